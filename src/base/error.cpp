@@ -1,0 +1,68 @@
+#include "base/error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace hearth {
+
+Error::Error(ExitCode code, std::string what, std::string why, std::string fix)
+    : code_(code), what_(std::move(what)), why_(std::move(why)), fix_(std::move(fix)) {
+  full_ = "error: " + what_;
+  if (!why_.empty()) full_ += "\n  why: " + why_;
+  if (!fix_.empty()) full_ += "\n  fix: " + fix_;
+}
+
+Error user_error(std::string what, std::string why, std::string fix) {
+  return {ExitCode::kUser, std::move(what), std::move(why), std::move(fix)};
+}
+
+Error damaged(std::string what, std::string why, std::string fix) {
+  return {ExitCode::kDamaged, std::move(what), std::move(why), std::move(fix)};
+}
+
+Error system_error(std::string what, int error_number, std::string fix) {
+  ExitCode code = ExitCode::kHardware;
+  switch (error_number) {
+    case ENOENT:
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case ELOOP:
+    case ENAMETOOLONG:
+      code = ExitCode::kUser;
+      break;
+    case ENOSPC:
+    case EDQUOT:
+      if (fix.empty()) fix = "free some space or choose another folder, then run the same command again";
+      break;
+    default:
+      break;
+  }
+  return {code, std::move(what), std::strerror(error_number), std::move(fix)};
+}
+
+int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {
+  try {
+    return body(argc, argv);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line\n",
+                 e.what());
+  } catch (...) {
+    std::fprintf(stderr, "error: an unknown exception; this is a bug in Hearth\n");
+  }
+  return static_cast<int>(ExitCode::kBug);
+}
+
+void check_failed(const char* condition, const char* file, int line, std::string_view detail) {
+  throw Error(ExitCode::kBug, fmt::format("internal check failed: {}{}{}", condition, detail.empty() ? "" : ": ", detail),
+              fmt::format("{}:{}", file, line), "this is a bug in Hearth: please report it with the command line");
+}
+
+}  // namespace hearth

@@ -1,0 +1,67 @@
+// Errors as the user meets them: what happened, why, and how to fix it, with an exit code a supervisor can act on.
+//
+// Exceptions end the command; an expected outcome ("no checkpoint yet") is a return value instead.
+// HEARTH_CHECK is for our own bugs only: no user input may reach it.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <exception>
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+// What the process tells its supervisor. Stored in scripts and Slurm jobs: never renumber.
+enum class ExitCode : int {
+  kDone = 0,
+  kUser = 2,         // wrong input or configuration: do not retry
+  kDamaged = 3,      // data or checkpoint damaged: stop and ask
+  kHardware = 4,     // disk, network, device: retry elsewhere or later
+  kBug = 5,          // ours: keep the logs
+  kAskedToLeave = 75 // a signal asked us to stop; a checkpoint was written: requeue
+};
+
+// `what` is one line without a trailing full stop. `why` and `fix` may be empty. All three end up on stderr as
+//   error: WHAT
+//     why: WHY
+//     fix: FIX
+class Error : public std::exception {
+ public:
+  Error(ExitCode code, std::string what, std::string why = {}, std::string fix = {});
+
+  ExitCode code() const { return code_; }
+  const std::string& message() const { return what_; }
+  const std::string& why() const { return why_; }
+  const std::string& fix() const { return fix_; }
+
+  // The lines above, without a trailing newline.
+  const char* what() const noexcept override { return full_.c_str(); }
+
+ private:
+  ExitCode code_;
+  std::string what_, why_, fix_, full_;
+};
+
+// Short makers, so that a throw reads as a sentence.
+Error user_error(std::string what, std::string why = {}, std::string fix = {});
+Error damaged(std::string what, std::string why = {}, std::string fix = {});
+// `error_number` is errno; its text becomes part of `why`. ENOSPC, EIO and the like are kHardware; ENOENT, EACCES,
+// EROFS, ENOTDIR and the like (a wrong path) are kUser.
+Error system_error(std::string what, int error_number, std::string fix = {});
+
+// Runs `body` and turns whatever it throws into a message on stderr and an exit code; std::exception and anything
+// else that is not an Error is our bug (5).
+int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv);
+
+[[noreturn]] void check_failed(const char* condition, const char* file, int line, std::string_view detail);
+
+}  // namespace hearth
+
+// An invariant of ours, checked in every build. The detail is a fmt format string with its arguments, and optional.
+#define HEARTH_CHECK(condition, ...)                                                              \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]] {                                                              \
+      ::hearth::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__));      \
+    }                                                                                             \
+  } while (false)

@@ -1,0 +1,247 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hearth {
+
+namespace failpoint {
+namespace {
+
+constexpr int kKill = -1;
+std::atomic<int64_t> call_count{0};
+std::atomic<int64_t> failing_call{0};
+std::atomic<int> failing_errno{0};
+std::once_flag environment_read;
+
+void read_environment() {
+  const char* text = std::getenv("HEARTH_FAILPOINT");
+  if (text == nullptr) return;
+  char* end = nullptr;
+  failing_call = std::strtoll(text, &end, 10);
+  const std::string_view name = *end == ':' ? end + 1 : "";
+  failing_errno = name == "ENOSPC" ? ENOSPC : name == "EIO" ? EIO : name == "KILL" ? kKill : 0;
+  if (failing_errno == 0) throw user_error(fmt::format("HEARTH_FAILPOINT={}: expected N:ENOSPC, N:EIO or N:KILL", text));
+}
+
+// True if this call must fail; errno is then set.
+bool fails() {
+  std::call_once(environment_read, read_environment);
+  const int64_t call = ++call_count;
+  if (call != failing_call.load()) return false;
+  if (failing_errno == kKill) std::raise(SIGKILL);
+  errno = failing_errno;
+  return true;
+}
+
+}  // namespace
+
+void arm(int64_t nth_call, int error_number) {
+  std::call_once(environment_read, read_environment);
+  call_count = 0;
+  failing_errno = error_number;
+  failing_call = nth_call;
+}
+void disarm() { arm(0, 0); }
+int64_t calls() { return call_count; }
+
+}  // namespace failpoint
+
+namespace {
+
+[[noreturn]] void fail(std::string_view verb, const Path& path) {
+  const int error_number = errno;
+  throw system_error(fmt::format("cannot {} {}", verb, path.string()), error_number);
+}
+
+int open_or_throw(const Path& path, int flags, std::string_view verb) {
+  if ((flags & O_CREAT) != 0 && failpoint::fails()) fail(verb, path);
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (fd < 0) fail(verb, path);
+  return fd;
+}
+
+void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const Path& path) {
+  const bool failing = failpoint::fails();
+  const int error_number = errno;
+  if (failing) bytes = bytes.first(bytes.size() / 2);
+  while (!bytes.empty()) {
+    const ssize_t n = offset < 0 ? ::write(fd, bytes.data(), bytes.size()) : ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", path);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    if (offset >= 0) offset += n;
+  }
+  if (failing) {
+    errno = error_number;
+    fail("write", path);
+  }
+}
+
+}  // namespace
+
+File File::open_read(const Path& path) { return {open_or_throw(path, O_RDONLY, "open"), path}; }
+File File::create(const Path& path) { return {open_or_throw(path, O_RDWR | O_CREAT | O_TRUNC, "create"), path}; }
+File File::open_append(const Path& path) { return {open_or_throw(path, O_WRONLY | O_CREAT | O_APPEND, "open"), path}; }
+
+File::File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+File& File::operator=(File&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void File::write(std::span<const std::byte> bytes) { write_fully(fd_, bytes, -1, path_); }
+void File::write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
+void File::write_at(int64_t offset, std::span<const std::byte> bytes) { write_fully(fd_, bytes, offset, path_); }
+
+void File::read_at(int64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read", path_);
+    if (n == 0) throw damaged(fmt::format("{} ends at byte {}, {} bytes early", path_.string(), offset, bytes.size()));
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
+}
+
+int64_t File::size_bytes() const {
+  struct stat info {};
+  if (::fstat(fd_, &info) != 0) fail("stat", path_);
+  return info.st_size;
+}
+
+void File::sync() {
+  if (failpoint::fails() || ::fsync(fd_) != 0) fail("fsync", path_);
+}
+
+void File::close() {
+  if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) fail("close", path_);
+}
+
+MappedFile::MappedFile(const Path& path) {
+  const File file = File::open_read(path);
+  size_ = static_cast<size_t>(file.size_bytes());
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (address == MAP_FAILED) fail("map", path);
+  data_ = static_cast<const std::byte*>(address);
+}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string read_file(const Path& path) {
+  const File file = File::open_read(path);
+  std::string content(static_cast<size_t>(file.size_bytes()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(content)));
+  return content;
+}
+
+void write_file_atomic(const Path& path, std::string_view content) {
+  Path temporary = path;
+  temporary += ".tmp";
+  File file = File::create(temporary);
+  file.write(content);
+  file.sync();
+  file.close();
+  rename_path(temporary, path);
+}
+
+void rename_path(const Path& from, const Path& to) {
+  if (failpoint::fails() || ::rename(from.c_str(), to.c_str()) != 0) fail(fmt::format("rename {} to", from.string()), to);
+  sync_folder(to.has_parent_path() ? to.parent_path() : Path("."));
+}
+
+void sync_folder(const Path& folder) {
+  const int fd = open_or_throw(folder, O_RDONLY | O_DIRECTORY, "open");
+  const bool failed = failpoint::fails() || ::fsync(fd) != 0;
+  const int error_number = errno;
+  ::close(fd);
+  errno = error_number;
+  if (failed) fail("fsync", folder);
+}
+
+void make_folders(const Path& folder) {
+  if (folder.empty() || std::filesystem::is_directory(folder)) return;
+  if (folder.has_parent_path()) make_folders(folder.parent_path());
+  if (failpoint::fails()) fail("create folder", folder);
+  if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) fail("create folder", folder);
+  if (!std::filesystem::is_directory(folder)) {
+    errno = ENOTDIR;
+    fail("create folder", folder);
+  }
+}
+
+void remove_file(const Path& path) {
+  if (failpoint::fails() || (::unlink(path.c_str()) != 0 && errno != ENOENT)) fail("remove", path);
+}
+
+void remove_tree(const Path& folder) {
+  std::error_code error;
+  if (failpoint::fails()) fail("remove", folder);
+  std::filesystem::remove_all(folder, error);
+  if (error) {
+    errno = error.value();
+    fail("remove", folder);
+  }
+}
+
+std::vector<std::string> list_folder(const Path& folder) {
+  DIR* handle = ::opendir(folder.c_str());
+  if (handle == nullptr) fail("list", folder);
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(handle)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  ::closedir(handle);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool path_exists(const Path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+std::unique_ptr<FileLock> FileLock::try_lock(const Path& path) {
+  const int fd = open_or_throw(path, O_RDWR | O_CREAT, "open");
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<FileLock>(new FileLock(fd));
+  const int error_number = errno;
+  ::close(fd);
+  errno = error_number;
+  if (errno != EWOULDBLOCK) fail("lock", path);
+  return nullptr;
+}
+
+FileLock::~FileLock() { ::close(fd_); }
+
+}  // namespace hearth

@@ -1,0 +1,96 @@
+// The only door to the disk. Everything Hearth writes goes through here, so that a test can make the N-th call fail
+// (see failpoint below) and so that "written" means "fsynced and renamed", never "maybe".
+//
+// Every function throws system_error naming the path; none returns an error code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+using Path = std::filesystem::path;
+
+// A file open for reading or writing. Move-only; the destructor closes and ignores errors, so a writer calls close().
+class File {
+ public:
+  static File open_read(const Path& path);
+  static File create(const Path& path);       // truncates
+  static File open_append(const Path& path);  // creates if missing
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  void write(std::span<const std::byte> bytes);  // all of them; at the end
+  void write(std::string_view bytes);
+  void write_at(int64_t offset, std::span<const std::byte> bytes);
+  void read_at(int64_t offset, std::span<std::byte> bytes) const;  // all of them; a short file is damaged()
+  int64_t size_bytes() const;
+  void sync();  // fsync
+  void close();
+  const Path& path() const { return path_; }
+  int descriptor() const { return fd_; }
+
+ private:
+  File(int fd, Path path) : fd_(fd), path_(std::move(path)) {}
+  int fd_ = -1;
+  Path path_;
+};
+
+// A whole file mapped read-only. An empty file maps to an empty span.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const Path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+std::string read_file(const Path& path);
+// Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the old or the new content, whole.
+void write_file_atomic(const Path& path, std::string_view content);
+void rename_path(const Path& from, const Path& to);  // and fsyncs the folder of `to`
+void sync_folder(const Path& folder);
+void make_folders(const Path& folder);
+void remove_file(const Path& path);                  // missing is fine
+void remove_tree(const Path& folder);                // missing is fine
+std::vector<std::string> list_folder(const Path& folder);  // names, sorted
+bool path_exists(const Path& path);
+
+// An exclusive advisory lock (flock) held while the object lives; the kernel drops it with the process, however it ends.
+// try_lock returns null when another process holds it.
+class FileLock {
+ public:
+  static std::unique_ptr<FileLock> try_lock(const Path& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  explicit FileLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// Test seam: makes the N-th disk call (counted from 1 over all calls that change the disk: create, write, fsync,
+// rename, mkdir, remove) fail with `error_number` once; a failing write first writes half of its bytes, as a full
+// disk does. Also set by the environment variable HEARTH_FAILPOINT="N:ENOSPC" or "N:EIO", read at the first call,
+// for tests that start the binaries; "N:KILL" ends the process there by SIGKILL, as a power cut does.
+namespace failpoint {
+void arm(int64_t nth_call, int error_number);
+void disarm();
+int64_t calls();  // since the last arm() or disarm()
+}  // namespace failpoint
+
+}  // namespace hearth

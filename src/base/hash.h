@@ -1,0 +1,42 @@
+// Checksums of everything that lies on disk: XXH3 (xxhash.com), 64 bits for blocks, 128 bits for identities.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+uint64_t xxh3_64(std::span<const std::byte> bytes);
+uint64_t xxh3_64(std::string_view bytes);
+
+// 32 lower-case hexadecimal digits, high half first, as `xxhsum -H2` prints it.
+std::string xxh3_128_hex(std::span<const std::byte> bytes);
+std::string xxh3_128_hex(std::string_view bytes);
+
+// 16 lower-case hexadecimal digits, and back. from_hex64 throws user_error on anything else.
+std::string to_hex64(uint64_t value);
+uint64_t from_hex64(std::string_view text);
+
+// The same hashes over data that arrives in pieces.
+class StreamingHash {
+ public:
+  StreamingHash();
+  ~StreamingHash();
+  StreamingHash(StreamingHash&&) noexcept;
+  StreamingHash& operator=(StreamingHash&&) noexcept;
+
+  void update(std::span<const std::byte> bytes);
+  void update(std::string_view bytes);
+  uint64_t digest_64() const;
+  std::string digest_128_hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hearth

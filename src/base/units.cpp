@@ -1,0 +1,42 @@
+#include "base/units.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace hearth {
+
+std::string format_bytes(int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB", "PiB"}) {
+    if (value < 1023.95) break;
+    value /= 1024;
+    unit = next;
+  }
+  return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string format_count(double count) {
+  if (std::abs(count) < 1000) return fmt::format("{:.0f}", count);
+  const char* unit = "";
+  for (const char* next : {"k", "M", "B", "T"}) {
+    if (std::abs(count) < 999.5) break;
+    count /= 1000;
+    unit = next;
+  }
+  const int decimals = std::abs(count) < 10 ? 2 : std::abs(count) < 100 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", count, decimals, unit);
+}
+
+std::string format_duration(double seconds) {
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto s = static_cast<int64_t>(std::llround(seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
+  if (s < 86400) return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
+  return fmt::format("{} d {:02} h", s / 86400, s / 3600 % 24);
+}
+
+}  // namespace hearth

@@ -1,0 +1,121 @@
+// A run, completely described: what a TOML file may say. Read-only for everything else.
+//
+// Section and key names are torchtitan's (2025) where it has the key. The table in config/fields.cpp gives each field its
+// name, unit, default, bounds and help; parsing, checking, `hearth config show`, --help and docs/config.md come from it.
+// A key stands here only if code obeys it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+
+namespace hearth::config {
+
+struct Job {
+  std::string dump_folder = ".";  // the run folder: checkpoints/, metrics.jsonl; relative to the TOML's folder
+  std::string description;
+};
+
+struct Model {
+  std::string flavor;            // a named shape; keys given beside it override it. Empty: all from the keys
+  int64_t dim = 256;
+  int64_t n_layers = 4;
+  int64_t n_heads = 4;
+  int64_t n_kv_heads = 0;        // 0: n_heads
+  int64_t hidden_dim = 0;        // 0: from ffn_dim_multiplier and multiple_of, as Meta computes it
+  double ffn_dim_multiplier = 0; // 0: none
+  int64_t multiple_of = 64;
+  double norm_eps = 1e-5;
+  double rope_theta = 10000;
+  bool enable_weight_tying = false;
+  bool depth_init = true;
+  int64_t vocab_size = 0;        // 0: the tokenizer's
+};
+
+struct Optimizer {
+  std::string name = "AdamW";
+  double lr = 8e-4;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.1;
+  std::string weight_decay_on = "matrices";  // "matrices" | "all"
+};
+
+struct LrScheduler {
+  int64_t warmup_steps = 200;
+  double warmup_fraction = 0;         // > 0: of all steps, instead of warmup_steps
+  double decay_ratio = -1;            // share of the steps that decay, at the end (WSD); -1: all after the warm-up
+  std::string decay_type = "linear";  // "linear" | "cosine" | "sqrt" | "constant"
+  double min_lr_factor = 0;
+};
+
+struct Training {
+  int64_t seq_len = 2048;
+  int64_t local_batch_size = 8;    // sequences per rank and micro-batch
+  int64_t global_batch_size = -1;  // sequences per step; -1: local_batch_size * ranks
+  int64_t steps = 0;               // exactly one of steps, tokens, epochs is positive
+  int64_t tokens = 0;
+  double epochs = 0;
+  double max_norm = 1.0;           // 0: no clipping
+  int64_t seed = 0;
+  std::string dtype = "float32";   // "float32" | "float64"
+  int64_t threads = 0;             // CPU threads of the process; 0: all it may use
+};
+
+struct Parallelism {
+  int64_t data_parallel_shard_degree = 1;  // ranks; on a CPU they are threads of one process
+};
+
+struct Checkpoint {
+  std::string folder = "checkpoints";
+  int64_t interval = 500;          // steps; 0: none
+  double interval_seconds = 0;     // besides `interval`; 0: none
+  int64_t keep_latest_k = 10;      // 0: all
+  std::string initial_load_path;   // a checkpoint to take the weights from at the very start
+};
+
+struct Validation {
+  int64_t freq = 0;                // steps; 0: never
+  int64_t steps = 0;               // global batches; 0: the whole held-out set
+};
+
+struct Metrics {
+  int64_t log_freq = 10;
+};
+
+struct Comm {
+  double train_timeout_seconds = 600;  // a rank that waits longer for the others gives up, naming who is missing
+};
+
+struct Data {
+  std::string path;                // a folder made by `hearth data build`; relative to the TOML's folder
+  int64_t prefetch_threads = 1;
+  int64_t prefetch_steps = 4;
+};
+
+struct Memory {
+  int64_t loss_chunk_tokens = 1024;  // logits exist for this many tokens at a time
+};
+
+struct RunConfig {
+  Job job;
+  Model model;
+  Optimizer optimizer;
+  LrScheduler lr_scheduler;
+  Training training;
+  Parallelism parallelism;
+  Checkpoint checkpoint;
+  Validation validation;
+  Metrics metrics;
+  Comm comm;
+  Data data;
+  Memory memory;
+
+  // Where relative paths start: the TOML's folder. Not a key.
+  Path base_folder = ".";
+  Path run_folder() const { return base_folder / job.dump_folder; }
+  Path checkpoint_folder() const { return run_folder() / checkpoint.folder; }
+  Path data_path() const { return base_folder / data.path; }
+};
+
+}  // namespace hearth::config

@@ -1,0 +1,67 @@
+// What tests need from their surroundings: a scratch folder, the built binaries, and the oracle's python.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace hearth::test {
+
+// A folder that is new for each object and removed with it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "hearth-test-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const Path& path() const { return path_; }
+  operator const Path&() const { return path_; }
+  Path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  Path path_;
+};
+
+struct CommandResult {
+  int exit_code;       // 128 + signal when killed
+  std::string output;  // stdout and stderr together
+};
+
+inline CommandResult run_command(const std::string& command_line) {
+  std::fflush(nullptr);
+  FILE* pipe = ::popen((command_line + " 2>&1").c_str(), "r");
+  CommandResult result{-1, {}};
+  char buffer[4096];
+  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
+  const int status = ::pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+inline std::string source_path(const std::string& relative) { return std::string(HEARTH_SOURCE_DIR) + "/" + relative; }
+inline std::string hearth_binary() { return std::string(HEARTH_BIN_DIR) + "/hearth"; }
+inline std::string oracle_python() { return HEARTH_ORACLE_PYTHON; }
+
+// Tests that compare with PyTorch start this first; scripts/test.sh always installs the oracle, so under CI a missing
+// one is a failure and not a skip.
+#define HEARTH_NEEDS_ORACLE()                                                                              \
+  do {                                                                                                     \
+    if (!::hearth::path_exists(::hearth::test::oracle_python())) {                                         \
+      if (std::getenv("CI") != nullptr) FAIL() << "no oracle python: run scripts/setup.sh --oracle";       \
+      GTEST_SKIP() << "no oracle python at " << ::hearth::test::oracle_python() << ": run scripts/setup.sh --oracle"; \
+    }                                                                                                      \
+  } while (false)
+
+}  // namespace hearth::test
