@@ -8,7 +8,7 @@ namespace hearth {
 
 enum class DType { kFloat32, kFloat64, kBFloat16, kFloat16, kInt64, kInt32, kInt16, kInt8, kUInt8, kBool };
 
-int64_t dtype_size(DType dtype);              // bytes per element
-std::string_view dtype_name(DType dtype);     // "float32", as torch names it
+int64_t dtype_size(DType dtype);           // bytes per element
+std::string_view dtype_name(DType dtype);  // "float32", as torch names it
 
 }  // namespace hearth

@@ -52,8 +52,10 @@ int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {
     std::fprintf(stderr, "%s\n", e.what());
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line\n",
-                 e.what());
+    std::fprintf(
+        stderr,
+        "error: %s\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line\n",
+        e.what());
   } catch (...) {
     std::fprintf(stderr, "error: an unknown exception; this is a bug in Hearth\n");
   }
@@ -61,7 +63,8 @@ int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {
 }
 
 void check_failed(const char* condition, const char* file, int line, std::string_view detail) {
-  throw Error(ExitCode::kBug, fmt::format("internal check failed: {}{}{}", condition, detail.empty() ? "" : ": ", detail),
+  throw Error(ExitCode::kBug,
+              fmt::format("internal check failed: {}{}{}", condition, detail.empty() ? "" : ": ", detail),
               fmt::format("{}:{}", file, line), "this is a bug in Hearth: please report it with the command line");
 }
 

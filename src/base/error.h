@@ -15,11 +15,11 @@ namespace hearth {
 // What the process tells its supervisor. Stored in scripts and Slurm jobs: never renumber.
 enum class ExitCode : int {
   kDone = 0,
-  kUser = 2,         // wrong input or configuration: do not retry
-  kDamaged = 3,      // data or checkpoint damaged: stop and ask
-  kHardware = 4,     // disk, network, device: retry elsewhere or later
-  kBug = 5,          // ours: keep the logs
-  kAskedToLeave = 75 // a signal asked us to stop; a checkpoint was written: requeue
+  kUser = 2,          // wrong input or configuration: do not retry
+  kDamaged = 3,       // data or checkpoint damaged: stop and ask
+  kHardware = 4,      // disk, network, device: retry elsewhere or later
+  kBug = 5,           // ours: keep the logs
+  kAskedToLeave = 75  // a signal asked us to stop; a checkpoint was written: requeue
 };
 
 // `what` is one line without a trailing full stop. `why` and `fix` may be empty. All three end up on stderr as
@@ -59,9 +59,9 @@ int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv);
 }  // namespace hearth
 
 // An invariant of ours, checked in every build. The detail is a fmt format string with its arguments, and optional.
-#define HEARTH_CHECK(condition, ...)                                                              \
-  do {                                                                                            \
-    if (!(condition)) [[unlikely]] {                                                              \
-      ::hearth::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__));      \
-    }                                                                                             \
+#define HEARTH_CHECK(condition, ...)                                                         \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
+      ::hearth::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
+    }                                                                                        \
   } while (false)

@@ -37,7 +37,8 @@ void read_environment() {
   failing_call = std::strtoll(text, &end, 10);
   const std::string_view name = *end == ':' ? end + 1 : "";
   failing_errno = name == "ENOSPC" ? ENOSPC : name == "EIO" ? EIO : name == "KILL" ? kKill : 0;
-  if (failing_errno == 0) throw user_error(fmt::format("HEARTH_FAILPOINT={}: expected N:ENOSPC, N:EIO or N:KILL", text));
+  if (failing_errno == 0)
+    throw user_error(fmt::format("HEARTH_FAILPOINT={}: expected N:ENOSPC, N:EIO or N:KILL", text));
 }
 
 // True if this call must fail; errno is then set.
@@ -82,7 +83,8 @@ void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const
   const int error_number = errno;
   if (failing) bytes = bytes.first(bytes.size() / 2);
   while (!bytes.empty()) {
-    const ssize_t n = offset < 0 ? ::write(fd, bytes.data(), bytes.size()) : ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    const ssize_t n =
+        offset < 0 ? ::write(fd, bytes.data(), bytes.size()) : ::pwrite(fd, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("write", path);
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -176,7 +178,8 @@ void write_file_atomic(const Path& path, std::string_view content) {
 }
 
 void rename_path(const Path& from, const Path& to) {
-  if (failpoint::fails() || ::rename(from.c_str(), to.c_str()) != 0) fail(fmt::format("rename {} to", from.string()), to);
+  if (failpoint::fails() || ::rename(from.c_str(), to.c_str()) != 0)
+    fail(fmt::format("rename {} to", from.string()), to);
   sync_folder(to.has_parent_path() ? to.parent_path() : Path("."));
 }
 

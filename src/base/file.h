@@ -64,13 +64,13 @@ void write_file_atomic(const Path& path, std::string_view content);
 void rename_path(const Path& from, const Path& to);  // and fsyncs the folder of `to`
 void sync_folder(const Path& folder);
 void make_folders(const Path& folder);
-void remove_file(const Path& path);                  // missing is fine
-void remove_tree(const Path& folder);                // missing is fine
+void remove_file(const Path& path);                        // missing is fine
+void remove_tree(const Path& folder);                      // missing is fine
 std::vector<std::string> list_folder(const Path& folder);  // names, sorted
 bool path_exists(const Path& path);
 
-// An exclusive advisory lock (flock) held while the object lives; the kernel drops it with the process, however it ends.
-// try_lock returns null when another process holds it.
+// An exclusive advisory lock (flock) held while the object lives; the kernel drops it with the process, however it
+// ends. try_lock returns null when another process holds it.
 class FileLock {
  public:
   static std::unique_ptr<FileLock> try_lock(const Path& path);

@@ -44,7 +44,9 @@ StreamingHash::~StreamingHash() = default;
 StreamingHash::StreamingHash(StreamingHash&&) noexcept = default;
 StreamingHash& StreamingHash::operator=(StreamingHash&&) noexcept = default;
 
-void StreamingHash::update(std::span<const std::byte> bytes) { XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()); }
+void StreamingHash::update(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+}
 void StreamingHash::update(std::string_view bytes) { XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()); }
 // Both digests share one internal state (xxhash.h: XXH3_64bits_update and XXH3_128bits_update are the same function).
 uint64_t StreamingHash::digest_64() const { return XXH3_64bits_digest(state_->xxh); }

@@ -38,7 +38,9 @@ uint64_t random_u64(RandomKey key, uint64_t index) {
   return uint64_t{b[0]} | uint64_t{b[1]} << 32;
 }
 
-double random_uniform(RandomKey key, uint64_t index) { return static_cast<double>(random_u64(key, index) >> 11) * 0x1p-53; }
+double random_uniform(RandomKey key, uint64_t index) {
+  return static_cast<double>(random_u64(key, index) >> 11) * 0x1p-53;
+}
 
 double random_normal(RandomKey key, uint64_t index) {
   const auto b = philox(key, index);

@@ -1,5 +1,6 @@
-// Randomness as a function: value = Philox4x32-10(key, counter). No generator has state, so nothing random needs saving,
-// and any rank can compute any value. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Randomness as a function: value = Philox4x32-10(key, counter). No generator has state, so nothing random needs
+// saving, and any rank can compute any value. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011.
 //
 // A key is made from the run's seed and a purpose ("init:layers.0.attention.wq.weight", "shuffle:epoch 3"): two
 // purposes never share values.
@@ -22,8 +23,8 @@ std::array<uint32_t, 4> philox(RandomKey key, uint64_t counter_low, uint64_t cou
 RandomKey random_key(uint64_t seed, std::string_view purpose);
 
 // Value number `index` of the stream `key`.
-uint64_t random_u64(RandomKey key, uint64_t index);      // uniform over 2^64
-double random_uniform(RandomKey key, uint64_t index);    // [0, 1), 53 bits
-double random_normal(RandomKey key, uint64_t index);     // N(0, 1) by Box-Muller, one value per block
+uint64_t random_u64(RandomKey key, uint64_t index);    // uniform over 2^64
+double random_uniform(RandomKey key, uint64_t index);  // [0, 1), 53 bits
+double random_normal(RandomKey key, uint64_t index);   // N(0, 1) by Box-Muller, one value per block
 
 }  // namespace hearth

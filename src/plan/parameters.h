@@ -1,8 +1,8 @@
-// Every parameter of the model: its name and shape on disk, the unit it is gathered with, and where it lies in that unit's
-// flat buffer. Pure arithmetic: model, parallel, optim, checkpoint and `hearth inspect` all use this one table.
+// Every parameter of the model: its name and shape on disk, the unit it is gathered with, and where it lies in that
+// unit's flat buffer. Pure arithmetic: model, parallel, optim, checkpoint and `hearth inspect` all use this one table.
 //
-// Units, in forward order: 0 = token embedding, 1..L = the blocks, L+1 = final norm and output matrix. With tied weights
-// the last unit holds the norm only and the loss head uses unit 0.
+// Units, in forward order: 0 = token embedding, 1..L = the blocks, L+1 = final norm and output matrix. With tied
+// weights the last unit holds the norm only and the loss head uses unit 0.
 //
 // Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
 // G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
@@ -33,14 +33,14 @@ struct Parameter {
   std::vector<int64_t> shape;  // row-major, [out, in] for matrices
   int64_t numel;
   int64_t unit;
-  int64_t offset;              // elements from the start of the unit's flat buffer
+  int64_t offset;  // elements from the start of the unit's flat buffer
   Init init;
-  double init_std;             // kNormal, kTruncatedNormal
-  double init_bound;           // kTruncatedNormal: cut at +-init_bound (absolute)
+  double init_std;    // kNormal, kTruncatedNormal
+  double init_bound;  // kTruncatedNormal: cut at +-init_bound (absolute)
 };
 
 struct Unit {
-  int64_t numel;               // of the flat buffer, padding included; a multiple of kUnitAlignment
+  int64_t numel;  // of the flat buffer, padding included; a multiple of kUnitAlignment
   int64_t first_parameter, num_parameters;
 };
 
@@ -51,22 +51,25 @@ inline constexpr int64_t kUnitAlignment = 16;
 struct ParameterPlan {
   std::vector<Parameter> parameters;  // in disk order
   std::vector<Unit> units;
-  int64_t num_parameters = 0;         // elements, without padding; tied weights once
+  int64_t num_parameters = 0;  // elements, without padding; tied weights once
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
 };
 
 ParameterPlan parameter_plan(const ModelShape& shape);
 
-// Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices but the last
-// have the same size, a multiple of kUnitAlignment; trailing ranks of a small unit may own nothing.
+// Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices but the
+// last have the same size, a multiple of kUnitAlignment; trailing ranks of a small unit may own nothing.
 struct Slice {
   int64_t begin, end;
+  int64_t numel() const { return end - begin; }
 };
+// The size of a full slice; ranks * slice_numel >= unit.numel is what collectives need their gathered buffer to hold.
+int64_t slice_numel(const Unit& unit, int64_t ranks);
 Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 
-// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S / 2 (causal).
-// Source: PaLM (arXiv 2204.02311) appendix B, halved for the causal mask.
+// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S / 2
+// (causal). Source: PaLM (arXiv 2204.02311) appendix B, halved for the causal mask.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
 
 }  // namespace hearth::plan

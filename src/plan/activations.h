@@ -1,0 +1,62 @@
+// Where every activation lies in the one arena that a rank allocates for it: sizes and offsets, no memory. The model
+// runs by this plan, so what a run needs is known before it starts.
+//
+// Forward keeps what backward needs (kept for each layer); the rest is scratch that layers share.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "plan/parameters.h"
+
+namespace hearth::plan {
+
+enum class Activation {
+  // Kept per layer.
+  kStream,            // [T, D]         residual stream at the block's entry; entry L is the input of the final norm
+  kAttentionRstd,     // [T]            1 / rms of it
+  kAttentionInput,    // [T, D]         normed stream: input of wq, wk, wv
+  kQkv,               // [T, (H+2G)*K]  queries and keys after rotation, values
+  kAttention,         // [T, H*K]       attention's output: input of wo
+  kLogSumExp,         // [B, H, S]
+  kMiddle,            // [T, D]         stream after attention
+  kFeedForwardRstd,   // [T]
+  kFeedForwardInput,  // [T, D]         input of w1, w3
+  kGateUp,            // [T, 2*F]       w1 x | w3 x; backward overwrites it with its gradient
+  kGated,             // [T, F]         silu(w1 x) * w3 x: input of w2
+  // One each.
+  kFinalInput,         // [T, D]         normed stream: input of the output matrix
+  kFinalRstd,          // [T]
+  kBranch,             // [T, D]         output of wo or w2, on its way into the stream
+  kLogits,             // [C, V]         of loss_chunk_tokens tokens at a time; becomes their gradient in place
+  kStreamGradient,     // [T, D]         travels from the last layer to the first
+  kInputGradient,      // [T, D]         of a norm's output
+  kQkvGradient,        // [T, (H+2G)*K]
+  kAttentionGradient,  // [T, H*K]
+  kGatedGradient,      // [T, F]
+  kCount
+};
+
+struct ActivationBuffer {
+  std::string_view name;
+  std::vector<int64_t> shape;
+  int64_t copies;        // L, L + 1 or 1
+  int64_t offset_bytes;  // of copy 0
+  int64_t stride_bytes;  // from one copy to the next
+};
+
+struct ActivationPlan {
+  std::vector<ActivationBuffer> buffers;  // indexed by Activation
+  int64_t total_bytes = 0;
+
+  const ActivationBuffer& operator[](Activation a) const { return buffers[static_cast<size_t>(a)]; }
+};
+
+// For micro-batches of B sequences of S positions. Without `training`, layers share what only backward would read again
+// and the gradients need nothing.
+ActivationPlan activation_plan(const ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
+                               bool training);
+
+}  // namespace hearth::plan

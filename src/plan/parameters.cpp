@@ -1,0 +1,142 @@
+#include "plan/parameters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace hearth::plan {
+
+namespace {
+
+// Meta's rule: two thirds of 4 D, times a factor, rounded up.
+int64_t feed_forward_width(const config::Model& model) {
+  if (model.hidden_dim > 0) return model.hidden_dim;
+  auto width = static_cast<int64_t>(2 * 4 * model.dim / 3);
+  if (model.ffn_dim_multiplier > 0) width = static_cast<int64_t>(model.ffn_dim_multiplier * static_cast<double>(width));
+  return round_up(width, model.multiple_of);
+}
+
+// Lays parameters into units one after the other.
+class Layout {
+ public:
+  explicit Layout(ParameterPlan& plan) : plan_(plan) {}
+
+  void begin_unit() { plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0}); }
+
+  // Starts at an aligned offset.
+  void add(std::string name, std::vector<int64_t> shape, Init init, double std = 0, double bound = 0) {
+    end_ = round_up(end_of_unit(), kUnitAlignment);
+    add_adjacent(std::move(name), std::move(shape), init, std, bound);
+  }
+  // Starts where the previous parameter ends: both are rows of one matrix to the GEMM.
+  void add_adjacent(std::string name, std::vector<int64_t> shape, Init init, double std, double bound) {
+    int64_t numel = 1;
+    for (const int64_t size : shape) numel *= size;
+    const auto unit = static_cast<int64_t>(plan_.units.size()) - 1;
+    plan_.parameters.push_back({std::move(name), std::move(shape), numel, unit, end_, init, std, bound});
+    end_ += numel;
+    plan_.num_parameters += numel;
+    plan_.units.back().num_parameters += 1;
+    plan_.units.back().numel = round_up(end_, kUnitAlignment);
+  }
+
+ private:
+  int64_t end_of_unit() const { return plan_.units.back().numel; }
+  ParameterPlan& plan_;
+  int64_t end_ = 0;
+};
+
+// Initialisation of torchtitan's Llama: std 0.02, and smaller with depth for the matrices that write to the residual
+// stream (and for w3, which torchtitan's code treats alike). Its truncation bounds are absolute: +-2.
+constexpr double kStd = 0.02, kBound = 2;
+
+void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
+  const std::string prefix = fmt::format("layers.{}.", layer);
+  const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(s.depth_init ? layer + 1 : s.L));
+  const auto matrix = Init::kTruncatedNormal;
+  layout.begin_unit();
+  layout.add(prefix + "attention_norm.weight", {s.D}, Init::kOnes);
+  layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, matrix, kStd, kBound);
+  layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, matrix, kStd, kBound);
+  layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, matrix, kStd, kBound);
+  layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, matrix, deep_std, kBound);
+  layout.add(prefix + "ffn_norm.weight", {s.D}, Init::kOnes);
+  layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, matrix, kStd, kBound);
+  layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, matrix, deep_std, kBound);
+  layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, matrix, deep_std, kBound);
+}
+
+}  // namespace
+
+ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size) {
+  ModelShape s{};
+  s.D = model.dim;
+  s.L = model.n_layers;
+  s.H = model.n_heads;
+  s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
+  s.F = feed_forward_width(model);
+  s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
+  s.norm_eps = model.norm_eps;
+  s.rope_theta = model.rope_theta;
+  s.tied = model.enable_weight_tying;
+  s.depth_init = model.depth_init;
+  if (s.D % s.H != 0) throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D));
+  if (s.H % s.G != 0)
+    throw user_error(fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", s.G, s.H));
+  s.K = s.D / s.H;
+  if (s.K % 2 != 0) {
+    throw user_error(fmt::format("the head width model.dim / model.n_heads = {} is odd", s.K),
+                     "rotary embedding turns pairs of elements");
+  }
+  if (s.V < tokenizer_vocab_size) {
+    throw user_error(fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", s.V, tokenizer_vocab_size),
+                     {}, "leave it at 0 to use the tokenizer's size");
+  }
+  return s;
+}
+
+int64_t ParameterPlan::find(const std::string& name) const {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name == name) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+ParameterPlan parameter_plan(const ModelShape& s) {
+  ParameterPlan plan;
+  Layout layout(plan);
+  // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
+  // an embedding of N(0, 1) would start with logits of size sqrt(D).
+  const double output_std = 1 / std::sqrt(static_cast<double>(s.D));
+  layout.begin_unit();
+  if (s.tied) {
+    layout.add("tok_embeddings.weight", {s.V, s.D}, Init::kTruncatedNormal, output_std, 3 * output_std);
+  } else {
+    layout.add("tok_embeddings.weight", {s.V, s.D}, Init::kNormal, 1);
+  }
+  for (int64_t layer = 0; layer < s.L; ++layer) {
+    add_block(layout, s, layer);
+  }
+  layout.begin_unit();
+  layout.add("norm.weight", {s.D}, Init::kOnes);
+  if (!s.tied) layout.add("output.weight", {s.V, s.D}, Init::kTruncatedNormal, output_std, 3 * output_std);
+  return plan;
+}
+
+Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks) {
+  const int64_t size = slice_numel(unit, ranks);
+  return {std::min(rank * size, unit.numel), std::min((rank + 1) * size, unit.numel)};
+}
+
+int64_t slice_numel(const Unit& unit, int64_t ranks) { return round_up(div_ceil(unit.numel, ranks), kUnitAlignment); }
+
+double flops_per_token(const ModelShape& s, int64_t seq_len) {
+  const int64_t block = s.D * (s.H + 2 * s.G) * s.K + s.D * s.H * s.K + 3 * s.D * s.F;
+  const int64_t matrices = s.L * block + s.V * s.D;
+  const double attention = 12.0 * static_cast<double>(s.L * s.H * s.K * seq_len) / 2;
+  return 6.0 * static_cast<double>(matrices) + attention;
+}
+
+}  // namespace hearth::plan

@@ -1,0 +1,111 @@
+#include "plan/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "plan/activations.h"
+
+namespace hearth::plan {
+namespace {
+
+config::Model llama3_8b() {
+  config::Model m;
+  m.dim = 4096, m.n_layers = 32, m.n_heads = 32, m.n_kv_heads = 8;
+  m.ffn_dim_multiplier = 1.3, m.multiple_of = 1024;
+  return m;
+}
+
+TEST(Parameters, Llama3Of8BHasThePublishedCountAndWidth) {
+  const ModelShape shape = model_shape(llama3_8b(), 128256);
+  EXPECT_EQ(shape.F, 14336);
+  EXPECT_EQ(parameter_plan(shape).num_parameters, 8030261248);  // Llama-3-8B's model card
+}
+
+TEST(Parameters, TiedWeightsCountOnce) {
+  config::Model m;  // Llama-3.2-1B
+  m.dim = 2048, m.n_layers = 16, m.n_heads = 32, m.n_kv_heads = 8, m.hidden_dim = 8192;
+  m.enable_weight_tying = true;
+  EXPECT_EQ(parameter_plan(model_shape(m, 128256)).num_parameters, 1235814400);  // Llama-3.2-1B's model card
+}
+
+TEST(Parameters, NoTwoOverlapAndGroupsThatShareAGemmAreAdjacent) {
+  config::Model m;
+  m.dim = 24, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 36;
+  const ParameterPlan plan = parameter_plan(model_shape(m, 258));
+  ASSERT_EQ(plan.units.size(), 4u);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    std::vector<bool> used(static_cast<size_t>(plan.units[u].numel));
+    for (const Parameter& p : plan.parameters) {
+      if (p.unit != static_cast<int64_t>(u)) continue;
+      for (int64_t i = p.offset; i < p.offset + p.numel; ++i) {
+        ASSERT_FALSE(used.at(static_cast<size_t>(i))) << p.name;
+        used[static_cast<size_t>(i)] = true;
+      }
+    }
+    EXPECT_EQ(plan.units[u].numel % kUnitAlignment, 0);
+  }
+  auto at = [&](const char* name) { return plan.parameters.at(static_cast<size_t>(plan.find(name))); };
+  EXPECT_EQ(at("layers.1.attention.wk.weight").offset, at("layers.1.attention.wq.weight").offset + 24 * 24);
+  EXPECT_EQ(at("layers.1.attention.wv.weight").offset, at("layers.1.attention.wk.weight").offset + 12 * 24);
+  EXPECT_EQ(at("layers.1.feed_forward.w3.weight").offset, at("layers.1.feed_forward.w1.weight").offset + 36 * 24);
+  EXPECT_EQ(plan.find("layers.2.ffn_norm.weight"), -1);
+}
+
+TEST(Parameters, SlicesOfAllRanksCoverAUnitOnce) {
+  for (int64_t ranks = 1; ranks <= 9; ++ranks) {
+    for (const int64_t numel : {16, 32, 48, 160, 1024, 4112}) {
+      const Unit unit{numel, 0, 1};
+      int64_t next = 0;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const Slice slice = unit_slice(unit, rank, ranks);
+        EXPECT_EQ(slice.begin, next);
+        EXPECT_LE(slice.numel(), slice_numel(unit, ranks));
+        next = slice.end;
+      }
+      EXPECT_EQ(next, numel);
+    }
+  }
+}
+
+TEST(Parameters, SizesThatDoNotDivideAreRefused) {
+  config::Model m;
+  m.dim = 100, m.n_heads = 3;
+  EXPECT_THROW(model_shape(m, 258), Error);
+  m.n_heads = 4, m.n_kv_heads = 3;
+  EXPECT_THROW(model_shape(m, 258), Error);
+  m.n_heads = 20, m.n_kv_heads = 0;  // head width 5
+  EXPECT_THROW(model_shape(m, 258), Error);
+  m.n_heads = 2, m.vocab_size = 257;
+  EXPECT_THROW(model_shape(m, 258), Error);
+}
+
+TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
+  const ModelShape shape = model_shape(llama3_8b(), 128256);
+  const double matrices = 8030261248.0 - 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;
+  EXPECT_DOUBLE_EQ(flops_per_token(shape, 8192), 6 * matrices + 6.0 * 32 * 4096 * 8192);
+}
+
+TEST(Activations, BuffersDoNotOverlapAndEndAtTheTotal) {
+  config::Model m;
+  m.dim = 24, m.n_layers = 3, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 36;
+  const ModelShape shape = model_shape(m, 258);
+  const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, true);
+  int64_t end = 0;
+  for (const ActivationBuffer& b : plan.buffers) {
+    int64_t bytes = 4;
+    for (const int64_t size : b.shape) bytes *= size;
+    EXPECT_EQ(b.offset_bytes, end) << b.name;
+    EXPECT_GE(b.stride_bytes, bytes) << b.name;
+    EXPECT_LT(b.stride_bytes - bytes, 64) << b.name;
+    end += b.copies * b.stride_bytes;
+  }
+  EXPECT_EQ(end, plan.total_bytes);
+  EXPECT_EQ(plan[Activation::kStream].copies, 4);
+  EXPECT_EQ(plan[Activation::kLogits].shape, (std::vector<int64_t>{5, 258}));
+  EXPECT_LT(activation_plan(shape, 2, 7, DType::kFloat32, 5, false).total_bytes, plan.total_bytes / 2);
+}
+
+}  // namespace
+}  // namespace hearth::plan
