@@ -1,0 +1,32 @@
+// Scaled dot-product attention with grouped queries: softmax(q k^T / sqrt(K)) v, query head h reading key/value head
+// h / (H/G). K and V are never copied to all heads. float32 runs ATen's CPU flash kernel once per query of a group;
+// float64 the plain reference.
+//
+// q, out [B, S, H, K] and k, v [B, S, G, K] are any strided views with contiguous K, such as slices of a packed QKV
+// buffer.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace hearth::ops {
+
+// out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, of q's type: the log
+// of the softmax denominators, which the backward needs.
+void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal);
+
+// Overwrites dq, dk, dv (dk and dv are summed over the queries of a group). They may be views of one packed buffer,
+// but not of the buffer that q, k and v lie in.
+void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
+                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
+                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal);
+
+// Inference against a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C), whose keys
+// and values, the N new ones included, are the first `length` rows of the caches [B, C, G, K]. Query i sees positions
+// 0 .. length - N + i. out [B, N, H, K].
+void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
+                      const at::Tensor& v_cache_BCGK, int64_t length);
+
+}  // namespace hearth::ops

@@ -1,0 +1,20 @@
+// The three products of a linear layer y = x w^T, with weights as stored on disk, [out, in].
+//
+// M rows (tokens), K inputs, N outputs. All operands are 2-D views whose last dimension is contiguous (rows may be
+// strided), so columns of a packed buffer are written in place. Through ATen's GEMM.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hearth::ops {
+
+// out = a b^T
+void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_NK);
+
+// dx = dy w, or dx += dy w
+void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);
+
+// dw += dy^T x : straight into the flat gradient buffer.
+void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
+
+}  // namespace hearth::ops

@@ -1,0 +1,71 @@
+// at::Tensor values for the folders above: making them, looking at their bytes, and an arena that owns one step's
+// memory.
+//
+// Rules of this folder (they hold for every header in ops/):
+// - ops/ alone includes ATen/ops/...; above it a tensor is a value. Its methods that only make views (.view, .narrow,
+//   .select, .transpose, .t, .sizes, .stride, .data_ptr) need no such include and may be used anywhere.
+// - Every function writes into tensors the caller owns and keeps no reference. Outputs are marked by a trailing comment
+//   or come first, and must not overlap inputs unless the comment says so.
+// - Types: float32 (vector kernels) and float64 (the plain templates of ops/reference.h), chosen by the tensors' own
+// dtype;
+//   all floating tensors of one call share it unless said otherwise. Anything else is our bug (HEARTH_CHECK).
+// - Results depend on the inputs and the shapes only, bit for bit: work is cut at fixed places, never by the
+//   number of threads. The exceptions are matmul and attention (the BLAS's and ATen's own partition): those are
+//   bitwise repeatable for one machine type and one number of threads.
+// - Call under c10::InferenceMode (or with gradients off). Rows may be strided; the last dimension is contiguous.
+// - All calls are Local.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+
+namespace hearth::ops {
+
+at::ScalarType scalar_type(DType dtype);
+DType dtype_of(const at::Tensor& tensor);
+
+// Contiguous host tensors. `shape` may be a braced list or a vector<int64_t>.
+at::Tensor empty(at::IntArrayRef shape, DType dtype);
+at::Tensor zeros(at::IntArrayRef shape, DType dtype);
+
+// A view of `shape` into the 1-D contiguous `flat`, from element `offset` on; shares memory.
+at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape);
+
+// Copies host values into a new 1-D tensor (int32, float32).
+at::Tensor from_int32(std::span<const int32_t> values);
+at::Tensor from_float32(std::span<const float> values);
+
+// dst = src, of the same shape; converts between types. Any strides.
+void copy_(const at::Tensor& dst, const at::Tensor& src);
+void zero_(const at::Tensor& dst);
+
+// The memory of a contiguous tensor.
+std::span<std::byte> bytes_of(const at::Tensor& tensor);
+
+// One allocation that hands out tensors at rising offsets, so that a step allocates nothing. The memory starts at a
+// multiple of 2 MiB and asks for huge pages. Tensors stay valid (they share the storage) even if the arena goes.
+class Arena {
+ public:
+  explicit Arena(int64_t capacity_bytes);
+
+  // A contiguous tensor, 64-byte aligned, contents undefined (zero on first use). Asserts that it fits.
+  at::Tensor take(at::IntArrayRef shape, DType dtype);
+  // What take() of this shape adds to used(): for planning the capacity.
+  static int64_t bytes_for(at::IntArrayRef shape, DType dtype);
+
+  int64_t used() const { return used_; }
+  int64_t capacity() const { return capacity_; }
+  // Gives back everything taken since used() was `mark`: tensors taken after it alias those taken from now on.
+  void rewind(int64_t mark);
+
+ private:
+  at::Tensor bytes_;  // [capacity] uint8
+  int64_t capacity_ = 0, used_ = 0;
+};
+
+}  // namespace hearth::ops
