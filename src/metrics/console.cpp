@@ -1,0 +1,133 @@
+#include "metrics/console.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "metrics/throughput.h"
+
+namespace hearth::metrics {
+namespace {
+
+constexpr double kRedrawSeconds = 0.05;  // a bar faster than the eye only costs time
+
+int terminal_columns(std::FILE* stream) {
+  struct winsize size {};
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+std::string numbers(const Record& r) {
+  std::string text;
+  if (r.loss) text += fmt::format("  loss {:.4f}", *r.loss);
+  if (r.tokens_per_second > 0) text += fmt::format("  {} tokens/s", format_count(r.tokens_per_second));
+  return text;
+}
+
+}  // namespace
+
+std::string format_summary(const RunSummary& s) {
+  const double tokens_per_step = static_cast<double>(s.global_batch_size * s.seq_len);
+  std::string text;
+  const auto line = [&text](const char* name, const std::string& value) {
+    text += fmt::format("  {:<12} {}\n", name, value);
+  };
+  line("run folder", s.run_folder);
+  line("data", fmt::format("{} (tokenizer {})", s.data, s.tokenizer));
+  line("model", fmt::format("{} parameters, {}FLOP per token and step", format_count(static_cast<double>(s.parameters)),
+                            format_count(s.flops_per_token)));
+  line("step",
+       fmt::format("{} tokens = {} ranks x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
+                   s.ranks, s.accumulation_steps, s.local_batch_size, s.seq_len));
+  line("length", fmt::format("{} steps, {} tokens, {:.2f} epochs of {:.1f} steps", s.steps,
+                             format_count(tokens_per_step * static_cast<double>(s.steps)),
+                             static_cast<double>(s.steps) / s.steps_per_epoch, s.steps_per_epoch));
+  line("machine", fmt::format("{} threads, {}FLOP/s in a matrix product, measured now: mfu is against this", s.threads,
+                              format_count(s.peak_flops)));
+  return text;
+}
+
+Console::Style Console::style_of(std::FILE* stream) {
+  return ::isatty(::fileno(stream)) != 0 ? Style::kBar : Style::kLines;
+}
+
+Console::Console(std::FILE* stream, Style style, int64_t first_step, int64_t last_step, int64_t log_freq, int columns)
+    : stream_(stream),
+      style_(style),
+      first_step_(first_step),
+      last_step_(last_step),
+      log_freq_(std::max<int64_t>(log_freq, 1)),
+      columns_(columns),
+      start_s_(monotonic_seconds()) {}
+
+Console::~Console() { finish(); }
+
+double Console::seconds_left(int64_t step) const {
+  // The mean since the start, validation and saving included: that is what the rest will cost, too.
+  if (step <= first_step_) return 0;
+  const double per_step = (monotonic_seconds() - start_s_) / static_cast<double>(step - first_step_);
+  return per_step * static_cast<double>(last_step_ - step);
+}
+
+void Console::step(const Record& record) {
+  last_ = record;
+  const bool last = record.step == last_step_;
+  if (record.validation_loss)
+    message(fmt::format("step {}/{}  validation loss {:.4f}", record.step, last_step_, *record.validation_loss));
+  if (style_ == Style::kBar) {
+    const double now_s = monotonic_seconds();
+    if (last || now_s - drawn_s_ >= kRedrawSeconds) draw_bar();
+    return;
+  }
+  if (!record.loss || (record.step % log_freq_ != 0 && !last && record.step != first_step_ + 1)) return;
+  std::string line = fmt::format("step {}/{}{}", record.step, last_step_, numbers(record));
+  line += fmt::format("  grad norm {:.3f}  lr {:.2e}  mfu {:.1f}%", record.grad_norm.value_or(0), record.lr.value_or(0),
+                      100 * record.mfu);
+  if (record.data_wait_s > 0.001) line += fmt::format("  waited {} for data", format_duration(record.data_wait_s));
+  fmt::print(stream_, "{}  {} left\n", line, format_duration(seconds_left(record.step)));
+  std::fflush(stream_);
+}
+
+void Console::draw_bar() {
+  const int columns = columns_ > 0 ? columns_ : terminal_columns(stream_);
+  const double done = last_step_ > 0 ? static_cast<double>(last_.step) / static_cast<double>(last_step_) : 1;
+  const std::string text = fmt::format("  step {}/{}{}  {} left", last_.step, last_step_, numbers(last_),
+                                       format_duration(seconds_left(last_.step)));
+  // "100% [####....]" takes what the text leaves; a narrow terminal cuts the text, never wraps it.
+  const int width = std::clamp(columns - 1 - 7 - static_cast<int>(text.size()), 0, 40);
+  const int full = static_cast<int>(done * width);
+  std::string bar = fmt::format("{:3.0f}% ", 100 * done);
+  if (width >= 4)
+    bar += fmt::format("[{}{}]", std::string(static_cast<size_t>(full), '#'),
+                       std::string(static_cast<size_t>(width - full), '.'));
+  bar += text;
+  bar.resize(std::min(bar.size(), static_cast<size_t>(std::max(columns - 1, 1))));
+  fmt::print(stream_, "\r\x1b[K{}", bar);
+  std::fflush(stream_);
+  bar_visible_ = true;
+  drawn_s_ = monotonic_seconds();
+}
+
+void Console::clear_bar() {
+  if (bar_visible_) fmt::print(stream_, "\r\x1b[K");
+  bar_visible_ = false;
+}
+
+void Console::message(std::string_view text) {
+  const bool redraw = bar_visible_;
+  clear_bar();
+  fmt::print(stream_, "{}\n", text);
+  std::fflush(stream_);
+  if (redraw) draw_bar();
+}
+
+void Console::finish() {
+  if (bar_visible_) fmt::print(stream_, "\n");
+  bar_visible_ = false;
+  std::fflush(stream_);
+}
+
+}  // namespace hearth::metrics

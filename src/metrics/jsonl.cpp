@@ -1,0 +1,107 @@
+#include "metrics/jsonl.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+
+namespace hearth::metrics {
+namespace {
+
+// fmt's default for a double is the shortest text that reads back as the same bits.
+void add(std::string& line, std::string_view name, double value) {
+  // JSON has no NaN. A run stops at the first one, so none is ever worth a line.
+  HEARTH_CHECK(std::isfinite(value), "{} is {}", name, value);
+  line += fmt::format(", \"{}\": {}", name, value);
+}
+void add(std::string& line, std::string_view name, const std::optional<double>& value) {
+  if (value) add(line, name, *value);
+}
+
+std::string to_line(const Record& r) {
+  std::string line = fmt::format("{{\"step\": {}", r.step);
+  add(line, "loss", r.loss);
+  add(line, "grad_norm", r.grad_norm);
+  add(line, "lr", r.lr);
+  line += fmt::format(", \"tokens\": {}", r.tokens);
+  add(line, "tokens_per_second", r.tokens_per_second);
+  add(line, "mfu", r.mfu);
+  add(line, "data_wait_s", r.data_wait_s);
+  add(line, "step_s", r.step_s);
+  line += fmt::format(", \"memory_bytes\": {}", r.memory_bytes);
+  add(line, "validation_loss", r.validation_loss);
+  return line + "}\n";
+}
+
+std::optional<double> maybe(const nlohmann::json& object, const char* name) {
+  const auto it = object.find(name);
+  return it == object.end() ? std::nullopt : std::optional<double>(it->get<double>());
+}
+
+Record from_json(const nlohmann::json& object) {
+  Record r;
+  r.step = object.at("step").get<int64_t>();
+  r.loss = maybe(object, "loss");
+  r.grad_norm = maybe(object, "grad_norm");
+  r.lr = maybe(object, "lr");
+  r.tokens = object.at("tokens").get<int64_t>();
+  r.tokens_per_second = object.at("tokens_per_second").get<double>();
+  r.mfu = object.at("mfu").get<double>();
+  r.data_wait_s = object.at("data_wait_s").get<double>();
+  r.step_s = object.at("step_s").get<double>();
+  r.memory_bytes = object.at("memory_bytes").get<int64_t>();
+  r.validation_loss = maybe(object, "validation_loss");
+  return r;
+}
+
+// A file whose end is half a line: rewritten without it, so that the next line starts on a line of its own.
+void remove_torn_line(const Path& path) {
+  if (!path_exists(path)) return;
+  const std::string content = read_file(path);
+  if (content.empty() || content.back() == '\n') return;
+  const size_t last = content.rfind('\n');
+  write_file_atomic(path, std::string_view(content).substr(0, last == std::string::npos ? 0 : last + 1));
+}
+
+void drop_steps_past(std::vector<Record>& records, int64_t step) {
+  while (!records.empty() && records.back().step > step) records.pop_back();
+}
+
+}  // namespace
+
+JsonlWriter::JsonlWriter(const Path& path) : file_((remove_torn_line(path), File::open_append(path))) {}
+
+void JsonlWriter::append(const Record& record) { file_.write(to_line(record)); }
+
+void JsonlWriter::append_event(std::string_view event, int64_t step) {
+  file_.write(fmt::format("{{\"event\": \"{}\", \"step\": {}}}\n", event, step));
+}
+
+std::vector<Record> read_metrics(const Path& path) {
+  std::vector<Record> records;
+  if (!path_exists(path)) return records;
+  const std::string content = read_file(path);
+  int64_t line_number = 0;
+  for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    ++line_number;
+    const std::string_view line = std::string_view(content).substr(begin, end - begin);
+    try {
+      const nlohmann::json object = nlohmann::json::parse(line);
+      if (object.contains("event")) {
+        if (object.at("event") == "resume") drop_steps_past(records, object.at("step").get<int64_t>());
+        continue;
+      }
+      const Record record = from_json(object);
+      // A step told twice without a resume between (a kill before the first checkpoint): the later one counts.
+      drop_steps_past(records, record.step - 1);
+      records.push_back(record);
+    } catch (const nlohmann::json::exception& e) {
+      throw damaged(fmt::format("{}:{} is not a line of a metrics file", path.string(), line_number), e.what(),
+                    "remove that line; training does not need it");
+    }
+  }
+  return records;
+}
+
+}  // namespace hearth::metrics

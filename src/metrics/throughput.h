@@ -1,0 +1,24 @@
+// How fast, and how fast compared with what the machine can do.
+#pragma once
+
+#include <cstdint>
+
+namespace hearth::metrics {
+
+struct Throughput {
+  double tokens_per_step;  // over all ranks
+  double flops_per_token;  // forward and backward, plan::flops_per_token
+  double peak_flops;       // per second, over all ranks; on a CPU the GEMM rate measured at start
+
+  double tokens_per_second(double step_s) const { return tokens_per_step / step_s; }
+  // Model FLOPs utilisation: PaLM (arXiv 2204.02311) appendix B.
+  double mfu(double step_s) const { return tokens_per_second(step_s) * flops_per_token / peak_flops; }
+};
+
+// Largest resident set of this process so far.
+int64_t peak_memory_bytes();
+
+// Seconds of a clock that never steps back.
+double monotonic_seconds();
+
+}  // namespace hearth::metrics

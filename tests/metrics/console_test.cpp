@@ -1,0 +1,123 @@
+#include "metrics/console.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "metrics/throughput.h"
+
+namespace hearth::metrics {
+namespace {
+
+// What a console prints, as one string.
+template <typename Body>
+std::string printed(Console::Style style, int64_t last_step, int64_t log_freq, int columns, Body body) {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* stream = ::open_memstream(&text, &size);
+  {
+    Console console(stream, style, 0, last_step, log_freq, columns);
+    body(console);
+  }
+  std::fclose(stream);
+  std::string result(text, size);
+  std::free(text);
+  return result;
+}
+
+Record record(int64_t step) {
+  Record r;
+  r.step = step;
+  r.loss = 2.5;
+  r.grad_norm = 0.75;
+  r.lr = 3e-3;
+  r.tokens_per_second = 12300;
+  r.mfu = 0.321;
+  return r;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Console, PlainLinesComeEveryLogFreqStepsAndForTheFirstAndLastStep) {
+  const std::string text = printed(Console::Style::kLines, 25, 10, 0, [](Console& console) {
+    for (int64_t step = 1; step <= 25; ++step) console.step(record(step));
+  });
+  EXPECT_EQ(count(text, "\n"), 4u) << text;
+  for (const char* line : {"step 1/25 ", "step 10/25 ", "step 20/25 ", "step 25/25 "})
+    EXPECT_EQ(count(text, line), 1u) << line;
+  EXPECT_EQ(count(text, "\r"), 0u);
+  EXPECT_NE(text.find("loss 2.5000  12.3 k tokens/s  grad norm 0.750  lr 3.00e-03  mfu 32.1%"), std::string::npos)
+      << text;
+}
+
+TEST(Console, TheBarIsRedrawnInPlaceAndNeverWiderThanTheTerminal) {
+  for (const int columns : {20, 60, 80, 200}) {
+    const std::string text = printed(Console::Style::kBar, 3, 10, columns, [](Console& console) {
+      for (int64_t step = 1; step <= 3; ++step) console.step(record(step));
+    });
+    EXPECT_EQ(count(text, "\n"), 1u);
+    const std::string last = text.substr(text.rfind("\x1b[K") + 3);
+    EXPECT_LT(last.size(), static_cast<size_t>(columns) + 1);
+    EXPECT_EQ(last.substr(0, 5), "100% ");
+  }
+}
+
+TEST(Console, AValidationLossStaysOnALineOfItsOwn) {
+  for (const auto style : {Console::Style::kBar, Console::Style::kLines}) {
+    const std::string text = printed(style, 100, 10, 80, [](Console& console) {
+      Record r = record(7);
+      r.validation_loss = 1.25;
+      console.step(r);
+      console.step(record(8));
+    });
+    EXPECT_EQ(count(text, "step 7/100  validation loss 1.2500\n"), 1u) << text;
+  }
+}
+
+TEST(Console, AMessageDoesNotTearTheBar) {
+  const std::string text = printed(Console::Style::kBar, 100, 10, 80, [](Console& console) {
+    console.step(record(1));
+    console.message("saved step-00000001");
+  });
+  // The bar is wiped, the message stands alone, the bar comes back.
+  EXPECT_NE(text.find("\r\x1b[Ksaved step-00000001\n\r\x1b[K"), std::string::npos) << text;
+}
+
+TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
+  RunSummary s;
+  s.parameters = 56'000'000;
+  s.ranks = 2;
+  s.accumulation_steps = 4;
+  s.local_batch_size = 8;
+  s.global_batch_size = 64;
+  s.seq_len = 128;
+  s.steps = 500;
+  s.steps_per_epoch = 200;
+  s.flops_per_token = 3.5e8;
+  s.peak_flops = 2e11;
+  const std::string text = format_summary(s);
+  EXPECT_NE(text.find("56.0 M parameters"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 ranks x 4 micro-batches x 8 sequences x 128 tokens"), std::string::npos) << text;
+  EXPECT_NE(text.find("500 steps, 4.10 M tokens, 2.50 epochs of 200.0 steps"), std::string::npos) << text;
+}
+
+TEST(Throughput, MfuIsModelFlopsOverThePeak) {
+  const Throughput t{4096, 1e6, 1e12};
+  EXPECT_DOUBLE_EQ(t.tokens_per_second(2.0), 2048);
+  EXPECT_DOUBLE_EQ(t.mfu(2.0), 2048 * 1e6 / 1e12);
+}
+
+TEST(Throughput, PeakMemoryCountsWhatWasTouched) {
+  const int64_t before = peak_memory_bytes();
+  const size_t size = size_t{64} << 20;
+  const auto block = std::make_unique<char[]>(size);
+  for (size_t i = 0; i < size; i += 4096) block[i] = 1;
+  EXPECT_GE(peak_memory_bytes(), before + (int64_t{48} << 20));
+}
+
+}  // namespace
+}  // namespace hearth::metrics

@@ -1,0 +1,157 @@
+// The metrics file: what is written is read back, bit for bit, and a kill anywhere leaves a file that is still read.
+#include "metrics/jsonl.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "support/environment.h"
+
+namespace hearth::metrics {
+namespace {
+
+Record record(int64_t step, double loss) {
+  Record r;
+  r.step = step;
+  r.loss = loss;
+  r.grad_norm = loss / 3;
+  r.lr = 1e-3 / 7;
+  r.tokens = step * 4096;
+  r.tokens_per_second = 1234.5678901234567;
+  r.mfu = 0.1;
+  r.data_wait_s = 1e-7;
+  r.step_s = 0.3;
+  r.memory_bytes = int64_t{3} << 31;
+  return r;
+}
+
+void append_raw(const Path& path, std::string_view text) {
+  File file = File::open_append(path);
+  file.write(text);
+}
+
+std::vector<int64_t> steps_of(const std::vector<Record>& records) {
+  std::vector<int64_t> steps;
+  for (const Record& r : records) steps.push_back(r.step);
+  return steps;
+}
+
+TEST(Jsonl, EveryNumberReadsBackAsTheSameBits) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  const double awkward[] = {1.0 / 3,
+                            5.545177444479562,
+                            1e-300,
+                            std::nextafter(2.0, 3.0),
+                            4.9e-324,
+                            123456789.0,
+                            std::numeric_limits<double>::max()};
+  {
+    JsonlWriter writer(path);
+    int64_t step = 0;
+    for (const double value : awkward) writer.append(record(++step, value));
+  }
+  const std::vector<Record> records = read_metrics(path);
+  ASSERT_EQ(records.size(), std::size(awkward));
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<uint64_t>(*records[i].loss), std::bit_cast<uint64_t>(awkward[i]));
+    EXPECT_EQ(records[i], record(static_cast<int64_t>(i) + 1, awkward[i]));
+  }
+}
+
+TEST(Jsonl, ALineHasTheNamesThatAreDocumented) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    Record r = record(7, 2.5);
+    r.validation_loss = 2.75;
+    writer.append(r);
+  }
+  const auto object = nlohmann::json::parse(read_file(path));
+  for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "mfu", "data_wait_s",
+                           "step_s", "memory_bytes", "validation_loss"})
+    EXPECT_TRUE(object.contains(name)) << name;
+  EXPECT_EQ(object.size(), 11u);
+  EXPECT_EQ(object["loss"], 2.5);
+}
+
+TEST(Jsonl, WhatWasNotMeasuredIsLeftOut) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  Record r;
+  r.validation_loss = 5.5;
+  JsonlWriter(path).append(r);
+  const auto object = nlohmann::json::parse(read_file(path));
+  EXPECT_FALSE(object.contains("loss"));
+  EXPECT_EQ(object["validation_loss"], 5.5);
+  EXPECT_EQ(read_metrics(path), std::vector<Record>{r});
+}
+
+TEST(Jsonl, AResumeTakesBackTheStepsPastIt) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10.0 + static_cast<double>(step)));
+    writer.append_event("resume", 3);
+    for (int64_t step = 4; step <= 6; ++step) writer.append(record(step, 20.0 + static_cast<double>(step)));
+  }
+  const auto records = read_metrics(path);
+  EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(*records[2].loss, 13);
+  EXPECT_EQ(*records[3].loss, 24);
+}
+
+TEST(Jsonl, AKillAnywhereInALineLeavesAFileThatIsReadAndContinued) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    writer.append(record(1, 1));
+    writer.append(record(2, 2));
+  }
+  const std::string whole = read_file(path);
+  const size_t first_line = whole.find('\n') + 1;
+  for (size_t cut = 0; cut < whole.size(); ++cut) {
+    std::filesystem::remove(path);
+    append_raw(path, whole.substr(0, cut));
+    EXPECT_EQ(read_metrics(path).size(), cut >= first_line ? 1u : 0u);
+    {
+      JsonlWriter writer(path);
+      writer.append_event("resume", cut >= first_line ? 1 : 0);
+      writer.append(record(9, 9));
+    }
+    const auto records = read_metrics(path);
+    ASSERT_FALSE(records.empty());
+    EXPECT_EQ(records.size(), cut >= first_line ? 2u : 1u) << "cut at " << cut;
+    EXPECT_EQ(records.back(), record(9, 9));
+  }
+}
+
+TEST(Jsonl, AMissingFileIsNoSteps) {
+  test::ScratchFolder scratch;
+  EXPECT_TRUE(read_metrics(scratch / "none.jsonl").empty());
+}
+
+TEST(Jsonl, AWrongLineInTheMiddleIsNamed) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  JsonlWriter(path).append(record(1, 1));
+  append_raw(path, "{\"step\": 2, \"lo\n");
+  JsonlWriter(path).append(record(3, 3));
+  try {
+    read_metrics(path);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kDamaged);
+    EXPECT_NE(e.message().find("metrics.jsonl:2 "), std::string::npos) << e.message();
+  }
+}
+
+}  // namespace
+}  // namespace hearth::metrics
