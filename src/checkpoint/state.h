@@ -20,7 +20,7 @@ struct Box {
 
 // One tensor as it is known globally.
 struct TensorInfo {
-  std::string name;            // "layers.0.attention.wq.weight", "optimizer.state.NAME.exp_avg"
+  std::string name;  // "layers.0.attention.wq.weight", "optimizer.state.NAME.exp_avg"
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
   bool operator==(const TensorInfo&) const = default;
@@ -33,7 +33,8 @@ struct TensorPiece {
   std::span<const std::byte> bytes;
 };
 
-// The range [begin, end) of a row-major tensor's elements as the fewest boxes, in order: a flat shard seldom is one box.
+// The range [begin, end) of a row-major tensor's elements as the fewest boxes, in order: a flat shard seldom is one
+// box.
 std::vector<Box> boxes_of_flat_range(const std::vector<int64_t>& shape, int64_t begin, int64_t end);
 
 }  // namespace hearth::checkpoint

@@ -1,0 +1,52 @@
+// Reading a checkpoint: any layout of ranks into any other, by intersecting boxes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/state.h"
+
+namespace hearth::checkpoint {
+
+// One open checkpoint folder. Not thread-safe: each rank opens its own, and checks what it reads.
+class Reader {
+ public:
+  // Opens ours (hearth.json is there: it, `.metadata` and the sizes of all files are checked now, an item's checksum
+  // when it is first read) or a directory that torch.distributed.checkpoint wrote (no checksums to check). Throws
+  // damaged(), or user_error when there is no checkpoint.
+  static Reader open(const Path& folder);
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+  ~Reader();
+
+  const Path& folder() const;
+  bool has_manifest() const;         // false: PyTorch wrote it
+  const Manifest& manifest() const;  // only if has_manifest()
+
+  // In the order of `.metadata`. Tensors of an element type we do not have (float8, complex) are not listed.
+  const std::vector<TensorInfo>& tensors() const;
+  // Null when there is none. A weight may also stand under "model." (torchtitan until mid 2025) or "model_state.": a
+  // `name` that is not there is looked up under these prefixes.
+  const TensorInfo* find(std::string_view name) const;
+  // The tensor, or a user_error that names what was expected and what was found.
+  const TensorInfo& require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
+
+  // Copies `box` of the tensor into `out`, row-major, exactly box.numel() * dtype_size bytes. Throws user_error for a
+  // name that is not there, damaged() where the items do not cover the box or an item's checksum or structure is wrong.
+  void read(std::string_view name, const Box& box, std::span<std::byte> out);
+
+ private:
+  struct State;
+  explicit Reader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hearth::checkpoint

@@ -1,0 +1,60 @@
+// hearth.json: what a checkpoint is, where it came from, and a checksum for every byte beside it.
+// The format is described in docs/checkpoint_format.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/state.h"
+
+namespace hearth::checkpoint {
+
+// Stored on disk: never change; a new meaning is a new number.
+inline constexpr int64_t kFormatVersion = 1;
+inline constexpr const char* kManifestFile = "hearth.json";
+inline constexpr const char* kMetadataFile = ".metadata";
+
+// One stored piece of a tensor: where it lies and the XXH3-64 of its `length` bytes (a whole torch.save stream).
+struct Item {
+  std::string name;  // the tensor's
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;  // the whole tensor's
+  Box box;
+  std::string file;  // relative to the checkpoint's folder, "__R_0.distcp"
+  int64_t offset = 0, length = 0;
+  uint64_t checksum = 0;
+};
+
+struct Manifest {
+  // Filled in by the trainer.
+  int64_t step = 0;         // optimizer steps done
+  int64_t tokens_seen = 0;  // counted over all ranks
+  uint64_t data_seed = 0;
+  uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
+  std::string tokenizer_hash, dataset_hash;
+  std::string config_toml;                // the resolved configuration
+  std::string libtorch_version;           // empty where none was used
+  int64_t ranks = 1;                      // that wrote it
+  std::string parent;                     // name of the checkpoint this run started or resumed from; empty: none
+  std::map<std::string, double> metrics;  // free-form: "loss", "validation_loss"; NaN and infinities are kept
+  // Filled in by stamp().
+  std::string code_version, host, created;  // `created` is UTC, "2026-01-31T23:59:59Z"
+  // Filled in by commit().
+  std::vector<Item> items;  // in the order of `.metadata`
+  int64_t metadata_length = 0;
+  uint64_t metadata_checksum = 0;
+};
+
+// Sets code_version, host and created.
+void stamp(Manifest& manifest);
+
+// The text of hearth.json, its own checksum included, and back. parse_manifest names `path` in its errors: damaged()
+// where the checksum or the structure is wrong, user_error for a format version this program does not know.
+std::string format_manifest(const Manifest& manifest);
+Manifest parse_manifest(std::string_view text, const Path& path);
+
+}  // namespace hearth::checkpoint

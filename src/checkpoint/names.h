@@ -1,0 +1,20 @@
+// Names of tensors in a checkpoint: those that torchtitan (2025) gives to dcp.save, so that either side reads the
+// other.
+//
+// Weights stand at the top level under their parameter name. AdamW's state is what torch's get_optimizer_state_dict
+// gives with flatten_optimizer_state_dict=True, under the key "optimizer". Stored on disk: never change.
+#pragma once
+
+#include <string>
+
+namespace hearth::checkpoint {
+
+inline std::string weight_name(const std::string& parameter) { return parameter; }
+inline std::string exp_avg_name(const std::string& parameter) { return "optimizer.state." + parameter + ".exp_avg"; }
+inline std::string exp_avg_sq_name(const std::string& parameter) {
+  return "optimizer.state." + parameter + ".exp_avg_sq";
+}
+// torch keeps AdamW's step count per parameter, as a 0-d float32 tensor.
+inline std::string adam_step_name(const std::string& parameter) { return "optimizer.state." + parameter + ".step"; }
+
+}  // namespace hearth::checkpoint

@@ -1,0 +1,41 @@
+// Saving, by R ranks. The order of calls, each rank in its own process or thread:
+//
+//   rank 0:     begin_save(temporary)                        the folder, new and empty
+//   barrier
+//   every rank: items = write_rank_file(temporary, rank, pieces)
+//   gather the strings (Group::all_gather_bytes)
+//   rank 0:     commit(temporary, final, gathered, manifest)
+//
+// When commit() returns, every byte was fsynced, read back and compared with what was in memory, and the folder has its
+// final name. When anything throws, no folder of that name has appeared, and what was there before is still there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/state.h"
+
+namespace hearth::checkpoint {
+
+std::string step_name_of(int64_t step);                        // "step-00000100"
+Path step_folder(const Path& checkpoints, int64_t step);       // CHECKPOINTS/step-00000100
+Path temporary_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100.tmp
+
+// Local. Makes the parents, removes what an interrupted save left under this name, creates the folder.
+void begin_save(const Path& temporary);
+
+// Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the items as
+// text for commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box) must
+// come from one rank only.
+std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const TensorPiece> pieces);
+
+// Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes
+// `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL (the same step,
+// saved again) is replaced, and restored by remove_leftovers() if a crash comes in between.
+void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
+            Manifest manifest);
+
+}  // namespace hearth::checkpoint
