@@ -1,0 +1,39 @@
+// The learning rate as a pure function of the step: nothing to save, so a run can be prolonged (a larger total) and a
+// cool-down can branch off from any checkpoint (decay_ratio over a new total).
+//
+// The shape is torchtitan's (components/lr_scheduler.py, end of 2025), warm-up, stable, decay:
+//   warm-up   W steps: factor s / W at step s, so the first update already moves and step W has the full rate
+//   stable    factor 1
+//   decay     the last steps: 1 - p (linear), (1 + cos(pi p)) / 2 (cosine), 1 - sqrt(p) (sqrt), from 1 to
+//             min_lr_factor. p reaches 1 one step after the last ("virtual last step"): the last update is never lost.
+// decay_ratio = -1: everything after the warm-up decays. decay_ratio in (0, 1): WSD (arXiv 2404.06395).
+// decay_type = "constant": no decay at all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace hearth::optim {
+
+enum class DecayType { kLinear, kCosine, kSqrt, kConstant };
+
+struct LrSchedule {
+  double lr;  // at its highest
+  int64_t total_steps, warmup_steps, decay_steps;
+  DecayType decay_type;
+  double min_lr_factor;
+  // Settings that did not fit the number of steps and how they were adjusted (torchtitan warns, too): print them.
+  std::vector<std::string> notes;
+};
+
+// `lr` is optimizer.lr. Throws user_error for an unknown decay_type.
+LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps);
+
+// Of update number `step`, counted from 1 as everywhere (AdamW's t, metrics, checkpoint names). A step past the total
+// has the rate of the last one.
+double learning_rate(const LrSchedule& schedule, int64_t step);
+
+}  // namespace hearth::optim

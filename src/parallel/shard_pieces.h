@@ -1,0 +1,35 @@
+// What this rank owns, parameter by parameter, as flat ranges and their memory: what a checkpoint saves and loads.
+// Over all ranks of a group every element of every parameter is in exactly one piece, for any number of ranks. Padding
+// of the flat buffers is in none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "parallel/sharded_weights.h"
+
+namespace hearth::parallel {
+
+// Elements [begin, end) of the row-major tensor `name` of global `shape`. The bytes are the live memory of
+// ShardedWeights: writable, valid as long as it lives.
+struct ShardPiece {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+  int64_t begin, end;
+  std::span<std::byte> bytes;  // (end - begin) elements
+};
+
+// Parameters under their own names, in disk order; those of which this rank owns nothing are left out. After writing
+// through the spans, call weights.masters_changed(). Local.
+std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights);
+
+// Moments: "optimizer.state.NAME.exp_avg" and "optimizer.state.NAME.exp_avg_sq" (what torchtitan's flattened optimizer
+// state is called in a DCP checkpoint). Training only. Local.
+std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights);
+
+}  // namespace hearth::parallel
