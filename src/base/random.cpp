@@ -42,8 +42,8 @@ double random_uniform(RandomKey key, uint64_t index) {
   return static_cast<double>(random_u64(key, index) >> 11) * 0x1p-53;
 }
 
-double random_normal(RandomKey key, uint64_t index) {
-  const auto b = philox(key, index);
+double random_normal(RandomKey key, uint64_t index, uint64_t draw) {
+  const auto b = philox(key, index, draw);
   const uint64_t first = uint64_t{b[0]} | uint64_t{b[1]} << 32, second = uint64_t{b[2]} | uint64_t{b[3]} << 32;
   const double radius_uniform = (static_cast<double>(first >> 11) + 1) * 0x1p-53;  // (0, 1]: the logarithm stays finite
   const double angle_uniform = static_cast<double>(second >> 11) * 0x1p-53;

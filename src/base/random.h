@@ -25,6 +25,7 @@ RandomKey random_key(uint64_t seed, std::string_view purpose);
 // Value number `index` of the stream `key`.
 uint64_t random_u64(RandomKey key, uint64_t index);    // uniform over 2^64
 double random_uniform(RandomKey key, uint64_t index);  // [0, 1), 53 bits
-double random_normal(RandomKey key, uint64_t index);   // N(0, 1) by Box-Muller, one value per block
+// N(0, 1) by Box-Muller, one value per block. Another `draw` is another independent value at the same index.
+double random_normal(RandomKey key, uint64_t index, uint64_t draw = 0);
 
 }  // namespace hearth

@@ -1,0 +1,24 @@
+// Grouped-query causal attention with rotary positions: branch = wo attention(rope(wq y), rope(wk y), wv y), y the normed
+// stream. Sources: GQA arXiv 2305.13245, RoPE arXiv 2104.09864 (interleaved pairs), FlashAttention-2 arXiv 2307.08691.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "model/activations.h"
+#include "model/unit_views.h"
+
+namespace hearth::model {
+
+// The parts of a packed row [wq y | wk y | wv y]: views, no copies. qkv_TN is [B*S, (H+2G)*K].
+struct QkvViews {
+  at::Tensor q_BSHK, k_BSGK, v_BSGK;
+};
+QkvViews qkv_views(const at::Tensor& qkv_TN, const plan::ModelShape& shape, int64_t B, int64_t S);
+
+// kAttentionInput -> kBranch; keeps kQkv, kAttention, kLogSumExp.
+void attention_forward(const Activations& a, const BlockViews& weights, int64_t layer);
+
+// Gradient of kBranch (= kStreamGradient) -> kInputGradient, the gradient of kAttentionInput. Adds to `gradients`.
+void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer);
+
+}  // namespace hearth::model

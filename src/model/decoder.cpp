@@ -1,0 +1,82 @@
+#include "model/decoder.h"
+
+#include "base/error.h"
+#include "model/attention.h"
+#include "model/feedforward.h"
+#include "model/unit_views.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/matmul.h"
+#include "ops/rmsnorm.h"
+#include "ops/rope.h"
+#include "ops/tensor.h"
+
+namespace hearth::model {
+
+using enum plan::Activation;
+
+Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
+                 DType dtype)
+    : shape_(shape),
+      plan_(plan),
+      weights_(weights),
+      capacity_(capacity),
+      dtype_(dtype),
+      rope_CK_(ops::rope_table(capacity, shape.K, shape.rope_theta, dtype)) {
+  for (int64_t layer = 0; layer < shape.L; ++layer) {
+    keys_.push_back(ops::zeros({1, capacity, shape.G, shape.K}, dtype));
+    values_.push_back(ops::zeros({1, capacity, shape.G, shape.K}, dtype));
+  }
+}
+
+at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
+  const auto N = static_cast<int64_t>(tokens.size());
+  HEARTH_CHECK(N > 0 && size_ + N <= capacity_, "{} + {} tokens, capacity {}", size_, N, capacity_);
+  if (!activations_ || activations_->S != N) {
+    activations_ = std::make_unique<Activations>(shape_, 1, N, dtype_, /*loss_chunk_tokens=*/1, /*training=*/false);
+  }
+  const Activations& a = *activations_;
+
+  const at::Tensor embedding_VD = parameter_view(weights_.gather(0), plan_.parameters.front());
+  ops::embedding_forward(a(kStream), embedding_VD, ops::from_int32(tokens));
+  for (int64_t layer = 0; layer < shape_.L; ++layer) {
+    const BlockViews w = block_views(weights_.gather(1 + layer), plan_, layer);
+    if (layer == 0) {
+      ops::rmsnorm_forward(a(kAttentionInput), a(kAttentionRstd), a(kStream), w.attention_norm_D, shape_.norm_eps);
+    } else {
+      ops::add_rmsnorm_forward(a(kStream), a(kAttentionInput), a(kAttentionRstd), a(kMiddle), a(kBranch),
+                               w.attention_norm_D, shape_.norm_eps);
+    }
+    attend(a, w, layer);
+    ops::add_rmsnorm_forward(a(kMiddle), a(kFeedForwardInput), a(kFeedForwardRstd), a(kStream), a(kBranch), w.ffn_norm_D,
+                             shape_.norm_eps);
+    feedforward_forward(a, w, layer);
+  }
+  size_ += N;
+
+  const plan::Unit& last = plan_.units.back();
+  const at::Tensor last_flat = weights_.gather(static_cast<int64_t>(plan_.units.size()) - 1);
+  const at::Tensor norm_D = parameter_view(last_flat, plan_.parameters[static_cast<size_t>(last.first_parameter)]);
+  ops::add_rmsnorm_forward(a(kStream), a(kFinalInput), a(kFinalRstd), a(kMiddle), a(kBranch), norm_D, shape_.norm_eps);
+  const at::Tensor output_VD = shape_.tied ? embedding_VD : parameter_view(last_flat, plan_.parameters.back());
+  ops::matmul(a(kLogits), a(kFinalInput).narrow(0, N - 1, 1), output_VD);
+  return a(kLogits).view({shape_.V});
+}
+
+// attention_forward with the new keys and values going through the cache.
+void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t layer) {
+  const plan::ModelShape& s = shape_;
+  const int64_t N = a.S;
+  const at::Tensor& keys = keys_[static_cast<size_t>(layer)];
+  const at::Tensor& values = values_[static_cast<size_t>(layer)];
+
+  ops::matmul(a(kQkv), a(kAttentionInput), weights.wqkv_ND);
+  ops::rope_forward(a(kQkv).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, size_);
+  const auto [q, k, v] = qkv_views(a(kQkv), s, 1, N);
+  ops::copy_(keys.narrow(1, size_, N), k);
+  ops::copy_(values.narrow(1, size_, N), v);
+  ops::decode_attention(a(kAttention).view({1, N, s.H, s.K}), q, keys, values, size_ + N);
+  ops::matmul(a(kBranch), a(kAttention), weights.wo_DN);
+}
+
+}  // namespace hearth::model

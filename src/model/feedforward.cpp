@@ -1,0 +1,31 @@
+#include "model/feedforward.h"
+
+#include "ops/matmul.h"
+#include "ops/swiglu.h"
+
+namespace hearth::model {
+
+using enum plan::Activation;
+
+void feedforward_forward(const Activations& a, const BlockViews& weights, int64_t layer) {
+  ops::matmul(a(kGateUp, layer), a(kFeedForwardInput, layer), weights.w13_FD);
+  ops::swiglu_forward(a(kGated, layer), a(kGateUp, layer));
+  ops::matmul(a(kBranch), a(kGated, layer), weights.w2_DF);
+}
+
+void feedforward_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer) {
+  const at::Tensor& dbranch_TD = a(kStreamGradient);
+  const at::Tensor& dgated_TF = a(kGatedGradient);
+  const at::Tensor& gate_up_T2F = a(kGateUp, layer);
+
+  ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, a(kGated, layer));
+  ops::matmul_input_gradient(dgated_TF, dbranch_TD, weights.w2_DF, /*accumulate=*/false);
+
+  // In place: the gate and up values are not read again.
+  ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F);
+
+  ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, a(kFeedForwardInput, layer));
+  ops::matmul_input_gradient(a(kInputGradient), gate_up_T2F, weights.w13_FD, /*accumulate=*/false);
+}
+
+}  // namespace hearth::model

@@ -1,0 +1,110 @@
+#include "model/transformer.h"
+
+#include "base/error.h"
+#include "model/attention.h"
+#include "model/feedforward.h"
+#include "model/unit_views.h"
+#include "ops/embedding.h"
+#include "ops/matmul.h"
+#include "ops/rmsnorm.h"
+#include "ops/tensor.h"
+
+namespace hearth::model {
+
+using enum plan::Activation;
+
+Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
+                         DType dtype, int64_t loss_chunk_tokens, bool training)
+    : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training) {}
+
+double Transformer::loss(Weights& weights, const MicroBatch& batch) {
+  forward(weights, batch.tokens_T);
+  return loss_forward(a_, output_VD(weights), batch);
+}
+
+double Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale) {
+  forward(weights, batch.tokens_T);
+  const double sum =
+      loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, loss_scale);
+  backward(weights, batch.tokens_T);
+  return sum;
+}
+
+void Transformer::forward(Weights& weights, const at::Tensor& tokens_T) {
+  const plan::ModelShape& s = a_.shape;
+  HEARTH_CHECK(tokens_T.numel() == a_.B * a_.S, "{} tokens for {} x {}", tokens_T.numel(), a_.B, a_.S);
+
+  const at::Tensor embedding_VD = parameter_view(weights.gather(0), plan_.parameters.front());
+  ops::embedding_forward(a_(kStream, 0), embedding_VD, tokens_T);
+
+  for (int64_t layer = 0; layer < s.L; ++layer) {
+    const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
+    if (layer == 0) {
+      ops::rmsnorm_forward(a_(kAttentionInput, 0), a_(kAttentionRstd, 0), a_(kStream, 0), w.attention_norm_D, s.norm_eps);
+    } else {
+      // The feed-forward branch of the block before joins the stream here.
+      ops::add_rmsnorm_forward(a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionRstd, layer),
+                               a_(kMiddle, layer - 1), a_(kBranch), w.attention_norm_D, s.norm_eps);
+    }
+    attention_forward(a_, w, layer);
+    ops::add_rmsnorm_forward(a_(kMiddle, layer), a_(kFeedForwardInput, layer), a_(kFeedForwardRstd, layer),
+                             a_(kStream, layer), a_(kBranch), w.ffn_norm_D, s.norm_eps);
+    feedforward_forward(a_, w, layer);
+  }
+
+  const at::Tensor norm_D = parameter_view(weights.gather(last_unit()), final_norm());
+  ops::add_rmsnorm_forward(a_(kStream, s.L), a_(kFinalInput), a_(kFinalRstd), a_(kMiddle, s.L - 1), a_(kBranch), norm_D,
+                           s.norm_eps);
+}
+
+// On entry kInputGradient holds the gradient of kFinalInput.
+void Transformer::backward(Weights& weights, const at::Tensor& tokens_T) {
+  const plan::ModelShape& s = a_.shape;
+  const at::Tensor& dstream_TD = a_(kStreamGradient);
+
+  const at::Tensor norm_D = parameter_view(weights.gather(last_unit()), final_norm());
+  const at::Tensor dnorm_D = parameter_view(weights.gradient(last_unit()), final_norm());
+  ops::rmsnorm_backward(dstream_TD, dnorm_D, a_(kInputGradient), a_(kStream, s.L), a_(kFinalRstd), norm_D,
+                        /*accumulate=*/false);
+  weights.gradient_ready(last_unit());
+
+  for (int64_t layer = s.L - 1; layer >= 0; --layer) {
+    const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
+    BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
+    // The stream's gradient is that of both summands: it enters the branch and goes on past it.
+    feedforward_backward(a_, w, dw, layer);
+    ops::rmsnorm_backward(dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer), a_(kFeedForwardRstd, layer),
+                          w.ffn_norm_D, /*accumulate=*/true);
+    attention_backward(a_, w, dw, layer);
+    ops::rmsnorm_backward(dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
+                          a_(kAttentionRstd, layer), w.attention_norm_D, /*accumulate=*/true);
+    weights.gradient_ready(1 + layer);
+  }
+
+  const at::Tensor dembedding_VD = parameter_view(weights.gradient(0), plan_.parameters.front());
+  ops::embedding_backward(dembedding_VD, dstream_TD, tokens_T);
+  weights.gradient_ready(0);
+}
+
+at::Tensor Transformer::logits(Weights& weights) {
+  const at::Tensor logits_TV =
+      ops::empty({a_.B * a_.S, a_.shape.V}, ops::dtype_of(a_(kFinalInput)));
+  ops::matmul(logits_TV, a_(kFinalInput), output_VD(weights));
+  return logits_TV;
+}
+
+const plan::Parameter& Transformer::final_norm() const {
+  return plan_.parameters[static_cast<size_t>(plan_.units.back().first_parameter)];
+}
+
+at::Tensor Transformer::output_VD(Weights& weights) {
+  return a_.shape.tied ? parameter_view(weights.gather(0), plan_.parameters.front())
+                       : parameter_view(weights.gather(last_unit()), plan_.parameters.back());
+}
+
+at::Tensor Transformer::output_gradient_VD(Weights& weights) {
+  return a_.shape.tied ? parameter_view(weights.gradient(0), plan_.parameters.front())
+                       : parameter_view(weights.gradient(last_unit()), plan_.parameters.back());
+}
+
+}  // namespace hearth::model

@@ -1,0 +1,53 @@
+// The Llama decoder, forward and backward written out, as if there were one device. Pre-norm blocks:
+//
+//   stream = embedding(tokens)
+//   for each block:  stream += attention(rmsnorm(stream));  stream += feedforward(rmsnorm(stream))
+//   loss = cross_entropy(output(rmsnorm(stream)), labels)
+//
+// A branch's output is added to the stream together with the next norm (one pass over memory), so a block begins with the
+// addition that the block before left over.
+//
+// Weights come unit by unit through model::Weights, which may gather and reduce over ranks; every call here that takes
+// them is Collective over dp.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "model/activations.h"
+#include "model/loss_head.h"
+#include "model/weights.h"
+
+namespace hearth::model {
+
+class Transformer {
+ public:
+  // For micro-batches of B sequences of S tokens. `training` also allocates what backward needs.
+  Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S, DType dtype,
+              int64_t loss_chunk_tokens, bool training);
+
+  // Sum of the weighted losses of the counted labels.
+  double loss(Weights& weights, const MicroBatch& batch);
+
+  // The same; adds the gradient of loss_scale * sum to weights.gradient(unit) of every unit and announces each unit, from
+  // the last to the first, with gradient_ready.
+  double loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale);
+
+  // For tests and tools: the logits [T, V] of the last forward's kFinalInput. Not used in training.
+  at::Tensor logits(Weights& weights);
+
+ private:
+  void forward(Weights& weights, const at::Tensor& tokens_T);
+  void backward(Weights& weights, const at::Tensor& tokens_T);
+  int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
+  const plan::Parameter& final_norm() const;
+  // The output matrix, or its gradient, in the unit that holds it (tied weights: the embedding's).
+  at::Tensor output_VD(Weights& weights);
+  at::Tensor output_gradient_VD(Weights& weights);
+
+  const plan::ParameterPlan& plan_;
+  Activations a_;
+};
+
+}  // namespace hearth::model

@@ -1,0 +1,25 @@
+// A unit's flat buffer seen as matrices: no copies, and the same for weights and for gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "plan/parameters.h"
+
+namespace hearth::model {
+
+struct BlockViews {
+  at::Tensor attention_norm_D;
+  at::Tensor wqkv_ND;  // [(H+2G)*K, D]: wq, wk and wv, one below the other
+  at::Tensor wo_DN;    // [D, H*K]
+  at::Tensor ffn_norm_D;
+  at::Tensor w13_FD;   // [2*F, D]: w1 and w3
+  at::Tensor w2_DF;    // [D, F]
+};
+
+// `flat` is unit 1 + layer, [numel].
+BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, int64_t layer);
+
+// Any one parameter of a unit: [shape].
+at::Tensor parameter_view(const at::Tensor& flat, const plan::Parameter& parameter);
+
+}  // namespace hearth::model
