@@ -11,10 +11,10 @@ inline constexpr int32_t kIgnore = -100;
 
 struct Batch {
   int64_t B = 0, S = 0;
-  uint64_t first_sample = 0;        // g of row 0; row i is sample first_sample + i
-  std::vector<int32_t> tokens;      // [B, S]
-  std::vector<int32_t> labels;      // [B, S], kIgnore where not counted
-  std::vector<float> weights;       // [B, S] of each label's loss; empty: all 1
+  uint64_t first_sample = 0;    // g of row 0; row i is sample first_sample + i
+  std::vector<int32_t> tokens;  // [B, S]
+  std::vector<int32_t> labels;  // [B, S], kIgnore where not counted
+  std::vector<float> weights;   // [B, S] of each label's loss; empty: all 1
   // Document boundaries: the positions, as offsets into [B*S], at which a new document starts; each row's first
   // position is always listed. Ascending. (Varlen attention's cu_seqlens without the final B*S.)
   std::vector<int32_t> document_starts;
@@ -23,8 +23,8 @@ struct Batch {
 // A rank's share of one optimizer step: its micro-batches in order.
 struct StepBatch {
   std::vector<Batch> micro_batches;
-  uint64_t first_sample = 0;        // g of the step's first sample over all ranks
-  uint64_t num_samples = 0;         // of the step, over all ranks
+  uint64_t first_sample = 0;  // g of the step's first sample over all ranks
+  uint64_t num_samples = 0;   // of the step, over all ranks
 };
 
 }  // namespace hearth::data

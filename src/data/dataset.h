@@ -1,0 +1,79 @@
+// A dataset on disk: its manifest and, per split, all documents as one long row of tokens.
+//
+// Everything here is read-only and may be used from several threads. Shards are mapped when first touched, so opening
+// costs one small file and one stat a shard. Blocks are checked when first touched: damage is damaged() (exit 3), never
+// a wrong token.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "data/manifest.h"
+
+namespace hearth::data {
+
+class ShardReader;
+
+// Where a token stands.
+struct TokenPlace {
+  int64_t document = 0;       // index in the split
+  int64_t offset = 0;         // tokens since the document's first
+  int64_t shard = 0;          // index in the split's shards
+  int64_t source = 0;         // index in manifest().sources
+  int64_t source_offset = 0;  // where the document starts in that file, in bytes
+};
+
+class Split {
+ public:
+  const std::string& name() const { return entry_.name; }
+  int64_t tokens() const { return entry_.tokens; }
+  int64_t documents() const { return entry_.documents; }
+  int64_t text_bytes() const { return entry_.text_bytes; }
+  const std::string& dataset_identity() const { return identity_; }
+
+  // Tokens [first, first + out.size()) of the split, across documents and shards. The range must lie inside.
+  void read(int64_t first, std::span<int32_t> out) const;
+
+  // Appends the positions p in [first, first + count) at which a document starts, as p - first. Ascending.
+  void document_starts(int64_t first, int64_t count, std::vector<int32_t>& starts) const;
+
+  // First token of document `document`, 0 <= document <= documents(); that of documents() is tokens().
+  int64_t document_begin(int64_t document) const;
+
+  TokenPlace locate(int64_t token) const;
+
+ private:
+  friend class Dataset;
+  struct Shards;  // lazily opened
+  Split(const Path& folder, const SplitEntry& entry, std::string identity);
+  const ShardReader& shard(int64_t index) const;
+
+  SplitEntry entry_;
+  std::string identity_;
+  std::vector<int64_t> first_token_, first_document_;  // of each shard, and one past the last
+  std::shared_ptr<Shards> shards_;
+};
+
+class Dataset {
+ public:
+  // Throws user_error for no dataset or another version, damaged() for a shard that is missing or cut short.
+  static Dataset open(const Path& folder);
+
+  const Path& folder() const { return folder_; }
+  const Manifest& manifest() const { return manifest_; }
+  bool has_split(std::string_view name) const;
+  // Throws user_error where the dataset has no such split, or an empty one (no text was held out).
+  const Split& split(std::string_view name) const;
+
+ private:
+  Path folder_;
+  Manifest manifest_;
+  std::vector<Split> splits_;
+};
+
+}  // namespace hearth::data

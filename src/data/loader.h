@@ -1,0 +1,61 @@
+// The batches a rank trains on, prepared ahead by worker threads.
+//
+// Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size; rank r of R takes the r-th part
+// of it, cut into micro-batches of local_batch_size. The loader's whole state is (seed, next_sample()): the same seed
+// and first_sample give the same batches for any number of ranks taken together, threads or prefetched steps.
+//
+// Local. One Loader is used from one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+
+namespace hearth::data {
+
+struct LoaderOptions {
+  uint64_t seed = 0;
+  int64_t seq_len = 0;            // labels are the next tokens: windows of seq_len + 1, stride seq_len
+  int64_t global_batch_size = 0;  // sequences per step, a multiple of ranks * local_batch_size
+  int64_t local_batch_size = 0;
+  int64_t rank = 0, ranks = 1;
+  uint64_t first_sample = 0;
+  int64_t prefetch_threads = 1;  // 0: next() prepares the step itself
+  int64_t prefetch_steps = 4;    // steps kept ready, at least 1
+  // true: shuffled, without end, epoch after epoch (training).
+  // false: the windows in order, once (validation). The last step is filled up with rows that do not count, so every
+  // token after the split's first is a label exactly once over all ranks.
+  bool shuffle = true;
+};
+
+class Loader {
+ public:
+  // `split` must outlive the loader. Throws user_error for a split that is shorter than one window (shuffle only) and
+  // for batch sizes that do not divide.
+  Loader(const Split& split, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next step. Rows that are short (the end of the split) or empty (beyond it, shuffle = false only) are filled
+  // with token 0 and label kIgnore. num_samples is the number of samples over all ranks that are not empty;
+  // first_sample moves on by global_batch_size whatever it is. What went wrong in a worker (a damaged block) is thrown
+  // here.
+  StepBatch next();
+
+  // g of the first sample of the step that next() will return: what a checkpoint stores.
+  uint64_t next_sample() const;
+  // shuffle = false: calls of next() that remain. shuffle = true: the largest int64_t.
+  int64_t steps_left() const;
+  uint64_t samples_per_epoch() const;
+  double waited_s() const;  // seconds next() has waited for workers since the loader was made
+
+ private:
+  class Prefetch;
+  std::unique_ptr<Prefetch> prefetch_;
+};
+
+}  // namespace hearth::data

@@ -1,0 +1,93 @@
+// The shard: one file of named columns. docs/data_format.md describes every byte; this is the same in C++.
+//
+//   header | column data, one column after another | column table | checksum table
+//
+// All integers are little-endian. The data between header and tables is cut into blocks of equal size, each with its
+// XXH3-64; the header holds the XXH3-64 of both tables and of itself, so no byte of the file is unprotected, and the
+// header's checksum stands for the whole content.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hearth::data {
+
+// Stored on disk: never change.
+inline constexpr char kShardMagic[8] = {'H', 'R', 'T', 'H', 'S', 'H', 'R', 'D'};
+inline constexpr uint32_t kShardVersion = 1;
+inline constexpr uint64_t kColumnAlignment = 64;
+// Small enough that the first touch of a window reads little besides it, large enough that the table is 1/8192 of the
+// data.
+inline constexpr uint64_t kDefaultBlockBytes = 64 * 1024;
+
+// Stored on disk: never renumber.
+enum class ElementType : uint32_t {
+  kU8 = 1,
+  kU16 = 2,
+  kU32 = 3,
+  kU64 = 4,
+  kI8 = 5,
+  kI16 = 6,
+  kI32 = 7,
+  kI64 = 8,
+  kF32 = 9,
+  kF64 = 10
+};
+
+// What one row of a column belongs to. Stored on disk: never renumber.
+enum class Axis : uint32_t {
+  kToken = 1,     // rows = the shard's tokens (or cells, where documents are 2-D arrays)
+  kDocument = 2,  // rows = the shard's documents: document ends, shapes of 2-D arrays, any metadata
+};
+
+struct ShardHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_bytes;  // sizeof(ShardHeader); data starts here
+  uint64_t file_bytes;    // a shorter file was cut
+  uint64_t block_bytes;   // a power of two
+  uint64_t num_tokens;
+  uint64_t num_documents;
+  uint64_t columns_offset;    // of the column table; the data blocks end here
+  uint64_t checksums_offset;  // of the checksum table: num_blocks times u64
+  uint64_t num_blocks;
+  uint32_t num_columns;
+  uint32_t reserved;         // 0
+  uint8_t identity[16];      // of what the shard was made from: see docs/data_format.md
+  uint64_t tables_checksum;  // XXH3-64 from columns_offset to the end of the file
+  uint64_t zeros[2];         // 0
+  uint64_t header_checksum;  // XXH3-64 of the bytes before it
+};
+static_assert(sizeof(ShardHeader) == 128);
+
+struct ColumnRecord {
+  char name[32];  // ASCII, padded with zero bytes
+  uint32_t element_type;
+  uint32_t axis;
+  uint32_t row_rank;  // number of used entries of row_shape; 0: one element a row
+  uint32_t reserved;  // 0
+  uint64_t row_shape[4];
+  uint64_t num_rows;
+  uint64_t data_offset;  // in the file, a multiple of kColumnAlignment
+  uint64_t data_bytes;   // num_rows * elements of a row * size of an element
+  uint64_t zero;         // 0
+};
+static_assert(sizeof(ColumnRecord) == 112);
+
+// Column names with a meaning. Readers ignore columns they do not know.
+inline constexpr std::string_view kTokensColumn = "tokens";               // kToken, u8, u16 or u32
+inline constexpr std::string_view kDocumentEndsColumn = "document_ends";  // kDocument, u64: tokens up to its end
+inline constexpr std::string_view kTextBytesColumn = "text_bytes";  // kDocument, u64: bytes of text it was made of
+inline constexpr std::string_view kSourceColumn = "source";         // kDocument, u32: index in manifest "sources"
+inline constexpr std::string_view kSourceOffsetColumn = "source_offset";  // kDocument, u64: first byte in that source
+
+// Bytes an element takes; 0 for a number that is no ElementType.
+uint64_t element_size(uint32_t element_type);
+std::string_view element_type_name(uint32_t element_type);  // "u16"; "?" for an unknown one
+
+// The narrowest of u8, u16, u32 that holds ids below vocab_size.
+ElementType token_type(int64_t vocab_size);
+
+}  // namespace hearth::data
