@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# scripts/setup.sh [--oracle] [--text] [--core-only]: installs what Hearth is built from; a second run finds it there.
+#
+#   --oracle     also .deps/oracle: PyTorch and Transformers in Python, which only tests use (5 GB on disk)
+#   --text       also python3-doc, the default text of scripts/quickstart.sh (70 MB on disk)
+#   --core-only  packages alone, no LibTorch: enough for hearth, not for hearth-train
+#   --help       this text
+#
+# 1. Distribution packages: compiler, CMake, small libraries.
+# 2. LibTorch, the first there is: HEARTH_LIBTORCH; a torch >= 2.11 of the active python3; the pinned wheel in .deps/.
+# Exit codes: 0 done, 2 something only you can fix, 4 network or disk.
+
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
+
+packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
+          libzstd-dev libhwy-dev libgtest-dev ca-certificates python3 python3-venv)
+text_package=python3-doc
+torch_version=2.11.0
+cuda_runtime=nvidia-cuda-runtime==13.0.96
+cuda_cupti=nvidia-cuda-cupti==13.0.85
+# The distribution's Python, whatever is active: its version is known to have wheels and its venv comes from a package.
+python=/usr/bin/python3
+
+oracle=no text=no core_only=no
+for argument in "$@"; do
+  case "$argument" in
+    --oracle) oracle=yes ;;
+    --text) text=yes ;;
+    --core-only) core_only=yes ;;
+    --help) print_help; exit 0 ;;
+    *) fail 2 "setup.sh does not know \"$argument\"" "" "scripts/setup.sh --help lists the options" ;;
+  esac
+done
+deps="$root/.deps"
+
+# --- packages ---------------------------------------------------------------------------------------------------------
+
+missing_packages() {  # prints those of its arguments that are not installed
+  local installed
+  installed=" $(dpkg-query --show --showformat '${db:Status-Status}:${Package} ' "$@" 2>/dev/null || true)"
+  local package
+  for package in "$@"; do
+    [[ "$installed" == *" installed:$package "* ]] || printf '%s ' "$package"
+  done
+}
+
+apt_install() {  # step, packages...
+  local step="$1" as_root=()
+  shift
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null ||
+      fail 2 "$step: cannot install $*" "you are not root and there is no sudo" "as root: apt-get install $*"
+    as_root=(sudo)
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
+  "${apt[@]}" update </dev/null >"$log" 2>&1 || { tail -n 5 "$log" >&2; return 1; }
+  "${apt[@]}" install --yes --no-install-recommends "$@" </dev/null >"$log" 2>&1 || { tail -n 15 "$log" >&2; return 1; }
+}
+
+install_packages() {
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    # Not Debian's family: the same libraries may be there under other names. Ask the compiler.
+    if command -v cmake >/dev/null && command -v ninja >/dev/null && printf '#include <%s>\n' fmt/core.h CLI/CLI.hpp toml++/toml.h \
+        nlohmann/json.hpp xxhash.h zstd.h hwy/highway.h gtest/gtest.h | g++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null; then
+      say "packages: found (not Debian or Ubuntu: checked with the compiler)"
+      return
+    fi
+    fail 2 "packages: this is neither Debian nor Ubuntu" "setup.sh installs with apt-get only" \
+      "install what your distribution calls these, then run again: ${packages[*]}"
+  fi
+  local missing
+  missing="$(missing_packages "${packages[@]}")"
+  if [ -z "$missing" ]; then
+    say "packages: all there"
+  else
+    say "packages: installing $missing(at most 130 MB to download, 600 MB on disk)"
+    # shellcheck disable=SC2086
+    apt_install packages $missing ||
+      fail 4 "packages: apt-get failed; its output is in $log" "" "run again; if it stays: apt-get install $missing"
+  fi
+}
+
+check_tools() {  # distributions older than Debian 12 have the packages in versions that are too old
+  local cmake_version gxx_version
+  cmake_version="$(cmake --version | sed -n '1s/.* //p')"
+  gxx_version="$(g++ -dumpfullversion)"
+  at_least "$cmake_version" 3.25 || fail 2 "packages: CMake $cmake_version is too old" "Hearth needs 3.25" \
+    "Debian 12, Ubuntu 24.04 or newer have it"
+  at_least "$gxx_version" 12 || fail 2 "packages: g++ $gxx_version is too old" "Hearth is C++20: g++ 12 or newer" \
+    "Debian 12, Ubuntu 24.04 or newer have it"
+}
+
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort --version-sort | head -n 1)" = "$2" ]; }
+
+install_text() {
+  if [ -z "$(missing_packages "$text_package")" ]; then return; fi
+  say "text: installing $text_package (15 MB to download, 70 MB on disk)"
+  apt_install text "$text_package" || say "text: $text_package is not to be had; the quickstart takes other text"
+}
+
+# --- LibTorch ---------------------------------------------------------------------------------------------------------
+
+torch_version_in() {  # FOLDER -> version of the LibTorch there, or nothing
+  local header
+  for header in "$1/include/torch/headeronly/version.h" "$1/include/torch/csrc/api/include/torch/version.h"; do
+    if [ -f "$header" ] && [ -f "$1/lib/libtorch_cpu.so" ]; then
+      sed -n 's/^#define TORCH_VERSION_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\).*/\2/p' "$header" | paste --serial --delimiters=.
+      return
+    fi
+  done
+}
+
+torch_of_active_python() {  # the folder, found without importing it
+  command -v python3 >/dev/null || return 0
+  python3 -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' \
+    2>/dev/null || true
+}
+
+has_library() {  # does the loader find it without our help, or FindLibTorch.cmake?
+  { /sbin/ldconfig -p 2>/dev/null || true; } | grep --quiet --fixed-strings "$1 " || [ -e "/usr/local/cuda/lib64/$1" ] ||
+    [ -e "/usr/local/cuda/extras/CUPTI/lib64/$1" ]
+}
+
+need_disk() {  # step, GB
+  local free_kb
+  free_kb="$(df --output=avail -k "$deps" | tail -n 1)"
+  [ "$free_kb" -ge $(($2 * 1000000)) ] ||
+    fail 4 "$1: needs $2 GB free in $deps" "there are $((free_kb / 1000000)) GB" "free some space, or link .deps to another disk"
+}
+
+pip_install() {  # step, interpreter, pip arguments...
+  local step="$1" interpreter="$2"
+  shift 2
+  # pip unpacks in TMPDIR: /tmp may be small, and a rename inside .deps is free.
+  mkdir -p "$deps/tmp"
+  local quiet=(--quiet)
+  if [ -t 1 ]; then quiet=(); fi  # a person wants to see the download move
+  TMPDIR="$deps/tmp" "$interpreter" -m pip install "${quiet[@]}" --disable-pip-version-check --no-input --retries 10 --timeout 60 \
+    --only-binary :all: "$@" </dev/null 2>"$log" || {
+    tail -n 8 "$log" >&2
+    fail 4 "$step: pip could not install it; its output is in $log" "" "check the network (and pip's index), then run again"
+  }
+}
+
+new_venv() {  # step, folder
+  "$python" -m venv "$2" >"$log" 2>&1 || {
+    tail -n 3 "$log" >&2
+    fail 2 "$1: $python cannot make a virtual environment" "" "install the package python3-venv"
+  }
+}
+
+install_libtorch() {
+  local version folder
+  if [ -n "${HEARTH_LIBTORCH:-}" ]; then
+    version="$(torch_version_in "$HEARTH_LIBTORCH")"
+    [ -n "$version" ] || fail 2 "LibTorch: HEARTH_LIBTORCH=$HEARTH_LIBTORCH is not a torch folder" \
+      "it has no lib/libtorch_cpu.so or no include/" "give the folder that holds both, or unset it"
+    at_least "$version" 2.11 || fail 2 "LibTorch: HEARTH_LIBTORCH=$HEARTH_LIBTORCH is $version" \
+      "Hearth needs 2.11 or newer" "give a newer one, or unset it"
+    say "LibTorch: $version in $HEARTH_LIBTORCH (HEARTH_LIBTORCH)"
+    return
+  fi
+  folder="$(torch_of_active_python)"
+  version="$([ -z "$folder" ] || torch_version_in "$folder")"
+  if [ -n "$version" ]; then
+    if at_least "$version" 2.11; then
+      say "LibTorch: $version in $folder (active python3)"
+      return
+    fi
+    say "LibTorch: passing over $version in $folder (active python3): 2.11 or newer is needed"
+  fi
+  if [ -e "$deps/libtorch/torch/lib/libtorch_cpu.so" ]; then
+    say "LibTorch: $(torch_version_in "$deps/libtorch/torch") in .deps/libtorch"
+    return
+  fi
+  local wheels=("torch==$torch_version")
+  has_library libcudart.so.13 || wheels+=("$cuda_runtime")
+  has_library libcupti.so.13 || wheels+=("$cuda_cupti")
+  say "LibTorch: installing ${wheels[*]} into .deps/libtorch (0.6 GB to download, 1.2 GB on disk)"
+  need_disk LibTorch 3
+  rm -rf "$deps/pip" "$deps/libtorch.partial"
+  new_venv LibTorch "$deps/pip"
+  pip_install LibTorch "$deps/pip/bin/python" --no-deps --target "$deps/libtorch.partial" "${wheels[@]}"
+  mv "$deps/libtorch.partial" "$deps/libtorch"
+  rm -rf "$deps/pip" "$deps/tmp"
+}
+
+# --- the tests' oracle ------------------------------------------------------------------------------------------------
+
+install_oracle() {
+  local wanted="$root/scripts/oracle.txt"
+  # The list is copied into the environment as the last step: it marks the environment as whole and of these versions.
+  if cmp --silent "$wanted" "$deps/oracle/oracle.txt"; then
+    say "oracle: $(sed -n 's/^\(torch\|transformers\|numpy\)==/\1 /p' "$wanted" | paste --serial --delimiters=' ') in .deps/oracle"
+    return
+  fi
+  say "oracle: installing scripts/oracle.txt into .deps/oracle for the tests (2.5 GB to download, 5 GB on disk; minutes)"
+  need_disk oracle 9
+  rm -rf "$deps/oracle"  # a virtual environment knows its own path: it is built in place, and marked when whole
+  new_venv oracle "$deps/oracle"
+  pip_install oracle "$deps/oracle/bin/python" --requirement "$wanted"
+  cp "$wanted" "$deps/oracle/oracle.txt"
+  rm -rf "$deps/tmp"
+}
+
+mkdir -p "$deps"
+log="$deps/setup.log"
+exec 9>"$deps/.lock"
+flock --nonblock 9 || { say "waiting for another setup.sh"; flock 9; }
+install_packages
+check_tools
+if [ "$text" = yes ]; then install_text; fi
+if [ "$core_only" = no ]; then install_libtorch; fi
+if [ "$oracle" = yes ]; then install_oracle; fi

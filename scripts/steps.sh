@@ -1,0 +1,42 @@
+# shellcheck shell=bash disable=SC2034
+# What every script here starts with: strict mode, the repository's root, and how a step is told. Sourced, not run.
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+# One line per step: what happens, to what, how big it is.
+say() { printf '== %s\n' "$*"; }
+
+# fail CODE WHAT WHY FIX: the shape and the exit codes of src/base/error.h.
+fail() {
+  printf 'error: %s\n' "$2" >&2
+  if [ -n "${3:-}" ]; then printf '  why: %s\n' "$3" >&2; fi
+  if [ -n "${4:-}" ]; then printf '  fix: %s\n' "$4" >&2; fi
+  exit "$1"
+}
+
+# The comment block at the top of the calling script, without its marks, is its help.
+print_help() { sed -n '2,/^$/{s/^# \{0,1\}//p;}' "$0"; }
+
+# build PRESET [cmake arguments]: configures and builds build/PRESET; next to nothing when it is up to date.
+build() {
+  local preset="$1" log="$root/build/$1.log"
+  shift
+  mkdir -p "$root/build"
+  if [ $# -gt 0 ] || [ ! -f "$root/build/$preset/build.ninja" ]; then
+    say "configure: build/$preset"
+    (cd "$root" && cmake --preset "$preset" "$@") >"$log" 2>&1 || {
+      tail -n 20 "$log" >&2
+      fail 2 "configure: cmake failed" "the lines above; all of them are in $log" "scripts/setup.sh, or remove build/$preset"
+    }
+  fi
+  say "build: build/$preset (about 5 minutes on two cores the first time)"
+  # On a terminal ninja keeps one moving line; elsewhere only the end of a failed build is shown.
+  if [ -t 1 ]; then
+    ninja -C "$root/build/$preset" </dev/null || fail 5 "build: ninja failed" "the first lines with \"error\" above"
+  else
+    ninja -C "$root/build/$preset" </dev/null >"$log" 2>&1 || {
+      grep --max-count=20 --after-context=4 -E 'error|FAILED' "$log" >&2 || tail -n 20 "$log" >&2
+      fail 5 "build: ninja failed" "all its lines are in $log"
+    }
+  fi
+}

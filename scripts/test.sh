@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# scripts/test.sh [ctest arguments]: installs, builds, and runs every test that is not labelled slow.
+#
+#   scripts/test.sh              all of them
+#   scripts/test.sh -R data      those whose name matches
+#   scripts/test.sh -L slow      the long ones: soak, kills, fuzzing
+#   --help                       this text
+#
+# With CI set, warnings are errors. Exit code 0: all passed.
+
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
+
+run_slow=no previous=""
+for argument in "$@"; do
+  case "$argument" in
+    --help) print_help; exit 0 ;;
+    -Lslow | --label-regex=slow) run_slow=yes ;;
+    slow) case "$previous" in -L | --label-regex) run_slow=yes ;; esac ;;
+  esac
+  previous="$argument"
+done
+selection=(--label-exclude '^slow$')
+if [ "$run_slow" = yes ]; then selection=(); fi
+
+cd "$root"
+started=$SECONDS
+scripts/setup.sh --oracle
+set_up=$SECONDS
+
+build release ${CI:+-DHEARTH_WERROR=ON}
+built=$SECONDS
+
+say "tests: $(nproc) at a time; log in build/release/tests.log"
+log=build/release/tests.log
+passed=yes
+ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$(nproc)" "${selection[@]}" "$@" </dev/null 2>&1 |
+  tee "$log" || passed=no
+
+printf '\nslowest:\n'
+sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) \.*.* \([0-9.]*\) sec$/\2 s  \1/p' "$log" | sort --general-numeric-sort --reverse |
+  head -n 5
+say "setup $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
+grep --extended-regexp '^[0-9]+% tests passed|^No tests were found' "$log" || true
+[ "$passed" = yes ]
