@@ -1,0 +1,53 @@
+"""Rules about what was built: every source is compiled, and hearth stays free of LibTorch and of small shared libraries."""
+
+import json
+import os
+import re
+import subprocess
+
+from source_rules import CORE
+
+# What any Debian 12 or newer has without asking. Everything else is linked statically.
+SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
+
+
+def needed_libraries(binary):
+    text = subprocess.run(["readelf", "--dynamic", binary], check=True, capture_output=True, text=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", text)
+
+
+def undefined_symbols(archive):
+    return subprocess.run(["nm", "--undefined-only", archive], check=True, capture_output=True, text=True).stdout
+
+
+def libraries_of_hearth(needed):
+    """`needed`: the libraries that bin/hearth asks the loader for."""
+    return [f"bin/hearth:1: needs {name}" for name in needed if name not in SYSTEM_LIBRARIES]
+
+
+def symbols_of_core(symbols):
+    """`symbols`: nm's list for libhearth_core.a. Mangled names of at:: and c10:: start with their length."""
+    wanted = sorted(set(re.findall(r"\b_ZNK?(?:2at|3c10|5torch)\w*", symbols)))
+    return [f"libhearth_core.a:1: wants {name} of LibTorch" for name in wanted[:5]]
+
+
+def every_source_is_built(tree, compiled, with_torch):
+    """`compiled`: the paths in compile_commands.json. Without LibTorch only hearth_core's half is expected."""
+    problems = []
+    for path, _ in tree.select((".cpp", ".cu"), "src/", "tests/", "bench/"):
+        folder = path.split("/")[1]
+        if with_torch or folder in CORE or folder == "main.cpp":
+            if path not in compiled:
+                problems.append(f"{path}:1: nothing compiles it")
+    return problems
+
+
+def compiled_paths(root, build):
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        return {os.path.relpath(entry["file"], root) for entry in json.load(file)}
+
+
+def cache_value(build, name):
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        match = re.search(rf"^{name}:\w+=(.*)$", file.read(), re.MULTILINE)
+    return match.group(1) if match else ""

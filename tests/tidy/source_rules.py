@@ -1,0 +1,179 @@
+"""Rules about the sources: who may include whom, sizes, spelling. A rule takes a Tree and returns what is wrong with it.
+
+A problem is one line, "path:line: what". An empty list is a pass.
+"""
+
+import re
+
+# A folder may include itself and what stands to its left. DESIGN's two libraries, as they are built now.
+CORE = ["base", "config", "plan", "tokenizer", "data", "checkpoint", "metrics", "commands"]
+TORCH = ["base", "config", "plan", "comm", "ops", "model", "parallel", "optim", "train"]
+TRAIN_ALSO = ["tokenizer", "data", "checkpoint", "metrics"]
+SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO}
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+# Files and functions over the limit, each with its reason. A ratchet: a number here may only shrink.
+LONG_FILES = {}  # path: (lines, reason)
+LONG_FUNCTIONS = {}  # (path, start of its first line): (lines, reason)
+
+CODE = (".cpp", ".h", ".cu", ".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
+BANNED_NAMES = {"util", "utils", "helper", "helpers", "manager", "common", "misc", "handler"}
+# Spelled in two halves, so that this file passes its own rules.
+PROMISES = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+MACHINE_PATHS = re.compile(r"/(work|root|tmp/wt)/")
+
+
+class Tree:
+    """The repository's text files: path from the root -> content. Tests make small wrong ones."""
+
+    def __init__(self, files):
+        self.files = files
+
+    def select(self, suffixes, *prefixes):
+        for path, text in sorted(self.files.items()):
+            if path.endswith(tuple(suffixes)) and (not prefixes or path.startswith(prefixes)):
+                yield path, text
+
+    def lines(self, suffixes, *prefixes):
+        for path, text in self.select(suffixes, *prefixes):
+            for number, line in enumerate(text.splitlines(), 1):
+                yield path, number, line
+
+
+def may_include(folder):
+    """The folders that `folder` of src/ (or its main file) may include; None where nothing is said."""
+    if folder in SIDES:
+        return set(SIDES[folder])
+    allowed = set()
+    for row in (CORE, TORCH):
+        if folder in row:
+            allowed |= set(row[: row.index(folder) + 1])
+    if folder == "train":
+        allowed |= set(TRAIN_ALSO)
+    return allowed or None
+
+
+def include_order(tree):
+    problems = []
+    for path, number, line in tree.lines((".cpp", ".h", ".cu"), "src/"):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if not match:
+            continue
+        included = match.group(1)
+        folder = path.split("/")[1]
+        allowed = may_include(folder)
+        if allowed is None:
+            problems.append(f"{path}:{number}: folder {folder} is not in the include table")
+        elif included.split("/")[0] not in allowed:
+            problems.append(f"{path}:{number}: {folder} may not include {included}")
+        elif f"src/{included}" not in tree.files:
+            problems.append(f'{path}:{number}: "{included}" is not a path from src/')
+    return sorted(set(problems))
+
+
+def heavy_headers(tree):
+    """Headers that cost seconds a file, or that tie a folder to LibTorch, stand only where they must."""
+    problems = []
+    for path, number, line in tree.lines((".cpp", ".h", ".cu")):
+        match = re.match(r'\s*#\s*include\s+[<"]([^>"]+)[>"]', line)
+        if not match:
+            continue
+        header = match.group(1)
+        folder = path.split("/")[1] if "/" in path else ""
+        core = path.startswith("src/") and (folder in CORE or folder == "main.cpp")
+        if header in ("torch/torch.h", "torch/all.h", "ATen/ATen.h"):
+            problems.append(f"{path}:{number}: {header} takes seconds to compile: include ATen/core/Tensor.h and single ops")
+        if header.startswith("ATen/ops/") and not path.startswith(("src/ops/", "tests/")):
+            problems.append(f"{path}:{number}: {header}: only src/ops/ includes ATen's ops")
+        if core and header.startswith(("ATen/", "c10/", "torch/")):
+            problems.append(f"{path}:{number}: {header}: hearth_core knows no LibTorch")
+        if path.endswith(".h") and header.startswith(("nlohmann/json.hpp", "CLI/", "toml++/")):
+            problems.append(f"{path}:{number}: {header} belongs in a .cpp")
+    parsers = sorted({path for path, _, line in tree.lines((".cpp",), "src/") if re.match(r"\s*#\s*include\s+<toml\+\+/", line)})
+    if len(parsers) > 1:
+        problems.append(f"{parsers[1]}:1: toml++ is compiled in {parsers[0]} already")
+    return problems
+
+
+def file_length(tree):
+    problems = []
+    for path, text in tree.select(CODE):
+        lines = len(text.splitlines())
+        limit = LONG_FILES[path][0] if path in LONG_FILES else MAX_FILE_LINES
+        if lines > limit:
+            problems.append(f"{path}:{lines}: {lines} lines, at most {limit}")
+        if path in LONG_FILES and lines <= MAX_FILE_LINES:
+            problems.append(f"{path}:1: short enough now: take it out of LONG_FILES")
+    return problems + [f"{path}:1: in LONG_FILES, but gone" for path in LONG_FILES if path not in tree.files]
+
+
+def function_length(tree):
+    """Functions at the margin, as clang-format leaves them: from a line that ends in "{" to a lone "}"."""
+    problems = []
+    for path, text in tree.select((".cpp",), "src/"):
+        start, head = None, ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if start is None and re.match(r"[A-Za-z\[].*\{$", line):
+                if not re.match(r"(namespace|extern|struct|class|enum|union)\b", line):
+                    start, head = number, line
+            elif start is not None and line.startswith("}"):
+                lines = number - start + 1
+                limit = next((n for (p, h), (n, _) in LONG_FUNCTIONS.items() if p == path and head.startswith(h)), MAX_FUNCTION_LINES)
+                if line == "}" and lines > limit:
+                    problems.append(f"{path}:{start}: a function of {lines} lines, at most {limit}")
+                start = None
+    return problems
+
+
+def plain_text(tree):
+    """ASCII, no tabs, no trailing blanks, one newline at the end."""
+    problems = []
+    for path, text in sorted(tree.files.items()):
+        if path == "LICENSE":
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.isascii():
+                problems.append(f"{path}:{number}: not ASCII")
+            if "\t" in line:
+                problems.append(f"{path}:{number}: a tab")
+            if line != line.rstrip():
+                problems.append(f"{path}:{number}: blanks at the end of the line")
+        if text and (not text.endswith("\n") or text.endswith("\n\n")):
+            problems.append(f"{path}:{len(text.splitlines())}: must end in exactly one newline")
+    return problems
+
+
+def promises_and_machines(tree):
+    """No promises left in the code, and no paths of one machine."""
+    problems = []
+    for path, number, line in tree.lines(("",)):
+        if PROMISES.search(line) and not path.endswith(".md"):
+            problems.append(f"{path}:{number}: a promise: do it now, or say in docs/decisions.md why not")
+        if MACHINE_PATHS.search(line) and path != "tests/tidy/source_rules.py":
+            problems.append(f"{path}:{number}: a path of one machine")
+    return problems
+
+
+def names(tree):
+    problems = []
+    for path in sorted(tree.files):
+        for part in re.split(r"[/._]", path):
+            if part in BANNED_NAMES:
+                problems.append(f'{path}:1: "{part}" says nothing: name what it does')
+        if path.endswith(".h") and "\n#pragma once\n" not in "\n" + tree.files[path]:
+            problems.append(f"{path}:1: no #pragma once")
+    return problems
+
+
+def build_flags(tree):
+    """One binary for every x86-64-v2 machine, and arithmetic that means what it says."""
+    problems = []
+    for path, number, line in tree.lines(("CMakeLists.txt", ".cmake", "CMakePresets.json")):
+        for flag in ("-march=native", "-mtune=native", "-ffast-math", "-Ofast"):
+            if flag in line:
+                problems.append(f"{path}:{number}: {flag}")
+    return problems
+
+
+RULES = [include_order, heavy_headers, file_length, function_length, plain_text, promises_and_machines, names, build_flags]
