@@ -1,0 +1,219 @@
+#include "commands/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "commands/text.h"
+
+namespace hearth::commands {
+namespace {
+
+template <typename... Bodies>
+struct Overloaded : Bodies... {
+  using Bodies::operator()...;
+};
+
+template <typename Number>
+Number parse_number(const std::string& text, const std::string& name, const char* kind) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range)
+    throw user_error(fmt::format("{} = {} is too large", name, text), fmt::format("it is {}", kind));
+  if (error != std::errc() || end != text.data() + text.size())
+    throw user_error(fmt::format("{} = \"{}\" is not {}", name, text, kind));
+  return value;
+}
+
+std::string number_text(double value) { return fmt::format("{}", value); }
+
+}  // namespace
+
+Argument::Argument(std::string name, std::string value_name, Target target, std::string help)
+    : name_(std::move(name)), value_name_(std::move(value_name)), help_(std::move(help)), target_(target) {
+  required_ = positional();
+}
+
+Argument& Argument::required() {
+  required_ = true;
+  return *this;
+}
+
+Argument& Argument::optional() {
+  required_ = false;
+  return *this;
+}
+
+Argument& Argument::range(double least, double most) {
+  least_ = least;
+  most_ = most;
+  return *this;
+}
+
+Argument& Argument::choices(std::vector<std::string> allowed) {
+  choices_ = std::move(allowed);
+  return *this;
+}
+
+bool Argument::repeated() const {
+  return std::visit(Overloaded{[]<typename T>(std::vector<T>*) { return true; }, []<typename T>(T*) { return false; }},
+                    target_);
+}
+
+std::string Argument::heading() const {
+  if (positional()) return repeated() ? name_ + "..." : name_;
+  return value_name_.empty() ? name_ : name_ + " " + value_name_;
+}
+
+std::string Argument::default_text() const {
+  if (required_) return {};
+  return std::visit(Overloaded{[](const bool*) { return std::string(); },          //
+                               [](const std::string* value) { return *value; },    //
+                               [](const Path* value) { return value->string(); },  //
+                               []<typename T>(const std::vector<T>* values) {
+                                 if constexpr (std::is_same_v<T, Path>)
+                                   return std::string();
+                                 else
+                                   return fmt::format("{}", fmt::join(*values, ", "));
+                               },
+                               [](const auto* number) { return number_text(static_cast<double>(*number)); }},
+                    target_);
+}
+
+void Argument::assign_one(const std::string& text) const {
+  const auto number = [&]<typename T>(T) {
+    const char* kind = std::is_same_v<T, double>    ? "a number"
+                       : std::is_same_v<T, int64_t> ? "a whole number"
+                                                    : "a whole number from 0 on";
+    const T value = parse_number<T>(text, name_, kind);
+    const auto real = static_cast<double>(value);
+    if ((least_ && !(real >= *least_)) || (most_ && !(real <= *most_))) {
+      throw user_error(fmt::format("{} = {} is out of range", name_, text), {},
+                       *most_ >= 1e300 ? fmt::format("give at least {}", *least_)
+                                       : fmt::format("give a number from {} to {}", *least_, *most_));
+    }
+    return value;
+  };
+  if (!choices_.empty() && std::find(choices_.begin(), choices_.end(), text) == choices_.end())
+    throw user_error(fmt::format("{} = \"{}\" is not a choice", name_, text), {},
+                     fmt::format("give one of: {}", fmt::join(choices_, ", ")));
+  std::visit(Overloaded{[](bool* value) { *value = true; },          //
+                        [&](std::string* value) { *value = text; },  //
+                        [&](Path* value) { *value = text; },         //
+                        [&]<typename T>(std::vector<T>* values) {
+                          if constexpr (std::is_arithmetic_v<T>)
+                            values->push_back(number(T{}));
+                          else
+                            values->push_back(text);
+                        },
+                        [&]<typename T>(T* value) { *value = number(T{}); }},
+             target_);
+}
+
+void Argument::assign(const std::vector<std::string>& given) const {
+  if (given.empty()) {
+    if (required_)
+      throw user_error(fmt::format("{} is missing", heading()), {}, fmt::format("{}: {}", heading(), help_));
+    return;
+  }
+  if (given.size() > 1 && !repeated() && !std::holds_alternative<bool*>(target_))
+    throw user_error(fmt::format("{} is given {} times", name_, given.size()), {}, "give it once");
+  std::visit(Overloaded{[]<typename T>(std::vector<T>* values) { values->clear(); }, [](auto*) {}}, target_);
+  for (const std::string& text : given) assign_one(text);
+}
+
+CommandLine::CommandLine(std::string program, const Command& command, std::vector<std::string> arguments)
+    : program_(std::move(program)), command_(command), arguments_(std::move(arguments)) {}
+
+Argument& CommandLine::add(std::string name, std::string value_name, Argument::Target target, std::string help) {
+  declared_.push_back(Argument(std::move(name), std::move(value_name), target, std::move(help)));
+  return declared_.back();
+}
+
+bool CommandLine::parse() {
+  const std::string help_hint = fmt::format("{} {} --help lists what it takes", program_, command_.name);
+  // CLI11 splits the words; the values stay text until assign(), which knows how to complain about them.
+  CLI::App app;
+  app.set_help_flag("--help,-h");
+  app.allow_extras();
+  std::vector<std::vector<std::string>> given(declared_.size());
+  std::vector<CLI::Option*> flags(declared_.size(), nullptr);
+  std::vector<std::string> names = {"--help"};
+  for (size_t i = 0; i < declared_.size(); ++i) {
+    const Argument& argument = declared_[i];
+    if (!argument.positional()) names.push_back(argument.name_);
+    if (std::holds_alternative<bool*>(argument.target_)) {
+      flags[i] = app.add_flag(argument.name_);
+      continue;
+    }
+    CLI::Option* option = app.add_option(argument.name_, given[i]);
+    const bool many = argument.positional() && argument.repeated();
+    option->allow_extra_args(many);
+    if (!many) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_size(1)->expected(1, 1 << 20);
+    if (argument.positional() && !many) option->expected(1);
+  }
+  try {
+    app.parse(std::vector<std::string>(arguments_.rbegin(), arguments_.rend()));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    throw user_error(error.what(), {}, help_hint);
+  }
+  for (const std::string& word : app.remaining()) {
+    const std::string name = word.substr(0, word.find('='));
+    const std::string meant = word.starts_with("-") ? nearest(name, names) : std::string();
+    throw user_error(fmt::format("{} {} does not take \"{}\"", program_, command_.name, word), {},
+                     meant.empty() ? help_hint : fmt::format("did you mean {}? {}", meant, help_hint));
+  }
+  for (size_t i = 0; i < declared_.size(); ++i) {
+    if (flags[i] != nullptr && flags[i]->count() > 0) given[i].emplace_back();
+    declared_[i].assign(given[i]);
+  }
+  return true;
+}
+
+std::string CommandLine::usage() const {
+  std::string text = fmt::format("usage: {} {}", program_, command_.name);
+  bool optional = false;
+  for (const Argument& argument : declared_) {
+    if (argument.positional()) continue;
+    if (argument.required_)
+      text += " " + argument.heading();
+    else
+      optional = true;
+  }
+  if (optional) text += " [OPTIONS]";
+  for (const Argument& argument : declared_) {
+    if (argument.positional())
+      text += argument.required_ ? " " + argument.heading() : fmt::format(" [{}]", argument.heading());
+  }
+  return text;
+}
+
+std::string CommandLine::help() const {
+  std::vector<Row> positionals, options;
+  for (const Argument& argument : declared_) {
+    std::string help = argument.help_;
+    if (!argument.choices_.empty()) help += fmt::format("; one of {}", fmt::join(argument.choices_, ", "));
+    const std::string shown = argument.default_text();
+    if (!shown.empty()) help += fmt::format(" (default: {})", shown);
+    if (argument.required_ && !argument.positional()) help += " (required)";
+    if (argument.repeated() && !argument.positional()) help += " (may be repeated)";
+    (argument.positional() ? positionals : options).push_back({argument.heading(), help});
+  }
+  options.push_back({"--help", "show this text"});
+  std::string text = fmt::format("{}\n\n{}.\n", usage(), sentence(command_.help));
+  if (!positionals.empty()) text += "\narguments:\n" + format_rows(positionals);
+  text += "\noptions:\n" + format_rows(options);
+  text += "\nexample:\n";
+  for (const std::string& line : split_lines(command_.example)) text += fmt::format("  {} {}\n", program_, line);
+  return text;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,113 @@
+// The command line of both binaries. A command is one row of a table and one function, straight down:
+//
+//   int data_build(CommandLine& line) {
+//     Path out;
+//     std::vector<Path> sources;
+//     line.positional("PATH", &sources, "files or folders of text");
+//     line.option("--out", "DIR", &out, "folder to make").required();
+//     if (!line.parse()) return 0;  // --help was asked for, and printed
+//     ...
+//     return 0;
+//   }
+//
+// What a variable holds when it is declared is its default, and --help shows it. Whatever the user got wrong is thrown
+// as user_error (exit code 2). The library underneath is CLI11; no command needs to include it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hearth::commands {
+
+class CommandLine;
+
+// A row of the table: `hearth GROUP-less name`. `name` has one word or two ("data build").
+struct Command {
+  std::string_view group;    // heading in the list of commands
+  std::string_view name;     // as typed after the program's name
+  std::string_view help;     // one line, lower case, no full stop
+  std::string_view example;  // what to type, without the program's name; several lines are several examples
+  int (*run)(CommandLine& line);
+};
+
+// One argument of a command.
+class Argument {
+ public:
+  // A flag (bool) is given or not; a vector takes the option several times, or all remaining positionals.
+  using Target = std::variant<bool*, std::string*, Path*, int64_t*, uint64_t*, double*, std::vector<std::string>*,
+                              std::vector<Path>*, std::vector<int64_t>*>;
+
+  Argument& required();                                 // positionals are, unless optional() is called
+  Argument& optional();                                 //
+  Argument& range(double least, double most = 1e300);   // of numbers, both included
+  Argument& choices(std::vector<std::string> allowed);  // of strings
+
+ private:
+  friend class CommandLine;
+  Argument(std::string name, std::string value_name, Target target, std::string help);
+  bool positional() const { return name_.front() != '-'; }
+  bool repeated() const;
+  std::string heading() const;       // "--out DIR", "PATH..."
+  std::string default_text() const;  // empty: none to show
+  void assign(const std::vector<std::string>& given) const;
+  void assign_one(const std::string& text) const;
+
+  std::string name_, value_name_, help_;
+  Target target_;
+  bool required_;
+  std::optional<double> least_, most_;
+  std::vector<std::string> choices_;
+};
+
+class CommandLine {
+ public:
+  // `program` is "hearth" or "hearth-train"; `arguments` is what follows the command's name.
+  CommandLine(std::string program, const Command& command, std::vector<std::string> arguments);
+
+  // Each returns a reference that is good until the next declaration.
+  template <typename T>
+  Argument& positional(std::string name, T* value, std::string help) {
+    return add(std::move(name), {}, value, std::move(help));
+  }
+  template <typename T>
+  Argument& option(std::string name, std::string value_name, T* value, std::string help) {
+    return add(std::move(name), std::move(value_name), value, std::move(help));
+  }
+  Argument& flag(std::string name, bool* value, std::string help) {
+    return add(std::move(name), {}, value, std::move(help));
+  }
+
+  // Fills the variables. False when --help was given: the help is printed and there is nothing to do.
+  [[nodiscard]] bool parse();
+
+  std::string help() const;
+  const std::vector<std::string>& arguments() const { return arguments_; }  // as given
+
+ private:
+  Argument& add(std::string name, std::string value_name, Argument::Target target, std::string help);
+  std::string usage() const;
+
+  std::string program_;
+  const Command& command_;
+  std::vector<std::string> arguments_;
+  std::vector<Argument> declared_;
+};
+
+struct Program {
+  std::string_view name;       // "hearth"
+  std::string_view libraries;  // for --version: "LibTorch 2.11.0"; may be empty
+  std::span<const Command> commands;
+};
+
+// main() of both binaries: lists the commands, prints the version, or runs the command that argv names and returns its
+// exit code. Throws what the command throws.
+int run_program(const Program& program, int argc, char** argv);
+
+}  // namespace hearth::commands

@@ -1,0 +1,31 @@
+// Every command of `hearth`, one file each: commands/data_build.cpp holds data_build. A command that is not in the
+// table (commands.cpp) does not exist for the user.
+#pragma once
+
+#include <span>
+
+#include "commands/command_line.h"
+
+namespace hearth::commands {
+
+int data_build(CommandLine& line);
+int data_inspect(CommandLine& line);
+int data_verify(CommandLine& line);
+int data_sample(CommandLine& line);
+
+// These need LibTorch: they check what they were given and become `hearth-train`.
+int train(CommandLine& line);
+int eval(CommandLine& line);
+int generate(CommandLine& line);
+int bench_step(CommandLine& line);
+
+int inspect(CommandLine& line);
+int verify(CommandLine& line);
+
+int config_show(CommandLine& line);
+int config_check(CommandLine& line);
+int config_docs(CommandLine& line);
+
+std::span<const Command> all_commands();
+
+}  // namespace hearth::commands

@@ -1,0 +1,60 @@
+#include "commands/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace hearth::commands {
+
+std::string format_rows(const std::vector<Row>& rows) {
+  constexpr size_t kWidestLeft = 28;
+  size_t width = 0;
+  for (const Row& row : rows) {
+    if (row.left.size() <= kWidestLeft) width = std::max(width, row.left.size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::vector<std::string> lines = wrap(row.right, kTextColumns - width - 4);
+    std::string left = row.left;
+    if (left.size() > width) {
+      text += fmt::format("  {}\n", left);
+      left.clear();
+    }
+    for (const std::string& line : lines) {
+      text += fmt::format("  {:{}}  {}\n", left, width, line);
+      left.clear();
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> wrap(std::string_view text, size_t columns) {
+  std::vector<std::string> lines;
+  while (text.size() > columns) {
+    size_t end = text.rfind(' ', columns);
+    if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (!text.empty() || lines.empty()) lines.emplace_back(text);
+  return lines;
+}
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string sentence(std::string_view text) {
+  std::string result(text);
+  if (!result.empty()) result[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(result[0])));
+  return result;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,24 @@
+// Plain text for a terminal: columns and wrapped paragraphs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth::commands {
+
+// What help texts are wrapped to.
+inline constexpr size_t kTextColumns = 100;
+
+struct Row {
+  std::string left, right;
+};
+
+// Two columns, indented by two, the right one wrapped. A left side wider than most stands on a line of its own.
+std::string format_rows(const std::vector<Row>& rows);
+
+std::vector<std::string> wrap(std::string_view text, size_t columns);
+std::vector<std::string> split_lines(std::string_view text);
+std::string sentence(std::string_view text);  // first letter upper case
+
+}  // namespace hearth::commands

@@ -1,0 +1,45 @@
+// What the commands of `hearth-train` take besides the run file: plain values, as commands/ parses them and train/
+// obeys them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "config/config.h"
+
+namespace hearth::config {
+
+struct TrainOptions {
+  Path run_toml;
+  std::vector<std::string> sets;  // "section.key=value"
+  bool restart = false;           // start over where a checkpoint is; the old run is moved aside
+};
+
+struct EvalOptions {
+  Path checkpoint;
+  Path data;                   // a folder made by `hearth data build`; empty: the checkpoint's run's
+  std::vector<int64_t> ngram;  // orders of the n-gram models shown beside; empty: none
+  int64_t batch_size = 8;      // sequences at a time
+  int64_t threads = 0;         // CPU threads; 0: all the process may use
+};
+
+struct GenerateOptions {
+  Path checkpoint;
+  std::string prompt;
+  int64_t max_tokens = 200;
+  double temperature = 1;  // 0: always the most likely token
+  int64_t top_k = 0;       // 0: all
+  double top_p = 1;
+  uint64_t seed = 0;
+  int64_t threads = 0;
+};
+
+struct BenchStepOptions {
+  RunConfig config;    // of the run file, or the defaults, with the shape options applied
+  int64_t steps = 10;  // timed
+  int64_t warmup = 3;  // not timed
+};
+
+}  // namespace hearth::config
