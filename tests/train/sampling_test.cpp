@@ -1,0 +1,63 @@
+#include "train/sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+namespace hearth::train {
+namespace {
+
+const std::vector<double> kLogits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
+
+// How often each id comes out for evenly spaced uniforms: the distribution itself, without noise.
+std::map<int64_t, double> shares(const SamplingOptions& options) {
+  constexpr int kDraws = 10000;
+  std::map<int64_t, double> result;
+  for (int i = 0; i < kDraws; ++i) result[sample_token(kLogits, options, (i + 0.5) / kDraws)] += 1.0 / kDraws;
+  return result;
+}
+
+TEST(Sampling, TemperatureOneDrawsFromTheSoftmax) {
+  const auto share = shares({});
+  EXPECT_NEAR(share.at(0), 0.1, 2e-4);
+  EXPECT_NEAR(share.at(1), 0.4, 2e-4);
+  EXPECT_NEAR(share.at(2), 0.2, 2e-4);
+  EXPECT_NEAR(share.at(3), 0.3, 2e-4);
+}
+
+TEST(Sampling, TemperatureDividesTheLogits) {
+  const auto share = shares({.temperature = 0.5});  // probabilities go with the square: 1, 16, 4, 9 of 30
+  EXPECT_NEAR(share.at(0), 1.0 / 30, 2e-4);
+  EXPECT_NEAR(share.at(1), 16.0 / 30, 2e-4);
+}
+
+TEST(Sampling, TemperatureZeroIsTheMostLikelyToken) {
+  for (const double uniform : {0.0, 0.5, 0.999999}) EXPECT_EQ(sample_token(kLogits, {.temperature = 0}, uniform), 1);
+}
+
+TEST(Sampling, TopKKeepsTheKMostLikely) {
+  const auto share = shares({.top_k = 2});
+  EXPECT_EQ(share.size(), 2u);
+  EXPECT_NEAR(share.at(1), 4.0 / 7, 2e-4);
+  EXPECT_NEAR(share.at(3), 3.0 / 7, 2e-4);
+}
+
+TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
+  EXPECT_EQ(shares({.top_p = 0.65}).size(), 2u);  // 0.4 + 0.3
+  EXPECT_EQ(shares({.top_p = 0.75}).size(), 3u);
+  EXPECT_EQ(shares({.top_p = 0}).size(), 1u);
+  EXPECT_NEAR(shares({.top_p = 0.65}).at(3), 3.0 / 7, 2e-4);
+}
+
+TEST(Sampling, EqualLogitsAreOrderedById) {
+  const std::vector<double> equal(5, 1.0);
+  EXPECT_EQ(sample_token(equal, {.temperature = 0}, 0.9), 0);
+  EXPECT_EQ(sample_token(equal, {}, 0.0), 0);
+  EXPECT_EQ(sample_token(equal, {}, 0.5), 2);
+  EXPECT_EQ(sample_token(equal, {}, std::nextafter(1.0, 0.0)), 4);
+}
+
+}  // namespace
+}  // namespace hearth::train
