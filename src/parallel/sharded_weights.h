@@ -75,8 +75,8 @@ class ShardedWeights final : public model::Weights {
     bool stale = true;               // other ranks' slices of `weights` are out of date
     int64_t num_ready = 0;           // gradient_ready calls of this step
   };
-  UnitBuffers& at(int64_t unit);
-  const UnitBuffers& at(int64_t unit) const;
+  UnitBuffers& buffers(int64_t unit);
+  const UnitBuffers& buffers(int64_t unit) const;
   // This rank's part of a whole buffer, as collectives see it: [shard_numel].
   at::Tensor shard_of(const UnitBuffers& unit, const at::Tensor& whole) const;
 

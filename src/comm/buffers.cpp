@@ -1,0 +1,67 @@
+#include "comm/buffers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace hearth::comm {
+
+namespace {
+
+// Fits in the first-level cache, and lets `out` be one of the inputs: a block is summed before it is written.
+constexpr int64_t kBlock = 1024;
+
+template <typename T>
+void sum(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int64_t begin, int64_t end) {
+  T total[kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t count = std::min(kBlock, end - at);
+    std::memcpy(total, reinterpret_cast<const T*>(inputs[0]) + at, static_cast<size_t>(count) * sizeof(T));
+    for (int64_t k = 1; k < num_inputs; ++k) {
+      const T* input = reinterpret_cast<const T*>(inputs[k]) + at;
+      for (int64_t i = 0; i < count; ++i) total[i] += input[i];
+    }
+    std::memcpy(reinterpret_cast<T*>(out) + (at - begin), total, static_cast<size_t>(count) * sizeof(T));
+  }
+}
+
+}  // namespace
+
+Buffer buffer_of(const at::Tensor& tensor, std::string_view operation) {
+  HEARTH_CHECK(tensor.defined() && tensor.is_contiguous() && tensor.is_cpu(), "{} wants contiguous host tensors",
+               operation);
+  // data_ptr of an empty tensor may be null; nothing is read from it.
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.numel(), tensor.scalar_type(),
+          static_cast<int64_t>(tensor.element_size())};
+}
+
+void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation) {
+  HEARTH_CHECK(full.type == shard.type, "{}: full and shard are of two types", operation);
+  HEARTH_CHECK(full.numel == size * shard.numel, "{}: full has {} elements, {} shards of {} were expected", operation,
+               full.numel, size, shard.numel);
+  if (shard.numel == 0) return;
+  const std::byte* shard_end = shard.at(shard.numel);
+  const bool apart = shard_end <= full.data || shard.data >= full.at(full.numel);
+  HEARTH_CHECK(apart || shard.data == full.at(rank * shard.numel), "{}: shard lies in full, but not as part {}",
+               operation, rank);
+}
+
+void check_summable(const Buffer& buffer, std::string_view operation) {
+  HEARTH_CHECK(buffer.type == at::kFloat || buffer.type == at::kDouble, "{} adds float32 or float64 only", operation);
+}
+
+void copy_elements(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+void sum_elements(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int64_t begin, int64_t end,
+                  at::ScalarType type) {
+  if (type == at::kDouble) {
+    sum<double>(out, inputs, num_inputs, begin, end);
+  } else {
+    sum<float>(out, inputs, num_inputs, begin, end);
+  }
+}
+
+}  // namespace hearth::comm

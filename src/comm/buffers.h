@@ -1,0 +1,41 @@
+// What every implementation of Group asks of its tensors, and the copies and sums over plain host memory.
+// Sums go in the order they are called for, in the elements' own type.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace hearth::comm {
+
+// A contiguous host tensor, seen as bytes.
+struct Buffer {
+  std::byte* data;
+  int64_t numel;
+  at::ScalarType type;
+  int64_t element_bytes;
+
+  std::byte* at(int64_t element) const { return data + element * element_bytes; }
+};
+
+// Checks that the tensor is a contiguous host tensor; `operation` goes into the message.
+Buffer buffer_of(const at::Tensor& tensor, std::string_view operation);
+
+// Checks that full is [size * n] for shard [n], of one type, and that shard is either apart from full or exactly its
+// part `rank`.
+void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation);
+
+// float32 or float64.
+void check_summable(const Buffer& buffer, std::string_view operation);
+
+// Copies unless the two are the same memory. They must not overlap otherwise.
+void copy_elements(std::byte* to, const std::byte* from, int64_t bytes);
+
+// Elements [begin, end) of inputs[0] + inputs[1] + ... in this order, written to out[0 .. end - begin). `out` may be
+// any of the inputs' own range.
+void sum_elements(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int64_t begin, int64_t end,
+                  at::ScalarType type);
+
+}  // namespace hearth::comm

@@ -1,0 +1,146 @@
+// A rank that fails, hangs, is late, or takes part in something else: everybody stops, and the right one is named.
+#include <ATen/ops/empty.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/group.h"
+
+namespace hearth::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+void sleep_ms(int64_t ms) { std::this_thread::sleep_for(milliseconds(ms)); }
+
+// The error run_ranks throws; a test that expects none fails with "nothing".
+Error error_of(int64_t ranks, double timeout_s, const std::function<void(Group&)>& body) {
+  try {
+    run_ranks(ranks, timeout_s, body);
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ExitCode::kDone, "nothing");
+}
+
+TEST(Failure, OfOneRankEndsTheOthersAndIsTheOneReported) {
+  for (const int64_t failing : {0, 1, 3}) {
+    const Error error = error_of(4, 60, [&](Group& group) {
+      group.barrier();
+      if (group.rank() == failing) throw user_error(fmt::format("rank {} has a reason", failing));
+      group.all_reduce(1.0);
+      FAIL() << "went on";
+    });
+    EXPECT_EQ(error.message(), fmt::format("rank {} has a reason", failing));
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+  }
+}
+
+TEST(Failure, IsReportedFromTheFirstRankThatFailed) {
+  const Error error = error_of(3, 60, [](Group& group) {
+    if (group.rank() == 2) throw user_error("first");
+    sleep_ms(100);
+    throw user_error("later");
+  });
+  EXPECT_EQ(error.message(), "first");
+}
+
+TEST(Failure, OfAnyTypeIsRethrown) {
+  EXPECT_THROW(run_ranks(2, 60, [](Group& group) { throw std::length_error(std::to_string(group.rank())); }),
+               std::length_error);
+  EXPECT_THROW(run_ranks(1, 60, [](Group&) { throw std::length_error("alone"); }), std::length_error);
+}
+
+TEST(Failure, LetsARankThatIsBusyNoticeAtItsNextCall) {
+  bool noticed = false;
+  const Error error = error_of(2, 60, [&](Group& group) {
+    if (group.rank() == 0) throw user_error("early");
+    sleep_ms(50);
+    try {
+      group.barrier();
+    } catch (const Aborted&) {
+      noticed = true;
+      throw;
+    }
+  });
+  EXPECT_EQ(error.message(), "early");
+  EXPECT_TRUE(noticed);
+}
+
+TEST(Failure, OfARankThatOnlyAbortsIsOurBug) {
+  const Error error = error_of(2, 60, [](Group& group) {
+    if (group.rank() == 0) group.abort();
+    group.barrier();
+  });
+  EXPECT_EQ(error.code(), ExitCode::kBug);
+}
+
+TEST(Timeout, NamesTheLateRanksAndTheOperation) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Error error = error_of(4, 0.2, [](Group& group) {
+    group.barrier();
+    if (group.rank() == 1 || group.rank() == 3) sleep_ms(600);
+    const at::Tensor values = at::empty({12});
+    group.all_reduce(values);
+  });
+  EXPECT_EQ(error.code(), ExitCode::kHardware);
+  EXPECT_NE(error.message().find("all_reduce of 12 x Float; not arrived: rank 1, rank 3"), std::string::npos)
+      << error.message();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
+}
+
+TEST(Timeout, DoesNotHitRanksThatAreSlowButInTime) {
+  run_ranks(3, 5, [](Group& group) {
+    for (int64_t i = 0; i < 3; ++i) {
+      if (group.rank() == i) sleep_ms(60);
+      EXPECT_EQ(group.all_reduce(1.0), 3.0);
+    }
+  });
+}
+
+TEST(Timeout, IsNotNeededWhenAnAwaitedRankHasEnded) {
+  const Error error = error_of(3, 60, [](Group& group) {
+    if (group.rank() != 1) group.barrier();
+  });
+  EXPECT_EQ(error.code(), ExitCode::kBug);
+  EXPECT_NE(error.message().find("barrier for ranks that have ended: rank 1"), std::string::npos) << error.message();
+}
+
+TEST(Disagreement, OverTheOperationIsOurBugAndNamed) {
+  const Error error = error_of(3, 60, [](Group& group) {
+    if (group.rank() == 2) {
+      group.any(true);
+    } else {
+      group.barrier();
+    }
+  });
+  EXPECT_EQ(error.code(), ExitCode::kBug);
+  EXPECT_EQ(error.message(), "ranks disagree: rank 0 is in barrier, rank 2 in any");
+}
+
+TEST(Disagreement, OverSizeOrTypeIsOurBugAndNamed) {
+  EXPECT_EQ(error_of(2, 60, [](Group& group) { group.all_reduce(at::empty({10 + group.rank()})); }).message(),
+            "ranks disagree: rank 0 is in all_reduce of 10 x Float, rank 1 in all_reduce of 11 x Float");
+  EXPECT_EQ(
+      error_of(2, 60,
+               [](Group& group) { group.all_reduce(at::empty({4}, group.rank() == 0 ? at::kFloat : at::kDouble)); })
+          .message(),
+      "ranks disagree: rank 0 is in all_reduce of 4 x Float, rank 1 in all_reduce of 4 x Double");
+}
+
+// Death tests run in a process of their own.
+TEST(HangingRankDeathTest, EndsTheProcessWithTheFirstMessage) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [](Group& group) {
+    if (group.rank() == 0) throw user_error("the real reason");
+    sleep_ms(60'000);
+  };
+  EXPECT_EXIT(run_ranks(2, 60, body, 0.1), testing::ExitedWithCode(static_cast<int>(ExitCode::kHardware)),
+              "the real reason\n.*rank 1 does not stop");
+}
+
+}  // namespace
+}  // namespace hearth::comm
