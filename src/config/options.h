@@ -40,6 +40,7 @@ struct BenchStepOptions {
   RunConfig config;    // of the run file, or the defaults, with the shape options applied
   int64_t steps = 10;  // timed
   int64_t warmup = 3;  // not timed
+  bool json = false;   // one JSON object instead of lines for people
 };
 
 }  // namespace hearth::config
