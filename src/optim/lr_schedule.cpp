@@ -1,0 +1,88 @@
+#include "optim/lr_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+
+namespace hearth::optim {
+
+namespace {
+
+DecayType decay_type_of(const std::string& name) {
+  if (name == "linear") return DecayType::kLinear;
+  if (name == "cosine") return DecayType::kCosine;
+  if (name == "sqrt") return DecayType::kSqrt;
+  if (name == "constant") return DecayType::kConstant;
+  throw user_error(fmt::format("lr_scheduler.decay_type = \"{}\" is not known", name), {},
+                   "use \"linear\", \"cosine\", \"sqrt\" or \"constant\"");
+}
+
+// The share of all steps, to the nearest step, halves to the even one: Python's round, which torchtitan calls.
+int64_t steps_of(double ratio, int64_t total_steps) {
+  return static_cast<int64_t>(std::nearbyint(ratio * static_cast<double>(total_steps)));
+}
+
+// From 1 at progress 0 to 0 at progress 1.
+double decay(DecayType type, double progress) {
+  switch (type) {
+    case DecayType::kLinear:
+      return 1 - progress;
+    case DecayType::kCosine:
+      return 0.5 * (1 + std::cos(std::numbers::pi * progress));
+    case DecayType::kSqrt:
+      return 1 - std::sqrt(progress);
+    case DecayType::kConstant:
+      return 1;
+  }
+  HEARTH_CHECK(false, "decay type {}", static_cast<int>(type));
+}
+
+}  // namespace
+
+LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps) {
+  HEARTH_CHECK(total_steps >= 1, "{} steps", total_steps);
+  LrSchedule s{.lr = lr,
+               .total_steps = total_steps,
+               .warmup_steps = config.warmup_steps,
+               .decay_steps = 0,
+               .decay_type = decay_type_of(config.decay_type),
+               .min_lr_factor = config.min_lr_factor,
+               .notes = {}};
+  if (config.warmup_fraction > 0) s.warmup_steps = steps_of(config.warmup_fraction, total_steps);
+  if (s.warmup_steps > total_steps) {
+    s.notes.push_back(
+        fmt::format("lr_scheduler: the warm-up of {} steps is cut to the run's {}: the rate never stays "
+                    "at its full value",
+                    s.warmup_steps, total_steps));
+    s.warmup_steps = total_steps;
+  }
+  s.decay_steps = total_steps - s.warmup_steps;
+  if (s.decay_type == DecayType::kConstant) {
+    s.decay_steps = 0;
+  } else if (config.decay_ratio >= 0) {
+    const int64_t wanted = steps_of(config.decay_ratio, total_steps);
+    if (wanted > s.decay_steps) {
+      s.notes.push_back(
+          fmt::format("lr_scheduler: warm-up ({} steps) and decay ({}) exceed the run's {} steps: the "
+                      "decay is cut to {}",
+                      s.warmup_steps, wanted, total_steps, s.decay_steps));
+    }
+    s.decay_steps = std::min(wanted, s.decay_steps);
+  }
+  return s;
+}
+
+double learning_rate(const LrSchedule& s, int64_t step) {
+  HEARTH_CHECK(step >= 1, "step {}", step);
+  step = std::min(step, s.total_steps);
+  if (step <= s.warmup_steps) return s.lr * (static_cast<double>(step) / static_cast<double>(s.warmup_steps));
+  // Decay ends at total_steps + 1, which no update reaches.
+  const int64_t decay_begin = s.total_steps + 1 - s.decay_steps;
+  if (step <= decay_begin) return s.lr;
+  const double progress = static_cast<double>(step - decay_begin) / static_cast<double>(s.decay_steps);
+  return s.lr * (s.min_lr_factor + (1 - s.min_lr_factor) * decay(s.decay_type, progress));
+}
+
+}  // namespace hearth::optim
