@@ -1,0 +1,65 @@
+// From a tensor to a pointer with strides, checked. Only for the .cpp files of ops/.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/error.h"
+#include "ops/strided.h"
+
+namespace hearth::ops {
+
+inline bool is_float32(const at::Tensor& tensor) { return tensor.scalar_type() == at::kFloat; }
+
+// T may be const: then the tensor is only read.
+template <class T>
+T* data_of(const at::Tensor& tensor) {
+  using Value = std::remove_const_t<T>;
+  HEARTH_CHECK(tensor.device().is_cpu(), "no kernel for this device");
+  HEARTH_CHECK(tensor.scalar_type() == c10::CppTypeToScalarType<Value>::value, "element type is {}, expected {}",
+               c10::toString(tensor.scalar_type()), c10::toString(c10::CppTypeToScalarType<Value>::value));
+  if constexpr (std::is_const_v<T>) {
+    return tensor.const_data_ptr<Value>();
+  } else {
+    return tensor.mutable_data_ptr<Value>();
+  }
+}
+
+// All elements of a contiguous tensor; numel must be n.
+template <class T>
+T* flat(const at::Tensor& tensor, int64_t n) {
+  HEARTH_CHECK(tensor.is_contiguous() && tensor.numel() == n, "expected {} contiguous elements, got {}", n,
+               tensor.numel());
+  return data_of<T>(tensor);
+}
+
+// [rows, cols] with contiguous rows.
+template <class T>
+Matrix<T> matrix(const at::Tensor& tensor, int64_t rows, int64_t cols) {
+  HEARTH_CHECK(tensor.dim() == 2 && tensor.size(0) == rows && tensor.size(1) == cols, "expected [{}, {}]", rows, cols);
+  HEARTH_CHECK(cols <= 1 || tensor.stride(1) == 1, "rows are not contiguous");
+  return {data_of<T>(tensor), rows, cols, tensor.stride(0)};
+}
+
+// [B, S, N, K] with contiguous K.
+template <class T>
+Heads<T> heads(const at::Tensor& tensor) {
+  HEARTH_CHECK(tensor.dim() == 4, "expected [B, S, N, K], got {} dimensions", tensor.dim());
+  HEARTH_CHECK(tensor.size(3) <= 1 || tensor.stride(3) == 1, "heads are not contiguous");
+  return {data_of<T>(tensor), tensor.size(0),   tensor.size(1),   tensor.size(2),
+          tensor.size(3),     tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+}
+
+// Runs body(begin, end) over [0, n) on the pool. `cost` is the number of elements one item touches; little work stays
+// in the calling thread, because waking the pool costs about as much as 16k elements. Where the cuts fall depends on
+// the number of threads, so a body's results must not.
+template <class Body>
+void parallel(int64_t n, int64_t cost, const Body& body) {
+  at::parallel_for(0, n, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cost)), body);
+}
+
+}  // namespace hearth::ops

@@ -1,0 +1,158 @@
+#include "ops/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/attention.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "ops/access.h"
+#include "ops/reference.h"
+#include "ops/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+// One query of one head against `length` cached rows; `p` is scratch of that length.
+void DecodeRow(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
+               int64_t length, int64_t K, float* p) {
+  const F32 d;
+  const float scale = 1 / std::sqrt(static_cast<float>(K));
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < length; ++j) {
+    V32 dot = hn::Zero(d);
+    for_lanes(d, K, [&](int64_t i, int64_t count) HWY_ATTR {
+      dot = hn::MulAdd(load(d, q + i, count), load(d, k + j * stride_k + i, count), dot);
+    });
+    p[j] = scale * sum(d, dot);
+    largest = std::max(largest, p[j]);
+  }
+  double denominator = 0;
+  for (int64_t j = 0; j < length; ++j) {
+    p[j] = std::exp(p[j] - largest);
+    denominator += static_cast<double>(p[j]);
+  }
+  for_lanes(d, K, [&](int64_t i, int64_t count) HWY_ATTR {
+    V32 total = hn::Zero(d);
+    for (int64_t j = 0; j < length; ++j) {
+      total = hn::MulAdd(hn::Set(d, p[j]), load(d, v + j * stride_v + i, count), total);
+    }
+    store(hn::Mul(total, hn::Set(d, static_cast<float>(1 / denominator))), d, out + i, count);
+  });
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hearth::ops {
+
+HWY_EXPORT(DecodeRow);
+
+namespace {
+
+// Query heads of one group are r = 0 .. H/G-1; those with the same r make G heads that pair with the G key/value heads,
+// so attention without grouping runs on [B, S, G, K] views, once per r.
+at::Tensor one_of_each_group(const at::Tensor& x_BSHK, int64_t G, int64_t r) {
+  const int64_t H = x_BSHK.size(2);
+  return x_BSHK.unflatten(2, {G, H / G}).select(3, r);
+}
+
+at::Tensor lse_of_each_group(const at::Tensor& lse_BHS, int64_t G, int64_t r) {  // as ATen wants it, [B, S, G]
+  return lse_BHS.unflatten(1, {G, lse_BHS.size(1) / G}).select(2, r).transpose(1, 2);
+}
+
+void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK) {
+  HEARTH_CHECK(q_BSHK.dim() == 4 && k_BSGK.dim() == 4 && k_BSGK.sizes() == v_BSGK.sizes());
+  HEARTH_CHECK(q_BSHK.size(0) == k_BSGK.size(0) && q_BSHK.size(3) == k_BSGK.size(3));
+  HEARTH_CHECK(q_BSHK.size(2) % k_BSGK.size(2) == 0, "{} query heads, {} key heads", q_BSHK.size(2), k_BSGK.size(2));
+  HEARTH_CHECK(q_BSHK.stride(3) == 1 && k_BSGK.stride(3) == 1 && v_BSGK.stride(3) == 1, "heads are not contiguous");
+}
+
+}  // namespace
+
+void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal) {
+  check_shapes(q_BSHK, k_BSGK, v_BSGK);
+  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2), G = k_BSGK.size(2);
+  HEARTH_CHECK(S == k_BSGK.size(1) && out_BSHK.sizes() == q_BSHK.sizes() &&
+               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
+  if (q_BSHK.numel() == 0) return;
+  if (!is_float32(q_BSHK)) {
+    reference::attention_forward(heads<double>(out_BSHK), flat<double>(lse_BHS, B * H * S), heads<const double>(q_BSHK),
+                                 heads<const double>(k_BSGK), heads<const double>(v_BSGK), S, causal);
+    return;
+  }
+  // The kernel behind at::_scaled_dot_product_flash_attention_for_cpu. Called directly because the operator allocates
+  // its result, while this writes where we want it; every operand may have any strides but the last.
+  for (int64_t r = 0; r < H / G; ++r) {
+    at::native::flash_attention_kernel(at::kCPU, one_of_each_group(out_BSHK, G, r), lse_of_each_group(lse_BHS, G, r),
+                                       one_of_each_group(q_BSHK, G, r).transpose(1, 2), k_BSGK.transpose(1, 2),
+                                       v_BSGK.transpose(1, 2), 0.0, causal, std::nullopt, std::nullopt);
+  }
+}
+
+void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
+                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
+                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal) {
+  check_shapes(q_BSHK, k_BSGK, v_BSGK);
+  check_shapes(dq_BSHK, dk_BSGK, dv_BSGK);
+  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2), G = k_BSGK.size(2);
+  HEARTH_CHECK(S == k_BSGK.size(1) && dk_BSGK.sizes() == k_BSGK.sizes() &&
+               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
+  HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
+               out_BSHK.sizes() == q_BSHK.sizes());
+  for (const at::Tensor& gradient : {dq_BSHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // everything below adds to them
+  if (q_BSHK.numel() == 0) return;
+  if (!is_float32(q_BSHK)) {
+    reference::attention_backward(heads<double>(dq_BSHK), heads<double>(dk_BSGK), heads<double>(dv_BSGK),
+                                  heads<const double>(dout_BSHK), heads<const double>(out_BSHK),
+                                  flat<const double>(lse_BHS, B * H * S), heads<const double>(q_BSHK),
+                                  heads<const double>(k_BSGK), heads<const double>(v_BSGK), causal);
+    return;
+  }
+  for (int64_t r = 0; r < H / G; ++r) {
+    at::native::flash_attention_backward_kernel(
+        at::kCPU, one_of_each_group(dq_BSHK, G, r), dk_BSGK, dv_BSGK, one_of_each_group(dout_BSHK, G, r),
+        one_of_each_group(q_BSHK, G, r), k_BSGK, v_BSGK, one_of_each_group(out_BSHK, G, r),
+        lse_of_each_group(lse_BHS, G, r), 0.0, causal, std::nullopt, std::nullopt);
+  }
+}
+
+void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
+                      const at::Tensor& v_cache_BCGK, int64_t length) {
+  check_shapes(q_BNHK, k_cache_BCGK, v_cache_BCGK);
+  const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2), group = H / k_cache_BCGK.size(2);
+  HEARTH_CHECK(out_BNHK.sizes() == q_BNHK.sizes() && N >= 1 && N <= length && length <= k_cache_BCGK.size(1));
+  if (!is_float32(q_BNHK)) {
+    reference::attention_forward<double>(heads<double>(out_BNHK), nullptr, heads<const double>(q_BNHK),
+                                         heads<const double>(k_cache_BCGK), heads<const double>(v_cache_BCGK), length,
+                                         true);
+    return;
+  }
+  if (N == length && N > 1) {  // a prompt: as in training
+    const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options());
+    attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N), true);
+    return;
+  }
+  const auto out = heads<float>(out_BNHK);
+  const auto q = heads<const float>(q_BNHK), k = heads<const float>(k_cache_BCGK), v = heads<const float>(v_cache_BCGK);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(DecodeRow);
+  parallel(B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {
+    std::vector<float> scores(static_cast<size_t>(length));
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t b = item / (H * N), h = item / N % H, i = item % N;
+      kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, 0, h / group), v.at(b, 0, h / group), k.stride_s, v.stride_s,
+             length - N + i + 1, q.K, scores.data());
+    }
+  });
+}
+
+}  // namespace hearth::ops
+#endif

@@ -1,0 +1,131 @@
+#include "ops/cross_entropy.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/cross_entropy.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/contrib/math/math-inl.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/access.h"
+#include "ops/reference.h"
+#include "ops/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+// log(sum(exp(logits))) of a row; NaN if a logit is NaN or +infinity. With `gradient`, the row becomes
+// factor * softmax (the caller subtracts the one-hot).
+double CrossEntropyRow(float* logits, int64_t V, double factor, bool gradient) {
+  const F32 d;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  V32 largest = hn::Set(d, -kInfinity), poison = hn::Zero(d);
+  for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
+    const V32 x = load(d, logits + v, count, -kInfinity);
+    largest = hn::Max(largest, x);
+    poison = hn::IfThenElse(hn::IsNaN(x), x, poison);  // Max and Exp both lose NaN
+  });
+  const float row_max = hn::GetLane(hn::MaxOfLanes(d, largest));
+  const float nan = sum(d, poison);
+  if (std::isnan(nan) || !std::isfinite(row_max)) {
+    if (gradient) std::fill_n(logits, V, std::numeric_limits<float>::quiet_NaN());
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+
+  const V32 shift = hn::Set(d, row_max);
+  double total = 0;
+  constexpr int64_t kBlock = 2048;  // short float sums, added in double
+  for (int64_t begin = 0; begin < V; begin += kBlock) {
+    V32 partial = hn::Zero(d);
+    for_lanes(d, std::min(kBlock, V - begin), [&](int64_t i, int64_t count) HWY_ATTR {
+      const V32 e = hn::Exp(d, hn::Sub(load(d, logits + begin + i, count, -kInfinity), shift));
+      partial = hn::Add(partial, e);
+      if (gradient) store(e, d, logits + begin + i, count);
+    });
+    total += static_cast<double>(sum(d, partial));
+  }
+  if (gradient) {
+    const V32 scale = hn::Set(d, static_cast<float>(factor / total));
+    for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
+      store(hn::Mul(load(d, logits + v, count), scale), d, logits + v, count);
+    });
+  }
+  return static_cast<double>(row_max) + std::log(total);
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hearth::ops {
+
+HWY_EXPORT(CrossEntropyRow);
+
+namespace {
+
+std::vector<int64_t> read_labels(const at::Tensor& labels_C, int64_t C, int64_t V) {
+  std::vector<int64_t> labels(static_cast<size_t>(C));
+  if (labels_C.scalar_type() == at::kInt) {
+    std::copy_n(flat<const int32_t>(labels_C, C), C, labels.begin());
+  } else {
+    std::copy_n(flat<const int64_t>(labels_C, C), C, labels.begin());
+  }
+  for (const int64_t label : labels)
+    HEARTH_CHECK(label == kIgnore || (label >= 0 && label < V), "label {} of {}", label, V);
+  return labels;
+}
+
+double row_loss(float* logits, int64_t V, int64_t label, double factor, bool gradient) {
+  const float at_label = logits[label];
+  const double loss =
+      HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(logits, V, factor, gradient) - static_cast<double>(at_label);
+  if (gradient) logits[label] -= static_cast<float>(factor);
+  return loss;
+}
+
+double row_loss(double* logits, int64_t V, int64_t label, double factor, bool gradient) {
+  return reference::cross_entropy_row(logits, V, label, factor, gradient);
+}
+
+template <class T>
+double run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale, const at::Tensor& weights_C,
+           bool gradient) {
+  const int64_t C = logits_CV.size(0), V = logits_CV.size(1);
+  const auto logits = matrix<T>(logits_CV, C, V);
+  const std::vector<int64_t> labels = read_labels(labels_C, C, V);
+  const float* weights = weights_C.defined() ? flat<const float>(weights_C, C) : nullptr;
+  std::vector<double> losses(labels.size());
+  parallel(C, 4 * V, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const auto i = static_cast<size_t>(c);
+      if (labels[i] == kIgnore) {
+        if (gradient) std::fill_n(logits.row(c), V, T(0));
+        continue;
+      }
+      const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
+      losses[i] = weight * row_loss(logits.row(c), V, labels[i], scale * weight, gradient);
+    }
+  });
+  double total = 0;
+  for (const double loss : losses) total += loss;
+  return total;
+}
+
+}  // namespace
+
+double cross_entropy_forward(const at::Tensor& logits_CV, const at::Tensor& labels_C, const at::Tensor& weights_C) {
+  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, 1, weights_C, false)
+                               : run<double>(logits_CV, labels_C, 1, weights_C, false);
+}
+
+double cross_entropy_forward_backward(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale,
+                                      const at::Tensor& weights_C) {
+  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, scale, weights_C, true)
+                               : run<double>(logits_CV, labels_C, scale, weights_C, true);
+}
+
+}  // namespace hearth::ops
+#endif

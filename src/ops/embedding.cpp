@@ -1,0 +1,53 @@
+#include "ops/embedding.h"
+
+#include "ops/access.h"
+
+namespace hearth::ops {
+namespace {
+
+const int32_t* read_tokens(const at::Tensor& tokens_T, int64_t T, int64_t V) {
+  const int32_t* tokens = flat<const int32_t>(tokens_T, T);
+  for (int64_t t = 0; t < T; ++t) HEARTH_CHECK(tokens[t] >= 0 && tokens[t] < V, "token {} of {}", tokens[t], V);
+  return tokens;
+}
+
+template <class Value>
+void forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T) {
+  const int64_t T = x_TD.size(0), D = x_TD.size(1), V = weight_VD.size(0);
+  const auto x = matrix<Value>(x_TD, T, D);
+  const auto weight = matrix<const Value>(weight_VD, V, D);
+  const int32_t* tokens = read_tokens(tokens_T, T, V);
+  parallel(T, D, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) std::copy_n(weight.row(tokens[t]), D, x.row(t));
+  });
+}
+
+// Threads share out columns and not tokens: each element is summed by one thread, in the order of t.
+template <class Value>
+void backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
+  const int64_t T = dx_TD.size(0), D = dx_TD.size(1), V = dweight_VD.size(0);
+  const auto dx = matrix<const Value>(dx_TD, T, D);
+  const auto dweight = matrix<Value>(dweight_VD, V, D);
+  const int32_t* tokens = read_tokens(tokens_T, T, V);
+  constexpr int64_t kColumns = 64;  // a few cache lines: threads write to different ones
+  parallel((D + kColumns - 1) / kColumns, T * kColumns, [&](int64_t first, int64_t last) {
+    const int64_t begin = first * kColumns, end = std::min(D, last * kColumns);
+    for (int64_t t = 0; t < T; ++t) {
+      Value* to = dweight.row(tokens[t]);
+      const Value* from = dx.row(t);
+      for (int64_t d = begin; d < end; ++d) to[d] += from[d];
+    }
+  });
+}
+
+}  // namespace
+
+void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T) {
+  is_float32(x_TD) ? forward<float>(x_TD, weight_VD, tokens_T) : forward<double>(x_TD, weight_VD, tokens_T);
+}
+
+void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
+  is_float32(dx_TD) ? backward<float>(dweight_VD, dx_TD, tokens_T) : backward<double>(dweight_VD, dx_TD, tokens_T);
+}
+
+}  // namespace hearth::ops

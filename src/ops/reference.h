@@ -1,0 +1,191 @@
+// Every operation once more as plain loops: what float64 runs through, and what the vector kernels are tested against.
+// Sums are in double whatever T is. One thread, no speed intended. Meanings and shapes are those of the operation's
+// header.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "ops/strided.h"
+
+namespace hearth::ops::reference {
+
+template <class T>
+void rmsnorm_forward(Matrix<T> y, T* rstd, Matrix<const T> x, const T* weight, double eps) {
+  for (int64_t t = 0; t < x.rows; ++t) {
+    double squares = 0;
+    for (int64_t d = 0; d < x.cols; ++d) squares += double(x.row(t)[d]) * double(x.row(t)[d]);
+    const double r = 1 / std::sqrt(squares / double(x.cols) + eps);
+    for (int64_t d = 0; d < x.cols; ++d) y.row(t)[d] = T(double(x.row(t)[d]) * r * double(weight[d]));
+    rstd[t] = T(r);
+  }
+}
+
+// With n = x * rstd:  dweight = sum_t dy n,  dx = rstd * (w dy - n * mean_d(w dy n)).
+template <class T>
+void rmsnorm_backward(Matrix<T> dx, T* dweight, Matrix<const T> dy, Matrix<const T> x, const T* rstd, const T* weight,
+                      bool accumulate) {
+  std::vector<double> dw(static_cast<size_t>(x.cols));
+  for (int64_t t = 0; t < x.rows; ++t) {
+    const double r = double(rstd[t]);
+    double dot = 0;
+    for (int64_t d = 0; d < x.cols; ++d) {
+      const double n = double(x.row(t)[d]) * r, g = double(dy.row(t)[d]);
+      dw[static_cast<size_t>(d)] += g * n;
+      dot += g * double(weight[d]) * n;
+    }
+    dot /= double(x.cols);
+    for (int64_t d = 0; d < x.cols; ++d) {
+      const double n = double(x.row(t)[d]) * r;
+      const double gradient = r * (double(dy.row(t)[d]) * double(weight[d]) - n * dot);
+      dx.row(t)[d] = T(gradient + (accumulate ? double(dx.row(t)[d]) : 0));
+    }
+  }
+  for (int64_t d = 0; d < x.cols; ++d) dweight[d] = T(double(dweight[d]) + dw[static_cast<size_t>(d)]);
+}
+
+// direction +1 rotates forward, -1 back. table row: (cos, sin) pairs.
+template <class T>
+void rope(Heads<T> x, Matrix<const T> table, int64_t start, double direction) {
+  for (int64_t b = 0; b < x.B; ++b) {
+    for (int64_t s = 0; s < x.S; ++s) {
+      const T* rotation = table.row(start + s);
+      for (int64_t n = 0; n < x.N; ++n) {
+        T* head = x.at(b, s, n);
+        for (int64_t k = 0; k < x.K; k += 2) {
+          const double c = double(rotation[k]), i = direction * double(rotation[k + 1]);
+          const double even = double(head[k]), odd = double(head[k + 1]);
+          head[k] = T(even * c - odd * i);
+          head[k + 1] = T(odd * c + even * i);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+double dot(const T* a, const T* b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double(a[i]) * double(b[i]);
+  return sum;
+}
+
+// The last q.S of `length` positions attend to the first `length` rows of k and v. lse [B, N, S] or null.
+template <class T>
+void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v, int64_t length,
+                       bool causal) {
+  const double scale = 1 / std::sqrt(double(q.K));
+  const int64_t group = q.N / k.N;
+  std::vector<double> p(static_cast<size_t>(length)), sum(static_cast<size_t>(q.K));
+  for (int64_t b = 0; b < q.B; ++b) {
+    for (int64_t h = 0; h < q.N; ++h) {
+      for (int64_t i = 0; i < q.S; ++i) {
+        const int64_t visible = causal ? length - q.S + i + 1 : length;
+        double largest = -std::numeric_limits<double>::infinity(), denominator = 0;
+        for (int64_t j = 0; j < visible; ++j) {
+          p[static_cast<size_t>(j)] = scale * dot(q.at(b, i, h), k.at(b, j, h / group), q.K);
+          largest = std::max(largest, p[static_cast<size_t>(j)]);
+        }
+        std::fill(sum.begin(), sum.end(), 0.0);
+        for (int64_t j = 0; j < visible; ++j) {
+          const double e = std::exp(p[static_cast<size_t>(j)] - largest);
+          denominator += e;
+          for (int64_t d = 0; d < q.K; ++d) sum[static_cast<size_t>(d)] += e * double(v.at(b, j, h / group)[d]);
+        }
+        for (int64_t d = 0; d < q.K; ++d) out.at(b, i, h)[d] = T(sum[static_cast<size_t>(d)] / denominator);
+        if (lse != nullptr) lse[(b * q.N + h) * q.S + i] = T(largest + std::log(denominator));
+      }
+    }
+  }
+}
+
+// dq, dk, dv must be zero before. ds = p * (dout v^T - rowsum(dout * out)): FlashAttention-2, arXiv 2307.08691.
+template <class T>
+void attention_backward(Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<const T> dout, Heads<const T> out, const T* lse,
+                        Heads<const T> q, Heads<const T> k, Heads<const T> v, bool causal) {
+  const double scale = 1 / std::sqrt(double(q.K));
+  const int64_t group = q.N / k.N;
+  for (int64_t b = 0; b < q.B; ++b) {
+    for (int64_t h = 0; h < q.N; ++h) {
+      const int64_t g = h / group;
+      for (int64_t i = 0; i < q.S; ++i) {
+        const double delta = dot(dout.at(b, i, h), out.at(b, i, h), q.K);
+        for (int64_t j = 0; j < (causal ? i + 1 : k.S); ++j) {
+          const double s = scale * dot(q.at(b, i, h), k.at(b, j, g), q.K);
+          const double p = std::exp(s - double(lse[(b * q.N + h) * q.S + i]));
+          const double ds = scale * p * (dot(dout.at(b, i, h), v.at(b, j, g), q.K) - delta);
+          for (int64_t d = 0; d < q.K; ++d) {
+            dq.at(b, i, h)[d] += T(ds * double(k.at(b, j, g)[d]));
+            dk.at(b, j, g)[d] += T(ds * double(q.at(b, i, h)[d]));
+            dv.at(b, j, g)[d] += T(p * double(dout.at(b, i, h)[d]));
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void swiglu_forward(Matrix<T> a, Matrix<const T> gate_up) {
+  for (int64_t t = 0; t < a.rows; ++t) {
+    for (int64_t f = 0; f < a.cols; ++f) {
+      const double g = double(gate_up.row(t)[f]), u = double(gate_up.row(t)[a.cols + f]);
+      a.row(t)[f] = T(g / (1 + std::exp(-g)) * u);
+    }
+  }
+}
+
+// silu'(g) = s + g s (1 - s) with s the sigmoid of g. a.data may be null.
+template <class T>
+void swiglu_backward(Matrix<T> dgate_up, Matrix<const T> da, Matrix<const T> gate_up, Matrix<T> a) {
+  for (int64_t t = 0; t < da.rows; ++t) {
+    for (int64_t f = 0; f < da.cols; ++f) {
+      const double g = double(gate_up.row(t)[f]), u = double(gate_up.row(t)[da.cols + f]), d = double(da.row(t)[f]);
+      const double s = 1 / (1 + std::exp(-g));
+      dgate_up.row(t)[f] = T(d * u * (s + g * s * (1 - s)));
+      dgate_up.row(t)[da.cols + f] = T(d * g * s);
+      if (a.data != nullptr) a.row(t)[f] = T(g * s * u);
+    }
+  }
+}
+
+// The loss of one row; with `gradient`, overwrites it with factor * (softmax - onehot).
+template <class T>
+double cross_entropy_row(T* logits, int64_t V, int64_t label, double factor, bool gradient) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t v = 0; v < V; ++v) largest = std::max(largest, double(logits[v]));
+  for (int64_t v = 0; v < V; ++v) sum += std::exp(double(logits[v]) - largest);
+  const double loss = largest + std::log(sum) - double(logits[label]);
+  if (gradient) {
+    for (int64_t v = 0; v < V; ++v) {
+      logits[v] = T(factor * (std::exp(double(logits[v]) - largest) / sum - (v == label ? 1 : 0)));
+    }
+  }
+  return loss;
+}
+
+struct AdamWFactors {
+  double decay;  // 1 - lr * weight_decay, or 1
+  double beta1, beta2, eps;
+  double step_size;         // lr / (1 - beta1^t)
+  double correction2_sqrt;  // sqrt(1 - beta2^t)
+  double gradient_scale;
+};
+
+// In T throughout, as torch does it.
+template <class T>
+void adamw(T* parameter, const T* gradient, T* exp_avg, T* exp_avg_sq, int64_t n, const AdamWFactors& f) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T g = gradient[i] * T(f.gradient_scale);
+    const T p = parameter[i] * T(f.decay);
+    exp_avg[i] += T(1 - f.beta1) * (g - exp_avg[i]);
+    exp_avg_sq[i] = exp_avg_sq[i] * T(f.beta2) + T(1 - f.beta2) * g * g;
+    const T denominator = std::sqrt(exp_avg_sq[i]) / T(f.correction2_sqrt) + T(f.eps);
+    parameter[i] = p - T(f.step_size) * exp_avg[i] / denominator;
+  }
+}
+
+}  // namespace hearth::ops::reference

@@ -1,0 +1,67 @@
+#include "ops/runtime.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <malloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "ops/matmul.h"
+#include "ops/tensor.h"
+
+namespace hearth::ops {
+namespace {
+
+// The cores this process may run on: less than the machine has under a batch system or taskset.
+int64_t available_cores() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+// glibc returns blocks above a threshold to the system when they are freed, so that the next step faults every page in
+// again. 32 MiB is the largest threshold it accepts; setting it also stops it from moving.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  ::mallopt(M_TOP_PAD, 16 << 20);
+#endif
+}
+
+}  // namespace
+
+void prepare_process(int64_t threads) {
+  keep_freed_memory();
+  at::set_num_interop_threads(1);
+  prepare_thread(threads > 0 ? threads : available_cores());
+}
+
+void prepare_thread(int64_t threads) {
+  HEARTH_CHECK(threads >= 1);
+  at::globalContext().setFlushDenormal(true);  // before the pool starts: its threads inherit the control register
+  at::init_num_threads();                      // ATen's own per-thread default comes first, or it would overwrite ours
+  at::set_num_threads(static_cast<int>(threads));
+  at::parallel_for(0, threads, 1, [](int64_t, int64_t) { at::globalContext().setFlushDenormal(true); });
+}
+
+int64_t num_threads() { return at::get_num_threads(); }
+
+double measure_gemm_flops() {
+  constexpr int64_t kSize = 1024;
+  const at::Tensor a = zeros({kSize, kSize}, DType::kFloat32), b = zeros({kSize, kSize}, DType::kFloat32);
+  const at::Tensor out = empty({kSize, kSize}, DType::kFloat32);
+  matmul(out, a, b);  // starts the pool, packs nothing lazily afterwards
+  double best_s = 1e30;
+  for (int i = 0; i < 12; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    matmul(out, a, b);
+    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return 2.0 * kSize * kSize * kSize / best_s;
+}
+
+}  // namespace hearth::ops

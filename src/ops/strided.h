@@ -1,0 +1,24 @@
+// Pointers with strides, in elements; rows and heads are contiguous. What kernels and references are written on.
+#pragma once
+
+#include <cstdint>
+
+namespace hearth::ops {
+
+template <class T>
+struct Matrix {
+  T* data;
+  int64_t rows, cols, stride;
+  T* row(int64_t i) const { return data + i * stride; }
+};
+
+// [B, S, N, K]: B sequences, S positions, N heads of width K.
+template <class T>
+struct Heads {
+  T* data;
+  int64_t B, S, N, K;
+  int64_t stride_b, stride_s, stride_n;
+  T* at(int64_t b, int64_t s, int64_t n) const { return data + b * stride_b + s * stride_s + n * stride_n; }
+};
+
+}  // namespace hearth::ops
