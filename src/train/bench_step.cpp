@@ -1,0 +1,154 @@
+#include "train/bench_step.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "comm/group.h"
+#include "data/dataset.h"
+#include "metrics/throughput.h"
+#include "ops/runtime.h"
+#include "train/state.h"
+#include "train/step.h"
+
+namespace hearth::train {
+namespace {
+
+// Random tokens: nothing in a step's time depends on what they are.
+data::StepBatch random_batch(const config::Training& training, int64_t V, int64_t micro_batches) {
+  data::StepBatch step;
+  const RandomKey key = random_key(0, "bench");
+  uint64_t index = 0;
+  const auto token = [&] { return static_cast<int32_t>(random_u64(key, index++) % static_cast<uint64_t>(V)); };
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    data::Batch batch;
+    batch.B = training.local_batch_size;
+    batch.S = training.seq_len;
+    batch.tokens.resize(static_cast<size_t>(batch.B * batch.S));
+    batch.labels.resize(batch.tokens.size());
+    std::generate(batch.tokens.begin(), batch.tokens.end(), token);
+    std::generate(batch.labels.begin(), batch.labels.end(), token);
+    step.micro_batches.push_back(std::move(batch));
+  }
+  return step;
+}
+
+template <typename Field>
+double median(std::vector<StepResult> results, Field field) {
+  std::sort(results.begin(), results.end(),
+            [&](const StepResult& a, const StepResult& b) { return field(a) < field(b); });
+  return field(results[results.size() / 2]);
+}
+
+double whole_step(const StepResult& r) { return r.forward_backward_s + r.norm_s + r.update_s; }
+
+struct Shape {
+  plan::ModelShape model;
+  plan::ParameterPlan plan;
+  DType dtype;
+  int64_t ranks, micro_batches, threads;
+};
+
+Shape shape_of(const config::RunConfig& config) {
+  Shape s;
+  const int64_t vocab_size = config.data.path.empty() ? 0 : data::read_manifest(config.data_path()).vocab_size;
+  s.model = plan::model_shape(config.model, vocab_size);
+  s.plan = plan::parameter_plan(s.model);
+  s.dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32;
+  s.ranks = config.parallelism.data_parallel_shard_degree;
+  const int64_t together = s.ranks * config.training.local_batch_size;
+  s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
+  s.threads = ops::num_threads();
+  return s;
+}
+
+// One rank's steps, the warm-up left out.
+std::vector<StepResult> run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
+  const c10::InferenceMode no_gradients;
+  if (s.ranks > 1) ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
+  const config::Training& training = options.config.training;
+  parallel::ShardedWeights weights(s.plan, s.dtype, group, parallel::ShardedWeights::Purpose::kTraining);
+  optim::AdamW optimizer(options.config.optimizer, weights);
+  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.dtype,
+                           options.config.memory.loss_chunk_tokens, /*training=*/true);
+  initialize_weights(weights, 0);
+  const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
+  std::vector<StepResult> results;
+  for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
+    const StepResult result =
+        train_step(model, weights, optimizer, batch, t, options.config.optimizer.lr, training.max_norm);
+    if (t > options.warmup) results.push_back(result);
+  }
+  return results;
+}
+
+}  // namespace
+
+StepTiming time_steps(const config::BenchStepOptions& options) {
+  const Shape s = shape_of(options.config);
+  std::vector<StepResult> results;
+  comm::run_ranks(s.ranks, options.config.comm.train_timeout_seconds, [&](comm::Group& group) {
+    auto mine = run_steps(options, s, group);
+    if (group.rank() == 0) results = std::move(mine);
+  });
+
+  StepTiming t;
+  t.parameters = s.plan.num_parameters;
+  t.tokens_per_step =
+      s.ranks * s.micro_batches * options.config.training.local_batch_size * options.config.training.seq_len;
+  t.threads = s.threads;
+  t.median_step_s = median(results, whole_step);
+  const auto by_time = [](const StepResult& a, const StepResult& b) { return whole_step(a) < whole_step(b); };
+  t.fastest_step_s = whole_step(*std::min_element(results.begin(), results.end(), by_time));
+  t.slowest_step_s = whole_step(*std::max_element(results.begin(), results.end(), by_time));
+  t.forward_backward_s = median(results, [](const StepResult& r) { return r.forward_backward_s; });
+  t.norm_s = median(results, [](const StepResult& r) { return r.norm_s; });
+  t.update_s = median(results, [](const StepResult& r) { return r.update_s; });
+  t.flops_per_token = plan::flops_per_token(s.model, options.config.training.seq_len);
+  t.gemm_flops = ops::measure_gemm_flops();
+  const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
+  t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
+  t.mfu = throughput.mfu(t.median_step_s);
+  t.memory_bytes = metrics::peak_memory_bytes();
+  return t;
+}
+
+std::string format_timing(const StepTiming& t) {
+  std::string text;
+  text += fmt::format("model        {} parameters\n", format_count(static_cast<double>(t.parameters)));
+  text += fmt::format("step         {} tokens, {} threads\n", t.tokens_per_step, t.threads);
+  text += fmt::format("speed        {:.1f} tokens/s (median step)\n", t.tokens_per_second);
+  text += fmt::format("step time    {:.1f} ms median, {:.1f} ms fastest, {:.1f} ms slowest\n", 1e3 * t.median_step_s,
+                      1e3 * t.fastest_step_s, 1e3 * t.slowest_step_s);
+  text += fmt::format("  forward and backward  {:.1f} ms\n", 1e3 * t.forward_backward_s);
+  text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);
+  text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);
+  text += fmt::format("mfu          {:.1f}% of {}FLOP/s, the GEMM rate measured now\n", 100 * t.mfu,
+                      format_count(t.gemm_flops));
+  text += fmt::format("memory       {} at most\n", format_bytes(t.memory_bytes));
+  return text;
+}
+
+std::string timing_json(const StepTiming& t) {
+  return fmt::format(
+      "{{\"parameters\": {}, \"tokens_per_step\": {}, \"threads\": {}, \"tokens_per_second\": {}, \"median_step_s\": "
+      "{}, "
+      "\"fastest_step_s\": {}, \"slowest_step_s\": {}, \"forward_backward_s\": {}, \"norm_s\": {}, \"update_s\": {}, "
+      "\"flops_per_token\": {}, \"gemm_flops\": {}, \"mfu\": {}, \"memory_bytes\": {}}}\n",
+      t.parameters, t.tokens_per_step, t.threads, t.tokens_per_second, t.median_step_s, t.fastest_step_s,
+      t.slowest_step_s, t.forward_backward_s, t.norm_s, t.update_s, t.flops_per_token, t.gemm_flops, t.mfu,
+      t.memory_bytes);
+}
+
+ExitCode run_bench_step(const config::BenchStepOptions& options) {
+  const StepTiming timing = time_steps(options);
+  fmt::print("{}", options.json ? timing_json(timing) : format_timing(timing));
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::train

@@ -1,0 +1,54 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "data/loader.h"
+#include "train/step.h"
+
+namespace hearth::train {
+namespace {
+
+double counted_bytes(const data::Batch& batch, std::span<const int64_t> token_bytes) {
+  double sum = 0;
+  if (!token_bytes.empty())
+    for (const int32_t label : batch.labels)
+      if (label != data::kIgnore) sum += static_cast<double>(token_bytes[static_cast<size_t>(label)]);
+  return sum;
+}
+
+}  // namespace
+
+Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
+                    const EvaluationOptions& options) {
+  comm::Group& group = weights.group();
+  data::LoaderOptions loading;
+  loading.seq_len = options.seq_len;
+  loading.local_batch_size = options.local_batch_size;
+  loading.global_batch_size = options.local_batch_size * group.size();
+  loading.rank = group.rank();
+  loading.ranks = group.size();
+  loading.prefetch_threads = 0;  // copying a batch is nothing beside a forward pass
+  loading.shuffle = false;
+  data::Loader loader(split, loading);
+
+  // The loader gives every rank the same number of batches, empty ones at the end: gathering weights is collective.
+  int64_t batches = loader.steps_left();
+  if (options.max_sequences > 0)
+    batches = std::min(batches, div_ceil(options.max_sequences, loading.global_batch_size));
+  Evaluation result;
+  for (int64_t i = 0; i < batches; ++i) {
+    const data::StepBatch step = loader.next();
+    for (const data::Batch& batch : step.micro_batches) {
+      result.loss_sum += model.loss(weights, to_tensors(batch));
+      result.counted_tokens += counted_weight(batch);
+      result.counted_bytes += counted_bytes(batch, options.token_bytes);
+    }
+  }
+  result.loss_sum = group.all_reduce(result.loss_sum);
+  result.counted_tokens = group.all_reduce(result.counted_tokens);
+  result.counted_bytes = group.all_reduce(result.counted_bytes);
+  return result;
+}
+
+}  // namespace hearth::train

@@ -1,0 +1,31 @@
+// Loss over the held-out text: windows in order, every token after the first predicted once, one global token mean.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "data/dataset.h"
+#include "model/transformer.h"
+#include "parallel/sharded_weights.h"
+
+namespace hearth::train {
+
+struct Evaluation {
+  double loss_sum = 0;  // in nats, over all ranks
+  double counted_tokens = 0;
+  double counted_bytes = 0;  // of the text that the counted tokens stand for; 0 when no lengths were given
+  double loss() const { return loss_sum / counted_tokens; }
+};
+
+struct EvaluationOptions {
+  int64_t seq_len = 0;
+  int64_t local_batch_size = 0;          // as the model was made for
+  int64_t max_sequences = 0;             // over all ranks, rounded up to whole batches; 0: the whole split
+  std::span<const int64_t> token_bytes;  // bytes each id stands for, [V]; empty: not counted
+};
+
+// Collective: the same result on every rank. The weights are only read.
+Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
+                    const EvaluationOptions& options);
+
+}  // namespace hearth::train

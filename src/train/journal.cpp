@@ -1,0 +1,28 @@
+#include "train/journal.h"
+
+#include <cstdio>
+
+namespace hearth::train {
+
+Journal::Journal(const Options& options) {
+  if (!options.speaks) return;
+  const bool again = options.first_step > 0 || path_exists(options.metrics_file);
+  file_.emplace(options.metrics_file);
+  if (again) file_->append_event("resume", options.first_step);
+  console_.emplace(stdout, metrics::Console::style_of(stdout), options.first_step, options.last_step, options.log_freq);
+}
+
+void Journal::step(const metrics::Record& record) {
+  if (file_) file_->append(record);
+  if (console_) console_->step(record);
+}
+
+void Journal::message(std::string_view text) {
+  if (console_) console_->message(text);
+}
+
+void Journal::sync() {
+  if (file_) file_->sync();
+}
+
+}  // namespace hearth::train

@@ -1,0 +1,36 @@
+// What a run tells the world: the console and RUN/metrics.jsonl. Rank 0 has one that speaks, every other rank one that
+// is silent, so that the trainer need not ask who it is.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/file.h"
+#include "metrics/console.h"
+#include "metrics/jsonl.h"
+#include "metrics/record.h"
+
+namespace hearth::train {
+
+class Journal {
+ public:
+  struct Options {
+    bool speaks = true;
+    Path metrics_file;
+    int64_t first_step = 0, last_step = 0, log_freq = 10;
+  };
+  // Opens the files. With first_step > 0, or where metrics of an earlier start lie, the resume is written down: from
+  // here on whatever stands past first_step never happened.
+  explicit Journal(const Options& options);
+
+  void step(const metrics::Record& record);
+  void message(std::string_view text);
+  // Before a checkpoint: the steps it holds have their lines on disk.
+  void sync();
+
+ private:
+  std::optional<metrics::JsonlWriter> file_;
+  std::optional<metrics::Console> console_;
+};
+
+}  // namespace hearth::train

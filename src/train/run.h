@@ -1,0 +1,50 @@
+// Everything about a run that is known before its first step and never changes: what all its ranks share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "config/config.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "metrics/record.h"
+#include "metrics/throughput.h"
+#include "optim/lr_schedule.h"
+#include "plan/parameters.h"
+#include "train/run_folder.h"
+#include "train/state.h"
+
+namespace hearth::train {
+
+struct Run {
+  RunFolder folder;
+  config::RunConfig config;
+  std::string config_toml;  // resolved, as it is stored in every checkpoint
+  data::Dataset dataset;
+  plan::ModelShape shape;
+  plan::ParameterPlan plan;
+  DType dtype;
+  int64_t ranks, threads;  // threads: over all ranks
+  int64_t global_batch_size, accumulation_steps, steps;
+  double steps_per_epoch;
+  optim::LrSchedule schedule;
+  metrics::Throughput throughput;
+
+  int64_t seq_len() const { return config.training.seq_len; }
+  bool validates() const { return config.validation.freq > 0; }
+  data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;
+  // What a checkpoint says about itself.
+  checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
+  // The error of a step whose loss or gradient norm is no number.
+  Error not_finite(int64_t step, double loss, double grad_norm, double lr) const;
+  // For the console: the resolved configuration and what it means in numbers.
+  std::string describe() const;
+};
+
+// Opens data and run folder and works everything out. Measures the machine's GEMM rate with the calling thread's pool.
+Run open_run(const config::RunConfig& config);
+
+}  // namespace hearth::train

@@ -1,0 +1,31 @@
+// One optimizer step: every micro-batch forward and backward, gradients reduced over the ranks, clipped, applied.
+#pragma once
+
+#include <cstdint>
+
+#include "data/batch.h"
+#include "model/transformer.h"
+#include "optim/adamw.h"
+#include "parallel/sharded_weights.h"
+
+namespace hearth::train {
+
+struct StepResult {
+  double loss = 0;  // sum of weighted losses over all ranks and micro-batches / their weights: the global token mean
+  double grad_norm = 0;  // of that mean, before clipping
+  bool applied = false;  // false: loss or norm is NaN or infinite, and the weights are as they were
+  double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's time went
+};
+
+// What a batch weighs in the mean: the sum of its counted labels' weights.
+double counted_weight(const data::Batch& batch);
+
+// The batch as tensors. Copies.
+model::MicroBatch to_tensors(const data::Batch& batch);
+
+// Update number t, counted from 1. `lr` of this step; max_norm 0: no clipping. Collective: the same result on every
+// rank.
+StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
+                      const data::StepBatch& batch, int64_t t, double lr, double max_norm);
+
+}  // namespace hearth::train

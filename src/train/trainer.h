@@ -1,0 +1,16 @@
+// The training loop. The first file to read.
+#pragma once
+
+#include "base/error.h"
+#include "config/config.h"
+#include "config/options.h"
+
+namespace hearth::train {
+
+// Trains from where the run folder stands until the last step (kDone) or until asked to leave (kAskedToLeave, a
+// checkpoint was written). Starts the ranks itself. Everything else is an Error:
+//   kUser      the configuration does not fit the data or the checkpoint; another training has the folder
+//   kDamaged   data or every checkpoint is damaged; or the loss became NaN or infinite, which is not saved
+ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options);
+
+}  // namespace hearth::train
