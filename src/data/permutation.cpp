@@ -1,0 +1,55 @@
+#include "data/permutation.h"
+
+#include <bit>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hearth::data {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): the finaliser that turns a counter into well mixed bits.
+uint64_t mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+// The round function, multiply-shift (Dietzfelbinger et al., J. Algorithms 25, 1997): the upper bits of a product
+// depend on every bit of the value. The round's key is both offset and multiplier. `bits` may be 1 .. 31.
+uint64_t scramble(uint64_t value, uint64_t key, int bits) { return (value ^ key) * (key | 1) >> (64 - bits); }
+
+}  // namespace
+
+Permutation::Permutation(uint64_t n, uint64_t key) : n_(n) {
+  HEARTH_CHECK(n >= 1 && n <= uint64_t{1} << 62);
+  if (n < kTableSize) {
+    for (uint64_t i = 0; i < n; ++i) table_[i] = static_cast<uint8_t>(i);
+    for (uint64_t i = n - 1; i > 0; --i) {
+      const auto j = static_cast<uint64_t>((static_cast<unsigned __int128>(mix(key + i)) * (i + 1)) >> 64);
+      std::swap(table_[i], table_[j]);
+    }
+    return;
+  }
+  const int bits = static_cast<int>(std::bit_width(n - 1));
+  high_bits_ = bits / 2;
+  low_bits_ = bits - high_bits_;
+  for (size_t round = 0; round < kRounds; ++round) round_keys_[round] = mix(key + round);
+}
+
+uint64_t Permutation::operator()(uint64_t index) const {
+  HEARTH_CHECK(index < n_);
+  if (n_ < kTableSize) return table_[index];
+  const uint64_t low_mask = (uint64_t{1} << low_bits_) - 1;
+  uint64_t low = index & low_mask, high = index >> low_bits_;
+  do {
+    for (size_t round = 0; round < kRounds; round += 2) {
+      high ^= scramble(low, round_keys_[round], high_bits_);
+      low ^= scramble(high, round_keys_[round + 1], low_bits_);
+    }
+  } while ((high << low_bits_ | low) >= n_);
+  return high << low_bits_ | low;
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,146 @@
+#include "data/shard_reader.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace hearth::data {
+namespace {
+
+constexpr const char* kRebuild = "restore the file from a copy, or build the dataset again";
+
+Error bad_shard(const Path& path, std::string why) {
+  return damaged(fmt::format("shard {} is damaged", path.string()), std::move(why), kRebuild);
+}
+
+// a + b <= limit without overflow.
+bool fits(uint64_t a, uint64_t b, uint64_t limit) { return a <= limit && b <= limit - a; }
+
+ShardHeader read_header(const Path& path, std::span<const std::byte> file) {
+  ShardHeader header{};
+  std::memcpy(&header, file.data(), std::min(file.size(), sizeof header));
+  if (std::memcmp(header.magic, kShardMagic, sizeof kShardMagic) != 0)
+    throw user_error(fmt::format("{} is not a shard of Hearth", path.string()), "it does not start with HRTHSHRD",
+                     "give a folder made by `hearth data build`; if it was one, the shard's first bytes are damaged");
+  if (header.version != kShardVersion)
+    throw user_error(fmt::format("shard {} has version {}", path.string(), header.version),
+                     fmt::format("this hearth reads version {}", kShardVersion),
+                     "build the dataset again, or use the hearth that wrote it");
+  if (file.size() < sizeof header) throw bad_shard(path, fmt::format("it is cut short: {} bytes", file.size()));
+  const auto checked = std::as_bytes(std::span(&header, 1)).first(offsetof(ShardHeader, header_checksum));
+  if (xxh3_64(checked) != header.header_checksum) throw bad_shard(path, "its header has a wrong checksum");
+  if (header.file_bytes != file.size())
+    throw bad_shard(path, fmt::format("it has {} bytes instead of {}", file.size(), header.file_bytes));
+  return header;
+}
+
+Column parse_column(const Path& path, const ColumnRecord& record, const ShardHeader& header) {
+  Column column;
+  column.name.assign(record.name, ::strnlen(record.name, sizeof record.name));
+  const uint64_t size = element_size(record.element_type);
+  const bool axis_known =
+      record.axis == static_cast<uint32_t>(Axis::kToken) || record.axis == static_cast<uint32_t>(Axis::kDocument);
+  if (size == 0 || !axis_known || record.row_rank > 4 ||
+      !fits(record.data_offset, record.data_bytes, header.columns_offset) || record.data_offset < header.header_bytes ||
+      record.data_offset % kColumnAlignment != 0)
+    throw bad_shard(path, fmt::format("the table entry of column \"{}\" makes no sense", column.name));
+  column.type = static_cast<ElementType>(record.element_type);
+  column.axis = static_cast<Axis>(record.axis);
+  column.row_shape.assign(record.row_shape, record.row_shape + record.row_rank);
+  column.num_rows = record.num_rows;
+  column.data_offset = record.data_offset;
+  column.data_bytes = record.data_bytes;
+  // rows * bytes of a row == data_bytes, by division so that nothing overflows.
+  uint64_t rows = record.data_bytes / size;
+  bool exact = record.data_bytes % size == 0;
+  for (const uint64_t extent : column.row_shape) {
+    exact = exact && extent > 0 && rows % extent == 0;
+    if (extent > 0) rows /= extent;
+  }
+  const uint64_t expected = column.axis == Axis::kToken ? header.num_tokens : header.num_documents;
+  if (!exact || rows != record.num_rows || rows != expected)
+    throw bad_shard(path, fmt::format("column \"{}\" has a wrong number of rows", column.name));
+  return column;
+}
+
+}  // namespace
+
+ShardReader::ShardReader(const Path& path) : path_(path), file_(path), header_(read_header(path, file_.bytes())) {
+  read_tables();
+}
+
+void ShardReader::read_tables() {
+  const ShardHeader& h = header_;
+  if (h.header_bytes != sizeof(ShardHeader) || !std::has_single_bit(h.block_bytes) ||
+      !fits(h.header_bytes, 0, h.columns_offset) || h.columns_offset % 8 != 0 ||
+      !fits(h.columns_offset, uint64_t{h.num_columns} * sizeof(ColumnRecord), h.checksums_offset) ||
+      h.num_blocks > h.file_bytes / sizeof(uint64_t) ||
+      !fits(h.checksums_offset, h.num_blocks * sizeof(uint64_t), h.file_bytes) ||
+      h.num_blocks != (h.columns_offset - h.header_bytes + h.block_bytes - 1) / h.block_bytes)
+    throw bad_shard(path_, "its header makes no sense");
+  const auto tables = file_.bytes().subspan(h.columns_offset);
+  if (xxh3_64(tables) != h.tables_checksum)
+    throw bad_shard(path_, "its tables (columns and block checksums) have a wrong checksum");
+  for (uint32_t i = 0; i < h.num_columns; ++i) {
+    ColumnRecord record;
+    std::memcpy(&record, tables.data() + i * sizeof record, sizeof record);
+    columns_.push_back(parse_column(path_, record, h));
+  }
+  checksums_ = file_.bytes().subspan(h.checksums_offset, h.num_blocks * sizeof(uint64_t));
+  block_checked_ = std::make_unique<std::atomic<uint8_t>[]>(h.num_blocks);
+}
+
+const Column* ShardReader::find_column(std::string_view name) const {
+  const auto found = std::find_if(columns_.begin(), columns_.end(), [&](const Column& c) { return c.name == name; });
+  return found == columns_.end() ? nullptr : &*found;
+}
+
+std::span<const std::byte> ShardReader::column_bytes(const Column& column) const {
+  return file_.bytes().subspan(column.data_offset, column.data_bytes);
+}
+
+bool ShardReader::block_is_good(uint64_t block) const {
+  const uint64_t begin = header_.header_bytes + block * header_.block_bytes;
+  const uint64_t end = std::min(begin + header_.block_bytes, header_.columns_offset);
+  uint64_t expected;
+  std::memcpy(&expected, checksums_.data() + block * sizeof expected, sizeof expected);
+  return xxh3_64(file_.bytes().subspan(begin, end - begin)) == expected;
+}
+
+std::string ShardReader::describe_block(uint64_t block) const {
+  const uint64_t begin = header_.header_bytes + block * header_.block_bytes;
+  const uint64_t end = std::min(begin + header_.block_bytes, header_.columns_offset);
+  std::string names;
+  for (const Column& column : columns_) {
+    if (column.data_offset < end && begin < column.data_offset + column.data_bytes)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", column.name);
+  }
+  return fmt::format("block {} (bytes {} to {}, column {}) has a wrong checksum", block, begin, end,
+                     names.empty() ? "padding" : names);
+}
+
+void ShardReader::check_range(const Column& column, uint64_t begin, uint64_t end) const {
+  HEARTH_CHECK(begin <= end && end <= column.data_bytes);
+  if (begin == end) return;
+  const uint64_t base = column.data_offset - header_.header_bytes;
+  const uint64_t last = (base + end - 1) / header_.block_bytes;
+  for (uint64_t block = (base + begin) / header_.block_bytes; block <= last; ++block) {
+    // Two threads may both check a block; both find the same.
+    if (block_checked_[block].load(std::memory_order_relaxed) != 0) continue;
+    if (!block_is_good(block)) throw bad_shard(path_, describe_block(block));
+    block_checked_[block].store(1, std::memory_order_relaxed);
+  }
+}
+
+std::vector<std::string> ShardReader::find_damage() const {
+  std::vector<std::string> damage;
+  for (uint64_t block = 0; block < header_.num_blocks; ++block) {
+    if (!block_is_good(block)) damage.push_back(fmt::format("{}: {}", path_.string(), describe_block(block)));
+  }
+  return damage;
+}
+
+}  // namespace hearth::data
