@@ -17,15 +17,18 @@
 
 namespace hearth::data {
 
-class ShardReader;
-
 // Where a token stands.
 struct TokenPlace {
-  int64_t document = 0;       // index in the split
-  int64_t offset = 0;         // tokens since the document's first
-  int64_t shard = 0;          // index in the split's shards
-  int64_t source = 0;         // index in manifest().sources
-  int64_t source_offset = 0;  // where the document starts in that file, in bytes
+  int64_t document = 0;  // index in the split
+  int64_t offset = 0;    // tokens since the document's first
+  int64_t shard = 0;     // index in the split's shards
+};
+
+// What a document was made from; -1 where the shard does not say.
+struct DocumentOrigin {
+  int64_t source = -1;         // index in Manifest::sources
+  int64_t source_offset = -1;  // where the document starts in that file, in bytes
+  int64_t text_bytes = -1;
 };
 
 class Split {
@@ -47,11 +50,12 @@ class Split {
 
   TokenPlace locate(int64_t token) const;
 
+  DocumentOrigin origin(int64_t document) const;
+
  private:
   friend class Dataset;
   struct Shards;  // lazily opened
   Split(const Path& folder, const SplitEntry& entry, std::string identity);
-  const ShardReader& shard(int64_t index) const;
 
   SplitEntry entry_;
   std::string identity_;

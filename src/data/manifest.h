@@ -68,7 +68,7 @@ struct Manifest {
 
 std::string manifest_text(const Manifest& manifest);  // JSON, the same bytes for the same manifest
 // `origin` names the file in errors. Throws user_error for a manifest of another version or of something else,
-// damaged() for JSON that lacks what version 1 must have.
+// damaged() for one whose checksum is wrong or that lacks what version 1 must have.
 Manifest parse_manifest(std::string_view text, const std::string& origin);
 // Throws user_error if `folder` holds no dataset.
 Manifest read_manifest(const Path& folder);

@@ -26,7 +26,7 @@ struct NgramScores {
   int64_t validation_bytes = 0;
 };
 
-// Documents as views of bytes. Takes 8 bytes of memory a byte of training text and 64 a byte of validation text.
+// Documents as views of bytes. Takes 8 bytes of memory a byte of training text and 16 a byte of validation text.
 // `max_order` is 1 .. kMaxNgramOrder (else user_error).
 NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::vector<std::string_view>& validation,
                          int64_t max_order);

@@ -1,0 +1,187 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace hearth::data {
+namespace {
+
+void check_options(const LoaderOptions& o) {
+  HEARTH_CHECK(o.ranks >= 1 && o.rank >= 0 && o.rank < o.ranks && o.prefetch_threads >= 0 && o.prefetch_steps >= 1);
+  if (o.seq_len < 1 || o.local_batch_size < 1 || o.global_batch_size < 1)
+    throw user_error(fmt::format("training.seq_len {}, local_batch_size {}, global_batch_size {}", o.seq_len,
+                                 o.local_batch_size, o.global_batch_size),
+                     "each must be at least 1");
+  if (o.global_batch_size % (o.ranks * o.local_batch_size) != 0)
+    throw user_error(fmt::format("training.global_batch_size {} does not divide", o.global_batch_size),
+                     fmt::format("it must be a multiple of ranks {} times training.local_batch_size {}", o.ranks,
+                                 o.local_batch_size),
+                     "change one of them");
+}
+
+// Puts a window into row `row` of the batch: inputs, next tokens as labels, document starts.
+void fill_row(const Split& split, const Sample& sample, int64_t row, std::vector<int32_t>& window, Batch& batch) {
+  window.resize(static_cast<size_t>(sample.num_tokens));
+  split.read(sample.first_token, window);
+  const int64_t begin = row * batch.S;
+  std::copy(window.begin(), window.end() - 1, batch.tokens.begin() + begin);
+  std::copy(window.begin() + 1, window.end(), batch.labels.begin() + begin);
+
+  std::vector<int32_t> starts;
+  split.document_starts(sample.first_token, sample.num_tokens - 1, starts);
+  for (const int32_t start : starts) {
+    if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
+  }
+}
+
+}  // namespace
+
+// Workers take step numbers in order and put finished steps into a ring; next() takes them out in order. A step's
+// content depends on its number alone, so neither the number of workers nor their timing can show.
+class Loader::Prefetch {
+ public:
+  Prefetch(const Split& split, const LoaderOptions& options)
+      : split_(split),
+        options_((check_options(options), options)),
+        sampler_({{split.dataset_identity() + "/" + split.name(), split.tokens(), 1}}, Window::causal(options.seq_len),
+                 options.seed, options.shuffle),
+        ring_(static_cast<size_t>(options.prefetch_steps)) {
+    const auto windows = static_cast<uint64_t>(sampler_.windows(0));
+    num_samples_ = options_.shuffle ? std::numeric_limits<uint64_t>::max() : windows;
+    const int64_t left =
+        num_samples_ <= options_.first_sample ? 0 : static_cast<int64_t>(windows - options_.first_sample);
+    num_steps_ = options_.shuffle ? std::numeric_limits<int64_t>::max() : div_ceil(left, options_.global_batch_size);
+    for (int64_t i = 0; i < options_.prefetch_threads; ++i) workers_.emplace_back([this] { work(); });
+  }
+
+  ~Prefetch() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    room_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  StepBatch next() {
+    HEARTH_CHECK(taken_ < num_steps_, "next() after the last step");
+    const auto start = std::chrono::steady_clock::now();
+    StepBatch step;
+    std::exception_ptr failure;
+    if (workers_.empty()) {
+      step = prepare(taken_);
+      ++taken_;
+    } else {
+      std::unique_lock lock(mutex_);
+      Slot& slot = ring_[static_cast<size_t>(taken_ % options_.prefetch_steps)];
+      ready_.wait(lock, [&] { return slot.full; });
+      failure = slot.failure;
+      if (failure == nullptr) {  // a failed step stays: every further next() reports it again
+        step = std::move(slot.step);
+        slot = Slot{};
+        ++taken_;
+      }
+    }
+    waited_ += std::chrono::steady_clock::now() - start;
+    if (failure != nullptr) std::rethrow_exception(failure);
+    room_.notify_one();
+    return step;
+  }
+
+  uint64_t next_sample() const {
+    return options_.first_sample + static_cast<uint64_t>(taken_ * options_.global_batch_size);
+  }
+  int64_t steps_left() const { return options_.shuffle ? num_steps_ : num_steps_ - taken_; }
+  uint64_t samples_per_epoch() const { return sampler_.samples_per_epoch(); }
+  double waited_s() const { return waited_.count(); }
+
+ private:
+  struct Slot {
+    bool full = false;
+    StepBatch step;
+    std::exception_ptr failure;
+  };
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      room_.wait(lock,
+                 [&] { return stopping_ || (claimed_ < num_steps_ && claimed_ < taken_ + options_.prefetch_steps); });
+      if (stopping_) return;
+      const int64_t number = claimed_++;
+      lock.unlock();
+      Slot done{true, {}, nullptr};
+      try {
+        done.step = prepare(number);
+      } catch (...) {
+        done.failure = std::current_exception();
+      }
+      lock.lock();
+      ring_[static_cast<size_t>(number % options_.prefetch_steps)] = std::move(done);
+      ready_.notify_one();
+    }
+  }
+
+  StepBatch prepare(int64_t number) const {
+    const LoaderOptions& o = options_;
+    StepBatch step;
+    step.first_sample = o.first_sample + static_cast<uint64_t>(number * o.global_batch_size);
+    step.num_samples = std::min(static_cast<uint64_t>(o.global_batch_size), num_samples_ - step.first_sample);
+    const int64_t per_rank = o.global_batch_size / o.ranks;
+    const uint64_t first = step.first_sample + static_cast<uint64_t>(o.rank * per_rank);
+    for (int64_t i = 0; i < per_rank / o.local_batch_size; ++i)
+      step.micro_batches.push_back(prepare_batch(first + static_cast<uint64_t>(i * o.local_batch_size)));
+    return step;
+  }
+
+  Batch prepare_batch(uint64_t first_sample) const {
+    Batch batch;
+    batch.B = options_.local_batch_size;
+    batch.S = options_.seq_len;
+    batch.first_sample = first_sample;
+    batch.tokens.assign(static_cast<size_t>(batch.B * batch.S), 0);
+    batch.labels.assign(static_cast<size_t>(batch.B * batch.S), kIgnore);
+    std::vector<int32_t> window;
+    for (int64_t row = 0; row < batch.B; ++row) {
+      batch.document_starts.push_back(static_cast<int32_t>(row * batch.S));
+      const uint64_t g = first_sample + static_cast<uint64_t>(row);
+      if (g < num_samples_) fill_row(split_, sampler_.sample(g), row, window, batch);
+    }
+    return batch;
+  }
+
+  const Split& split_;
+  const LoaderOptions options_;
+  const Sampler sampler_;
+  uint64_t num_samples_ = 0;  // beyond which rows are empty
+  int64_t num_steps_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable ready_, room_;
+  std::vector<Slot> ring_;  // step n in slot n % prefetch_steps
+  int64_t claimed_ = 0, taken_ = 0;
+  bool stopping_ = false;
+  std::chrono::duration<double> waited_{0};
+  std::vector<std::thread> workers_;
+};
+
+Loader::Loader(const Split& split, const LoaderOptions& options)
+    : prefetch_(std::make_unique<Prefetch>(split, options)) {}
+Loader::~Loader() = default;
+StepBatch Loader::next() { return prefetch_->next(); }
+uint64_t Loader::next_sample() const { return prefetch_->next_sample(); }
+int64_t Loader::steps_left() const { return prefetch_->steps_left(); }
+uint64_t Loader::samples_per_epoch() const { return prefetch_->samples_per_epoch(); }
+double Loader::waited_s() const { return prefetch_->waited_s(); }
+
+}  // namespace hearth::data

@@ -1,0 +1,13 @@
+// How much of a text is not UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace hearth::data {
+
+// Bytes that belong to no well-formed sequence (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above
+// U+10FFFF).
+int64_t count_invalid_utf8(std::string_view text);
+
+}  // namespace hearth::data
