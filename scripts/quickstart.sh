@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# scripts/quickstart.sh [--text PATH...] [--minutes N] [--out DIR]: from nothing to a trained language model.
+#
+#   --text PATH...  your own text: files or folders (default: the sources of Python's manual, 11 MB)
+#   --minutes N     how long to train (default 4)
+#   --out DIR       where data, checkpoints and results go (default runs/quickstart)
+#   --help          this text
+#
+# Installs what is needed, builds, prepares the text, times a few steps to work out how many fit into the minutes, trains,
+# evaluates on text that was held out, and writes a passage. Run again, it re-does only what is missing and goes on
+# with the training where it stopped. Ctrl-C saves and stops.
+
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
+
+text=() minutes=4 out="$root/runs/quickstart"
+while [ $# -gt 0 ]; do
+  option="$1"
+  shift
+  case "$option" in
+    --text)
+      while [ $# -gt 0 ] && [[ "$1" != --* ]]; do
+        [ -e "$1" ] || fail 2 "--text: there is no file or folder \"$1\""
+        text+=("$(realpath "$1")")
+        shift
+      done
+      [ ${#text[@]} -gt 0 ] || fail 2 "--text needs at least one file or folder" ;;
+    --minutes | --out)
+      [ $# -gt 0 ] || fail 2 "$option needs a value" "" "scripts/quickstart.sh --help"
+      if [ "$option" = --minutes ]; then minutes="$1"; else out="$(realpath --canonicalize-missing "$1")"; fi
+      shift ;;
+    --help) print_help; exit 0 ;;
+    *) fail 2 "quickstart.sh does not know \"$option\"" "" "scripts/quickstart.sh --help lists the options" ;;
+  esac
+done
+if ! [[ "$minutes" =~ ^[0-9]+(\.[0-9]+)?$ && "$minutes" =~ [1-9] ]]; then
+  fail 2 "--minutes: \"$minutes\" is not a number of minutes above 0"
+fi
+if ! mkdir -p "$out" 2>/dev/null || [ ! -w "$out" ]; then fail 2 "--out: cannot write in $out" "" "give another folder"; fi
+
+cd "$root"
+shown="${out#"$root"/}"
+hearth=build/release/bin/hearth
+
+# The default text, by its real path: Debian shows the same files under several names.
+default_text() {
+  local folder
+  for folder in /usr/share/doc/python3*/html/_sources; do
+    if [ -n "$(find -L "$folder" -name '*.rst.txt' -print -quit 2>/dev/null)" ]; then realpath "$folder"; return; fi
+  done
+  /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])'
+}
+
+prepare_text() {
+  if [ -f "$out/text.list" ]; then
+    if [ ${#text[@]} -gt 0 ] && [ "$(printf '%s\n' "${text[@]}")" != "$(cat "$out/text.list")" ]; then
+      fail 2 "--text: $shown was made from other text" "a run keeps its text: $(paste --serial --delimiters=' ' "$out/text.list")" \
+        "give another folder with --out"
+    fi
+    mapfile -t text <"$out/text.list"
+  elif [ ${#text[@]} = 0 ]; then
+    text=("$(default_text)")
+  fi
+  printf '%s\n' "${text[@]}" >"$out/text.list"
+  if [ -f "$out/data/manifest.json" ]; then
+    say "text: in $shown/data"
+    return
+  fi
+  # Of Python's own sources only what is text; of the user's folders everything.
+  local sources=("${text[@]}")
+  if [[ "${text[0]}" == /usr/lib/python3* ]]; then mapfile -t sources < <(find "${text[0]}" -name '*.py' | sort); fi
+  say "text: $(du --summarize --dereference-args --human-readable --total "${sources[@]}" | sed -n '$s/\t.*//p') in ${text[*]}"
+  "$hearth" data build --out "$out/data" --tokenizer bytes --validation 0.05 "${sources[@]}"
+}
+
+# Times a few steps of the run's own shape and writes run.toml with the number of steps that fits.
+write_run() {
+  if [ -f "$out/run.toml" ]; then
+    say "run: $shown/run.toml is kept as it is: $(sed -n 's/^steps = \([0-9]*\).*/\1/p' "$out/run.toml") steps"
+    return
+  fi
+  say "run: timing a few steps"
+  local timing step_s steps
+  cp configs/quickstart.toml "$out/run.toml.new"
+  timing="$("$hearth" bench step "$out/run.toml.new" --steps 8 --warmup 2 --json)"
+  step_s="$(sed -n 's/.*"median_step_s": *\([0-9.e+-]*\).*/\1/p' <<<"$timing")"
+  [ -n "$step_s" ] || fail 5 "run: hearth bench step said no median_step_s" "$timing"
+  # 5% of the time goes into glances at the held-out text and checkpoints.
+  steps="$(awk "BEGIN { steps = int(0.95 * 60 * $minutes / $step_s); print steps < 20 ? 20 : steps }")"
+  sed -i "s/^steps = .*/steps = $steps  # $minutes minutes at $step_s s a step, measured once/" "$out/run.toml.new"
+  mv "$out/run.toml.new" "$out/run.toml"
+  say "run: $steps steps of $step_s s for $minutes minutes, written to $shown/run.toml"
+}
+
+if [ ${#text[@]} -gt 0 ] || [ -f "$out/text.list" ]; then scripts/setup.sh; else scripts/setup.sh --text; fi
+build release
+prepare_text
+write_run
+
+say "train: $shown/run.toml (Ctrl-C saves and stops)"
+code=0
+"$hearth" train "$out/run.toml" || code=$?
+if [ "$code" = 75 ]; then
+  say "stopped, and saved: run the same command again to go on"
+fi
+[ "$code" = 0 ] || exit "$code"
+
+checkpoint="$(find "$out/checkpoints" -maxdepth 1 -name 'step-*' | sort | tail -n 1)"
+say "evaluate: the text that was held out (bits per byte: less is better)"
+"$hearth" eval --checkpoint "$checkpoint" --ngram 1 --ngram 2 --ngram 3 --ngram 4 --ngram 5 --ngram 6
+say "generate: a passage"
+"$hearth" generate --checkpoint "$checkpoint" --prompt "The " --max-tokens 500 --temperature 0.7 --seed 1
+
+shown_checkpoint="${checkpoint#"$root"/}"
+cat <<END
+
+== done. What to try next:
+  another passage   $hearth generate --checkpoint $shown_checkpoint --prompt "If you" --max-tokens 300
+  train for longer  $hearth train $shown/run.toml --set training.steps=N    (goes on from the last checkpoint)
+  your own text     scripts/quickstart.sh --text PATH --out runs/mine
+  a bigger model    edit dim and n_layers in a copy of $shown/run.toml, in a folder of its own
+  look inside       $hearth inspect $shown_checkpoint
+END
