@@ -139,7 +139,7 @@ def named_keys(tree):
     problems = []
     for document, text in tree.select((".md",)):
         for number, code in code_lines(text):
-            for key in re.findall(rf"(?<![\w./-])(?:{CONFIG_SECTIONS})\.[a-z_0-9]+(?![\w/(])", code):
+            for key in re.findall(rf"(?<![\w./-])(?:{CONFIG_SECTIONS})\.(?!jsonl|json|toml)[a-z_0-9]+(?![\w/(])", code):
                 section, name = key.split(".")
                 if not re.search(rf"\b{name}\b", table) and not key.endswith(tuple(SOURCE_ENDINGS)):
                     problems.append(f"{document}:{number}: no key {key}")
