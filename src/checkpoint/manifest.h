@@ -21,8 +21,6 @@ inline constexpr const char* kMetadataFile = ".metadata";
 // One stored piece of a tensor: where it lies and the XXH3-64 of its `length` bytes (a whole torch.save stream).
 struct Item {
   std::string name;  // the tensor's
-  DType dtype = DType::kFloat32;
-  std::vector<int64_t> shape;  // the whole tensor's
   Box box;
   std::string file;  // relative to the checkpoint's folder, "__R_0.distcp"
   int64_t offset = 0, length = 0;

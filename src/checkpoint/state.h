@@ -33,6 +33,9 @@ struct TensorPiece {
   std::span<const std::byte> bytes;
 };
 
+// Whether two boxes of one tensor share an element.
+bool overlaps(const Box& a, const Box& b);
+
 // The range [begin, end) of a row-major tensor's elements as the fewest boxes, in order: a flat shard seldom is one
 // box.
 std::vector<Box> boxes_of_flat_range(const std::vector<int64_t>& shape, int64_t begin, int64_t end);

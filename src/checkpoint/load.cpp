@@ -1,0 +1,233 @@
+#include "checkpoint/load.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/item.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+constexpr const char* kFix = "use another checkpoint of the run; `hearth train` takes the newest good one by itself";
+
+// Where an item lies, for messages.
+std::string place(const Path& folder, const Item& item) {
+  return fmt::format("{}, bytes {} to {}", (folder / item.file).string(), item.offset, item.offset + item.length);
+}
+
+// A weight's box is part of its name only where the tensor is cut.
+std::string label(const StoredTensor& tensor, const Item& item) {
+  if (item.box.sizes == tensor.info.shape) return item.name;
+  return fmt::format("{} at {}", item.name, format_shape(item.box.offsets));
+}
+
+Metadata load_metadata(const Path& folder, const std::optional<Manifest>& manifest) {
+  const Path path = folder / kMetadataFile;
+  if (!path_exists(path)) throw damaged(fmt::format("{} is missing", path.string()), {}, kFix);
+  const std::string text = read_file(path);
+  if (manifest) {
+    const int64_t length = static_cast<int64_t>(text.size());
+    if (length != manifest->metadata_length) {
+      throw damaged(fmt::format("{} is damaged", path.string()),
+                    fmt::format("{} bytes, expected {}", length, manifest->metadata_length), kFix);
+    }
+    if (const uint64_t found = xxh3_64(text); found != manifest->metadata_checksum) {
+      throw damaged(fmt::format("{} is damaged", path.string()),
+                    fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(manifest->metadata_checksum)),
+                    kFix);
+    }
+  }
+  return parse_metadata(std::as_bytes(std::span(text)), path.string());
+}
+
+// Gives each item of `.metadata` its checksum; both files name the same items, or one of them is not what it seems.
+void join_checksums(Metadata& metadata, const Manifest& manifest, const Path& folder) {
+  std::map<std::pair<std::string, int64_t>, const Item*> known;
+  for (const Item& item : manifest.items) known[{item.file, item.offset}] = &item;
+  size_t count = 0;
+  for (StoredTensor& tensor : metadata.tensors) {
+    for (Item& item : tensor.items) {
+      const auto found = known.find({item.file, item.offset});
+      if (found == known.end() || found->second->name != item.name || found->second->length != item.length ||
+          found->second->box != item.box)
+        throw damaged(fmt::format("{}: .metadata and {} disagree on {}", folder.string(), kManifestFile, item.name));
+      item.checksum = found->second->checksum;
+      ++count;
+    }
+  }
+  if (count != manifest.items.size())
+    throw damaged(fmt::format("{}: .metadata lists {} items, {} lists {}", folder.string(), count, kManifestFile,
+                              manifest.items.size()));
+}
+
+}  // namespace
+
+struct Reader::State {
+  Path folder;
+  std::optional<Manifest> manifest;
+  Metadata metadata;
+  std::vector<TensorInfo> infos;
+  std::unordered_map<std::string, size_t> by_name;
+  std::map<std::string, File> files;
+  std::set<std::pair<std::string, int64_t>> checked;  // items whose checksum was right: file, offset
+
+  const StoredTensor* find(std::string_view name) const {
+    for (const char* prefix : {"", "model."}) {
+      const auto found = by_name.find(prefix + std::string(name));
+      if (found != by_name.end()) return &metadata.tensors[found->second];
+    }
+    return nullptr;
+  }
+
+  // Opens every file once and checks that the items lie in it; ours have nothing between and after them, so that no
+  // byte goes without a checksum.
+  void open_files() {
+    std::map<std::string, std::vector<const Item*>> by_file;
+    for (const StoredTensor& tensor : metadata.tensors) {
+      for (const Item& item : tensor.items) by_file[item.file].push_back(&item);
+    }
+    for (auto& [name, items] : by_file) {
+      const Path path = folder / name;
+      if (!path_exists(path))
+        throw damaged(fmt::format("{} is missing", path.string()), fmt::format("{} was in it", items[0]->name), kFix);
+      File file = File::open_read(path);
+      std::sort(items.begin(), items.end(), [](const Item* a, const Item* b) { return a->offset < b->offset; });
+      int64_t end = 0;
+      for (const Item* item : items) {
+        if (item->length > file.size_bytes() - item->offset) {
+          throw damaged(fmt::format("{} is cut short: {}", item->name, path.string()),
+                        fmt::format("{} bytes, expected at least {}", file.size_bytes(), item->offset + item->length),
+                        kFix);
+        }
+        if (manifest && item->offset != end)
+          throw damaged(fmt::format("{}: bytes {} to {} belong to no item", path.string(), end, item->offset), {},
+                        kFix);
+        end = item->offset + item->length;
+      }
+      if (manifest && end != file.size_bytes()) {
+        throw damaged(fmt::format("{} is damaged", path.string()),
+                      fmt::format("{} bytes, expected {}", file.size_bytes(), end), kFix);
+      }
+      files.emplace(name, std::move(file));
+    }
+  }
+
+  void check_checksum(const StoredTensor& tensor, const Item& item) {
+    if (!manifest || checked.contains({item.file, item.offset})) return;
+    const uint64_t found = hash_range(files.at(item.file), item.offset, item.length);
+    if (found != item.checksum) {
+      throw damaged(fmt::format("{} is damaged ({})", label(tensor, item), place(folder, item)),
+                    fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(item.checksum)), kFix);
+    }
+    checked.insert({item.file, item.offset});
+  }
+
+  TensorLayout layout(const StoredTensor& tensor, const Item& item) {
+    const std::string origin = fmt::format("{} ({})", label(tensor, item), place(folder, item));
+    TensorLayout layout = read_tensor_layout(files.at(item.file), item.offset, item.length, origin);
+    if (layout.dtype != tensor.info.dtype || layout.sizes != item.box.sizes) {
+      throw damaged(fmt::format("{} is not what .metadata says", origin),
+                    fmt::format("found {} {}, expected {} {}", dtype_name(layout.dtype), format_shape(layout.sizes),
+                                dtype_name(tensor.info.dtype), format_shape(item.box.sizes)));
+    }
+    return layout;
+  }
+};
+
+Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Reader::Reader(Reader&&) noexcept = default;
+Reader& Reader::operator=(Reader&&) noexcept = default;
+Reader::~Reader() = default;
+
+Reader Reader::open(const Path& folder) {
+  if (!std::filesystem::is_directory(folder))
+    throw user_error(fmt::format("there is no checkpoint {}", folder.string()), "no such folder",
+                     "give the folder of one step, RUN/checkpoints/step-...");
+  auto state = std::make_unique<State>();
+  state->folder = folder;
+  const Path manifest_path = folder / kManifestFile;
+  if (path_exists(manifest_path)) {
+    state->manifest = parse_manifest(read_file(manifest_path), manifest_path);
+  } else if (!path_exists(folder / kMetadataFile)) {
+    throw user_error(fmt::format("{} is not a checkpoint", folder.string()),
+                     fmt::format("it has neither {} nor {}", kManifestFile, kMetadataFile),
+                     "give the folder of one step, RUN/checkpoints/step-...");
+  }
+  state->metadata = load_metadata(folder, state->manifest);
+  if (state->manifest) join_checksums(state->metadata, *state->manifest, folder);
+  state->open_files();
+  for (const StoredTensor& tensor : state->metadata.tensors) {
+    state->by_name[tensor.info.name] = state->infos.size();
+    state->infos.push_back(tensor.info);
+  }
+  return Reader(std::move(state));
+}
+
+const Path& Reader::folder() const { return state_->folder; }
+bool Reader::has_manifest() const { return state_->manifest.has_value(); }
+const Manifest& Reader::manifest() const {
+  HEARTH_CHECK(has_manifest(), "{} has no manifest", state_->folder.string());
+  return *state_->manifest;
+}
+const std::vector<TensorInfo>& Reader::tensors() const { return state_->infos; }
+const Metadata& Reader::metadata() const { return state_->metadata; }
+
+const TensorInfo* Reader::find(std::string_view name) const {
+  const StoredTensor* tensor = state_->find(name);
+  return tensor == nullptr ? nullptr : &tensor->info;
+}
+
+const TensorInfo& Reader::require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const {
+  const std::string expected = fmt::format("expected {} {}", dtype_name(dtype), format_shape(shape));
+  const TensorInfo* info = find(name);
+  if (info == nullptr) {
+    std::string why = expected;
+    for (const OtherEntry& other : state_->metadata.others) {
+      if (other.name == name) why += fmt::format(", found {}", other.what);
+    }
+    throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name), why,
+                     "see what it holds with `hearth inspect`");
+  }
+  if (info->dtype != dtype || info->shape != shape) {
+    throw user_error(fmt::format("{}: {} does not fit", state_->folder.string(), name),
+                     fmt::format("{}, found {} {}", expected, dtype_name(info->dtype), format_shape(info->shape)),
+                     "give the run the model shape of the checkpoint (`hearth inspect` prints its configuration)");
+  }
+  return *info;
+}
+
+void Reader::read(std::string_view name, const Box& box, std::span<std::byte> out) {
+  const StoredTensor* tensor = state_->find(name);
+  if (tensor == nullptr) throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name));
+  const std::vector<int64_t>& shape = tensor->info.shape;
+  HEARTH_CHECK(box.offsets.size() == shape.size() && box.sizes.size() == shape.size(), "box of {}", name);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    HEARTH_CHECK(box.offsets[d] >= 0 && box.sizes[d] >= 0 && box.offsets[d] + box.sizes[d] <= shape[d], "box of {}",
+                 name);
+  }
+  HEARTH_CHECK(static_cast<int64_t>(out.size()) == box.numel() * dtype_size(tensor->info.dtype), "buffer for {}", name);
+  if (out.empty()) return;
+  check_coverage(*tensor, box, state_->folder.string());
+  for (const Item& item : tensor->items) {
+    if (!overlaps(item.box, box)) continue;
+    state_->check_checksum(*tensor, item);
+    copy_box(state_->files.at(item.file), state_->layout(*tensor, item), item.box, box, out);
+  }
+}
+
+void Reader::check(const StoredTensor& tensor, const Item& item) {
+  state_->check_checksum(tensor, item);
+  state_->layout(tensor, item);
+  if (!has_manifest()) {
+    check_crc(state_->files.at(item.file), item.offset, item.length,
+              fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
+  }
+}
+
+}  // namespace hearth::checkpoint

@@ -1,0 +1,160 @@
+#include "checkpoint/manifest.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <ctime>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The file begins with these bytes, then the 16 digits of its own checksum: the XXH3-64 of the whole file with these
+// digits set to zeros. At a fixed place, so that no damage can hide where it is.
+constexpr std::string_view kPrefix = "{\n\"checksum\": \"";
+constexpr size_t kDigits = 16;
+
+std::string self_checksum(std::string_view text) {
+  StreamingHash hash;
+  hash.update(kPrefix);
+  hash.update(std::string(kDigits, '0'));
+  hash.update(text.substr(kPrefix.size() + kDigits));
+  return to_hex64(hash.digest_64());
+}
+
+// JSON has no NaN and no infinity.
+Json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+double number(const Json& value) {
+  if (!value.is_string()) return value.get<double>();
+  const std::string& text = value.get_ref<const std::string&>();
+  return text == "nan" ? std::nan("") : text == "inf" ? INFINITY : -INFINITY;
+}
+
+Json header(const Manifest& m) {
+  Json metrics = Json::object();
+  for (const auto& [name, value] : m.metrics) metrics[name] = number(value);
+  Json j = Json::object();
+  j["format_version"] = kFormatVersion;
+  j["step"] = m.step;
+  j["tokens_seen"] = m.tokens_seen;
+  j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}};
+  j["tokenizer_hash"] = m.tokenizer_hash;
+  j["dataset_hash"] = m.dataset_hash;
+  j["ranks"] = m.ranks;
+  j["parent"] = m.parent;
+  j["code_version"] = m.code_version;
+  j["libtorch_version"] = m.libtorch_version;
+  j["host"] = m.host;
+  j["created"] = m.created;
+  j["metrics"] = std::move(metrics);
+  j["config"] = m.config_toml;
+  j["metadata"] = {{"length", m.metadata_length}, {"checksum", to_hex64(m.metadata_checksum)}};
+  return j;
+}
+
+Item parse_item(const Json& j) {
+  Item item;
+  item.name = j.at("name").get<std::string>();
+  item.box.offsets = j.at("offsets").get<std::vector<int64_t>>();
+  item.box.sizes = j.at("sizes").get<std::vector<int64_t>>();
+  item.file = j.at("file").get<std::string>();
+  item.offset = j.at("offset").get<int64_t>();
+  item.length = j.at("length").get<int64_t>();
+  item.checksum = from_hex64(j.at("checksum").get<std::string>());
+  return item;
+}
+
+Manifest parse_fields(const Json& j) {
+  Manifest m;
+  m.step = j.at("step").get<int64_t>();
+  m.tokens_seen = j.at("tokens_seen").get<int64_t>();
+  m.data_seed = j.at("data").at("seed").get<uint64_t>();
+  m.next_sample = j.at("data").at("next_sample").get<uint64_t>();
+  m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
+  m.dataset_hash = j.at("dataset_hash").get<std::string>();
+  m.ranks = j.at("ranks").get<int64_t>();
+  m.parent = j.at("parent").get<std::string>();
+  m.code_version = j.at("code_version").get<std::string>();
+  m.libtorch_version = j.at("libtorch_version").get<std::string>();
+  m.host = j.at("host").get<std::string>();
+  m.created = j.at("created").get<std::string>();
+  for (const auto& [name, value] : j.at("metrics").items()) m.metrics[name] = number(value);
+  m.config_toml = j.at("config").get<std::string>();
+  m.metadata_length = j.at("metadata").at("length").get<int64_t>();
+  m.metadata_checksum = from_hex64(j.at("metadata").at("checksum").get<std::string>());
+  for (const Json& item : j.at("items")) m.items.push_back(parse_item(item));
+  return m;
+}
+
+}  // namespace
+
+void stamp(Manifest& manifest) {
+  char host[256] = {};
+  manifest.host = ::gethostname(host, sizeof host - 1) == 0 ? host : "unknown";
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  manifest.created = text;
+  manifest.code_version = HEARTH_VERSION " (" HEARTH_BUILD ")";
+}
+
+std::string format_manifest(const Manifest& manifest) {
+  // A line a field and a line an item, so that a person can read it and diff it. Bytes that are not UTF-8 are replaced.
+  const auto dump = [](const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  std::string text(kPrefix);
+  text += std::string(kDigits, '0') + "\"";
+  const Json fields = header(manifest);
+  for (const auto& [key, value] : fields.items()) text += fmt::format(",\n\"{}\": {}", key, dump(value));
+  text += ",\n\"items\": [";
+  for (size_t i = 0; i < manifest.items.size(); ++i) {
+    const Item& item = manifest.items[i];
+    const Json j = {{"name", item.name},
+                    {"offsets", item.box.offsets},
+                    {"sizes", item.box.sizes},
+                    {"file", item.file},
+                    {"offset", item.offset},
+                    {"length", item.length},
+                    {"checksum", to_hex64(item.checksum)}};
+    text += (i == 0 ? "\n" : ",\n") + dump(j);
+  }
+  text += "\n]\n}\n";
+  text.replace(kPrefix.size(), kDigits, self_checksum(text));
+  return text;
+}
+
+Manifest parse_manifest(std::string_view text, const Path& path) {
+  if (text.size() < kPrefix.size() + kDigits || !text.starts_with(kPrefix))
+    throw damaged(fmt::format("{} is damaged", path.string()), "it does not begin with its checksum");
+  const std::string found = self_checksum(text);
+  const std::string_view expected = text.substr(kPrefix.size(), kDigits);
+  if (found != expected) {
+    throw damaged(fmt::format("{} is damaged", path.string()),
+                  fmt::format("checksum {}, expected {}", found, expected));
+  }
+  try {
+    const Json j = Json::parse(text);
+    const int64_t version = j.at("format_version").get<int64_t>();
+    if (version != kFormatVersion) {
+      throw user_error(
+          fmt::format("{}: checkpoint format {}, this program knows {}", path.string(), version, kFormatVersion),
+          "it was written by another version of Hearth", "use that version");
+    }
+    return parse_fields(j);
+  } catch (const nlohmann::json::exception& e) {
+    throw damaged(fmt::format("{} is damaged", path.string()), e.what());
+  }
+}
+
+}  // namespace hearth::checkpoint

@@ -1,0 +1,114 @@
+#include "checkpoint/retain.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/save.h"
+#include "checkpoint/verify.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+// The step of "step-00000100", or -1.
+int64_t step_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return -1;
+  int64_t step = -1;
+  const std::string_view digits = name.substr(kPrefix.size());
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return -1;
+  return step_folder_name(step) == name ? step : -1;
+}
+
+// True and the name without the suffix, if `name` is that of a step with this suffix.
+bool strip(std::string_view name, std::string_view suffix, std::string& base) {
+  if (!name.ends_with(suffix)) return false;
+  base = name.substr(0, name.size() - suffix.size());
+  return step_of(base) >= 0;
+}
+
+std::vector<std::string> names_in(const Path& checkpoints) {
+  if (!path_exists(checkpoints)) return {};
+  return list_folder(checkpoints);
+}
+
+}  // namespace
+
+std::vector<int64_t> list_steps(const Path& checkpoints) {
+  std::vector<int64_t> steps;
+  for (const std::string& name : names_in(checkpoints)) {
+    const int64_t step = step_of(name);
+    if (step >= 0 && std::filesystem::is_directory(checkpoints / name)) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+NewestGood newest_good(const Path& checkpoints) {
+  NewestGood result;
+  std::vector<int64_t> steps = list_steps(checkpoints);
+  for (; !steps.empty(); steps.pop_back()) {
+    const Path folder = step_folder(checkpoints, steps.back());
+    std::string reason;
+    if (!path_exists(folder / kManifestFile)) {
+      reason = fmt::format("{} is missing", (folder / kManifestFile).string());
+    } else {
+      const Verification verification = verify_checkpoint(folder);
+      if (verification.problems.empty()) {
+        result.step = steps.back();
+        result.folder = folder;
+        return result;
+      }
+      reason = verification.problems[0];
+      if (verification.problems.size() > 1) reason += fmt::format(" (and {} more)", verification.problems.size() - 1);
+    }
+    result.damaged.push_back({steps.back(), folder, reason});
+  }
+  return result;
+}
+
+std::vector<int64_t> prune(const Path& checkpoints, int64_t keep_latest_k, int64_t verified_step) {
+  std::vector<int64_t> deleted;
+  if (keep_latest_k <= 0) return deleted;
+  std::vector<int64_t> steps = list_steps(checkpoints);
+  // Steps after the verified one are not this run's future yet: damaged, or about to be written again.
+  std::erase_if(steps, [&](int64_t step) { return step > verified_step; });
+  const int64_t excess = static_cast<int64_t>(steps.size()) - keep_latest_k;
+  for (int64_t i = 0; i < excess; ++i) {
+    const int64_t step = steps[static_cast<size_t>(i)];
+    if (step == verified_step) continue;
+    Path doomed = step_folder(checkpoints, step);
+    doomed += kDeletedSuffix;
+    remove_tree(doomed);
+    rename_path(step_folder(checkpoints, step), doomed);
+    remove_tree(doomed);
+    deleted.push_back(step);
+  }
+  return deleted;
+}
+
+std::vector<std::string> remove_leftovers(const Path& checkpoints) {
+  std::vector<std::string> found;
+  for (const std::string& name : names_in(checkpoints)) {
+    std::string base;
+    if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
+      remove_tree(checkpoints / name);
+    } else if (strip(name, kReplacedSuffix, base)) {
+      if (path_exists(checkpoints / base)) {
+        remove_tree(checkpoints / name);
+      } else {
+        rename_path(checkpoints / name, checkpoints / base);
+      }
+    } else {
+      continue;
+    }
+    found.push_back(name);
+  }
+  return found;
+}
+
+}  // namespace hearth::checkpoint

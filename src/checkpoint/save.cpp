@@ -1,0 +1,214 @@
+#include "checkpoint/save.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/dcp.h"
+#include "checkpoint/item.h"
+#include "checkpoint/load.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kWriteBytes = size_t{4} << 20;
+
+// Gathers the many small parts of an item into large writes; large parts are written from where they are.
+class BufferedWriter {
+ public:
+  explicit BufferedWriter(File& file) : file_(file) {}
+  void write(std::span<const std::byte> bytes) {
+    if (buffer_.size() + bytes.size() > kWriteBytes) flush();
+    if (bytes.size() >= kWriteBytes) return file_.write(bytes);
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  }
+  void flush() {
+    if (!buffer_.empty()) file_.write(buffer_);
+    buffer_.clear();
+  }
+
+ private:
+  File& file_;
+  std::vector<std::byte> buffer_;
+};
+
+// Forgets the page cache's copy, so that reading back reads the disk. Only a hint: some file systems keep it.
+void forget_cache(const File& file) { ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
+
+void read_back(const Path& path, const std::vector<Item>& items) {
+  const File file = File::open_read(path);
+  forget_cache(file);
+  for (const Item& item : items) {
+    if (hash_range(file, item.offset, item.length) == item.checksum) continue;
+    throw Error(ExitCode::kHardware,
+                fmt::format("{} was written to {} but reads back differently", item.name, path.string()),
+                "the disk or the memory is faulty", "save to another disk and check this machine");
+  }
+}
+
+void write_text(const Path& path, const std::string& text) {
+  File file = File::create(path);
+  file.write(text);
+  file.sync();
+  forget_cache(file);
+  file.close();
+}
+
+// "layers.2" before "layers.10", weights before the optimizer's state: the same order for any number of ranks.
+bool tensor_order(const std::string& a, const std::string& b) {
+  const bool a_state = a.starts_with("optimizer."), b_state = b.starts_with("optimizer.");
+  if (a_state != b_state) return b_state;
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (digit(a[i]) && digit(b[j])) {
+      size_t i_end = i, j_end = j;
+      while (i_end < a.size() && digit(a[i_end])) ++i_end;
+      while (j_end < b.size() && digit(b[j_end])) ++j_end;
+      if (i_end - i != j_end - j) return i_end - i < j_end - j;
+      const int order = a.compare(i, i_end - i, b, j, j_end - j);
+      if (order != 0) return order < 0;
+      i = i_end;
+      j = j_end;
+    } else {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+Metadata gather(std::span<const std::string> rank_items) {
+  std::map<std::string, StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
+  for (const std::string& text : rank_items) {
+    for (const Json& j : Json::parse(text)) {
+      TensorInfo info{j.at("name").get<std::string>(), static_cast<DType>(j.at("dtype").get<int>()),
+                      j.at("shape").get<std::vector<int64_t>>()};
+      StoredTensor& tensor = tensors[info.name];
+      if (tensor.items.empty()) tensor.info = info;
+      HEARTH_CHECK(tensor.info == info, "ranks disagree on {}", info.name);
+      tensor.items.push_back({info.name,
+                              {j.at("offsets").get<std::vector<int64_t>>(), j.at("sizes").get<std::vector<int64_t>>()},
+                              j.at("file").get<std::string>(),
+                              j.at("offset").get<int64_t>(),
+                              j.at("length").get<int64_t>(),
+                              j.at("checksum").get<uint64_t>()});
+    }
+  }
+  Metadata metadata;
+  for (auto& [name, tensor] : tensors) {
+    std::sort(tensor.items.begin(), tensor.items.end(),
+              [](const Item& a, const Item& b) { return a.box.offsets < b.box.offsets; });
+    metadata.tensors.push_back(std::move(tensor));
+  }
+  return metadata;
+}
+
+// The pieces are ours: a hole or an overlap is a bug, and is found before anything is called a checkpoint.
+void check_complete(const Metadata& metadata, const Path& folder) {
+  for (const StoredTensor& tensor : metadata.tensors) {
+    try {
+      check_coverage(tensor, {std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape}, folder.string());
+    } catch (const Error& e) {
+      HEARTH_CHECK(false, "{}", e.what());
+    }
+  }
+}
+
+// Makes TEMPORARY the FINAL folder. At every moment the old or the new one can be found.
+void publish(const Path& temporary, const Path& final_folder) {
+  if (!path_exists(final_folder)) return rename_path(temporary, final_folder);
+  Path old = final_folder;
+  old += kReplacedSuffix;
+  remove_tree(old);
+  rename_path(final_folder, old);
+  rename_path(temporary, final_folder);
+  try {
+    remove_tree(old);
+  } catch (const Error&) {
+    // The new one is in place; what is left is found by remove_leftovers().
+  }
+}
+
+}  // namespace
+
+std::string step_folder_name(int64_t step) { return fmt::format("step-{:08}", step); }
+Path step_folder(const Path& checkpoints, int64_t step) { return checkpoints / step_folder_name(step); }
+Path temporary_folder(const Path& checkpoints, int64_t step) {
+  return checkpoints / (step_folder_name(step) + kTemporarySuffix);
+}
+
+void begin_save(const Path& temporary) {
+  remove_tree(temporary);
+  make_folders(temporary);
+}
+
+std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const TensorPiece> pieces) {
+  if (pieces.empty()) return "[]";
+  const std::string name = fmt::format("__R_{}.distcp", rank);
+  const Path path = temporary / name;
+  File file = File::create(path);
+  BufferedWriter writer(file);
+  std::vector<Item> items;
+  Json list = Json::array();
+  int64_t offset = 0;
+  for (const TensorPiece& piece : pieces) {
+    HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
+    ZipWriter zip;
+    add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
+    StreamingHash hash;
+    int64_t length = 0;
+    for (const std::span<const std::byte> part : zip.pieces()) {
+      hash.update(part);
+      writer.write(part);
+      length += static_cast<int64_t>(part.size());
+    }
+    items.push_back({piece.info.name, piece.box, name, offset, length, hash.digest_64()});
+    list.push_back({{"name", piece.info.name},
+                    {"dtype", static_cast<int>(piece.info.dtype)},
+                    {"shape", piece.info.shape},
+                    {"offsets", piece.box.offsets},
+                    {"sizes", piece.box.sizes},
+                    {"file", name},
+                    {"offset", offset},
+                    {"length", length},
+                    {"checksum", items.back().checksum}});
+    offset += length;
+  }
+  writer.flush();
+  file.sync();
+  file.close();
+  read_back(path, items);
+  return list.dump();
+}
+
+void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
+            Manifest manifest) {
+  const Metadata metadata = gather(rank_items);
+  check_complete(metadata, temporary);
+  const std::string metadata_text = format_metadata(metadata);
+  manifest.metadata_length = static_cast<int64_t>(metadata_text.size());
+  manifest.metadata_checksum = xxh3_64(metadata_text);
+  manifest.items.clear();
+  for (const StoredTensor& tensor : metadata.tensors)
+    manifest.items.insert(manifest.items.end(), tensor.items.begin(), tensor.items.end());
+
+  write_text(temporary / kMetadataFile, metadata_text);
+  write_text(temporary / kManifestFile, format_manifest(manifest));
+  sync_folder(temporary);
+  // Reads both files back, and sees every rank's file in its full length; the ranks have compared the contents.
+  Reader::open(temporary);
+  publish(temporary, final_folder);
+}
+
+}  // namespace hearth::checkpoint
