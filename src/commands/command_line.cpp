@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "commands/text.h"
+#include "base/text.h"
 
 namespace hearth::commands {
 namespace {
@@ -29,8 +29,6 @@ Number parse_number(const std::string& text, const std::string& name, const char
     throw user_error(fmt::format("{} = \"{}\" is not {}", name, text, kind));
   return value;
 }
-
-std::string number_text(double value) { return fmt::format("{}", value); }
 
 }  // namespace
 
@@ -76,12 +74,18 @@ std::string Argument::default_text() const {
                                [](const std::string* value) { return *value; },    //
                                [](const Path* value) { return value->string(); },  //
                                []<typename T>(const std::vector<T>* values) {
-                                 if constexpr (std::is_same_v<T, Path>)
-                                   return std::string();
-                                 else
-                                   return fmt::format("{}", fmt::join(*values, ", "));
+                                 std::string text;
+                                 for (const T& value : *values) {
+                                   if (!text.empty()) text += ", ";
+                                   if constexpr (std::is_arithmetic_v<T>) {
+                                     text += std::to_string(value);
+                                   } else {
+                                     text += std::string(value);
+                                   }
+                                 }
+                                 return text;
                                },
-                               [](const auto* number) { return number_text(static_cast<double>(*number)); }},
+                               [](const auto* number) { return fmt::format("{}", *number); }},
                     target_);
 }
 
@@ -101,7 +105,7 @@ void Argument::assign_one(const std::string& text) const {
   };
   if (!choices_.empty() && std::find(choices_.begin(), choices_.end(), text) == choices_.end())
     throw user_error(fmt::format("{} = \"{}\" is not a choice", name_, text), {},
-                     fmt::format("give one of: {}", fmt::join(choices_, ", ")));
+                     fmt::format("give one of: {}", join(choices_)));
   std::visit(Overloaded{[](bool* value) { *value = true; },          //
                         [&](std::string* value) { *value = text; },  //
                         [&](Path* value) { *value = text; },         //
@@ -200,7 +204,7 @@ std::string CommandLine::help() const {
   std::vector<Row> positionals, options;
   for (const Argument& argument : declared_) {
     std::string help = argument.help_;
-    if (!argument.choices_.empty()) help += fmt::format("; one of {}", fmt::join(argument.choices_, ", "));
+    if (!argument.choices_.empty()) help += fmt::format("; one of {}", join(argument.choices_));
     const std::string shown = argument.default_text();
     if (!shown.empty()) help += fmt::format(" (default: {})", shown);
     if (argument.required_ && !argument.positional()) help += " (required)";

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "commands/command_line.h"
-#include "commands/text.h"
 
 namespace hearth::commands {
 namespace {
@@ -88,12 +88,12 @@ int run_program(const Program& program, int argc, char** argv) {
     return static_cast<int>(ExitCode::kDone);
   }
   if (first_of_two && words.size() == 1) {
-    std::vector<std::string_view> seconds;
+    std::vector<std::string> seconds;
     for (const Command& command : program.commands) {
-      if (command.name.starts_with(words[0] + " ")) seconds.push_back(command.name.substr(words[0].size() + 1));
+      if (command.name.starts_with(words[0] + " ")) seconds.emplace_back(command.name.substr(words[0].size() + 1));
     }
     throw user_error(fmt::format("{} {} needs a second word", program.name, words[0]), {},
-                     fmt::format("add one of: {}", fmt::join(seconds, ", ")));
+                     fmt::format("add one of: {}", join(seconds)));
   }
   unknown_command(program, words);
 }

@@ -1,8 +1,8 @@
 // A run, completely described: what a TOML file may say. Read-only for everything else.
 //
-// Section and key names are torchtitan's (2025) where it has the key. The table in config/fields.cpp gives each field its
-// name, unit, default, bounds and help; parsing, checking, `hearth config show`, --help and docs/config.md come from it.
-// A key stands here only if code obeys it.
+// Section and key names are torchtitan's (2025) where it has the key. The table in config/fields.cpp gives each field
+// its name, unit, default, bounds and help; parsing, checking, `hearth config show`, --help and docs/config.md come
+// from it. A key stands here only if code obeys it.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ struct Job {
 };
 
 struct Model {
-  std::string flavor;            // a named shape; keys given beside it override it. Empty: all from the keys
+  std::string name = "llama3";  // the architecture
+  std::string flavor;           // a named shape; keys given beside it override it. Empty: all from the keys
   int64_t dim = 256;
   int64_t n_layers = 4;
   int64_t n_heads = 4;
-  int64_t n_kv_heads = 0;        // 0: n_heads
-  int64_t hidden_dim = 0;        // 0: from ffn_dim_multiplier and multiple_of, as Meta computes it
-  double ffn_dim_multiplier = 0; // 0: none
+  int64_t n_kv_heads = 0;         // 0: n_heads
+  int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, as Meta computes it
+  double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   bool enable_weight_tying = false;
   bool depth_init = true;
-  int64_t vocab_size = 0;        // 0: the tokenizer's
+  int64_t vocab_size = 0;  // 0: the tokenizer's
 };
 
 struct Optimizer {
@@ -56,10 +57,10 @@ struct Training {
   int64_t steps = 0;               // exactly one of steps, tokens, epochs is positive
   int64_t tokens = 0;
   double epochs = 0;
-  double max_norm = 1.0;           // 0: no clipping
+  double max_norm = 1.0;  // 0: no clipping
   int64_t seed = 0;
-  std::string dtype = "float32";   // "float32" | "float64"
-  int64_t threads = 0;             // CPU threads of the process; 0: all it may use
+  std::string dtype = "float32";  // "float32" | "float64"
+  int64_t threads = 0;            // CPU threads of the process; 0: all it may use
 };
 
 struct Parallelism {
@@ -68,15 +69,17 @@ struct Parallelism {
 
 struct Checkpoint {
   std::string folder = "checkpoints";
-  int64_t interval = 500;          // steps; 0: none
-  double interval_seconds = 0;     // besides `interval`; 0: none
-  int64_t keep_latest_k = 10;      // 0: all
-  std::string initial_load_path;   // a checkpoint to take the weights from at the very start
+  int64_t interval = 500;       // steps; 0: none
+  double interval_seconds = 0;  // besides `interval`; 0: none
+  int64_t keep_latest_k = 10;   // 0: all
+  std::string
+      initial_load_path;  // a checkpoint to start from where the run folder has none; relative to the TOML's folder
+  bool initial_load_model_only = true;  // its weights only, the training starts at step 0; false: all of it, a branch
 };
 
 struct Validation {
-  int64_t freq = 0;                // steps; 0: never
-  int64_t steps = 0;               // global batches; 0: the whole held-out set
+  int64_t freq = 0;   // steps; 0: never
+  int64_t steps = 0;  // global batches; 0: the whole held-out set
 };
 
 struct Metrics {
@@ -88,7 +91,7 @@ struct Comm {
 };
 
 struct Data {
-  std::string path;                // a folder made by `hearth data build`; relative to the TOML's folder
+  std::string path;  // a folder made by `hearth data build`; relative to the TOML's folder
   int64_t prefetch_threads = 1;
   int64_t prefetch_steps = 4;
 };
@@ -116,6 +119,7 @@ struct RunConfig {
   Path run_folder() const { return base_folder / job.dump_folder; }
   Path checkpoint_folder() const { return run_folder() / checkpoint.folder; }
   Path data_path() const { return base_folder / data.path; }
+  Path initial_load_path() const { return base_folder / checkpoint.initial_load_path; }  // if that is not empty
 };
 
 }  // namespace hearth::config

@@ -1,11 +1,12 @@
 // Plain text for a terminal: columns and wrapped paragraphs.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace hearth::commands {
+namespace hearth {
 
 // What help texts are wrapped to.
 inline constexpr size_t kTextColumns = 100;
@@ -19,6 +20,7 @@ std::string format_rows(const std::vector<Row>& rows);
 
 std::vector<std::string> wrap(std::string_view text, size_t columns);
 std::vector<std::string> split_lines(std::string_view text);
+std::string join(std::span<const std::string> words, std::string_view between = ", ");
 std::string sentence(std::string_view text);  // first letter upper case
 
-}  // namespace hearth::commands
+}  // namespace hearth

@@ -1,11 +1,11 @@
-#include "commands/text.h"
+#include "base/text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
-namespace hearth::commands {
+namespace hearth {
 
 std::string format_rows(const std::vector<Row>& rows) {
   constexpr size_t kWidestLeft = 28;
@@ -51,10 +51,19 @@ std::vector<std::string> split_lines(std::string_view text) {
   return lines;
 }
 
+std::string join(std::span<const std::string> words, std::string_view between) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += between;
+    text += word;
+  }
+  return text;
+}
+
 std::string sentence(std::string_view text) {
   std::string result(text);
   if (!result.empty()) result[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(result[0])));
   return result;
 }
 
-}  // namespace hearth::commands
+}  // namespace hearth

@@ -1,0 +1,123 @@
+#include "config/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "config/derived.h"
+
+namespace hearth::config {
+namespace {
+
+// Collects problems; each is reported at the first of its keys that was given.
+class Rules {
+ public:
+  explicit Rules(LoadResult& loaded) : loaded_(loaded), num_typed_(loaded.problems.size()) {}
+
+  void require(bool holds, std::initializer_list<std::string_view> keys, const std::string& what,
+               const std::string& fix) {
+    if (holds || std::any_of(keys.begin(), keys.end(), [this](auto key) { return has_problem(key); })) return;
+    std::string_view at = *keys.begin();
+    for (const std::string_view key : keys) {
+      if (!loaded_.origin(key).given()) continue;
+      at = key;
+      break;
+    }
+    loaded_.problems.push_back({loaded_.where(at), loaded_.origin(at).line, what, fix, std::string(at)});
+  }
+
+  bool given(std::string_view key) const { return loaded_.origin(key).given(); }
+
+ private:
+  bool has_problem(std::string_view key) const {
+    return std::any_of(loaded_.problems.begin(), loaded_.problems.begin() + static_cast<std::ptrdiff_t>(num_typed_),
+                       [key](const Problem& problem) { return problem.key == key; });
+  }
+  LoadResult& loaded_;
+  size_t num_typed_;  // problems before the first rule
+};
+
+void check_model(Rules& rules, const Model& m) {
+  const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
+  rules.require(m.dim % m.n_heads == 0, {"model.n_heads", "model.dim"},
+                fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),
+                "every head has dim / n_heads elements");
+  rules.require(m.dim % m.n_heads != 0 || m.dim / m.n_heads % 2 == 0, {"model.n_heads", "model.dim"},
+                fmt::format("the head width model.dim / model.n_heads = {} / {} = {} is odd", m.dim, m.n_heads,
+                            m.dim / m.n_heads),
+                "make it even: rotary embedding turns pairs of elements");
+  rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
+                fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", kv_heads, m.n_heads),
+                "every key/value head serves n_heads / n_kv_heads query heads");
+  rules.require(m.hidden_dim == 0 || m.ffn_dim_multiplier == 0, {"model.ffn_dim_multiplier", "model.hidden_dim"},
+                "model.hidden_dim and model.ffn_dim_multiplier are both given",
+                "give the width itself (hidden_dim), or the factor (ffn_dim_multiplier)");
+}
+
+void check_schedule(Rules& rules, const RunConfig& c) {
+  const LrScheduler& s = c.lr_scheduler;
+  rules.require(s.warmup_steps == 0 || s.warmup_fraction == 0,
+                {"lr_scheduler.warmup_fraction", "lr_scheduler.warmup_steps"},
+                "lr_scheduler.warmup_steps and lr_scheduler.warmup_fraction are both given", "give one of them");
+  rules.require(c.training.steps == 0 || s.warmup_steps <= c.training.steps,
+                {"lr_scheduler.warmup_steps", "training.steps"},
+                fmt::format("lr_scheduler.warmup_steps = {}{} is more than training.steps = {}", s.warmup_steps,
+                            rules.given("lr_scheduler.warmup_steps") ? "" : " (the default)", c.training.steps),
+                "give fewer warmup_steps, or a warmup_fraction");
+  rules.require(
+      s.decay_type != "constant" || s.decay_ratio < 0, {"lr_scheduler.decay_ratio"},
+      fmt::format("lr_scheduler.decay_ratio = {} has no effect with decay_type = \"constant\"", s.decay_ratio),
+      "remove it, or choose another decay_type");
+  rules.require(
+      s.decay_type != "constant" || s.min_lr_factor == 0, {"lr_scheduler.min_lr_factor"},
+      fmt::format("lr_scheduler.min_lr_factor = {} has no effect with decay_type = \"constant\"", s.min_lr_factor),
+      "remove it, or choose another decay_type");
+}
+
+void check_batch(Rules& rules, const RunConfig& c) {
+  const int64_t local = c.training.local_batch_size, ranks = c.parallelism.data_parallel_shard_degree;
+  const int64_t global = global_batch_size(c);
+  const int64_t step = local * ranks;
+  const int64_t below = std::max<int64_t>(global / step, 1) * step;
+  rules.require(global % step == 0,
+                {"training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree"},
+                fmt::format("training.global_batch_size = {} is not a multiple of {} = local_batch_size {} x ranks {}",
+                            global, step, local, ranks),
+                below < global ? fmt::format("give {} or {}, or another local_batch_size", below, below + step)
+                               : fmt::format("give {}, or another local_batch_size", below));
+}
+
+void check_length(Rules& rules, const Training& t) {
+  const int given = (t.steps > 0 ? 1 : 0) + (t.tokens > 0 ? 1 : 0) + (t.epochs > 0 ? 1 : 0);
+  rules.require(given > 0, {"training.steps", "training.tokens", "training.epochs"},
+                "the length of the training is not given",
+                "give one of training.steps, training.tokens and training.epochs");
+  rules.require(given < 2, {"training.steps", "training.tokens", "training.epochs"},
+                fmt::format("the length of the training is given {} times: steps = {}, tokens = {}, epochs = {}",
+                            given == 2 ? "two" : "three", t.steps, t.tokens, t.epochs),
+                "keep one of training.steps, training.tokens and training.epochs; set the others to 0 or remove them");
+}
+
+}  // namespace
+
+void check(LoadResult& loaded, Purpose purpose) {
+  const RunConfig& c = loaded.config;
+  Rules rules(loaded);
+  check_model(rules, c.model);
+  check_batch(rules, c);
+  if (purpose == Purpose::kBench) return;
+  check_schedule(rules, c);
+  check_length(rules, c.training);
+  rules.require(!c.data.path.empty(), {"data.path"}, "data.path is not given",
+                "make a dataset with `hearth data build --out DIR ...` and give DIR");
+  rules.require(c.checkpoint.initial_load_model_only || !c.checkpoint.initial_load_path.empty(),
+                {"checkpoint.initial_load_model_only"},
+                "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",
+                "give the checkpoint to branch from, or remove the key");
+  rules.require(c.validation.steps == 0 || c.validation.freq > 0, {"validation.steps"},
+                fmt::format("validation.steps = {} has no effect with validation.freq = 0", c.validation.steps),
+                "give a validation.freq, or remove validation.steps");
+}
+
+}  // namespace hearth::config

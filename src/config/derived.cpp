@@ -1,0 +1,38 @@
+#include "config/derived.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+
+namespace hearth::config {
+
+int64_t global_batch_size(const RunConfig& config) {
+  const Training& t = config.training;
+  return t.global_batch_size > 0 ? t.global_batch_size
+                                 : t.local_batch_size * config.parallelism.data_parallel_shard_degree;
+}
+
+int64_t accumulation_steps(const RunConfig& config) {
+  return global_batch_size(config) / (config.training.local_batch_size * config.parallelism.data_parallel_shard_degree);
+}
+
+int64_t tokens_per_step(const RunConfig& config) { return global_batch_size(config) * config.training.seq_len; }
+
+int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
+  const Training& t = config.training;
+  if (t.steps > 0) return t.steps;
+  if (t.tokens > 0) return div_ceil(t.tokens, tokens_per_step(config));
+  const double steps =
+      t.epochs * static_cast<double>(samples_per_epoch) / static_cast<double>(global_batch_size(config));
+  // 0.1 epochs of 30 samples are 3 steps of one, although 0.1 * 30 > 3 in binary.
+  return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
+}
+
+int64_t warmup_steps(const RunConfig& config, int64_t total_steps) {
+  const LrScheduler& s = config.lr_scheduler;
+  if (s.warmup_fraction > 0) return std::llround(s.warmup_fraction * static_cast<double>(total_steps));
+  return s.warmup_steps;
+}
+
+}  // namespace hearth::config

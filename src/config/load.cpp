@@ -1,0 +1,260 @@
+#include "config/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "config/check.h"
+#include "config/toml_text.h"
+
+namespace hearth::config {
+namespace {
+
+constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
+
+size_t index_of(const Field& field) { return static_cast<size_t>(&field - fields().data()); }
+
+std::string_view expected(const Value& type) {
+  switch (type.index()) {
+    case 0:
+      return "true or false";
+    case 1:
+      return "a whole number";
+    case 2:
+      return "a number";
+    default:
+      return "a text in quotes";
+  }
+}
+
+// `given` as the type of the field, if it is one: a number without a fraction counts as whole ("tokens = 3e8").
+std::optional<Value> convert(const Value& given, const Value& type) {
+  if (given.index() == type.index()) return given;
+  if (const auto* whole = std::get_if<int64_t>(&given); whole != nullptr && std::holds_alternative<double>(type))
+    return Value(static_cast<double>(*whole));
+  if (const auto* number = std::get_if<double>(&given); number != nullptr && std::holds_alternative<int64_t>(type)) {
+    if (*number == std::floor(*number) && std::abs(*number) <= kLargestExactInteger)
+      return Value(static_cast<int64_t>(*number));
+  }
+  return std::nullopt;
+}
+
+// The value of a --set, read as the field's type; text needs no quotes.
+std::optional<Value> parse_set(const std::string& text, const Value& type) {
+  const auto number = [&text]<typename T>(T value) -> std::optional<Value> {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return Value(value);
+  };
+  if (std::holds_alternative<std::string>(type)) {
+    const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+    return Value(quoted ? text.substr(1, text.size() - 2) : text);
+  }
+  if (std::holds_alternative<bool>(type)) {
+    if (text == "true") return Value(true);
+    if (text == "false") return Value(false);
+    return std::nullopt;
+  }
+  if (auto whole = number(int64_t{})) return convert(*whole, type);
+  if (auto real = number(double{})) return convert(*real, type);
+  return std::nullopt;
+}
+
+// What `name` = "section.key" may have meant.
+std::string suggest(const std::string& section, const std::string& key) {
+  std::vector<std::string> names;
+  for (const Field& field : fields()) {
+    if (field.key == key) return fmt::format("did you mean {}?", field.name());
+    if (field.section == section) names.emplace_back(field.key);
+  }
+  if (const std::string meant = nearest(key, names); !meant.empty())
+    return fmt::format("did you mean {}.{}?", section, meant);
+  names.clear();
+  for (const Field& field : fields()) names.push_back(field.name());
+  if (const std::string meant = nearest(section + "." + key, names); !meant.empty())
+    return fmt::format("did you mean {}?", meant);
+  return "remove it; `hearth config docs` lists every key";
+}
+
+std::string suggest_section(const std::string& section) {
+  const std::vector<std::string> names = section_names();
+  const std::string meant = nearest(section, names);
+  return meant.empty() ? fmt::format("remove it; the sections are {}", join(names))
+                       : fmt::format("did you mean [{}]?", meant);
+}
+
+// Puts one value into the result, or a problem.
+void assign(LoadResult& result, const Field& field, const std::optional<Value>& value, const std::string& shown,
+            Origin origin) {
+  const std::string name = field.name();
+  const std::string where =
+      origin.kind == Origin::Kind::kSet ? "--set" : fmt::format("{}:{}", result.file_name, origin.line);
+  // Even a wrong value was given: rules about missing keys must not complain, too.
+  result.origins[index_of(field)] = origin;
+  const auto problem = [&](const std::string& what, const std::string& fix) {
+    result.problems.push_back({where, origin.line, what, fix, name});
+  };
+  if (!value) {
+    problem(fmt::format("{} = {} is not {}", name, shown, expected(field.default_value())), "");
+    return;
+  }
+  const double* real = std::get_if<double>(&*value);
+  const int64_t* whole = std::get_if<int64_t>(&*value);
+  const std::string* text = std::get_if<std::string>(&*value);
+  if (text != nullptr && !field.limits.allow(*text)) {
+    problem(fmt::format("{} = {} is not a choice", name, shown), fmt::format("give {}", field.limits.text()));
+    return;
+  }
+  if ((real != nullptr && !field.limits.allow(*real)) ||
+      (whole != nullptr && !field.limits.allow(static_cast<double>(*whole)))) {
+    problem(fmt::format("{} = {} is out of range", name, shown), fmt::format("give {}", field.limits.text()));
+    return;
+  }
+  std::visit([&](auto* member) { *member = std::get<std::remove_pointer_t<decltype(member)>>(*value); },
+             field.slot(result.config));
+}
+
+void apply_file(LoadResult& result, std::string_view text) {
+  std::vector<TomlEntry> entries;
+  if (auto error = parse_toml(text, entries)) {
+    result.problems.push_back({fmt::format("{}:{}", result.file_name, error->line),
+                               error->line,
+                               fmt::format("not TOML: {}", error->what),
+                               {},
+                               {}});
+    return;
+  }
+  for (const TomlEntry& entry : entries) {
+    const auto problem = [&](const std::string& what, const std::string& fix) {
+      result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line, what, fix, {}});
+    };
+    const std::vector<std::string> sections = section_names();
+    const bool known = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
+    if (entry.section.empty()) {
+      problem(fmt::format("{} stands outside of a section", entry.key), suggest({}, entry.key));
+    } else if (!known && entry.key.empty()) {
+      problem(fmt::format("[{}] is not a section", entry.section), suggest_section(entry.section));
+    } else if (!known || entry.key.empty()) {
+      continue;  // a key of an unknown section, which has its problem; or an empty section
+    } else if (const Field* field = find_field(entry.section + "." + entry.key)) {
+      const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
+      assign(result, *field, value, entry.shown, {Origin::Kind::kFile, entry.line});
+    } else {
+      problem(fmt::format("{}.{} is not a key", entry.section, entry.key), suggest(entry.section, entry.key));
+    }
+  }
+}
+
+void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    const auto problem = [&](const std::string& what, const std::string& fix) {
+      result.problems.push_back({"--set", 0, what, fix, {}});
+    };
+    const size_t equals = set.find('=');
+    const std::string name = set.substr(0, equals);
+    const size_t dot = name.find('.');
+    if (equals == std::string::npos || dot == std::string::npos) {
+      problem(fmt::format("\"{}\" is not section.key=value", set), "write for example --set training.steps=1000");
+      continue;
+    }
+    const std::string text = set.substr(equals + 1);
+    const Field* field = find_field(name);
+    if (field == nullptr) {
+      problem(fmt::format("{} is not a key", name), suggest(name.substr(0, dot), name.substr(dot + 1)));
+      continue;
+    }
+    const bool is_text = std::holds_alternative<std::string>(field->default_value());
+    assign(result, *field, parse_set(text, field->default_value()),
+           is_text || text.empty() ? fmt::format("\"{}\"", text) : text, {Origin::Kind::kSet, 0});
+  }
+}
+
+// What follows from given keys for keys that are not given.
+void resolve(LoadResult& result) {
+  Model& model = result.config.model;
+  const auto fill = [&result](std::string_view key, const auto& value) {
+    const Field& field = *find_field(fmt::format("model.{}", key));
+    Origin& origin = result.origins[index_of(field)];
+    if (origin.given()) return;
+    using T = std::remove_cvref_t<decltype(value)>;
+    *std::get<T*>(field.slot(result.config)) = value;
+    origin.kind = Origin::Kind::kFlavor;
+  };
+  for (const Flavor& flavor : flavors()) {
+    if (flavor.name != model.flavor) continue;
+    fill("dim", flavor.dim);
+    fill("n_layers", flavor.n_layers);
+    fill("n_heads", flavor.n_heads);
+    fill("n_kv_heads", flavor.n_kv_heads);
+    // A width given as such needs no rule for it.
+    if (model.hidden_dim == 0) fill("ffn_dim_multiplier", flavor.ffn_dim_multiplier);
+    fill("multiple_of", flavor.multiple_of);
+    fill("rope_theta", flavor.rope_theta);
+  }
+  // warmup_fraction stands instead of the default warmup_steps.
+  if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())
+    result.config.lr_scheduler.warmup_steps = 0;
+}
+
+LoadResult start(const std::string& file_name, const Path& base_folder) {
+  LoadResult result;
+  result.file_name = file_name;
+  result.origins.resize(fields().size());
+  result.config.base_folder = base_folder;
+  return result;
+}
+
+}  // namespace
+
+const Origin& LoadResult::origin(std::string_view name) const {
+  const Field* field = find_field(name);
+  HEARTH_CHECK(field != nullptr, "{}", name);
+  return origins[index_of(*field)];
+}
+
+std::string LoadResult::where(std::string_view name) const {
+  const Origin& at = origin(name);
+  if (at.kind == Origin::Kind::kFile) return fmt::format("{}:{}", file_name, at.line);
+  return at.kind == Origin::Kind::kSet || file_name.empty() ? "--set" : file_name;
+}
+
+LoadResult read_run(const Path& toml, const std::vector<std::string>& sets) {
+  const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");
+  LoadResult result = start(toml.string(), folder);
+  if (!toml.empty()) apply_file(result, read_file(toml));
+  apply_sets(result, sets);
+  resolve(result);
+  return result;
+}
+
+RunConfig load(const Path& toml, const std::vector<std::string>& sets) {
+  LoadResult result = read_run(toml, sets);
+  check(result, Purpose::kTrain);
+  throw_problems(result.file_name, result.problems);
+  return result.config;
+}
+
+std::string to_toml(const RunConfig& config) {
+  std::string text;
+  std::string_view section;
+  for (const Field& field : fields()) {
+    if (field.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", field.section);
+    section = field.section;
+    text += fmt::format("{} = {}\n", field.key, to_toml_value(field.value(config)));
+  }
+  return text;
+}
+
+RunConfig from_toml_text(std::string_view text, const std::string& name, const Path& base_folder) {
+  LoadResult result = start(name, base_folder);
+  apply_file(result, text);
+  throw_problems(name, result.problems);
+  return result.config;
+}
+
+}  // namespace hearth::config

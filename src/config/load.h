@@ -1,0 +1,52 @@
+// From a TOML file and --set to a RunConfig, and back to TOML.
+//
+// Precedence: default < model.flavor < file < --set. Every key must be known, of the right type and in range; whatever
+// is wrong is reported at once (config/problem.h), with file:line, before anything else happens.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "config/config.h"
+#include "config/fields.h"
+#include "config/problem.h"
+
+namespace hearth::config {
+
+// Where a value came from.
+struct Origin {
+  enum class Kind { kDefault, kFlavor, kFile, kSet };
+  Kind kind = Kind::kDefault;
+  int line = 0;  // kFile
+  bool given() const { return kind == Kind::kFile || kind == Kind::kSet; }
+};
+
+struct LoadResult {
+  RunConfig config;
+  std::string file_name;        // as the user typed it; empty: no file
+  std::vector<Origin> origins;  // of each of fields()
+  std::vector<Problem> problems;
+
+  const Origin& origin(std::string_view name) const;  // name: "training.steps"
+  // "run.toml:12", "--set", or "run.toml" where the key is not written anywhere.
+  std::string where(std::string_view name) const;
+};
+
+// Reads and types; the rules between keys are config/check.h. Everything wrong is in `problems`, except that an
+// unreadable file throws. `toml` may be empty: defaults and `sets` ("section.key=value") only.
+LoadResult read_run(const Path& toml, const std::vector<std::string>& sets);
+
+// read_run, all rules for training, and throws what is wrong.
+RunConfig load(const Path& toml, const std::vector<std::string>& sets);
+
+// The resolved configuration: every key, in the order of fields(). from_toml_text gives back the same values, bit for
+// bit.
+std::string to_toml(const RunConfig& config);
+
+// Text that to_toml wrote, maybe long ago: a key that it does not have takes its default, one that no longer exists is
+// an error. `name` stands in messages for the file.
+RunConfig from_toml_text(std::string_view text, const std::string& name, const Path& base_folder);
+
+}  // namespace hearth::config
