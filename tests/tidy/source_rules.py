@@ -88,8 +88,7 @@ def heavy_headers(tree):
             problems.append(f"{path}:{number}: {header}: only src/ops/ includes ATen's ops")
         if core and header.startswith(("ATen/", "c10/", "torch/")):
             problems.append(f"{path}:{number}: {header}: hearth_core knows no LibTorch")
-        # Highway reads its -inl.h files once per target.
-        if path.endswith(".h") and not path.endswith("-inl.h") and header.startswith(("nlohmann/json.hpp", "CLI/", "toml++/")):
+        if path.endswith(".h") and header.startswith(("nlohmann/json.hpp", "CLI/", "toml++/")):
             problems.append(f"{path}:{number}: {header} belongs in a .cpp")
     parsers = sorted({path for path, _, line in tree.lines((".cpp",), "src/") if re.match(r"\s*#\s*include\s+<toml\+\+/", line)})
     if len(parsers) > 1:
