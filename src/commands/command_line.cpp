@@ -18,6 +18,8 @@ template <typename... Bodies>
 struct Overloaded : Bodies... {
   using Bodies::operator()...;
 };
+template <typename... Bodies>
+Overloaded(Bodies...) -> Overloaded<Bodies...>;  // clang 14 does not deduce this by itself
 
 template <typename Number>
 Number parse_number(const std::string& text, const std::string& name, const char* kind) {
