@@ -33,7 +33,7 @@ struct Manifest {
   int64_t tokens_seen = 0;  // counted over all ranks
   uint64_t data_seed = 0;
   uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
-  std::string tokenizer;  // its name, as tokenizer::open_tokenizer takes it
+  std::string tokenizer;     // its name, as tokenizer::open_tokenizer takes it
   std::string tokenizer_hash, dataset_hash;
   std::string config_toml;                // the resolved configuration
   std::string libtorch_version;           // empty where none was used

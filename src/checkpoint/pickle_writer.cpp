@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <limits>
 #include <utility>
 
@@ -57,7 +59,8 @@ void PickleWriter::integer(int64_t value) {
 }
 
 void PickleWriter::string(std::string_view text) {
-  const std::string key = "s" + std::string(text);
+  std::string key("s");
+  key += text;
   if (recall(key)) return;
   HEARTH_CHECK(text.size() <= std::numeric_limits<uint32_t>::max());
   out_.push_back('X');
@@ -67,7 +70,7 @@ void PickleWriter::string(std::string_view text) {
 }
 
 void PickleWriter::global(std::string_view module, std::string_view name) {
-  const std::string key = "g" + std::string(module) + "\n" + std::string(name) + "\n";
+  const std::string key = fmt::format("g{}\n{}\n", module, name);
   if (recall(key)) return;
   out_.push_back('c');
   out_.append(key, 1);

@@ -21,7 +21,7 @@ int64_t step_of(std::string_view name) {
   const std::string_view digits = name.substr(kPrefix.size());
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return -1;
-  return step_folder_name(step) == name ? step : -1;
+  return step_name_of(step) == name ? step : -1;
 }
 
 // True and the name without the suffix, if `name` is that of a step with this suffix.

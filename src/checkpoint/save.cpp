@@ -142,10 +142,10 @@ void publish(const Path& temporary, const Path& final_folder) {
 
 }  // namespace
 
-std::string step_folder_name(int64_t step) { return fmt::format("step-{:08}", step); }
-Path step_folder(const Path& checkpoints, int64_t step) { return checkpoints / step_folder_name(step); }
+std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
+Path step_folder(const Path& checkpoints, int64_t step) { return checkpoints / step_name_of(step); }
 Path temporary_folder(const Path& checkpoints, int64_t step) {
-  return checkpoints / (step_folder_name(step) + kTemporarySuffix);
+  return checkpoints / (step_name_of(step) + kTemporarySuffix);
 }
 
 void begin_save(const Path& temporary) {

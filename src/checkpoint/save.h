@@ -25,7 +25,7 @@ inline constexpr const char* kTemporarySuffix = ".tmp";
 inline constexpr const char* kReplacedSuffix = ".replaced";
 inline constexpr const char* kDeletedSuffix = ".deleted";
 
-std::string step_folder_name(int64_t step);                    // "step-00000100"
+std::string step_name_of(int64_t step);                        // "step-00000100"
 Path step_folder(const Path& checkpoints, int64_t step);       // CHECKPOINTS/step-00000100
 Path temporary_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100.tmp
 
