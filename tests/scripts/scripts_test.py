@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The scripts a newcomer meets: what they refuse, what they skip, and the quickstart from end to end.
+
+Registered in CTest as scripts.options, scripts.setup and scripts.quickstart. By hand:
+    python3 tests/scripts/scripts_test.py options|setup|quickstart
+Scripts run from a copy of scripts/ in a scratch folder, with a PATH of links in which single programs are replaced, so
+that nothing is installed and nothing in the repository changes; only the quickstart's last test uses the real build.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="hearth-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        shutil.copytree(os.path.join(ROOT, "scripts"), os.path.join(self.folder, "scripts"))
+        self.programs = os.path.join(self.folder, "programs")
+        os.mkdir(self.programs)
+        for place in ("/bin", "/usr/bin"):
+            for name in os.listdir(place):
+                link = os.path.join(self.programs, name)
+                if not os.path.lexists(link):
+                    os.symlink(os.path.join(place, name), link)
+
+    def replace(self, name, body):
+        """The program `name` becomes a shell script of one line, or is taken away where `body` is None."""
+        path = os.path.join(self.programs, name)
+        if os.path.lexists(path):
+            os.remove(path)
+        if body is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\n{body}\n")
+            os.chmod(path, 0o755)
+
+    def fake_torch(self, parent, version):
+        """A folder that looks like LibTorch of that version."""
+        torch = os.path.join(self.folder, parent, "torch")
+        os.makedirs(os.path.join(torch, "lib"))
+        os.makedirs(os.path.join(torch, "include", "torch", "headeronly"))
+        for name in ("__init__.py", "lib/libtorch_cpu.so"):
+            open(os.path.join(torch, name), "w", encoding="utf-8").close()
+        with open(os.path.join(torch, "include", "torch", "headeronly", "version.h"), "w", encoding="utf-8") as file:
+            for part, number in zip(("MAJOR", "MINOR", "PATCH"), version.split(".")):
+                file.write(f"#define TORCH_VERSION_{part} {number}\n")
+        return torch
+
+    def run_script(self, *line, **environment):
+        settings = {"PATH": self.programs, "HOME": self.folder, "LANG": "C.UTF-8", **environment}
+        done = subprocess.run(["/bin/bash", *line], cwd=self.folder, env=settings, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300)
+        return done.returncode, done.stdout
+
+    def refuses(self, code, words, *line, **environment):
+        returned, output = self.run_script(*line, **environment)
+        self.assertEqual(returned, code, output)
+        for word in ["error: "] + words:
+            self.assertIn(word, output)
+
+
+class Options(Scratch):
+    def test_an_option_that_is_not_there_is_named_with_exit_code_2(self):
+        for script in ("setup", "quickstart"):
+            self.refuses(2, ["--bogus", f"scripts/{script}.sh --help"], f"scripts/{script}.sh", "--bogus")
+
+    def test_help_says_what_every_option_does(self):
+        for script, options in (("setup", ["--oracle", "--text", "--core-only"]), ("test", ["-L slow"]),
+                                ("quickstart", ["--text PATH", "--minutes N", "--out DIR"])):
+            code, output = self.run_script(f"scripts/{script}.sh", "--help")
+            self.assertEqual(code, 0)
+            for option in options:
+                self.assertIn(option, output)
+            self.assertNotIn("#", output)
+
+    def test_quickstart_refuses_wrong_values_before_it_does_anything(self):
+        for words, line in ((["minutes", '"0"'], ["--minutes", "0"]), (["minutes", '"x"'], ["--minutes", "x"]),
+                            (["minutes", "needs a value"], ["--minutes"]), (["no file or folder", "/nowhere"], ["--text", "/nowhere"]),
+                            (["at least one"], ["--text"]), (["cannot write in /proc/x"], ["--out", "/proc/x"])):
+            self.refuses(2, words, "scripts/quickstart.sh", *line)
+
+
+class Setup(Scratch):
+    def test_a_second_run_finds_everything_in_half_a_second_of_computing(self):
+        torch = self.fake_torch("given", "2.11.0")
+        before = os.times()
+        code, output = self.run_script("scripts/setup.sh", HEARTH_LIBTORCH=torch)
+        self.assertEqual(code, 0, output)
+        self.assertIn(f"LibTorch: 2.11.0 in {torch} (HEARTH_LIBTORCH)", output)
+        after = os.times()
+        self.assertLess(after.children_user + after.children_system - before.children_user - before.children_system, 0.5)
+
+    def test_the_given_libtorch_must_be_one_and_new_enough(self):
+        self.refuses(2, ["/nowhere is not a torch folder"], "scripts/setup.sh", HEARTH_LIBTORCH="/nowhere")
+        self.refuses(2, ["is 2.6.0", "2.11 or newer"], "scripts/setup.sh", HEARTH_LIBTORCH=self.fake_torch("old", "2.6.0"))
+
+    def test_the_torch_of_the_active_python_is_used_if_new_enough_and_named_if_not(self):
+        self.fake_torch("new", "2.13.1")
+        code, output = self.run_script("scripts/setup.sh", PYTHONPATH=os.path.join(self.folder, "new"))
+        self.assertEqual(code, 0, output)
+        self.assertIn("LibTorch: 2.13.1", output)
+        self.fake_torch("old", "2.6.0")
+        self.fake_torch(".deps/libtorch", "2.11.0")
+        code, output = self.run_script("scripts/setup.sh", PYTHONPATH=os.path.join(self.folder, "old"))
+        self.assertEqual(code, 0, output)
+        self.assertIn("passing over 2.6.0", output)
+        self.assertIn("LibTorch: 2.11.0 in .deps/libtorch", output)
+
+    def test_elsewhere_than_debian_the_packages_are_listed_unless_the_compiler_finds_them(self):
+        self.replace("apt-get", None)
+        code, output = self.run_script("scripts/setup.sh", "--core-only")
+        self.assertEqual(code, 0, output)
+        self.assertIn("checked with the compiler", output)
+        self.replace("g++", "exit 1")
+        self.refuses(2, ["neither Debian nor Ubuntu", "libfmt-dev", "libhwy-dev"], "scripts/setup.sh", "--core-only")
+
+    def test_a_missing_package_that_cannot_be_installed_names_the_step_and_the_fix(self):
+        self.replace("dpkg-query", "printf 'installed:g++ '")
+        self.replace("apt-get", "echo E: no route to host; exit 100")
+        self.replace("id", "echo 0")
+        self.refuses(4, ["packages: apt-get failed", "no route to host", "apt-get install cmake"], "scripts/setup.sh", "--core-only")
+        self.replace("id", "echo 1000")
+        self.replace("sudo", None)
+        self.refuses(2, ["no sudo", "as root: apt-get install cmake"], "scripts/setup.sh", "--core-only")
+        self.replace("sudo", 'echo "by sudo: $*"; exit 1')
+        self.refuses(4, ["by sudo:"], "scripts/setup.sh", "--core-only")
+
+    def test_tools_that_are_too_old_are_named(self):
+        self.replace("cmake", "echo cmake version 3.22.1")
+        self.refuses(2, ["CMake 3.22.1 is too old", "3.25"], "scripts/setup.sh", "--core-only")
+
+    def test_a_full_disk_is_noticed_before_the_download(self):
+        self.replace("df", "echo Avail; echo 1000000")
+        self.refuses(4, ["LibTorch: needs 3 GB free", "there are 1 GB"], "scripts/setup.sh")
+
+
+if __name__ == "__main__":
+    part = sys.argv[1].capitalize() if len(sys.argv) > 1 else ""
+    if part not in ("Options", "Setup", "Quickstart"):
+        sys.exit("usage: scripts_test.py options|setup|quickstart")
+    unittest.main(argv=[sys.argv[0], part])
