@@ -9,16 +9,16 @@ namespace hearth::metrics {
 struct Record {
   int64_t step = 0;
   // Empty for step 0, which only validates.
-  std::optional<double> loss;       // global token mean, in nats, before the step's update
-  std::optional<double> grad_norm;  // before clipping
-  std::optional<double> lr;
-  int64_t tokens = 0;                     // seen since the start of the training, this step included
-  double tokens_per_second = 0;           // of this step
-  double mfu = 0;                         // share of the peak rate; on a CPU of the GEMM rate measured at start
-  double data_wait_s = 0;                 // time the step stood still for want of a batch
-  double step_s = 0;                      // the whole step, data_wait_s included; validation and saving are not
-  int64_t memory_bytes = 0;               // largest resident set of the process so far
-  std::optional<double> validation_loss;  // global token mean over the held-out text, after this step's update
+  std::optional<double> loss{};       // global token mean, in nats, before the step's update
+  std::optional<double> grad_norm{};  // before clipping
+  std::optional<double> lr{};
+  int64_t tokens = 0;                       // seen since the start of the training, this step included
+  double tokens_per_second = 0;             // of this step
+  double mfu = 0;                           // share of the peak rate; on a CPU of the GEMM rate measured at start
+  double data_wait_s = 0;                   // time the step stood still for want of a batch
+  double step_s = 0;                        // the whole step, data_wait_s included; validation and saving are not
+  int64_t memory_bytes = 0;                 // largest resident set of the process so far
+  std::optional<double> validation_loss{};  // global token mean over the held-out text, after this step's update
   bool operator==(const Record&) const = default;
 };
 

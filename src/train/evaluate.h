@@ -19,9 +19,9 @@ struct Evaluation {
 
 struct EvaluationOptions {
   int64_t seq_len = 0;
-  int64_t local_batch_size = 0;          // as the model was made for
-  int64_t max_sequences = 0;             // over all ranks, rounded up to whole batches; 0: the whole split
-  std::span<const int64_t> token_bytes;  // bytes each id stands for, [V]; empty: not counted
+  int64_t local_batch_size = 0;            // as the model was made for
+  int64_t max_sequences = 0;               // over all ranks, rounded up to whole batches; 0: the whole split
+  std::span<const int64_t> token_bytes{};  // bytes each id stands for, [V]; empty: not counted
 };
 
 // Collective: the same result on every rank. The weights are only read.

@@ -1,0 +1,111 @@
+#include "train/run.h"
+
+#include <utility>
+
+#include "config/derived.h"
+#include "config/load.h"
+#include "data/sampler.h"
+#include "metrics/console.h"
+#include "ops/runtime.h"
+
+namespace hearth::train {
+
+data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
+  data::LoaderOptions options;
+  options.seed = static_cast<uint64_t>(config.training.seed);
+  options.seq_len = seq_len();
+  options.global_batch_size = global_batch_size;
+  options.local_batch_size = config.training.local_batch_size;
+  options.rank = rank;
+  options.ranks = ranks;
+  options.first_sample = first_sample;
+  options.prefetch_threads = config.data.prefetch_threads;
+  options.prefetch_steps = config.data.prefetch_steps;
+  return options;
+}
+
+checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Record& record) const {
+  checkpoint::Manifest m;
+  m.step = progress.step;
+  m.tokens_seen = progress.tokens_seen;
+  m.data_seed = static_cast<uint64_t>(config.training.seed);
+  m.next_sample = progress.next_sample;
+  m.tokenizer = dataset.manifest().rules.tokenizer;
+  m.tokenizer_hash = dataset.manifest().tokenizer_hash;
+  m.dataset_hash = dataset.manifest().identity;
+  m.config_toml = config_toml;
+  m.libtorch_version = HEARTH_LIBTORCH_VERSION;
+  m.parent = progress.parent;
+  if (record.loss) m.metrics["loss"] = *record.loss;
+  if (record.validation_loss) m.metrics["validation_loss"] = *record.validation_loss;
+  return m;
+}
+
+Error Run::not_finite(int64_t step, double loss, double grad_norm, double lr) const {
+  return damaged(
+      fmt::format("step {}: the loss is {}, its gradient's norm {}", step, loss, grad_norm),
+      fmt::format("the training diverged (lr {:.3g}) or the data of this step is not what the model expects; nothing "
+                  "of this step was kept or saved",
+                  lr),
+      fmt::format("go on from the last checkpoint with a smaller optimizer.lr, a longer warm-up or a smaller "
+                  "training.max_norm; see the step's text with: hearth data sample RUN.toml --step {}",
+                  step));
+}
+
+std::string Run::describe() const {
+  metrics::RunSummary s;
+  s.parameters = plan.num_parameters;
+  s.ranks = ranks;
+  s.threads = threads;
+  s.seq_len = seq_len();
+  s.local_batch_size = config.training.local_batch_size;
+  s.accumulation_steps = accumulation_steps;
+  s.global_batch_size = global_batch_size;
+  s.steps = steps;
+  s.steps_per_epoch = steps_per_epoch;
+  s.flops_per_token = throughput.flops_per_token;
+  s.peak_flops = throughput.peak_flops;
+  s.tokenizer = dataset.manifest().rules.tokenizer;
+  s.data = dataset.folder().string();
+  s.run_folder = folder.path().string();
+  return config_toml + "\n" + metrics::format_summary(s);
+}
+
+Run open_run(const config::RunConfig& given) {
+  config::RunConfig config = given;
+  // Absolute, so that a checkpoint finds its data from wherever it is opened.
+  config.data.path = std::filesystem::absolute(given.data_path()).lexically_normal().string();
+  data::Dataset dataset = data::Dataset::open(config.data.path);
+  if (config.validation.freq > 0) dataset.split("validation");  // throws here, not after an hour
+
+  const plan::ModelShape shape = plan::model_shape(config.model, dataset.manifest().vocab_size);
+  if (shape.V < dataset.manifest().vocab_size)
+    throw user_error(
+        fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, dataset.manifest().vocab_size),
+        "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
+
+  const data::Split& split = dataset.split("train");
+  const int64_t samples_per_epoch = data::Window::causal(config.training.seq_len).count(split.tokens());
+  const int64_t steps = config::total_steps(config, samples_per_epoch);
+  const int64_t batch = config::global_batch_size(config);
+  const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
+                                       plan::flops_per_token(shape, config.training.seq_len),
+                                       ops::measure_gemm_flops()};
+  return {.folder = RunFolder(config),
+          .config = config,
+          .config_toml = config::to_toml(config),
+          .dataset = std::move(dataset),
+          .shape = shape,
+          .plan = plan::parameter_plan(shape),
+          .dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
+          .ranks = config.parallelism.data_parallel_shard_degree,
+          .threads = ops::num_threads(),
+          .global_batch_size = batch,
+          .accumulation_steps = config::accumulation_steps(config),
+          .steps = steps,
+          .steps_per_epoch = static_cast<double>(samples_per_epoch) / static_cast<double>(batch),
+          .schedule = optim::lr_schedule(config.lr_scheduler, config.optimizer.lr, steps),
+          .throughput = throughput};
+}
+
+}  // namespace hearth::train

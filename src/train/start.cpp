@@ -1,0 +1,88 @@
+#include "train/start.h"
+
+#include "base/error.h"
+#include "checkpoint/load.h"
+#include "checkpoint/save.h"
+#include "config/load.h"
+#include "config/resume.h"
+
+namespace hearth::train {
+namespace {
+
+void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
+  const data::Manifest& data = run.dataset.manifest();
+  if (data.tokenizer_hash != manifest.tokenizer_hash)
+    throw user_error(fmt::format("{} was built with another tokenizer than {} was trained with",
+                                 run.dataset.folder().string(), folder.string()),
+                     fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", data.rules.tokenizer,
+                                 data.tokenizer_hash, manifest.tokenizer, manifest.tokenizer_hash),
+                     fmt::format("build the dataset again: hearth data build --tokenizer {} ...", manifest.tokenizer));
+}
+
+// The run goes on with the text and the ids it began with, whatever else was edited.
+void check_same_data(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
+  check_same_tokenizer(run, manifest, folder);
+  if (run.dataset.manifest().identity != manifest.dataset_hash)
+    throw user_error(
+        fmt::format("{} is not the dataset that {} was trained on", run.dataset.folder().string(), folder.string()),
+        "its documents, their order or its rules changed, so the samples would no longer be each used once",
+        "point data.path at the old dataset, or begin a new run from these weights: "
+        "checkpoint.initial_load_path in a new job.dump_folder");
+}
+
+// Goes on exactly where `folder`, a checkpoint of this run or of the one it branches from, stands.
+void continue_from(const Path& folder, const Run& run, Start& start) {
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  const checkpoint::Manifest& manifest = reader.manifest();
+  check_same_data(run, manifest, folder);
+  const auto before = config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
+  const auto changes = config::differences(before, run.config);
+  config::refuse_changes(changes, folder.string());
+  for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
+  start.checkpoint = folder;
+  start.progress = progress_of(manifest);
+}
+
+// Weights from elsewhere into a new run. PyTorch's directories have no manifest, so nothing but shapes can be checked.
+void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  if (reader.has_manifest()) check_same_tokenizer(run, reader.manifest(), folder);
+  start.checkpoint = folder;
+  start.weights_only = true;
+  start.progress.parent = folder.string();
+  start.notes.push_back(fmt::format("starting at step 0 with the weights of {}", folder.string()));
+}
+
+}  // namespace
+
+Start find_start(Run& run) {
+  Start start;
+  const std::optional<Path> own = run.folder.newest_checkpoint(start.notes);
+  const config::Checkpoint& options = run.config.checkpoint;
+  if (own) {
+    continue_from(*own, run, start);
+    start.notes.push_back(fmt::format("going on after step {} from {}", start.progress.step, own->string()));
+  } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
+    begin_with_weights_of(run.config.initial_load_path().lexically_normal(), run, start);
+  } else if (!options.initial_load_path.empty()) {
+    const Path folder = run.config.initial_load_path().lexically_normal();
+    continue_from(folder, run, start);
+    start.progress.parent = folder.string();
+    start.notes.push_back(fmt::format("branching off after step {} from {}", start.progress.step, folder.string()));
+  }
+  for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
+  if (start.progress.step >= run.steps)
+    start.notes.push_back(
+        fmt::format("nothing to do: {} of {} steps are done; a larger training.steps prolongs the run",
+                    start.progress.step, run.steps));
+  return start;
+}
+
+void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
+  if (!checkpoint) return initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
+  checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
+  load_weights(reader, weights);
+  if (!weights_only) load_moments(reader, weights);
+}
+
+}  // namespace hearth::train

@@ -1,0 +1,161 @@
+#include "train/trainer.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+
+#include "base/units.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
+#include "comm/group.h"
+#include "data/loader.h"
+#include "metrics/throughput.h"
+#include "model/transformer.h"
+#include "ops/runtime.h"
+#include "optim/adamw.h"
+#include "parallel/sharded_weights.h"
+#include "train/evaluate.h"
+#include "train/journal.h"
+#include "train/run.h"
+#include "train/run_folder.h"
+#include "train/signals.h"
+#include "train/start.h"
+#include "train/state.h"
+#include "train/step.h"
+
+namespace hearth::train {
+namespace {
+
+using metrics::monotonic_seconds;
+using Purpose = parallel::ShardedWeights::Purpose;
+
+// One rank. Every method is Collective: all ranks take the same decisions after the same step.
+class Trainer {
+ public:
+  Trainer(const Run& run, const Start& start, comm::Group& group)
+      : run_(run),
+        group_(group),
+        progress_(start.progress),
+        weights_(run.plan, run.dtype, group, Purpose::kTraining),
+        optimizer_(run.config.optimizer, weights_),
+        model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.dtype,
+               run.config.memory.loss_chunk_tokens, /*training=*/true),
+        loader_(run.dataset.split("train"), run.loading(group.rank(), progress_.next_sample)),
+        journal_(
+            {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
+    start.fill(run, weights_);
+  }
+
+  ExitCode train() {
+    if (progress_.step == 0 && run_.validates()) journal_.step({.validation_loss = validate()});
+    saved_s_ = monotonic_seconds();
+    while (progress_.step < run_.steps) {
+      metrics::Record record = step();
+      if (run_.validates() && progress_.step % run_.config.validation.freq == 0) record.validation_loss = validate();
+      journal_.step(record);
+
+      const bool last = progress_.step == run_.steps;
+      const bool leave = group_.any(leave_requested());
+      if (last || leave || save_is_due()) save(record);
+      if (leave && !last) return ExitCode::kAskedToLeave;
+    }
+    return ExitCode::kDone;
+  }
+
+ private:
+  // The next optimizer step, and what there is to say about it.
+  metrics::Record step() {
+    const double start_s = monotonic_seconds();
+    const double waited_before_s = loader_.waited_s();
+    const data::StepBatch batch = loader_.next();
+    const double data_wait_s = loader_.waited_s() - waited_before_s;
+
+    const int64_t t = progress_.step + 1;
+    const double lr = optim::learning_rate(run_.schedule, t);
+    const StepResult result = train_step(model_, weights_, optimizer_, batch, t, lr, run_.config.training.max_norm);
+    if (!result.applied) throw run_.not_finite(t, result.loss, result.grad_norm, lr);
+
+    progress_.step = t;
+    progress_.tokens_seen += static_cast<int64_t>(batch.num_samples) * run_.seq_len();
+    progress_.next_sample = loader_.next_sample();
+
+    const double step_s = monotonic_seconds() - start_s;
+    return {.step = t,
+            .loss = result.loss,
+            .grad_norm = result.grad_norm,
+            .lr = lr,
+            .tokens = progress_.tokens_seen,
+            .tokens_per_second = run_.throughput.tokens_per_second(step_s),
+            .mfu = run_.throughput.mfu(step_s),
+            .data_wait_s = data_wait_s,
+            .step_s = step_s,
+            .memory_bytes = metrics::peak_memory_bytes()};
+  }
+
+  double validate() {
+    const EvaluationOptions options{.seq_len = run_.seq_len(),
+                                    .local_batch_size = run_.config.training.local_batch_size,
+                                    .max_sequences = run_.config.validation.steps * run_.global_batch_size};
+    return evaluate(model_, weights_, run_.dataset.split("validation"), options).loss();
+  }
+
+  // By steps, by the clock of rank 0, or because someone sent SIGUSR1.
+  bool save_is_due() {
+    const config::Checkpoint& when = run_.config.checkpoint;
+    const bool by_step = when.interval > 0 && progress_.step % when.interval == 0;
+    const bool by_clock =
+        when.interval_seconds > 0 && group_.rank() == 0 && monotonic_seconds() - saved_s_ >= when.interval_seconds;
+    return group_.any(take_save_request() || by_clock) || by_step;
+  }
+
+  void save(const metrics::Record& record) {
+    const double start_s = monotonic_seconds();
+    journal_.sync();
+    const Path folder = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
+    save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record));
+    if (group_.rank() == 0)
+      checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
+    saved_s_ = monotonic_seconds();
+    progress_.parent = folder.filename();
+    journal_.message(fmt::format("saved {} in {}", folder.string(), format_duration(saved_s_ - start_s)));
+  }
+
+  const Run& run_;
+  comm::Group& group_;
+  Progress progress_;
+  parallel::ShardedWeights weights_;
+  optim::AdamW optimizer_;
+  model::Transformer model_;
+  data::Loader loader_;
+  Journal journal_;
+  double saved_s_ = 0;  // when the last checkpoint was written
+};
+
+}  // namespace
+
+ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options) {
+  const SignalScope signals;
+  Run run = open_run(config);
+  if (options.restart) {
+    if (const auto aside = run.folder.move_aside()) fmt::print("moved the old run to {}\n", aside->string());
+  }
+  const Start start = find_start(run);
+  fmt::print("{}", run.describe());
+  for (const std::string& note : start.notes) fmt::print("{}\n", note);
+  std::fflush(stdout);
+  if (start.progress.step >= run.steps) return ExitCode::kDone;
+
+  std::atomic<ExitCode> outcome{ExitCode::kDone};
+  comm::run_ranks(run.ranks, config.comm.train_timeout_seconds, [&](comm::Group& group) {
+    const c10::InferenceMode no_gradients;
+    if (run.ranks > 1) ops::prepare_thread(std::max<int64_t>(1, run.threads / run.ranks));
+    Trainer trainer(run, start, group);
+    const ExitCode code = trainer.train();
+    if (group.rank() == 0) outcome = code;
+  });
+  return outcome;
+}
+
+}  // namespace hearth::train
