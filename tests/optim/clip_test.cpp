@@ -1,0 +1,89 @@
+#include "optim/clip.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "optim/adamw.h"
+
+namespace hearth::optim {
+namespace {
+
+plan::ParameterPlan tiny_plan() {
+  config::Model model;
+  model.dim = 8;
+  model.n_layers = 1;
+  model.n_heads = 2;
+  model.hidden_dim = 12;
+  model.enable_weight_tying = true;
+  return plan::parameter_plan(plan::model_shape(model, 5));
+}
+
+// Every rank's share of the gradient of one element.
+void reduce_one(parallel::ShardedWeights& weights, int64_t unit, int64_t element, float share) {
+  weights.begin_step(1);
+  weights.gradient(unit).mutable_data_ptr<float>()[element] = share;
+  for (int64_t u = 0; u < weights.num_units(); ++u) weights.gradient_ready(u);
+}
+
+TEST(GradientNorm, IsGlobalAndTheSameOnEveryRank) {
+  const plan::ParameterPlan plan = tiny_plan();
+  for (int64_t ranks = 1; ranks <= 4; ++ranks) {
+    comm::run_ranks(ranks, 60, [&](comm::Group& group) {
+      parallel::ShardedWeights weights(plan, DType::kFloat32, group, parallel::ShardedWeights::Purpose::kTraining);
+      for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+        weights.begin_step(1);
+        for (int64_t u = 0; u < weights.num_units(); ++u) {
+          weights.gradient(u).mutable_data_ptr<float>()[3] = u == unit ? 3 : 0;
+          weights.gradient(u).mutable_data_ptr<float>()[15] = u == unit ? 4 : 0;
+          weights.gradient_ready(u);
+        }
+        EXPECT_EQ(gradient_norm(weights), 5 * static_cast<double>(ranks));
+      }
+    });
+  }
+}
+
+TEST(GradientNorm, LetsNanAndInfinityThroughOnEveryRank) {
+  const plan::ParameterPlan plan = tiny_plan();
+  comm::run_ranks(3, 60, [&](comm::Group& group) {
+    parallel::ShardedWeights weights(plan, DType::kFloat32, group, parallel::ShardedWeights::Purpose::kTraining);
+    const bool last = group.rank() == 2;
+    reduce_one(weights, 1, 7, last ? std::numeric_limits<float>::quiet_NaN() : 1);
+    EXPECT_TRUE(std::isnan(gradient_norm(weights)));
+    reduce_one(weights, 0, 0, last ? std::numeric_limits<float>::infinity() : 1);
+    EXPECT_TRUE(std::isinf(gradient_norm(weights)));
+    reduce_one(weights, 0, 0, 1e30f);  // its square is too large for float32
+    EXPECT_NEAR(gradient_norm(weights), 3e30, 1e24);
+  });
+}
+
+TEST(ClipScale, IsTorchsCoefficient) {
+  EXPECT_EQ(clip_scale(4, 1), 1 / (4 + 1e-6));
+  EXPECT_EQ(clip_scale(0.5, 1), 1);
+  EXPECT_LT(clip_scale(1, 1), 1);  // torch adds 1e-6, too
+  EXPECT_EQ(clip_scale(0, 1), 1);
+  EXPECT_EQ(clip_scale(100, 0), 1);  // off
+  EXPECT_EQ(clip_scale(std::numeric_limits<double>::infinity(), 1), 0);
+  EXPECT_TRUE(std::isnan(clip_scale(std::nan(""), 1)));
+}
+
+TEST(AdamW, RefusesAnUnknownWeightDecayOn) {
+  const plan::ParameterPlan plan = tiny_plan();
+  const auto group = comm::single();
+  parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Purpose::kTraining);
+  config::Optimizer config;
+  config.weight_decay_on = "some";
+  try {
+    AdamW optimizer(config, weights);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_EQ(error.message(), "optimizer.weight_decay_on = \"some\" is not known");
+  }
+}
+
+}  // namespace
+}  // namespace hearth::optim

@@ -1,0 +1,228 @@
+// Slices, gathers and reductions against values computed directly from (unit, element, rank, micro-batch).
+#include "parallel/sharded_weights.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "parallel/small_plan.h"
+
+namespace hearth::parallel {
+namespace {
+
+using test::small_plan;
+using test::tiny_plan;
+
+constexpr double kTimeout = 60;
+
+// Whole numbers: sums are exact in float32, so the order does not matter here.
+double weight_at(int64_t unit, int64_t element) { return static_cast<double>((unit + 1) * 1000 + element % 997); }
+double gradient_at(int64_t unit, int64_t element, int64_t rank, int64_t micro) {
+  return static_cast<double>((element * 31 + unit * 7 + rank * 13 + micro * 5) % 101 - 50);
+}
+
+double get(const at::Tensor& t, int64_t i) {
+  return t.scalar_type() == at::kDouble ? t.const_data_ptr<double>()[i] : t.const_data_ptr<float>()[i];
+}
+void add(const at::Tensor& t, int64_t i, double value) {
+  if (t.scalar_type() == at::kDouble) {
+    t.mutable_data_ptr<double>()[i] += value;
+  } else {
+    t.mutable_data_ptr<float>()[i] += static_cast<float>(value);
+  }
+}
+
+struct Layout {
+  int64_t ranks;
+  DType dtype;
+};
+
+class ShardedWeightsOn : public testing::TestWithParam<Layout> {
+ protected:
+  // Once for each plan and rank.
+  void on_every_rank(const std::function<void(ShardedWeights&)>& body) {
+    for (const plan::ParameterPlan& plan : {small_plan(), small_plan(true), tiny_plan()}) {
+      comm::run_ranks(GetParam().ranks, kTimeout, [&](comm::Group& group) {
+        ShardedWeights weights(plan, GetParam().dtype, group, ShardedWeights::Purpose::kTraining);
+        body(weights);
+      });
+    }
+  }
+};
+
+void write_masters(ShardedWeights& weights, double offset) {
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+    const plan::Slice slice = weights.slice(unit);
+    const at::Tensor master = weights.master(unit);
+    ASSERT_EQ(master.numel(), slice.numel());
+    for (int64_t i = 0; i < slice.numel(); ++i) {
+      add(master, i, weight_at(unit, slice.begin + i) + offset - get(master, i));
+    }
+  }
+}
+
+void expect_gathered(ShardedWeights& weights, double offset) {
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+    const at::Tensor whole = weights.gather(unit);
+    ASSERT_EQ(whole.numel(), weights.plan().units[static_cast<size_t>(unit)].numel);
+    for (int64_t i = 0; i < whole.numel(); ++i)
+      ASSERT_EQ(get(whole, i), weight_at(unit, i) + offset) << unit << " " << i;
+  }
+}
+
+TEST_P(ShardedWeightsOn, GatherEveryRanksMasters) {
+  on_every_rank([](ShardedWeights& weights) {
+    for (const double offset : {0.0, 0.5}) {
+      write_masters(weights, offset);
+      weights.masters_changed();
+      expect_gathered(weights, offset);
+      expect_gathered(weights, offset);  // without communication
+    }
+  });
+}
+
+TEST_P(ShardedWeightsOn, AreZeroAtFirst) {
+  on_every_rank([](ShardedWeights& weights) {
+    for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+      for (const at::Tensor& t :
+           {weights.gather(unit), weights.gradient(unit), weights.exp_avg(unit), weights.exp_avg_sq(unit)}) {
+        for (int64_t i = 0; i < t.numel(); ++i) ASSERT_EQ(get(t, i), 0);
+      }
+    }
+  });
+}
+
+TEST_P(ShardedWeightsOn, SumGradientsOverRanksAndMicroBatches) {
+  on_every_rank([](ShardedWeights& weights) {
+    constexpr int64_t kMicroBatches = 3;
+    const int64_t ranks = weights.group().size(), rank = weights.group().rank();
+    for (int64_t step = 0; step < 2; ++step) {  // the second begins from zero again
+      weights.begin_step(kMicroBatches);
+      for (int64_t micro = 0; micro < kMicroBatches; ++micro) {
+        for (int64_t unit = weights.num_units() - 1; unit >= 0; --unit) {
+          const at::Tensor gradient = weights.gradient(unit);
+          for (int64_t i = 0; i < gradient.numel(); ++i) add(gradient, i, gradient_at(unit, i, rank, micro + step));
+          weights.gradient_ready(unit);
+        }
+      }
+      for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+        const plan::Slice slice = weights.slice(unit);
+        const at::Tensor shard = weights.gradient_shard(unit);
+        ASSERT_EQ(shard.numel(), slice.numel());
+        for (int64_t i = 0; i < slice.numel(); ++i) {
+          double sum = 0;
+          for (int64_t r = 0; r < ranks; ++r) {
+            for (int64_t m = 0; m < kMicroBatches; ++m) sum += gradient_at(unit, slice.begin + i, r, m + step);
+          }
+          ASSERT_EQ(get(shard, i), sum) << "unit " << unit << " element " << slice.begin + i;
+        }
+      }
+      weights.end_step();
+    }
+  });
+}
+
+TEST_P(ShardedWeightsOn, OwnEveryElementOnce) {
+  const plan::ParameterPlan plan = tiny_plan();
+  std::vector<plan::Slice> slices(static_cast<size_t>(GetParam().ranks));
+  comm::run_ranks(GetParam().ranks, kTimeout, [&](comm::Group& group) {
+    const ShardedWeights weights(plan, GetParam().dtype, group, ShardedWeights::Purpose::kInference);
+    slices[static_cast<size_t>(group.rank())] = weights.slice(weights.num_units() - 1);
+  });
+  int64_t end = 0;
+  for (const plan::Slice slice : slices) {
+    EXPECT_EQ(slice.begin, end);
+    end = slice.end;
+  }
+  EXPECT_EQ(end, plan.units.back().numel);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ShardedWeightsOn,
+                         testing::Values(Layout{1, DType::kFloat32}, Layout{2, DType::kFloat32},
+                                         Layout{3, DType::kFloat64}, Layout{4, DType::kFloat32},
+                                         Layout{5, DType::kFloat64}),
+                         [](const auto& info) {
+                           return fmt::format("{}x{}", info.param.ranks, dtype_name(info.param.dtype));
+                         });
+
+// Counts the collectives of a group of one.
+class CountingGroup final : public comm::Group {
+ public:
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 1; }
+  void all_gather(at::Tensor full, const at::Tensor& shard) override { ++gathers, one_->all_gather(full, shard); }
+  void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
+    ++scatters, one_->reduce_scatter(shard, full);
+  }
+  void all_reduce(at::Tensor values) override { one_->all_reduce(values); }
+  double all_reduce(double value) override { return value; }
+  bool any(bool value) override { return value; }
+  std::vector<std::string> all_gather_bytes(const std::string& bytes) override { return {bytes}; }
+  void barrier() override {}
+  void abort() override {}
+
+  int64_t gathers = 0, scatters = 0;
+
+ private:
+  std::unique_ptr<comm::Group> one_ = comm::single();
+};
+
+TEST(ShardedWeights, CommunicateOncePerUnitAndStep) {
+  const plan::ParameterPlan plan = small_plan();
+  const auto units = static_cast<int64_t>(plan.units.size());
+  CountingGroup group;
+  ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining);
+  for (int64_t step = 1; step <= 2; ++step) {
+    weights.begin_step(3);
+    for (int64_t micro = 0; micro < 3; ++micro) {
+      for (int64_t unit = 0; unit < units; ++unit) weights.gather(unit);
+      for (int64_t unit = 0; unit < units; ++unit) {
+        weights.gather(unit);
+        EXPECT_EQ(group.scatters, (step - 1) * units + (micro == 2 ? unit : 0));
+        weights.gradient_ready(unit);
+      }
+    }
+    weights.end_step();
+    EXPECT_EQ(group.gathers, step * units);
+    EXPECT_EQ(group.scatters, step * units);
+  }
+}
+
+TEST(ShardedWeights, OfOneRankCopyNothing) {
+  const plan::ParameterPlan plan = small_plan();
+  const auto group = comm::single();
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kTraining);
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+    EXPECT_EQ(weights.gather(unit).data_ptr(), weights.master(unit).data_ptr());
+    EXPECT_EQ(weights.gradient(unit).data_ptr(), weights.gradient_shard(unit).data_ptr());
+  }
+  const int64_t elements = plan.units[0].numel + plan.units[1].numel + plan.units[2].numel + plan.units[3].numel;
+  EXPECT_GE(weights.memory_bytes(), 4 * 4 * elements);
+  EXPECT_LT(weights.memory_bytes(), 4 * 4 * elements + 4 * 4 * 64);  // the arena's alignment
+}
+
+TEST(ShardedWeights, ForInferenceHaveNoGradients) {
+  const plan::ParameterPlan plan = small_plan();
+  const auto group = comm::single();
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference);
+  EXPECT_FALSE(weights.gradient(0).defined());
+  EXPECT_FALSE(weights.gradient_shard(0).defined());
+  EXPECT_FALSE(weights.exp_avg(0).defined());
+  EXPECT_THROW(weights.begin_step(1), Error);
+}
+
+TEST(ShardedWeights, NoticeAStepThatForgotAUnit) {
+  const plan::ParameterPlan plan = tiny_plan();
+  const auto group = comm::single();
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kTraining);
+  EXPECT_THROW(weights.gradient_ready(0), Error);  // outside a step
+  weights.begin_step(1);
+  weights.gradient_ready(0);
+  weights.gradient_ready(1);
+  EXPECT_THROW(weights.gradient_ready(1), Error);
+  EXPECT_THROW(weights.end_step(), Error);
+  weights.gradient_ready(2);
+  weights.end_step();
+}
+
+}  // namespace
+}  // namespace hearth::parallel
