@@ -11,6 +11,7 @@ class BytesTokenizer final : public Tokenizer {
   static constexpr int64_t kVocabSize = 258;
 
   void encode(std::string_view text, std::vector<uint32_t>& ids) const override;
+  size_t safe_cut(std::string_view, size_t limit) const override { return limit; }
   void decode(uint32_t id, std::string& text) const override;
   int64_t vocab_size() const override { return kVocabSize; }
   std::optional<uint32_t> bos() const override { return kBos; }

@@ -16,6 +16,9 @@ class Tokenizer {
 
   // Appends the ids of `text` to `ids`. Adds no special token, and special tokens spelled out in `text` stay plain text.
   virtual void encode(std::string_view text, std::vector<uint32_t>& ids) const = 0;
+  // A place 0 < p <= limit at which `text` may be cut: encoding both parts gives the ids of the whole. text.size() where
+  // the tokenizer knows none. limit <= text.size().
+  virtual size_t safe_cut(std::string_view text, size_t limit) const = 0;
   // Appends the bytes of one token. Special tokens append nothing. Throws user_error for an id outside the vocabulary.
   virtual void decode(uint32_t id, std::string& text) const = 0;
 
