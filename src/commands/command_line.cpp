@@ -160,7 +160,7 @@ bool CommandLine::parse() {
     CLI::Option* option = app.add_option(argument.name_, given[i]);
     const bool many = argument.positional() && argument.repeated();
     option->allow_extra_args(many);
-    if (!many) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_size(1)->expected(1, 1 << 20);
+    if (!many) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_size(1)->expected(1, CLI::detail::expected_max_vector_size);
     if (argument.positional() && !many) option->expected(1);
   }
   try {

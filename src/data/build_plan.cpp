@@ -62,7 +62,8 @@ void plan_shards(PlannedSplit& split, const tokenizer::Tokenizer& tokenizer, con
   int64_t bytes = rules.shard_tokens;  // the first document opens a shard
   for (const Document* document : split.documents) {
     if (bytes >= rules.shard_tokens) {
-      split.shards.emplace_back().file = fmt::format("{}-{:05}.shard", split.name, split.shards.size() - 1);
+      const std::string file = fmt::format("{}-{:05}.shard", split.name, split.shards.size());
+      split.shards.emplace_back().file = file;
       bytes = 0;
     }
     split.shards.back().documents.push_back(document);

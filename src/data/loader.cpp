@@ -53,8 +53,7 @@ class Loader::Prefetch {
   Prefetch(const Split& split, const LoaderOptions& options)
       : split_(split),
         options_((check_options(options), options)),
-        sampler_({{split.dataset_identity() + "/" + split.name(), split.tokens(), 1}}, Window::causal(options.seq_len),
-                 options.seed, options.shuffle),
+        sampler_(sampler_of(split, options)),
         ring_(static_cast<size_t>(options.prefetch_steps)) {
     const auto windows = static_cast<uint64_t>(sampler_.windows(0));
     num_samples_ = options_.shuffle ? std::numeric_limits<uint64_t>::max() : windows;
@@ -174,6 +173,12 @@ class Loader::Prefetch {
   std::chrono::duration<double> waited_{0};
   std::vector<std::thread> workers_;
 };
+
+Sampler sampler_of(const Split& split, const LoaderOptions& options) {
+  // The name is part of the key: never change.
+  SamplerSource source{split.dataset_identity() + "/" + split.name(), split.tokens(), 1};
+  return Sampler({std::move(source)}, Window::causal(options.seq_len), options.seed, options.shuffle);
+}
 
 Loader::Loader(const Split& split, const LoaderOptions& options)
     : prefetch_(std::make_unique<Prefetch>(split, options)) {}

@@ -31,6 +31,9 @@ struct LoaderOptions {
   bool shuffle = true;
 };
 
+// Which windows a loader with these options reads: its order, without reading anything.
+Sampler sampler_of(const Split& split, const LoaderOptions& options);
+
 class Loader {
  public:
   // `split` must outlive the loader. Throws user_error for a split that is shorter than one window (shuffle only) and

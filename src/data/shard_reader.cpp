@@ -138,7 +138,7 @@ void ShardReader::check_range(const Column& column, uint64_t begin, uint64_t end
 std::vector<std::string> ShardReader::find_damage() const {
   std::vector<std::string> damage;
   for (uint64_t block = 0; block < header_.num_blocks; ++block) {
-    if (!block_is_good(block)) damage.push_back(fmt::format("{}: {}", path_.string(), describe_block(block)));
+    if (!block_is_good(block)) damage.push_back(describe_block(block));
   }
   return damage;
 }

@@ -1,0 +1,135 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/units.h"
+#include "commands/commands.h"
+#include "data/build.h"
+#include "data/parallel.h"
+
+namespace hearth::commands {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// On a terminal: one line on stderr, drawn ten times a second until the object goes. Elsewhere nothing.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const data::BuildProgress& progress) : progress_(progress), start_(Clock::now()) {
+    if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { draw_until_done(); });
+  }
+  ~ProgressLine() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+    fmt::print(stderr, "\r\033[K");
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+ private:
+  void draw_until_done() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) draw();
+  }
+
+  void draw() {
+    const bool writing = progress_.text_bytes_total > 0;
+    if (writing && writing_since_s_ < 0) writing_since_s_ = seconds_since(start_);
+    const auto done = static_cast<double>(writing ? progress_.text_bytes_done : progress_.corpus.bytes_read);
+    const auto total = static_cast<double>(writing ? progress_.text_bytes_total : progress_.corpus.bytes_total);
+    const double share = total > 0 ? done / total : 0;
+    const double elapsed = seconds_since(start_) - (writing ? writing_since_s_ : 0);
+    const double rate = done / std::max(elapsed, 1e-3);
+    constexpr int kWidth = 30;
+    const auto filled = static_cast<int>(share * kWidth);
+    std::string line = fmt::format("{:8} [{:#>{}}{:.>{}}] {:3.0f} %  {:.1f} MB/s", writing ? "writing" : "reading", "",
+                                   filled, "", kWidth - filled, share * 100, rate / 1e6);
+    if (writing)
+      line += fmt::format("  {} tokens/s",
+                          format_count(static_cast<double>(progress_.tokens_done) / std::max(elapsed, 1e-3)));
+    if (rate > 0) line += fmt::format("  {} left", format_duration((total - done) / rate));
+    fmt::print(stderr, "\r\033[K{}", line);
+    std::fflush(stderr);
+  }
+
+  const data::BuildProgress& progress_;
+  Clock::time_point start_;
+  double writing_since_s_ = -1;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+void print_found(const data::Manifest& m) {
+  int64_t bytes = 0;
+  for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
+  fmt::print("found {} files, {} of text", m.sources.size(), format_bytes(bytes));
+  fmt::print(" (links resolved: {}, duplicates dropped: {}, empty: {}, not files: {})\n", m.links_resolved,
+             m.duplicates_dropped, m.empty_dropped, m.skipped);
+  if (m.invalid_utf8_bytes > 0)
+    fmt::print("kept {} bytes that are not UTF-8, in {} files\n", m.invalid_utf8_bytes, m.invalid_utf8_files);
+  for (const data::SplitEntry& split : m.splits) {
+    fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
+               split.tokens, format_bytes(split.text_bytes), split.shards.size());
+  }
+}
+
+}  // namespace
+
+int data_build(CommandLine& line) {
+  data::BuildOptions options;
+  bool no_eos = false;
+  line.positional("PATH", &options.paths, "files or folders of text; folders with all they contain");
+  line.option("--out", "DIR", &options.out, "folder to make").required();
+  line.option("--tokenizer", "NAME", &options.rules.tokenizer, "\"bytes\": 256 bytes, BOS and EOS");
+  line.option("--validation", "FRACTION", &options.rules.validation,
+              "share of the documents that is held out, chosen by a hash of their content");
+  line.flag("--bos", &options.rules.bos, "put BOS before each document");
+  line.flag("--no-eos", &no_eos, "do not put EOS after each document");
+  line.option("--include", "GLOB", &options.include,
+              "only files of folders whose name matches, such as \"*.txt\"; repeatable");
+  line.option("--document-bytes", "N", &options.rules.document_bytes,
+              "cut longer files at line ends into documents of about N bytes; 0: a file is a document");
+  line.option("--shard-tokens", "N", &options.rules.shard_tokens, "close a shard when its text reaches N bytes");
+  options.threads = 0;
+  line.option("--threads", "N", &options.threads, "files and shards worked on at a time; 0: one per core")
+      .range(0, 4096);
+  line.flag("--overwrite", &options.overwrite, "replace a different dataset in DIR");
+  if (!line.parse()) return 0;
+  options.rules.eos = !no_eos;
+  if (options.threads == 0) options.threads = data::usable_cores();
+
+  data::BuildProgress progress;
+  const auto start = Clock::now();
+  const data::BuildResult result = [&] {
+    const ProgressLine drawn(progress);
+    return data::build_dataset(options, progress);
+  }();
+  const double elapsed = seconds_since(start);
+
+  print_found(result.manifest);
+  if (result.was_complete) {
+    fmt::print("{} is complete already: nothing to do\n", options.out.string());
+    return 0;
+  }
+  fmt::print("wrote {} shards of {} to {} in {} ({:.1f} MB/s, {} tokens/s)\n", result.shards_written,
+             result.shards_written + result.shards_kept, options.out.string(), format_duration(elapsed),
+             static_cast<double>(progress.text_bytes_done) / elapsed / 1e6,
+             format_count(static_cast<double>(progress.tokens_done) / elapsed));
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,114 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "commands/commands.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "data/loader.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::commands {
+namespace {
+
+struct Request {
+  Path data;
+  uint64_t first = 0;
+  int64_t count = 0;
+  data::LoaderOptions loader;
+};
+
+// One document's part of a sample: which file it came from, and which of its tokens.
+void print_part(const data::Dataset& dataset, const data::Split& split, int64_t document, int64_t begin, int64_t end) {
+  const data::DocumentOrigin origin = split.origin(document);
+  const auto& sources = dataset.manifest().sources;
+  const bool known = origin.source >= 0 && origin.source < static_cast<int64_t>(sources.size());
+  fmt::print("  document {}, tokens {} to {}", document, begin, end);
+  if (known) fmt::print(" of {}", sources[static_cast<size_t>(origin.source)].path);
+  if (origin.source_offset > 0) fmt::print(" from byte {}", origin.source_offset);
+  fmt::print("\n");
+}
+
+void print_text(const data::Split& split, const tokenizer::Tokenizer& tokenizer, int64_t begin, int64_t end) {
+  std::vector<int32_t> ids(static_cast<size_t>(end - begin));
+  split.read(begin, ids);
+  std::string text;
+  for (const int32_t id : ids) tokenizer.decode(static_cast<uint32_t>(id), text);
+  for (size_t at = 0; at < text.size();) {
+    const size_t line_end = std::min(text.find('\n', at), text.size());
+    fmt::print("    | {}\n", std::string_view(text).substr(at, line_end - at));
+    at = line_end + 1;
+  }
+}
+
+void print_sample(const data::Dataset& dataset, const data::Split& split, const tokenizer::Tokenizer& tokenizer,
+                  uint64_t g, const data::Sample& sample) {
+  const int64_t end = sample.first_token + sample.num_tokens;
+  fmt::print("sample {}: epoch {}, window {}, tokens {} to {} of {}\n", g, sample.epoch, sample.window,
+             sample.first_token, end, split.name());
+  for (int64_t token = sample.first_token; token < end;) {
+    const int64_t document = split.locate(token).document;
+    const int64_t document_begin = split.document_begin(document);
+    const int64_t part_end = std::min(end, split.document_begin(document + 1));
+    print_part(dataset, split, document, token - document_begin, part_end - document_begin);
+    print_text(split, tokenizer, token, part_end);
+    token = part_end;
+  }
+}
+
+Request parse(CommandLine& line, bool& help) {
+  Request request;
+  Path where;
+  int64_t step = 0, seq_len = 0;
+  uint64_t seed = 0;
+  line.positional("RUN.toml|DIR", &where, "a run file, or a folder made by `hearth data build`");
+  line.option("--at", "G", &request.first, "the first sample, counted from 0 over the whole training");
+  line.option("--count", "K", &request.count, "samples to print; 0: one, or all of --step").range(0);
+  line.option("--step", "N", &step, "the samples of step N, counted from 1; needs a run file").range(0);
+  line.option("--seed", "S", &seed, "of the shuffle, when DIR is given");
+  line.option("--seq-len", "L", &seq_len, "tokens of a sequence, when DIR is given; 0: 256").range(0);
+  help = !line.parse();
+  if (help) return request;
+
+  request.data = where;
+  request.loader.seed = seed;
+  request.loader.seq_len = seq_len > 0 ? seq_len : 256;
+  if (where.extension() == ".toml") {
+    if (seed != 0 || seq_len != 0)
+      throw user_error("--seed and --seq-len go with a dataset", fmt::format("{} decides them", where.string()));
+    const config::RunConfig run = config::load(where, {});
+    request.data = run.data_path();
+    request.loader.seed = static_cast<uint64_t>(run.training.seed);
+    request.loader.seq_len = run.training.seq_len;
+    request.loader.global_batch_size = config::global_batch_size(run);
+  }
+  if (step > 0) {
+    const int64_t batch = request.loader.global_batch_size;
+    if (batch == 0)
+      throw user_error("--step needs a run file", "a dataset alone has no batch size", "give RUN.toml, or use --at");
+    request.first = static_cast<uint64_t>((step - 1) * batch);
+    if (request.count == 0) request.count = batch;
+  }
+  request.count = std::max<int64_t>(request.count, 1);
+  return request;
+}
+
+}  // namespace
+
+int data_sample(CommandLine& line) {
+  bool help = false;
+  const Request request = parse(line, help);
+  if (help) return 0;
+  const data::Dataset dataset = data::Dataset::open(request.data);
+  const data::Split& split = dataset.split("train");
+  const auto tokenizer = tokenizer::open_tokenizer(dataset.manifest().rules.tokenizer);
+  const data::Sampler sampler = data::sampler_of(split, request.loader);
+  for (int64_t i = 0; i < request.count; ++i) {
+    const uint64_t g = request.first + static_cast<uint64_t>(i);
+    print_sample(dataset, split, *tokenizer, g, sampler.sample(g));
+  }
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,46 @@
+#include "data/verify.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/parallel.h"
+#include "data/shard_reader.h"
+
+namespace hearth::data {
+namespace {
+
+std::vector<std::string> check_shard(const Path& path, const ShardEntry& entry) {
+  if (!path_exists(path)) return {"it is missing"};
+  try {
+    const ShardReader shard(path);
+    std::vector<std::string> damage = shard.find_damage();
+    if (to_hex64(shard.header().header_checksum) != entry.checksum)
+      damage.emplace_back("it is whole, but not the shard that the manifest names");
+    return damage;
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+    return {e.why().empty() ? e.message() : e.why()};
+  }
+}
+
+}  // namespace
+
+VerifyResult verify_dataset(const Path& folder, int64_t threads) {
+  VerifyResult result;
+  result.manifest = read_manifest(folder);
+  std::vector<const ShardEntry*> shards;
+  for (const SplitEntry& split : result.manifest.splits) {
+    for (const ShardEntry& shard : split.shards) shards.push_back(&shard);
+  }
+  std::vector<std::vector<std::string>> found(shards.size());
+  for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
+    const ShardEntry& shard = *shards[static_cast<size_t>(i)];
+    found[static_cast<size_t>(i)] = check_shard(folder / shard.file, shard);
+  });
+  for (size_t i = 0; i < shards.size(); ++i) {
+    result.bytes += shards[i]->size_bytes;
+    for (std::string& description : found[i]) result.damage.push_back({shards[i]->file, std::move(description)});
+  }
+  return result;
+}
+
+}  // namespace hearth::data
