@@ -4,7 +4,8 @@
 #define HWY_TARGET_INCLUDE "ops/attention.cpp"
 #include <hwy/foreach_target.h>
 //
-#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 
 #include <cmath>
@@ -58,14 +59,13 @@ HWY_EXPORT(DecodeRow);
 namespace {
 
 // Query heads of one group are r = 0 .. H/G-1; those with the same r make G heads that pair with the G key/value heads,
-// so attention without grouping runs on [B, S, G, K] views, once per r.
+// so attention without grouping runs on [B, G, S, K] views (ATen's order), once per r.
 at::Tensor one_of_each_group(const at::Tensor& x_BSHK, int64_t G, int64_t r) {
-  const int64_t H = x_BSHK.size(2);
-  return x_BSHK.unflatten(2, {G, H / G}).select(3, r);
+  return x_BSHK.unflatten(2, {G, x_BSHK.size(2) / G}).select(3, r).transpose(1, 2);
 }
 
-at::Tensor lse_of_each_group(const at::Tensor& lse_BHS, int64_t G, int64_t r) {  // as ATen wants it, [B, S, G]
-  return lse_BHS.unflatten(1, {G, lse_BHS.size(1) / G}).select(2, r).transpose(1, 2);
+at::Tensor lse_of_each_group(const at::Tensor& lse_BHS, int64_t G, int64_t r) {
+  return lse_BHS.unflatten(1, {G, lse_BHS.size(1) / G}).select(2, r);
 }
 
 void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK) {
@@ -89,12 +89,14 @@ void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, co
                                  heads<const double>(k_BSGK), heads<const double>(v_BSGK), S, causal);
     return;
   }
-  // The kernel behind at::_scaled_dot_product_flash_attention_for_cpu. Called directly because the operator allocates
-  // its result, while this writes where we want it; every operand may have any strides but the last.
+  // Any strides but the last are welcome as inputs; the result is the operator's own and is copied where it belongs
+  // (the kernel behind it, which would write there, is not exported).
+  const at::Tensor k = k_BSGK.transpose(1, 2), v = v_BSGK.transpose(1, 2);
   for (int64_t r = 0; r < H / G; ++r) {
-    at::native::flash_attention_kernel(at::kCPU, one_of_each_group(out_BSHK, G, r), lse_of_each_group(lse_BHS, G, r),
-                                       one_of_each_group(q_BSHK, G, r).transpose(1, 2), k_BSGK.transpose(1, 2),
-                                       v_BSGK.transpose(1, 2), 0.0, causal, std::nullopt, std::nullopt);
+    const auto [out, lse] =
+        at::_scaled_dot_product_flash_attention_for_cpu(one_of_each_group(q_BSHK, G, r), k, v, 0.0, causal);
+    one_of_each_group(out_BSHK, G, r).copy_(out);
+    lse_of_each_group(lse_BHS, G, r).copy_(lse);
   }
 }
 
@@ -108,20 +110,29 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
                lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
   HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
                out_BSHK.sizes() == q_BSHK.sizes());
-  for (const at::Tensor& gradient : {dq_BSHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // everything below adds to them
-  if (q_BSHK.numel() == 0) return;
   if (!is_float32(q_BSHK)) {
+    for (const at::Tensor& gradient : {dq_BSHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // the reference adds to them
     reference::attention_backward(heads<double>(dq_BSHK), heads<double>(dk_BSGK), heads<double>(dv_BSGK),
                                   heads<const double>(dout_BSHK), heads<const double>(out_BSHK),
                                   flat<const double>(lse_BHS, B * H * S), heads<const double>(q_BSHK),
                                   heads<const double>(k_BSGK), heads<const double>(v_BSGK), causal);
     return;
   }
+  if (q_BSHK.numel() == 0) return;
+  const at::Tensor k = k_BSGK.transpose(1, 2), v = v_BSGK.transpose(1, 2);
+  const at::Tensor dk_sum = dk_BSGK.transpose(1, 2), dv_sum = dv_BSGK.transpose(1, 2);
   for (int64_t r = 0; r < H / G; ++r) {
-    at::native::flash_attention_backward_kernel(
-        at::kCPU, one_of_each_group(dq_BSHK, G, r), dk_BSGK, dv_BSGK, one_of_each_group(dout_BSHK, G, r),
-        one_of_each_group(q_BSHK, G, r), k_BSGK, v_BSGK, one_of_each_group(out_BSHK, G, r),
-        lse_of_each_group(lse_BHS, G, r), 0.0, causal, std::nullopt, std::nullopt);
+    const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        one_of_each_group(dout_BSHK, G, r), one_of_each_group(q_BSHK, G, r), k, v, one_of_each_group(out_BSHK, G, r),
+        lse_of_each_group(lse_BHS, G, r), 0.0, causal);
+    one_of_each_group(dq_BSHK, G, r).copy_(dq);
+    if (r == 0) {
+      dk_sum.copy_(dk);
+      dv_sum.copy_(dv);
+    } else {
+      dk_sum.add_(dk);
+      dv_sum.add_(dv);
+    }
   }
 }
 
