@@ -15,7 +15,8 @@ namespace hearth::model {
 // What every part of the model is told: the sizes, where its inputs and outputs lie, and the rotation table.
 class Activations {
  public:
-  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens, bool training);
+  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
+              bool training);
 
   // The buffer's shape is in plan/activations.h. `layer` for those kept per layer.
   const at::Tensor& operator()(plan::Activation which, int64_t layer = 0) const {

@@ -1,5 +1,6 @@
-// Grouped-query causal attention with rotary positions: branch = wo attention(rope(wq y), rope(wk y), wv y), y the normed
-// stream. Sources: GQA arXiv 2305.13245, RoPE arXiv 2104.09864 (interleaved pairs), FlashAttention-2 arXiv 2307.08691.
+// Grouped-query causal attention with rotary positions: branch = wo attention(rope(wq y), rope(wk y), wv y), y the
+// normed stream. Sources: GQA arXiv 2305.13245, RoPE arXiv 2104.09864 (interleaved pairs), FlashAttention-2 arXiv
+// 2307.08691.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -48,8 +48,8 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
                                w.attention_norm_D, shape_.norm_eps);
     }
     attend(a, w, layer);
-    ops::add_rmsnorm_forward(a(kMiddle), a(kFeedForwardInput), a(kFeedForwardRstd), a(kStream), a(kBranch), w.ffn_norm_D,
-                             shape_.norm_eps);
+    ops::add_rmsnorm_forward(a(kMiddle), a(kFeedForwardInput), a(kFeedForwardRstd), a(kStream), a(kBranch),
+                             w.ffn_norm_D, shape_.norm_eps);
     feedforward_forward(a, w, layer);
   }
   size_ += N;

@@ -16,7 +16,8 @@ namespace hearth::model {
 class Decoder {
  public:
   // Room for `capacity` positions of one sequence.
-  Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity, DType dtype);
+  Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
+          DType dtype);
 
   // Appends tokens and returns the logits after the last of them, [V]; valid until the next call.
   // size() + tokens.size() must not exceed the capacity.

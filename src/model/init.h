@@ -9,7 +9,9 @@
 
 namespace hearth::model {
 
-// Fills this rank's slice of a unit: `slice_N` [slice.numel()], float32 or float64, contiguous. Padding becomes 0. Local.
-void init_unit(const at::Tensor& slice_N, const plan::ParameterPlan& plan, int64_t unit, plan::Slice slice, uint64_t seed);
+// Fills this rank's slice of a unit: `slice_N` [slice.numel()], float32 or float64, contiguous. Padding becomes 0.
+// Local.
+void init_unit(const at::Tensor& slice_N, const plan::ParameterPlan& plan, int64_t unit, plan::Slice slice,
+               uint64_t seed);
 
 }  // namespace hearth::model

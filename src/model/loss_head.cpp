@@ -32,7 +32,8 @@ at::Tensor weights_of(const MicroBatch& batch, int64_t first, int64_t count) {
 double loss_forward(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch) {
   double sum = 0;
   for_each_chunk(a, output_VD, [&](int64_t first, int64_t count, const at::Tensor& logits_CV) {
-    sum += ops::cross_entropy_forward(logits_CV, batch.labels_T.narrow(0, first, count), weights_of(batch, first, count));
+    sum +=
+        ops::cross_entropy_forward(logits_CV, batch.labels_T.narrow(0, first, count), weights_of(batch, first, count));
   });
   return sum;
 }

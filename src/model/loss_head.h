@@ -1,4 +1,5 @@
-// Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time: the [T, V] logits never exist whole.
+// Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time: the [T, V] logits never exist
+// whole.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +18,8 @@ struct MicroBatch {
 // Reads kFinalInput. Returns the sum over counted positions of weight * -log softmax(logits)[label].
 double loss_forward(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch);
 
-// The same, and for the loss `loss_scale * sum`: writes the gradient of kFinalInput to kInputGradient and adds that of the
-// output matrix to `output_gradient_VD`.
+// The same, and for the loss `loss_scale * sum`: writes the gradient of kFinalInput to kInputGradient and adds that of
+// the output matrix to `output_gradient_VD`.
 double loss_forward_backward(const Activations& a, const at::Tensor& output_VD, const at::Tensor& output_gradient_VD,
                              const MicroBatch& batch, double loss_scale);
 

@@ -24,8 +24,7 @@ double Transformer::loss(Weights& weights, const MicroBatch& batch) {
 
 double Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale) {
   forward(weights, batch.tokens_T);
-  const double sum =
-      loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, loss_scale);
+  const double sum = loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, loss_scale);
   backward(weights, batch.tokens_T);
   return sum;
 }
@@ -40,7 +39,8 @@ void Transformer::forward(Weights& weights, const at::Tensor& tokens_T) {
   for (int64_t layer = 0; layer < s.L; ++layer) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
     if (layer == 0) {
-      ops::rmsnorm_forward(a_(kAttentionInput, 0), a_(kAttentionRstd, 0), a_(kStream, 0), w.attention_norm_D, s.norm_eps);
+      ops::rmsnorm_forward(a_(kAttentionInput, 0), a_(kAttentionRstd, 0), a_(kStream, 0), w.attention_norm_D,
+                           s.norm_eps);
     } else {
       // The feed-forward branch of the block before joins the stream here.
       ops::add_rmsnorm_forward(a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionRstd, layer),
@@ -73,8 +73,8 @@ void Transformer::backward(Weights& weights, const at::Tensor& tokens_T) {
     BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
     // The stream's gradient is that of both summands: it enters the branch and goes on past it.
     feedforward_backward(a_, w, dw, layer);
-    ops::rmsnorm_backward(dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer), a_(kFeedForwardRstd, layer),
-                          w.ffn_norm_D, /*accumulate=*/true);
+    ops::rmsnorm_backward(dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
+                          a_(kFeedForwardRstd, layer), w.ffn_norm_D, /*accumulate=*/true);
     attention_backward(a_, w, dw, layer);
     ops::rmsnorm_backward(dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
                           a_(kAttentionRstd, layer), w.attention_norm_D, /*accumulate=*/true);
@@ -87,8 +87,7 @@ void Transformer::backward(Weights& weights, const at::Tensor& tokens_T) {
 }
 
 at::Tensor Transformer::logits(Weights& weights) {
-  const at::Tensor logits_TV =
-      ops::empty({a_.B * a_.S, a_.shape.V}, ops::dtype_of(a_(kFinalInput)));
+  const at::Tensor logits_TV = ops::empty({a_.B * a_.S, a_.shape.V}, ops::dtype_of(a_(kFinalInput)));
   ops::matmul(logits_TV, a_(kFinalInput), output_VD(weights));
   return logits_TV;
 }

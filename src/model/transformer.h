@@ -4,8 +4,8 @@
 //   for each block:  stream += attention(rmsnorm(stream));  stream += feedforward(rmsnorm(stream))
 //   loss = cross_entropy(output(rmsnorm(stream)), labels)
 //
-// A branch's output is added to the stream together with the next norm (one pass over memory), so a block begins with the
-// addition that the block before left over.
+// A branch's output is added to the stream together with the next norm (one pass over memory), so a block begins with
+// the addition that the block before left over.
 //
 // Weights come unit by unit through model::Weights, which may gather and reduce over ranks; every call here that takes
 // them is Collective over dp.
@@ -30,8 +30,8 @@ class Transformer {
   // Sum of the weighted losses of the counted labels.
   double loss(Weights& weights, const MicroBatch& batch);
 
-  // The same; adds the gradient of loss_scale * sum to weights.gradient(unit) of every unit and announces each unit, from
-  // the last to the first, with gradient_ready.
+  // The same; adds the gradient of loss_scale * sum to weights.gradient(unit) of every unit and announces each unit,
+  // from the last to the first, with gradient_ready.
   double loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale);
 
   // For tests and tools: the logits [T, V] of the last forward's kFinalInput. Not used in training.

@@ -21,12 +21,8 @@ BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, 
     const int64_t columns = p[first].shape[1];
     return flat.narrow(0, p[first].offset, rows * columns).view({rows, columns});
   };
-  return {parameter_view(flat, p[kAttentionNorm]),
-          stacked(kWq, kWv),
-          parameter_view(flat, p[kWo]),
-          parameter_view(flat, p[kFfnNorm]),
-          stacked(kW1, kW3),
-          parameter_view(flat, p[kW2])};
+  return {parameter_view(flat, p[kAttentionNorm]), stacked(kWq, kWv), parameter_view(flat, p[kWo]),
+          parameter_view(flat, p[kFfnNorm]),       stacked(kW1, kW3), parameter_view(flat, p[kW2])};
 }
 
 }  // namespace hearth::model

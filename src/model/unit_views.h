@@ -12,8 +12,8 @@ struct BlockViews {
   at::Tensor wqkv_ND;  // [(H+2G)*K, D]: wq, wk and wv, one below the other
   at::Tensor wo_DN;    // [D, H*K]
   at::Tensor ffn_norm_D;
-  at::Tensor w13_FD;   // [2*F, D]: w1 and w3
-  at::Tensor w2_DF;    // [D, F]
+  at::Tensor w13_FD;  // [2*F, D]: w1 and w3
+  at::Tensor w2_DF;   // [D, F]
 };
 
 // `flat` is unit 1 + layer, [numel].

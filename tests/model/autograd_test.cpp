@@ -1,0 +1,143 @@
+// The whole model's loss and every gradient against the same model written with ATen's operators and differentiated by
+// torch::autograd.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "local_weights.h"
+#include "model/transformer.h"
+#include "model/unit_views.h"
+
+namespace hearth::model {
+namespace {
+
+struct Case {
+  const char* name;
+  int64_t D, L, H, G, F, V, B, S, chunk;
+  bool tied, weighted;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+config::Model model_config(const Case& c) {
+  config::Model m;
+  m.dim = c.D, m.n_layers = c.L, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = c.F;
+  m.enable_weight_tying = c.tied;
+  return m;
+}
+
+MicroBatch random_batch(const Case& c) {
+  at::manual_seed(5);
+  MicroBatch batch;
+  batch.tokens_T = at::randint(c.V, {c.B * c.S}, at::kInt);
+  batch.labels_T = at::randint(c.V, {c.B * c.S}, at::kInt);
+  batch.labels_T.index_put_({at::arange(0, c.B * c.S, 3)}, at::scalar_tensor(-100, at::kInt));
+  if (c.weighted) batch.weights_T = at::rand({c.B * c.S}, at::kFloat);
+  return batch;
+}
+
+// RoPE by complex multiplication, as Meta's code does it.
+at::Tensor rotate(const at::Tensor& x_BSNK, double theta) {
+  const int64_t S = x_BSNK.size(1), K = x_BSNK.size(3);
+  const at::Tensor frequency = at::pow(theta, -at::arange(0, K, 2, at::kDouble) / static_cast<double>(K));
+  const at::Tensor angle = at::outer(at::arange(S, at::kDouble), frequency);
+  const at::Tensor turn = at::polar(at::ones_like(angle), angle).view({1, S, 1, K / 2});
+  const at::Tensor pairs = at::view_as_complex(x_BSNK.contiguous().view({x_BSNK.size(0), S, -1, K / 2, 2}));
+  return at::view_as_real(pairs * turn).flatten(3);
+}
+
+at::Tensor norm(const at::Tensor& x, const at::Tensor& w, double eps) {
+  return x * at::rsqrt(x.square().mean(-1, true) + eps) * w;
+}
+
+// The loss sum of the reference, from parameters by name.
+at::Tensor reference_loss(const std::function<at::Tensor(const std::string&)>& p, const plan::ModelShape& s,
+                          const Case& c, const MicroBatch& batch, at::Tensor* logits) {
+  const auto tokens = batch.tokens_T.to(at::kLong).view({c.B, c.S});
+  at::Tensor x = at::embedding(p("tok_embeddings.weight"), tokens);
+  for (int64_t layer = 0; layer < s.L; ++layer) {
+    const std::string n = "layers." + std::to_string(layer) + ".";
+    const at::Tensor y = norm(x, p(n + "attention_norm.weight"), s.norm_eps);
+    auto heads = [&](const char* w, int64_t count) { return at::matmul(y, p(n + w).t()).view({c.B, c.S, count, s.K}); };
+    const at::Tensor q = rotate(heads("attention.wq.weight", s.H), s.rope_theta).transpose(1, 2);
+    const at::Tensor k =
+        rotate(heads("attention.wk.weight", s.G), s.rope_theta).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+    const at::Tensor v = heads("attention.wv.weight", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+    const at::Tensor mask = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
+    const at::Tensor scores =
+        (at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.K))).masked_fill(mask, -INFINITY);
+    const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, s.H * s.K});
+    x = x + at::matmul(o, p(n + "attention.wo.weight").t());
+    const at::Tensor z = norm(x, p(n + "ffn_norm.weight"), s.norm_eps);
+    x = x + at::matmul(at::silu(at::matmul(z, p(n + "feed_forward.w1.weight").t())) *
+                           at::matmul(z, p(n + "feed_forward.w3.weight").t()),
+                       p(n + "feed_forward.w2.weight").t());
+  }
+  const at::Tensor output = p(s.tied ? "tok_embeddings.weight" : "output.weight");
+  *logits = at::matmul(norm(x, p("norm.weight"), s.norm_eps), output.t()).view({c.B * c.S, s.V});
+  const at::Tensor labels = batch.labels_T.to(at::kLong), counted = labels.ne(-100);
+  const at::Tensor losses = -logits->log_softmax(-1).gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1);
+  const at::Tensor weights = batch.weights_T.defined() ? batch.weights_T.to(at::kDouble) : at::ones_like(losses);
+  return (losses * weights * counted).sum();
+}
+
+double relative(const at::Tensor& ours, const at::Tensor& reference) {
+  const at::Tensor r = reference.to(at::kDouble);
+  return (ours.to(at::kDouble) - r).norm().item<double>() / r.norm().item<double>();
+}
+
+class WholeModel : public testing::TestWithParam<Case> {
+ protected:
+  // Runs ours in `dtype` and the reference in float64 from the very same weights.
+  void compare(DType dtype, double tolerance) {
+    const Case& c = GetParam();
+    const plan::ModelShape shape = plan::model_shape(model_config(c), c.V);
+    const plan::ParameterPlan plan = plan::parameter_plan(shape);
+    test::LocalWeights weights(plan, dtype, 11);
+    const MicroBatch batch = random_batch(c);
+    const double scale = 0.037;
+
+    Transformer model(shape, plan, c.B, c.S, dtype, c.chunk, /*training=*/true);
+    const double sum = model.loss_and_gradient(weights, batch, scale);
+    const at::Tensor logits = model.logits(weights).clone();
+
+    std::vector<at::Tensor> leaves;
+    for (const plan::Parameter& p : plan.parameters) {
+      leaves.push_back(parameter_view(weights.gather(p.unit), p).to(at::kDouble).clone().set_requires_grad(true));
+    }
+    at::Tensor reference_logits;
+    const at::Tensor reference_sum =
+        reference_loss([&](const std::string& name) { return leaves.at(static_cast<size_t>(plan.find(name))); }, shape,
+                       c, batch, &reference_logits);
+    (reference_sum * scale).backward();
+
+    EXPECT_LT(relative(logits, reference_logits.detach()), tolerance);
+    EXPECT_NEAR(sum / reference_sum.item<double>(), 1, tolerance);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const plan::Parameter& p = plan.parameters[i];
+      EXPECT_LT(relative(parameter_view(weights.gradient(p.unit), p), leaves[i].grad()), tolerance) << p.name;
+    }
+    std::vector<int64_t> last_to_first;
+    for (int64_t unit = shape.L + 1; unit >= 0; --unit) last_to_first.push_back(unit);
+    EXPECT_EQ(weights.ready, last_to_first);
+
+    EXPECT_EQ(model.loss(weights, batch), sum);  // forward alone
+    const at::Tensor once = weights.gradient(1).clone();
+    model.loss_and_gradient(weights, batch, scale);  // a second micro-batch adds
+    EXPECT_LT(relative(weights.gradient(1), once * 2), 1e-6);
+  }
+};
+
+TEST_P(WholeModel, Float64EqualsAutograd) { compare(DType::kFloat64, 1e-10); }
+TEST_P(WholeModel, Float32EqualsFloat64Autograd) { compare(DType::kFloat32, 2e-6); }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, WholeModel,
+                         testing::Values(Case{"MultiHead", 32, 2, 4, 4, 48, 61, 2, 17, 1000, false, false},
+                                         Case{"GroupedTwo", 48, 3, 4, 2, 80, 258, 3, 33, 20, false, true},
+                                         Case{"GroupedOneTied", 40, 2, 5, 1, 36, 97, 1, 9, 4, true, false},
+                                         Case{"OneLayerOneToken", 16, 1, 2, 1, 16, 31, 2, 1, 64, false, false}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace hearth::model

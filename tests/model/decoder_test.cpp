@@ -1,0 +1,49 @@
+#include "model/decoder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "local_weights.h"
+#include "model/transformer.h"
+
+namespace hearth::model {
+namespace {
+
+void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance) {
+  config::Model m;
+  m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.enable_weight_tying = tied;
+  const plan::ModelShape shape = plan::model_shape(m, 101);
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  test::LocalWeights weights(plan, dtype, 3);
+  constexpr int64_t S = 23;
+  at::manual_seed(1);
+  const at::Tensor tokens = at::randint(shape.V, {S}, at::kInt);
+  Transformer model(shape, plan, 1, S, dtype, 64, /*training=*/false);
+  model.loss(weights, {tokens, tokens, {}});
+  const at::Tensor expected = model.logits(weights);
+
+  // A prompt of 9, then two at once, then one by one.
+  Decoder decoder(shape, plan, weights, S, dtype);
+  auto append = [&](int64_t count) {
+    const int32_t* first = tokens.data_ptr<int32_t>() + decoder.size();
+    const at::Tensor logits = decoder.append({first, first + count});
+    const at::Tensor wanted = expected.select(0, decoder.size() - 1);
+    EXPECT_LT((logits - wanted).norm().item<double>(), tolerance * wanted.norm().item<double>()) << decoder.size();
+  };
+  append(9);
+  append(2);
+  while (decoder.size() < S) append(1);
+
+  decoder.clear();  // and again in one go
+  append(S);
+}
+
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutInFloat64) {
+  logits_with_cache_equal_logits_without(DType::kFloat64, false, 1e-12);
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutInFloat32) {
+  logits_with_cache_equal_logits_without(DType::kFloat32, true, 2e-6);
+}
+
+}  // namespace
+}  // namespace hearth::model
