@@ -1,6 +1,6 @@
 """Runs transformers.LlamaForCausalLM on weights written by the test; writes its logits, loss and gradients.
 
-Usage: llama_oracle.py FOLDER. FOLDER/case.json: shape and sizes. FOLDER/<parameter name>.bin: float32, row-major, as on
+Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes. <parameter name>.bin: float32, row-major, as on
 disk (interleaved rotary pairs). tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
 Writes logits.bin [B, S, V], loss.bin [1] (mean over counted labels) and <parameter name>.grad.bin.
 """
@@ -13,60 +13,67 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-folder = pathlib.Path(sys.argv[1])
-case = json.loads((folder / "case.json").read_text())
-D, L, H, G, F, V, B, S = (case[k] for k in "DLHGFVBS")
-K = D // H
 
-
-def load(name, dtype, shape):
-    return torch.from_numpy(np.fromfile(folder / name, dtype=dtype).reshape(shape))
-
-
-def save(name, tensor):
-    tensor.detach().to(torch.float32).contiguous().numpy().tofile(folder / name)
-
-
-def halves(w, heads):  # interleaved pairs -> the two halves that Hugging Face rotates
+def halves(w, heads, K):  # interleaved pairs -> the two halves that Hugging Face rotates
+    D = w.shape[1]
     return w.view(heads, K // 2, 2, D).transpose(1, 2).reshape(heads * K, D)
 
 
-def pairs(w, heads):  # and back
+def pairs(w, heads, K):  # and back
+    D = w.shape[1]
     return w.view(heads, 2, K // 2, D).transpose(1, 2).reshape(heads * K, D)
 
 
-config = LlamaConfig(
-    hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F, vocab_size=V,
-    rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),
-    tie_word_embeddings=case["tied"], attention_bias=False, mlp_bias=False, attn_implementation="eager")
-model = LlamaForCausalLM(config).float().train()
+def names_of(L, H, G, tied):
+    """Our name -> (Hugging Face's name, heads whose rotary pairs differ in order or 0)."""
+    names = {"tok_embeddings.weight": ("model.embed_tokens.weight", 0), "norm.weight": ("model.norm.weight", 0)}
+    if not tied:
+        names["output.weight"] = ("lm_head.weight", 0)
+    for i in range(L):
+        ours, theirs = f"layers.{i}.", f"model.layers.{i}."
+        names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
+        names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
+        for a, b, heads in (("wq", "q_proj", H), ("wk", "k_proj", G), ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
+            names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
+        for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
+            names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
+    return names
 
-names = {"tok_embeddings.weight": ("model.embed_tokens.weight", 0), "norm.weight": ("model.norm.weight", 0)}
-if not case["tied"]:
-    names["output.weight"] = ("lm_head.weight", 0)
-for i in range(L):
-    ours, theirs = f"layers.{i}.", f"model.layers.{i}."
-    names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
-    names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
-    for a, b, heads in (("wq", "q_proj", H), ("wk", "k_proj", G), ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
-        names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
-    for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
-        names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
 
-parameters = dict(model.named_parameters())
-assert set(parameters) == {theirs for theirs, _ in names.values()}, set(parameters)
-with torch.no_grad():
+def run(folder):
+    case = json.loads((folder / "case.json").read_text())
+    D, L, H, G, F, V, B, S = (case[k] for k in "DLHGFVBS")
+    K = D // H
+
+    def load(name, dtype, shape):
+        return torch.from_numpy(np.fromfile(folder / name, dtype=dtype).reshape(shape))
+
+    def save(name, tensor):
+        tensor.detach().to(torch.float32).contiguous().numpy().tofile(folder / name)
+
+    config = LlamaConfig(
+        hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
+        vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),
+        tie_word_embeddings=case["tied"], attention_bias=False, mlp_bias=False, attn_implementation="eager")
+    model = LlamaForCausalLM(config).float().train()
+    names, parameters = names_of(L, H, G, case["tied"]), dict(model.named_parameters())
+    assert set(parameters) == {theirs for theirs, _ in names.values()}, set(parameters)
+    with torch.no_grad():
+        for ours, (theirs, heads) in names.items():
+            w = load(ours + ".bin", np.float32, tuple(parameters[theirs].shape))
+            parameters[theirs].copy_(halves(w, heads, K) if heads else w)
+
+    tokens = load("tokens.bin", np.int32, (B, S)).long()
+    labels = load("labels.bin", np.int32, (B, S)).long()
+    logits = model(input_ids=tokens).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+    loss.backward()
+    save("logits.bin", logits)
+    save("loss.bin", loss.reshape(1))
     for ours, (theirs, heads) in names.items():
-        w = load(ours + ".bin", np.float32, tuple(parameters[theirs].shape))
-        parameters[theirs].copy_(halves(w, heads) if heads else w)
+        g = parameters[theirs].grad
+        save(ours + ".grad.bin", pairs(g, heads, K) if heads else g)
 
-tokens = load("tokens.bin", np.int32, (B, S)).long()
-labels = load("labels.bin", np.int32, (B, S)).long()
-logits = model(input_ids=tokens).logits
-loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
-loss.backward()
-save("logits.bin", logits)
-save("loss.bin", loss.reshape(1))
-for ours, (theirs, heads) in names.items():
-    g = parameters[theirs].grad
-    save(ours + ".grad.bin", pairs(g, heads) if heads else g)
+
+for argument in sys.argv[1:]:
+    run(pathlib.Path(argument))

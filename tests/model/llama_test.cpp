@@ -27,50 +27,80 @@ double relative(const at::Tensor& ours, const at::Tensor& theirs) {
   return (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
 }
 
-void equals_transformers(int64_t H, int64_t G, bool tied) {
-  HEARTH_NEEDS_ORACLE();
-  constexpr int64_t B = 2, S = 29;
+struct Case {
+  const char* name;
+  int64_t H, G;
+  bool tied;
+};
+constexpr Case kCases[] = {{"as many key heads as query heads", 4, 4, false},
+                           {"grouped queries", 8, 2, false},
+                           {"one key head, tied weights", 4, 1, true}};
+constexpr int64_t B = 2, S = 29;
+
+struct Prepared {
+  plan::ModelShape shape;
+  plan::ParameterPlan plan;
+  std::unique_ptr<test::LocalWeights> weights;
+  at::Tensor tokens, labels;
+};
+
+// Random weights and tokens, also written to `folder` for the oracle.
+Prepared prepare(const Case& c, const Path& folder) {
   config::Model m;
-  m.dim = 64, m.n_layers = 2, m.n_heads = H, m.n_kv_heads = G, m.hidden_dim = 96, m.enable_weight_tying = tied;
-  const plan::ModelShape shape = plan::model_shape(m, 131);
-  const plan::ParameterPlan plan = plan::parameter_plan(shape);
-  test::LocalWeights weights(plan, DType::kFloat32, 17);
-  const test::ScratchFolder folder;
-  for (const plan::Parameter& p : plan.parameters) {
+  m.dim = 64, m.n_layers = 2, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = 96, m.enable_weight_tying = c.tied;
+  Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
+  p.plan = plan::parameter_plan(p.shape);
+  p.weights = std::make_unique<test::LocalWeights>(p.plan, DType::kFloat32, 17);
+  make_folders(folder);
+  for (const plan::Parameter& parameter : p.plan.parameters) {
+    at::Tensor w = parameter_view(p.weights->gather(parameter.unit), parameter);
     // Norm weights other than one, so that a missing or doubled factor shows.
-    at::Tensor w = parameter_view(weights.gather(p.unit), p);
-    if (p.init == plan::Init::kOnes) w.copy_(at::linspace(0.5, 1.5, p.numel));
-    write_bytes(folder / (p.name + ".bin"), w);
+    if (parameter.init == plan::Init::kOnes) w.copy_(at::linspace(0.5, 1.5, parameter.numel));
+    write_bytes(folder / (parameter.name + ".bin"), w);
   }
   at::manual_seed(23);
-  const at::Tensor tokens = at::randint(shape.V, {B * S}, at::kInt);
-  at::Tensor labels = at::randint(shape.V, {B * S}, at::kInt);
-  labels.narrow(0, 5, 7).fill_(-100);
-  write_bytes(folder / "tokens.bin", tokens);
-  write_bytes(folder / "labels.bin", labels);
-  write_file_atomic(
-      folder / "case.json",
-      fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
-                  R"("norm_eps": {}, "rope_theta": {}, "tied": {}}})",
-                  shape.D, shape.L, shape.H, shape.G, shape.F, shape.V, B, S, shape.norm_eps, shape.rope_theta, tied));
-  const auto result = test::run_command(test::oracle_python() + " " + test::source_path("tests/model/llama_oracle.py") +
-                                        " " + folder.path().string());
-  ASSERT_EQ(result.exit_code, 0) << result.output;
-
-  const double counted = labels.ne(-100).sum().item<double>();
-  Transformer model(shape, plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
-  const double loss = model.loss_and_gradient(weights, {tokens, labels, {}}, 1 / counted) / counted;
-  EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
-  EXPECT_LT(relative(model.logits(weights), read_floats(folder / "logits.bin", {B * S, shape.V})), 1e-5);
-  for (const plan::Parameter& p : plan.parameters) {
-    const at::Tensor theirs = read_floats(folder / (p.name + ".grad.bin"), p.shape);
-    EXPECT_LT(relative(parameter_view(weights.gradient(p.unit), p), theirs), 1e-5) << p.name;
-  }
+  p.tokens = at::randint(p.shape.V, {B * S}, at::kInt);
+  p.labels = at::randint(p.shape.V, {B * S}, at::kInt);
+  p.labels.narrow(0, 5, 7).fill_(-100);
+  write_bytes(folder / "tokens.bin", p.tokens);
+  write_bytes(folder / "labels.bin", p.labels);
+  const plan::ModelShape& s = p.shape;
+  write_file_atomic(folder / "case.json",
+                    fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
+                                R"("norm_eps": {}, "rope_theta": {}, "tied": {}}})",
+                                s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm_eps, s.rope_theta, s.tied));
+  return p;
 }
 
-TEST(LlamaForCausalLM, EqualsOursWithAsManyKeyHeadsAsQueryHeads) { equals_transformers(4, 4, false); }
-TEST(LlamaForCausalLM, EqualsOursWithGroupedQueries) { equals_transformers(8, 2, false); }
-TEST(LlamaForCausalLM, EqualsOursWithTiedWeights) { equals_transformers(4, 1, true); }
+TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  std::string command = test::oracle_python() + " " + test::source_path("tests/model/llama_oracle.py");
+  std::vector<Prepared> prepared;
+  for (size_t i = 0; i < std::size(kCases); ++i) {
+    const Path folder = scratch / std::to_string(i);
+    prepared.push_back(prepare(kCases[i], folder));
+    command += " " + folder.string();
+  }
+  const auto result = test::run_command(command);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+
+  for (size_t i = 0; i < std::size(kCases); ++i) {
+    SCOPED_TRACE(kCases[i].name);
+    const Path folder = scratch / std::to_string(i);
+    const Prepared& p = prepared[i];
+    const double counted = p.labels.ne(-100).sum().item<double>();
+    Transformer model(p.shape, p.plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
+    const double loss = model.loss_and_gradient(*p.weights, {p.tokens, p.labels, {}}, 1 / counted) / counted;
+    EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
+    EXPECT_LT(relative(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})), 1e-5);
+    for (const plan::Parameter& parameter : p.plan.parameters) {
+      const at::Tensor theirs = read_floats(folder / (parameter.name + ".grad.bin"), parameter.shape);
+      EXPECT_LT(relative(parameter_view(p.weights->gradient(parameter.unit), parameter), theirs), 1e-5)
+          << parameter.name;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace hearth::model
