@@ -37,16 +37,16 @@ std::string format_summary(const RunSummary& s) {
   };
   line("run folder", s.run_folder);
   line("data", fmt::format("{} (tokenizer {})", s.data, s.tokenizer));
-  line("model", fmt::format("{} parameters, {}FLOP per token and step", format_count(static_cast<double>(s.parameters)),
-                            format_count(s.flops_per_token)));
+  line("model", fmt::format("{} parameters, {} per token (forward and backward)",
+                            format_count(static_cast<double>(s.parameters)), format_flops(s.flops_per_token)));
   line("step",
        fmt::format("{} tokens = {} ranks x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
                    s.ranks, s.accumulation_steps, s.local_batch_size, s.seq_len));
   line("length", fmt::format("{} steps, {} tokens, {:.2f} epochs of {:.1f} steps", s.steps,
                              format_count(tokens_per_step * static_cast<double>(s.steps)),
                              static_cast<double>(s.steps) / s.steps_per_epoch, s.steps_per_epoch));
-  line("machine", fmt::format("{} threads, {}FLOP/s in a matrix product, measured now: mfu is against this", s.threads,
-                              format_count(s.peak_flops)));
+  line("machine", fmt::format("{} threads, {}/s in a matrix product, measured now: mfu is against this", s.threads,
+                              format_flops(s.peak_flops)));
   return text;
 }
 

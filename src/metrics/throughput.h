@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace hearth::metrics {
 
@@ -14,6 +15,8 @@ struct Throughput {
   // Model FLOPs utilisation: PaLM (arXiv 2204.02311) appendix B.
   double mfu(double step_s) const { return tokens_per_second(step_s) * flops_per_token / peak_flops; }
 };
+
+std::string format_flops(double flops);  // "172 kFLOP", "29.1 GFLOP"
 
 // Largest resident set of this process so far.
 int64_t peak_memory_bytes();

@@ -22,7 +22,7 @@ void prepare_thread(int64_t threads);
 int64_t num_threads();
 
 // float32 GEMM rate of this machine with the calling thread's pool, in FLOP/s: the best of a few 1024^3 products
-// (about 0.2 s on two cores). What a CPU's mfu is measured against.
+// (0.1 to 0.2 s). What a CPU's mfu is measured against.
 double measure_gemm_flops();
 
 }  // namespace hearth::ops

@@ -62,14 +62,14 @@ Shape shape_of(const config::RunConfig& config) {
   s.ranks = config.parallelism.data_parallel_shard_degree;
   const int64_t together = s.ranks * config.training.local_batch_size;
   s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
-  s.threads = ops::num_threads();
+  s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
   return s;
 }
 
 // One rank's steps, the warm-up left out.
 std::vector<StepResult> run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
   const c10::InferenceMode no_gradients;
-  if (s.ranks > 1) ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
+  ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
   parallel::ShardedWeights weights(s.plan, s.dtype, group, parallel::ShardedWeights::Purpose::kTraining);
   optim::AdamW optimizer(options.config.optimizer, weights);
@@ -127,8 +127,8 @@ std::string format_timing(const StepTiming& t) {
   text += fmt::format("  forward and backward  {:.1f} ms\n", 1e3 * t.forward_backward_s);
   text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);
   text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);
-  text += fmt::format("mfu          {:.1f}% of {}FLOP/s, the GEMM rate measured now\n", 100 * t.mfu,
-                      format_count(t.gemm_flops));
+  text += fmt::format("mfu          {:.1f}% of {}/s, the GEMM rate measured now\n", 100 * t.mfu,
+                      metrics::format_flops(t.gemm_flops));
   text += fmt::format("memory       {} at most\n", format_bytes(t.memory_bytes));
   return text;
 }

@@ -88,6 +88,8 @@ Run open_run(const config::RunConfig& given) {
   const int64_t samples_per_epoch = data::Window::causal(config.training.seq_len).count(split.tokens());
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
+  const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
+  ops::prepare_thread(threads);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
                                        plan::flops_per_token(shape, config.training.seq_len),
                                        ops::measure_gemm_flops()};
@@ -99,7 +101,7 @@ Run open_run(const config::RunConfig& given) {
           .plan = plan::parameter_plan(shape),
           .dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
           .ranks = config.parallelism.data_parallel_shard_degree,
-          .threads = ops::num_threads(),
+          .threads = threads,
           .global_batch_size = batch,
           .accumulation_steps = config::accumulation_steps(config),
           .steps = steps,

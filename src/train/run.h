@@ -44,7 +44,8 @@ struct Run {
   std::string describe() const;
 };
 
-// Opens data and run folder and works everything out. Measures the machine's GEMM rate with the calling thread's pool.
+// Opens data and run folder and works everything out. Gives the calling thread a pool of training.threads and measures
+// the machine's GEMM rate with it.
 Run open_run(const config::RunConfig& config);
 
 }  // namespace hearth::train

@@ -150,7 +150,7 @@ ExitCode run_training(const config::RunConfig& config, const config::TrainOption
   std::atomic<ExitCode> outcome{ExitCode::kDone};
   comm::run_ranks(run.ranks, config.comm.train_timeout_seconds, [&](comm::Group& group) {
     const c10::InferenceMode no_gradients;
-    if (run.ranks > 1) ops::prepare_thread(std::max<int64_t>(1, run.threads / run.ranks));
+    ops::prepare_thread(std::max<int64_t>(1, run.threads / run.ranks));
     Trainer trainer(run, start, group);
     const ExitCode code = trainer.train();
     if (group.rank() == 0) outcome = code;

@@ -111,6 +111,13 @@ TEST(Throughput, MfuIsModelFlopsOverThePeak) {
   EXPECT_DOUBLE_EQ(t.mfu(2.0), 2048 * 1e6 / 1e12);
 }
 
+TEST(Throughput, FlopsHaveThePrefixesOfPhysics) {
+  EXPECT_EQ(format_flops(12), "12 FLOP");
+  EXPECT_EQ(format_flops(172e3), "172 kFLOP");
+  EXPECT_EQ(format_flops(29.12e9), "29.1 GFLOP");
+  EXPECT_EQ(format_flops(3.4e12), "3.40 TFLOP");
+}
+
 TEST(Throughput, PeakMemoryCountsWhatWasTouched) {
   const int64_t before = peak_memory_bytes();
   const size_t size = size_t{64} << 20;

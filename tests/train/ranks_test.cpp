@@ -1,0 +1,139 @@
+// The number of ranks is a matter of speed: it changes neither the losses nor what a checkpoint can be read by.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+config::RunConfig with_ranks(const Path& folder, int64_t ranks, const std::string& name) {
+  config::RunConfig c = tiny_config(folder);
+  c.job.dump_folder = name;
+  c.parallelism.data_parallel_shard_degree = ranks;
+  return c;
+}
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  std::vector<metrics::Record> one;
+  for (const int64_t ranks : {1, 2, 4}) {
+    config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
+    c.training.dtype = "float64";
+    c.training.steps = 40;
+    c.validation.freq = 10;
+    const auto records = train(c);
+    if (ranks == 1) one = records;
+    ASSERT_EQ(records.size(), 41u);
+    EXPECT_LT(*records.back().loss, *records[1].loss);
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (records[i].loss) {
+        EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
+        EXPECT_NEAR(*records[i].grad_norm, *one[i].grad_norm, 1e-8);
+      }
+      EXPECT_EQ(records[i].validation_loss.has_value(), i % 10 == 0);
+      if (i % 10 == 0) {
+        EXPECT_NEAR(*records[i].validation_loss, *one[i].validation_loss, 1e-9 * *one[i].validation_loss);
+      }
+    }
+  }
+}
+
+TEST(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  std::map<std::string, std::vector<std::byte>> one;
+  for (const int64_t ranks : {1, 2, 4}) {
+    config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
+    c.training.steps = 1;
+    train(c);
+    const auto tensors = tensors_of(step_of(c, 1));
+    if (ranks == 1) one = tensors;
+    ASSERT_EQ(tensors.size(), one.size());
+    int64_t moments = 0;
+    for (const auto& [name, bytes] : tensors) {
+      // After one step exp_avg is the gradient times (1 - beta1) times the clip factor: the same factor everywhere.
+      if (!name.ends_with(".exp_avg")) continue;
+      ++moments;
+      const auto ours = floats(bytes), theirs = floats(one.at(name));
+      double difference = 0, norm = 0;
+      for (size_t i = 0; i < ours.size(); ++i) {
+        difference += std::pow(static_cast<double>(ours[i]) - static_cast<double>(theirs[i]), 2);
+        norm += std::pow(static_cast<double>(theirs[i]), 2);
+      }
+      EXPECT_LE(std::sqrt(difference), 1e-6 * std::sqrt(norm)) << name << " with " << ranks << " ranks";
+    }
+    EXPECT_EQ(moments, 3 + 2 * 9);
+  }
+}
+
+TEST(Ranks, InFloat32TwoHundredStepsAgreeTo1e3) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  std::vector<metrics::Record> one;
+  for (const int64_t ranks : {1, 2, 4}) {
+    config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
+    c.training.steps = 200;
+    c.optimizer.lr = 3e-3;
+    c.checkpoint.interval = 0;
+    const auto records = train(c);
+    if (ranks == 1) one = records;
+    ASSERT_EQ(records.size(), 200u);
+    for (size_t i = 0; i < records.size(); ++i) EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-3 * *one[i].loss);
+  }
+}
+
+TEST(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  for (const int64_t writers : {1, 2, 4}) {
+    config::RunConfig first = with_ranks(scratch, writers, fmt::format("from{}", writers));
+    first.training.steps = 4;
+    train(first);
+    const auto written = tensors_of(step_of(first, 4));
+    for (const int64_t readers : {1, 2, 4}) {
+      // A branch whose learning rate is zero writes back what it read.
+      config::RunConfig second = with_ranks(scratch, readers, fmt::format("from{}to{}", writers, readers));
+      second.checkpoint.initial_load_path = step_of(first, 4).string();
+      second.checkpoint.initial_load_model_only = true;
+      second.optimizer.lr = 0;
+      second.training.steps = 1;
+      train(second);
+      for (const auto& [name, bytes] : tensors_of(step_of(second, 1))) {
+        if (name.starts_with("optimizer.")) continue;
+        EXPECT_EQ(bytes, written.at(name)) << name << ": " << writers << " to " << readers;
+      }
+    }
+  }
+}
+
+TEST(Ranks, ARunResumedWithAnotherNumberOfRanksGoesOnAsItWould) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig whole = with_ranks(scratch, 1, "whole");
+  whole.training.dtype = "float64";
+  const auto expected = train(whole);
+  for (const auto& [before, after] : {std::pair<int64_t, int64_t>{1, 4}, {4, 2}, {2, 1}}) {
+    config::RunConfig c = with_ranks(scratch, before, fmt::format("run{}{}", before, after));
+    c.training.dtype = "float64";
+    c.training.steps = 6;
+    train(c);
+    c.training.steps = 12;
+    c.parallelism.data_parallel_shard_degree = after;
+    const auto records = train(c);
+    ASSERT_EQ(records.size(), 12u);
+    for (size_t i = 0; i < 12; ++i) EXPECT_NEAR(*records[i].loss, *expected[i].loss, 1e-9 * *expected[i].loss);
+  }
+}
+
+}  // namespace
+}  // namespace hearth::train

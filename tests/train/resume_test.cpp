@@ -1,0 +1,207 @@
+// A resumed run is the run that was never interrupted: loss, gradient norm and weights, bit for bit.
+#include <gtest/gtest.h>
+
+#include "tiny_run.h"
+#include "train/run_folder.h"
+
+namespace hearth::train {
+namespace {
+
+config::RunConfig named(const Path& folder, const std::string& name) {
+  config::RunConfig c = tiny_config(folder);
+  c.job.dump_folder = name;
+  c.validation.freq = 5;
+  return c;
+}
+
+TEST(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig whole = named(scratch, "whole");
+  const auto expected = train(whole);
+  EXPECT_EQ(expected.size(), 13u);
+
+  config::RunConfig parts = named(scratch, "parts");
+  for (const int64_t steps : {3, 4, 9, 12}) {
+    parts.training.steps = steps;
+    train(parts);
+  }
+  expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
+}
+
+TEST(Resume, AnotherNumberOfPrefetchThreadsChangesNothing) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig whole = named(scratch, "whole");
+  const auto expected = train(whole);
+
+  config::RunConfig parts = named(scratch, "parts");
+  parts.data.prefetch_threads = 3;
+  parts.data.prefetch_steps = 7;
+  parts.training.steps = 5;
+  train(parts);
+  parts.data.prefetch_threads = 1;
+  parts.data.prefetch_steps = 1;
+  parts.training.steps = 12;
+  expect_same_training(train(parts), expected);
+  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
+}
+
+TEST(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  const auto expected = train(c);
+  const auto tensors = tensors_of(step_of(c, 12));
+
+  const Path victim = step_of(c, 12) / "__R_0.distcp";
+  std::string content = read_file(victim);
+  content[content.size() / 2] ^= 1;
+  write_file_atomic(victim, content);
+  {
+    std::vector<std::string> notes;
+    RunFolder folder(c);
+    EXPECT_EQ(folder.newest_checkpoint(notes), step_of(c, 8).lexically_normal());
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_NE(notes[0].find("step-00000012 is damaged and not used: "), std::string::npos) << notes[0];
+    EXPECT_NE(notes[0].find("__R_0.distcp"), std::string::npos) << notes[0];
+  }
+  expect_same_training(train(c), expected);
+  EXPECT_EQ(tensors_of(step_of(c, 12)), tensors);
+}
+
+TEST(Resume, WhereEveryCheckpointIsDamagedTheRunStopsAndDoesNotStartOver) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  train(c);
+  for (const int64_t step : {4, 8, 12}) write_file_atomic(step_of(c, step) / ".metadata", "");
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_NE(error.why().find("step-00000004"), std::string::npos) << error.what();
+  EXPECT_NE(error.fix().find("--restart"), std::string::npos) << error.what();
+}
+
+TEST(Resume, AFinishedRunHasNothingToDo) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  const auto first = train(c);
+  const std::string file = read_file(c.run_folder() / "metrics.jsonl");
+  train(c);
+  EXPECT_EQ(read_file(c.run_folder() / "metrics.jsonl"), file);
+}
+
+TEST(Resume, WithAnEditedModelItIsRefused) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  train(c);
+  c.model.hidden_dim = 96;
+  c.training.steps = 20;
+  c.optimizer.lr = 1e-3;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("model.hidden_dim: 64 -> 96"), std::string::npos) << error.what();
+  EXPECT_EQ(error.message().find("optimizer.lr"), std::string::npos) << error.what();
+}
+
+TEST(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  train(c);
+  c.training.steps = 14;
+  c.optimizer.lr = 1e-3;
+  ::testing::internal::CaptureStdout();
+  const auto records = train(c);
+  const std::string output = ::testing::internal::GetCapturedStdout();
+  EXPECT_NE(output.find("changed: optimizer.lr: 0.01 -> 0.001"), std::string::npos) << output;
+  EXPECT_NE(output.find("changed: training.steps: 12 -> 14"), std::string::npos) << output;
+  EXPECT_NE(output.find("going on after step 12 from "), std::string::npos) << output;
+  EXPECT_EQ(*records[12].lr, 1e-2);
+  EXPECT_EQ(*records[13].lr, 1e-3);
+}
+
+TEST(Resume, WithADatasetOfOtherTextItIsRefused) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  train(c);
+  std::filesystem::remove_all(scratch / "data");
+  build_tiny_data(scratch, 500);
+  c.training.steps = 20;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("is not the dataset that"), std::string::npos) << error.what();
+}
+
+TEST(Resume, RestartMovesTheOldRunAsideAndBeginsAgain) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  const auto first = train(c);
+  const auto tensors = tensors_of(step_of(c, 12));
+  config::TrainOptions options;
+  options.restart = true;
+  expect_same_training(train(c, options), first);
+  EXPECT_EQ(tensors_of(step_of(c, 12)), tensors);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "old-1" / "metrics.jsonl"), first);
+  EXPECT_EQ(tensors_of(c.run_folder() / "old-1" / "checkpoints" / "step-00000012"), tensors);
+  train(c, options);
+  EXPECT_TRUE(path_exists(c.run_folder() / "old-2" / "checkpoints" / "step-00000012"));
+}
+
+TEST(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig trunk = named(scratch, "trunk");
+  const auto expected = train(trunk);
+  config::RunConfig branch = named(scratch, "branch");
+  branch.checkpoint.initial_load_path = "trunk/checkpoints/step-00000008";
+  branch.checkpoint.initial_load_model_only = false;
+  auto records = train(branch);
+  // The same schedule: the same steps 9 to 12. The metrics of the new folder begin where it does.
+  ASSERT_EQ(records.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(records[i].loss, expected[9 + i].loss);
+  EXPECT_EQ(tensors_of(step_of(branch, 12)), tensors_of(step_of(trunk, 12)));
+
+  // A cool-down: the last third of twelve steps decays to nothing, and the first eight are those of the trunk.
+  config::RunConfig cooldown = named(scratch, "cooldown");
+  cooldown.checkpoint.initial_load_path = "trunk/checkpoints/step-00000008";
+  cooldown.checkpoint.initial_load_model_only = false;
+  cooldown.lr_scheduler.decay_type = "linear";
+  cooldown.lr_scheduler.decay_ratio = 1.0 / 3;
+  records = train(cooldown);
+  ASSERT_EQ(records.size(), 4u);
+  EXPECT_EQ(records[0].loss, expected[9].loss) << "the weights before the first decayed step are the trunk's";
+  for (size_t i = 1; i < 4; ++i) EXPECT_LT(*records[i].lr, *records[i - 1].lr);
+}
+
+TEST(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig old = named(scratch, "old");
+  const auto before = train(old);
+  config::RunConfig fresh = named(scratch, "fresh");
+  fresh.checkpoint.initial_load_path = "old/checkpoints/step-00000012";
+  const auto records = train(fresh);
+  ASSERT_EQ(records.size(), 13u);
+  EXPECT_EQ(records[0].step, 0);
+  EXPECT_LT(*records[0].validation_loss, *before[0].validation_loss);
+  EXPECT_EQ(records[1].tokens, before[1].tokens);
+}
+
+TEST(Resume, TwoTrainingsInOneFolderTheSecondRefuses) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = named(scratch, "run");
+  const RunFolder first(c);
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("another training runs in"), std::string::npos) << error.what();
+}
+
+}  // namespace
+}  // namespace hearth::train

@@ -1,0 +1,119 @@
+// A dataset and a run small enough that a test can train it many times: some thousand parameters, steps of a
+// millisecond.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "checkpoint/load.h"
+#include "checkpoint/save.h"
+#include "config/config.h"
+#include "data/build.h"
+#include "metrics/jsonl.h"
+#include "support/environment.h"
+#include "train/trainer.h"
+
+namespace hearth::train {
+
+// English-like text, the same for the same seed: words of one syllable list, in sentences.
+inline std::string tiny_text(uint64_t seed, int64_t words) {
+  static const char* kSyllables[] = {"ka", "lo", "mi", "ren", "tus", "ba", "den", "or", "is", "ve"};
+  const RandomKey key = random_key(seed, "tiny text");
+  std::string text;
+  for (uint64_t i = 0; i < static_cast<uint64_t>(words); ++i) {
+    for (uint64_t s = 0; s <= random_u64(key, 4 * i) % 3; ++s) text += kSyllables[random_u64(key, 4 * i + 1 + s) % 10];
+    text += i % 9 == 8 ? ".\n" : " ";
+  }
+  return text;
+}
+
+// FOLDER/data, built from FOLDER/text: eight documents, two of them (by hash, about) held out.
+inline void build_tiny_data(const Path& folder, int64_t words_per_document = 400) {
+  make_folders(folder / "text");
+  for (uint64_t i = 0; i < 8; ++i)
+    write_file_atomic(folder / "text" / fmt::format("{}.txt", i), tiny_text(i, words_per_document));
+  data::BuildOptions options;
+  options.out = folder / "data";
+  options.paths = {folder / "text"};
+  options.rules.validation = 0.3;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+}
+
+// A run in FOLDER/run on that dataset.
+inline config::RunConfig tiny_config(const Path& folder) {
+  config::RunConfig c;
+  c.base_folder = folder;
+  c.job.dump_folder = "run";
+  c.data.path = "data";
+  c.model.dim = 32;
+  c.model.n_layers = 2;
+  c.model.n_heads = 4;
+  c.model.n_kv_heads = 2;
+  c.model.hidden_dim = 64;
+  c.training.seq_len = 32;
+  c.training.local_batch_size = 2;
+  c.training.global_batch_size = 8;
+  c.training.steps = 12;
+  c.training.threads = 1;
+  c.optimizer.lr = 1e-2;
+  c.lr_scheduler.warmup_steps = 3;
+  c.lr_scheduler.decay_type = "constant";  // so that a test may prolong a run and expect the same numbers
+  c.checkpoint.interval = 4;
+  c.memory.loss_chunk_tokens = 48;  // does not divide the 64 tokens of a micro-batch
+  return c;
+}
+
+// Trains and returns what the metrics file says happened since the beginning.
+inline std::vector<metrics::Record> train(const config::RunConfig& config, const config::TrainOptions& options = {}) {
+  EXPECT_EQ(run_training(config, options), ExitCode::kDone);
+  return metrics::read_metrics(config.run_folder() / "metrics.jsonl");
+}
+
+// Every tensor of a checkpoint, whole.
+inline std::map<std::string, std::vector<std::byte>> tensors_of(const Path& folder) {
+  std::map<std::string, std::vector<std::byte>> tensors;
+  checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  for (const checkpoint::TensorInfo& info : reader.tensors()) {
+    const checkpoint::Box whole{std::vector<int64_t>(info.shape.size(), 0), info.shape};
+    std::vector<std::byte> bytes(static_cast<size_t>(whole.numel() * dtype_size(info.dtype)));
+    reader.read(info.name, whole, bytes);
+    tensors.emplace(info.name, std::move(bytes));
+  }
+  return tensors;
+}
+
+inline Path step_of(const config::RunConfig& config, int64_t step) {
+  return checkpoint::step_folder(config.checkpoint_folder(), step);
+}
+
+// What must not depend on interruptions, step by step; times may.
+inline void expect_same_training(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].step, b[i].step);
+    EXPECT_EQ(a[i].loss, b[i].loss) << "step " << a[i].step;
+    EXPECT_EQ(a[i].grad_norm, b[i].grad_norm) << "step " << a[i].step;
+    EXPECT_EQ(a[i].lr, b[i].lr) << "step " << a[i].step;
+    EXPECT_EQ(a[i].tokens, b[i].tokens) << "step " << a[i].step;
+    EXPECT_EQ(a[i].validation_loss, b[i].validation_loss) << "step " << a[i].step;
+  }
+}
+
+// The error that `body` throws; a test fails if it throws none.
+template <typename Body>
+Error error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return user_error("nothing was thrown");
+}
+
+}  // namespace hearth::train

@@ -1,0 +1,131 @@
+// What can go wrong while a run trains, and what must be left when it has.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <thread>
+
+#include "checkpoint/retain.h"
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+TEST(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = tiny_config(scratch);
+  train(c);
+  c.optimizer.lr = 1e30;
+  c.training.max_norm = 0;
+  c.training.steps = 40;
+  c.checkpoint.interval = 1;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_NE(error.message().find("step 1"), std::string::npos) << error.what();
+  EXPECT_NE(error.message().find("nan"), std::string::npos) << error.what();
+  EXPECT_NE(error.fix().find("optimizer.lr"), std::string::npos) << error.what();
+  // The stored state and the log end before the bad step, and hold numbers only.
+  const auto records = metrics::read_metrics(c.run_folder() / "metrics.jsonl");
+  const auto steps = checkpoint::list_steps(c.checkpoint_folder());
+  EXPECT_EQ(steps.back(), records.back().step);
+  EXPECT_NE(error.message().find(fmt::format("step {}:", steps.back() + 1)), std::string::npos) << error.what();
+  EXPECT_EQ(checkpoint::newest_good(c.checkpoint_folder()).step, steps.back());
+}
+
+TEST(Trouble, ALossThatIsNoNumberStopsEveryRank) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = tiny_config(scratch);
+  c.parallelism.data_parallel_shard_degree = 2;
+  c.optimizer.lr = 1e30;
+  c.training.max_norm = 0;
+  c.training.steps = 40;
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kDamaged);
+}
+
+// The N-th call that changes the disk fails, for every N: the newest good checkpoint is always one the run had really
+// reached, and a second start always finishes with the numbers of an undisturbed run.
+TEST(Trouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch, 60);
+  config::RunConfig c = tiny_config(scratch);
+  c.model.n_layers = 1;
+  c.training.steps = 3;
+  c.checkpoint.interval = 1;
+  c.checkpoint.keep_latest_k = 2;
+  c.job.dump_folder = "whole";
+  const auto expected = train(c);
+  const auto tensors = tensors_of(step_of(c, 3));
+
+  for (int64_t nth = 1;; ++nth) {
+    c.job.dump_folder = fmt::format("run{}", nth);
+    failpoint::arm(nth, nth % 2 == 0 ? EIO : ENOSPC);
+    bool failed = false;
+    try {
+      run_training(c, {});
+    } catch (const Error& e) {
+      failed = true;
+      EXPECT_EQ(e.code(), ExitCode::kHardware) << e.what();
+    }
+    const bool reached = failpoint::calls() >= nth;
+    failpoint::disarm();
+    if (!reached) {
+      EXPECT_GT(nth, 30) << "saving three times takes more calls than that";
+      break;
+    }
+    EXPECT_TRUE(failed) << "call " << nth << " failed and nobody noticed";
+    const auto good = checkpoint::newest_good(c.checkpoint_folder());
+    EXPECT_TRUE(good.damaged.empty()) << "call " << nth << " left a damaged checkpoint under a final name";
+    expect_same_training(train(c), expected);
+    EXPECT_EQ(tensors_of(step_of(c, 3)), tensors) << "after call " << nth;
+    std::filesystem::remove_all(c.run_folder());
+  }
+}
+
+TEST(Trouble, AReadOnlyRunFolderIsNamed) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = tiny_config(scratch);
+  write_file_atomic(scratch / "run", "a file where the run folder should be");
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("/run"), std::string::npos) << error.what();
+}
+
+TEST(Trouble, AVocabularyTooSmallForTheTokenizerIsRefused) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = tiny_config(scratch);
+  c.model.vocab_size = 100;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("model.vocab_size"), std::string::npos) << error.what();
+}
+
+TEST(Trouble, ValidationWithoutHeldOutTextIsRefusedBeforeTheFirstStep) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  data::BuildOptions options;
+  options.out = scratch / "all";
+  options.paths = {scratch / "text"};
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  config::RunConfig c = tiny_config(scratch);
+  c.data.path = "all";
+  c.validation.freq = 5;
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kUser);
+  EXPECT_FALSE(path_exists(c.run_folder() / "metrics.jsonl"));
+}
+
+TEST(Trouble, ACorpusShorterThanAWindowIsRefused) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch, 2);
+  config::RunConfig c = tiny_config(scratch);
+  c.training.seq_len = 4096;
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kUser);
+}
+
+}  // namespace
+}  // namespace hearth::train
