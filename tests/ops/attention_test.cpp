@@ -1,0 +1,130 @@
+#include "ops/attention.h"
+
+#include "compare.h"
+
+namespace hearth::ops::test {
+namespace {
+
+constexpr double kFloat32 = 2e-6;  // ATen's flash kernel exponentiates within 20 units in the last place
+
+struct Shape {
+  int64_t B, S, H, G, K;
+};
+
+class Attention : public testing::TestWithParam<std::tuple<at::ScalarType, bool, Shape>> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(1);
+    const auto [B, S, H, G, K] = shape();
+    qkv_ = random({B * S, (H + 2 * G) * K}, type());
+    dout_ = random({B * S, H * K}, type()).view({B, S, H, K});
+  }
+  at::ScalarType type() const { return std::get<0>(GetParam()); }
+  bool causal() const { return std::get<1>(GetParam()); }
+  Shape shape() const { return std::get<2>(GetParam()); }
+  // q, k or v of a packed buffer like qkv_.
+  at::Tensor part(const at::Tensor& packed, int which) const {
+    const auto [B, S, H, G, K] = shape();
+    const at::Tensor heads = packed.view({B, S, H + 2 * G, K});
+    return which == 0 ? heads.narrow(2, 0, H) : heads.narrow(2, H + (which - 1) * G, G);
+  }
+  at::Tensor qkv_, dout_;
+};
+
+// Written out with the full score matrix, in float64; also returns the log of the softmax denominators.
+std::pair<at::Tensor, at::Tensor> oracle(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
+  const int64_t group = q.size(2) / k.size(2), N = q.size(1), C = k.size(1);
+  const at::Tensor keys = k.repeat_interleave(group, 2).transpose(1, 2),
+                   values = v.repeat_interleave(group, 2).transpose(1, 2);
+  at::Tensor scores = q.transpose(1, 2).matmul(keys.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
+  if (causal) {
+    const at::Tensor hidden = at::ones({N, C}, at::kBool).triu(C - N + 1);
+    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  }
+  return {scores.softmax(-1).matmul(values).transpose(1, 2), scores.logsumexp(-1)};
+}
+
+TEST_P(Attention, ForwardAndBackwardAgreeWithAutogradOnPackedQkv) {
+  const auto [B, S, H, G, K] = shape();
+  const at::Tensor x = leaf(qkv_);
+  const auto [expected, expected_lse] = oracle(part(x, 0), part(x, 1), part(x, 2), causal());
+  expected.backward(dout_.to(at::kDouble));
+
+  const at::Tensor out = at::empty({B, S, H, K}, qkv_.options()), lse = at::empty({B, H, S}, qkv_.options());
+  attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), causal());
+  EXPECT_LE(relative_error(out, expected), bound(type(), kFloat32));
+  EXPECT_LE(relative_error(lse, expected_lse), bound(type(), kFloat32));
+
+  const at::Tensor dqkv = at::full_like(qkv_, std::nan(""));
+  attention_backward(part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), dout_, out, lse, part(qkv_, 0), part(qkv_, 1),
+                     part(qkv_, 2), causal());
+  for (int which = 0; which < 3; ++which) {
+    EXPECT_LE(relative_error(part(dqkv, which), part(x.grad(), which)), bound(type(), kFloat32)) << "qkv"[which];
+  }
+}
+
+TEST_P(Attention, TwoRunsGiveTheSameBits) {
+  const auto [B, S, H, G, K] = shape();
+  at::Tensor gradients[2];
+  for (at::Tensor& dqkv : gradients) {
+    const at::Tensor out = at::empty({B, S, H, K}, qkv_.options()), lse = at::empty({B, H, S}, qkv_.options());
+    dqkv = at::empty_like(qkv_);
+    attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), causal());
+    attention_backward(part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), dout_, out, lse, part(qkv_, 0), part(qkv_, 1),
+                       part(qkv_, 2), causal());
+  }
+  EXPECT_TRUE(same_bits(gradients[0], gradients[1]));
+}
+
+TEST_P(Attention, DecodingStepByStepEqualsTheWholeSequence) {
+  if (!causal()) return;  // decoding is causal
+  const auto [B, S, H, G, K] = shape();
+  const at::Tensor q = part(qkv_, 0).to(at::kDouble);
+  const at::Tensor expected = oracle(q, part(qkv_, 1).to(at::kDouble), part(qkv_, 2).to(at::kDouble), true).first;
+  // A cache with room to spare, filled with NaN where nothing has been written.
+  const at::Tensor cache = at::full({2, B, S + 3, G, K}, std::nan(""), qkv_.options());
+  cache.narrow(2, 0, S).copy_(at::stack({part(qkv_, 1), part(qkv_, 2)}));
+  const at::Tensor out = at::full({B, S, H, K}, std::nan(""), qkv_.options());
+  const int64_t prompt = std::max<int64_t>(1, S / 2);
+  int64_t length = prompt;
+  decode_attention(out.narrow(1, 0, prompt), part(qkv_, 0).narrow(1, 0, prompt), cache[0], cache[1], length);
+  for (const int64_t step : {2, 1, 3}) {  // several new positions at once, and one
+    const int64_t n = std::min(step, S - length);
+    if (n == 0) break;
+    decode_attention(out.narrow(1, length, n), part(qkv_, 0).narrow(1, length, n), cache[0], cache[1], length + n);
+    length += n;
+  }
+  EXPECT_LE(relative_error(out.narrow(1, 0, length), expected.narrow(1, 0, length)), bound(type(), kFloat32));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
+                         testing::Combine(testing::Values(at::kFloat, at::kDouble), testing::Bool(),
+                                          testing::Values(Shape{1, 1, 1, 1, 2}, Shape{2, 7, 4, 4, 6},
+                                                          Shape{2, 33, 4, 2, 16}, Shape{3, 50, 8, 2, 12},
+                                                          Shape{1, 200, 4, 1, 64})));
+
+TEST(AttentionEdge, LongSequencesUseTheLargeTilesOfTheKernel) {
+  at::manual_seed(3);
+  const at::Tensor q = at::randn({1, 800, 2, 32}), k = at::randn({1, 800, 1, 32}), v = at::randn({1, 800, 1, 32});
+  const at::Tensor out = at::empty_like(q), lse = at::empty({1, 2, 800});
+  attention_forward(out, lse, q, k, v, true);
+  EXPECT_LE(relative_error(out, oracle(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble), true).first), kFloat32);
+}
+
+TEST(AttentionEdge, NanReachesEveryLaterPositionAndNoEarlierOne) {
+  at::manual_seed(3);
+  const at::Tensor q = at::randn({1, 6, 1, 8}), k = at::randn({1, 6, 1, 8}), v = at::randn({1, 6, 1, 8});
+  v[0][3][0][0] = std::nan("");
+  const at::Tensor out = at::empty_like(q), lse = at::empty({1, 1, 6});
+  decode_attention(out, q, k, v, 6);
+  EXPECT_TRUE(out.isnan().any(3).view({6}).slice(0, 3).all().item<bool>());
+}
+
+TEST(AttentionEdge, NoSequencesIsNoWork) {
+  const at::Tensor q = at::empty({0, 4, 2, 8}), k = at::empty({0, 4, 1, 8}), lse = at::empty({0, 2, 4});
+  attention_forward(q, lse, q, k, k, true);
+  attention_backward(q, k, k, q, q, lse, q, k, k, true);
+}
+
+}  // namespace
+}  // namespace hearth::ops::test

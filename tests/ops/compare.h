@@ -1,0 +1,68 @@
+// What the tests of ops/ share: random tensors in awkward layouts and norm-wise comparison.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/error.h"
+
+namespace hearth::ops::test {
+
+// |a - b| / |b| over all elements, in double. 0 if both are empty.
+inline double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
+  const at::Tensor a = actual.detach().to(at::kDouble), b = expected.detach().to(at::kDouble);
+  EXPECT_EQ(a.sizes(), b.sizes());
+  if (b.numel() == 0) return 0;
+  const double norm = b.norm().item<double>();
+  const double difference = (a - b).norm().item<double>();
+  return norm == 0 ? difference : difference / norm;
+}
+
+inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.contiguous(), y = b.contiguous();
+  return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
+         (x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
+}
+
+inline at::Tensor random(at::IntArrayRef shape, at::ScalarType type) {
+  return at::randn(shape, at::TensorOptions().dtype(at::kDouble)).to(type);
+}
+
+// The same values as rows of a wider buffer filled with NaN, so that a read beside them shows.
+inline at::Tensor in_wider_rows(const at::Tensor& x_TD) {
+  const at::Tensor wide = at::full({x_TD.size(0), x_TD.size(1) + 5}, std::nan(""), x_TD.options());
+  const at::Tensor view = wide.narrow(1, 3, x_TD.size(1));
+  view.copy_(x_TD);
+  return view;
+}
+
+// True if a view made by in_wider_rows still has its NaN surroundings.
+inline bool surroundings_untouched(const at::Tensor& view) {
+  const int64_t D = view.size(1);
+  const at::Tensor wide = view.as_strided({view.size(0), D + 5}, {D + 5, 1}, view.storage_offset() - 3);
+  return wide.narrow(1, 0, 3).isnan().all().item<bool>() && wide.narrow(1, D + 3, 2).isnan().all().item<bool>();
+}
+
+// A float64 copy for autograd to follow.
+inline at::Tensor leaf(const at::Tensor& x) { return x.to(at::kDouble, false, true).requires_grad_(); }
+
+// True if `body` throws our check's Error and the message holds `what`.
+template <class Body>
+bool refused(const Body& body, const std::string& what) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.code() == ExitCode::kBug && error.message().find(what) != std::string::npos;
+  }
+  return false;
+}
+
+// float64 goes through the references and agrees with autograd to rounding; float32 kernels agree with the same
+// computation in float64 within the bound a test states.
+inline double bound(at::ScalarType type, double float32_bound) { return type == at::kDouble ? 1e-10 : float32_bound; }
+
+}  // namespace hearth::ops::test

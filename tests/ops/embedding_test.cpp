@@ -1,0 +1,44 @@
+#include "ops/embedding.h"
+
+#include "compare.h"
+
+namespace hearth::ops::test {
+namespace {
+
+class Embedding : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {};
+
+TEST_P(Embedding, LooksUpRowsAndAddsTheirGradients) {
+  const auto [type, D] = GetParam();
+  at::manual_seed(1);
+  const int64_t V = 11, T = 300;
+  const at::Tensor weight = random({V, D}, type), dx = random({T, D}, type);
+  const at::Tensor tokens = at::randint(V - 1, {T}, at::TensorOptions().dtype(at::kLong));  // the last one never occurs
+  const at::Tensor tokens32 = tokens.to(at::kInt);
+  const at::Tensor x = at::empty({T, D}, weight.options());
+  embedding_forward(x, weight, tokens32);
+  EXPECT_TRUE(same_bits(x, weight.index_select(0, tokens)));
+
+  const at::Tensor dw = at::ones_like(weight);
+  embedding_backward(dw, in_wider_rows(dx), tokens32);
+  const at::Tensor expected = at::ones({V, D}, at::kDouble).index_add(0, tokens, dx.to(at::kDouble));
+  EXPECT_LE(relative_error(dw, expected), bound(type, 5e-7));
+
+  const at::Tensor one_thread = at::ones_like(weight);
+  at::set_num_threads(1);
+  embedding_backward(one_thread, dx, tokens32);
+  at::set_num_threads(2);
+  EXPECT_TRUE(same_bits(one_thread, dw));
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, Embedding,
+                         testing::Combine(testing::Values(at::kFloat, at::kDouble),
+                                          testing::Values<int64_t>(1, 100, 512)));
+
+TEST(EmbeddingEdge, ATokenOutsideTheTableIsRefused) {
+  const at::Tensor weight = at::zeros({3, 4}), x = at::empty({1, 4});
+  EXPECT_TRUE(refused([&] { embedding_forward(x, weight, at::tensor({3}, at::kInt)); }, "token 3 of 3"));
+  EXPECT_TRUE(refused([&] { embedding_backward(weight, x, at::tensor({-1}, at::kInt)); }, "token -1 of 3"));
+}
+
+}  // namespace
+}  // namespace hearth::ops::test

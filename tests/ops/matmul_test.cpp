@@ -1,0 +1,41 @@
+#include "ops/matmul.h"
+
+#include "compare.h"
+
+namespace hearth::ops::test {
+namespace {
+
+class Matmul : public testing::TestWithParam<at::ScalarType> {};
+
+TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
+  at::manual_seed(1);
+  const at::ScalarType type = GetParam();
+  const double tolerance = bound(type, 5e-7);
+  const int64_t M = 37, K = 53, N = 29;
+  const at::Tensor x = random({M, K}, type), w = random({N, K}, type), dy = random({M, N}, type);
+  const at::Tensor x64 = leaf(x), w64 = leaf(w);
+  const at::Tensor y64 = x64.matmul(w64.t());
+  y64.backward(dy.to(at::kDouble));
+
+  const at::Tensor y = in_wider_rows(at::zeros({M, N}, x.options()));
+  matmul(y, in_wider_rows(x), w);
+  EXPECT_LE(relative_error(y, y64), tolerance);
+  EXPECT_TRUE(surroundings_untouched(y));
+
+  const at::Tensor dx = in_wider_rows(at::full_like(x, std::nan("")));
+  matmul_input_gradient(dx, in_wider_rows(dy), w, false);
+  EXPECT_LE(relative_error(dx, x64.grad()), tolerance);
+  matmul_input_gradient(dx, dy, w, true);
+  EXPECT_LE(relative_error(dx, 2 * x64.grad()), tolerance);
+  EXPECT_TRUE(surroundings_untouched(dx));
+
+  const at::Tensor flat = at::ones({N * K + 32}, x.options()), dw = flat.narrow(0, 16, N * K).view({N, K});
+  matmul_weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x));
+  EXPECT_LE(relative_error(dw, w64.grad() + 1), tolerance);
+  EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Matmul, testing::Values(at::kFloat, at::kDouble));
+
+}  // namespace
+}  // namespace hearth::ops::test

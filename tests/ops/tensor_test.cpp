@@ -1,0 +1,79 @@
+#include "ops/tensor.h"
+
+#include <array>
+
+#include "compare.h"
+
+namespace hearth::ops::test {
+namespace {
+
+TEST(Tensor, EveryDTypeMapsToTorchsAndBack) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16, DType::kInt64,
+                            DType::kInt32, DType::kInt16, DType::kInt8, DType::kUInt8, DType::kBool}) {
+    const at::Tensor t = zeros({2, 3}, dtype);
+    EXPECT_EQ(dtype_of(t), dtype);
+    EXPECT_EQ(static_cast<int64_t>(bytes_of(t).size()), 6 * dtype_size(dtype));
+  }
+}
+
+TEST(Tensor, ViewsShareTheFlatBuffer) {
+  const at::Tensor flat = zeros({20}, DType::kFloat32);
+  const at::Tensor view = view_as(flat, 4, {2, 3});
+  view.fill_(1);
+  EXPECT_EQ(flat.sum().item<float>(), 6);
+  EXPECT_EQ(flat[4].item<float>(), 1);
+  EXPECT_EQ(flat[10].item<float>(), 0);
+}
+
+TEST(Tensor, HostValuesAreCopied) {
+  std::array<int32_t, 3> values{1, -2, 3};
+  const at::Tensor t = from_int32(values);
+  values[0] = 9;
+  EXPECT_TRUE(t.equal(at::tensor({1, -2, 3}, at::kInt)));
+}
+
+TEST(Tensor, CopyConvertsAndRefusesOtherShapes) {
+  const at::Tensor to = empty({2}, DType::kFloat32);
+  copy_(to, at::tensor({1.5, 2.5}, at::kDouble));
+  EXPECT_EQ(to[1].item<float>(), 2.5f);
+  EXPECT_TRUE(refused([&] { copy_(to, at::zeros({1})); }, "sizes"));
+}
+
+TEST(Arena, TensorsAreAlignedDisjointAndCounted) {
+  Arena arena(1 << 20);
+  const at::Tensor a = arena.take({3, 5}, DType::kFloat32), b = arena.take({7}, DType::kFloat64),
+                   c = arena.take({1}, DType::kUInt8);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a.const_data_ptr()) % (2 << 20), 0u);
+  for (const at::Tensor& t : {a, b, c}) EXPECT_EQ(reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64, 0u);
+  EXPECT_EQ(arena.used(), Arena::bytes_for({3, 5}, DType::kFloat32) + Arena::bytes_for({7}, DType::kFloat64) + 64);
+  a.fill_(1);
+  b.fill_(2);
+  EXPECT_EQ(a.sum().item<float>(), 15);
+  EXPECT_EQ(b.sum().item<double>(), 14);
+}
+
+TEST(Arena, RewindReusesTheMemory) {
+  Arena arena(4096);
+  const int64_t mark = arena.used();
+  const void* first = arena.take({1024}, DType::kFloat32).const_data_ptr();
+  arena.rewind(mark);
+  EXPECT_EQ(arena.take({1024}, DType::kFloat32).const_data_ptr(), first);
+}
+
+TEST(Arena, TensorsOutliveIt) {
+  at::Tensor kept;
+  {
+    Arena arena(1 << 20);
+    kept = arena.take({1000}, DType::kFloat32);
+  }
+  kept.fill_(3);
+  EXPECT_EQ(kept.sum().item<float>(), 3000);
+}
+
+TEST(Arena, MoreThanItsCapacityIsRefused) {
+  Arena arena(128);
+  EXPECT_TRUE(refused([&] { arena.take({64}, DType::kFloat32); }, "arena of 128 bytes: 0 used, 256 more"));
+}
+
+}  // namespace
+}  // namespace hearth::ops::test
