@@ -1,1 +1,54 @@
-int main() { return 0; }
+// hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; by hand it works, too.
+#include "base/error.h"
+#include "commands/train_options.h"
+#include "config/load.h"
+#include "train/bench_step.h"
+#include "train/eval.h"
+#include "train/generate.h"
+#include "train/trainer.h"
+
+namespace hearth {
+namespace {
+
+using commands::Command;
+using commands::CommandLine;
+
+int train_command(CommandLine& line) {
+  const auto options = commands::train_options(line);
+  if (!options) return 0;
+  return static_cast<int>(train::run_training(config::load(options->run_toml, options->sets), *options));
+}
+
+int eval_command(CommandLine& line) {
+  const auto options = commands::eval_options(line);
+  return options ? static_cast<int>(train::run_eval(*options)) : 0;
+}
+
+int generate_command(CommandLine& line) {
+  const auto options = commands::generate_options(line);
+  return options ? static_cast<int>(train::run_generate(*options)) : 0;
+}
+
+int bench_step_command(CommandLine& line) {
+  const auto options = commands::bench_step_options(line);
+  return options ? static_cast<int>(train::run_bench_step(*options)) : 0;
+}
+
+constexpr Command kCommands[] = {
+    {"Training", "train", "train a model, or go on training it", "train run.toml", train_command},
+    {"Training", "eval", "measure a checkpoint on held-out text", "eval --checkpoint checkpoints/step-00002000",
+     eval_command},
+    {"Training", "generate", "let a checkpoint write",
+     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\"", generate_command},
+    {"Training", "bench step", "time the training step of a shape on this machine", "bench step --dim 512",
+     bench_step_command},
+};
+
+int run(int argc, char** argv) {
+  return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, kCommands}, argc, argv);
+}
+
+}  // namespace
+}  // namespace hearth
+
+int main(int argc, char** argv) { return hearth::run_and_report(hearth::run, argc, argv); }

@@ -123,8 +123,6 @@ void Argument::assign_one(const std::string& text) const {
 
 void Argument::assign(const std::vector<std::string>& given) const {
   if (given.empty()) {
-    if (required_)
-      throw user_error(fmt::format("{} is missing", heading()), {}, fmt::format("{}: {}", heading(), help_));
     return;
   }
   if (given.size() > 1 && !repeated() && !std::holds_alternative<bool*>(target_))
@@ -168,6 +166,15 @@ bool CommandLine::parse() {
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", help());
     return false;
+  } catch (const CLI::ArgumentMismatch& error) {
+    // The message begins with the option's name, and nothing else tells it.
+    const std::string what = error.what(), name = what.substr(0, what.find(':'));
+    for (const Argument& argument : declared_) {
+      if (argument.name_ == name)
+        throw user_error(fmt::format("{} needs a value", name), {},
+                         fmt::format("write {}: {}", argument.heading(), argument.help_));
+    }
+    throw user_error(what, {}, help_hint);
   } catch (const CLI::ParseError& error) {
     throw user_error(error.what(), {}, help_hint);
   }
@@ -178,8 +185,12 @@ bool CommandLine::parse() {
                      meant.empty() ? help_hint : fmt::format("did you mean {}? {}", meant, help_hint));
   }
   for (size_t i = 0; i < declared_.size(); ++i) {
+    const Argument& argument = declared_[i];
     if (flags[i] != nullptr && flags[i]->count() > 0) given[i].emplace_back();
-    declared_[i].assign(given[i]);
+    if (argument.required_ && given[i].empty())
+      throw user_error(fmt::format("{} {} needs {}: {}", program_, command_.name, argument.heading(), argument.help_),
+                       {}, fmt::format("for example: {} {}", program_, split_lines(command_.example).front()));
+    argument.assign(given[i]);
   }
   return true;
 }
@@ -217,6 +228,7 @@ std::string CommandLine::help() const {
   std::string text = fmt::format("{}\n\n{}.\n", usage(), sentence(command_.help));
   if (!positionals.empty()) text += "\narguments:\n" + format_rows(positionals);
   text += "\noptions:\n" + format_rows(options);
+  for (const std::string& more : appended_) text += "\n" + more;
   text += "\nexample:\n";
   for (const std::string& line : split_lines(command_.example)) text += fmt::format("  {} {}\n", program_, line);
   return text;

@@ -28,10 +28,10 @@ namespace hearth::commands {
 
 class CommandLine;
 
-// A row of the table: `hearth GROUP-less name`. `name` has one word or two ("data build").
+// A row of the table.
 struct Command {
   std::string_view group;    // heading in the list of commands
-  std::string_view name;     // as typed after the program's name
+  std::string_view name;     // as typed after the program's name: one word or two ("data build")
   std::string_view help;     // one line, lower case, no full stop
   std::string_view example;  // what to type, without the program's name; several lines are several examples
   int (*run)(CommandLine& line);
@@ -84,6 +84,9 @@ class CommandLine {
     return add(std::move(name), {}, value, std::move(help));
   }
 
+  // More text for --help, which stands before the example.
+  void append(std::string text) { appended_.push_back(std::move(text)); }
+
   // Fills the variables. False when --help was given: the help is printed and there is nothing to do.
   [[nodiscard]] bool parse();
 
@@ -98,6 +101,7 @@ class CommandLine {
   const Command& command_;
   std::vector<std::string> arguments_;
   std::vector<Argument> declared_;
+  std::vector<std::string> appended_;
 };
 
 struct Program {

@@ -10,7 +10,21 @@ constexpr Command kCommands[] = {
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
-    {"Configuration", "config docs", "print docs/config.md: every key of a run file", "config docs > docs/config.md",
+
+    {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train},
+    {"Training", "eval", "measure a checkpoint on held-out text",
+     "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval},
+    {"Training", "generate", "let a checkpoint write",
+     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate},
+    {"Training", "bench step", "time the training step of a shape on this machine",
+     "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
+     "--local-batch-size 4",
+     bench_step},
+
+    {"Configuration", "config show", "print a run file with every key and where its value comes from",
+     "config show run.toml --set training.seq_len=512", config_show},
+    {"Configuration", "config check", "find all errors of a run file", "config check run.toml", config_check},
+    {"Configuration", "config docs", "print the manual of run files (docs/config.md)", "config docs > docs/config.md",
      config_docs},
 };
 

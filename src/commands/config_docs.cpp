@@ -1,9 +1,109 @@
+// `hearth config docs`: docs/config.md, from the table of fields and the table of flavors.
+#include <fmt/format.h>
+
+#include "base/units.h"
 #include "commands/commands.h"
+#include "config/fields.h"
+#include "plan/parameters.h"
 
 namespace hearth::commands {
+namespace {
+
+constexpr const char* kIntroduction = R"(# The run file
+
+A run is one TOML file, and for a single run `--set section.key=value`. Sections and keys are those of torchtitan (2025)
+where it has them. What is not given has its default. An unknown key, a wrong type or a value out of range is an error;
+all errors of a file are reported at once, with file and line, before anything is touched. Paths are relative to the
+folder of the TOML file.
+
+`hearth config check RUN.toml` looks for errors, `hearth config show RUN.toml` prints every key with its value and where
+that comes from. The resolved configuration is printed when a run starts and is stored in every checkpoint.
+
+This page is made from the table of fields: `hearth config docs > docs/config.md`.
+
+## Rules between keys
+
+- Exactly one of `training.steps`, `training.tokens` and `training.epochs` is given.
+- `training.global_batch_size` is a multiple of `training.local_batch_size` times the number of ranks; how often
+  gradients accumulate follows. It stays the same whatever the number of ranks.
+- `model.n_heads` divides `model.dim`, the head width is even, and `model.n_kv_heads` divides `model.n_heads`.
+- `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
+- `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both; the warm-up is not longer than the training.
+- `lr_scheduler.decay_type = "constant"` takes neither `lr_scheduler.decay_ratio` nor `lr_scheduler.min_lr_factor`.
+- `data.path` is given; `validation.steps` needs `validation.freq`; `checkpoint.initial_load_model_only = false` needs
+  `checkpoint.initial_load_path`.
+
+## At a resume
+
+`hearth train RUN.toml` goes on from the newest good checkpoint, which stores the configuration it was made with. The
+start prints every key that has another value now. The last column below says what comes of it:
+
+- *may change*: obeyed from the next step on. A longer training prolongs a linear or cosine decay.
+- *no effect*: only the start of a run reads it.
+- *refused*: it would no longer be the same training. Set it back, or start a new run: another `job.dump_folder`, or
+  `--restart`.
+
+The tokenizer and the content of the dataset may not change either; their hashes are in the checkpoint.
+)";
+
+std::string_view at_resume_text(config::AtResume at_resume) {
+  switch (at_resume) {
+    case config::AtResume::kMayChange:
+      return "may change";
+    case config::AtResume::kNoEffect:
+      return "no effect";
+    case config::AtResume::kRefuse:
+      break;
+  }
+  return "refused";
+}
+
+std::string section_table(std::string_view section) {
+  std::string text = fmt::format("\n## [{}]\n\n{}\n\n", section, config::section_help(section));
+  text += "| key | default | unit | allowed | what it is | at a resume |\n|---|---|---|---|---|---|\n";
+  for (const config::Field& field : config::fields()) {
+    if (field.section != section) continue;
+    const std::string allowed = field.limits.text();
+    text += fmt::format(
+        "| `{}` | `{}` | {} | {} | {} | {} |\n", field.key, config::to_toml_value(field.default_value()), field.unit,
+        allowed.empty() ? std::string(field.type()) : allowed, field.help, at_resume_text(field.at_resume));
+  }
+  return text;
+}
+
+// Parameters with a vocabulary of Llama 3's size, so that shapes can be told apart.
+std::string flavor_table() {
+  constexpr int64_t kVocabSize = 128256;
+  std::string text = fmt::format(
+      "\n## Flavors\n\n`model.flavor` fills the keys of `[model]` that are not given. Parameters are counted with\n"
+      "`vocab_size = {}`, untied.\n\n"
+      "| flavor | dim | n_layers | n_heads | n_kv_heads | hidden_dim | rope_theta | parameters |\n"
+      "|---|---|---|---|---|---|---|---|\n",
+      kVocabSize);
+  for (const config::Flavor& flavor : config::flavors()) {
+    config::Model model;
+    model.dim = flavor.dim;
+    model.n_layers = flavor.n_layers;
+    model.n_heads = flavor.n_heads;
+    model.n_kv_heads = flavor.n_kv_heads;
+    model.ffn_dim_multiplier = flavor.ffn_dim_multiplier;
+    model.multiple_of = flavor.multiple_of;
+    const plan::ModelShape shape = plan::model_shape(model, kVocabSize);
+    const auto parameters = static_cast<double>(plan::parameter_plan(shape).num_parameters);
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", flavor.name, flavor.dim, flavor.n_layers,
+                        flavor.n_heads, flavor.n_kv_heads, shape.F, flavor.rope_theta, format_count(parameters));
+  }
+  return text;
+}
+
+}  // namespace
 
 int config_docs(CommandLine& line) {
   if (!line.parse()) return 0;
+  std::string text = kIntroduction;
+  for (const std::string& section : config::section_names()) text += section_table(section);
+  text += flavor_table();
+  fmt::print("{}", text);
   return 0;
 }
 

@@ -102,6 +102,7 @@ void check_length(Rules& rules, const Training& t) {
 }  // namespace
 
 void check(LoadResult& loaded, Purpose purpose) {
+  if (loaded.syntax_error) return;  // what seems to be missing may well be there
   const RunConfig& c = loaded.config;
   Rules rules(loaded);
   check_model(rules, c.model);

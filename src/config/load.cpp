@@ -65,19 +65,20 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
   return std::nullopt;
 }
 
-// What `name` = "section.key" may have meant.
+// What `section`.`key` may have meant: the key of another section, one of this section, one of any.
 std::string suggest(const std::string& section, const std::string& key) {
-  std::vector<std::string> names;
+  std::vector<std::string> here, anywhere;
   for (const Field& field : fields()) {
     if (field.key == key) return fmt::format("did you mean {}?", field.name());
-    if (field.section == section) names.emplace_back(field.key);
+    if (field.section == section) here.emplace_back(field.key);
+    anywhere.emplace_back(field.key);
   }
-  if (const std::string meant = nearest(key, names); !meant.empty())
+  if (const std::string meant = nearest(key, here); !meant.empty())
     return fmt::format("did you mean {}.{}?", section, meant);
-  names.clear();
-  for (const Field& field : fields()) names.push_back(field.name());
-  if (const std::string meant = nearest(section + "." + key, names); !meant.empty())
-    return fmt::format("did you mean {}?", meant);
+  const std::string meant = nearest(key, anywhere);
+  for (const Field& field : fields()) {
+    if (field.key == meant) return fmt::format("did you mean {}?", field.name());
+  }
   return "remove it; `hearth config docs` lists every key";
 }
 
@@ -100,7 +101,9 @@ void assign(LoadResult& result, const Field& field, const std::optional<Value>& 
     result.problems.push_back({where, origin.line, what, fix, name});
   };
   if (!value) {
-    problem(fmt::format("{} = {} is not {}", name, shown, expected(field.default_value())), "");
+    // "a list" and the like stand for what cannot be shown.
+    const char* verb = shown.starts_with("a ") ? "is" : "=";
+    problem(fmt::format("{} {} {}: not {}", name, verb, shown, expected(field.default_value())), "");
     return;
   }
   const double* real = std::get_if<double>(&*value);
@@ -122,11 +125,9 @@ void assign(LoadResult& result, const Field& field, const std::optional<Value>& 
 void apply_file(LoadResult& result, std::string_view text) {
   std::vector<TomlEntry> entries;
   if (auto error = parse_toml(text, entries)) {
-    result.problems.push_back({fmt::format("{}:{}", result.file_name, error->line),
-                               error->line,
-                               fmt::format("not TOML: {}", error->what),
-                               {},
-                               {}});
+    const std::string where = fmt::format("{}:{}", result.file_name, error->line);
+    result.problems.push_back({where, error->line, fmt::format("this is not TOML: {}", error->what), {}, {}});
+    result.syntax_error = true;
     return;
   }
   for (const TomlEntry& entry : entries) {

@@ -28,6 +28,7 @@ struct LoadResult {
   std::string file_name;        // as the user typed it; empty: no file
   std::vector<Origin> origins;  // of each of fields()
   std::vector<Problem> problems;
+  bool syntax_error = false;  // then the rest of the file is unknown
 
   const Origin& origin(std::string_view name) const;  // name: "training.steps"
   // "run.toml:12", "--set", or "run.toml" where the key is not written anywhere.

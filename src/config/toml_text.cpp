@@ -31,7 +31,11 @@ std::optional<TomlError> parse_toml(std::string_view text, std::vector<TomlEntry
   try {
     table = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return TomlError{line_of(error.source()), std::string(error.description())};
+    std::string what(error.description());
+    // "Error while parsing key-value pair: " says nothing to a user.
+    const size_t colon = what.starts_with("Error while parsing") ? what.find(": ") : std::string::npos;
+    if (colon != std::string::npos) what.erase(0, colon + 2);
+    return TomlError{line_of(error.source()), what};
   }
   for (const auto& [name, node] : table) {
     const toml::table* section = node.as_table();

@@ -1,0 +1,68 @@
+// `hearth config show`: the run file as the run will see it, every key, and where its value comes from. What it prints
+// is a run file again.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "commands/commands.h"
+#include "commands/run_file.h"
+#include "config/load.h"
+
+namespace hearth::commands {
+namespace {
+
+std::string origin_text(const config::LoadResult& run, const config::Field& field) {
+  const config::Origin& origin = run.origin(field.name());
+  switch (origin.kind) {
+    case config::Origin::Kind::kFile:
+      return fmt::format("line {}", origin.line);
+    case config::Origin::Kind::kSet:
+      return "--set";
+    case config::Origin::Kind::kFlavor:
+      return fmt::format("flavor {}", run.config.model.flavor);
+    case config::Origin::Kind::kDefault:
+      break;
+  }
+  return "default";
+}
+
+// The first clause of the help: lines stay short, and docs/config.md has the rest.
+std::string comment(const config::Field& field) {
+  const std::string_view help = field.help.substr(0, field.help.find(';'));
+  return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
+}
+
+}  // namespace
+
+int config_show(CommandLine& line) {
+  Path toml;
+  std::vector<std::string> sets;
+  line.positional("RUN.toml", &toml, "the run file");
+  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  if (!line.parse()) return 0;
+  const config::LoadResult run = config::read_run(toml, sets);
+  config::throw_problems(run.file_name, run.problems);
+
+  // One width for the whole file, but for values that are longer than most.
+  constexpr size_t kWidest = 44;
+  size_t value_width = 0, origin_width = 0;
+  for (const config::Field& field : config::fields()) {
+    const size_t width = field.key.size() + 3 + config::to_toml_value(field.value(run.config)).size();
+    if (width <= kWidest) value_width = std::max(value_width, width);
+    origin_width = std::max(origin_width, origin_text(run, field).size());
+  }
+  std::string text = fmt::format("# {}, resolved: value, where it comes from, what it is\n", toml.string());
+  std::string_view section;
+  for (const config::Field& field : config::fields()) {
+    if (field.section != section) text += fmt::format("\n[{}]\n", field.section);
+    section = field.section;
+    const std::string value = fmt::format("{} = {}", field.key, config::to_toml_value(field.value(run.config)));
+    text +=
+        fmt::format("{:{}}  # {:{}}  {}\n", value, value_width, origin_text(run, field), origin_width, comment(field));
+  }
+  fmt::print("{}", text);
+  return 0;
+}
+
+}  // namespace hearth::commands

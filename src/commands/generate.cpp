@@ -1,0 +1,32 @@
+// `hearth generate`: checks what it is given, then becomes `hearth-train`.
+#include "commands/commands.h"
+#include "commands/hearth_train.h"
+#include "commands/train_options.h"
+
+namespace hearth::commands {
+
+std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
+  config::GenerateOptions options;
+  line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
+      .required();
+  line.option("--prompt", "TEXT", &options.prompt, "what the text begins with").required();
+  line.option("--max-tokens", "N", &options.max_tokens, "tokens after the prompt").range(1, 1e15);
+  line.option("--temperature", "T", &options.temperature,
+              "of the choice among tokens; 0 always takes the most likely one")
+      .range(0);
+  line.option("--top-k", "K", &options.top_k, "choose among the K most likely tokens only; 0 means all").range(0);
+  line.option("--top-p", "P", &options.top_p,
+              "choose among the fewest tokens that together have this probability; 1 means all")
+      .range(0, 1);
+  line.option("--seed", "S", &options.seed, "the same seed gives the same text");
+  line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
+  if (!line.parse()) return std::nullopt;
+  return options;
+}
+
+int generate(CommandLine& line) {
+  if (!generate_options(line)) return 0;
+  become_hearth_train(line, "generate");
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,101 @@
+#include "commands/hearth_train.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace hearth::commands {
+namespace {
+
+constexpr const char* kName = "hearth-train";
+
+Path own_folder() {
+  std::error_code error;
+  const Path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? Path() : self.parent_path();
+}
+
+Path find_hearth_train() {
+  const Path beside = own_folder() / kName;
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  const char* path = std::getenv("PATH");
+  std::string folders = path != nullptr ? path : "";
+  while (!folders.empty()) {
+    const size_t end = std::min(folders.find(':'), folders.size());
+    const Path candidate = Path(folders.substr(0, end)) / kName;
+    if (end > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    folders.erase(0, end + 1);
+  }
+  throw user_error("hearth-train is not there",
+                   fmt::format("neither beside hearth in {} nor in PATH", own_folder().string()),
+                   "build it: cmake --preset release && ninja -C build/release hearth-train");
+}
+
+// What the dynamic loader would print to `ldd`: it resolves the libraries without running anything.
+std::string trace_libraries(const Path& binary) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return {};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  ::posix_spawn_file_actions_addclose(&actions, ends[0]);
+  std::vector<char*> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+  std::string trace = "LD_TRACE_LOADED_OBJECTS=1", name = kName;
+  environment.insert(environment.end(), {trace.data(), nullptr});
+  std::array<char*, 2> arguments = {name.data(), nullptr};
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, binary.c_str(), &actions, nullptr, arguments.data(), environment.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n; error == 0 && (n = ::read(ends[0], buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<size_t>(n));
+  ::close(ends[0]);
+  if (error == 0) ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+void require_libraries(const Path& binary) {
+  std::vector<std::string> missing;
+  for (const std::string& line : split_lines(trace_libraries(binary))) {
+    if (line.find("=> not found") == std::string::npos) continue;
+    const size_t start = line.find_first_not_of(" \t");
+    missing.push_back(line.substr(start, line.find(' ', start) - start));
+  }
+  if (missing.empty()) return;
+  throw user_error(fmt::format("{} lacks {}", binary.string(), join(missing)),
+                   "LibTorch is not where it was when hearth-train was built",
+                   "run scripts/setup.sh and build again, or put LibTorch's lib folder into LD_LIBRARY_PATH");
+}
+
+}  // namespace
+
+void become_hearth_train(const CommandLine& line, std::string_view command) {
+  const Path binary = find_hearth_train();
+  require_libraries(binary);
+  std::vector<std::string> words = {kName};
+  for (size_t start = 0; start < command.size();) {  // "bench step" are two words
+    const size_t end = std::min(command.find(' ', start), command.size());
+    words.emplace_back(command.substr(start, end - start));
+    start = end + 1;
+  }
+  words.insert(words.end(), line.arguments().begin(), line.arguments().end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(binary.c_str(), arguments.data());
+  throw system_error(fmt::format("cannot run {}", binary.string()), errno);
+}
+
+}  // namespace hearth::commands

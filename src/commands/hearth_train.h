@@ -1,0 +1,16 @@
+// The way from `hearth` to `hearth-train`, which links LibTorch.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "commands/command_line.h"
+
+namespace hearth::commands {
+
+// Replaces this process by `hearth-train COMMAND ARGUMENTS`. The binary is looked for beside this one, then in PATH;
+// throws user_error when it is not there or a library that it needs is missing.
+[[noreturn]] void become_hearth_train(const CommandLine& line, std::string_view command);
+
+}  // namespace hearth::commands

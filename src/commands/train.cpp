@@ -1,0 +1,28 @@
+// `hearth train`: checks the run file, then becomes `hearth-train`.
+#include "commands/commands.h"
+#include "commands/hearth_train.h"
+#include "commands/run_file.h"
+#include "commands/train_options.h"
+#include "config/load.h"
+
+namespace hearth::commands {
+
+std::optional<config::TrainOptions> train_options(CommandLine& line) {
+  config::TrainOptions options;
+  line.positional("RUN.toml", &options.run_toml, "the run file");
+  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.flag("--restart", &options.restart,
+            "start over where the run folder has a checkpoint; the old run is moved aside, not deleted");
+  line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
+  if (!line.parse()) return std::nullopt;
+  return options;
+}
+
+int train(CommandLine& line) {
+  const auto options = train_options(line);
+  if (!options) return 0;
+  config::load(options->run_toml, options->sets);
+  become_hearth_train(line, "train");
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,19 @@
+// What the commands that need LibTorch take, declared once: `hearth` checks it (and answers --help) in milliseconds,
+// then `hearth-train` reads the same words again and obeys them.
+//
+// Each declares, parses and checks; empty when --help was printed.
+#pragma once
+
+#include <optional>
+
+#include "commands/command_line.h"
+#include "config/options.h"
+
+namespace hearth::commands {
+
+std::optional<config::TrainOptions> train_options(CommandLine& line);
+std::optional<config::EvalOptions> eval_options(CommandLine& line);
+std::optional<config::GenerateOptions> generate_options(CommandLine& line);
+std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line);
+
+}  // namespace hearth::commands
