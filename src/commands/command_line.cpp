@@ -158,7 +158,10 @@ bool CommandLine::parse() {
     CLI::Option* option = app.add_option(argument.name_, given[i]);
     const bool many = argument.positional() && argument.repeated();
     option->allow_extra_args(many);
-    if (!many) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_size(1)->expected(1, CLI::detail::expected_max_vector_size);
+    if (!many)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->type_size(1)
+          ->expected(1, CLI::detail::expected_max_vector_size);
     if (argument.positional() && !many) option->expected(1);
   }
   try {
@@ -179,6 +182,7 @@ bool CommandLine::parse() {
     throw user_error(error.what(), {}, help_hint);
   }
   for (const std::string& word : app.remaining()) {
+    if (word == "--") continue;  // only says that what follows is no option
     const std::string name = word.substr(0, word.find('='));
     const std::string meant = word.starts_with("-") ? nearest(name, names) : std::string();
     throw user_error(fmt::format("{} {} does not take \"{}\"", program_, command_.name, word), {},

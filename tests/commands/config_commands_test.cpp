@@ -1,0 +1,165 @@
+// config show, check and docs, and what train, eval, generate and bench step find wrong before LibTorch is loaded.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "config/load.h"
+#include "support/environment.h"
+
+namespace hearth::commands {
+namespace {
+
+using test::CommandResult;
+using test::run_command;
+
+std::string hearth() { return test::hearth_binary() + " "; }
+
+constexpr const char* kComplete =
+    "[data]\npath = \"d\"\n[training]\nsteps = 100\nlocal_batch_size = 4\nglobal_batch_size = 16\nseq_len = 64\n"
+    "[lr_scheduler]\nwarmup_fraction = 0.1\n";
+
+constexpr const char* kFiveErrors =
+    "[training]\nsetps = 100\nseq_len = \"long\"\n[optimizer]\nbeta2 = 1.5\n[lr_scheduler]\ndecay_type = \"cubic\"\n"
+    "[data]\npath = \"d\"\n";
+
+class ConfigCommandsTest : public ::testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) {
+    write_file_atomic(folder_ / name, text);
+    return (folder_ / name).string();
+  }
+  // Runs inside the scratch folder, so that messages show what a user would see.
+  CommandResult run(const std::string& words) {
+    return run_command("cd " + folder_.path().string() + " && " + hearth() + words);
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
+  file("run.toml", kComplete);
+  const CommandResult result = run("config check run.toml");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output,
+            "run.toml has no errors\n"
+            "  run folder  .\n"
+            "  data        d\n"
+            "  step        1024 tokens = 1 (ranks) x 4 (micro-batches) x 4 (sequences) x 64 (tokens)\n"
+            "  length      100 steps, 102 k tokens\n");
+}
+
+TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
+  file("run.toml", kFiveErrors);
+  for (const char* words : {"config check run.toml", "train run.toml"}) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.output.find("error: run.toml has 5 errors\n"), 0u) << result.output;
+    for (const char* line :
+         {"\n  run.toml:2: training.setps", "\n  run.toml:3: training.seq_len", "\n  run.toml:5: optimizer.beta2",
+          "\n  run.toml:7: lr_scheduler.decay_type", "\n  run.toml: the length of the training is not given"})
+      EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
+  }
+}
+
+TEST_F(ConfigCommandsTest, WhatShowPrintsIsARunFileWithTheSameValues) {
+  const std::string given = file("run.toml", std::string(kComplete) + "[model]\nflavor = \"debugmodel\"\n");
+  const CommandResult shown = run("config show run.toml --set optimizer.lr=1e-3");
+  EXPECT_EQ(shown.exit_code, 0);
+  const std::string resolved = file("resolved.toml", shown.output);
+  EXPECT_EQ(config::to_toml(config::load(resolved, {})), config::to_toml(config::load(given, {"optimizer.lr=1e-3"})));
+}
+
+TEST_F(ConfigCommandsTest, ShowSaysWhereEveryValueComesFrom) {
+  file("run.toml", std::string(kComplete) + "[model]\nflavor = \"debugmodel\"\n");
+  const std::string shown = run("config show run.toml --set optimizer.lr=1e-3").output;
+  const auto line_of = [&shown](const std::string& start) {
+    for (const std::string& line : split_lines(shown)) {
+      if (line.starts_with(start)) return line;
+    }
+    return std::string("no line");
+  };
+  EXPECT_NE(line_of("lr = 0.001 ").find("# --set "), std::string::npos);
+  EXPECT_NE(line_of("seq_len = 64 ").find("# line 7 "), std::string::npos);
+  EXPECT_NE(line_of("n_layers = 8 ").find("# flavor debugmodel "), std::string::npos);
+  EXPECT_NE(line_of("beta1 = 0.9 ").find("# default "), std::string::npos);
+  EXPECT_NE(line_of("seq_len").find("tokens: length of a sequence"), std::string::npos);
+}
+
+TEST_F(ConfigCommandsTest, TheManualInTheRepositoryIsWhatDocsPrints) {
+  const CommandResult docs = run("config docs");
+  EXPECT_EQ(docs.exit_code, 0);
+  EXPECT_EQ(docs.output, read_file(test::source_path("docs/config.md")))
+      << "docs/config.md is out of date: hearth config docs > docs/config.md";
+}
+
+TEST_F(ConfigCommandsTest, TheManualHasARowForEveryKey) {
+  const std::string docs = run("config docs").output;
+  for (const config::Field& field : config::fields()) {
+    const std::string row = fmt::format("\n| `{}` | `{}", field.key, config::to_toml_value(field.default_value()));
+    EXPECT_NE(docs.find(row, docs.find(fmt::format("## [{}]", field.section))), std::string::npos) << field.name();
+  }
+}
+
+TEST_F(ConfigCommandsTest, TrainHelpListsEveryKey) {
+  const std::string help = run("train --help").output;
+  for (const config::Field& field : config::fields()) {
+    const std::string row = fmt::format("  {} = {}", field.key, config::to_toml_value(field.default_value()));
+    EXPECT_NE(help.find(row), std::string::npos) << field.name();
+  }
+}
+
+TEST_F(ConfigCommandsTest, BenchStepReportsAShapeThatCannotBe) {
+  const CommandResult result = run("bench step --dim 64 --n-heads 3 --seq-len 0");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output,
+            "error: the command line has 2 errors\n"
+            "  command line: training.seq_len = 0 is out of range\n"
+            "      fix: give at least 1, at most 16777216\n"
+            "  command line: model.n_heads = 3 does not divide model.dim = 64\n"
+            "      fix: every head has dim / n_heads elements\n");
+}
+
+TEST_F(ConfigCommandsTest, AMissingHearthTrainIsNamedWithTheFix) {
+  // A copy of `hearth` alone in a folder, and a PATH without the other.
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  const CommandResult result =
+      run_command("cd " + folder_.path().string() + " && PATH=/usr/bin:/bin ./hearth train run.toml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output,
+            fmt::format("error: hearth-train is not there\n  why: neither beside hearth in {} nor in PATH\n  fix: "
+                        "build it: cmake --preset release && ninja -C build/release hearth-train\n",
+                        std::filesystem::canonical(folder_.path()).string()));
+}
+
+TEST_F(ConfigCommandsTest, AHearthTrainBesideHearthGetsTheSameArguments) {
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  file("hearth-train", "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 75\n");
+  std::filesystem::permissions(folder_ / "hearth-train", std::filesystem::perms::owner_all);
+  const CommandResult result = run_command("cd " + folder_.path().string() +
+                                           " && ./hearth train run.toml --set job.description='a b' --restart");
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_EQ(result.output, "<train><run.toml><--set><job.description=a b><--restart>");
+  EXPECT_EQ(run_command("cd " + folder_.path().string() + " && ./hearth bench step --dim 64").output,
+            "<bench><step><--dim><64>");
+}
+
+TEST_F(ConfigCommandsTest, AHearthTrainWithoutItsLibrariesIsNamedWithTheFix) {
+  // A program that needs a library, which then goes away: what a moved LibTorch looks like.
+  file("run.toml", kComplete);
+  file("lib.c", "int hearth_test_symbol(void) { return 0; }\n");
+  file("main.c", "int hearth_test_symbol(void);\nint main(void) { return hearth_test_symbol(); }\n");
+  const CommandResult built = run_command("cd " + folder_.path().string() +
+                                          " && cc -shared -fPIC -o libmoved.so lib.c && cc -o hearth-train main.c -L. "
+                                          "-lmoved && rm libmoved.so");
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  const CommandResult result = run_command("cd " + folder_.path().string() + " && ./hearth train run.toml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("/hearth-train lacks libmoved.so\n  why: LibTorch is not where it was"),
+            std::string::npos)
+      << result.output;
+}
+
+}  // namespace
+}  // namespace hearth::commands

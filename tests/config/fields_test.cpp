@@ -1,0 +1,136 @@
+#include "config/fields.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/nearest.h"
+#include "plan/parameters.h"
+
+namespace hearth::config {
+namespace {
+
+TEST(Fields, EveryKeyHasOneNameOnePlaceAndAHelp) {
+  std::set<std::string> names;
+  std::set<const void*> places;
+  RunConfig config;
+  for (const Field& field : fields()) {
+    EXPECT_TRUE(names.insert(field.name()).second) << field.name() << " stands twice";
+    const void* place = std::visit([](auto* member) { return static_cast<const void*>(member); }, field.slot(config));
+    EXPECT_TRUE(places.insert(place).second) << field.name() << " shares its member with another key";
+    EXPECT_FALSE(field.help.empty()) << field.name();
+    EXPECT_EQ(field.help.find('|'), std::string_view::npos) << field.name() << " would break the table in docs";
+    EXPECT_FALSE(section_help(field.section).empty()) << field.section;
+    EXPECT_EQ(find_field(field.name()), &field);
+  }
+  EXPECT_EQ(find_field("training"), nullptr);
+  EXPECT_EQ(find_field("training.step"), nullptr);
+}
+
+// A member that is added to the structs and not to the table would be a key that no run file can set.
+TEST(Fields, EveryMemberOfTheStructsIsInTheTable) {
+  size_t bytes = 0;
+  RunConfig config;
+  for (const Field& field : fields()) {
+    bytes += std::visit([](auto* member) { return sizeof *member; }, field.slot(config));
+  }
+  const size_t structs = sizeof(Job) + sizeof(Model) + sizeof(Optimizer) + sizeof(LrScheduler) + sizeof(Training) +
+                         sizeof(Parallelism) + sizeof(Checkpoint) + sizeof(Validation) + sizeof(Metrics) +
+                         sizeof(Comm) + sizeof(Data) + sizeof(Memory);
+  // What is left is padding after a bool: less than one member a section.
+  EXPECT_GE(structs, bytes);
+  EXPECT_LT(structs - bytes, 2 * sizeof(int64_t)) << "a member has no row in config/fields.cpp";
+  EXPECT_EQ(sizeof(RunConfig), structs + sizeof(Path)) << "a section is missing above";
+}
+
+TEST(Fields, EveryDefaultIsAllowed) {
+  for (const Field& field : fields()) {
+    const Value value = field.default_value();
+    if (const auto* number = std::get_if<double>(&value)) {
+      EXPECT_TRUE(field.limits.allow(*number)) << field.name();
+    }
+    if (const auto* whole = std::get_if<int64_t>(&value)) {
+      EXPECT_TRUE(field.limits.allow(static_cast<double>(*whole))) << field.name();
+    }
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      EXPECT_TRUE(field.limits.allow(std::string_view(*text))) << field.name();
+    }
+  }
+}
+
+TEST(Fields, BoundsThatAreOpenExcludeTheBoundAndNothingAllowsNaN) {
+  const Limits& beta = find_field("optimizer.beta1")->limits;
+  EXPECT_TRUE(beta.allow(0.0));
+  EXPECT_TRUE(beta.allow(0.999999));
+  EXPECT_FALSE(beta.allow(1.0));
+  EXPECT_EQ(beta.text(), "at least 0, less than 1");
+  const Limits& eps = find_field("optimizer.eps")->limits;
+  EXPECT_FALSE(eps.allow(0.0));
+  EXPECT_EQ(eps.text(), "more than 0, at most 1");
+  const Limits& ratio = find_field("lr_scheduler.decay_ratio")->limits;
+  EXPECT_TRUE(ratio.allow(-1.0));
+  EXPECT_FALSE(ratio.allow(-0.5));
+  EXPECT_EQ(ratio.text(), "at least 0, at most 1, or -1");
+  for (const Field& field : fields()) {
+    if (field.type() != "number") continue;
+    EXPECT_FALSE(field.limits.allow(std::nan(""))) << field.name();
+    EXPECT_FALSE(field.limits.allow(INFINITY)) << field.name();
+  }
+}
+
+TEST(Fields, ValuesAreWrittenAsTomlWritesThem) {
+  EXPECT_EQ(to_toml_value(true), "true");
+  EXPECT_EQ(to_toml_value(int64_t{-3}), "-3");
+  EXPECT_EQ(to_toml_value(10000.0), "10000.0");
+  EXPECT_EQ(to_toml_value(1e-8), "1e-08");
+  EXPECT_EQ(to_toml_value(0.1), "0.1");
+  EXPECT_EQ(to_toml_value(std::string("a \"b\" \\ \n")), "\"a \\\"b\\\" \\\\ \\u000a\"");
+}
+
+// Counts from reference tables of Llama 3 (8B, 405B: Meta; the others: the repositories that trained them).
+TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
+  struct Known {
+    std::string_view flavor;
+    int64_t vocab_size, parameters;
+  };
+  for (const Known& known :
+       {Known{"8B", 128256, 8'030'261'248}, Known{"1B", 128256, 1'397'819'392}, Known{"8B", 256, 6'981'685'248}}) {
+    const Flavor* flavor = nullptr;
+    for (const Flavor& candidate : flavors()) {
+      if (candidate.name == known.flavor) flavor = &candidate;
+    }
+    ASSERT_NE(flavor, nullptr);
+    Model model;
+    model.dim = flavor->dim;
+    model.n_layers = flavor->n_layers;
+    model.n_heads = flavor->n_heads;
+    model.n_kv_heads = flavor->n_kv_heads;
+    model.ffn_dim_multiplier = flavor->ffn_dim_multiplier;
+    model.multiple_of = flavor->multiple_of;
+    const plan::ModelShape shape = plan::model_shape(model, known.vocab_size);
+    EXPECT_EQ(plan::parameter_plan(shape).num_parameters, known.parameters) << known.flavor;
+  }
+}
+
+TEST(Flavors, AreAllChoicesOfModelFlavor) {
+  const Limits& choices = find_field("model.flavor")->limits;
+  EXPECT_EQ(choices.choices.size(), flavors().size() + 1);  // and the empty one
+  for (const Flavor& flavor : flavors()) EXPECT_TRUE(choices.allow(flavor.name)) << flavor.name;
+}
+
+TEST(Nearest, FindsWhatWasMeantAndNothingWhereNothingIsLikeIt) {
+  EXPECT_EQ(edit_distance("steps", "setps"), 1);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  const std::vector<std::string> names = {"steps", "tokens", "epochs", "seq_len", "warmup_steps"};
+  EXPECT_EQ(nearest("setps", names), "steps");
+  EXPECT_EQ(nearest("step", names), "steps");
+  EXPECT_EQ(nearest("warmup", names), "warmup_steps");
+  EXPECT_EQ(nearest("seqlen", names), "seq_len");
+  EXPECT_EQ(nearest("compile", names), "");
+  EXPECT_EQ(nearest("x", names), "");
+}
+
+}  // namespace
+}  // namespace hearth::config

@@ -1,0 +1,262 @@
+#include "config/load.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "support/environment.h"
+
+namespace hearth::config {
+namespace {
+
+// A run file with everything that a training needs, and `more`.
+constexpr const char* kComplete = "[data]\npath = \"d\"\n[lr_scheduler]\nwarmup_steps = 0\n[training]\nsteps = 10\n";
+
+class LoadTest : public ::testing::Test {
+ protected:
+  Path file(const std::string& text) {
+    write_file_atomic(folder_ / "run.toml", text);
+    return folder_ / "run.toml";
+  }
+  // The message with the scratch folder taken out.
+  std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
+    try {
+      load(file(text), sets);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUser);
+      std::string message = error.what();
+      const std::string prefix = folder_.path().string() + "/";
+      for (size_t at; (at = message.find(prefix)) != std::string::npos;) message.erase(at, prefix.size());
+      return message;
+    }
+    return "no error";
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(LoadTest, WhatIsNotGivenHasItsDefault) {
+  const RunConfig config = load(file(kComplete), {});
+  const RunConfig defaults;
+  for (const Field& field : fields()) {
+    if (field.name() == "data.path" || field.name() == "training.steps" || field.name() == "lr_scheduler.warmup_steps")
+      continue;
+    EXPECT_EQ(field.value(config), field.value(defaults)) << field.name();
+  }
+  EXPECT_EQ(config.data.path, "d");
+  EXPECT_EQ(config.training.steps, 10);
+}
+
+TEST_F(LoadTest, PathsAreRelativeToTheFolderOfTheFile) {
+  const RunConfig config = load(file(kComplete), {"job.dump_folder=out"});
+  EXPECT_EQ(config.data_path(), folder_.path() / "d");
+  EXPECT_EQ(config.checkpoint_folder(), folder_.path() / "out" / "checkpoints");
+}
+
+TEST_F(LoadTest, AnAbsolutePathStaysWhereItIs) {
+  EXPECT_EQ(load(file(kComplete), {"data.path=/data/books"}).data_path(), "/data/books");
+}
+
+TEST_F(LoadTest, SetBeatsFileBeatsFlavorBeatsDefault) {
+  const LoadResult run = read_run(file("[model]\nflavor = \"8B\"\nn_layers = 3\nrope_theta = 7.0\n"),
+                                  {"model.rope_theta=9", "model.rope_theta=11"});
+  EXPECT_TRUE(run.problems.empty());
+  EXPECT_EQ(run.config.model.dim, 4096);
+  EXPECT_EQ(run.config.model.n_layers, 3);
+  EXPECT_EQ(run.config.model.rope_theta, 11);  // the last --set
+  EXPECT_EQ(run.config.model.norm_eps, 1e-5);
+  EXPECT_EQ(run.origin("model.dim").kind, Origin::Kind::kFlavor);
+  EXPECT_EQ(run.origin("model.n_layers").kind, Origin::Kind::kFile);
+  EXPECT_EQ(run.origin("model.n_layers").line, 3);
+  EXPECT_EQ(run.origin("model.rope_theta").kind, Origin::Kind::kSet);
+  EXPECT_EQ(run.origin("model.norm_eps").kind, Origin::Kind::kDefault);
+}
+
+TEST_F(LoadTest, AGivenWidthBeatsTheFlavorsRuleForIt) {
+  const LoadResult run = read_run(file("[model]\nflavor = \"8B\"\nhidden_dim = 100\n"), {});
+  EXPECT_EQ(run.config.model.hidden_dim, 100);
+  EXPECT_EQ(run.config.model.ffn_dim_multiplier, 0);
+}
+
+TEST_F(LoadTest, ANumberWithoutAFractionIsWholeAndAWholeNumberIsANumber) {
+  const LoadResult run = read_run(file("[training]\ntokens = 3e8\nmax_norm = 2\n"), {"training.seq_len=1e3"});
+  EXPECT_TRUE(run.problems.empty());
+  EXPECT_EQ(run.config.training.tokens, 300000000);
+  EXPECT_EQ(run.config.training.max_norm, 2.0);
+  EXPECT_EQ(run.config.training.seq_len, 1000);
+}
+
+TEST_F(LoadTest, SetTakesEveryTypeAndTextWithOrWithoutQuotes) {
+  const LoadResult run = read_run(
+      {}, {"model.enable_weight_tying=true", "optimizer.lr=3e-4", "job.description=a = b", "data.path=\"x y\""});
+  EXPECT_TRUE(run.problems.empty());
+  EXPECT_TRUE(run.config.model.enable_weight_tying);
+  EXPECT_EQ(run.config.optimizer.lr, 3e-4);
+  EXPECT_EQ(run.config.job.description, "a = b");
+  EXPECT_EQ(run.config.data.path, "x y");
+}
+
+TEST_F(LoadTest, FiveErrorsOfAFileAreReportedAtOnceInItsOrder) {
+  EXPECT_EQ(error_of("[training]\n"
+                     "setps = 100\n"
+                     "seq_len = \"long\"\n"
+                     "[optimizer]\n"
+                     "beta2 = 1.5\n"
+                     "[lr_scheduler]\n"
+                     "decay_type = \"cubic\"\n"
+                     "[data]\n"
+                     "path = \"d\"\n"),
+            "error: run.toml has 5 errors\n"
+            "  run.toml:2: training.setps is not a key\n"
+            "      fix: did you mean training.steps?\n"
+            "  run.toml:3: training.seq_len = \"long\": not a whole number\n"
+            "  run.toml:5: optimizer.beta2 = 1.5 is out of range\n"
+            "      fix: give at least 0, less than 1\n"
+            "  run.toml:7: lr_scheduler.decay_type = \"cubic\" is not a choice\n"
+            "      fix: give one of \"linear\", \"cosine\", \"sqrt\", \"constant\"\n"
+            "  run.toml: the length of the training is not given\n"
+            "      fix: give one of training.steps, training.tokens and training.epochs");
+}
+
+TEST_F(LoadTest, AnUnknownKeyNamesTheNearestOneOfItsSectionOrOfAnother) {
+  const std::string base = kComplete;
+  EXPECT_EQ(error_of(base + "[model]\nn_head = 4\n"),
+            "error: run.toml:8: model.n_head is not a key\n  fix: did you mean model.n_heads?");
+  EXPECT_EQ(error_of(base + "[model]\nlr = 4\n"),
+            "error: run.toml:8: model.lr is not a key\n  fix: did you mean optimizer.lr?");
+  EXPECT_EQ(error_of(base + "compile = true\n"),
+            "error: run.toml:7: training.compile is not a key\n"
+            "  fix: remove it; `hearth config docs` lists every key");
+  EXPECT_EQ(error_of("seq_len = 3\n" + base),
+            "error: run.toml:1: seq_len stands outside of a section\n  fix: did you mean training.seq_len?");
+}
+
+TEST_F(LoadTest, AnUnknownSectionIsOneErrorAndNamesTheNearest) {
+  EXPECT_EQ(error_of(std::string(kComplete) + "[optimiser]\nlr = 1\nbeta1 = 0.5\n"),
+            "error: run.toml:7: [optimiser] is not a section\n  fix: did you mean [optimizer]?");
+  EXPECT_NE(error_of(std::string(kComplete) + "[profiling]\n").find("the sections are job, model, optimizer"),
+            std::string::npos);
+}
+
+TEST_F(LoadTest, WrongTypesSayWhatIsExpected) {
+  const std::string base = kComplete;
+  EXPECT_EQ(error_of(base + "seq_len = 10.5\n"), "error: run.toml:7: training.seq_len = 10.5: not a whole number");
+  EXPECT_EQ(error_of(base + "max_norm = \"1\"\n"), "error: run.toml:7: training.max_norm = \"1\": not a number");
+  EXPECT_EQ(error_of(base + "dtype = 32\n"), "error: run.toml:7: training.dtype = 32: not a text in quotes");
+  EXPECT_EQ(error_of(base + "[model]\ndim = [1, 2]\n"), "error: run.toml:8: model.dim is a list: not a whole number");
+  EXPECT_EQ(error_of(base + "[model]\ndepth_init = 1\n"), "error: run.toml:8: model.depth_init = 1: not true or false");
+}
+
+TEST_F(LoadTest, NumbersOutsideTheirBoundsSayWhatIsAllowed) {
+  const std::string base = kComplete;
+  EXPECT_EQ(
+      error_of(base + "local_batch_size = 0\n"),
+      "error: run.toml:7: training.local_batch_size = 0 is out of range\n  fix: give at least 1, at most 1048576");
+  EXPECT_EQ(error_of(base + "max_norm = nan\n"),
+            "error: run.toml:7: training.max_norm = nan is out of range\n  fix: give at least 0");
+}
+
+TEST_F(LoadTest, ASyntaxErrorNamesItsLineAndNothingThatMayStandBelow) {
+  EXPECT_EQ(error_of("[training]\nsteps = 5\nsteps = 6\n"),
+            "error: run.toml:3: this is not TOML: cannot redefine existing integer 'steps'");
+  EXPECT_EQ(error_of("[training]\nsteps = \n").find("error: run.toml:2: this is not TOML: "), 0u);
+}
+
+TEST_F(LoadTest, ErrorsOfSetAreReportedBesideThoseOfTheFile) {
+  EXPECT_EQ(error_of(std::string(kComplete) + "seed = -1\n",
+                     {"nonsense", "training.stesp=5", "optimizer.lr=fast", "model.depth_init=yes"}),
+            "error: run.toml has 5 errors\n"
+            "  run.toml:7: training.seed = -1 is out of range\n"
+            "      fix: give at least 0\n"
+            "  --set: \"nonsense\" is not section.key=value\n"
+            "      fix: write for example --set training.steps=1000\n"
+            "  --set: training.stesp is not a key\n"
+            "      fix: did you mean training.steps?\n"
+            "  --set: optimizer.lr = fast: not a number\n"
+            "  --set: model.depth_init = yes: not true or false");
+}
+
+TEST_F(LoadTest, AMissingFileIsAUserError) {
+  try {
+    load(folder_ / "gone.toml", {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_NE(std::string(error.what()).find("gone.toml"), std::string::npos);
+  }
+}
+
+// Every key away from its default, with numbers that a short decimal cannot hold.
+RunConfig unusual() {
+  RunConfig config;
+  int64_t i = 1;
+  for (const Field& field : fields()) {
+    const Slot slot = field.slot(config);
+    if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
+    if (auto* const* whole = std::get_if<int64_t*>(&slot)) **whole += i;
+    if (auto* const* number = std::get_if<double*>(&slot)) **number = 1.0 / static_cast<double>(3 * i + 1);
+    auto* const* text = std::get_if<std::string*>(&slot);
+    if (text != nullptr && field.limits.choices.empty()) **text = "a \"b\" \\ c\td\n\x01 \xc3\xa9" + std::to_string(i);
+    if (text != nullptr && !field.limits.choices.empty()) **text = field.limits.choices.back();
+    ++i;
+  }
+  config.model.rope_theta = 1e6 / 3;
+  return config;
+}
+
+TEST_F(LoadTest, TheResolvedConfigurationReadsBackAsTheSameBits) {
+  const RunConfig before = unusual();
+  const RunConfig after = from_toml_text(to_toml(before), "hearth.json", "base");
+  for (const Field& field : fields()) EXPECT_EQ(field.value(before), field.value(after)) << field.name();
+  EXPECT_EQ(after.base_folder, "base");
+  EXPECT_EQ(to_toml(after), to_toml(before));
+}
+
+TEST_F(LoadTest, ARunFileWithAFlavorAndAFractionOfWarmUpSurvivesBeingStored) {
+  const RunConfig before =
+      load(file("[model]\nflavor = \"8B\"\nhidden_dim = 64\n[lr_scheduler]\nwarmup_fraction = 0.1\n"
+                "[training]\nsteps = 10\n[data]\npath = \"d\"\n"),
+           {});
+  EXPECT_EQ(before.lr_scheduler.warmup_steps, 0);
+  write_file_atomic(folder_ / "stored.toml", to_toml(before));
+  const RunConfig after = load(folder_ / "stored.toml", {});
+  for (const Field& field : fields()) EXPECT_EQ(field.value(before), field.value(after)) << field.name();
+}
+
+// Python's TOML reader is the judge of what to_toml writes.
+TEST_F(LoadTest, PythonReadsTheSameValuesFromTheResolvedConfiguration) {
+  const RunConfig config = unusual();
+  const Path toml = file(to_toml(config));
+  const test::CommandResult python = test::run_command(
+      "python3 -c \"\nimport sys, tomllib\n"
+      "for section, keys in tomllib.load(open(sys.argv[1], 'rb')).items():\n"
+      "  for key, v in keys.items():\n"
+      "    t = v.hex() if isinstance(v, float) else v.encode().hex() if isinstance(v, str) else str(v).lower()\n"
+      "    print(section + '.' + key, type(v).__name__, t)\n\" " +
+      toml.string());
+  std::string expected;
+  for (const Field& field : fields()) {
+    const Value value = field.value(config);
+    std::string text;
+    char buffer[64];
+    if (const auto* flag = std::get_if<bool>(&value)) text = *flag ? "bool true" : "bool false";
+    if (const auto* whole = std::get_if<int64_t>(&value)) text = "int " + std::to_string(*whole);
+    if (const auto* number = std::get_if<double>(&value)) {
+      std::snprintf(buffer, sizeof buffer, "%.13a", *number);
+      text = std::string("float ") + buffer;
+    }
+    if (const auto* string = std::get_if<std::string>(&value)) {
+      text = "str ";
+      for (const char c : *string) {
+        std::snprintf(buffer, sizeof buffer, "%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+        text += buffer;
+      }
+    }
+    expected += field.name() + " " + text + "\n";
+  }
+  EXPECT_EQ(python.exit_code, 0);
+  EXPECT_EQ(python.output, expected);
+}
+
+}  // namespace
+}  // namespace hearth::config

@@ -1,0 +1,77 @@
+#include "config/resume.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace hearth::config {
+namespace {
+
+TEST(Resume, EqualConfigurationsDoNotDifferWhereverTheyStand) {
+  RunConfig before, now;
+  now.base_folder = "elsewhere";
+  EXPECT_TRUE(differences(before, now).empty());
+}
+
+TEST(Resume, EveryChangeIsNamedWithBothValues) {
+  RunConfig before, now;
+  now.training.steps = 2000;
+  now.optimizer.lr = 1e-4;
+  now.model.depth_init = false;
+  const std::vector<Difference> changes = differences(before, now);
+  ASSERT_EQ(changes.size(), 3u);
+  EXPECT_EQ(describe(changes[0]), "model.depth_init: true -> false (no effect: the run has begun)");
+  EXPECT_EQ(describe(changes[1]), "optimizer.lr: 0.0008 -> 0.0001");
+  EXPECT_EQ(describe(changes[2]), "training.steps: 0 -> 2000");
+  refuse_changes(changes, "checkpoints/step-00000100");  // does not throw
+}
+
+TEST(Resume, ChangesThatMakeItAnotherTrainingAreRefusedAllAtOnce) {
+  RunConfig before, now;
+  now.model.dim = 512;
+  now.training.seq_len = 1024;
+  now.training.steps = 5;
+  now.training.seed = 1;
+  try {
+    refuse_changes(differences(before, now), "checkpoints/step-00000100");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_STREQ(error.what(),
+                 "error: the run cannot go on from checkpoints/step-00000100 with these changes:\n"
+                 "    model.dim: 256 -> 512\n"
+                 "    training.seq_len: 2048 -> 1024\n"
+                 "    training.seed: 0 -> 1\n"
+                 "  why: it would no longer be the same training\n"
+                 "  fix: set them back; or start a new run with another job.dump_folder, or with --restart");
+  }
+}
+
+// The promise of docs/config.md in both directions: what decides the weights' shapes or the order of the data refuses,
+// the rest does not.
+TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
+  const std::vector<std::string> refused = {"model.name",
+                                            "model.dim",
+                                            "model.n_layers",
+                                            "model.n_heads",
+                                            "model.n_kv_heads",
+                                            "model.hidden_dim",
+                                            "model.ffn_dim_multiplier",
+                                            "model.multiple_of",
+                                            "model.norm_eps",
+                                            "model.rope_theta",
+                                            "model.enable_weight_tying",
+                                            "model.vocab_size",
+                                            "optimizer.name",
+                                            "training.seq_len",
+                                            "training.seed",
+                                            "training.dtype"};
+  std::vector<std::string> found;
+  for (const Field& field : fields()) {
+    if (field.at_resume == AtResume::kRefuse) found.push_back(field.name());
+  }
+  EXPECT_EQ(found, refused);
+}
+
+}  // namespace
+}  // namespace hearth::config
