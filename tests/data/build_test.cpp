@@ -1,0 +1,308 @@
+#include "data/build.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "corpus_folder.h"
+#include "data/verify.h"
+
+namespace hearth::data {
+namespace {
+
+using test::ScratchFolder;
+
+TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 12);
+  write_text(scratch / "text" / "bytes.bin", std::string("\x00\xff\xfe mixed \x80", 11));
+  BuildRules rules;
+  rules.validation = 0.3;
+  rules.bos = true;
+  rules.shard_tokens = 1000;
+  const BuildResult result = build(scratch / "out", {scratch / "text"}, rules);
+  EXPECT_GT(result.shards_written, 3);
+
+  const auto run = test::run_command(
+      fmt::format("python3 {} {}", test::source_path("tests/data/read_from_document.py"), (scratch / "out").string()));
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  const auto found = nlohmann::json::parse(run.output);
+  std::map<std::string, std::string> texts;
+  for (const auto& [split, documents] : found.items()) {
+    for (const auto& document : documents) {
+      std::string text;  // the script gives one code point a byte
+      const auto latin = document["text"].get<std::string>();
+      for (size_t i = 0; i < latin.size(); ++i) {
+        const auto lead = static_cast<unsigned char>(latin[i]);
+        text += static_cast<char>(lead < 0x80 ? lead : (lead << 6 | (latin[++i] & 0x3F)) & 0xFF);
+      }
+      EXPECT_EQ(document["specials"], (nlohmann::json{256, 257}));
+      EXPECT_EQ(document["offset"], 0);
+      EXPECT_TRUE(texts.emplace(document["path"].get<std::string>(), text).second);
+    }
+  }
+  EXPECT_EQ(found["validation"].size(), static_cast<size_t>(result.manifest.find_split("validation")->documents));
+  ASSERT_EQ(texts.size(), 13u);
+  for (const auto& [path, text] : texts) EXPECT_EQ(text, read_file(path)) << path;
+}
+
+TEST(Build, EachFileCountsOnceByItsRealPathAndEachContentOnce) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 5);
+  write_text(scratch / "text" / "deep" / "copy.txt", read_file(scratch / "text" / "doc-001.txt"));
+  write_text(scratch / "text" / "empty.txt", "");
+  std::filesystem::create_symlink("doc-002.txt", scratch / "text" / "link.txt");
+  std::filesystem::create_directory_symlink("..", scratch / "text" / "deep" / "up");  // a cycle
+  std::filesystem::create_symlink("nowhere", scratch / "text" / "dangling.txt");
+  const Manifest m = build(scratch / "out", {scratch / "text", scratch / "text" / "doc-003.txt"}).manifest;
+  EXPECT_EQ(m.sources.size(), 5u);
+  EXPECT_EQ(m.duplicates_dropped, 1);
+  EXPECT_EQ(m.empty_dropped, 1);
+  EXPECT_EQ(m.links_resolved, 3);  // link.txt, up, doc-003.txt
+  EXPECT_EQ(m.skipped, 1);
+  EXPECT_EQ(m.find_split("train")->documents, 5);
+}
+
+TEST(Build, TheOrderOfArgumentsAndThreadsDoesNotMatter) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "a", 20);
+  for (int i = 0; i < 20; ++i)
+    write_text(scratch / "b" / fmt::format("{}.txt", i), words(1000 + static_cast<uint64_t>(i), 90));
+  BuildRules rules;
+  rules.validation = 0.2;
+  rules.shard_tokens = 700;
+  build(scratch / "one", {scratch / "a", scratch / "b"}, rules, 1);
+  build(scratch / "two", {scratch / "b", scratch / "a"}, rules, 4);
+  EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "two"));
+}
+
+TEST(Build, ADocumentIsHeldOutByItsContentWhateverStandsBesideIt) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "all", 400);
+  for (int i = 0; i < 400; i += 2) {
+    const std::string name = fmt::format("doc-{:03}.txt", i);
+    write_text(scratch / "half" / ("moved-" + name), read_file(scratch / "all" / name));
+  }
+  BuildRules rules;
+  rules.validation = 0.1;
+  const auto held_out = [&](const char* text) {
+    const Path out = scratch / (std::string("out-") + text);
+    build(out, {scratch / text}, rules);
+    const Dataset dataset = Dataset::open(out);
+    const Split& split = dataset.split("validation");
+    std::set<std::string> hashes;
+    for (int64_t i = 0; i < split.documents(); ++i)
+      hashes.insert(dataset.manifest().sources[static_cast<size_t>(split.origin(i).source)].hash);
+    return hashes;
+  };
+  const auto of_all = held_out("all"), of_half = held_out("half");
+  EXPECT_NEAR(static_cast<double>(of_all.size()), 40, 18);  // three standard deviations
+  EXPECT_TRUE(std::includes(of_all.begin(), of_all.end(), of_half.begin(), of_half.end()));
+  EXPECT_FALSE(of_half.empty());
+}
+
+TEST(Build, ASmallCorpusNeverLosesOneSideOfTheSplit) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 2);
+  for (const double fraction : {1e-9, 0.999999}) {
+    BuildRules rules;
+    rules.validation = fraction;
+    const Manifest m = build(scratch / "out", {scratch / "text"}, rules, 1, true).manifest;
+    EXPECT_EQ(m.find_split("train")->documents, 1);
+    EXPECT_EQ(m.find_split("validation")->documents, 1);
+  }
+}
+
+TEST(Build, OneDocumentCannotBeHeldOutUnlessItIsCut) {
+  const ScratchFolder scratch;
+  const std::string text = words(3, 5000);
+  write_text(scratch / "book.txt", text);
+  BuildRules rules;
+  rules.validation = 0.2;
+  const Error error = error_of([&] { build(scratch / "out", {scratch / "book.txt"}, rules); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), "no document can be held out");
+
+  rules.document_bytes = 300;
+  build(scratch / "out", {scratch / "book.txt"}, rules);
+  const Dataset dataset = Dataset::open(scratch / "out");
+  std::map<int64_t, std::string> pieces;
+  for (const char* name : {"train", "validation"}) {
+    const Split& split = dataset.split(name);
+    const auto tokens = all_tokens(split);
+    for (int64_t i = 0; i < split.documents(); ++i) {
+      std::string& piece = pieces[split.origin(i).source_offset];
+      for (int64_t t = split.document_begin(i); t < split.document_begin(i + 1) - 1; ++t)
+        piece += static_cast<char>(tokens[static_cast<size_t>(t)]);
+      EXPECT_EQ(tokens[static_cast<size_t>(split.document_begin(i + 1) - 1)], 257);
+    }
+  }
+  std::string joined;
+  for (const auto& [offset, piece] : pieces) {
+    EXPECT_EQ(offset, static_cast<int64_t>(joined.size()));
+    joined += piece;
+    if (joined.size() < text.size()) {
+      EXPECT_TRUE(piece.size() >= 300 && piece.ends_with('\n')) << piece;
+    }
+  }
+  EXPECT_EQ(joined, text);
+}
+
+TEST(Build, InvalidUtf8IsKeptAndCounted) {
+  const ScratchFolder scratch;
+  write_text(scratch / "text" / "good.txt", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n");
+  write_text(scratch / "text" / "bad.txt", "caf\xe9 and \xed\xa0\x80\n");
+  const Manifest m = build(scratch / "out", {scratch / "text"}).manifest;
+  EXPECT_EQ(m.invalid_utf8_files, 1);
+  EXPECT_EQ(m.invalid_utf8_bytes, 4);  // e9, and the three bytes of a surrogate
+  const auto tokens = all_tokens(Dataset::open(scratch / "out").split("train"));
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 0xE9), 1);
+}
+
+TEST(Build, BuildingAgainDoesNothingAndTouchesNothing) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 10);
+  EXPECT_FALSE(build(scratch / "out", {scratch / "text"}).was_complete);
+  const std::string before = folder_content(scratch / "out");
+  failpoint::arm(1, EIO);  // any call that changes the disk would throw
+  EXPECT_TRUE(build(scratch / "out", {scratch / "text"}).was_complete);
+  EXPECT_EQ(failpoint::calls(), 0);
+  failpoint::disarm();
+  EXPECT_EQ(folder_content(scratch / "out"), before);
+}
+
+TEST(Build, BuildingAgainRepairsADamagedShard) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 10);
+  BuildRules rules;
+  rules.shard_tokens = 600;
+  build(scratch / "out", {scratch / "text"}, rules);
+  const std::string before = folder_content(scratch / "out");
+  std::string shard = read_file(scratch / "out" / "train-00001.shard");
+  shard[200] = static_cast<char>(shard[200] ^ 4);
+  write_text(scratch / "out" / "train-00001.shard", shard);
+  remove_file(scratch / "out" / "train-00002.shard");
+  const BuildResult result = build(scratch / "out", {scratch / "text"}, rules);
+  EXPECT_EQ(result.shards_written, 2);
+  EXPECT_EQ(folder_content(scratch / "out"), before);
+}
+
+TEST(Build, AnotherDatasetIsReplacedOnlyWhenAskedFor) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 10);
+  BuildRules many;
+  many.shard_tokens = 300;
+  build(scratch / "out", {scratch / "text"}, many);
+  const std::string before = folder_content(scratch / "out");
+
+  BuildRules other;
+  other.eos = false;
+  Error error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), (scratch / "out").string() + " holds a different dataset");
+  EXPECT_EQ(folder_content(scratch / "out"), before);
+
+  remove_file(scratch / "out" / "manifest.json");  // half of another build is not ours to replace, either
+  error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+
+  build(scratch / "out", {scratch / "text"}, other, 1, true);
+  build(scratch / "fresh", {scratch / "text"}, other);
+  EXPECT_EQ(folder_content(scratch / "out"), folder_content(scratch / "fresh"));
+}
+
+TEST(Build, AFolderOfTextMayHoldItsOwnDataset) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 4);
+  build(scratch / "text" / "tokens", {scratch / "text"});
+  EXPECT_TRUE(build(scratch / "text" / "tokens", {scratch / "text"}).was_complete);
+}
+
+TEST(Build, TwoBuildsOfOneFolderDoNotMix) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 4);
+  make_folders(scratch / "out");
+  const auto lock = FileLock::try_lock(scratch / "out" / "build.lock");
+  const Error error = error_of([&] { build(scratch / "out", {scratch / "text"}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), "another build is writing " + (scratch / "out").string());
+}
+
+TEST(Build, ACorpusWithoutTextIsAUserError) {
+  const ScratchFolder scratch;
+  make_folders(scratch / "text");
+  Error error = error_of([&] { build(scratch / "out", {scratch / "text"}); });
+  EXPECT_EQ(error.message(), "there is no text to build from");
+  EXPECT_EQ(error.why(), "no file was found");
+  write_text(scratch / "text" / "empty.txt", "");
+  error = error_of([&] { build(scratch / "out", {scratch / "text"}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.why(), "all of the 1 files are empty");
+  error = error_of([&] { build(scratch / "out", {scratch / "missing"}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), "cannot read " + (scratch / "missing").string());
+  EXPECT_FALSE(path_exists(scratch / "out"));
+}
+
+TEST(Build, WrongRulesAreUserErrors) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 4);
+  const auto message = [&](auto change) {
+    BuildRules rules;
+    change(rules);
+    const Error error = error_of([&] { build(scratch / "out", {scratch / "text"}, rules); });
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    return error.message();
+  };
+  EXPECT_EQ(message([](BuildRules& r) { r.validation = 1; }), "--validation 1 is no share");
+  EXPECT_EQ(message([](BuildRules& r) { r.validation = -0.1; }), "--validation -0.1 is no share");
+  EXPECT_EQ(message([](BuildRules& r) { r.shard_tokens = 0; }), "--shard-tokens 0 is too small");
+  EXPECT_EQ(message([](BuildRules& r) { r.document_bytes = -1; }), "--document-bytes -1 is negative");
+  EXPECT_EQ(message([](BuildRules& r) { r.tokenizer = "words"; }), "there is no tokenizer \"words\"");
+}
+
+// Lets `n` calls that change the disk pass, fails the next; then the same build must complete to the same bytes.
+void fail_every_call(int64_t threads, int error_number) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 9);
+  BuildRules rules;
+  rules.validation = 0.3;
+  rules.shard_tokens = 600;
+  build(scratch / "reference", {scratch / "text"}, rules);
+  const std::string reference = folder_content(scratch / "reference");
+  failpoint::arm(1'000'000, error_number);
+  build(scratch / "count", {scratch / "text"}, rules, threads);
+  const int64_t calls = failpoint::calls();
+  failpoint::disarm();
+  EXPECT_GT(calls, 25);
+  for (int64_t n = 1; n <= calls; ++n) {
+    const Path out = scratch / fmt::format("out-{}", n);
+    failpoint::arm(n, error_number);
+    ExitCode code = ExitCode::kDone;
+    try {
+      build(out, {scratch / "text"}, rules, threads);
+    } catch (const Error& e) {
+      code = e.code();
+    }
+    failpoint::disarm();
+    ASSERT_EQ(code, ExitCode::kHardware) << "call " << n;
+    if (path_exists(out / "manifest.json")) {
+      ASSERT_TRUE(verify_dataset(out, 1).damage.empty()) << "call " << n;
+    }
+    build(out, {scratch / "text"}, rules, threads);
+    ASSERT_EQ(folder_content(out), reference) << "call " << n;
+    remove_tree(out);
+  }
+}
+
+TEST(Build, DiskFullAtAnyCallLeavesNothingHalfGood) { fail_every_call(1, ENOSPC); }
+TEST(Build, DiskErrorAtAnyCallLeavesNothingHalfGood) { fail_every_call(2, EIO); }
+
+}  // namespace
+}  // namespace hearth::data
