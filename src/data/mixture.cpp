@@ -33,9 +33,9 @@ std::vector<int64_t> round_to_slots(std::span<const double> weights) {
   for (int64_t i = 0; i < left; ++i) ++slots[order[static_cast<size_t>(i) % order.size()]];
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i] == 0)
-      throw user_error(fmt::format("data source {} has weight {}, which is less than a half of 1/{} of all", i + 1,
-                                   weights[i], Mixture::kSlots),
-                       "it would never be read", "give it a larger weight, or remove it");
+      throw user_error(fmt::format("data source {} has weight {}: too little beside the others", i + 1, weights[i]),
+                       fmt::format("it gets no slot of {} and would never be read", Mixture::kSlots),
+                       "give it a larger weight, or remove it");
   }
   return slots;
 }

@@ -1,0 +1,143 @@
+#include "data/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "corpus_folder.h"
+
+namespace hearth::data {
+namespace {
+
+using test::ScratchFolder;
+
+// 30 documents over many shards, and the same tokens put together by hand from the files.
+class DatasetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_corpus(scratch_ / "text", 30);
+    BuildRules rules;
+    rules.shard_tokens = 1000;
+    build(scratch_ / "out", {scratch_ / "text"}, rules);
+    for (int i = 0; i < 30; ++i) {
+      starts_.push_back(static_cast<int64_t>(expected_.size()));
+      for (const char c : read_file(scratch_ / "text" / fmt::format("doc-{:03}.txt", i)))
+        expected_.push_back(static_cast<uint8_t>(c));
+      expected_.push_back(257);
+    }
+  }
+  void damage(const std::string& shard, size_t byte) {
+    std::string bytes = read_file(scratch_ / "out" / shard);
+    bytes[byte] = static_cast<char>(bytes[byte] ^ 1);
+    write_text(scratch_ / "out" / shard, bytes);
+  }
+
+  ScratchFolder scratch_;
+  std::vector<int32_t> expected_;
+  std::vector<int64_t> starts_;
+};
+
+TEST_F(DatasetTest, WindowsAcrossShardsHoldTheTokensOfTheFilesInOrder) {
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  const Split& split = dataset.split("train");
+  EXPECT_GT(dataset.manifest().find_split("train")->shards.size(), 5u);
+  ASSERT_EQ(split.tokens(), static_cast<int64_t>(expected_.size()));
+  EXPECT_EQ(split.documents(), 30);
+  EXPECT_EQ(split.text_bytes(), split.tokens() - 30);
+  EXPECT_EQ(all_tokens(split), expected_);
+  for (int64_t length : {int64_t{1}, int64_t{17}, int64_t{2500}}) {
+    for (int64_t first = 0; first + length <= split.tokens(); first += 41) {
+      std::vector<int32_t> window(static_cast<size_t>(length));
+      split.read(first, window);
+      ASSERT_TRUE(std::equal(window.begin(), window.end(), expected_.begin() + first)) << first << " " << length;
+    }
+  }
+  split.read(split.tokens(), {});  // nothing, at the end
+}
+
+TEST_F(DatasetTest, EveryTokenIsLocatedInItsDocument) {
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  const Split& split = dataset.split("train");
+  int64_t document = 0;
+  for (int64_t token = 0; token < split.tokens(); ++token) {
+    if (document + 1 < 30 && token == starts_[static_cast<size_t>(document) + 1]) ++document;
+    const TokenPlace place = split.locate(token);
+    ASSERT_EQ(place.document, document);
+    ASSERT_EQ(place.offset, token - starts_[static_cast<size_t>(document)]);
+  }
+  EXPECT_EQ(split.document_begin(30), split.tokens());
+  const auto& sources = dataset.manifest().sources;
+  for (int64_t i = 0; i < 30; ++i) {
+    EXPECT_EQ(split.document_begin(i), starts_[static_cast<size_t>(i)]);
+    EXPECT_TRUE(sources[static_cast<size_t>(split.origin(i).source)].path.ends_with(fmt::format("doc-{:03}.txt", i)));
+    EXPECT_EQ(split.origin(i).text_bytes, split.document_begin(i + 1) - split.document_begin(i) - 1);
+  }
+}
+
+TEST_F(DatasetTest, DocumentStartsOfAnyWindowAreThoseOfTheFiles) {
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  const Split& split = dataset.split("train");
+  for (int64_t first = 0; first < split.tokens(); first += 23) {
+    for (const int64_t wanted : {int64_t{0}, int64_t{1}, int64_t{64}, int64_t{3000}}) {
+      const int64_t count = std::min(wanted, split.tokens() - first);
+      std::vector<int32_t> starts, expected;
+      split.document_starts(first, count, starts);
+      for (const int64_t start : starts_) {
+        if (start >= first && start < first + count) expected.push_back(static_cast<int32_t>(start - first));
+      }
+      ASSERT_EQ(starts, expected) << first << " " << count;
+    }
+  }
+}
+
+TEST_F(DatasetTest, ReadingFromManyThreadsAtOnceGivesTheSame) {
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  std::vector<std::vector<int32_t>> results(8);
+  std::vector<std::thread> threads;
+  for (auto& result : results) threads.emplace_back([&] { result = all_tokens(dataset.split("train")); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : results) EXPECT_EQ(result, expected_);
+}
+
+TEST_F(DatasetTest, DamageIsMetWhenItsBlockIsTouchedAndNamesIt) {
+  damage("train-00002.shard", 128);  // the first token of the third shard
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  const Split& split = dataset.split("train");
+  const auto& shards = dataset.manifest().find_split("train")->shards;
+  std::vector<int32_t> window(10);
+  split.read(0, window);
+  const int64_t first = shards[0].tokens + shards[1].tokens;
+  split.read(first - 10, window);
+  for (int again = 0; again < 2; ++again) {
+    const Error error = error_of([&] { split.read(first - 9, window); });
+    EXPECT_EQ(error.code(), ExitCode::kDamaged);
+    EXPECT_EQ(error.message(), fmt::format("shard {} is damaged", (scratch_ / "out" / "train-00002.shard").string()));
+    EXPECT_TRUE(error.why().starts_with("block 0 (bytes 128 to ")) << error.why();
+  }
+}
+
+TEST_F(DatasetTest, AMissingCutOrForeignShardIsDamage) {
+  const Path shard = scratch_ / "out" / "train-00001.shard";
+  const std::string good = read_file(shard);
+  write_text(shard, good.substr(0, good.size() - 1));
+  Error error = error_of([&] { Dataset::open(scratch_ / "out"); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_EQ(error.why(), fmt::format("it has {} bytes instead of {}", good.size() - 1, good.size()));
+  remove_file(shard);
+  error = error_of([&] { Dataset::open(scratch_ / "out"); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_EQ(error.message(), fmt::format("shard {} is missing", shard.string()));
+}
+
+TEST_F(DatasetTest, ASplitThatIsNotThereSaysHowToGetIt) {
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  EXPECT_TRUE(dataset.has_split("train"));
+  EXPECT_FALSE(dataset.has_split("validation"));
+  const Error error = error_of([&] { dataset.split("validation"); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.fix(), "build it with --validation 0.05");
+}
+
+}  // namespace
+}  // namespace hearth::data

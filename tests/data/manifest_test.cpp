@@ -1,0 +1,91 @@
+#include "data/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "corpus_folder.h"
+
+namespace hearth::data {
+namespace {
+
+using test::ScratchFolder;
+
+// A built manifest's text.
+std::string example() {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 6);
+  BuildRules rules;
+  rules.validation = 0.4;
+  rules.shard_tokens = 500;
+  build(scratch / "out", {scratch / "text"}, rules);
+  return read_file(scratch / "out" / "manifest.json");
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Manifest, ReadingAndWritingAgainGivesTheSameBytes) {
+  const std::string text = example();
+  EXPECT_EQ(manifest_text(parse_manifest(text, "m")), text);
+}
+
+TEST(Manifest, AnotherVersionIsAUserError) {
+  const std::string text = replaced(example(), "\"version\": 1", "\"version\": 2");
+  const Error error = error_of([&] { parse_manifest(text, "data/manifest.json"); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), "data/manifest.json has version 2");
+  EXPECT_EQ(error.why(), "this hearth reads version 1");
+}
+
+TEST(Manifest, SomethingElseIsAUserError) {
+  for (const char* text : {"{}", "[]", "3", "{\"format\": \"other\", \"version\": 1}"}) {
+    const Error error = error_of([&] { parse_manifest(text, "m"); });
+    EXPECT_EQ(error.code(), ExitCode::kUser) << text;
+    EXPECT_EQ(error.message(), "m is not the manifest of a Hearth dataset");
+  }
+}
+
+TEST(Manifest, EveryFlippedByteAndEveryCutIsAnError) {
+  const std::string text = example();
+  for (size_t i = 0; i + 1 < text.size(); i += 3) {
+    std::string bad = text;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    EXPECT_THROW(parse_manifest(bad, "m"), Error) << i;
+    EXPECT_THROW(parse_manifest(text.substr(0, i), "m"), Error) << i;
+  }
+  EXPECT_EQ(error_of([&] { parse_manifest("{\"format", "m"); }).code(), ExitCode::kDamaged);
+  const Error edited = error_of([&] { parse_manifest(replaced(text, "\"documents\": ", "\"documents\": 9"), "m"); });
+  EXPECT_EQ(edited.code(), ExitCode::kDamaged);
+  EXPECT_EQ(edited.why(), "its checksum is wrong: it was changed after it was written");
+}
+
+// A manifest made up with a good checksum.
+TEST(Manifest, AShardNameCannotLeadOutOfTheFolder) {
+  for (const char* name : {"../secret", "/etc/passwd", "", ".hidden", "a/b"}) {
+    Manifest m;
+    m.splits.push_back({"train", 0, 0, 0, {{name, 0, 0, 0, "", ""}}});
+    const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
+    EXPECT_EQ(error.code(), ExitCode::kDamaged) << name;
+  }
+}
+
+TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
+  Manifest m;
+  m.splits.push_back({"train", 1, 10, 9, {{"a.shard", 100, 9, 1, "", ""}}});
+  const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_EQ(error.why(), "the shards of split \"train\" do not add up to its counts");
+}
+
+TEST(Manifest, AFolderWithoutOneIsNoDataset) {
+  const ScratchFolder scratch;
+  const Error error = error_of([&] { read_manifest(scratch.path()); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), scratch.path().string() + " holds no dataset");
+}
+
+}  // namespace
+}  // namespace hearth::data
