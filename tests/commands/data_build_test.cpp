@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/random.h"
+#include "support/environment.h"
+
+namespace hearth {
+namespace {
+
+using test::CommandResult;
+using test::ScratchFolder;
+
+CommandResult hearth(const std::string& arguments, const std::string& environment = {}) {
+  return test::run_command(environment + " " + test::hearth_binary() + " " + arguments);
+}
+
+void write_text(const Path& path, std::string_view text) {
+  make_folders(path.parent_path());
+  File file = File::create(path);
+  file.write(text);
+  file.close();
+}
+
+// Eight files of text that differ.
+void write_corpus(const Path& folder) {
+  for (int i = 0; i < 8; ++i) {
+    std::string text = fmt::format("Chapter {}\n", i);
+    for (uint64_t k = 0; k < 40; ++k)
+      text += fmt::format("{} ", random_u64(random_key(7, std::to_string(i)), k) % 1000);
+    write_text(folder / fmt::format("{}.txt", i), text);
+  }
+}
+
+std::string folder_content(const Path& folder) {
+  std::string content;
+  for (const std::string& name : list_folder(folder)) content += name + "\n" + read_file(folder / name) + "\n";
+  return content;
+}
+
+std::string text(const Path& path) { return path.string(); }
+
+TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  std::filesystem::create_symlink("1.txt", scratch / "text" / "again.txt");
+  write_text(scratch / "text" / "skip.md", "not text");
+  const std::string command = fmt::format("data build --out {} --validation 0.3 --include '*.txt' {}",
+                                          text(scratch / "out"), text(scratch / "text"));
+  CommandResult result = hearth(command);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("found 8 files, "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("(links resolved: 1, duplicates dropped: 0, empty: 0, not files: 0)"),
+            std::string::npos);
+  EXPECT_NE(result.output.find("wrote 2 shards of 2 to "), std::string::npos);
+  EXPECT_NE(result.output.find("MB/s"), std::string::npos);
+  EXPECT_EQ(result.output.find('\r'), std::string::npos);  // no bar where there is no terminal
+
+  result = hearth(command);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find(" is complete already: nothing to do\n"), std::string::npos) << result.output;
+
+  result = hearth(command + " --no-eos");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("add --overwrite to replace it"), std::string::npos) << result.output;
+  EXPECT_EQ(hearth(command + " --no-eos --overwrite").exit_code, 0);
+}
+
+TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  const auto command = [&](const std::string& out) {
+    return fmt::format("data build --out {} --validation 0.3 --shard-tokens 400 --threads 2 {}", text(scratch / out),
+                       text(scratch / "text"));
+  };
+  ASSERT_EQ(hearth(command("reference")).exit_code, 0);
+  const std::string reference = folder_content(scratch / "reference");
+  int64_t n = 1;
+  for (;; ++n) {
+    const CommandResult killed = hearth(command("out"), fmt::format("exec env HEARTH_FAILPOINT={}:KILL", n));
+    if (killed.exit_code == 0) break;
+    ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << "call " << n << ": " << killed.output;
+    // A manifest, where there is one, is a good one.
+    if (path_exists(scratch / "out" / "manifest.json")) {
+      EXPECT_EQ(hearth("data verify " + text(scratch / "out")).exit_code, 0);
+    }
+    ASSERT_EQ(hearth(command("out")).exit_code, 0) << "after call " << n;
+    ASSERT_EQ(folder_content(scratch / "out"), reference) << "after call " << n;
+    remove_tree(scratch / "out");
+  }
+  EXPECT_GT(n, 30);
+}
+
+TEST(DataBuild, ADiskFailureIsOneErrorWithExitCode4) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  const std::string command = fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text"));
+  CommandResult result = hearth(command, "HEARTH_FAILPOINT=5:ENOSPC");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_TRUE(result.output.starts_with("error: cannot ")) << result.output;
+  EXPECT_NE(result.output.find("why: No space left on device"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("fix: free some space"), std::string::npos) << result.output;
+  EXPECT_FALSE(path_exists(scratch / "out" / "manifest.json"));
+  result = hearth(command, "HEARTH_FAILPOINT=6:EIO");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_NE(result.output.find("why: Input/output error"), std::string::npos) << result.output;
+}
+
+// Root may read and write everything: these run as "nobody" there.
+CommandResult as_ordinary_user(const ScratchFolder& scratch, const std::string& arguments) {
+  const std::string command = test::hearth_binary() + " " + arguments;
+  if (::geteuid() != 0) return test::run_command(command);
+  // The binary may lie where nobody may not go: a copy does not.
+  const Path copy = scratch / "hearth";
+  std::filesystem::copy_file(test::hearth_binary(), copy, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
+  return test::run_command(
+      fmt::format("setpriv --reuid=65534 --regid=65534 --clear-groups {} {}", copy.string(), arguments));
+}
+
+TEST(DataBuild, AnUnreadableFileIsAUserErrorThatNamesIt) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  std::filesystem::permissions(scratch / "text" / "3.txt", std::filesystem::perms(0));
+  make_folders(scratch / "out");
+  std::filesystem::permissions(scratch / "out", std::filesystem::perms(0777));
+  const CommandResult result =
+      as_ordinary_user(scratch, fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text")));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_EQ(result.output,
+            fmt::format("error: cannot open {}\n  why: Permission denied\n", text(scratch / "text" / "3.txt")));
+  EXPECT_FALSE(path_exists(scratch / "out" / "manifest.json"));
+}
+
+TEST(DataBuild, AReadOnlyOutputIsAUserError) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  make_folders(scratch / "out");
+  std::filesystem::permissions(scratch / "out", std::filesystem::perms(0555));
+  const CommandResult result =
+      as_ordinary_user(scratch, fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text")));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_NE(result.output.find("Permission denied"), std::string::npos) << result.output;
+}
+
+TEST(DataBuild, ACompleteDatasetInAReadOnlyFolderIsComplete) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  const std::string arguments = fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text"));
+  ASSERT_EQ(hearth(arguments).exit_code, 0);
+  std::filesystem::permissions(scratch / "out", std::filesystem::perms(0555));
+  const CommandResult result = as_ordinary_user(scratch, arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("nothing to do"), std::string::npos);
+  std::filesystem::permissions(scratch / "out", std::filesystem::perms(0755));
+}
+
+TEST(DataBuild, AnEmptyCorpusIsAUserError) {
+  const ScratchFolder scratch;
+  make_folders(scratch / "text");
+  const CommandResult result =
+      hearth(fmt::format("data build --out {} --include '*.txt' {}", text(scratch / "out"), text(scratch / "text")));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output,
+            "error: there is no text to build from\n  why: no file was found\n"
+            "  fix: give other paths, or another --include pattern\n");
+}
+
+}  // namespace
+}  // namespace hearth

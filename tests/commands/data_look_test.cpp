@@ -1,0 +1,124 @@
+// data inspect, data verify and data sample.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/environment.h"
+
+namespace hearth {
+namespace {
+
+using test::CommandResult;
+using test::ScratchFolder;
+
+CommandResult hearth(const std::string& arguments) {
+  return test::run_command(test::hearth_binary() + " " + arguments);
+}
+
+void write_text(const Path& path, std::string_view text) {
+  make_folders(path.parent_path());
+  File file = File::create(path);
+  file.write(text);
+  file.close();
+}
+
+class DataLook : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 26; ++i)
+      write_text(scratch_ / "text" / fmt::format("{:02}.txt", i), std::string(30, static_cast<char>('a' + i)) + "\n");
+    out_ = (scratch_ / "out").string();
+    const CommandResult built =
+        hearth(fmt::format("data build --out {} --validation 0.2 {}", out_, (scratch_ / "text").string()));
+    ASSERT_EQ(built.exit_code, 0) << built.output;
+  }
+  ScratchFolder scratch_;
+  std::string out_;
+};
+
+TEST_F(DataLook, InspectShowsCountsSizesTokenizerAndSources) {
+  const CommandResult result = hearth("data inspect " + out_);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const char* part :
+       {"tokenizer   bytes, 258 tokens, hash 2105be2c4cfaa69af2fc47a560700c5c", "no BOS, EOS after each", "train",
+        "validation", "26 sources", "00.txt", "and 16 more (--sources lists them)"})
+    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
+  EXPECT_NE(hearth("data inspect --sources " + out_).output.find("25.txt"), std::string::npos);
+}
+
+TEST_F(DataLook, InspectAsJsonIsTheManifest) {
+  const CommandResult result = hearth("data inspect --json " + out_);
+  ASSERT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, read_file(out_ + "/manifest.json"));
+  int64_t tokens = 0;
+  const auto manifest = nlohmann::json::parse(result.output);
+  for (const auto& split : manifest["splits"]) tokens += split["tokens"].get<int64_t>();
+  EXPECT_EQ(tokens, 26 * 32);
+}
+
+TEST_F(DataLook, VerifySaysWholeOrNamesTheBlockWithExitCode3) {
+  CommandResult result = hearth("data verify " + out_);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find(" is whole: "), std::string::npos);
+  const Path shard = out_ + "/train-00000.shard";
+  std::string bytes = read_file(shard);
+  bytes[300] = static_cast<char>(bytes[300] ^ 1);
+  write_text(shard, bytes);
+  result = hearth("data verify " + out_);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.output.find("train-00000.shard: block 0 (bytes 128 to "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("column tokens"), std::string::npos);
+  EXPECT_EQ(hearth("data sample " + out_ + " --seq-len 16").exit_code, 3);
+}
+
+TEST_F(DataLook, AFolderThatIsNoDatasetIsAUserError) {
+  for (const char* command : {"inspect", "verify", "sample"}) {
+    const CommandResult result = hearth(fmt::format("data {} {}", command, (scratch_ / "text").string()));
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_NE(result.output.find("holds no dataset"), std::string::npos) << result.output;
+  }
+}
+
+// Each document is one repeated letter, so the text says which file it must have come from.
+TEST_F(DataLook, SampleNamesTheFileAndOffsetsOfTheTextItPrints) {
+  const CommandResult result = hearth(fmt::format("data sample {} --at 3 --count 5 --seed 4 --seq-len 40", out_));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (int g = 3; g < 8; ++g)
+    EXPECT_NE(result.output.find(fmt::format("sample {}: epoch 0, window ", g)), std::string::npos);
+  std::istringstream lines(result.output);
+  int parts = 0;
+  char letter = '?';
+  int64_t begin = 0, end = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  document ")) {
+      long long document = 0;
+      ASSERT_EQ(std::sscanf(line.c_str(), "  document %lld, tokens %ld to %ld of", &document, &begin, &end), 3) << line;
+      letter = static_cast<char>('a' + std::stoi(line.substr(line.size() - 6, 2)));
+      ++parts;
+    } else if (line.starts_with("    | ")) {
+      const auto letters = static_cast<size_t>(std::min<int64_t>(end, 30) - std::min<int64_t>(begin, 30));
+      EXPECT_EQ(line.substr(6), std::string(letters, letter));
+    }
+  }
+  EXPECT_GE(parts, 10);  // 41 tokens span two documents of 32
+}
+
+TEST_F(DataLook, SampleOfAStepNeedsARunFile) {
+  const CommandResult result = hearth(fmt::format("data sample {} --step 2", out_));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("--step needs a run file"), std::string::npos) << result.output;
+}
+
+TEST_F(DataLook, SampleOfARunFilePrintsTheStepsSamples) {
+  const Path run = scratch_ / "run.toml";
+  write_text(run,
+             "[data]\npath = \"out\"\n[training]\nsteps = 10\nseq_len = 40\nseed = 4\nlocal_batch_size = 2\n"
+             "global_batch_size = 4\n");
+  const CommandResult step = hearth(fmt::format("data sample {} --step 2", run.string()));
+  ASSERT_EQ(step.exit_code, 0) << step.output;
+  EXPECT_EQ(step.output, hearth(fmt::format("data sample {} --at 4 --count 4 --seed 4 --seq-len 40", out_)).output);
+  EXPECT_EQ(hearth(fmt::format("data sample {} --seed 4", run.string())).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace hearth
