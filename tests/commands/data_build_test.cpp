@@ -1,7 +1,8 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
+#include <csignal>
 
 #include "base/random.h"
 #include "support/environment.h"

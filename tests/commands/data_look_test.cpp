@@ -1,7 +1,10 @@
 // data inspect, data verify and data sample.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/environment.h"
 
@@ -112,7 +115,7 @@ TEST_F(DataLook, SampleOfAStepNeedsARunFile) {
 TEST_F(DataLook, SampleOfARunFilePrintsTheStepsSamples) {
   const Path run = scratch_ / "run.toml";
   write_text(run,
-             "[data]\npath = \"out\"\n[training]\nsteps = 10\nseq_len = 40\nseed = 4\nlocal_batch_size = 2\n"
+             "[data]\npath = \"out\"\n[training]\nsteps = 1000\nseq_len = 40\nseed = 4\nlocal_batch_size = 2\n"
              "global_batch_size = 4\n");
   const CommandResult step = hearth(fmt::format("data sample {} --step 2", run.string()));
   ASSERT_EQ(step.exit_code, 0) << step.output;
