@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "base/random.h"
 #include "optim/adamw.h"
 #include "optim/clip.h"
 #include "optim/lr_schedule.h"
@@ -28,8 +27,7 @@ plan::ParameterPlan small_plan() {
 
 // The loss of a sample is |w - target|^2 / 2 over all weights of all units.
 double target(int64_t sample, int64_t unit, int64_t element) {
-  const RandomKey key = random_key(static_cast<uint64_t>(sample), "target");
-  return random_normal(key, static_cast<uint64_t>(unit * 100'000 + element));
+  return 0.5 + std::sin(static_cast<double>(sample * 7919 + unit * 104'729 + element) * 0.61);
 }
 
 struct Run {
@@ -109,7 +107,7 @@ double relative_distance(const std::vector<double>& a, const std::vector<double>
 template <typename T>
 void expect_same(double gradient_tolerance, double loss_tolerance) {
   const Run one = train<T>(1);
-  EXPECT_LT(one.losses.back(), 0.9 * one.losses.front());  // 7/8 is the best, at the mean of the targets
+  EXPECT_LT(one.losses.back(), 0.8 * one.losses.front());  // the spread of the targets, 2/3 of it, stays
   for (const int64_t ranks : {2, 4, 8}) {
     const Run several = train<T>(ranks);
     EXPECT_LE(relative_distance(several.first_gradient, one.first_gradient), gradient_tolerance) << ranks;

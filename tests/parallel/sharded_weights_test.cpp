@@ -35,6 +35,8 @@ struct Layout {
   int64_t ranks;
   DType dtype;
 };
+// Part of the test's name in CTest.
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.ranks << "x" << dtype_name(layout.dtype); }
 
 class ShardedWeightsOn : public testing::TestWithParam<Layout> {
  protected:
@@ -139,10 +141,7 @@ TEST_P(ShardedWeightsOn, OwnEveryElementOnce) {
 INSTANTIATE_TEST_SUITE_P(Ranks, ShardedWeightsOn,
                          testing::Values(Layout{1, DType::kFloat32}, Layout{2, DType::kFloat32},
                                          Layout{3, DType::kFloat64}, Layout{4, DType::kFloat32},
-                                         Layout{5, DType::kFloat64}),
-                         [](const auto& info) {
-                           return fmt::format("{}x{}", info.param.ranks, dtype_name(info.param.dtype));
-                         });
+                                         Layout{5, DType::kFloat64}));
 
 // Counts the collectives of a group of one.
 class CountingGroup final : public comm::Group {
