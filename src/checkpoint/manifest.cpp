@@ -48,6 +48,7 @@ Json header(const Manifest& m) {
   j["step"] = m.step;
   j["tokens_seen"] = m.tokens_seen;
   j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}};
+  j["tokenizer"] = m.tokenizer;
   j["tokenizer_hash"] = m.tokenizer_hash;
   j["dataset_hash"] = m.dataset_hash;
   j["ranks"] = m.ranks;
@@ -80,6 +81,7 @@ Manifest parse_fields(const Json& j) {
   m.tokens_seen = j.at("tokens_seen").get<int64_t>();
   m.data_seed = j.at("data").at("seed").get<uint64_t>();
   m.next_sample = j.at("data").at("next_sample").get<uint64_t>();
+  m.tokenizer = j.at("tokenizer").get<std::string>();
   m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
   m.ranks = j.at("ranks").get<int64_t>();

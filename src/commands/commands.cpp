@@ -21,6 +21,11 @@ constexpr Command kCommands[] = {
      "--local-batch-size 4",
      bench_step},
 
+    {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",
+     "inspect runs/quickstart/checkpoints/step-00000100", inspect},
+    {"Checkpoints", "verify", "check every byte of a checkpoint", "verify runs/quickstart/checkpoints/step-00000100",
+     verify},
+
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},
     {"Configuration", "config check", "find all errors of a run file", "config check run.toml", config_check},

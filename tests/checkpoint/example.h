@@ -86,6 +86,7 @@ inline Manifest example_manifest(int64_t step, int64_t ranks) {
   m.tokens_seen = 1000 * step;
   m.data_seed = 18446744073709551615u;
   m.next_sample = static_cast<uint64_t>(8 * step);
+  m.tokenizer = "bytes";
   m.tokenizer_hash = "t0";
   m.dataset_hash = "d0";
   m.config_toml = "[training]\nsteps = 100 # \"quoted\" \xc3\xa9\n";

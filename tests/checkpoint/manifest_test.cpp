@@ -1,0 +1,81 @@
+#include "checkpoint/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "example.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+// The text with its checksum made right again, computed as docs/checkpoint_format.md says.
+std::string signed_again(std::string text) {
+  const size_t at = text.find("\"checksum\": \"") + 13;
+  text.replace(at, 16, std::string(16, '0'));
+  return text.replace(at, 16, to_hex64(xxh3_64(text)));
+}
+
+TEST(Manifest, ChecksumIsThatOfTheTextWithItsDigitsZeroed) {
+  const std::string text = format_manifest(example_manifest(3, 1));
+  EXPECT_EQ(signed_again(text), text);
+}
+
+TEST(Manifest, MetricsThatAreNotNumbersSurvive) {
+  Manifest m = example_manifest(3, 1);
+  m.metrics = {{"a", NAN}, {"b", INFINITY}, {"c", -INFINITY}, {"d", -0.0}, {"e", 5e-324}};
+  const Manifest back = parse_manifest(format_manifest(m), "x");
+  EXPECT_TRUE(std::isnan(back.metrics.at("a")));
+  EXPECT_EQ(back.metrics.at("b"), INFINITY);
+  EXPECT_EQ(back.metrics.at("c"), -INFINITY);
+  EXPECT_TRUE(std::signbit(back.metrics.at("d")));
+  EXPECT_EQ(back.metrics.at("e"), 5e-324);
+}
+
+TEST(Manifest, EveryChangedByteIsDamage) {
+  const std::string text = format_manifest(example_manifest(3, 1));
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (const char flip : {'\x01', '\x20', '\x80'}) {
+      std::string changed = text;
+      changed[i] = static_cast<char>(changed[i] ^ flip);
+      try {
+        parse_manifest(changed, "here/hearth.json");
+        FAIL() << "byte " << i;
+      } catch (const Error& e) {
+        ASSERT_EQ(e.code(), ExitCode::kDamaged) << i;
+        ASSERT_NE(e.message().find("here/hearth.json"), std::string::npos);
+      }
+    }
+  }
+  for (size_t length = 0; length < text.size(); ++length)
+    ASSERT_THROW(parse_manifest(std::string_view(text).substr(0, length), "x"), Error) << length;
+}
+
+TEST(Manifest, OfANewerFormatIsAUserErrorThatNamesBothVersions) {
+  std::string text = format_manifest(example_manifest(3, 1));
+  text.replace(text.find("\"format_version\": 1") + 18, 1, "2");
+  try {
+    parse_manifest(signed_again(text), "x");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_NE(e.message().find("checkpoint format 2, this program knows 1"), std::string::npos);
+  }
+}
+
+TEST(Manifest, WithAFieldMissingIsDamageThatNamesIt) {
+  std::string text = format_manifest(example_manifest(3, 1));
+  text.replace(text.find("tokens_seen"), 11, "tokens_sawn");
+  try {
+    parse_manifest(signed_again(text), "x");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kDamaged);
+    EXPECT_NE(e.why().find("tokens_seen"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace hearth::checkpoint
