@@ -1,0 +1,77 @@
+#include "checkpoint/retain.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "example.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+std::vector<ExampleTensor> tiny() { return {example_tensor("w", DType::kFloat32, {2})}; }
+
+TEST(Retain, StepsAreFoldersWithAFinalNameInOrder) {
+  const test::ScratchFolder scratch;
+  EXPECT_TRUE(list_steps(scratch / "missing").empty());
+  for (const char* name : {"step-00000020", "step-00000003", "step-123456789", "step-00000004.tmp", "step-5",
+                           "step-000000006", "step--0000001", "step-0000000x", "other"})
+    make_folders(scratch / name);
+  write_file_atomic(scratch / "step-00000007", "a file");
+  EXPECT_EQ(list_steps(scratch), (std::vector<int64_t>{3, 20, 123456789}));
+}
+
+TEST(Retain, WithoutAnyCheckpointThereIsNoNewest) {
+  const test::ScratchFolder scratch;
+  EXPECT_FALSE(newest_good(scratch / "missing").step.has_value());
+  EXPECT_FALSE(newest_good(scratch).step.has_value());
+}
+
+TEST(Retain, PruningKeepsTheNewestAndTheVerifiedOne) {
+  const test::ScratchFolder scratch;
+  for (const int64_t step : {1, 2, 3, 4, 5}) save_example(scratch, tiny(), step, 1);
+  EXPECT_TRUE(prune(scratch, 0, 5).empty());
+  EXPECT_TRUE(prune(scratch, 9, 5).empty());
+  EXPECT_EQ(prune(scratch, 3, 5), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(list_steps(scratch), (std::vector<int64_t>{3, 4, 5}));
+  // Resumed from 4, because 5 is damaged: 5 does not push 4 out.
+  EXPECT_EQ(prune(scratch, 1, 4), (std::vector<int64_t>{3}));
+  EXPECT_EQ(list_steps(scratch), (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(newest_good(scratch).step, 5);
+}
+
+TEST(Retain, LeftoversOfInterruptedSavesAndDeletionsAreRemoved) {
+  const test::ScratchFolder scratch;
+  save_example(scratch, tiny(), 1, 1);
+  for (const char* name : {"step-00000002.tmp", "step-00000000.deleted", "step-00000001.replaced", "notes.tmp"})
+    make_folders(scratch / name / "inside");
+  EXPECT_EQ(remove_leftovers(scratch),
+            (std::vector<std::string>{"step-00000000.deleted", "step-00000001.replaced", "step-00000002.tmp"}));
+  EXPECT_EQ(list_folder(scratch), (std::vector<std::string>{"notes.tmp", "step-00000001"}));
+  EXPECT_TRUE(remove_leftovers(scratch / "missing").empty());
+}
+
+TEST(Retain, ACheckpointWhoseReplacementWasInterruptedComesBack) {
+  const test::ScratchFolder scratch;
+  const Path folder = save_example(scratch, tiny(), 1, 1);
+  rename_path(folder, scratch / "step-00000001.replaced");
+  EXPECT_FALSE(newest_good(scratch).step.has_value());
+  remove_leftovers(scratch);
+  EXPECT_EQ(newest_good(scratch).step, 1);
+}
+
+TEST(Retain, ANewerFormatStopsTheSearchInsteadOfGoingBack) {
+  const test::ScratchFolder scratch;
+  save_example(scratch, tiny(), 1, 1);
+  const Path folder = save_example(scratch, tiny(), 2, 1);
+  write_file_atomic(folder / kManifestFile, with_format_version(read_file(folder / kManifestFile), '9'));
+  try {
+    newest_good(scratch);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_NE(e.message().find("checkpoint format 9"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace hearth::checkpoint
