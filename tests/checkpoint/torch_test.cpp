@@ -1,6 +1,10 @@
 // Both directions against PyTorch itself: it reads what we write, we read what it writes.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "base/error.h"
+#include "checkpoint/verify.h"
 #include "example.h"
 
 namespace hearth::checkpoint {
@@ -55,6 +59,90 @@ TEST_P(TorchReads, IntoAPlainStateDictWithEqualTensors) {
   run_python(scratch, kLoadScript, folder.string() + " " + (scratch / "raw").string() + " " + scratch.path().string());
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, TorchReads, testing::Values(1, 4));
+
+// What torch.distributed.checkpoint.save makes of a state dict like torchtitan's, and of tensors of every kind; the raw
+// bytes go to argv[2]/NAME.bin.
+constexpr const char* kSaveScript = R"(
+import pathlib, sys, torch
+import torch.distributed.checkpoint as dcp
+folder, raw = sys.argv[1:3]
+torch.manual_seed(1)
+tensors = {
+    'model.tok_embeddings.weight': torch.randn(7, 5),
+    'model.norm.weight': torch.nn.Parameter(torch.randn(5)),
+    'transposed': torch.randn(4, 6).t(),
+    'view': torch.randn(10, 10)[2:5, 1:9:3],
+    'expanded': torch.randn(3, 1).expand(3, 4),
+    'permuted': torch.randn(2, 3, 4).permute(2, 0, 1),
+    'empty': torch.zeros(0, 3),
+    'scalar': torch.tensor(2.5),
+    'float64': torch.randn(3, dtype=torch.float64),
+    'bfloat16': torch.randn(3, 3).bfloat16(),
+    'float16': torch.randn(3).half(),
+    'int64': torch.tensor([-1, 2**40]),
+    'int32': torch.arange(5, dtype=torch.int32),
+    'int16': torch.arange(5, dtype=torch.int16),
+    'int8': torch.tensor([-128, 127], dtype=torch.int8),
+    'uint8': torch.tensor([0, 255], dtype=torch.uint8),
+    'bool': torch.tensor([True, False, True]),
+}
+state = {'model': {k[6:]: v for k, v in tensors.items() if k.startswith('model.')},
+         **{k: v for k, v in tensors.items() if not k.startswith('model.')},
+         'float8': torch.ones(4).to(torch.float8_e4m3fn),
+         'complex': torch.ones(2, dtype=torch.complex64),
+         'train_state': {'step': torch.tensor(3, dtype=torch.int32), 'names': ['a', {'b': 1.5}], 'none': None},
+         'dataloader': {'rank_0': b'bytes' * 10}}
+dcp.save(state, checkpoint_id=folder)
+tensors['train_state.step'] = state['train_state']['step']
+pathlib.Path(raw).mkdir()
+for name, tensor in tensors.items():
+    pathlib.Path(raw, name + '.bin').write_bytes(bytes(tensor.detach().contiguous().untyped_storage()) if tensor.numel() else b'')
+    print(name, str(tensor.dtype)[6:], *tensor.shape)
+)";
+
+TEST(TorchWrites, WhatWeReadWithEqualTensorsOfEveryTypeAndStride) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const Path folder = scratch / "saved";
+  std::istringstream lines(run_python(scratch, kSaveScript, folder.string() + " " + (scratch / "raw").string()));
+  Reader reader = Reader::open(folder);
+  EXPECT_FALSE(reader.has_manifest());
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    std::istringstream words(line);
+    std::string name, dtype;
+    words >> name >> dtype;
+    std::vector<int64_t> shape;
+    for (int64_t n; words >> n;) shape.push_back(n);
+    const TensorInfo* info = reader.find(name);
+    ASSERT_NE(info, nullptr) << name;
+    EXPECT_EQ(dtype_name(info->dtype), dtype) << name;
+    EXPECT_EQ(info->shape, shape) << name;
+    const std::string raw = read_file(scratch / "raw" / (name + ".bin"));
+    std::string out(raw.size(), '?');
+    reader.read(name, whole_box(shape), std::as_writable_bytes(std::span(out)));
+    EXPECT_EQ(out, raw) << name;
+  }
+  EXPECT_EQ(count, 18u);
+  EXPECT_EQ(reader.tensors().size(), count);
+  // A weight is found without the prefix under which older torchtitan saved it.
+  EXPECT_EQ(reader.require("tok_embeddings.weight", DType::kFloat32, {7, 5}).name, "model.tok_embeddings.weight");
+  // What we cannot read is listed, and asking for it says what it is.
+  std::map<std::string, std::string> others;
+  for (const OtherEntry& other : reader.metadata().others) others[other.name] = other.what;
+  EXPECT_EQ(others.at("float8"), "tensor of torch.float8_e4m3fn");
+  EXPECT_EQ(others.at("complex"), "tensor of torch.complex64");
+  EXPECT_EQ(others.at("dataloader.rank_0"), "bytes");
+  try {
+    reader.require("float8", DType::kFloat32, {4});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(e.why().find("found tensor of torch.float8_e4m3fn"), std::string::npos) << e.what();
+  }
+  const Verification found = verify_checkpoint(folder);
+  EXPECT_TRUE(found.problems.empty()) << found.problems[0];
+  EXPECT_FALSE(found.has_manifest);
+}
 
 }  // namespace
 }  // namespace hearth::checkpoint
