@@ -1,10 +1,14 @@
 // hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; by hand it works, too.
+#include <c10/util/Exception.h>
+
 #include "base/error.h"
 #include "commands/train_options.h"
 #include "config/load.h"
+#include "ops/runtime.h"
 #include "train/bench_step.h"
 #include "train/eval.h"
 #include "train/generate.h"
+#include "train/libtorch_error.h"
 #include "train/trainer.h"
 
 namespace hearth {
@@ -16,22 +20,30 @@ using commands::CommandLine;
 int train_command(CommandLine& line) {
   const auto options = commands::train_options(line);
   if (!options) return 0;
-  return static_cast<int>(train::run_training(config::load(options->run_toml, options->sets), *options));
+  const config::RunConfig config = config::load(options->run_toml, options->sets);
+  ops::prepare_process(config.training.threads);
+  return static_cast<int>(train::run_training(config, *options));
 }
 
 int eval_command(CommandLine& line) {
   const auto options = commands::eval_options(line);
-  return options ? static_cast<int>(train::run_eval(*options)) : 0;
+  if (!options) return 0;
+  ops::prepare_process(options->threads);
+  return static_cast<int>(train::run_eval(*options));
 }
 
 int generate_command(CommandLine& line) {
   const auto options = commands::generate_options(line);
-  return options ? static_cast<int>(train::run_generate(*options)) : 0;
+  if (!options) return 0;
+  ops::prepare_process(options->threads);
+  return static_cast<int>(train::run_generate(*options));
 }
 
 int bench_step_command(CommandLine& line) {
   const auto options = commands::bench_step_options(line);
-  return options ? static_cast<int>(train::run_bench_step(*options)) : 0;
+  if (!options) return 0;
+  ops::prepare_process(options->config.training.threads);
+  return static_cast<int>(train::run_bench_step(*options));
 }
 
 constexpr Command kCommands[] = {
@@ -44,8 +56,13 @@ constexpr Command kCommands[] = {
      bench_step_command},
 };
 
+// LibTorch's errors carry a C++ stack in what(): its first lines say what happened, and nobody needs the rest.
 int run(int argc, char** argv) {
-  return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, kCommands}, argc, argv);
+  try {
+    return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, kCommands}, argc, argv);
+  } catch (const c10::Error& e) {
+    throw train::from_libtorch(e);
+  }
 }
 
 }  // namespace

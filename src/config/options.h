@@ -19,10 +19,10 @@ struct TrainOptions {
 
 struct EvalOptions {
   Path checkpoint;
-  Path data;                   // a folder made by `hearth data build`; empty: the checkpoint's run's
-  std::vector<int64_t> ngram;  // orders of the n-gram models shown beside; empty: none
-  int64_t batch_size = 8;      // sequences at a time
-  int64_t threads = 0;         // CPU threads; 0: all the process may use
+  Path data{};                   // a folder made by `hearth data build`; empty: the checkpoint's run's
+  std::vector<int64_t> ngram{};  // orders of the n-gram models shown beside; empty: none
+  int64_t batch_size = 8;        // sequences at a time
+  int64_t threads = 0;           // CPU threads; 0: all the process may use
 };
 
 struct GenerateOptions {

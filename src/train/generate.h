@@ -16,7 +16,7 @@ namespace hearth::train {
 struct Generation {
   std::string prompt;
   int64_t max_tokens = 256;
-  SamplingOptions sampling;
+  SamplingOptions sampling{};
   uint64_t seed = 0;
 };
 

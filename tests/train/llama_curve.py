@@ -8,6 +8,7 @@ usage: llama_curve.py CHECKPOINT BATCHES SPEC
 
 import json
 import sys
+import warnings
 
 import numpy
 import torch
@@ -69,6 +70,7 @@ def main():
     with open(spec_path) as f:
         spec = json.load(f)
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # torch warns that one process reads the checkpoint alone
     p = load(checkpoint)
     batches = torch.from_numpy(numpy.fromfile(batches_path, dtype=numpy.int32)).view(len(spec["lr"]), 2, spec["B"], spec["S"])
     groups = [

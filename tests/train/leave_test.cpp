@@ -1,0 +1,89 @@
+// Signals to a training process, and what its exit code tells a supervisor.
+#include <gtest/gtest.h>
+
+#include "checkpoint/retain.h"
+#include "run_process.h"
+
+namespace hearth::train {
+namespace {
+
+struct Leave : ::testing::Test {
+  void SetUp() override {
+    build_tiny_data(scratch);
+    config = tiny_config(scratch);
+    config.training.steps = 1'000'000;  // ends by a signal only
+    config.checkpoint.interval = 0;
+    toml = write_run_file(config);
+  }
+  std::vector<int64_t> saved() const { return checkpoint::list_steps(config.checkpoint_folder()); }
+
+  test::ScratchFolder scratch;
+  config::RunConfig config;
+  Path toml, log = scratch / "log";
+};
+
+TEST_F(Leave, AskedToTerminateItFinishesTheStepSavesAndExitsWith75) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    RunProcess process({"train", toml.string()}, log);
+    const int64_t before = steps_logged(config);
+    ASSERT_TRUE(wait_until(process, [&] { return steps_logged(config) >= before + 3; })) << read_file(log);
+    process.signal(number);
+    EXPECT_EQ(process.wait(), 75) << read_file(log);
+    ASSERT_FALSE(saved().empty());
+    EXPECT_EQ(saved().back(), steps_logged(config)) << "every step that was logged is in the checkpoint";
+    EXPECT_EQ(checkpoint::newest_good(config.checkpoint_folder()).step, saved().back());
+  }
+}
+
+TEST_F(Leave, AskedByUser1ItSavesAndGoesOn) {
+  RunProcess process({"train", toml.string()}, log);
+  ASSERT_TRUE(wait_until(process, [&] { return steps_logged(config) >= 2; })) << read_file(log);
+  process.signal(SIGUSR1);
+  ASSERT_TRUE(wait_until(process, [&] { return !saved().empty(); })) << read_file(log);
+  const int64_t step = saved().front();
+  EXPECT_TRUE(wait_until(process, [&] { return steps_logged(config) >= step + 2; })) << read_file(log);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 75);
+  EXPECT_EQ(saved().size(), 2u);
+}
+
+TEST_F(Leave, ARunWithSeveralRanksLeavesTogether) {
+  config.parallelism.data_parallel_shard_degree = 2;
+  write_run_file(config);
+  RunProcess process({"train", toml.string()}, log);
+  ASSERT_TRUE(wait_until(process, [&] { return steps_logged(config) >= 2; })) << read_file(log);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 75) << read_file(log);
+  EXPECT_EQ(saved().back(), steps_logged(config));
+}
+
+TEST_F(Leave, ItSavesByTheClockToo) {
+  config.checkpoint.interval_seconds = 0.05;
+  write_run_file(config);
+  RunProcess process({"train", toml.string()}, log);
+  EXPECT_TRUE(wait_until(process, [&] { return saved().size() >= 2; })) << read_file(log);
+}
+
+TEST_F(Leave, ASecondTrainingInTheFolderIsRefusedWithCode2) {
+  RunProcess first({"train", toml.string()}, log);
+  ASSERT_TRUE(wait_until(first, [&] { return steps_logged(config) >= 1; })) << read_file(log);
+  RunProcess second({"train", toml.string()}, scratch / "second.log");
+  EXPECT_EQ(second.wait(), 2);
+  EXPECT_NE(read_file(scratch / "second.log").find("another training runs in"), std::string::npos);
+  EXPECT_TRUE(first.running());
+}
+
+TEST_F(Leave, MemoryThatIsNotToBeHadIsAnErrorWithoutAStackDump) {
+  config.model.dim = 1 << 18;
+  config.model.n_layers = 1000;
+  config.model.hidden_dim = 1 << 20;
+  write_run_file(config);
+  RunProcess process({"train", toml.string()}, log);
+  EXPECT_EQ(process.wait(), 4);
+  const std::string output = read_file(log);
+  EXPECT_NE(output.find("error: cannot allocate "), std::string::npos) << output;
+  EXPECT_EQ(output.find("frame #"), std::string::npos) << output;
+}
+
+}  // namespace
+}  // namespace hearth::train

@@ -1,0 +1,97 @@
+// A training in a process of its own, that can be signalled and killed.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config/load.h"
+#include "support/environment.h"
+#include "tiny_run.h"
+
+namespace hearth::train {
+
+inline std::string train_binary() { return std::string(HEARTH_BIN_DIR) + "/hearth-train"; }
+
+// The run file beside the run folder, so that relative paths mean what they mean in `config`.
+inline Path write_run_file(const config::RunConfig& config) {
+  const Path path = config.base_folder / (config.job.dump_folder + ".toml");
+  write_file_atomic(path, config::to_toml(config));
+  return path;
+}
+
+class RunProcess {
+ public:
+  // `failpoint`: "" or what HEARTH_FAILPOINT takes. Output goes to LOG.
+  RunProcess(const std::vector<std::string>& arguments, const Path& log, const std::string& failpoint = "") {
+    std::vector<std::string> words = {train_binary()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    // Between fork and exec only what a signal handler may do, plus setenv: this process has one thread here.
+    const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    ::dup2(fd, 1);
+    ::dup2(fd, 2);
+    if (!failpoint.empty()) ::setenv("HEARTH_FAILPOINT", failpoint.c_str(), 1);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  ~RunProcess() {
+    if (running()) {
+      ::kill(pid_, SIGKILL);
+      wait();
+    }
+  }
+  RunProcess(const RunProcess&) = delete;
+  RunProcess& operator=(const RunProcess&) = delete;
+
+  void signal(int number) { ::kill(pid_, number); }
+  // Exit code, or 128 + signal.
+  int wait() {
+    if (!ended_) reap(0);
+    return exit_code_;
+  }
+  bool running() {
+    if (!ended_) reap(WNOHANG);
+    return !ended_;
+  }
+
+ private:
+  void reap(int flags) {
+    int status = 0;
+    if (::waitpid(pid_, &status, flags) != pid_) return;
+    ended_ = true;
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int exit_code_ = -1;
+};
+
+// Waits until `condition` holds or the process has ended; false in the latter case.
+template <typename Condition>
+bool wait_until(RunProcess& process, Condition condition) {
+  while (!condition()) {
+    if (!process.running()) return condition();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+inline int64_t steps_logged(const config::RunConfig& config) {
+  const auto records = metrics::read_metrics(config.run_folder() / "metrics.jsonl");
+  return records.empty() ? -1 : records.back().step;
+}
+
+}  // namespace hearth::train
