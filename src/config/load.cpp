@@ -65,11 +65,10 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
   return std::nullopt;
 }
 
-// What `section`.`key` may have meant: the key of another section, one of this section, one of any.
+// What `section`.`key` may have meant: a key of this section, or of any.
 std::string suggest(const std::string& section, const std::string& key) {
   std::vector<std::string> here, anywhere;
   for (const Field& field : fields()) {
-    if (field.key == key) return fmt::format("did you mean {}?", field.name());
     if (field.section == section) here.emplace_back(field.key);
     anywhere.emplace_back(field.key);
   }

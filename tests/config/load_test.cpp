@@ -118,6 +118,18 @@ TEST_F(LoadTest, FiveErrorsOfAFileAreReportedAtOnceInItsOrder) {
             "      fix: give one of training.steps, training.tokens and training.epochs");
 }
 
+TEST_F(LoadTest, ErrorsStandInTheOrderOfTheFileWhateverFoundThem) {
+  const std::string message =
+      error_of("[model]\nn_heads = 3\n" + std::string(kComplete) + "seq_len = 0\n[lr]\n", {"training.seed=x"});
+  size_t last = 0;
+  for (const char* line :
+       {"run.toml:2: model.n_heads", "run.toml:9: training.seq_len", "run.toml:10: [lr]", "--set: "}) {
+    EXPECT_GT(message.find(line), last) << line << "\n" << message;
+    EXPECT_NE(message.find(line), std::string::npos) << line << "\n" << message;
+    last = message.find(line);
+  }
+}
+
 TEST_F(LoadTest, AnUnknownKeyNamesTheNearestOneOfItsSectionOrOfAnother) {
   const std::string base = kComplete;
   EXPECT_EQ(error_of(base + "[model]\nn_head = 4\n"),
