@@ -1,82 +1,11 @@
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "checkpoint/pickle.h"
+#include "checkpoint/pickle_names.h"
 
 namespace hearth::checkpoint {
 namespace {
-
-// Every class and function that PyTorch's tensor files and DCP's .metadata name, of torch 2.1 to 2.11. None of them is
-// ever called: the name decides how a value is understood, nothing else.
-constexpr std::array kKnownGlobals = {
-    "collections.OrderedDict",
-    "pathlib.Path",
-    "pathlib.PosixPath",
-    "pathlib.PurePosixPath",
-    "pathlib._local.PosixPath",
-    "torch.BFloat16Storage",
-    "torch.BoolStorage",
-    "torch.ByteStorage",
-    "torch.CharStorage",
-    "torch.ComplexDoubleStorage",
-    "torch.ComplexFloatStorage",
-    "torch.DoubleStorage",
-    "torch.FloatStorage",
-    "torch.HalfStorage",
-    "torch.IntStorage",
-    "torch.LongStorage",
-    "torch.ShortStorage",
-    "torch.Size",
-    "torch._utils._rebuild_parameter",
-    "torch._utils._rebuild_tensor_v2",
-    "torch._utils._rebuild_tensor_v3",
-    "torch.bfloat16",
-    "torch.bool",
-    "torch.complex128",
-    "torch.complex32",
-    "torch.complex64",
-    "torch.device",
-    "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
-    "torch.distributed._shard.sharded_tensor.metadata.TensorProperties",
-    "torch.distributed.checkpoint.filesystem._StorageInfo",
-    "torch.distributed.checkpoint.metadata.BytesStorageMetadata",
-    "torch.distributed.checkpoint.metadata.ChunkStorageMetadata",
-    "torch.distributed.checkpoint.metadata.Metadata",
-    "torch.distributed.checkpoint.metadata.MetadataIndex",
-    "torch.distributed.checkpoint.metadata.StorageMeta",
-    "torch.distributed.checkpoint.metadata.TensorProperties",
-    "torch.distributed.checkpoint.metadata.TensorStorageMetadata",
-    "torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
-    "torch.float16",
-    "torch.float32",
-    "torch.float4_e2m1fn_x2",
-    "torch.float64",
-    "torch.float8_e4m3fn",
-    "torch.float8_e4m3fnuz",
-    "torch.float8_e5m2",
-    "torch.float8_e5m2fnuz",
-    "torch.float8_e8m0fnu",
-    "torch.int16",
-    "torch.int32",
-    "torch.int64",
-    "torch.int8",
-    "torch.serialization._get_layout",
-    "torch.storage.UntypedStorage",
-    "torch.uint16",
-    "torch.uint32",
-    "torch.uint64",
-    "torch.uint8",
-};
-
-bool is_known(std::string_view name) {
-  return std::binary_search(kKnownGlobals.begin(), kKnownGlobals.end(), name,
-                            [](std::string_view a, std::string_view b) { return a < b; });
-}
 
 // Opcode bytes, named as pickletools names them.
 enum Opcode : uint8_t {
@@ -237,9 +166,9 @@ class PickleParser {
     dict.children.insert(dict.children.end(), values.begin(), values.end());
   }
   void push_global(const std::string& name) {
-    if (!is_known(name)) {
+    if (!is_known_global(name)) {
       fail(fmt::format("it names {}, which is not among the {} classes that tensor files use; nothing was run", name,
-                       kKnownGlobals.size()));
+                       num_known_globals()));
     }
     push(add(PickleKind::kGlobal, 0, name));
   }
@@ -291,6 +220,7 @@ class PickleParser {
 
   void step(uint8_t opcode);
   bool step_scalar(uint8_t opcode);
+  bool step_memo(uint8_t opcode);
 
   std::span<const std::byte> bytes_;
   PickleLimits limits_;
@@ -356,8 +286,31 @@ bool PickleParser::step_scalar(uint8_t opcode) {
   }
 }
 
+// Opcodes that store into the memo or push from it.
+bool PickleParser::step_memo(uint8_t opcode) {
+  switch (opcode) {
+    case kMemoize:
+      memoize(memo_.size());
+      return true;
+    case kBinPut:
+      memoize(little_endian(1));
+      return true;
+    case kLongBinPut:
+      memoize(little_endian(4));
+      return true;
+    case kBinGet:
+      recall(little_endian(1));
+      return true;
+    case kLongBinGet:
+      recall(little_endian(4));
+      return true;
+    default:
+      return false;
+  }
+}
+
 void PickleParser::step(uint8_t opcode) {
-  if (step_scalar(opcode)) return;
+  if (step_scalar(opcode) || step_memo(opcode)) return;
   switch (opcode) {
     case kProto: {
       const uint64_t protocol = little_endian(1);
@@ -418,16 +371,6 @@ void PickleParser::step(uint8_t opcode) {
       node(object).children = {id};
       return push(object);
     }
-    case kMemoize:
-      return memoize(memo_.size());
-    case kBinPut:
-      return memoize(little_endian(1));
-    case kLongBinPut:
-      return memoize(little_endian(4));
-    case kBinGet:
-      return recall(little_endian(1));
-    case kLongBinGet:
-      return recall(little_endian(4));
     default:
       fail(fmt::format("opcode 0x{:02x} is not one that tensor files use", opcode));
   }
@@ -435,56 +378,6 @@ void PickleParser::step(uint8_t opcode) {
 
 Pickle Pickle::parse(std::span<const std::byte> bytes, const std::string& origin, const PickleLimits& limits) {
   return PickleParser(bytes, origin, limits).run();
-}
-
-const Pickle::Node& Pickle::expect(PickleValue value, PickleKind kind, std::string_view kind_name,
-                                   std::string_view what) const {
-  const Node& node = nodes_[value];
-  if (node.kind != kind) throw damaged(fmt::format("{}: {} is not {}", origin_, what, kind_name));
-  return node;
-}
-
-int64_t Pickle::integer(PickleValue value, std::string_view what) const {
-  return expect(value, PickleKind::kInt, "an integer", what).integer;
-}
-std::string_view Pickle::text(PickleValue value, std::string_view what) const {
-  return expect(value, PickleKind::kString, "a string", what).text;
-}
-std::string_view Pickle::global(PickleValue value, std::string_view what) const {
-  return expect(value, PickleKind::kGlobal, "a class", what).text;
-}
-std::span<const PickleValue> Pickle::sequence(PickleValue value, std::string_view what) const {
-  if (kind(value) == PickleKind::kTuple) return nodes_[value].children;
-  return expect(value, PickleKind::kList, "a list", what).children;
-}
-std::span<const PickleValue> Pickle::pairs(PickleValue value, std::string_view what) const {
-  return expect(value, PickleKind::kDict, "a dict", what).children;
-}
-PickleValue Pickle::persistent_id(PickleValue value, std::string_view what) const {
-  return expect(value, PickleKind::kPersistent, "a storage", what).children[0];
-}
-
-Pickle::Object Pickle::object(PickleValue value, std::string_view what) const {
-  const Node& node = expect(value, PickleKind::kObject, "an object", what);
-  const bool has_state = node.children.size() == 3;
-  return {nodes_[node.children[0]].text, nodes_[node.children[1]].children, has_state ? node.children[2] : 0,
-          has_state};
-}
-
-bool Pickle::find_key(PickleValue dict, std::string_view key, PickleValue& value) const {
-  const std::span<const PickleValue> items = pairs(dict, "a state");
-  bool found = false;
-  for (size_t i = 0; i < items.size(); i += 2) {
-    const Node& node = nodes_[items[i]];
-    // The last one counts, as in Python.
-    if (node.kind == PickleKind::kString && node.text == key) value = items[i + 1], found = true;
-  }
-  return found;
-}
-PickleValue Pickle::at(PickleValue dict, std::string_view key, std::string_view what) const {
-  PickleValue value = 0;
-  if (!find_key(dict, key, value)) throw damaged(fmt::format("{}: {} has no \"{}\"", origin_, what, key));
-  return value;
 }
 
 }  // namespace hearth::checkpoint

@@ -1,0 +1,12 @@
+// The names a pickle may contain.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace hearth::checkpoint {
+
+bool is_known_global(std::string_view name);  // "torch._utils._rebuild_tensor_v2"
+size_t num_known_globals();
+
+}  // namespace hearth::checkpoint
