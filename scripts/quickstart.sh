@@ -66,17 +66,16 @@ prepare_text() {
     say "text: in $shown/data"
     return
   fi
-  # Of Python's own sources only what is text; of the user's folders everything.
-  local sources=("${text[@]}")
-  if [[ "${text[0]}" == /usr/lib/python3* ]]; then mapfile -t sources < <(find "${text[0]}" -name '*.py' | sort); fi
-  say "text: $(du --summarize --dereference-args --human-readable --total "${sources[@]}" | sed -n '$s/\t.*//p') in ${text[*]}"
-  "$hearth" data build --out "$out/data" --tokenizer bytes --validation 0.05 "${sources[@]}"
+  local only=()
+  if [[ "${text[0]}" == /usr/lib/python3* ]]; then only=(--include "*.py"); fi
+  say "text: ${text[*]}"
+  "$hearth" data build --out "$out/data" --tokenizer bytes --validation 0.05 "${only[@]}" "${text[@]}"
 }
 
 # Times a few steps of the run's own shape and writes run.toml with the number of steps that fits.
 write_run() {
   if [ -f "$out/run.toml" ]; then
-    say "run: $shown/run.toml is kept as it is: $(sed -n 's/^steps = \([0-9]*\).*/\1/p' "$out/run.toml") steps"
+    say "run: $shown/run.toml is kept as it is: $(sed -n '/^\[training\]/,/^steps/s/^steps = \([0-9]*\).*/\1/p' "$out/run.toml") steps"
     return
   fi
   say "run: timing a few steps"
@@ -87,13 +86,13 @@ write_run() {
   [ -n "$step_s" ] || fail 5 "run: hearth bench step said no median_step_s" "$timing"
   # 5% of the time goes into glances at the held-out text and checkpoints.
   steps="$(awk "BEGIN { steps = int(0.95 * 60 * $minutes / $step_s); print steps < 20 ? 20 : steps }")"
-  sed -i "s/^steps = .*/steps = $steps  # $minutes minutes at $step_s s a step, measured once/" "$out/run.toml.new"
+  sed -i "/^\[training\]/,/^steps/s/^steps = .*/steps = $steps  # $minutes minutes at $step_s s a step, measured once/" "$out/run.toml.new"
   mv "$out/run.toml.new" "$out/run.toml"
   say "run: $steps steps of $step_s s for $minutes minutes, written to $shown/run.toml"
 }
 
 if [ ${#text[@]} -gt 0 ] || [ -f "$out/text.list" ]; then scripts/setup.sh; else scripts/setup.sh --text; fi
-build release
+build release hearth hearth-train
 prepare_text
 write_run
 

@@ -17,24 +17,27 @@ fail() {
 # The comment block at the top of the calling script, without its marks, is its help.
 print_help() { sed -n '2,/^$/{s/^# \{0,1\}//p;}' "$0"; }
 
-# build PRESET [cmake arguments]: configures and builds build/PRESET; next to nothing when it is up to date.
+# build PRESET [-DNAME=VALUE...] [targets...]: configures and builds build/PRESET; next to nothing when it is up to date.
 build() {
-  local preset="$1" log="$root/build/$1.log"
+  local preset="$1" log="$root/build/$1.log" settings=() targets=() argument
   shift
+  for argument in "$@"; do
+    case "$argument" in -D*) settings+=("$argument") ;; *) targets+=("$argument") ;; esac
+  done
   mkdir -p "$root/build"
-  if [ $# -gt 0 ] || [ ! -f "$root/build/$preset/build.ninja" ]; then
+  if [ ${#settings[@]} -gt 0 ] || [ ! -f "$root/build/$preset/build.ninja" ]; then
     say "configure: build/$preset"
-    (cd "$root" && cmake --preset "$preset" "$@") >"$log" 2>&1 || {
+    (cd "$root" && cmake --preset "$preset" "${settings[@]}") >"$log" 2>&1 || {
       tail -n 20 "$log" >&2
       fail 2 "configure: cmake failed" "the lines above; all of them are in $log" "scripts/setup.sh, or remove build/$preset"
     }
   fi
-  say "build: build/$preset (about 5 minutes on two cores the first time)"
+  say "build: build/$preset, ${targets[*]:-everything} (minutes the first time)"
   # On a terminal ninja keeps one moving line; elsewhere only the end of a failed build is shown.
   if [ -t 1 ]; then
-    ninja -C "$root/build/$preset" </dev/null || fail 5 "build: ninja failed" "the first lines with \"error\" above"
+    ninja -C "$root/build/$preset" "${targets[@]}" </dev/null || fail 5 "build: ninja failed" "the first lines with \"error\" above"
   else
-    ninja -C "$root/build/$preset" </dev/null >"$log" 2>&1 || {
+    ninja -C "$root/build/$preset" "${targets[@]}" </dev/null >"$log" 2>&1 || {
       grep --max-count=20 --after-context=4 -E 'error|FAILED' "$log" >&2 || tail -n 20 "$log" >&2
       fail 5 "build: ninja failed" "all its lines are in $log"
     }

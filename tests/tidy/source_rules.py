@@ -87,7 +87,8 @@ def heavy_headers(tree):
         header = match.group(1)
         folder = path.split("/")[1] if "/" in path else ""
         core = path.startswith("src/") and (folder in CORE or folder == "main.cpp")
-        if header in ("torch/torch.h", "torch/all.h", "ATen/ATen.h"):
+        # Tests compare with many operators: there ATen/ATen.h may be the shorter list.
+        if header in ("torch/torch.h", "torch/all.h") or header == "ATen/ATen.h" and path.startswith("src/"):
             problems.append(f"{path}:{number}: {header} takes seconds to compile: include ATen/core/Tensor.h and single ops")
         if header.startswith("ATen/ops/") and not path.startswith(("src/ops/", "tests/")):
             problems.append(f"{path}:{number}: {header}: only src/ops/ includes ATen's ops")

@@ -74,6 +74,7 @@ class Sources(Case):
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
         self.finds(rule, {"tests/ops/a_test.cpp": "#include <torch/torch.h>\n"}, "torch/torch.h")
+        self.finds(rule, {"src/ops/a.cpp": "#include <ATen/ATen.h>\n"}, "ATen/ATen.h")
         self.finds(rule, {"src/model/a.cpp": "#include <ATen/ops/mm.h>\n"}, "only src/ops/")
         self.finds(rule, {"src/data/a.h": "#include <ATen/core/Tensor.h>\n"}, "knows no LibTorch")
         self.finds(rule, {"src/config/a.h": "#include <nlohmann/json.hpp>\n"}, "belongs in a .cpp")
