@@ -116,7 +116,7 @@ void check(LoadResult& loaded, Purpose purpose) {
                 {"checkpoint.initial_load_model_only"},
                 "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",
                 "give the checkpoint to branch from, or remove the key");
-  rules.require(c.validation.steps == 0 || c.validation.freq > 0, {"validation.steps"},
+  rules.require(c.validation.steps < 0 || c.validation.freq > 0, {"validation.steps"},
                 fmt::format("validation.steps = {} has no effect with validation.freq = 0", c.validation.steps),
                 "give a validation.freq, or remove validation.steps");
 }

@@ -72,14 +72,14 @@ struct Checkpoint {
   int64_t interval = 500;       // steps; 0: none
   double interval_seconds = 0;  // besides `interval`; 0: none
   int64_t keep_latest_k = 10;   // 0: all
-  std::string
-      initial_load_path;  // a checkpoint to start from where the run folder has none; relative to the TOML's folder
+  // A checkpoint to start from where the run folder has none; relative to the TOML's folder.
+  std::string initial_load_path;
   bool initial_load_model_only = true;  // its weights only, the training starts at step 0; false: all of it, a branch
 };
 
 struct Validation {
-  int64_t freq = 0;   // steps; 0: never
-  int64_t steps = 0;  // global batches; 0: the whole held-out set
+  int64_t freq = 0;    // steps; 0: never
+  int64_t steps = -1;  // global batches; -1: the whole held-out set
 };
 
 struct Metrics {

@@ -168,7 +168,7 @@ const std::vector<Field>& table() {
     {"validation", "freq", slot<&RunConfig::validation, &Validation::freq>, kMayChange, "steps",
      "between measurements on the held-out documents, and at step 0; 0 means never", at_least(0)},
     {"validation", "steps", slot<&RunConfig::validation, &Validation::steps>, kMayChange, "global batches",
-     "how much is measured; 0 means all of the held-out documents", at_least(0)},
+     "how much is measured; -1 means all of the held-out documents", or_special(-1, at_least(1))},
 
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
      "between lines of output where it is no terminal", at_least(1)},
