@@ -15,11 +15,8 @@ SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["commands"]}
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 # Files and functions over the limit, each with its reason. A ratchet: a number here may only shrink.
-LONG_FILES = {  # path: (lines, reason)
-    "src/checkpoint/pickle_reader.cpp": (490, "one machine: opcodes, stack and limits are read together"),
-}
+LONG_FILES = {}  # path: (lines, reason)
 LONG_FUNCTIONS = {  # (path, start of its first line): (lines, reason)
-    ("src/checkpoint/pickle_reader.cpp", "void PickleParser::step("): (76, "one case an opcode"),
     ("src/config/fields.cpp", "const std::vector<Field>& table()"): (150, "a table: a row or two a key"),
 }
 
