@@ -25,7 +25,7 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
   if (t.tokens > 0) return div_ceil(t.tokens, tokens_per_step(config));
   const double steps =
       t.epochs * static_cast<double>(samples_per_epoch) / static_cast<double>(global_batch_size(config));
-  // 0.1 epochs of 30 samples are 3 steps of one, although 0.1 * 30 > 3 in binary.
+  // 1.1 epochs of 100 samples are 11 steps of ten, although 1.1 * 100 > 110 in binary.
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
 }
 

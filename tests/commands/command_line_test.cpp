@@ -168,7 +168,8 @@ TEST(Text, WrapsAtBlanksAndNeverInAWord) {
 }
 
 TEST(Text, RowsNeverGoPastTheColumnsOfATerminal) {
-  const std::string help = "word word word word word word word word word word word word word word word word word word";
+  std::string help = "word";
+  for (int i = 0; i < 60; ++i) help += " word";
   const std::string text = format_rows({{"short", help}, {"a left side that is much too long", help}});
   for (const std::string& line : split_lines(text)) EXPECT_LE(line.size(), kTextColumns) << line;
 }

@@ -42,8 +42,8 @@ TEST(Derived, LengthsInTokensAndEpochsAreRoundedUpToWholeSteps) {
   config.training.epochs = 2;
   EXPECT_EQ(total_steps(config, 45), 9);
   EXPECT_EQ(total_steps(config, 46), 10);  // 9.2
-  config.training.epochs = 0.1;
-  EXPECT_EQ(total_steps(config, 300), 3);  // 0.1 * 300 is 30.000000000000004 in binary
+  config.training.epochs = 1.1;
+  EXPECT_EQ(total_steps(config, 100), 11);  // 1.1 * 100 is 110.00000000000001 in binary
   EXPECT_EQ(total_steps(config, 1), 1);
 }
 
