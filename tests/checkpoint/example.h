@@ -61,7 +61,7 @@ inline ExampleTensor example_tensor(const std::string& name, DType dtype, const 
 inline std::vector<ExampleTensor> example_tensors() {
   return {
       example_tensor("tok_embeddings.weight", DType::kFloat32, {13, 7}),
-      example_tensor("layers.0.attention.wq.weight", DType::kFloat32, {6, 5}),
+      example_tensor("layers.2.attention.wq.weight", DType::kFloat32, {6, 5}),
       example_tensor("layers.10.attention.wq.weight", DType::kFloat64, {4, 3}),
       example_tensor("norm.weight", DType::kBFloat16, {11}),
       example_tensor("cube", DType::kInt64, {3, 4, 5}),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "checkpoint/item.h"
 #include "example.h"
 
 namespace hearth::checkpoint {
@@ -76,7 +77,7 @@ TEST(Load, EveryBoxOfACubeHoldsItsElements) {
 TEST(Load, TensorsAreListedInTheSameOrderForAnyNumberOfRanks) {
   const test::ScratchFolder scratch;
   std::vector<std::string> expected = {"cube",
-                                       "layers.0.attention.wq.weight",
+                                       "layers.2.attention.wq.weight",
                                        "layers.10.attention.wq.weight",
                                        "norm.weight",
                                        "tok_embeddings.weight",
@@ -152,6 +153,33 @@ TEST(Load, WhatIsNotACheckpointIsSaidToBeNone) {
   const Error empty = error_of([&] { Reader::open(scratch); });
   EXPECT_EQ(empty.code(), ExitCode::kUser);
   EXPECT_NE(empty.message().find("is not a checkpoint"), std::string::npos);
+}
+
+TEST(Load, AnItemWithFewerBytesThanItsTensorNeedsIsDamage) {
+  const test::ScratchFolder scratch;
+  const auto write = [&](const std::string& name, ZipWriter& zip) {
+    File file = File::create(scratch / name);
+    for (const std::span<const std::byte> part : zip.pieces()) file.write(part);
+    return file;
+  };
+  const ExampleTensor tensor = example_tensor("w", DType::kFloat32, {6});
+  ZipWriter whole;
+  add_tensor(whole, DType::kFloat32, {6}, tensor.bytes);
+  const File good = write("good", whole);
+  const std::vector<ZipMember> members = read_zip_directory(good, 0, good.size_bytes(), "good");
+  const ZipMember* pickle = find_member(members, "data.pkl");
+  ASSERT_NE(pickle, nullptr);
+  std::string pickle_bytes(static_cast<size_t>(pickle->length), '\0');
+  good.read_at(pickle->offset, std::as_writable_bytes(std::span(pickle_bytes)));
+  for (const size_t elements : {5, 6}) {
+    ZipWriter zip;
+    zip.add("archive/data.pkl", pickle_bytes);
+    zip.add("archive/data/0", std::span(tensor.bytes).first(4 * elements));
+    const File file = write("part", zip);
+    const Error error = error_of([&] { read_tensor_layout(file, 0, file.size_bytes(), "part"); });
+    EXPECT_EQ(error.message(),
+              elements == 6 ? "nothing was thrown" : "part: the tensor needs 6 elements, 5 are stored");
+  }
 }
 
 TEST(Load, AHoleAndAnOverlapInPyTorchsMetadataAreNamed) {

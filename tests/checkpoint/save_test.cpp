@@ -110,6 +110,7 @@ TEST_P(SaveFails, AtAnyDiskCallOfAStepSavedAgainAndTheOldOrTheNewSurvives) {
 
 TEST_P(SaveFails, AtAnyDiskCallOfPruningAndTheKeptOnesSurvive) {
   std::unique_ptr<test::ScratchFolder> scratch;
+  bool half_deleted = false;  // seen under a name that is no checkpoint's
   const int64_t calls = with_every_failure(
       GetParam(),
       [&] {
@@ -122,11 +123,13 @@ TEST_P(SaveFails, AtAnyDiskCallOfPruningAndTheKeptOnesSurvive) {
         ASSERT_EQ(found.step, 4);
         for (const int64_t step : list_steps(*scratch))
           ASSERT_TRUE(verify_checkpoint(step_folder(*scratch, step)).problems.empty()) << step;
+        half_deleted = half_deleted || path_exists(*scratch / "step-00000001.deleted/hearth.json");
         remove_leftovers(*scratch);
         prune(*scratch, 2, 4);
         ASSERT_EQ(list_folder(*scratch), (std::vector<std::string>{"step-00000003", "step-00000004"}));
       });
   EXPECT_GT(calls, 6);
+  EXPECT_TRUE(half_deleted);
 }
 INSTANTIATE_TEST_SUITE_P(DiskFullAndBroken, SaveFails, testing::Values(ENOSPC, EIO));
 
