@@ -1,5 +1,7 @@
 #include "train/run.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "config/derived.h"
@@ -71,6 +73,20 @@ std::string Run::describe() const {
   return config_toml + "\n" + metrics::format_summary(s);
 }
 
+namespace {
+
+// A property of the machine and the number of threads: a process that opens many runs (a test) measures it once.
+double gemm_flops(int64_t threads) {
+  static std::mutex mutex;
+  static std::map<int64_t, double> measured;
+  const std::lock_guard lock(mutex);
+  const auto [it, is_new] = measured.try_emplace(threads, 0);
+  if (is_new) it->second = ops::measure_gemm_flops();
+  return it->second;
+}
+
+}  // namespace
+
 Run open_run(const config::RunConfig& given) {
   config::RunConfig config = given;
   // Absolute, so that a checkpoint finds its data from wherever it is opened.
@@ -91,8 +107,7 @@ Run open_run(const config::RunConfig& given) {
   const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
   ops::prepare_thread(threads);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
-                                       plan::flops_per_token(shape, config.training.seq_len),
-                                       ops::measure_gemm_flops()};
+                                       plan::flops_per_token(shape, config.training.seq_len), gemm_flops(threads)};
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),

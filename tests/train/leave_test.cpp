@@ -54,6 +54,7 @@ TEST_F(Leave, ARunWithSeveralRanksLeavesTogether) {
   ASSERT_TRUE(wait_until(process, [&] { return steps_logged(config) >= 2; })) << read_file(log);
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 75) << read_file(log);
+  ASSERT_FALSE(saved().empty());
   EXPECT_EQ(saved().back(), steps_logged(config));
 }
 

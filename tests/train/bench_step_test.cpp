@@ -1,0 +1,52 @@
+#include "train/bench_step.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/parameters.h"
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+config::BenchStepOptions tiny_bench(int64_t ranks) {
+  config::BenchStepOptions options;
+  options.config = tiny_config(".");
+  options.config.data.path.clear();
+  options.config.model.vocab_size = 300;
+  options.config.parallelism.data_parallel_shard_degree = ranks;
+  options.steps = 5;
+  options.warmup = 1;
+  return options;
+}
+
+TEST(BenchStep, TheNumbersBelongTogether) {
+  for (const int64_t ranks : {1, 2}) {
+    const config::BenchStepOptions options = tiny_bench(ranks);
+    const StepTiming t = time_steps(options);
+    const plan::ModelShape shape = plan::model_shape(options.config.model, 0);
+    EXPECT_EQ(t.parameters, plan::parameter_plan(shape).num_parameters);
+    EXPECT_EQ(t.tokens_per_step, 8 * 32) << "the global batch, whatever the number of ranks";
+    EXPECT_DOUBLE_EQ(t.flops_per_token, plan::flops_per_token(shape, 32));
+    EXPECT_LE(t.fastest_step_s, t.median_step_s);
+    EXPECT_LE(t.median_step_s, t.slowest_step_s);
+    EXPECT_GT(t.forward_backward_s, 0);
+    EXPECT_GT(t.update_s, 0);
+    EXPECT_DOUBLE_EQ(t.tokens_per_second, 256 / t.median_step_s);
+    EXPECT_DOUBLE_EQ(t.mfu, t.tokens_per_second * t.flops_per_token / t.gemm_flops);
+  }
+}
+
+TEST(BenchStep, TheJsonHasEveryNumber) {
+  StepTiming t;
+  t.tokens_per_second = 1234.5;
+  t.gemm_flops = 2e11;
+  const auto json = nlohmann::json::parse(timing_json(t));
+  EXPECT_EQ(json.size(), 14u);
+  EXPECT_EQ(json.at("tokens_per_second"), 1234.5);
+  EXPECT_EQ(json.at("gemm_flops"), 2e11);
+}
+
+}  // namespace
+}  // namespace hearth::train
