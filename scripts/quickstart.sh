@@ -75,14 +75,15 @@ prepare_text() {
 # Times a few steps of the run's own shape and writes run.toml with the number of steps that fits.
 write_run() {
   if [ -f "$out/run.toml" ]; then
-    say "run: $shown/run.toml is kept as it is: $(sed -n '/^\[training\]/,/^steps/s/^steps = \([0-9]*\).*/\1/p' "$out/run.toml") steps"
+    steps="$(sed -n '/^\[training\]/,/^steps/s/^steps = \([0-9]*\).*/\1/p' "$out/run.toml")"
+    say "run: $shown/run.toml is kept as it is: $steps steps"
     return
   fi
   say "run: timing a few steps"
-  local timing step_s steps
+  local timing step_s
   cp configs/quickstart.toml "$out/run.toml.new"
   timing="$("$hearth" bench step "$out/run.toml.new" --steps 8 --warmup 2 --json)"
-  step_s="$(sed -n 's/.*"median_step_s": *\([0-9.e+-]*\).*/\1/p' <<<"$timing")"
+  step_s="$(sed -n 's/.*"median_step_s": *\([0-9.]*\).*/\1/p' <<<"$timing" | cut --characters=1-6)"
   [ -n "$step_s" ] || fail 5 "run: hearth bench step said no median_step_s" "$timing"
   # 5% of the time goes into glances at the held-out text and checkpoints.
   steps="$(awk "BEGIN { steps = int(0.95 * 60 * $minutes / $step_s); print steps < 20 ? 20 : steps }")"
@@ -104,19 +105,19 @@ if [ "$code" = 75 ]; then
 fi
 [ "$code" = 0 ] || exit "$code"
 
-checkpoint="$(find "$out/checkpoints" -maxdepth 1 -name 'step-*' | sort | tail -n 1)"
 say "evaluate: the text that was held out (bits per byte: less is better)"
-"$hearth" eval --checkpoint "$checkpoint" --ngram 1 --ngram 2 --ngram 3 --ngram 4 --ngram 5 --ngram 6
+"$hearth" eval --checkpoint "$out" --ngram 1 --ngram 2 --ngram 3 --ngram 4 --ngram 5 --ngram 6
 say "generate: a passage"
-"$hearth" generate --checkpoint "$checkpoint" --prompt "The " --max-tokens 500 --temperature 0.7 --seed 1
+"$hearth" generate --checkpoint "$out" --prompt "The " --max-tokens 500 --temperature 0.7 --seed 1
 
-shown_checkpoint="${checkpoint#"$root"/}"
 cat <<END
 
 == done. What to try next:
-  another passage   $hearth generate --checkpoint $shown_checkpoint --prompt "If you" --max-tokens 300
-  train for longer  $hearth train $shown/run.toml --set training.steps=N    (goes on from the last checkpoint)
+  another passage   $hearth generate --checkpoint $shown --prompt "If you" --max-tokens 300
+  train for longer  $hearth train $shown/run.toml --set training.steps=$((steps * 2))
+                    (goes on from the last checkpoint)
   your own text     scripts/quickstart.sh --text PATH --out runs/mine
-  a bigger model    edit dim and n_layers in a copy of $shown/run.toml, in a folder of its own
-  look inside       $hearth inspect $shown_checkpoint
+  a bigger model    $hearth train $shown/run.toml --set job.dump_folder=../bigger \\
+                      --set model.dim=320 --set model.n_heads=10 --set model.hidden_dim=896 --set model.n_layers=6
+  look inside       $hearth inspect $(find "$shown/checkpoints" -maxdepth 1 -name 'step-*' | sort | tail -n 1)
 END

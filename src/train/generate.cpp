@@ -90,6 +90,7 @@ ExitCode run_generate(const config::GenerateOptions& options) {
   });
   const double seconds = metrics::monotonic_seconds() - start_s;
   fmt::print(stdout, "\n");
+  std::fflush(stdout);  // before what stderr says, where both go to one place
   fmt::print(stderr, "{} tokens in {} ({:.0f} tokens/s){}\n", counts.generated_tokens, format_duration(seconds),
              static_cast<double>(counts.generated_tokens) / seconds, counts.ended ? "; the model ended the text" : "");
   return ExitCode::kDone;

@@ -8,6 +8,7 @@ that nothing is installed and nothing in the repository changes; only the quicks
 """
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,47 @@ class Setup(Scratch):
     def test_a_full_disk_is_noticed_before_the_download(self):
         self.replace("df", "echo Avail; echo 1000000")
         self.refuses(4, ["LibTorch: needs 3 GB free", "there are 1 GB"], "scripts/setup.sh")
+
+
+class Quickstart(unittest.TestCase):
+    """The real script on the real build, on a small text made of random words."""
+
+    def quickstart(self, *options):
+        line = ["/bin/bash", os.path.join(ROOT, "scripts", "quickstart.sh"), *options]
+        done = subprocess.run(line, cwd=self.folder, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False, timeout=900)
+        return done.returncode, done.stdout
+
+    def test_it_trains_evaluates_and_writes_and_a_second_run_keeps_the_first(self):
+        scratch = tempfile.TemporaryDirectory(prefix="hearth-test-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = scratch.name
+        text = os.path.join(self.folder, "text")
+        os.mkdir(text)
+        numbers = random.Random(1)  # the same text for ever: which documents are held out hangs on their hashes
+        words = ["".join(numbers.choices("etaoinshr", k=numbers.randint(2, 8))) for _ in range(200)]
+        for document in range(60):
+            with open(os.path.join(text, f"{document}.txt"), "w", encoding="utf-8") as file:
+                file.write(" ".join(numbers.choices(words, k=800)) + "\n")
+        code, output = self.quickstart("--text", "text", "--minutes", "0.02", "--out", "out")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"run: \d+ steps of [0-9.]+ s for 0.02 minutes")
+        for said in ("packages: all there", "step 20/20", "bits per byte", "order 6", "generate: a passage\nThe ", "What to try next"):
+            self.assertIn(said, output)
+        with open(os.path.join(self.folder, "out", "run.toml"), encoding="utf-8") as file:
+            frozen = file.read()
+        self.assertIn("steps = 20  # 0.02 minutes at ", frozen)
+
+        code, output = self.quickstart("--out", "out", "--minutes", "3")
+        self.assertEqual(code, 0, output)
+        self.assertIn("run.toml is kept as it is: 20 steps", output)
+        self.assertIn("nothing to do: 20 of 20 steps are done", output)
+        with open(os.path.join(self.folder, "out", "run.toml"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), frozen)
+
+        code, output = self.quickstart("--out", "out", "--text", __file__)
+        self.assertEqual(code, 2, output)
+        self.assertIn("was made from other text", output)
 
 
 if __name__ == "__main__":
