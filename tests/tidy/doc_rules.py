@@ -108,7 +108,8 @@ def named_commands(tree, help_of, presets):
     """`help_of(words)`: the help text of that program and command, or None where there is no such command."""
     problems = []
     everything = ""
-    for words in (["hearth"], *help_of.known()):
+    scripts = [[path] for path, _ in tree.select((".sh",), "scripts/")]
+    for words in (["hearth"], *help_of.known(), *scripts):
         everything += help_of(words) or ""
     for document, text in tree.select((".md",)):
         for number, words, flags in commands_in(text):

@@ -158,6 +158,7 @@ class Documents(Case):
         finds("```\nhearth data build --into X \\\n  --out Y\n```", "hearth data build has no --into")
         finds("`scripts/a.sh --hours 3`", "has no --hours")
         finds("`scripts/gone.sh`", "does not run")
+        finds("`--nothing N`", "no command has --nothing")
         finds("`cmake --preset gone`", "no preset gone")
         good = "```\n$ build/release/bin/hearth data build --out X  # --into\nscripts/a.sh --minutes 3 && cmake --preset release\n```"
         self.none(doc_rules.named_commands(Tree({"README.md": good}), FakeHelp(), ["release"]))
