@@ -129,8 +129,8 @@ def named_commands(tree, help_of, presets):
             if text_of_help is None:
                 problems.append(f"{document}:{number}: {' '.join(command)} does not run")
                 continue
-            problems += [f"{document}:{number}: {' '.join(command)} has no {flag}".replace(":  has", ": no command has")
-                         for flag in flags if not re.search(re.escape(flag) + r"(?![\w-])", text_of_help)]
+            lacks = f"{' '.join(command)} has no" if words[0] else "no command has"
+            problems += [f"{document}:{number}: {lacks} {flag}" for flag in flags if not re.search(re.escape(flag) + r"(?![\w-])", text_of_help)]
     return problems
 
 
