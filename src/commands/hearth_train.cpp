@@ -94,6 +94,9 @@ void become_hearth_train(const CommandLine& line, std::string_view command) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  // A thread that waits for another sleeps instead of spinning: as fast on an idle machine, and three times as fast
+  // beside other programs (docs/decisions.md). OpenMP reads this before main() starts, so it has to be set here.
+  ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   ::execv(binary.c_str(), arguments.data());
   throw system_error(fmt::format("cannot run {}", binary.string()), errno);
 }
