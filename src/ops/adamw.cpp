@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-void AdamWSpan(float* parameter, const float* gradient, float* exp_avg, float* exp_avg_sq, int64_t n,
-               const reference::AdamWFactors& f) {
+void adamw_span(float* parameter, const float* gradient, float* exp_avg, float* exp_avg_sq, int64_t n,
+                const reference::AdamWFactors& f) {
   const F32 d;
   const auto set = [d](double value) HWY_ATTR { return hn::Set(d, static_cast<float>(value)); };
   const V32 scale = set(f.gradient_scale), decay = set(f.decay), eps = set(f.eps);
@@ -39,7 +39,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(AdamWSpan);
+HWY_EXPORT(adamw_span);
 
 namespace {
 
@@ -64,7 +64,7 @@ struct Buffers {
 
 void update(const Buffers<float>& b, int64_t begin, int64_t end, const reference::AdamWFactors& f) {
   constexpr int64_t kBlock = 16384;
-  const auto kernel = HWY_DYNAMIC_DISPATCH(AdamWSpan);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(adamw_span);
   parallel((end - begin + kBlock - 1) / kBlock, kBlock, [&](int64_t first, int64_t last) {
     const int64_t i = begin + first * kBlock, n = std::min(end, begin + last * kBlock) - i;
     kernel(b.parameter + i, b.gradient + i, b.exp_avg + i, b.exp_avg_sq + i, n, f);

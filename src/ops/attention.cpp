@@ -21,8 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // One query of one head against `length` cached rows; `p` is scratch of that length.
-void DecodeRow(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
-               int64_t length, int64_t K, float* p) {
+void decode_row(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
+                int64_t length, int64_t K, float* p) {
   const F32 d;
   const float scale = 1 / std::sqrt(static_cast<float>(K));
   float largest = -std::numeric_limits<float>::infinity();
@@ -54,7 +54,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(DecodeRow);
+HWY_EXPORT(decode_row);
 
 namespace {
 
@@ -154,7 +154,7 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
   }
   const auto out = heads<float>(out_BNHK);
   const auto q = heads<const float>(q_BNHK), k = heads<const float>(k_cache_BCGK), v = heads<const float>(v_cache_BCGK);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(DecodeRow);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(decode_row);
   parallel(B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {
     std::vector<float> scores(static_cast<size_t>(length));
     for (int64_t item = begin; item < end; ++item) {

@@ -19,7 +19,7 @@ namespace hearth::ops::HWY_NAMESPACE {
 
 // log(sum(exp(logits))) of a row; NaN if a logit is NaN or +infinity. With `gradient`, the row becomes
 // factor * softmax (the caller subtracts the one-hot).
-double CrossEntropyRow(float* logits, int64_t V, double factor, bool gradient) {
+double softmax_row(float* logits, int64_t V, double factor, bool gradient) {
   const F32 d;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   V32 largest = hn::Set(d, -kInfinity), poison = hn::Zero(d);
@@ -62,7 +62,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(CrossEntropyRow);
+HWY_EXPORT(softmax_row);
 
 namespace {
 
@@ -80,8 +80,7 @@ std::vector<int64_t> read_labels(const at::Tensor& labels_C, int64_t C, int64_t 
 
 double row_loss(float* logits, int64_t V, int64_t label, double factor, bool gradient) {
   const float at_label = logits[label];
-  const double loss =
-      HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(logits, V, factor, gradient) - static_cast<double>(at_label);
+  const double loss = HWY_DYNAMIC_DISPATCH(softmax_row)(logits, V, factor, gradient) - static_cast<double>(at_label);
   if (gradient) logits[label] -= static_cast<float>(factor);
   return loss;
 }

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-double SumOfSquaresSpan(const float* x, int64_t n) {
+double sum_of_squares_lanes(const float* x, int64_t n) {
   const hn::ScalableTag<double> d64;
   const hn::Rebind<float, decltype(d64)> half;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d64));
@@ -28,14 +28,14 @@ double SumOfSquaresSpan(const float* x, int64_t n) {
   return sum;
 }
 
-void ScaleSpan(float* x, float factor, int64_t n) {
+void scale_lanes(float* x, float factor, int64_t n) {
   const F32 d;
   const V32 f = hn::Set(d, factor);
   for_lanes(d, n,
             [&](int64_t i, int64_t count) HWY_ATTR { store(hn::Mul(load(d, x + i, count), f), d, x + i, count); });
 }
 
-void AddSpan(float* dst, const float* src, int64_t n) {
+void add_lanes(float* dst, const float* src, int64_t n) {
   const F32 d;
   for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR {
     store(hn::Add(load(d, dst + i, count), load(d, src + i, count)), d, dst + i, count);
@@ -48,15 +48,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(SumOfSquaresSpan);
-HWY_EXPORT(ScaleSpan);
-HWY_EXPORT(AddSpan);
+HWY_EXPORT(sum_of_squares_lanes);
+HWY_EXPORT(scale_lanes);
+HWY_EXPORT(add_lanes);
 
 namespace {
 
 constexpr int64_t kBlock = 16384;
 
-double sum_of_squares_span(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(SumOfSquaresSpan)(x, n); }
+double sum_of_squares_span(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(sum_of_squares_lanes)(x, n); }
 double sum_of_squares_span(const double* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
@@ -64,13 +64,13 @@ double sum_of_squares_span(const double* x, int64_t n) {
 }
 
 void scale_span(float* x, double factor, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(ScaleSpan)(x, static_cast<float>(factor), n);
+  HWY_DYNAMIC_DISPATCH(scale_lanes)(x, static_cast<float>(factor), n);
 }
 void scale_span(double* x, double factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-void add_span(float* dst, const float* src, int64_t n) { HWY_DYNAMIC_DISPATCH(AddSpan)(dst, src, n); }
+void add_span(float* dst, const float* src, int64_t n) { HWY_DYNAMIC_DISPATCH(add_lanes)(dst, src, n); }
 void add_span(double* dst, const double* src, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] += src[i];
 }

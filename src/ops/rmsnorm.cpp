@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // Returns rstd.
-float RmsnormForwardRow(float* y, const float* x, const float* weight, int64_t D, float eps) {
+float rmsnorm_forward_row(float* y, const float* x, const float* weight, int64_t D, float eps) {
   const F32 d;
   V32 squares = hn::Zero(d);
   for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
@@ -31,7 +31,7 @@ float RmsnormForwardRow(float* y, const float* x, const float* weight, int64_t D
   return rstd;
 }
 
-void AddRow(float* h, const float* x, const float* r, int64_t D) {
+void add_row(float* h, const float* x, const float* r, int64_t D) {
   const F32 d;
   for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
     store(hn::Add(load(d, x + i, count), load(d, r + i, count)), d, h + i, count);
@@ -39,8 +39,8 @@ void AddRow(float* h, const float* x, const float* r, int64_t D) {
 }
 
 // dx = rstd * (w dy - n * mean(w dy n)) with n = x * rstd (+ dx); partial_dw += dy n.
-void RmsnormBackwardRow(float* dx, float* partial_dw, const float* dy, const float* x, float rstd, const float* weight,
-                        int64_t D, bool accumulate) {
+void rmsnorm_backward_row(float* dx, float* partial_dw, const float* dy, const float* x, float rstd,
+                          const float* weight, int64_t D, bool accumulate) {
   const F32 d;
   const V32 r = hn::Set(d, rstd);
   V32 dot = hn::Zero(d);
@@ -65,9 +65,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(RmsnormForwardRow);
-HWY_EXPORT(AddRow);
-HWY_EXPORT(RmsnormBackwardRow);
+HWY_EXPORT(rmsnorm_forward_row);
+HWY_EXPORT(add_row);
+HWY_EXPORT(rmsnorm_backward_row);
 
 void rmsnorm_forward(const at::Tensor& y_TD, const at::Tensor& rstd_T, const at::Tensor& x_TD,
                      const at::Tensor& weight_D, double eps) {
@@ -81,7 +81,7 @@ void rmsnorm_forward(const at::Tensor& y_TD, const at::Tensor& rstd_T, const at:
   const auto x = matrix<const float>(x_TD, T, D);
   float* rstd = flat<float>(rstd_T, T);
   const float* weight = flat<const float>(weight_D, D);
-  const auto norm = HWY_DYNAMIC_DISPATCH(RmsnormForwardRow);
+  const auto norm = HWY_DYNAMIC_DISPATCH(rmsnorm_forward_row);
   parallel(T, D, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) rstd[t] = norm(y.row(t), x.row(t), weight, D, static_cast<float>(eps));
   });
@@ -103,8 +103,8 @@ void add_rmsnorm_forward(const at::Tensor& h_TD, const at::Tensor& y_TD, const a
   const auto x = matrix<const float>(x_TD, T, D), r = matrix<const float>(r_TD, T, D);
   float* rstd = flat<float>(rstd_T, T);
   const float* weight = flat<const float>(weight_D, D);
-  const auto add = HWY_DYNAMIC_DISPATCH(AddRow);
-  const auto norm = HWY_DYNAMIC_DISPATCH(RmsnormForwardRow);
+  const auto add = HWY_DYNAMIC_DISPATCH(add_row);
+  const auto norm = HWY_DYNAMIC_DISPATCH(rmsnorm_forward_row);
   parallel(T, D, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {  // a row of h is still in the first cache when it is normalised
       add(h.row(t), x.row(t), r.row(t), D);
@@ -127,7 +127,7 @@ void rmsnorm_backward(const at::Tensor& dx_TD, const at::Tensor& dweight_D, cons
   float* dweight = flat<float>(dweight_D, D);
   const float* rstd = flat<const float>(rstd_T, T);
   const float* weight = flat<const float>(weight_D, D);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(RmsnormBackwardRow);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(rmsnorm_backward_row);
 
   // The weight's gradient: rows are cut into at most 64 blocks, each with a partial sum of its own; the partial sums
   // are added in order. The cuts depend on T alone.

@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // Complex products of neighbouring pairs: even = e c - o s, odd = o c + e s, with s negated for the inverse.
-void RotateHeads(float* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, float direction) {
+void rotate_heads(float* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, float direction) {
   const F32 d;
   const V32 sign = hn::Set(d, direction);
   for_lanes(d, K, [&](int64_t k, int64_t count) HWY_ATTR {
@@ -35,7 +35,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(RotateHeads);
+HWY_EXPORT(rotate_heads);
 
 namespace {
 
@@ -61,7 +61,7 @@ void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, int64_t start,
   }
   const auto x = heads<float>(x_BSNK);
   const auto table = matrix<const float>(table_SK, table_SK.size(0), K);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(RotateHeads);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(rotate_heads);
   parallel(x.B * S, x.N * K, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       kernel(x.at(t / S, t % S, 0), x.N, x.stride_n, table.row(start + t % S), K, static_cast<float>(direction));

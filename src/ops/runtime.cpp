@@ -42,9 +42,9 @@ void prepare_process(int64_t threads) {
 
 void prepare_thread(int64_t threads) {
   HEARTH_CHECK(threads >= 1);
-  at::globalContext().setFlushDenormal(true);  // before the pool starts: its threads inherit the control register
-  at::init_num_threads();                      // ATen's own per-thread default comes first, or it would overwrite ours
+  at::init_num_threads();  // ATen's own per-thread default comes first, or it would overwrite ours
   at::set_num_threads(static_cast<int>(threads));
+  // Every thread of the pool gets one item, the calling one too.
   at::parallel_for(0, threads, 1, [](int64_t, int64_t) { at::globalContext().setFlushDenormal(true); });
 }
 

@@ -21,7 +21,7 @@ HWY_INLINE V32 sigmoid(F32 d, V32 g) {
   return hn::Div(one, hn::Add(one, e));
 }
 
-void SwigluForwardRow(float* a, const float* gate, const float* up, int64_t F) {
+void swiglu_forward_row(float* a, const float* gate, const float* up, int64_t F) {
   const F32 d;
   for_lanes(d, F, [&](int64_t f, int64_t count) HWY_ATTR {
     const V32 g = load(d, gate + f, count);
@@ -30,8 +30,8 @@ void SwigluForwardRow(float* a, const float* gate, const float* up, int64_t F) {
 }
 
 // d_gate = da u (s + g s (1 - s)), d_up = da g s. Reads each element before it writes it: outputs may be the inputs.
-void SwigluBackwardRow(float* d_gate, float* d_up, float* a, const float* da, const float* gate, const float* up,
-                       int64_t F) {
+void swiglu_backward_row(float* d_gate, float* d_up, float* a, const float* da, const float* gate, const float* up,
+                         int64_t F) {
   const F32 d;
   for_lanes(d, F, [&](int64_t f, int64_t count) HWY_ATTR {
     const V32 g = load(d, gate + f, count), u = load(d, up + f, count), gradient = load(d, da + f, count);
@@ -50,8 +50,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(SwigluForwardRow);
-HWY_EXPORT(SwigluBackwardRow);
+HWY_EXPORT(swiglu_forward_row);
+HWY_EXPORT(swiglu_backward_row);
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
   const int64_t T = a_TF.size(0), F = a_TF.size(1);
@@ -61,7 +61,7 @@ void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
   }
   const auto a = matrix<float>(a_TF, T, F);
   const auto gate_up = matrix<const float>(gate_up_T2F, T, 2 * F);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(SwigluForwardRow);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(swiglu_forward_row);
   parallel(T, F, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) kernel(a.row(t), gate_up.row(t), gate_up.row(t) + F, F);
   });
@@ -80,7 +80,7 @@ void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, co
   const auto da = matrix<const float>(da_TF, T, F);
   const auto gate_up = matrix<const float>(gate_up_T2F, T, 2 * F);
   const auto a = a_TF.defined() ? matrix<float>(a_TF, T, F) : Matrix<float>{};
-  const auto kernel = HWY_DYNAMIC_DISPATCH(SwigluBackwardRow);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(swiglu_backward_row);
   parallel(T, F, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       kernel(dgate_up.row(t), dgate_up.row(t) + F, a.row(t), da.row(t), gate_up.row(t), gate_up.row(t) + F, F);

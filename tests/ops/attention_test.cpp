@@ -120,10 +120,12 @@ TEST(AttentionEdge, NanReachesEveryLaterPositionAndNoEarlierOne) {
   EXPECT_TRUE(out.isnan().any(3).view({6}).slice(0, 3).all().item<bool>());
 }
 
-TEST(AttentionEdge, NoSequencesIsNoWork) {
-  const at::Tensor q = at::empty({0, 4, 2, 8}), k = at::empty({0, 4, 1, 8}), lse = at::empty({0, 2, 4});
-  attention_forward(q, lse, q, k, k, true);
-  attention_backward(q, k, k, q, q, lse, q, k, k, true);
+TEST(AttentionEdge, NoSequencesOrNoPositionsIsNoWork) {
+  for (const auto& [B, S] : {std::pair<int64_t, int64_t>{0, 4}, {2, 0}}) {
+    const at::Tensor q = at::empty({B, S, 2, 8}), k = at::empty({B, S, 1, 8}), lse = at::empty({B, 2, S});
+    attention_forward(q, lse, q, k, k, true);
+    attention_backward(q, k, k, q, q, lse, q, k, k, true);
+  }
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ TEST(SwigluEdge, LargeGatesSaturateAndNanPropagates) {
   EXPECT_EQ(a[0][0].item<float>(), 200.0f);
   EXPECT_EQ(a[0][1].item<float>(), 2e30f);
   EXPECT_NEAR(a[0][2].item<float>(), 0.0f, 1e-30f);
+  EXPECT_NEAR(a[0][3].item<float>(), 0.0f, 1e-6f);
   EXPECT_TRUE(std::isnan(a[0][4].item<float>()));
   EXPECT_TRUE(std::isnan(a[0][5].item<float>()));
   EXPECT_TRUE(std::isnan(d[0][4].item<float>()));
