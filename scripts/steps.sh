@@ -38,7 +38,7 @@ build() {
     ninja -C "$root/build/$preset" "${targets[@]}" </dev/null || fail 5 "build: ninja failed" "the first lines with \"error\" above"
   else
     ninja -C "$root/build/$preset" "${targets[@]}" </dev/null >"$log" 2>&1 || {
-      grep --max-count=20 --after-context=4 -E 'error|FAILED' "$log" >&2 || tail -n 20 "$log" >&2
+      grep --max-count=20 --after-context=4 -E '(error|Error): |^FAILED' "$log" >&2 || tail -n 20 "$log" >&2
       fail 5 "build: ninja failed" "all its lines are in $log"
     }
   fi
