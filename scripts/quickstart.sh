@@ -108,7 +108,7 @@ fi
 say "evaluate: the text that was held out (bits per byte: less is better)"
 "$hearth" eval --checkpoint "$out" --ngram 1 --ngram 2 --ngram 3 --ngram 4 --ngram 5 --ngram 6
 say "generate: a passage"
-"$hearth" generate --checkpoint "$out" --prompt "The " --max-tokens 500 --temperature 0.7 --seed 1
+"$hearth" generate --checkpoint "$out" --prompt "The " --max-tokens 500 --temperature 0.5 --seed 1
 
 cat <<END
 
