@@ -66,7 +66,7 @@ Console::Console(std::FILE* stream, Style style, int64_t first_step, int64_t las
 Console::~Console() { finish(); }
 
 double Console::seconds_left(int64_t step) const {
-  // The mean since the start, validation and saving included: that is what the rest will cost, too.
+  // The mean since the first step, validation and saving included: that is what the rest will cost, too.
   if (step <= first_step_) return 0;
   const double per_step = (monotonic_seconds() - start_s_) / static_cast<double>(step - first_step_);
   return per_step * static_cast<double>(last_step_ - step);
@@ -74,6 +74,7 @@ double Console::seconds_left(int64_t step) const {
 
 void Console::step(const Record& record) {
   last_ = record;
+  if (record.step == first_step_) start_s_ = monotonic_seconds();  // a look at the held-out text before the first step
   const bool last = record.step == last_step_;
   if (record.validation_loss)
     message(fmt::format("step {}/{}  validation loss {:.4f}", record.step, last_step_, *record.validation_loss));
