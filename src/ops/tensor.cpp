@@ -23,8 +23,8 @@ at::Tensor huge_pages(int64_t size_bytes) {
   const auto length = static_cast<size_t>(round_up(size_bytes, kHugePage) + kHugePage);
   void* mapping = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
-    throw system_error(fmt::format("cannot allocate {} MiB for activations", size_bytes >> 20), errno,
-                       "lower training.local_batch_size or training.seq_len");
+    throw system_error(fmt::format("cannot allocate {} MiB", size_bytes >> 20), errno,
+                       "lower training.local_batch_size, training.seq_len or the size of the model");
   }
   const auto address = reinterpret_cast<uintptr_t>(mapping);
   const uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
