@@ -42,4 +42,8 @@ sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) \.*.* \([0-9.]*\) sec$/\2 s
   head -n 5
 say "setup $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
 grep --extended-regexp '^[0-9]+% tests passed|^No tests were found' "$log" || true
-[ "$passed" = yes ]
+if [ "$passed" = no ]; then
+  say "what failed printed this (again, since other tests ran in between):"
+  awk '/^ *[0-9]+\/[0-9]+ Test +#/ { failed = /\*\*\*/ } /^ +Start +[0-9]+:/ { next } /% tests passed/ { exit } failed' "$log" | tail -n 200
+  exit 1
+fi

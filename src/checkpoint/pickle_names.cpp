@@ -9,6 +9,8 @@ namespace {
 // Every class and function that PyTorch's tensor files and DCP's .metadata name, of torch 2.1 to 2.11. None of them is
 // ever called: the name decides how a value is understood, nothing else.
 constexpr std::array kKnownGlobals = {
+    "__builtin__.getattr",  // of an enum only: is_known_enum
+    "builtins.getattr",
     "collections.OrderedDict",
     "pathlib.Path",
     "pathlib.PosixPath",
@@ -73,6 +75,7 @@ constexpr std::array kKnownGlobals = {
 bool is_known_global(std::string_view name) {
   return std::find(kKnownGlobals.begin(), kKnownGlobals.end(), name) != kKnownGlobals.end();
 }
+bool is_known_enum(std::string_view name) { return is_known_global(name) && name.ends_with("MEM_FORMAT_ENCODING"); }
 size_t num_known_globals() { return kKnownGlobals.size(); }
 
 }  // namespace hearth::checkpoint

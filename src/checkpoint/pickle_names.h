@@ -7,6 +7,7 @@
 namespace hearth::checkpoint {
 
 bool is_known_global(std::string_view name);  // "torch._utils._rebuild_tensor_v2"
+bool is_known_enum(std::string_view name);    // of them, those whose members may be given by name
 size_t num_known_globals();
 
 }  // namespace hearth::checkpoint

@@ -56,6 +56,8 @@ enum Opcode : uint8_t {
 };
 
 constexpr int64_t kHighestProtocol = 5;
+// Protocol 2 writes it as Python 2 called it.
+bool is_getattr(std::string_view name) { return name == "builtins.getattr" || name == "__builtin__.getattr"; }
 
 }  // namespace
 
@@ -177,6 +179,7 @@ class PickleParser {
     const PickleValue callable = pop();
     if (node(arguments).kind != PickleKind::kTuple) fail("arguments are not a tuple");
     if (node(callable).kind != PickleKind::kGlobal) fail("something that is not a class is called");
+    if (is_getattr(node(callable).text)) return push_enum_member(arguments);
     if (node(callable).text == "collections.OrderedDict") {
       if (!node(arguments).children.empty()) fail("an OrderedDict with arguments");
       return push(add(PickleKind::kDict));
@@ -184,6 +187,18 @@ class PickleParser {
     const PickleValue object = add(PickleKind::kObject);
     node(object).children = {callable, arguments};
     push(object);
+  }
+  // getattr(enum, "NAME"), which is how Python 3.11.0 to 3.11.3 pickle a member of an enum; others write enum(value).
+  void push_enum_member(PickleValue arguments) {
+    const std::vector<PickleValue> parts = node(arguments).children;
+    if (parts.size() != 2 || node(parts[0]).kind != PickleKind::kGlobal || !is_known_enum(node(parts[0]).text) ||
+        node(parts[1]).kind != PickleKind::kString)
+      fail("getattr of something that is not a member of an enum; nothing was run");
+    const PickleValue name = add(PickleKind::kTuple);
+    node(name).children = {parts[1]};
+    const PickleValue member = add(PickleKind::kObject);
+    node(member).children = {parts[0], name};
+    push(member);
   }
   void build() {
     const PickleValue state = pop();

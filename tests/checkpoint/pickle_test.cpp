@@ -49,6 +49,42 @@ TEST(Pickle, ThatCallsAnythingUnknownIsRefusedByNameAndNothingRuns) {
   EXPECT_NE(refusal("\x80\x02X\x01\x00\x00\x00x)R."s).find("not a class"), std::string::npos);
 }
 
+// Python 3.11.2's pickle.dumps(torch.contiguous_format's enum member), in protocols 2 and 4; other Pythons write a
+// call.
+TEST(Pickle, AMemberOfAnEnumMayBeNamedByGetattrAndNothingElseMay) {
+  const std::string module = "torch.distributed.checkpoint.metadata";
+  const auto stack_global = [](const std::string& in, const std::string& name) {
+    return "\x8c" + std::string(1, static_cast<char>(in.size())) + in + "\x8c" +
+           std::string(1, static_cast<char>(name.size())) + name + "\x93";
+  };
+  const auto getattr4 = [&](const std::string& object, const std::string& attribute) {
+    return "\x80\x04" + stack_global("builtins", "getattr") + object + attribute + "\x86R.";
+  };
+  const std::string name = "\x8c\x17TORCH_CONTIGUOUS_FORMAT";
+  for (const std::string& bytes :
+       {getattr4(stack_global(module, "_MEM_FORMAT_ENCODING"), name),
+        "\x80\x02"
+        "c__builtin__\ngetattr\nc"s +
+            module + "\n_MEM_FORMAT_ENCODING\nX\x17\x00\x00\x00TORCH_CONTIGUOUS_FORMAT\x86R."s}) {
+    ASSERT_EQ(refusal(bytes), "accepted");
+    const Pickle pickle = parse(bytes);
+    const Pickle::Object member = pickle.object(pickle.root(), "member");
+    EXPECT_EQ(member.name, module + "._MEM_FORMAT_ENCODING");
+    ASSERT_EQ(member.arguments.size(), 1u);
+    EXPECT_EQ(pickle.text(member.arguments[0], "name"), "TORCH_CONTIGUOUS_FORMAT");
+  }
+  const auto refused = [&](const std::string& bytes) {
+    return refusal(bytes).find("not a member of an enum") != std::string::npos;
+  };
+  EXPECT_TRUE(refused(getattr4(stack_global("torch", "Size"), name)));
+  EXPECT_TRUE(refused(getattr4(stack_global(module, "_MEM_FORMAT_ENCODING"), "K\x01")));
+  EXPECT_TRUE(refused("\x80\x04" + stack_global("builtins", "getattr") + ")R."));
+  // Nor may what getattr gave be called.
+  std::string call = getattr4(stack_global(module, "_MEM_FORMAT_ENCODING"), name);
+  call.pop_back();
+  EXPECT_NE(refusal(call + ")R.").find("not a class is called"), std::string::npos);
+}
+
 TEST(Pickle, EveryTruncationOfAGoodOneIsRefused) {
   PickleWriter writer;
   writer.global("torch", "Size");
