@@ -105,14 +105,17 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 class TokenColumn {
  public:
   TokenColumn(ShardWriter& writer, const tokenizer::Tokenizer& tokenizer)
-      : writer_(writer), tokenizer_(tokenizer), type_(token_type(tokenizer.vocab_size())) {
+      : writer_(writer),
+        tokenizer_(tokenizer),
+        encoder_(tokenizer.encoder()),
+        type_(token_type(tokenizer.vocab_size())) {
     writer_.begin_column(kTokensColumn, type_, Axis::kToken);
   }
 
   void append_text(std::string_view text) {
     while (!text.empty()) {
       const size_t cut = text.size() <= kEncodeBytes ? text.size() : tokenizer_.safe_cut(text, kEncodeBytes);
-      tokenizer_.encode(text.substr(0, cut), ids_);
+      encoder_->encode(text.substr(0, cut), ids_);
       text.remove_prefix(cut);
       flush();
     }
@@ -142,6 +145,7 @@ class TokenColumn {
 
   ShardWriter& writer_;
   const tokenizer::Tokenizer& tokenizer_;
+  std::unique_ptr<tokenizer::Encoder> encoder_;
   ElementType type_;
   std::vector<uint32_t> ids_;
   uint64_t count_ = 0;

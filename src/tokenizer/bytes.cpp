@@ -5,11 +5,25 @@
 
 namespace hearth::tokenizer {
 
-void BytesTokenizer::encode(std::string_view text, std::vector<uint32_t>& ids) const {
-  const size_t begin = ids.size();
-  ids.resize(begin + text.size());
-  for (size_t i = 0; i < text.size(); ++i) ids[begin + i] = static_cast<uint8_t>(text[i]);
-}
+namespace {
+
+class BytesEncoder final : public Encoder {
+ public:
+  void encode(std::string_view text, std::vector<uint32_t>& ids) override {
+    const size_t begin = ids.size();
+    ids.resize(begin + text.size());
+    for (size_t i = 0; i < text.size(); ++i) ids[begin + i] = static_cast<uint8_t>(text[i]);
+  }
+  const EncodeCounts& counts() const override { return counts_; }
+
+ private:
+  EncodeCounts counts_;
+};
+
+}  // namespace
+
+// BOS and EOS have no text, so that there is none to parse.
+std::unique_ptr<Encoder> BytesTokenizer::encoder(SpecialText) const { return std::make_unique<BytesEncoder>(); }
 
 void BytesTokenizer::decode(uint32_t id, std::string& text) const {
   if (id >= kVocabSize)

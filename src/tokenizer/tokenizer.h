@@ -1,36 +1,80 @@
-// Bytes to token ids and back. One interface; a tokenizer is recognised from its file or, for "bytes", by name.
+// Text to token ids and back. One interface for every kind; the kind is recognised from the file, or "bytes" by name.
+//
+//   const auto tokenizer = open_tokenizer("tokenizer.json");   one for the process, immutable, shared by all threads
+//   const auto encoder = tokenizer->encoder();                 one for each thread: it owns scratch memory and a cache
+//   encoder->encode(text, ids);
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hearth::tokenizer {
 
+struct SpecialToken {
+  std::string text;
+  uint32_t id;
+};
+
+// What to do with the text of a special token ("<|end_of_text|>") inside a document. Plain text is the default: a web
+// page that spells one must not end a document. kParse is Hugging Face's reading.
+enum class SpecialText { kPlain, kParse };
+
+// Over everything that an encoder has encoded.
+struct EncodeCounts {
+  int64_t special_text_seen = 0;       // special tokens spelled out, whether they stayed text or were parsed
+  int64_t invalid_bytes_replaced = 0;  // bytes that are no UTF-8 and became U+FFFD; byte-level kinds keep them: 0
+};
+
+// Encodes for one thread. Borrows the tokenizer, which must outlive it.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+
+  // Appends the ids of `text` to `ids`. Adds no BOS and no EOS.
+  virtual void encode(std::string_view text, std::vector<uint32_t>& ids) = 0;
+  virtual const EncodeCounts& counts() const = 0;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Appends the ids of `text` to `ids`. Adds no special token, and special tokens spelled out in `text` stay plain text.
-  virtual void encode(std::string_view text, std::vector<uint32_t>& ids) const = 0;
-  // A place 0 < p <= limit at which `text` may be cut: encoding both parts gives the ids of the whole. text.size() where
-  // the tokenizer knows none. limit <= text.size().
+  virtual std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const = 0;
+  // For a short text here and there: makes an encoder and drops it.
+  void encode(std::string_view text, std::vector<uint32_t>& ids) const;
+
+  // A place 0 < p <= limit at which `text` may be cut: encoding both parts gives the ids of the whole. text.size()
+  // where the tokenizer knows none. 0 < limit <= text.size(). `text` is a whole document, or what earlier cuts left of
+  // it.
   virtual size_t safe_cut(std::string_view text, size_t limit) const = 0;
   // Appends the bytes of one token. Special tokens append nothing. Throws user_error for an id outside the vocabulary.
   virtual void decode(uint32_t id, std::string& text) const = 0;
+  // The text of a sequence: the tokens' bytes one after the other, unless the kind has a rule for its first token.
+  virtual std::string decode_all(std::span<const uint32_t> ids) const;
 
+  // One more than the largest id, so that ids index a table.
   virtual int64_t vocab_size() const = 0;
   virtual std::optional<uint32_t> bos() const = 0;
   virtual std::optional<uint32_t> eos() const = 0;
-  // How it is named in a manifest ("bytes"), and a hash over everything that decides ids (32 hexadecimal digits).
+  // Whether the tokenizer's own template puts BOS before a text: the default for documents.
+  virtual bool adds_bos() const { return false; }
+  virtual std::vector<SpecialToken> special_tokens() const { return {}; }
+  // "bytes", "huggingface", "tiktoken", "sentencepiece".
+  virtual std::string kind() const = 0;
+  // How a manifest names it: "bytes", or the file name of the copy that lies beside the manifest.
   virtual std::string name() const = 0;
+  // The file it was read from, byte for byte, for that copy; empty for "bytes".
+  virtual std::string_view file_content() const { return {}; }
+  // A hash over everything that decides ids (32 hexadecimal digits).
   virtual std::string content_hash() const = 0;
 };
 
-// `name` is "bytes" for now. Throws user_error listing what there is.
+// `name` is "bytes" or a path. Throws user_error listing what there is.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name);
 
 }  // namespace hearth::tokenizer

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Writes the tables that src/tokenizer/unicode.h declares, from the Unicode Character Database.
+
+    unicode_tables.py UCD_FOLDER OUT.cpp
+
+The tables are those of VERSION whatever the folder's version is, as long as it is not older: code points of a later age
+count as unassigned. (Unicode's stability policy fixes normalization and case folding of assigned characters; a category
+may change, and tests/tokenizer/unicode_test.cpp holds a hash of the tables.) Format of the files: UAX #44.
+"""
+
+import os
+import sys
+
+VERSION = (15, 0)  # kUnicodeVersion in src/tokenizer/unicode.h
+BLOCK_BITS = 7     # unicode_tables::kBlockBits
+SIZE = 0x110000
+# The order of enum class Category.
+CATEGORIES = "Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co".split()
+WHITE_SPACE = 32
+NFC_NO, NFC_MAYBE = 256, 512  # above the combining class, in kNormClasses
+
+
+def rows(folder, name):
+    """The fields of each line, and the code points that its first field names."""
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        for line in file:
+            fields = [field.strip() for field in line.split("#")[0].split(";")]
+            if fields != [""]:
+                first, _, last = fields[0].partition("..")
+                yield range(int(first, 16), int(last or first, 16) + 1), fields
+
+
+def characters(folder):
+    """UnicodeData.txt: (code points, fields); a pair of First and Last lines is one range."""
+    start = 0
+    for points, fields in rows(folder, "UnicodeData.txt"):
+        if fields[1].endswith(", First>"):
+            start = points.start
+        elif fields[1].endswith(", Last>"):
+            yield range(start, points.stop), fields
+        else:
+            yield points, fields
+
+
+def assigned(folder):
+    flags = bytearray(SIZE)
+    newest = (0, 0)
+    for points, fields in rows(folder, "DerivedAge.txt"):
+        age = tuple(int(part) for part in fields[1].split("."))
+        newest = max(newest, age)
+        if age <= VERSION:
+            for point in points:
+                flags[point] = 1
+    if newest < VERSION:
+        sys.exit(f"unicode_tables.py: {folder} is Unicode {newest[0]}.{newest[1]}, at least {VERSION[0]}.{VERSION[1]} is needed")
+    return flags
+
+
+def two_stages(values):
+    """(number of each block's contents, contents one after the other)"""
+    size = 1 << BLOCK_BITS
+    numbers, blocks, contents = {}, [], []
+    for start in range(0, SIZE, size):
+        block = tuple(values[start:start + size])
+        if block not in numbers:
+            numbers[block] = len(numbers)
+            contents += block
+        blocks.append(numbers[block])
+    return blocks, contents
+
+
+def classes(folder, is_assigned):
+    values = [0] * SIZE
+    for points, fields in characters(folder):
+        for point in points:
+            if is_assigned[point]:
+                values[point] = CATEGORIES.index(fields[2])
+    for points, fields in rows(folder, "PropList.txt"):
+        if fields[1] == "White_Space":
+            for point in points:
+                values[point] |= WHITE_SPACE
+    return values
+
+
+def folding(folder, is_assigned):
+    return sorted((points.start, int(fields[2], 16)) for points, fields in rows(folder, "CaseFolding.txt")
+                  if fields[1] in "CS" and is_assigned[points.start])
+
+
+def normalization(folder, is_assigned):
+    """Combining classes with the quick check, full canonical decompositions, and pairs that compose."""
+    norm = [0] * SIZE
+    direct = {}
+    for points, fields in characters(folder):
+        if not is_assigned[points.start]:
+            continue
+        for point in points:
+            norm[point] = int(fields[3])
+        if fields[5] and not fields[5].startswith("<"):
+            direct[points.start] = [int(part, 16) for part in fields[5].split()]
+    excluded = set()
+    for points, fields in rows(folder, "DerivedNormalizationProps.txt"):
+        if fields[1] == "Full_Composition_Exclusion":
+            excluded.update(points)
+        elif fields[1] == "NFC_QC":
+            for point in points:
+                norm[point] |= (NFC_NO if fields[2] == "N" else NFC_MAYBE) if is_assigned[point] else 0
+
+    def full(point):
+        return [leaf for part in direct[point] for leaf in full(part)] if point in direct else [point]
+
+    decompositions = [(point, full(point)) for point in sorted(direct)]
+    pairs = sorted((parts[0], parts[1], point) for point, parts in direct.items() if len(parts) == 2 and point not in excluded)
+    return norm, decompositions, pairs
+
+
+def table(kind, name, values):
+    lines, line = [], ""
+    for value in values:
+        if len(line) > 110:
+            lines.append(line)
+            line = ""
+        line += f"{value},"
+    return f"extern const {kind} {name}[{len(values)}] = {{\n" + "\n".join(lines + [line]) + "\n};\n"
+
+
+def main():
+    folder, out = sys.argv[1:]
+    is_assigned = assigned(folder)
+    text = "// Generated by cmake/unicode_tables.py.\n#include <cstddef>\n#include <cstdint>\n\nnamespace hearth::tokenizer::unicode_tables {\n"
+    blocks, contents = two_stages(classes(folder, is_assigned))
+    text += table("uint16_t", "kClassBlocks", blocks) + table("uint8_t", "kClasses", contents)
+    fold = folding(folder, is_assigned)
+    text += table("char32_t", "kFoldFrom", [a for a, _ in fold]) + table("char32_t", "kFoldTo", [b for _, b in fold])
+    norm, decompositions, pairs = normalization(folder, is_assigned)
+    blocks, contents = two_stages(norm)
+    text += table("uint16_t", "kNormBlocks", blocks) + table("uint16_t", "kNormClasses", contents)
+    ends = [0]
+    for _, parts in decompositions:
+        ends.append(ends[-1] + len(parts))
+    text += table("char32_t", "kDecomposed", [point for point, _ in decompositions])
+    text += table("uint16_t", "kDecompositionEnds", ends)
+    text += table("char32_t", "kDecompositions", [part for _, parts in decompositions for part in parts])
+    text += table("uint64_t", "kPairs", [first << 32 | second for first, second, _ in pairs])
+    text += table("char32_t", "kComposed", [point for _, _, point in pairs])
+    text += f"extern const size_t kNumFolds = {len(fold)}, kNumDecomposed = {len(decompositions)}, kNumPairs = {len(pairs)};\n"
+    text += "}  // namespace hearth::tokenizer::unicode_tables\n"
+    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    with open(out, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+main()

@@ -1,0 +1,95 @@
+// Characters: UTF-8, general categories, white space, simple case folding, and NFC, all of one pinned Unicode version.
+//
+// The tables are generated at build time (cmake/unicode_tables.py) from the distribution's Unicode data. A newer
+// package gives the same tables: what was assigned after kUnicodeVersion counts as unassigned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hearth::tokenizer {
+
+inline constexpr std::string_view kUnicodeVersion = "15.0";
+
+// UAX #44, table 12. The order is what the generator writes.
+enum class Category : uint8_t {
+  kCn,
+  kLu,
+  kLl,
+  kLt,
+  kLm,
+  kLo,
+  kMn,
+  kMc,
+  kMe,
+  kNd,
+  kNl,
+  kNo,
+  kPc,
+  kPd,
+  kPs,
+  kPe,
+  kPi,
+  kPf,
+  kPo,
+  kSm,
+  kSc,
+  kSk,
+  kSo,
+  kZs,
+  kZl,
+  kZp,
+  kCc,
+  kCf,
+  kCs,
+  kCo,
+};
+// One byte a code point: the category in the low five bits, White_Space in bit 5.
+inline constexpr uint8_t kCategoryBits = 31, kWhiteSpaceBit = 32;
+
+// A byte that belongs to no well-formed sequence stands for itself as one character of this value, category Cn: neither
+// letter nor number, mark, punctuation, symbol or white space.
+inline constexpr char32_t kInvalidByte = 0xFFFFFFFF;
+
+namespace unicode_tables {  // generated
+inline constexpr unsigned kBlockBits = 7;
+extern const uint16_t kClassBlocks[0x110000 >> kBlockBits];
+extern const uint8_t kClasses[];  // [blocks << kBlockBits]
+}  // namespace unicode_tables
+
+// Category and White_Space of a code point, or of kInvalidByte.
+inline uint8_t class_of(char32_t c) {
+  if (c >= 0x110000) return 0;
+  const unsigned block = unicode_tables::kClassBlocks[c >> unicode_tables::kBlockBits];
+  return unicode_tables::kClasses[(block << unicode_tables::kBlockBits) +
+                                  (c & ((1U << unicode_tables::kBlockBits) - 1))];
+}
+inline Category category(char32_t c) { return static_cast<Category>(class_of(c) & kCategoryBits); }
+inline bool is_white_space(char32_t c) { return (class_of(c) & kWhiteSpaceBit) != 0; }
+bool is_letter(char32_t c);       // L*
+bool is_mark(char32_t c);         // M*
+bool is_number(char32_t c);       // N*
+bool is_punctuation(char32_t c);  // P*
+bool is_symbol(char32_t c);       // S*
+// Simple case folding (status C and S of CaseFolding.txt): what (?i) compares by.
+char32_t simple_fold(char32_t c);
+
+struct Decoded {
+  char32_t c;
+  uint32_t length;
+};
+// The character at `text[at]`, at < text.size(). Well-formed means Unicode's table 3-7: no overlong form, no surrogate,
+// nothing above U+10FFFF; anything else is kInvalidByte of length 1.
+Decoded decode_utf8(std::string_view text, size_t at);
+void append_utf8(char32_t c, std::string& text);
+// Appends `text` with every invalid byte turned into U+FFFD; returns how many there were.
+int64_t append_valid_utf8(std::string_view text, std::string& out);
+
+// Whether NFC surely leaves `text` as it is (quick check, UAX #15); false means: perhaps not.
+bool is_surely_nfc(std::string_view text);
+// Appends the NFC form of `text` (UAX #15). Invalid bytes stay, and nothing is composed across them.
+void append_nfc(std::string_view text, std::string& out);
+
+}  // namespace hearth::tokenizer
