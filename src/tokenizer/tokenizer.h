@@ -20,6 +20,12 @@ struct SpecialToken {
   uint32_t id;
 };
 
+// What may stand before and after each document.
+struct DocumentTokens {
+  std::optional<uint32_t> bos, eos;
+  bool operator==(const DocumentTokens&) const = default;
+};
+
 // What to do with the text of a special token ("<|end_of_text|>") inside a document. Plain text is the default: a web
 // page that spells one must not end a document. kParse is Hugging Face's reading.
 enum class SpecialText { kPlain, kParse };
@@ -74,7 +80,13 @@ class Tokenizer {
   virtual std::string content_hash() const = 0;
 };
 
-// `name` is "bytes" or a path. Throws user_error listing what there is.
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name);
+struct OpenOptions {
+  std::string bos_token, eos_token;               // special tokens by name; empty: found out (document_tokens.h)
+  std::optional<DocumentTokens> document_tokens;  // as a manifest keeps them: then nothing is looked for
+};
+
+// `name` is "bytes", a file, or a folder that holds tokenizer.json or tokenizer.model. The kind is recognised from the
+// file's content. Throws user_error where it is none of these, or not readable as what it is.
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options = {});
 
 }  // namespace hearth::tokenizer
