@@ -72,7 +72,7 @@ class BpeEncoder {
 
   // Appends the ids of one piece, whose symbols are bytes. Empty pieces append nothing.
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
-  // The same for many pieces: faster, because look-ups overlap.
+  // The same for many pieces of one text, in its order: faster, because look-ups overlap.
   void encode_pieces(std::span<const std::string_view> pieces, std::vector<uint32_t>& ids);
   // Merges symbols that the caller chose (characters, byte-fallback tokens) and appends what is left. Ids that no merge
   // names (unknown) stay. The cache has no part in it.
