@@ -16,6 +16,12 @@ std::string hex128(XXH128_hash_t h) { return fmt::format("{:016x}{:016x}", h.hig
 uint64_t xxh3_64(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 uint64_t xxh3_64(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
+Hash128 xxh3_128(std::string_view bytes) {
+  const XXH128_hash_t h = XXH3_128bits(bytes.data(), bytes.size());
+  return {h.high64, h.low64};
+}
+
+std::string to_hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
 std::string xxh3_128_hex(std::span<const std::byte> bytes) { return hex128(XXH3_128bits(bytes.data(), bytes.size())); }
 std::string xxh3_128_hex(std::string_view bytes) { return hex128(XXH3_128bits(bytes.data(), bytes.size())); }
 

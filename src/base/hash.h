@@ -1,6 +1,7 @@
 // Checksums of everything that lies on disk: XXH3 (xxhash.com), 64 bits for blocks, 128 bits for identities.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,14 @@ namespace hearth {
 uint64_t xxh3_64(std::span<const std::byte> bytes);
 uint64_t xxh3_64(std::string_view bytes);
 
+struct Hash128 {
+  uint64_t high = 0, low = 0;
+  auto operator<=>(const Hash128&) const = default;
+};
+Hash128 xxh3_128(std::string_view bytes);
+
 // 32 lower-case hexadecimal digits, high half first, as `xxhsum -H2` prints it.
+std::string to_hex(const Hash128& hash);
 std::string xxh3_128_hex(std::span<const std::byte> bytes);
 std::string xxh3_128_hex(std::string_view bytes);
 

@@ -45,10 +45,10 @@ class ProgressLine {
   }
 
   void draw() {
-    const bool writing = progress_.text_bytes_total > 0;
+    const bool writing = progress_.source_bytes_total > 0;
     if (writing && writing_since_s_ < 0) writing_since_s_ = seconds_since(start_);
-    const auto done = static_cast<double>(writing ? progress_.text_bytes_done : progress_.corpus.bytes_read);
-    const auto total = static_cast<double>(writing ? progress_.text_bytes_total : progress_.corpus.bytes_total);
+    const auto done = static_cast<double>(writing ? progress_.source_bytes_done : progress_.hashing.bytes_read);
+    const auto total = static_cast<double>(writing ? progress_.source_bytes_total : progress_.hashing.bytes_total);
     const double share = total > 0 ? done / total : 0;
     const double elapsed = seconds_since(start_) - (writing ? writing_since_s_ : 0);
     const double rate = done / std::max(elapsed, 1e-3);
@@ -76,11 +76,19 @@ class ProgressLine {
 void print_found(const data::Manifest& m) {
   int64_t bytes = 0;
   for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
-  fmt::print("found {} files, {} of text", m.sources.size(), format_bytes(bytes));
+  fmt::print("found {} files, {}", m.sources.size(), format_bytes(bytes));
   fmt::print(" (links resolved: {}, duplicates dropped: {}, empty: {}, not files: {})\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
-  if (m.invalid_utf8_bytes > 0)
-    fmt::print("kept {} bytes that are not UTF-8, in {} files\n", m.invalid_utf8_bytes, m.invalid_utf8_files);
+  const data::RecordCounts& records = m.records;
+  if (records.invalid_utf8_bytes > 0)
+    fmt::print("kept {} bytes that are not UTF-8, in {} documents\n", records.invalid_utf8_bytes,
+               records.invalid_utf8_documents);
+  if (records.repaired > 0) fmt::print("repaired {} records with U+FFFD\n", records.repaired);
+  for (size_t i = 0; i < records.skipped.size(); ++i) {
+    if (records.skipped[i] > 0)
+      fmt::print("skipped {} records: {}\n", records.skipped[i], data::problem_name(static_cast<data::Problem>(i)));
+  }
+  if (records.empty_dropped > 0) fmt::print("dropped {} empty records\n", records.empty_dropped);
   for (const data::SplitEntry& split : m.splits) {
     fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
                split.tokens, format_bytes(split.text_bytes), split.shards.size());
@@ -101,8 +109,9 @@ int data_build(CommandLine& line) {
   line.flag("--no-eos", &no_eos, "do not put EOS after each document");
   line.option("--include", "GLOB", &options.include,
               "only files of folders whose name matches, such as \"*.txt\"; repeatable");
-  line.option("--document-bytes", "N", &options.rules.document_bytes,
+  line.option("--document-bytes", "N", &options.rules.read.document_bytes,
               "cut longer files at line ends into documents of about N bytes; 0: a file is a document");
+  line.flag("--drop-empty", &options.rules.drop_empty, "leave out records without text");
   line.option("--shard-tokens", "N", &options.rules.shard_tokens, "close a shard when its text reaches N bytes");
   options.threads = 0;
   line.option("--threads", "N", &options.threads, "files and shards worked on at a time; 0: one per core")

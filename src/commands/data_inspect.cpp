@@ -16,11 +16,12 @@ void print_rules(const data::Manifest& m) {
   fmt::print("tokenizer   {}, {} tokens, hash {}\n", m.rules.tokenizer, m.vocab_size, m.tokenizer_hash);
   fmt::print("documents   {}, {}\n", m.rules.bos ? "BOS before each" : "no BOS",
              m.rules.eos ? "EOS after each" : "no EOS");
-  if (m.rules.document_bytes > 0)
-    fmt::print("            files cut after about {}\n", format_bytes(m.rules.document_bytes));
+  if (m.rules.read.document_bytes > 0)
+    fmt::print("            files cut after about {}\n", format_bytes(m.rules.read.document_bytes));
   fmt::print("dropped     {} links, {} duplicates, {} empty files, {} that are no files\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
-  fmt::print("not UTF-8   {} bytes in {} files (kept)\n", m.invalid_utf8_bytes, m.invalid_utf8_files);
+  fmt::print("not UTF-8   {} bytes in {} documents (kept)\n", m.records.invalid_utf8_bytes,
+             m.records.invalid_utf8_documents);
 }
 
 void print_splits(const data::Manifest& m) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -32,7 +33,8 @@ Json source_json(const SourceFile& source) {
   return {{"path", source.path},
           {"real_path", source.real_path},
           {"size_bytes", source.size_bytes},
-          {"xxh3_128", source.hash}};
+          {"xxh3_128", source.hash},
+          {"format", format_name(source.format)}};
 }
 
 Json split_json(const SplitEntry& split) {
@@ -45,11 +47,9 @@ Json split_json(const SplitEntry& split) {
                       {"identity", shard.identity},
                       {"header_checksum", shard.checksum}});
   }
-  return {{"name", split.name},
-          {"documents", split.documents},
-          {"tokens", split.tokens},
-          {"text_bytes", split.text_bytes},
-          {"shards", std::move(shards)}};
+  return {{"name", split.name},       {"documents", split.documents},
+          {"tokens", split.tokens},   {"text_bytes", split.text_bytes},
+          {"content", split.content}, {"shards", std::move(shards)}};
 }
 
 int64_t count_at(const Json& json, const char* key) {
@@ -72,6 +72,7 @@ SplitEntry parse_split(const Json& json) {
   split.documents = count_at(json, "documents");
   split.tokens = count_at(json, "tokens");
   split.text_bytes = count_at(json, "text_bytes");
+  split.content = json.value("content", "");
   int64_t tokens = 0, documents = 0;
   for (const Json& item : json.at("shards")) {
     ShardEntry& shard = split.shards.emplace_back();
@@ -91,58 +92,135 @@ SplitEntry parse_split(const Json& json) {
   return split;
 }
 
+// Keys that came later have a default: what they say is what earlier builds did.
+BuildRules parse_rules(const Json& json) {
+  BuildRules rules;
+  rules.bos = json.at("bos").get<bool>();
+  rules.eos = json.at("eos").get<bool>();
+  rules.validation = json.at("validation").get<double>();
+  rules.read.document_bytes = count_at(json, "document_bytes");
+  rules.shard_tokens = count_at(json, "shard_tokens");
+  rules.read.format = json.value("format", "");
+  rules.on_error = parse_on_error(json.value("on_error", "stop"));
+  rules.drop_empty = json.value("drop_empty", false);
+  return rules;
+}
+
+RecordCounts parse_record_counts(const Json& json) {
+  RecordCounts counts;
+  // Before records were counted, a file was a document.
+  counts.invalid_utf8_documents =
+      count_at(json, json.contains("invalid_utf8_files") ? "invalid_utf8_files" : "invalid_utf8_documents");
+  counts.invalid_utf8_bytes = count_at(json, "invalid_utf8_bytes");
+  if (!json.contains("records")) return counts;
+  const Json& records = json.at("records");
+  counts.empty_dropped = count_at(records, "empty_dropped");
+  counts.repaired = count_at(records, "repaired");
+  for (int i = 1; i < kNumProblems; ++i)
+    counts.skipped[static_cast<size_t>(i)] =
+        count_at(records.at("skipped"), std::string(problem_name(static_cast<Problem>(i))).c_str());
+  return counts;
+}
+
+SourceFile parse_source(const Json& json) {
+  return {json.at("path").get<std::string>(), json.at("real_path").get<std::string>(), count_at(json, "size_bytes"),
+          json.at("xxh3_128").get<std::string>(), parse_format(json.value("format", "text"))};
+}
+
 Manifest parse_version_1(const Json& json) {
   Manifest m;
   m.identity = json.at("identity").get<std::string>();
+  m.build = json.value("build", "");
+  m.rules = parse_rules(json.at("options"));
   const Json& tokenizer = json.at("tokenizer");
   m.rules.tokenizer = tokenizer.at("name").get<std::string>();
   m.tokenizer_hash = tokenizer.at("hash").get<std::string>();
   m.vocab_size = count_at(tokenizer, "vocab_size");
   m.bos = tokenizer.at("bos").is_null() ? -1 : count_at(tokenizer, "bos");
   m.eos = tokenizer.at("eos").is_null() ? -1 : count_at(tokenizer, "eos");
-  const Json& options = json.at("options");
-  m.rules.bos = options.at("bos").get<bool>();
-  m.rules.eos = options.at("eos").get<bool>();
-  m.rules.validation = options.at("validation").get<double>();
-  m.rules.document_bytes = count_at(options, "document_bytes");
-  m.rules.shard_tokens = count_at(options, "shard_tokens");
   const Json& counts = json.at("counts");
   m.links_resolved = count_at(counts, "links_resolved");
   m.duplicates_dropped = count_at(counts, "duplicates_dropped");
   m.empty_dropped = count_at(counts, "empty_dropped");
   m.skipped = count_at(counts, "skipped");
-  m.invalid_utf8_files = count_at(counts, "invalid_utf8_files");
-  m.invalid_utf8_bytes = count_at(counts, "invalid_utf8_bytes");
+  m.records = parse_record_counts(counts);
   for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item));
-  for (const Json& item : json.at("sources")) {
-    m.sources.push_back({item.at("path").get<std::string>(), item.at("real_path").get<std::string>(),
-                         count_at(item, "size_bytes"), item.at("xxh3_128").get<std::string>()});
-  }
+  for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
   return m;
 }
 
+Json rules_json(const BuildRules& rules) {
+  return {{"bos", rules.bos},
+          {"eos", rules.eos},
+          {"validation", rules.validation},
+          {"format", rules.read.format},
+          {"document_bytes", rules.read.document_bytes},
+          {"on_error", on_error_name(rules.on_error)},
+          {"drop_empty", rules.drop_empty},
+          {"shard_tokens", rules.shard_tokens}};
+}
+
+Json counts_json(const Manifest& m) {
+  Json skipped = Json::object();
+  for (int i = 1; i < kNumProblems; ++i)
+    skipped[std::string(problem_name(static_cast<Problem>(i)))] = m.records.skipped[static_cast<size_t>(i)];
+  return {{"links_resolved", m.links_resolved},
+          {"duplicates_dropped", m.duplicates_dropped},
+          {"empty_dropped", m.empty_dropped},
+          {"skipped", m.skipped},
+          {"invalid_utf8_documents", m.records.invalid_utf8_documents},
+          {"invalid_utf8_bytes", m.records.invalid_utf8_bytes},
+          {"records",
+           {{"empty_dropped", m.records.empty_dropped},
+            {"repaired", m.records.repaired},
+            {"skipped", std::move(skipped)}}}};
+}
+
+constexpr std::array<std::string_view, 3> kOnErrorNames = {"stop", "skip", "replace"};
+
 }  // namespace
+
+std::string_view on_error_name(OnError on_error) { return kOnErrorNames.at(static_cast<size_t>(on_error)); }
+
+OnError parse_on_error(std::string_view name) {
+  const auto* found = std::find(kOnErrorNames.begin(), kOnErrorNames.end(), name);
+  if (found == kOnErrorNames.end())
+    throw user_error(fmt::format("--on-error {} is unknown", name), "", "one of: stop, skip, replace");
+  return static_cast<OnError>(found - kOnErrorNames.begin());
+}
+
+void RecordCounts::add(const RecordCounts& other) {
+  empty_dropped += other.empty_dropped;
+  repaired += other.repaired;
+  for (size_t i = 0; i < skipped.size(); ++i) skipped[i] += other.skipped[i];
+  invalid_utf8_documents += other.invalid_utf8_documents;
+  invalid_utf8_bytes += other.invalid_utf8_bytes;
+}
+
+int64_t RecordCounts::num_skipped() const { return std::accumulate(skipped.begin(), skipped.end(), int64_t{0}); }
 
 const SplitEntry* Manifest::find_split(std::string_view name) const {
   const auto found = std::find_if(splits.begin(), splits.end(), [&](const SplitEntry& s) { return s.name == name; });
   return found == splits.end() ? nullptr : &*found;
 }
 
+std::string dataset_identity(const Manifest& m) {
+  StreamingHash hash;
+  hash.update(fmt::format("dataset {} {} {}\n", m.tokenizer_hash, m.rules.bos, m.rules.eos));
+  for (const SplitEntry& split : m.splits)
+    hash.update(fmt::format("split {} {} {}\n", split.name, split.documents, split.content));
+  return hash.digest_128_hex();
+}
+
 std::string manifest_text(const Manifest& m) {
-  Json json = {{"format", kFormatName}, {"version", kManifestVersion}, {"identity", m.identity}};
+  Json json = {{"format", kFormatName}, {"version", kManifestVersion}, {"identity", m.identity}, {"build", m.build}};
   json["tokenizer"] = {{"name", m.rules.tokenizer},
                        {"hash", m.tokenizer_hash},
                        {"vocab_size", m.vocab_size},
                        {"bos", m.bos < 0 ? Json() : Json(m.bos)},
                        {"eos", m.eos < 0 ? Json() : Json(m.eos)}};
-  json["options"] = {{"bos", m.rules.bos},
-                     {"eos", m.rules.eos},
-                     {"validation", m.rules.validation},
-                     {"document_bytes", m.rules.document_bytes},
-                     {"shard_tokens", m.rules.shard_tokens}};
-  json["counts"] = {{"links_resolved", m.links_resolved},         {"duplicates_dropped", m.duplicates_dropped},
-                    {"empty_dropped", m.empty_dropped},           {"skipped", m.skipped},
-                    {"invalid_utf8_files", m.invalid_utf8_files}, {"invalid_utf8_bytes", m.invalid_utf8_bytes}};
+  json["options"] = rules_json(m.rules);
+  json["counts"] = counts_json(m);
   json["splits"] = Json::array();
   for (const SplitEntry& split : m.splits) json["splits"].push_back(split_json(split));
   json["sources"] = Json::array();

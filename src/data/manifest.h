@@ -1,25 +1,19 @@
 // manifest.json: what a dataset is made of. Written last by a build: a folder without it is no dataset.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/file.h"
+#include "data/source.h"
 
 namespace hearth::data {
 
 inline constexpr int64_t kManifestVersion = 1;  // stored on disk
 inline constexpr std::string_view kManifestName = "manifest.json";
-
-struct SourceFile {
-  std::string path;  // as found, through links
-  std::string real_path;
-  int64_t size_bytes = 0;
-  std::string hash;  // XXH3-128 of the content
-  bool operator==(const SourceFile&) const = default;
-};
 
 struct ShardEntry {
   std::string file;  // name in the dataset's folder
@@ -35,36 +29,61 @@ struct SplitEntry {
   int64_t documents = 0;
   int64_t tokens = 0;      // BOS and EOS included
   int64_t text_bytes = 0;  // of the text the tokens were made from: the denominator of bits per byte
+  std::string content;     // SequenceHash of the documents' contents, in order
   std::vector<ShardEntry> shards;
   bool operator==(const SplitEntry&) const = default;
 };
 
-// What changes the tokens. Everything here is part of the identity.
+// What becomes of a record that has a problem.
+enum class OnError {
+  kStop,     // the build ends and names it
+  kSkip,     // it is left out and counted
+  kReplace,  // where its text can be repaired with U+FFFD it is, and counted; otherwise as kSkip
+};
+std::string_view on_error_name(OnError on_error);  // "stop"; stored in manifests: never change
+OnError parse_on_error(std::string_view name);     // throws user_error
+
+// What changes the tokens. Everything here is part of the shards' identities.
 struct BuildRules {
   std::string tokenizer = "bytes";
-  bool bos = false, eos = true;    // before and after each document
-  double validation = 0;           // share of the documents that is held out
-  int64_t document_bytes = 0;      // longer files are cut at line ends into documents of about this size; 0: never
-  int64_t shard_tokens = 1 << 26;  // a shard is closed when its documents' text reaches so many bytes
+  bool bos = false, eos = true;  // before and after each document that is text
+  double validation = 0;         // share of the documents that is held out
+  ReadRules read;
+  OnError on_error = OnError::kStop;
+  bool drop_empty = false;         // leave out records without text (an empty file never is a record)
+  int64_t shard_tokens = 1 << 26;  // a group of documents is closed when its text reaches so many bytes
   bool operator==(const BuildRules&) const = default;
+};
+
+// What happened to records; all kept and dropped ones of both splits.
+struct RecordCounts {
+  int64_t empty_dropped = 0;                                   // by BuildRules::drop_empty
+  int64_t repaired = 0;                                        // U+FFFD in place of what was no Unicode
+  std::array<int64_t, kNumProblems> skipped{};                 // by problem
+  int64_t invalid_utf8_documents = 0, invalid_utf8_bytes = 0;  // kept as they are
+  void add(const RecordCounts& other);
+  int64_t num_skipped() const;
+  bool operator==(const RecordCounts&) const = default;
 };
 
 struct Manifest {
   std::string identity;  // 32 hexadecimal digits over rules, tokenizer, and the documents' content and order
+  std::string build;     // 32 hexadecimal digits over everything that decides the shards; empty: unknown
   std::string tokenizer_hash;
   int64_t vocab_size = 0;
   int64_t bos = -1, eos = -1;  // ids; -1: the tokenizer has none
   BuildRules rules;
-  std::vector<SourceFile> sources;  // sorted by real path; those that gave documents
+  std::vector<SourceFile> sources;  // sorted by real path
   std::vector<SplitEntry> splits;
-  int64_t links_resolved = 0;      // paths that led to a file already listed
-  int64_t duplicates_dropped = 0;  // files whose content another file already had
-  int64_t empty_dropped = 0;       // files without a byte
-  int64_t skipped = 0;             // entries of folders that are no files: dangling links, sockets
-  int64_t invalid_utf8_files = 0, invalid_utf8_bytes = 0;  // kept as they are
+  // Of files: see Discovery.
+  int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
+  RecordCounts records;
 
   const SplitEntry* find_split(std::string_view name) const;
 };
+
+// Over tokenizer, BOS and EOS rules and the splits' contents, whatever the shards' borders and the files' places.
+std::string dataset_identity(const Manifest& manifest);
 
 std::string manifest_text(const Manifest& manifest);  // JSON, the same bytes for the same manifest
 // `origin` names the file in errors. Throws user_error for a manifest of another version or of something else,

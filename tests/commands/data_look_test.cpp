@@ -63,13 +63,13 @@ TEST_F(DataLook, VerifySaysWholeOrNamesTheBlockWithExitCode3) {
   CommandResult result = hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find(" is whole: "), std::string::npos);
-  const Path shard = out_ + "/train-00000.shard";
+  const Path shard = out_ + "/train-000000-0000.shard";
   std::string bytes = read_file(shard);
   bytes[300] = static_cast<char>(bytes[300] ^ 1);
   write_text(shard, bytes);
   result = hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_NE(result.output.find("train-00000.shard: block 0 (bytes 128 to "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("train-000000-0000.shard: block 0 (bytes 128 to "), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("column tokens"), std::string::npos);
   EXPECT_EQ(hearth("data sample " + out_ + " --seq-len 16").exit_code, 3);
 }

@@ -77,9 +77,51 @@ TEST(Build, TheOrderOfArgumentsAndThreadsDoesNotMatter) {
   BuildRules rules;
   rules.validation = 0.2;
   rules.shard_tokens = 700;
-  build(scratch / "one", {scratch / "a", scratch / "b"}, rules, 1);
-  build(scratch / "two", {scratch / "b", scratch / "a"}, rules, 4);
-  EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "two"));
+  for (const int64_t unit_bytes : {100'000, 1500}) {
+    const std::string name = std::to_string(unit_bytes);
+    build(scratch / ("one" + name), {scratch / "a", scratch / "b"}, rules, 1, false, unit_bytes);
+    build(scratch / ("two" + name), {scratch / "b", scratch / "a"}, rules, 4, false, unit_bytes);
+    EXPECT_EQ(folder_content(scratch / ("one" + name)), folder_content(scratch / ("two" + name)));
+  }
+}
+
+TEST(Build, ShardAndUnitSizesChangeNeitherTokensNorIdentity) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 40);
+  BuildRules rules;
+  rules.validation = 0.2;
+  std::set<std::string> identities;
+  std::set<std::vector<int32_t>> train, validation;
+  size_t most = 0;
+  for (const int64_t shard_tokens : {300, 1000, 1 << 20}) {
+    for (const int64_t unit_bytes : {1, 2500, 1 << 20}) {
+      rules.shard_tokens = shard_tokens;
+      const Path out = scratch / fmt::format("out-{}-{}", shard_tokens, unit_bytes);
+      const Manifest m = build(out, {scratch / "text"}, rules, 2, false, unit_bytes).manifest;
+      identities.insert(m.identity);
+      most = std::max(most, m.splits[0].shards.size());
+      const Dataset dataset = Dataset::open(out);
+      train.insert(all_tokens(dataset.split("train")));
+      validation.insert(all_tokens(dataset.split("validation")));
+    }
+  }
+  EXPECT_GT(most, 20u);
+  EXPECT_EQ(identities.size(), 1u);
+  EXPECT_EQ(train.size(), 1u);
+  EXPECT_EQ(validation.size(), 1u);
+  rules.bos = true;
+  EXPECT_FALSE(identities.contains(build(scratch / "bos", {scratch / "text"}, rules).manifest.identity));
+}
+
+TEST(Build, AMovedSourceCorrectsTheManifestAndKeepsTheShards) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 5);
+  build(scratch / "out", {scratch / "text"});
+  std::filesystem::rename(scratch / "text", scratch / "moved");
+  EXPECT_TRUE(build(scratch / "out", {scratch / "moved"}).was_complete);
+  EXPECT_EQ(Dataset::open(scratch / "out").manifest().sources[0].path, (scratch / "moved" / "doc-000.txt").string());
+  build(scratch / "fresh", {scratch / "moved"});
+  EXPECT_EQ(folder_content(scratch / "out"), folder_content(scratch / "fresh"));
 }
 
 TEST(Build, ADocumentIsHeldOutByItsContentWhateverStandsBesideIt) {
@@ -129,7 +171,7 @@ TEST(Build, OneDocumentCannotBeHeldOutUnlessItIsCut) {
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(), "no document can be held out");
 
-  rules.document_bytes = 300;
+  rules.read.document_bytes = 300;
   build(scratch / "out", {scratch / "book.txt"}, rules);
   const Dataset dataset = Dataset::open(scratch / "out");
   std::map<int64_t, std::string> pieces;
@@ -159,8 +201,8 @@ TEST(Build, InvalidUtf8IsKeptAndCounted) {
   write_text(scratch / "text" / "good.txt", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n");
   write_text(scratch / "text" / "bad.txt", "caf\xe9 and \xed\xa0\x80\n");
   const Manifest m = build(scratch / "out", {scratch / "text"}).manifest;
-  EXPECT_EQ(m.invalid_utf8_files, 1);
-  EXPECT_EQ(m.invalid_utf8_bytes, 4);  // e9, and the three bytes of a surrogate
+  EXPECT_EQ(m.records.invalid_utf8_documents, 1);
+  EXPECT_EQ(m.records.invalid_utf8_bytes, 4);  // e9, and the three bytes of a surrogate
   const auto tokens = all_tokens(Dataset::open(scratch / "out").split("train"));
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 0xE9), 1);
 }
@@ -184,10 +226,10 @@ TEST(Build, BuildingAgainRepairsADamagedShard) {
   rules.shard_tokens = 600;
   build(scratch / "out", {scratch / "text"}, rules);
   const std::string before = folder_content(scratch / "out");
-  std::string shard = read_file(scratch / "out" / "train-00001.shard");
+  std::string shard = read_file(scratch / "out" / "train-000000-0001.shard");
   shard[200] = static_cast<char>(shard[200] ^ 4);
-  write_text(scratch / "out" / "train-00001.shard", shard);
-  remove_file(scratch / "out" / "train-00002.shard");
+  write_text(scratch / "out" / "train-000000-0001.shard", shard);
+  remove_file(scratch / "out" / "train-000000-0002.shard");
   const BuildResult result = build(scratch / "out", {scratch / "text"}, rules);
   EXPECT_EQ(result.shards_written, 2);
   EXPECT_EQ(folder_content(scratch / "out"), before);
@@ -263,7 +305,7 @@ TEST(Build, WrongRulesAreUserErrors) {
   EXPECT_EQ(message([](BuildRules& r) { r.validation = 1; }), "--validation 1 is no share");
   EXPECT_EQ(message([](BuildRules& r) { r.validation = -0.1; }), "--validation -0.1 is no share");
   EXPECT_EQ(message([](BuildRules& r) { r.shard_tokens = 0; }), "--shard-tokens 0 is too small");
-  EXPECT_EQ(message([](BuildRules& r) { r.document_bytes = -1; }), "--document-bytes -1 is negative");
+  EXPECT_EQ(message([](BuildRules& r) { r.read.document_bytes = -1; }), "--document-bytes -1 is negative");
   EXPECT_EQ(message([](BuildRules& r) { r.tokenizer = "words"; }), "there is no tokenizer \"words\"");
 }
 
@@ -274,10 +316,11 @@ void fail_every_call(int64_t threads, int error_number) {
   BuildRules rules;
   rules.validation = 0.3;
   rules.shard_tokens = 600;
-  build(scratch / "reference", {scratch / "text"}, rules);
+  const auto run = [&](const Path& out, int64_t with) { build(out, {scratch / "text"}, rules, with, false, 900); };
+  run(scratch / "reference", 1);
   const std::string reference = folder_content(scratch / "reference");
   failpoint::arm(1'000'000, error_number);
-  build(scratch / "count", {scratch / "text"}, rules, threads);
+  run(scratch / "count", threads);
   const int64_t calls = failpoint::calls();
   failpoint::disarm();
   EXPECT_GT(calls, 25);
@@ -286,7 +329,7 @@ void fail_every_call(int64_t threads, int error_number) {
     failpoint::arm(n, error_number);
     ExitCode code = ExitCode::kDone;
     try {
-      build(out, {scratch / "text"}, rules, threads);
+      run(out, threads);
     } catch (const Error& e) {
       code = e.code();
     }
@@ -295,7 +338,7 @@ void fail_every_call(int64_t threads, int error_number) {
     if (path_exists(out / "manifest.json")) {
       ASSERT_TRUE(verify_dataset(out, 1).damage.empty()) << "call " << n;
     }
-    build(out, {scratch / "text"}, rules, threads);
+    run(out, threads);
     ASSERT_EQ(folder_content(out), reference) << "call " << n;
     remove_tree(out);
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "data/build.h"
 #include "data/dataset.h"
@@ -41,13 +42,14 @@ inline void write_corpus(const Path& folder, int count) {
 }
 
 inline BuildResult build(const Path& out, std::vector<Path> paths, BuildRules rules = {}, int64_t threads = 1,
-                         bool overwrite = false) {
+                         bool overwrite = false, int64_t unit_bytes = 64 << 20) {
   BuildOptions options;
   options.out = out;
   options.paths = std::move(paths);
   options.rules = rules;
   options.threads = threads;
   options.overwrite = overwrite;
+  options.unit_bytes = unit_bytes;
   BuildProgress progress;
   return build_dataset(options, progress);
 }

@@ -101,7 +101,7 @@ TEST_F(DatasetTest, ReadingFromManyThreadsAtOnceGivesTheSame) {
 }
 
 TEST_F(DatasetTest, DamageIsMetWhenItsBlockIsTouchedAndNamesIt) {
-  damage("train-00002.shard", 128);  // the first token of the third shard
+  damage("train-000000-0002.shard", 128);  // the first token of the third shard
   const Dataset dataset = Dataset::open(scratch_ / "out");
   const Split& split = dataset.split("train");
   const auto& shards = dataset.manifest().find_split("train")->shards;
@@ -112,13 +112,14 @@ TEST_F(DatasetTest, DamageIsMetWhenItsBlockIsTouchedAndNamesIt) {
   for (int again = 0; again < 2; ++again) {
     const Error error = error_of([&] { split.read(first - 9, window); });
     EXPECT_EQ(error.code(), ExitCode::kDamaged);
-    EXPECT_EQ(error.message(), fmt::format("shard {} is damaged", (scratch_ / "out" / "train-00002.shard").string()));
+    EXPECT_EQ(error.message(),
+              fmt::format("shard {} is damaged", (scratch_ / "out" / "train-000000-0002.shard").string()));
     EXPECT_TRUE(error.why().starts_with("block 0 (bytes 128 to ")) << error.why();
   }
 }
 
 TEST_F(DatasetTest, AMissingCutOrForeignShardIsDamage) {
-  const Path shard = scratch_ / "out" / "train-00001.shard";
+  const Path shard = scratch_ / "out" / "train-000000-0001.shard";
   const std::string good = read_file(shard);
   write_text(shard, good.substr(0, good.size() - 1));
   Error error = error_of([&] { Dataset::open(scratch_ / "out"); });

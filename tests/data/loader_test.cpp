@@ -174,7 +174,7 @@ TEST_F(LoaderTest, WaitingIsMeasured) {
 }
 
 TEST_F(LoaderTest, ADamagedBlockIsThrownByNextInItsTurn) {
-  const Path shard = scratch_ / "out" / "train-00001.shard";
+  const Path shard = scratch_ / "out" / "train-000000-0001.shard";
   std::string bytes = read_file(shard);
   bytes[130] = static_cast<char>(bytes[130] ^ 1);
   write_text(shard, bytes);

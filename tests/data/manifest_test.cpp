@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "corpus_folder.h"
 
 namespace hearth::data {
@@ -66,7 +67,7 @@ TEST(Manifest, EveryFlippedByteAndEveryCutIsAnError) {
 TEST(Manifest, AShardNameCannotLeadOutOfTheFolder) {
   for (const char* name : {"../secret", "/etc/passwd", "", ".hidden", "a/b"}) {
     Manifest m;
-    m.splits.push_back({"train", 0, 0, 0, {{name, 0, 0, 0, "", ""}}});
+    m.splits.push_back({"train", 0, 0, 0, "", {{name, 0, 0, 0, "", ""}}});
     const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
     EXPECT_EQ(error.code(), ExitCode::kDamaged) << name;
   }
@@ -74,10 +75,34 @@ TEST(Manifest, AShardNameCannotLeadOutOfTheFolder) {
 
 TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
   Manifest m;
-  m.splits.push_back({"train", 1, 10, 9, {{"a.shard", 100, 9, 1, "", ""}}});
+  m.splits.push_back({"train", 1, 10, 9, "", {{"a.shard", 100, 9, 1, "", ""}}});
   const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
   EXPECT_EQ(error.why(), "the shards of split \"train\" do not add up to its counts");
+}
+
+// As version 0.1.0 wrote it, but for the checksum, which is worked out here.
+TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
+  std::string text = R"({
+  "format": "hearth dataset",
+  "version": 1,
+  "identity": "0123456789abcdef0123456789abcdef",
+  "tokenizer": {"name": "bytes", "hash": "2105be2c4cfaa69af2fc47a560700c5c", "vocab_size": 258, "bos": 256, "eos": 257},
+  "options": {"bos": false, "eos": true, "validation": 0.1, "document_bytes": 77, "shard_tokens": 500},
+  "counts": {"links_resolved": 1, "duplicates_dropped": 2, "empty_dropped": 3, "skipped": 4, "invalid_utf8_files": 5,
+             "invalid_utf8_bytes": 6},
+  "splits": [{"name": "train", "documents": 1, "tokens": 4, "text_bytes": 3, "shards": [{"file": "train-00000.shard",
+    "size_bytes": 900, "tokens": 4, "documents": 1, "identity": "", "header_checksum": ""}]}],
+  "sources": [{"path": "a", "real_path": "/a", "size_bytes": 3, "xxh3_128": "00"}])";
+  text += ",\n  \"checksum\": \"" + to_hex64(xxh3_64(text)) + "\"\n}\n";
+  const Manifest m = parse_manifest(text, "m");
+  EXPECT_EQ(m.rules.read.document_bytes, 77);
+  EXPECT_EQ(m.rules.on_error, OnError::kStop);
+  EXPECT_EQ(m.records.invalid_utf8_documents, 5);
+  EXPECT_EQ(m.records.invalid_utf8_bytes, 6);
+  EXPECT_EQ(m.sources[0].format, Format::kText);
+  EXPECT_EQ(m.splits[0].shards[0].file, "train-00000.shard");
+  EXPECT_EQ(m.build, "");
 }
 
 TEST(Manifest, AFolderWithoutOneIsNoDataset) {

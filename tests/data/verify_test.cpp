@@ -20,15 +20,15 @@ TEST(Verify, NamesEveryDamagedBlockAndNothingElse) {
   build(out, {scratch / "text"}, rules);
   VerifyResult result = verify_dataset(out, 2);
   EXPECT_TRUE(result.damage.empty());
-  EXPECT_EQ(result.bytes, static_cast<int64_t>(std::filesystem::file_size(out / "train-00000.shard") +
-                                               std::filesystem::file_size(out / "train-00001.shard")));
+  EXPECT_EQ(result.bytes, static_cast<int64_t>(std::filesystem::file_size(out / "train-000000-0000.shard") +
+                                               std::filesystem::file_size(out / "train-000000-0001.shard")));
 
-  std::string bytes = read_file(out / "train-00000.shard");
+  std::string bytes = read_file(out / "train-000000-0000.shard");
   for (const size_t byte : {128 + 70'000, 128 + 330'000}) bytes[byte] = static_cast<char>(bytes[byte] ^ 16);
-  write_text(out / "train-00000.shard", bytes);
+  write_text(out / "train-000000-0000.shard", bytes);
   result = verify_dataset(out, 2);
   ASSERT_EQ(result.damage.size(), 2u);
-  EXPECT_EQ(result.damage[0].shard, "train-00000.shard");
+  EXPECT_EQ(result.damage[0].shard, "train-000000-0000.shard");
   EXPECT_EQ(result.damage[0].description, "block 1 (bytes 65664 to 131200, column tokens) has a wrong checksum");
   EXPECT_TRUE(result.damage[1].description.starts_with("block 5 "));
 }
@@ -40,10 +40,10 @@ TEST(Verify, FindsShardsThatAreMissingCutOrExchanged) {
   BuildRules rules;
   rules.shard_tokens = 500;
   build(out, {scratch / "text"}, rules);
-  const std::string second = read_file(out / "train-00001.shard");
-  write_text(out / "train-00000.shard", second);
-  write_text(out / "train-00001.shard", second.substr(0, second.size() / 2));
-  remove_file(out / "train-00002.shard");
+  const std::string second = read_file(out / "train-000000-0001.shard");
+  write_text(out / "train-000000-0000.shard", second);
+  write_text(out / "train-000000-0001.shard", second.substr(0, second.size() / 2));
+  remove_file(out / "train-000000-0002.shard");
   const auto damage = verify_dataset(out, 1).damage;
   ASSERT_EQ(damage.size(), 3u);
   EXPECT_EQ(damage[0].description, "it is whole, but not the shard that the manifest names");

@@ -1,0 +1,126 @@
+#include "data/build_folder.h"
+
+#include <atomic>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/build_group.h"
+#include "data/parallel.h"
+#include "data/shard_reader.h"
+
+namespace hearth::data {
+namespace {
+
+constexpr std::string_view kLockName = "build.lock";
+
+bool is_shard(const std::string& name) { return name.ends_with(".shard"); }
+bool is_leftover(const std::string& name) {
+  return name.ends_with(".shard.tmp") || name == std::string(kManifestName) + ".tmp";
+}
+
+// Identity of the shard at `path`; empty if there is none that can be read.
+std::string readable_identity(const Path& path) {
+  try {
+    return identity_of(ShardReader(path).header());
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+    return {};
+  }
+}
+
+bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const Manifest& manifest, int64_t threads) {
+  std::vector<const ShardEntry*> shards;
+  for (const SplitEntry& split : manifest.splits)
+    for (const ShardEntry& shard : split.shards) shards.push_back(&shard);
+  std::atomic<bool> whole{true};
+  for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
+    const ShardEntry& shard = *shards[static_cast<size_t>(i)];
+    if (!whole) return;
+    const auto header = find_whole_shard(folder / shard.file, shard.identity);
+    if (!header || to_hex64(header->header_checksum) != shard.checksum ||
+        planned_identity(plan, shard.file) != shard.identity)
+      whole = false;
+  });
+  return whole;
+}
+
+// A lock that a failed removal left behind; one that is held stays.
+void remove_stale_lock(const Path& path) {
+  if (path_exists(path) && FileLock::try_lock(path) != nullptr) remove_file(path);
+}
+
+}  // namespace
+
+bool BuildFolder::complete(Manifest& manifest) {
+  const Path path = options_.out / kManifestName;
+  if (!path_exists(path)) return false;
+  Manifest stored;
+  try {
+    stored = read_manifest(options_.out);
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+    return false;  // another version, or damaged
+  }
+  if (stored.build != manifest.build || stored.rules != manifest.rules ||
+      !all_shards_are_whole(options_.out, plan_, stored, options_.threads))
+    return false;
+  manifest.identity = stored.identity;
+  manifest.splits = stored.splits;
+  manifest.records = stored.records;
+  const std::string text = manifest_text(manifest);
+  if (read_file(path) != text) write_file_atomic(path, text);
+  remove_stale_lock(options_.out / kLockName);
+  return true;
+}
+
+void BuildFolder::refuse_other_build() const {
+  std::string evidence;
+  if (path_exists(options_.out / kManifestName)) {
+    try {
+      const Manifest stored = read_manifest(options_.out);
+      if (stored.build != plan_.identity || stored.rules != options_.rules) evidence = kManifestName;
+    } catch (const Error& e) {
+      if (e.code() == ExitCode::kHardware) throw;
+      if (e.code() != ExitCode::kDamaged) evidence = kManifestName;  // another version; a damaged one tells nothing
+    }
+  }
+  if (evidence.empty() && path_exists(options_.out)) {
+    for (const std::string& name : list_folder(options_.out)) {
+      if (!is_shard(name)) continue;
+      const std::string identity = readable_identity(options_.out / name);
+      if (!identity.empty() && identity != planned_identity(plan_, name)) evidence = name;
+    }
+  }
+  if (!evidence.empty())
+    throw user_error(fmt::format("{} holds a different dataset", options_.out.string()),
+                     fmt::format("its {} was made from other text or with other options", evidence),
+                     "choose another --out, or add --overwrite to replace it");
+}
+
+void BuildFolder::open_for_writing() {
+  make_folders(options_.out);
+  lock_ = FileLock::try_lock(options_.out / kLockName);
+  if (lock_ == nullptr)
+    throw user_error(fmt::format("another build is writing {}", options_.out.string()), "",
+                     "wait for it, or choose another --out");
+  remove_file(options_.out / kManifestName);
+  for (const std::string& name : list_folder(options_.out)) {
+    const Path path = options_.out / name;
+    if (is_leftover(name) || (is_shard(name) && readable_identity(path) != planned_identity(plan_, name)))
+      remove_file(path);
+  }
+}
+
+void BuildFolder::finish(const Manifest& manifest) {
+  std::set<std::string> named;
+  for (const SplitEntry& split : manifest.splits)
+    for (const ShardEntry& shard : split.shards) named.insert(shard.file);
+  for (const std::string& name : list_folder(options_.out)) {
+    if (is_shard(name) && !named.contains(name)) remove_file(options_.out / name);
+  }
+  write_file_atomic(options_.out / kManifestName, manifest_text(manifest));
+  remove_file(options_.out / kLockName);
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,153 @@
+#include "data/build_group.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "data/shard_reader.h"
+#include "data/shard_writer.h"
+
+namespace hearth::data {
+namespace {
+
+constexpr size_t kEncodeBytes = 1 << 20;  // text that is encoded at a time
+
+// Ids as the column stores them.
+class TokenColumn {
+ public:
+  TokenColumn(ShardWriter& writer, const tokenizer::Tokenizer& tokenizer)
+      : writer_(writer),
+        tokenizer_(tokenizer),
+        encoder_(tokenizer.encoder()),
+        type_(token_type(tokenizer.vocab_size())) {
+    writer_.begin_column(kTokensColumn, type_, Axis::kToken);
+  }
+
+  void append_text(std::string_view text) {
+    while (!text.empty()) {
+      const size_t cut = text.size() <= kEncodeBytes ? text.size() : tokenizer_.safe_cut(text, kEncodeBytes);
+      encoder_->encode(text.substr(0, cut), ids_);
+      text.remove_prefix(cut);
+      flush();
+    }
+  }
+  void append_id(uint32_t id) {
+    ids_.push_back(id);
+    flush();
+  }
+  uint64_t count() const { return count_; }
+
+ private:
+  void flush() {
+    for (const uint32_t id : ids_) HEARTH_CHECK(id < tokenizer_.vocab_size());
+    switch (type_) {
+      case ElementType::kU8:
+        writer_.append(std::vector<uint8_t>(ids_.begin(), ids_.end()));
+        break;
+      case ElementType::kU16:
+        writer_.append(std::vector<uint16_t>(ids_.begin(), ids_.end()));
+        break;
+      default:
+        writer_.append(ids_);
+    }
+    count_ += ids_.size();
+    ids_.clear();
+  }
+
+  ShardWriter& writer_;
+  const tokenizer::Tokenizer& tokenizer_;
+  std::unique_ptr<tokenizer::Encoder> encoder_;
+  ElementType type_;
+  std::vector<uint32_t> ids_;
+  uint64_t count_ = 0;
+};
+
+ShardHeader write_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
+                        const tokenizer::Tokenizer& tokenizer, const BuildRules& rules, BuildProgress& progress) {
+  ShardWriter writer(path, identity);
+  TokenColumn tokens(writer, tokenizer);
+  std::vector<uint64_t> ends, text_bytes, positions;
+  std::vector<uint32_t> sources;
+  for (const Document& document : documents) {
+    const uint64_t before = tokens.count();
+    if (rules.bos) tokens.append_id(*tokenizer.bos());
+    tokens.append_text(document.data);
+    if (rules.eos) tokens.append_id(*tokenizer.eos());
+    ends.push_back(tokens.count());
+    text_bytes.push_back(document.data.size());
+    sources.push_back(static_cast<uint32_t>(document.source));
+    positions.push_back(static_cast<uint64_t>(document.position));
+    progress.text_bytes_done += static_cast<int64_t>(document.data.size());
+    progress.tokens_done += static_cast<int64_t>(tokens.count() - before);
+  }
+  writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
+  writer.append(ends);
+  writer.begin_column(kTextBytesColumn, ElementType::kU64, Axis::kDocument);
+  writer.append(text_bytes);
+  writer.begin_column(kSourceColumn, ElementType::kU32, Axis::kDocument);
+  writer.append(sources);
+  writer.begin_column(kSourceOffsetColumn, ElementType::kU64, Axis::kDocument);
+  writer.append(positions);
+  return writer.finish();
+}
+
+// What the sequence hash takes for a document.
+Hash128 content_of(const Document& document) {
+  return xxh3_128(fmt::format("{} {}", to_hex(document.hash), document.data.size()));
+}
+
+}  // namespace
+
+void Group::add(const Document& document, bool held_out) {
+  std::vector<Document>& documents = documents_[held_out ? 1 : 0];
+  documents.push_back(document);
+  data_bytes_ += static_cast<int64_t>(document.data.size());
+  if (document.owner != nullptr || document.data.empty()) return;
+  auto* copy = static_cast<char*>(memory_->allocate(document.data.size(), alignof(uint32_t)));
+  std::memcpy(copy, document.data.data(), document.data.size());
+  documents.back().data = {copy, document.data.size()};
+}
+
+std::string identity_of(const ShardHeader& header) {
+  std::string text;
+  for (const uint8_t byte : header.identity) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::optional<ShardHeader> find_whole_shard(const Path& path, const std::string& identity) {
+  if (!path_exists(path)) return {};
+  try {
+    const ShardReader reader(path);
+    if (identity_of(reader.header()) == identity && reader.find_damage().empty()) return reader.header();
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+  }
+  return {};
+}
+
+std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPlan& plan, const BuildOptions& options,
+                                               BuildProgress& progress) {
+  std::array<GroupSplit, kNumSplits> result;
+  for (size_t s = 0; s < kNumSplits; ++s) {
+    const std::vector<Document>& documents = group.documents(s);
+    if (documents.empty()) continue;
+    for (const Document& document : documents) {
+      result[s].text_bytes += static_cast<int64_t>(document.data.size());
+      result[s].content.append(content_of(document));
+    }
+    const std::string file = shard_name(s, group.unit(), group.index());
+    const std::string identity = plan.shard_identity(s, group.unit(), group.index());
+    std::optional<ShardHeader> header = find_whole_shard(options.out / file, identity);
+    result[s].kept = header.has_value();
+    if (!header)
+      header = write_shard(options.out / file, identity, documents, *plan.tokenizer, options.rules, progress);
+    result[s].shard = {file,
+                       static_cast<int64_t>(header->file_bytes),
+                       static_cast<int64_t>(header->num_tokens),
+                       static_cast<int64_t>(header->num_documents),
+                       identity,
+                       to_hex64(header->header_checksum)};
+  }
+  return result;
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,150 @@
+#include "data/discover.h"
+
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/parallel.h"
+
+namespace hearth::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Walks the paths; a real path is kept once, with the first path that led to it.
+class Walk {
+ public:
+  Walk(const DiscoverOptions& options, Discovery& found) : options_(options), found_(found) {
+    if (!options.exclude.empty() && path_exists(options.exclude)) excluded_ = fs::canonical(options.exclude);
+  }
+
+  void visit(const Path& path, bool given_by_user) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    const bool wrong_kind = !fs::is_directory(status) && !fs::is_regular_file(status);
+    if (given_by_user && error) throw system_error(fmt::format("cannot read {}", path.string()), error.value());
+    if (given_by_user && wrong_kind) throw user_error(fmt::format("{} is neither a file nor a folder", path.string()));
+    if (error && error.value() != ENOENT && error.value() != ELOOP)
+      throw system_error(fmt::format("cannot read {}", path.string()), error.value());
+    if (wrong_kind) {  // a link to nowhere, a socket
+      ++found_.skipped;
+      return;
+    }
+    if (!fs::is_directory(status) && !given_by_user && !included(path)) return;
+    const Path real = fs::canonical(path);
+    if (real == excluded_) return;
+    if (fs::is_directory(status)) {
+      if (!folders_.insert(real.string()).second) {
+        ++found_.links_resolved;
+        return;
+      }
+      for (const std::string& name : list_folder(path)) visit(path / name, false);
+    } else if (!files_.try_emplace(real.string(), path.string()).second) {
+      ++found_.links_resolved;
+    }
+  }
+
+  const std::map<std::string, std::string>& files() const { return files_; }  // real path -> path
+
+ private:
+  bool included(const Path& path) const {
+    const std::string name = path.filename().string();
+    const auto matches = [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
+    return options_.include.empty() || std::any_of(options_.include.begin(), options_.include.end(), matches);
+  }
+
+  const DiscoverOptions& options_;
+  Discovery& found_;
+  Path excluded_;
+  std::set<std::string> folders_;
+  std::map<std::string, std::string> files_;
+};
+
+struct FileStatus {
+  int64_t size_bytes = 0, modified_ns = 0;
+};
+
+FileStatus status_of(const std::string& real_path) {
+  struct stat info {};
+  if (::stat(real_path.c_str(), &info) != 0) throw system_error(fmt::format("cannot read {}", real_path), errno);
+  return {info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+// Keeps the first of equal files.
+void drop_duplicates(Discovery& found, int64_t threads, HashProgress& progress) {
+  std::unordered_map<int64_t, int64_t> files_of_size;
+  for (const SourceFile& source : found.sources) ++files_of_size[source.size_bytes];
+  std::vector<size_t> suspects;
+  for (size_t i = 0; i < found.sources.size(); ++i) {
+    if (files_of_size[found.sources[i].size_bytes] > 1) suspects.push_back(i);
+  }
+  hash_sources(found.sources, suspects, threads, progress);
+  std::unordered_set<std::string> contents;
+  const auto repeated = [&](const SourceFile& source) {
+    return !source.hash.empty() && !contents.insert(source.hash).second;
+  };
+  const auto end = std::remove_if(found.sources.begin(), found.sources.end(), repeated);
+  found.duplicates_dropped = found.sources.end() - end;
+  found.sources.erase(end, found.sources.end());
+}
+
+}  // namespace
+
+Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
+  Discovery found;
+  Walk walk(options, found);
+  for (const Path& path : options.paths) walk.visit(path, true);
+
+  const std::vector<std::pair<std::string, std::string>> paths(walk.files().begin(), walk.files().end());
+  std::vector<SourceFile> files(paths.size());
+  for_each_index(static_cast<int64_t>(paths.size()), options.threads, [&](int64_t i) {
+    const auto& [real_path, path] = paths[static_cast<size_t>(i)];
+    const FileStatus status = status_of(real_path);
+    SourceFile& file = files[static_cast<size_t>(i)];
+    file = {path, real_path, status.size_bytes, {}, Format::kText, status.modified_ns};
+    if (file.size_bytes > 0) file.format = recognise(real_path, options.read);
+  });
+  for (SourceFile& file : files) {
+    if (file.size_bytes == 0)
+      ++found.empty_dropped;
+    else
+      found.sources.push_back(std::move(file));
+  }
+  drop_duplicates(found, options.threads, progress);
+  progress.files = static_cast<int64_t>(found.sources.size());
+  if (found.sources.empty())
+    throw user_error("there is no text to build from",
+                     paths.empty() ? "no file was found" : fmt::format("all of the {} files are empty", paths.size()),
+                     options.include.empty() ? "give files or folders that hold text"
+                                             : "give other paths, or another --include pattern");
+  return found;
+}
+
+void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& wanted, int64_t threads,
+                  HashProgress& progress) {
+  for (const size_t i : wanted) progress.bytes_total += sources[i].hash.empty() ? sources[i].size_bytes : 0;
+  for_each_index(static_cast<int64_t>(wanted.size()), threads, [&](int64_t i) {
+    SourceFile& source = sources[wanted[static_cast<size_t>(i)]];
+    if (!source.hash.empty()) return;
+    const MappedFile mapped(source.real_path);
+    source.hash = xxh3_128_hex(mapped.bytes());
+    check_unchanged(source);
+    progress.bytes_read += source.size_bytes;
+  });
+}
+
+void check_unchanged(const SourceFile& source) {
+  const FileStatus now = status_of(source.real_path);
+  if (now.size_bytes != source.size_bytes || now.modified_ns != source.modified_ns)
+    throw user_error(fmt::format("{} changed while it was read", source.path), "", "run the same command again");
+}
+
+}  // namespace hearth::data

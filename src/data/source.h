@@ -1,0 +1,104 @@
+// What a dataset is made from. A source is one file; a reader turns it, or a range of it, into records in order: each a
+// document's text, or the token ids that another program made of it.
+//
+// A format is a row in source.cpp (its name, how it is recognised) and a SourceReader behind open_source. Readers know
+// nothing of tokenizers, splits, shards and policies for bad records: they say what a record is, and what is wrong with
+// it. The same file and rules give the same records, whatever the ranges it was cut into.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hearth::data {
+
+enum class Format {
+  kText,  // the file is one document, or several of about ReadRules::document_bytes
+};
+
+// "text"; stored in manifests: never change.
+std::string_view format_name(Format format);
+std::vector<std::string> format_names();     // all, for help and errors
+Format parse_format(std::string_view name);  // throws user_error
+// Whether readers of the format give ids instead of text.
+bool gives_ids(Format format);
+
+struct SourceFile {
+  std::string path;  // as found, through links
+  std::string real_path;
+  int64_t size_bytes = 0;
+  std::string hash;  // XXH3-128 of the content; empty: not read (another part of the build reads it)
+  Format format = Format::kText;
+  int64_t modified_ns = 0;  // when it was found; not stored
+  bool operator==(const SourceFile&) const = default;
+};
+
+// What decides the records of a file, whatever becomes of them later. Part of a dataset's identity.
+struct ReadRules {
+  std::string format;          // a format's name for every file; empty: what each file's content says
+  int64_t document_bytes = 0;  // longer text files are cut at line ends into documents of about this size; 0: never
+  bool operator==(const ReadRules&) const = default;
+};
+
+// Bytes [begin, end) of the file as it lies on disk. A record belongs to the range in which it starts.
+struct SourceRange {
+  int64_t begin = 0;
+  int64_t end = std::numeric_limits<int64_t>::max();
+};
+
+// What can be wrong with a record. The names are stored in manifests: never change.
+enum class Problem {
+  kNone,
+  kMalformed,   // the record is not of its format
+  kMissingKey,  // it has no text
+  kWrongType,   // its text is none
+  kNotUnicode,  // its text has parts that are no Unicode; Record::text holds it with U+FFFD in their place
+  kTooLong,     // more than ReadRules allow
+  kUnreadable,  // the rest of the file cannot be read: cut short, or damaged
+};
+inline constexpr int kNumProblems = 7;
+std::string_view problem_name(Problem problem);  // "malformed"
+
+struct Record {
+  // Where it starts: a byte of the file's (uncompressed) text, or the number of its row or sequence, counted from 0;
+  // the format decides which.
+  int64_t position = 0;
+  std::string_view text;          // any bytes; empty where the record is ids
+  std::span<const uint32_t> ids;  // of formats for which gives_ids is true
+  // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
+  std::shared_ptr<const void> owner;
+
+  Problem problem = Problem::kNone;
+  std::string why;    // where there is a problem, what it is, for people: "it has no key \"text\""
+  std::string place;  // where, for people, behind the file's name: "line 17", "row 3"
+};
+
+class SourceReader {
+ public:
+  virtual ~SourceReader() = default;
+  // Fills `record` with the next one; false at the end. A record with a problem is no end: the call after it gives the
+  // following one (after kUnreadable there is none). Throws for failures of the disk alone.
+  virtual bool next(Record& record) = 0;
+  // Bytes of the range, as they lie on disk, that have been read so far: for a progress bar.
+  virtual int64_t bytes_read() const = 0;
+};
+
+// The format of a file, by `rules` or by its content. Throws system_error for a file that cannot be opened.
+Format recognise(const Path& path, const ReadRules& rules);
+
+// Whether files of this format may be read in ranges under these rules.
+bool can_be_cut(Format format, const ReadRules& rules);
+
+// Throws user_error or damaged() for a file that cannot be read at all.
+std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range = {});
+
+// Throws user_error for rules that make no sense.
+void check_read_rules(const ReadRules& rules);
+
+}  // namespace hearth::data
