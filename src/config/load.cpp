@@ -36,10 +36,10 @@ std::string_view expected(const Value& type) {
 std::optional<Value> convert(const Value& given, const Value& type) {
   if (given.index() == type.index()) return given;
   if (const auto* whole = std::get_if<int64_t>(&given); whole != nullptr && std::holds_alternative<double>(type))
-    return Value(static_cast<double>(*whole));
+    return std::optional<Value>(std::in_place, static_cast<double>(*whole));
   if (const auto* number = std::get_if<double>(&given); number != nullptr && std::holds_alternative<int64_t>(type)) {
     if (*number == std::floor(*number) && std::abs(*number) <= kLargestExactInteger)
-      return Value(static_cast<int64_t>(*number));
+      return std::optional<Value>(std::in_place, static_cast<int64_t>(*number));
   }
   return std::nullopt;
 }
