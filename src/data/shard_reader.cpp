@@ -21,7 +21,9 @@ bool fits(uint64_t a, uint64_t b, uint64_t limit) { return a <= limit && b <= li
 
 ShardHeader read_header(const Path& path, std::span<const std::byte> file) {
   ShardHeader header{};
-  std::memcpy(&header, file.data(), std::min(file.size(), sizeof header));
+  // Not memcpy: an empty file maps to no address at all.
+  std::ranges::copy(file.first(std::min(file.size(), sizeof header)),
+                    std::as_writable_bytes(std::span(&header, 1)).begin());
   if (std::memcmp(header.magic, kShardMagic, sizeof kShardMagic) != 0)
     throw user_error(fmt::format("{} is not a shard of Hearth", path.string()), "it does not start with HRTHSHRD",
                      "give a folder made by `hearth data build`; if it was one, the shard's first bytes are damaged");

@@ -16,12 +16,13 @@
 namespace hearth::data {
 namespace {
 
+using namespace std::string_literals;
 using test::ScratchFolder;
 
 TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 12);
-  write_text(scratch / "text" / "bytes.bin", std::string("\x00\xff\xfe mixed \x80", 11));
+  write_text(scratch / "text" / "bytes.bin", "\x00\xff\xfe mixed \x80"s);
   BuildRules rules;
   rules.validation = 0.3;
   rules.bos = true;

@@ -11,16 +11,17 @@
 namespace hearth::data {
 namespace {
 
+using namespace std::string_literals;
 using test::ScratchFolder;
 
 TEST(Ngram, EveryOrderEqualsTheFormulaComputedWithDictionaries) {
   const ScratchFolder scratch;
   std::vector<std::string> train, validation;
   for (uint64_t i = 0; i < 12; ++i) train.push_back(words(i, static_cast<int64_t>(300 + 40 * i)));
-  train.emplace_back("\x00\xff\x00\xff\x01 zero and the last byte \xff", 30);
+  train.push_back("\x00\xff\x00\xff\x01 zero and the last byte \xff"s);
   train.emplace_back("x");
   for (uint64_t i = 0; i < 4; ++i) validation.push_back(words(100 + i, 200));
-  validation.emplace_back("\x00\xff never seen \xfe\x00 here", 24);
+  validation.push_back("\x00\xff never seen \xfe\x00 here"s);
   validation.emplace_back("q");
   for (size_t i = 0; i < train.size(); ++i) write_text(scratch / "train" / std::to_string(i), train[i]);
   for (size_t i = 0; i < validation.size(); ++i) write_text(scratch / "held" / std::to_string(i), validation[i]);
