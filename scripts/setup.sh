@@ -201,7 +201,7 @@ install_oracle() {
   need_disk oracle 9
   rm -rf "$deps/oracle"  # a virtual environment knows its own path: it is built in place, and marked when whole
   new_venv oracle "$deps/oracle"
-  pip_install oracle "$deps/oracle/bin/python" --requirement "$wanted"
+  pip_install oracle "$deps/oracle/bin/python" --no-deps --requirement "$wanted"
   cp "$wanted" "$deps/oracle/oracle.txt"
   rm -rf "$deps/tmp"
 }

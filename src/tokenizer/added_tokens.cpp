@@ -17,10 +17,12 @@ bool is_word(char32_t c) {
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
-// Where the character that ends at `end` begins.
+// Where the character that ends at `end` begins; end - 1 where none does.
 size_t previous(std::string_view text, size_t end) {
-  for (size_t back = 1; back <= std::min<size_t>(4, end); ++back)
-    if (decode_utf8(text, end - back).length == back) return end - back;
+  for (size_t back = 1; back <= std::min<size_t>(4, end); ++back) {
+    const Decoded decoded = decode_utf8(text, end - back);
+    if (decoded.length == back && decoded.c != kInvalidByte) return end - back;
+  }
   return end - 1;
 }
 

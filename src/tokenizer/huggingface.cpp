@@ -177,16 +177,22 @@ void HuggingFaceTokenizer::make_decoded() {
   size_t size = bpe_->size();
   for (const AddedToken& token : file_.added_tokens) size = std::max<size_t>(size, size_t{token.id} + 1);
   decoded_.resize(size);
-  std::string scratch;
-  for (uint32_t id = 0; id < bpe_->size(); ++id) {
-    decoded_[id] = bpe_->token(id);
+  std::string scratch, other;
+  const auto decode_text = [&](std::string text) {
     for (const NormalizerStep& step : file_.decoder)
-      if (replace_all(decoded_[id], step, scratch)) decoded_[id] = scratch;
-  }
+      if (replace_all(text, step, scratch)) text = scratch;
+    return text;
+  };
+  for (uint32_t id = 0; id < bpe_->size(); ++id) decoded_[id] = decode_text(std::string(bpe_->token(id)));
   for (const auto& [id, text] : file_.unreachable) decoded_[id] = text;
   for (size_t byte = 0; byte < file_.byte_tokens.size(); ++byte)
     decoded_[file_.byte_tokens[byte]] = std::string(1, static_cast<char>(byte));
-  for (const AddedToken& token : file_.added_tokens) decoded_[token.id] = token.special ? "" : token.text;
+  for (const AddedToken& token : file_.added_tokens) {
+    std::string& text = decoded_[token.id];
+    text.clear();
+    if (!token.special)
+      text = decode_text(std::string(token.normalized ? normalize(token.text, scratch, other) : token.text));
+  }
 }
 
 std::string_view HuggingFaceTokenizer::normalize(std::string_view text, std::string& scratch,

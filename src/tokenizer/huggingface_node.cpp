@@ -74,7 +74,7 @@ void Node::allow_keys(const std::vector<std::string_view>& known) const {
   if (!json_.is_object()) throw wrong(fmt::format("is {}, not an object", shown(json_)));
   for (const auto& [key, value] : json_.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    throw wrong(fmt::format("has \"{}\", which Hearth does not know", shown(Json(key))),
+    throw wrong(fmt::format("has {}, which Hearth does not know", shown(Json(key))),
                 "a setting that is skipped could change token ids", "use a file without it");
   }
 }

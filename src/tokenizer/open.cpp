@@ -1,19 +1,77 @@
 #include "base/error.h"
+#include "base/file.h"
 #include "tokenizer/bytes.h"
 #include "tokenizer/document_tokens.h"
+#include "tokenizer/huggingface.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::tokenizer {
+namespace {
+
+constexpr const char* kKinds =
+    "\"bytes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; or a folder that holds "
+    "tokenizer.json or tokenizer.model";
+
+// The file that `name` means.
+Path file_of(const std::string& name) {
+  const Path path = name;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) {
+    for (const char* file : {"tokenizer.json", "tokenizer.model"})
+      if (path_exists(path / file)) return path / file;
+    throw user_error(fmt::format("folder {} holds no tokenizer", name),
+                     "it has neither a tokenizer.json nor a tokenizer.model", "give the tokenizer's file");
+  }
+  if (std::filesystem::exists(status)) return path;
+  throw user_error(fmt::format("there is no tokenizer \"{}\"", name), "it is neither \"bytes\" nor a file or folder",
+                   fmt::format("give one of: {}", kKinds));
+}
+
+template <typename Kind>
+std::unique_ptr<Tokenizer> finish(std::unique_ptr<Kind> tokenizer, const OpenOptions& options,
+                                  const DocumentTokenSearch& search) {
+  const std::vector<SpecialToken> special = tokenizer->special_tokens();
+  const DocumentTokens tokens =
+      options.document_tokens ? *options.document_tokens : find_document_tokens(special, search);
+  for (const auto id : {tokens.bos, tokens.eos})
+    if (id && *id >= tokenizer->vocab_size())
+      throw damaged(fmt::format("{}: BOS or EOS is token {}", search.origin, *id),
+                    fmt::format("the tokenizer has {} tokens", tokenizer->vocab_size()));
+  tokenizer->set_document_tokens(tokens);
+  return tokenizer;
+}
+
+}  // namespace
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options) {
+  DocumentTokenSearch search;
+  search.bos_name = options.bos_token;
+  search.eos_name = options.eos_token;
+  search.origin = name;
   if (name == "bytes") {
-    if (!options.bos_token.empty() || !options.eos_token.empty())
-      find_document_tokens({},
-                           {.bos_name = options.bos_token, .eos_name = options.eos_token, .origin = name});  // throws
+    if (!options.bos_token.empty() || !options.eos_token.empty()) find_document_tokens({}, search);  // throws
     return std::make_unique<BytesTokenizer>();
   }
-  throw user_error(fmt::format("there is no tokenizer \"{}\"", name), "known tokenizers: bytes",
-                   "give --tokenizer bytes");
+  const Path path = file_of(name);
+  search.folder = path.has_parent_path() ? path.parent_path() : ".";
+  search.origin = path.string();
+  std::string content = read_file(path);
+  if (looks_like_huggingface_file(content)) {
+    auto tokenizer = std::make_unique<HuggingFaceTokenizer>(std::move(content), search.origin);
+    search.before = tokenizer->template_tokens().bos;
+    search.after = tokenizer->template_tokens().eos;
+    return finish(std::move(tokenizer), options, search);
+  }
+  if (looks_like_sentencepiece_file(content)) {
+    auto tokenizer = std::make_unique<SentencePieceTokenizer>(std::move(content), search.origin);
+    search.file_bos = tokenizer->file_tokens().bos;
+    search.file_eos = tokenizer->file_tokens().eos;
+    return finish(std::move(tokenizer), options, search);
+  }
+  throw user_error(fmt::format("{} is no tokenizer that Hearth reads", path.string()),
+                   "its content is of no kind that is known", fmt::format("give one of: {}", kKinds));
 }
 
 }  // namespace hearth::tokenizer

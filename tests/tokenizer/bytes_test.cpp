@@ -50,14 +50,14 @@ TEST(Bytes, ContentHashIsFixed) {
   EXPECT_EQ(open_tokenizer("bytes")->name(), "bytes");
 }
 
-TEST(OpenTokenizer, AnUnknownNameListsWhatThereIs) {
+TEST(OpenTokenizer, AnUnknownNameSaysWhatThereIs) {
   try {
     open_tokenizer("byte");
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
     EXPECT_EQ(e.message(), "there is no tokenizer \"byte\"");
-    EXPECT_EQ(e.why(), "known tokenizers: bytes");
+    EXPECT_EQ(e.why(), "it is neither \"bytes\" nor a file or folder");
   }
 }
 

@@ -1,0 +1,76 @@
+// What reference_tokenizers.py wrote: documents, tokenizers, and the reference's ids.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "support/environment.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::test {
+
+// A folder with the output of one KIND. It takes seconds, and CTest runs every test as a process of its own: it is made
+// once and kept in the build folder, under a name that changes with the script and the oracle's packages.
+inline Path reference_folder(const std::string& kind) {
+  const std::string script = source_path("tests/tokenizer/reference_tokenizers.py");
+  const std::string key = xxh3_128_hex(read_file(script) + read_file(source_path("scripts/oracle.txt")));
+  const Path all = Path(HEARTH_BUILD_DIR) / "reference", folder = all / (kind + "-" + key.substr(0, 16));
+  const Path partial = folder.string() + ".partial";
+  make_folders(all);
+  std::unique_ptr<FileLock> lock;
+  while ((lock = FileLock::try_lock(folder.string() + ".lock")) == nullptr) ::usleep(50'000);  // another test makes it
+  if (path_exists(folder)) return folder;
+  remove_tree(partial);
+  const CommandResult result = run_command(oracle_python() + " " + script + " " + partial.string() + " " + kind);
+  if (result.exit_code != 0)
+    ADD_FAILURE() << result.output;
+  else
+    rename_path(partial, folder);
+  return folder;
+}
+
+template <typename Row>
+std::vector<Row> read_rows(const Path& path) {
+  const std::string bytes = read_file(path);
+  std::vector<Row> rows;
+  for (size_t at = 0; at + 4 <= bytes.size();) {
+    uint32_t count = 0;
+    std::memcpy(&count, bytes.data() + at, 4);
+    const size_t size = count * sizeof(typename Row::value_type);
+    Row& row = rows.emplace_back(count, typename Row::value_type{});
+    std::memcpy(row.data(), bytes.data() + at + 4, size);
+    at += 4 + size;
+  }
+  return rows;
+}
+
+inline std::vector<std::string> read_texts(const Path& path) { return read_rows<std::string>(path); }
+inline std::vector<std::vector<uint32_t>> read_ids(const Path& path) { return read_rows<std::vector<uint32_t>>(path); }
+
+inline std::vector<std::string> styles_in(const Path& folder) {
+  std::vector<std::string> styles;
+  for (const std::string& name : list_folder(folder))
+    if (std::filesystem::is_directory(folder / name)) styles.push_back(name);
+  return styles;
+}
+
+// Compares document by document; the first that differs is shown with the place.
+inline void expect_same_ids(tokenizer::Encoder& encoder, const std::vector<std::string>& documents,
+                            const std::vector<std::vector<uint32_t>>& expected) {
+  ASSERT_EQ(documents.size(), expected.size());
+  std::vector<uint32_t> ids;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    ids.clear();
+    encoder.encode(documents[i], ids);
+    if (ids == expected[i]) continue;
+    size_t at = 0;
+    while (at < ids.size() && at < expected[i].size() && ids[at] == expected[i][at]) ++at;
+    FAIL() << "document " << i << ", \"" << documents[i].substr(0, 200) << "\": " << ids.size() << " ids instead of "
+           << expected[i].size() << "; the first to differ is " << at;
+  }
+}
+
+}  // namespace hearth::test
