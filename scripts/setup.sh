@@ -197,10 +197,15 @@ install_oracle() {
     say "oracle: $(sed -n 's/^\(torch\|transformers\|numpy\)==/\1 /p' "$wanted" | paste --serial --delimiters=' ') in .deps/oracle"
     return
   fi
-  say "oracle: installing scripts/oracle.txt into .deps/oracle for the tests (2.5 GB to download, 5 GB on disk; minutes)"
-  need_disk oracle 9
-  rm -rf "$deps/oracle"  # a virtual environment knows its own path: it is built in place, and marked when whole
-  new_venv oracle "$deps/oracle"
+  if [ -f "$deps/oracle/oracle.txt" ]; then  # whole, of another list: what differs is replaced
+    say "oracle: bringing .deps/oracle to the versions of scripts/oracle.txt"
+    rm "$deps/oracle/oracle.txt"
+  else
+    say "oracle: installing scripts/oracle.txt into .deps/oracle for the tests (2.5 GB to download, 5 GB on disk; minutes)"
+    need_disk oracle 9
+    rm -rf "$deps/oracle"  # a virtual environment knows its own path: it is built in place, and marked when whole
+    new_venv oracle "$deps/oracle"
+  fi
   pip_install oracle "$deps/oracle/bin/python" --no-deps --requirement "$wanted"
   cp "$wanted" "$deps/oracle/oracle.txt"
   rm -rf "$deps/tmp"

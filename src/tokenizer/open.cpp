@@ -4,14 +4,15 @@
 #include "tokenizer/document_tokens.h"
 #include "tokenizer/huggingface.h"
 #include "tokenizer/sentencepiece.h"
+#include "tokenizer/tiktoken.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::tokenizer {
 namespace {
 
 constexpr const char* kKinds =
-    "\"bytes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; or a folder that holds "
-    "tokenizer.json or tokenizer.model";
+    "\"bytes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; the tokenizer.model of Llama-3 "
+    "(tiktoken); or a folder that holds tokenizer.json or tokenizer.model";
 
 // The file that `name` means.
 Path file_of(const std::string& name) {
@@ -68,6 +69,12 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
     auto tokenizer = std::make_unique<SentencePieceTokenizer>(std::move(content), search.origin);
     search.file_bos = tokenizer->file_tokens().bos;
     search.file_eos = tokenizer->file_tokens().eos;
+    return finish(std::move(tokenizer), options, search);
+  }
+  if (looks_like_tiktoken_file(content)) {
+    auto tokenizer = std::make_unique<TiktokenTokenizer>(std::move(content), search.origin, options.meta_cuts);
+    search.file_bos = tokenizer->bos();
+    search.file_eos = tokenizer->eos();
     return finish(std::move(tokenizer), options, search);
   }
   throw user_error(fmt::format("{} is no tokenizer that Hearth reads", path.string()),

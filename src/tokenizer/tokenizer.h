@@ -83,6 +83,8 @@ class Tokenizer {
 struct OpenOptions {
   std::string bos_token, eos_token;               // special tokens by name; empty: found out (document_tokens.h)
   std::optional<DocumentTokens> document_tokens;  // as a manifest keeps them: then nothing is looked for
+  // Llama-3's tokenizer.model only: cut long texts as Meta's code does (meta_cuts.h); false: ids of tokenizer.json.
+  bool meta_cuts = true;
 };
 
 // `name` is "bytes", a file, or a folder that holds tokenizer.json or tokenizer.model. The kind is recognised from the
