@@ -63,28 +63,35 @@ Json header(const Manifest& m) {
   return j;
 }
 
+// get_ref, here and below: get<int64_t>() also takes 1.5 and 1e300.
+std::vector<int64_t> integers(const Json& list) {
+  std::vector<int64_t> found;
+  for (const Json& value : list) found.push_back(value.get_ref<const int64_t&>());
+  return found;
+}
+
 Item parse_item(const Json& j) {
   Item item;
   item.name = j.at("name").get<std::string>();
-  item.box.offsets = j.at("offsets").get<std::vector<int64_t>>();
-  item.box.sizes = j.at("sizes").get<std::vector<int64_t>>();
+  item.box.offsets = integers(j.at("offsets"));
+  item.box.sizes = integers(j.at("sizes"));
   item.file = j.at("file").get<std::string>();
-  item.offset = j.at("offset").get<int64_t>();
-  item.length = j.at("length").get<int64_t>();
+  item.offset = j.at("offset").get_ref<const int64_t&>();
+  item.length = j.at("length").get_ref<const int64_t&>();
   item.checksum = from_hex64(j.at("checksum").get<std::string>());
   return item;
 }
 
 Manifest parse_fields(const Json& j) {
   Manifest m;
-  m.step = j.at("step").get<int64_t>();
-  m.tokens_seen = j.at("tokens_seen").get<int64_t>();
-  m.data_seed = j.at("data").at("seed").get<uint64_t>();
-  m.next_sample = j.at("data").at("next_sample").get<uint64_t>();
+  m.step = j.at("step").get_ref<const int64_t&>();
+  m.tokens_seen = j.at("tokens_seen").get_ref<const int64_t&>();
+  m.data_seed = j.at("data").at("seed").get_ref<const uint64_t&>();
+  m.next_sample = j.at("data").at("next_sample").get_ref<const uint64_t&>();
   m.tokenizer = j.at("tokenizer").get<std::string>();
   m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
-  m.ranks = j.at("ranks").get<int64_t>();
+  m.ranks = j.at("ranks").get_ref<const int64_t&>();
   m.parent = j.at("parent").get<std::string>();
   m.code_version = j.at("code_version").get<std::string>();
   m.libtorch_version = j.at("libtorch_version").get<std::string>();
@@ -92,7 +99,7 @@ Manifest parse_fields(const Json& j) {
   m.created = j.at("created").get<std::string>();
   for (const auto& [name, value] : j.at("metrics").items()) m.metrics[name] = number(value);
   m.config_toml = j.at("config").get<std::string>();
-  m.metadata_length = j.at("metadata").at("length").get<int64_t>();
+  m.metadata_length = j.at("metadata").at("length").get_ref<const int64_t&>();
   m.metadata_checksum = from_hex64(j.at("metadata").at("checksum").get<std::string>());
   for (const Json& item : j.at("items")) m.items.push_back(parse_item(item));
   return m;
@@ -147,7 +154,7 @@ Manifest parse_manifest(std::string_view text, const Path& path) {
   }
   try {
     const Json j = Json::parse(text);
-    const int64_t version = j.at("format_version").get<int64_t>();
+    const int64_t version = j.at("format_version").get_ref<const int64_t&>();
     if (version != kFormatVersion) {
       throw user_error(
           fmt::format("{}: checkpoint format {}, this program knows {}", path.string(), version, kFormatVersion),

@@ -52,15 +52,18 @@ struct OpenShard {
   const Column* tokens;
   const Column* ends;
 
-  int64_t end_of(int64_t document) const { return static_cast<int64_t>(element<uint64_t>(reader, *ends, document)); }
+  int64_t end_of(int64_t document) const;
   int64_t document_at(int64_t token) const;  // the first document that ends after `token`
+  [[noreturn]] void fail(std::string why) const {
+    throw damaged(fmt::format("shard {} is damaged", reader.path().string()), std::move(why), kRebuild);
+  }
 };
+
+// Checksums say that the writer wrote it, not that the writer was ours: no token may be looked for where none is.
+constexpr const char* kEndsAreWrong = "its column \"document_ends\" does not ascend to its number of tokens";
 
 OpenShard::OpenShard(const Path& path, const ShardEntry& entry)
     : reader(path), tokens(reader.find_column(kTokensColumn)), ends(reader.find_column(kDocumentEndsColumn)) {
-  const auto fail = [&](std::string why) {
-    throw damaged(fmt::format("shard {} is damaged", path.string()), std::move(why), kRebuild);
-  };
   const ShardHeader& header = reader.header();
   if (to_hex64(header.header_checksum) != entry.checksum) fail("it is not the shard that the manifest names");
   if (tokens == nullptr || tokens->axis != Axis::kToken || tokens->type > ElementType::kU32 ||
@@ -73,6 +76,12 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry)
     fail("it has other counts than the manifest says");
 }
 
+int64_t OpenShard::end_of(int64_t document) const {
+  const auto end = element<uint64_t>(reader, *ends, document);
+  if (end > reader.header().num_tokens) fail(kEndsAreWrong);
+  return static_cast<int64_t>(end);
+}
+
 int64_t OpenShard::document_at(int64_t token) const {
   int64_t low = 0, high = static_cast<int64_t>(ends->num_rows);
   while (low < high) {
@@ -82,6 +91,7 @@ int64_t OpenShard::document_at(int64_t token) const {
     else
       low = middle + 1;
   }
+  if (low == static_cast<int64_t>(ends->num_rows) || (low > 0 && end_of(low - 1) > token)) fail(kEndsAreWrong);
   return low;
 }
 
@@ -163,9 +173,12 @@ void Split::document_starts(int64_t first, int64_t count, std::vector<int32_t>& 
   if (count == 0) return;
   int64_t document = locate(first).document;
   if (document_begin(document) < first) ++document;
+  const size_t before = starts.size();
   for (; document < documents(); ++document) {
     const int64_t begin = document_begin(document);
     if (begin >= first + count) return;
+    if (begin < first + (starts.size() == before ? 0 : starts.back()))
+      shards_->open(find_last(first_document_, document)).fail(kEndsAreWrong);
     starts.push_back(static_cast<int32_t>(begin - first));
   }
 }
@@ -197,12 +210,18 @@ DocumentOrigin Split::origin(int64_t document) const {
   const int64_t row = document - first_document_[static_cast<size_t>(index)];
   const ShardReader& reader = shards_->open(index).reader;
   DocumentOrigin origin;
-  if (const Column* column = reader.find_column(kSourceColumn); column != nullptr && column->type == ElementType::kU32)
+  // One number a document, or nothing that we know.
+  const auto find = [&](std::string_view name, ElementType type) {
+    const Column* column = reader.find_column(name);
+    const bool usable =
+        column != nullptr && column->axis == Axis::kDocument && column->type == type && column->row_shape.empty();
+    return usable ? column : nullptr;
+  };
+  if (const Column* column = find(kSourceColumn, ElementType::kU32))
     origin.source = element<uint32_t>(reader, *column, row);
   const auto u64_at = [&](std::string_view name) {
-    const Column* column = reader.find_column(name);
-    const bool usable = column != nullptr && column->type == ElementType::kU64 && column->row_shape.empty();
-    return usable ? static_cast<int64_t>(element<uint64_t>(reader, *column, row)) : -1;
+    const Column* column = find(name, ElementType::kU64);
+    return column != nullptr ? static_cast<int64_t>(element<uint64_t>(reader, *column, row)) : -1;
   };
   origin.source_offset = u64_at(kSourceOffsetColumn);
   origin.text_bytes = u64_at(kTextBytesColumn);

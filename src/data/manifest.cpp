@@ -53,7 +53,7 @@ Json split_json(const SplitEntry& split) {
 }
 
 int64_t count_at(const Json& json, const char* key) {
-  const auto value = json.at(key).get<int64_t>();
+  const int64_t value = json.at(key).get_ref<const int64_t&>();  // get<int64_t>() also takes 1.5 and 1e300
   if (value < 0) throw damaged(fmt::format("\"{}\" is {}", key, value));
   return value;
 }
@@ -74,6 +74,7 @@ SplitEntry parse_split(const Json& json) {
   split.text_bytes = count_at(json, "text_bytes");
   split.content = json.value("content", "");
   int64_t tokens = 0, documents = 0;
+  bool adds_up = true;
   for (const Json& item : json.at("shards")) {
     ShardEntry& shard = split.shards.emplace_back();
     shard.file = shard_name(item);
@@ -84,10 +85,10 @@ SplitEntry parse_split(const Json& json) {
     shard.checksum = item.at("header_checksum").get<std::string>();
     if (shard.tokens > shard.size_bytes || shard.documents > shard.size_bytes)
       throw damaged(fmt::format("shard {} counts more than its size can hold", shard.file));
-    tokens += shard.tokens;
-    documents += shard.documents;
+    adds_up = adds_up && !__builtin_add_overflow(tokens, shard.tokens, &tokens) &&
+              !__builtin_add_overflow(documents, shard.documents, &documents);
   }
-  if (tokens != split.tokens || documents != split.documents)
+  if (!adds_up || tokens != split.tokens || documents != split.documents)
     throw damaged(fmt::format("the shards of split \"{}\" do not add up to its counts", split.name));
   return split;
 }

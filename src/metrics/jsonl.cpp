@@ -40,17 +40,17 @@ std::optional<double> maybe(const nlohmann::json& object, const char* name) {
 }
 
 Record from_json(const nlohmann::json& object) {
-  Record r;
-  r.step = object.at("step").get<int64_t>();
+  Record r;  // get_ref: get<int64_t>() also takes 1.5 and 1e300
+  r.step = object.at("step").get_ref<const int64_t&>();
   r.loss = maybe(object, "loss");
   r.grad_norm = maybe(object, "grad_norm");
   r.lr = maybe(object, "lr");
-  r.tokens = object.at("tokens").get<int64_t>();
+  r.tokens = object.at("tokens").get_ref<const int64_t&>();
   r.tokens_per_second = object.at("tokens_per_second").get<double>();
   r.mfu = object.at("mfu").get<double>();
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();
-  r.memory_bytes = object.at("memory_bytes").get<int64_t>();
+  r.memory_bytes = object.at("memory_bytes").get_ref<const int64_t&>();
   r.validation_loss = maybe(object, "validation_loss");
   return r;
 }
@@ -66,6 +66,12 @@ void remove_torn_line(const Path& path) {
 
 void drop_steps_past(std::vector<Record>& records, int64_t step) {
   while (!records.empty() && records.back().step > step) records.pop_back();
+}
+
+// A step told twice without a resume between (a kill before the first checkpoint): the later one counts.
+void replace_steps_from(std::vector<Record>& records, const Record& record) {
+  while (!records.empty() && records.back().step >= record.step) records.pop_back();
+  records.push_back(record);
 }
 
 }  // namespace
@@ -89,13 +95,10 @@ std::vector<Record> read_metrics(const Path& path) {
     try {
       const nlohmann::json object = nlohmann::json::parse(line);
       if (object.contains("event")) {
-        if (object.at("event") == "resume") drop_steps_past(records, object.at("step").get<int64_t>());
+        if (object.at("event") == "resume") drop_steps_past(records, object.at("step").get_ref<const int64_t&>());
         continue;
       }
-      const Record record = from_json(object);
-      // A step told twice without a resume between (a kill before the first checkpoint): the later one counts.
-      drop_steps_past(records, record.step - 1);
-      records.push_back(record);
+      replace_steps_from(records, from_json(object));
     } catch (const nlohmann::json::exception& e) {
       throw damaged(fmt::format("{}:{} is not a line of a metrics file", path.string(), line_number), e.what(),
                     "remove that line; training does not need it");

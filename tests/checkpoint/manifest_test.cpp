@@ -69,5 +69,20 @@ TEST(Manifest, WithAFieldMissingIsDamageThatNamesIt) {
   }
 }
 
+TEST(Manifest, WithAFractionForACountIsDamage) {
+  const std::string good = format_manifest(example_manifest(3, 1));
+  for (const char* step : {"\"step\": 3.5", "\"step\": 1e300", "\"step\": \"3\""}) {
+    std::string text = good;
+    const std::string_view before = "\"step\": 3";
+    text.replace(text.find(before), before.size(), step);
+    try {
+      parse_manifest(signed_again(text), "x");
+      ADD_FAILURE() << step;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::kDamaged) << e.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hearth::checkpoint

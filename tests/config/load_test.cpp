@@ -172,6 +172,12 @@ TEST_F(LoadTest, ASyntaxErrorNamesItsLineAndNothingThatMayStandBelow) {
   EXPECT_EQ(error_of("[training]\nsteps = 5\nsteps = 6\n"),
             "error: run.toml:3: this is not TOML: cannot redefine existing integer 'steps'");
   EXPECT_EQ(error_of("[training]\nsteps = \n").find("error: run.toml:2: this is not TOML: "), 0u);
+  // Here toml++, left to itself, ends the process, or anything may happen (U+FEC0), or it ends the stack.
+  EXPECT_EQ(error_of("[training]\nsteps = 5\n[\n[data]\n"), "error: run.toml:3: this is not TOML: a key was expected");
+  EXPECT_EQ(error_of("[training]\n\xef\xbb\x80steps = 5\n").find("error: run.toml:2: this is not TOML: "), 0u);
+  std::string deep = "[training]\n";
+  for (int i = 0; i < 30000; ++i) deep += "a.";
+  EXPECT_EQ(error_of(deep + "a = 1\n"), "error: run.toml:2: this is not TOML: it has more than 10000 dots up to here");
 }
 
 TEST_F(LoadTest, ErrorsOfSetAreReportedBesideThoseOfTheFile) {

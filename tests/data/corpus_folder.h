@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "base/random.h"
 #include "data/build.h"

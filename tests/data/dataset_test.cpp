@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "corpus_folder.h"
+#include "data/shard_writer.h"
 
 namespace hearth::data {
 namespace {
@@ -138,6 +140,33 @@ TEST_F(DatasetTest, ASplitThatIsNotThereSaysHowToGetIt) {
   const Error error = error_of([&] { dataset.split("validation"); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.fix(), "build it with --validation 0.05");
+}
+
+// The error of reading a dataset whose shard of 40 tokens says that its documents end there.
+template <typename Body>
+std::string why_with_ends(const std::vector<uint64_t>& ends, Body body) {
+  const ScratchFolder scratch;
+  ShardWriter writer(scratch / "a.shard", std::string(32, '0'));
+  writer.begin_column(kTokensColumn, ElementType::kU8, Axis::kToken);
+  writer.append(std::vector<uint8_t>(40, 7));
+  writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
+  writer.append(ends);
+  const ShardHeader header = writer.finish();
+  Manifest m;
+  const auto documents = static_cast<int64_t>(ends.size()), size = static_cast<int64_t>(header.file_bytes);
+  m.splits.push_back(
+      {"train", documents, 40, 40, "", {{"a.shard", size, 40, documents, "", to_hex64(header.header_checksum)}}});
+  write_text(scratch / "manifest.json", manifest_text(m));
+  const Dataset dataset = Dataset::open(scratch.path());
+  return error_of([&] { body(dataset.split("train")); }).why();
+}
+
+TEST(Dataset, DocumentEndsThatDoNotAscendToTheNumberOfTokensAreDamage) {
+  const std::string why = "its column \"document_ends\" does not ascend to its number of tokens";
+  std::vector<int32_t> starts;
+  EXPECT_EQ(why_with_ends({10, 20, 30}, [](const Split& split) { split.locate(35); }), why);
+  EXPECT_EQ(why_with_ends({10, 45, 40}, [](const Split& split) { split.document_begin(2); }), why);
+  EXPECT_EQ(why_with_ends({30, 5, 40}, [&](const Split& split) { split.document_starts(0, 40, starts); }), why);
 }
 
 }  // namespace

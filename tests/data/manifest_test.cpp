@@ -79,6 +79,11 @@ TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
   const Error error = error_of([&] { parse_manifest(manifest_text(m), "m"); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
   EXPECT_EQ(error.why(), "the shards of split \"train\" do not add up to its counts");
+
+  // Nor do those whose sum is no number: 2^62 four times.
+  const int64_t huge = int64_t{1} << 62;
+  m.splits[0] = {"train", 0, 0, 0, "", std::vector<ShardEntry>(4, {"a.shard", huge, huge, 0, "", ""})};
+  EXPECT_EQ(error_of([&] { parse_manifest(manifest_text(m), "m"); }).why(), error.why());
 }
 
 // As version 0.1.0 wrote it, but for the checksum, which is worked out here.

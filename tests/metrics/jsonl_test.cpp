@@ -141,15 +141,18 @@ TEST(Jsonl, AMissingFileIsNoSteps) {
 TEST(Jsonl, AWrongLineInTheMiddleIsNamed) {
   test::ScratchFolder scratch;
   const Path path = scratch / "metrics.jsonl";
-  JsonlWriter(path).append(record(1, 1));
-  append_raw(path, "{\"step\": 2, \"lo\n");
-  JsonlWriter(path).append(record(3, 3));
-  try {
-    read_metrics(path);
-    FAIL() << "no error";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_NE(e.message().find("metrics.jsonl:2 "), std::string::npos) << e.message();
+  for (const char* line : {"{\"step\": 2, \"lo\n", "{\"event\": \"resume\", \"step\": 1e300}\n"}) {
+    remove_file(path);
+    JsonlWriter(path).append(record(1, 1));
+    append_raw(path, line);
+    JsonlWriter(path).append(record(3, 3));
+    try {
+      read_metrics(path);
+      FAIL() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::kDamaged);
+      EXPECT_NE(e.message().find("metrics.jsonl:2 "), std::string::npos) << e.message();
+    }
   }
 }
 

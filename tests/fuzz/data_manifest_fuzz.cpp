@@ -1,0 +1,40 @@
+// A dataset's manifest.json, as it is and with its checksum made right.
+#include "base/hash.h"
+#include "data/corpus_folder.h"
+#include "target.h"
+
+namespace hearth::fuzz {
+namespace {
+
+constexpr std::string_view kChecksum = ",\n  \"checksum\": \"";
+
+std::string signed_again(std::string text) {
+  const size_t end = text.rfind(kChecksum);
+  if (end == std::string::npos || text.size() < end + kChecksum.size() + 16) return text;
+  return text.replace(end + kChecksum.size(), 16, to_hex64(xxh3_64(text.substr(0, end))));
+}
+
+void parse(const std::string& text) {
+  accepted([&] {
+    const std::string again = manifest_text(data::parse_manifest(text, "fuzz"));
+    require(manifest_text(data::parse_manifest(again, "fuzz")) == again, "not the same after a round trip");
+  });
+}
+
+}  // namespace
+
+void run(std::string_view input) {
+  parse(std::string(input));
+  parse(signed_again(std::string(input)));
+}
+
+std::vector<std::string> seeds() {
+  data::write_corpus(scratch() / "text", 5);
+  data::BuildRules rules;
+  rules.validation = 0.3;
+  rules.shard_tokens = 500;
+  return {manifest_text(data::Manifest{}),
+          manifest_text(data::build(scratch() / "data", {scratch() / "text"}, rules).manifest)};
+}
+
+}  // namespace hearth::fuzz

@@ -1,0 +1,34 @@
+// RUN/metrics.jsonl as the plotting and resuming code reads it.
+#include "metrics/jsonl.h"
+#include "target.h"
+
+namespace hearth::fuzz {
+
+void run(std::string_view input) {
+  const Path path = write_scratch("metrics.jsonl", input);
+  accepted([&] {
+    int64_t last = -1;
+    for (const metrics::Record& record : metrics::read_metrics(path)) {
+      require(record.step > last, "steps do not ascend");
+      last = record.step;
+    }
+  });
+}
+
+std::vector<std::string> seeds() {
+  const Path path = scratch() / "seed.jsonl";
+  {
+    metrics::JsonlWriter writer(path);
+    for (int64_t step = 0; step < 4; ++step) {
+      metrics::Record record;
+      record.step = step;
+      if (step > 0) record.loss = 0.1 * static_cast<double>(step);
+      if (step == 3) record.validation_loss = 1e300;
+      writer.append(record);
+    }
+    writer.append_event("resume", 2);
+  }
+  return {read_file(path)};
+}
+
+}  // namespace hearth::fuzz
