@@ -30,7 +30,7 @@ This page is made from the table of fields: `hearth config docs > docs/config.md
 - `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
 - `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both; the warm-up is not longer than the training.
 - `lr_scheduler.decay_type = "constant"` takes neither `lr_scheduler.decay_ratio` nor `lr_scheduler.min_lr_factor`.
-- `data.path` is given; `validation.steps` needs `validation.freq`; `checkpoint.initial_load_model_only = false` needs
+- `data.path` is a dataset; `validation.steps` needs `validation.freq`; `checkpoint.initial_load_model_only = false` needs
   `checkpoint.initial_load_path`.
 
 ## At a resume

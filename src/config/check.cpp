@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "base/file.h"
 #include "config/derived.h"
+#include "config/fields.h"
 
 namespace hearth::config {
 namespace {
@@ -99,6 +101,22 @@ void check_length(Rules& rules, const Training& t) {
                 "keep one of training.steps, training.tokens and training.epochs; set the others to 0 or remove them");
 }
 
+// That it is a dataset at all; opening it says whether it is whole.
+void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
+  const bool given = !c.data.path.empty();
+  rules.require(given || purpose == Purpose::kBench, {"data.path"}, "data.path is not given",
+                "make a dataset with `hearth data build --out DIR ...` and give DIR");
+  const Path folder = c.data_path().lexically_normal();
+  const bool there = given && path_exists(folder);
+  const std::string what = fmt::format("data.path = {}", to_toml_value(c.data.path));
+  rules.require(!given || there, {"data.path"}, fmt::format("{}: {} does not exist", what, folder.string()),
+                "paths start at the run file's folder; `hearth data build --out DIR ...` makes a dataset");
+  rules.require(!there || path_exists(folder / "manifest.json"), {"data.path"},
+                fmt::format("{}: {} holds no dataset", what, folder.string()),
+                "it has no manifest.json: give the folder that `hearth data build` made; if that was interrupted, run "
+                "it again");
+}
+
 }  // namespace
 
 void check(LoadResult& loaded, Purpose purpose) {
@@ -107,11 +125,10 @@ void check(LoadResult& loaded, Purpose purpose) {
   Rules rules(loaded);
   check_model(rules, c.model);
   check_batch(rules, c);
+  check_data(rules, c, purpose);
   if (purpose == Purpose::kBench) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
-  rules.require(!c.data.path.empty(), {"data.path"}, "data.path is not given",
-                "make a dataset with `hearth data build --out DIR ...` and give DIR");
   rules.require(c.checkpoint.initial_load_model_only || !c.checkpoint.initial_load_path.empty(),
                 {"checkpoint.initial_load_model_only"},
                 "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "config/check.h"
 #include "config/toml_text.h"
+#include "config/torchtitan.h"
 
 namespace hearth::config {
 namespace {
@@ -65,6 +66,12 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
   return std::nullopt;
 }
 
+// What is wrong with a key or a section that is not in the table, and what to do: someone brought it along from
+// torchtitan, or mistyped it.
+struct Unknown {
+  std::string what, fix;
+};
+
 // What `section`.`key` may have meant: a key of this section, or of any.
 std::string suggest(const std::string& section, const std::string& key) {
   std::vector<std::string> here, anywhere;
@@ -81,11 +88,20 @@ std::string suggest(const std::string& section, const std::string& key) {
   return "remove it; `hearth config docs` lists every key";
 }
 
-std::string suggest_section(const std::string& section) {
+Unknown unknown_key(const std::string& section, const std::string& key) {
+  if (const std::string_view advice = torchtitan_advice(section, key); !advice.empty())
+    return {fmt::format("{}.{} is a key of torchtitan that Hearth does not have", section, key), std::string(advice)};
+  return {fmt::format("{}.{} is not a key", section, key), suggest(section, key)};
+}
+
+Unknown unknown_section(const std::string& section) {
+  if (const std::string_view advice = torchtitan_advice(section, {}); !advice.empty())
+    return {fmt::format("[{}] is a section of torchtitan that Hearth does not have", section), std::string(advice)};
   const std::vector<std::string> names = section_names();
   const std::string meant = nearest(section, names);
-  return meant.empty() ? fmt::format("remove it; the sections are {}", join(names))
-                       : fmt::format("did you mean [{}]?", meant);
+  return {fmt::format("[{}] is not a section", section),
+          meant.empty() ? fmt::format("remove it; the sections are {}", join(names))
+                        : fmt::format("did you mean [{}]?", meant)};
 }
 
 // Puts one value into the result, or a problem.
@@ -138,14 +154,16 @@ void apply_file(LoadResult& result, std::string_view text) {
     if (entry.section.empty()) {
       problem(fmt::format("{} stands outside of a section", entry.key), suggest({}, entry.key));
     } else if (!known && entry.key.empty()) {
-      problem(fmt::format("[{}] is not a section", entry.section), suggest_section(entry.section));
+      const auto [what, fix] = unknown_section(entry.section);
+      problem(what, fix);
     } else if (!known || entry.key.empty()) {
       continue;  // a key of an unknown section, which has its problem; or an empty section
     } else if (const Field* field = find_field(entry.section + "." + entry.key)) {
       const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
       assign(result, *field, value, entry.shown, {Origin::Kind::kFile, entry.line});
     } else {
-      problem(fmt::format("{}.{} is not a key", entry.section, entry.key), suggest(entry.section, entry.key));
+      const auto [what, fix] = unknown_key(entry.section, entry.key);
+      problem(what, fix);
     }
   }
 }
@@ -165,7 +183,8 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
     const std::string text = set.substr(equals + 1);
     const Field* field = find_field(name);
     if (field == nullptr) {
-      problem(fmt::format("{} is not a key", name), suggest(name.substr(0, dot), name.substr(dot + 1)));
+      const auto [what, fix] = unknown_key(name.substr(0, dot), name.substr(dot + 1));
+      problem(what, fix);
       continue;
     }
     const bool is_text = std::holds_alternative<std::string>(field->default_value());

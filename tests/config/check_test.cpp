@@ -1,5 +1,6 @@
 #include "config/check.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -8,9 +9,11 @@
 namespace hearth::config {
 namespace {
 
-// "where: what" of each problem of a complete run file with `sets` applied.
+// What is wrong with a complete run file with `sets` applied.
 std::vector<std::string> problems(std::vector<std::string> sets, Purpose purpose = Purpose::kTrain) {
-  const std::vector<std::string> complete = {"data.path=d", "training.steps=1000"};
+  const test::ScratchFolder data;  // looks like a dataset
+  write_file_atomic(data / "manifest.json", "{}");
+  const std::vector<std::string> complete = {"data.path=" + data.path().string(), "training.steps=1000"};
   sets.insert(sets.begin(), complete.begin(), complete.end());
   LoadResult run = read_run({}, sets);
   check(run, purpose);
@@ -73,7 +76,17 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
             one("checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path"));
 }
 
-TEST(Check, DataIsGiven) { EXPECT_EQ(problems({"data.path="}), one("data.path is not given")); }
+TEST(Check, DataIsGivenAndADataset) {
+  EXPECT_EQ(problems({"data.path="}), one("data.path is not given"));
+  const test::ScratchFolder folder;
+  const std::string nowhere = (folder / "nowhere").string(), text = folder.path().string();
+  for (const auto purpose : {Purpose::kTrain, Purpose::kBench}) {
+    EXPECT_EQ(problems({"data.path=" + nowhere}, purpose),
+              one(fmt::format("data.path = \"{0}\": {0} does not exist", nowhere)));
+    EXPECT_EQ(problems({"data.path=" + text}, purpose),
+              one(fmt::format("data.path = \"{0}\": {0} holds no dataset", text)));
+  }
+}
 
 TEST(Check, ABenchmarkNeedsNeitherDataNorALengthButAShape) {
   EXPECT_TRUE(problems({"data.path=", "training.steps=0"}, Purpose::kBench).empty());
@@ -90,13 +103,15 @@ TEST(Check, AProblemNamesTheLineOfAKeyThatIsInTheFile) {
   const test::ScratchFolder folder;
   write_file_atomic(folder / "run.toml",
                     "[training]\nsteps = 5\n\n[lr_scheduler]\nwarmup_fraction = 0.5\n[model]\ndim = 30\n"
-                    "[data]\npath = \"d\"\n");
+                    "[data]\npath = \"gone\"\n");
   LoadResult run = read_run(folder / "run.toml", {"training.global_batch_size=3"});
   check(run, Purpose::kTrain);
-  ASSERT_EQ(run.problems.size(), 2u);
+  ASSERT_EQ(run.problems.size(), 3u);
   EXPECT_EQ(run.problems[0].where, (folder / "run.toml").string() + ":7");
   EXPECT_EQ(run.problems[0].what, "model.n_heads = 4 does not divide model.dim = 30");
   EXPECT_EQ(run.problems[1].where, "--set");
+  EXPECT_EQ(run.problems[2].where, (folder / "run.toml").string() + ":9");
+  EXPECT_EQ(run.problems[2].what, fmt::format("data.path = \"gone\": {} does not exist", (folder / "gone").string()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "config/torchtitan.h"
 #include "support/environment.h"
 
 namespace hearth::config {
@@ -15,6 +16,10 @@ constexpr const char* kComplete = "[data]\npath = \"d\"\n[lr_scheduler]\nwarmup_
 
 class LoadTest : public ::testing::Test {
  protected:
+  LoadTest() {  // what looks like a dataset
+    make_folders(folder_ / "d");
+    write_file_atomic(folder_ / "d/manifest.json", "{}");
+  }
   Path file(const std::string& text) {
     write_file_atomic(folder_ / "run.toml", text);
     return folder_ / "run.toml";
@@ -54,7 +59,7 @@ TEST_F(LoadTest, PathsAreRelativeToTheFolderOfTheFile) {
 }
 
 TEST_F(LoadTest, AnAbsolutePathStaysWhereItIs) {
-  EXPECT_EQ(load(file(kComplete), {"data.path=/data/books"}).data_path(), "/data/books");
+  EXPECT_EQ(read_run(file(kComplete), {"data.path=/data/books"}).config.data_path(), "/data/books");
 }
 
 TEST_F(LoadTest, SetBeatsFileBeatsFlavorBeatsDefault) {
@@ -136,8 +141,8 @@ TEST_F(LoadTest, AnUnknownKeyNamesTheNearestOneOfItsSectionOrOfAnother) {
             "error: run.toml:8: model.n_head is not a key\n  fix: did you mean model.n_heads?");
   EXPECT_EQ(error_of(base + "[model]\nlr = 4\n"),
             "error: run.toml:8: model.lr is not a key\n  fix: did you mean optimizer.lr?");
-  EXPECT_EQ(error_of(base + "compile = true\n"),
-            "error: run.toml:7: training.compile is not a key\n"
+  EXPECT_EQ(error_of(base + "zebra = true\n"),
+            "error: run.toml:7: training.zebra is not a key\n"
             "  fix: remove it; `hearth config docs` lists every key");
   EXPECT_EQ(error_of("seq_len = 3\n" + base),
             "error: run.toml:1: seq_len stands outside of a section\n  fix: did you mean training.seq_len?");
@@ -146,8 +151,50 @@ TEST_F(LoadTest, AnUnknownKeyNamesTheNearestOneOfItsSectionOrOfAnother) {
 TEST_F(LoadTest, AnUnknownSectionIsOneErrorAndNamesTheNearest) {
   EXPECT_EQ(error_of(std::string(kComplete) + "[optimiser]\nlr = 1\nbeta1 = 0.5\n"),
             "error: run.toml:7: [optimiser] is not a section\n  fix: did you mean [optimizer]?");
-  EXPECT_NE(error_of(std::string(kComplete) + "[profiling]\n").find("the sections are job, model, optimizer"),
+  EXPECT_NE(error_of(std::string(kComplete) + "[zebras]\n").find("the sections are job, model, optimizer"),
             std::string::npos);
+}
+
+// What torchtitan's own files say (its llama3_8b.toml of 2025 and the forks' of 2024), line by line.
+TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead) {
+  EXPECT_EQ(error_of("[job]\ndescription = \"Llama 3 8B\"\nprint_args = true\n"
+                     "[profiling]\nenable_profiling = true\nprofile_freq = 100\n"
+                     "[model]\nflavor = \"8B\"\ntokenizer_path = \"tokenizer.model\"\n"
+                     "[training]\nbatch_size = 1\ncompile = false\nsteps = 1000\n"
+                     "[parallelism]\ntensor_parallel_degree = 1\n"
+                     "[checkpoint]\nenable_checkpoint = false\nasync_mode = \"disabled\"\n"
+                     "[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n"
+                     "[data]\npath = \"d\"\n"),
+            "error: run.toml has 9 errors\n"
+            "  run.toml:3: job.print_args is a key of torchtitan that Hearth does not have\n"
+            "      fix: remove it: the resolved configuration is always printed\n"
+            "  run.toml:4: [profiling] is a section of torchtitan that Hearth does not have\n"
+            "      fix: remove it: `hearth bench step RUN.toml` says where a step's time goes\n"
+            "  run.toml:9: model.tokenizer_path is a key of torchtitan that Hearth does not have\n"
+            "      fix: remove it: the dataset at data.path has its tokenizer\n"
+            "  run.toml:11: training.batch_size is a key of torchtitan that Hearth does not have\n"
+            "      fix: write training.local_batch_size\n"
+            "  run.toml:12: training.compile is a key of torchtitan that Hearth does not have\n"
+            "      fix: remove it: nothing is compiled while a run starts\n"
+            "  run.toml:15: parallelism.tensor_parallel_degree is a key of torchtitan that Hearth does not have\n"
+            "      fix: remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them\n"
+            "  run.toml:17: checkpoint.enable_checkpoint is a key of torchtitan that Hearth does not have\n"
+            "      fix: remove it: checkpoints are always written; checkpoint.interval says when\n"
+            "  run.toml:18: checkpoint.async_mode is a key of torchtitan that Hearth does not have\n"
+            "      fix: remove it: a checkpoint is on disk and verified before the next step\n"
+            "  run.toml:19: [quantize] is a section of torchtitan that Hearth does not have\n"
+            "      fix: remove it: weights and computation have one type, training.dtype");
+  EXPECT_EQ(error_of(kComplete, {"training.compile=true"}),
+            "error: --set: training.compile is a key of torchtitan that Hearth does not have\n"
+            "  fix: remove it: nothing is compiled while a run starts");
+}
+
+// A row about a key that Hearth has would never be read. [parallelism] has advice about all keys that are not there.
+TEST_F(LoadTest, NoAdviceAboutTorchtitanIsAboutAKeyThatHearthHas) {
+  for (const Field& field : fields()) {
+    if (field.section == "parallelism") continue;
+    EXPECT_EQ(torchtitan_advice(field.section, field.key), "") << field.name();
+  }
 }
 
 TEST_F(LoadTest, WrongTypesSayWhatIsExpected) {

@@ -1,0 +1,120 @@
+#include "config/torchtitan.h"
+
+namespace hearth::config {
+namespace {
+
+// The keys of torchtitan 2024 to 2025 (torchtitan/config/job_config.py and the config_manager.py before it). A row
+// goes when Hearth gets the key. "" as key: every key of the section that has no row of its own.
+struct Row {
+  std::string_view section, key, advice;
+};
+
+constexpr std::string_view kOneWay = "remove it: there is one implementation, and it is always on";
+constexpr std::string_view kNoCompiler = "remove it: nothing is compiled while a run starts";
+constexpr std::string_view kPrecision = "remove it: weights and computation have one type, training.dtype";
+constexpr std::string_view kBuildData = "remove it: build a dataset with `hearth data build`, and give data.path";
+constexpr std::string_view kRanks =
+    "remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them";
+constexpr std::string_view kNoTrace = "remove it: `hearth bench step RUN.toml` says where a step's time goes";
+constexpr std::string_view kJsonl = "remove it: metrics.jsonl in the run folder has every number of every step";
+constexpr std::string_view kNoPython = "remove it: no Python runs while Hearth trains";
+constexpr std::string_view kWholeState = "remove it: every checkpoint has the whole state, as it is trained";
+
+constexpr Row kRows[] = {
+    {"job", "config_file", "remove it: the run file is the argument of `hearth train`"},
+    {"job", "use_for_integration_test", kNoPython},
+    {"job", "print_args", "remove it: the resolved configuration is always printed"},
+    {"job", "print_config", "remove it: the resolved configuration is always printed"},
+    {"job", "save_config_file", "remove it: every checkpoint stores the resolved configuration"},
+    {"job", "custom_config_module", kNoPython},
+    {"metrics", "enable_color_printing", "remove it: the output has no colours"},
+    {"metrics", "disable_color_printing", "remove it: the output has no colours"},
+    {"metrics", "enable_tensorboard", kJsonl},
+    {"metrics", "save_tb_folder", kJsonl},
+    {"metrics", "enable_wandb", kJsonl},
+    {"metrics", "rank_0_only", kJsonl},
+    {"metrics", "save_for_all_ranks", kJsonl},
+    {"model", "norm_type", "remove it: the norm is RMSNorm"},
+    {"model", "tokenizer_path", "remove it: the dataset at data.path has its tokenizer"},
+    {"model", "tokenizer_backend", "remove it: the dataset at data.path has its tokenizer"},
+    {"model", "hf_assets_path", "remove it: the dataset at data.path has its tokenizer"},
+    {"model", "converters", kOneWay},
+    {"model", "print_after_conversion", kOneWay},
+    {"model", "use_flex_attn", kOneWay},
+    {"model", "attn_mask_type", "remove it: attention is causal over the window"},
+    {"model", "mask_token", "remove it: the objective is the next token"},
+    {"optimizer", "fused", kOneWay},
+    {"optimizer", "implementation", kOneWay},
+    {"optimizer", "early_step_in_backward", "remove it: the update waits for the global gradient norm"},
+    {"lr_scheduler", "lr_min", "write lr_scheduler.min_lr_factor, with the same number"},
+    {"training", "dataset", kBuildData},
+    {"training", "dataset_path", kBuildData},
+    {"training", "batch_size", "write training.local_batch_size"},
+    {"training", "warmup_steps", "write lr_scheduler.warmup_steps"},
+    {"training", "vocab_size", "write model.vocab_size, or leave it to the tokenizer"},
+    {"training", "shuffle_seed", "write training.seed: it orders the data, too"},
+    {"training", "mlm_probability", "remove it: the objective is the next token"},
+    {"training", "compile", kNoCompiler},
+    {"training", "mixed_precision_param", kPrecision},
+    {"training", "mixed_precision_reduce", kPrecision},
+    {"training", "enable_cpu_offload", "remove it: a run on a CPU has nothing to offload"},
+    {"training", "gc_freq", kNoPython},
+    {"training", "gc_debug", kNoPython},
+    {"training", "deterministic", "remove it: one machine type and number of threads give the same bits, always"},
+    {"training", "enable_loss_parallel", kRanks},
+    {"training", "data_parallel_replicate_degree", kRanks},
+    {"training", "data_parallel_shard_degree", "write parallelism.data_parallel_shard_degree"},
+    {"training", "tensor_parallel_degree", kRanks},
+    {"parallelism", "enable_compiled_autograd", kNoCompiler},
+    {"parallelism", "", kRanks},
+    {"checkpoint", "enable", "remove it: checkpoints are always written; checkpoint.interval says when"},
+    {"checkpoint", "enable_checkpoint", "remove it: checkpoints are always written; checkpoint.interval says when"},
+    {"checkpoint", "interval_type", "remove it: checkpoint.interval counts steps, checkpoint.interval_seconds seconds"},
+    {"checkpoint", "model_weights_only", kWholeState},
+    {"checkpoint", "last_save_model_only", kWholeState},
+    {"checkpoint", "export_dtype", kWholeState},
+    {"checkpoint", "async_mode", "remove it: a checkpoint is on disk and verified before the next step"},
+    {"checkpoint", "load_step",
+     "remove it: a run goes on from its newest good checkpoint; to start from another, give "
+     "checkpoint.initial_load_path"},
+    {"checkpoint", "exclude_from_loading", "remove it: nothing is loaded in part"},
+    {"checkpoint", "create_seed_checkpoint", "remove it: the first weights do not depend on the number of ranks"},
+    {"checkpoint", "initial_load_in_hf", "remove it: checkpoints are read in PyTorch's DCP layout"},
+    {"checkpoint", "last_save_in_hf", "remove it: checkpoints are written in PyTorch's DCP layout"},
+    {"validation", "enable", "remove it: validation.freq says how often; 0 means never"},
+    {"validation", "enabled", "remove it: validation.freq says how often; 0 means never"},
+    {"validation", "dataset", "remove it: `hearth data build --validation FRACTION` holds documents out"},
+    {"validation", "dataset_path", "remove it: `hearth data build --validation FRACTION` holds documents out"},
+    {"validation", "local_batch_size", "remove it: training.local_batch_size holds for validation, too"},
+    {"validation", "seq_len", "remove it: training.seq_len holds for validation, too"},
+    {"comm", "init_timeout_seconds", "remove it: ranks are threads of one process and start together"},
+    {"comm", "trace_buf_size", kNoTrace},
+    {"comm", "save_traces_folder", kNoTrace},
+    {"comm", "save_traces_file_prefix", kNoTrace},
+    {"profiling", "", kNoTrace},
+    {"activation_checkpoint", "", "remove it: all activations are kept"},
+    {"compile", "", kNoCompiler},
+    {"float8", "", kPrecision},
+    {"mx", "", kPrecision},
+    {"quantize", "", kPrecision},
+    {"memory_estimation", "", "remove it: metrics.jsonl has memory_bytes, the most so far, of every step"},
+    {"fault_tolerance", "", "remove it: a run that was stopped goes on from its newest good checkpoint"},
+    {"debug", "", "remove it: training.seed is the seed, and the same bits come out, always"},
+    {"experimental", "custom_import", kNoPython},
+    {"experimental", "custom_args_module", kNoPython},
+    {"experimental", "", kRanks},
+};
+
+}  // namespace
+
+std::string_view torchtitan_advice(std::string_view section, std::string_view key) {
+  std::string_view advice;
+  for (const Row& row : kRows) {
+    if (row.section != section) continue;
+    if (row.key == key) return row.advice;
+    if (row.key.empty()) advice = row.advice;
+  }
+  return advice;
+}
+
+}  // namespace hearth::config
