@@ -13,6 +13,23 @@
 namespace hearth::commands {
 namespace {
 
+// What is timed without a run file: 56 M parameters, the shape that bench/results/ speaks of. Its feed-forward width of
+// 1408 follows from dim. A flavor decides the model's keys.
+struct Default {
+  std::string_view name;
+  int64_t value;
+  std::string_view unless;  // does not count where this key is given
+};
+constexpr Default kDefaults[] = {
+    {"model.dim", 512, {}},
+    {"model.n_layers", 8, {}},
+    {"model.n_heads", 8, {}},
+    {"model.n_kv_heads", 4, "model.n_heads"},
+    {"model.vocab_size", 32000, "data.path"},
+    {"training.seq_len", 1024, {}},
+    {"training.local_batch_size", 4, {}},
+};
+
 // An option of `bench step` for a key: --n-layers for model.n_layers.
 struct ShapeOption {
   const config::Field* field;
@@ -38,8 +55,21 @@ std::string value_name(const config::Field& field) {
   return field.type() == "string" ? "NAME" : field.type() == "number" ? "X" : "N";
 }
 
-// What a step of random tokens runs with when neither a dataset nor an option says how many ids there are.
-constexpr int64_t kBenchVocabSize = 32000;
+config::Value default_of(const config::Field& field) {
+  for (const Default& row : kDefaults) {
+    if (row.name == field.name()) return row.value;
+  }
+  return field.default_value();
+}
+
+void fill_defaults(config::LoadResult& loaded) {
+  const auto given = [&](std::string_view name) { return !name.empty() && loaded.origin(name).given(); };
+  for (const Default& row : kDefaults) {
+    const bool by_flavor = loaded.origin(row.name).kind == config::Origin::Kind::kFlavor;
+    if (by_flavor || given(row.name) || given(row.unless)) continue;
+    *std::get<int64_t*>(config::find_field(row.name)->slot(loaded.config)) = row.value;
+  }
+}
 
 }  // namespace
 
@@ -51,8 +81,7 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
   line.positional("RUN.toml", &run_toml, "a run file whose step is timed; without one, the defaults below").optional();
   for (ShapeOption& option : shape) {
     const config::Field& field = *option.field;
-    const config::Value value =
-        field.name() == "model.vocab_size" ? config::Value(kBenchVocabSize) : field.default_value();
+    const config::Value value = default_of(field);
     std::string help(field.help);
     const std::string shown =
         std::holds_alternative<std::string>(value) ? std::get<std::string>(value) : config::to_toml_value(value);
@@ -68,14 +97,15 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));
   }
   config::LoadResult loaded = config::read_run(run_toml, sets);
+  if (run_toml.empty()) fill_defaults(loaded);
   config::check(loaded, config::Purpose::kBench);
   for (config::Problem& problem : loaded.problems) {
     if (problem.where == "--set") problem.where = "command line";  // --dim and the like come as --set, too
   }
   config::throw_problems(run_toml.empty() ? "the command line" : run_toml.string(), loaded.problems);
   options.config = loaded.config;
-  if (options.config.model.vocab_size == 0 && options.config.data.path.empty())
-    options.config.model.vocab_size = kBenchVocabSize;
+  if (options.config.model.vocab_size == 0 && options.config.data.path.empty())  // a run file that names no data yet
+    options.config.model.vocab_size = std::get<int64_t>(default_of(*config::find_field("model.vocab_size")));
   return options;
 }
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "commands/train_options.h"
 #include "config/load.h"
+#include "plan/parameters.h"
 #include "support/environment.h"
 
 namespace hearth::commands {
@@ -24,6 +26,10 @@ constexpr const char* kFiveErrors =
 
 class ConfigCommandsTest : public ::testing::Test {
  protected:
+  ConfigCommandsTest() {  // what looks like a dataset
+    make_folders(folder_ / "d");
+    file("d/manifest.json", "{}");
+  }
   std::string file(const std::string& name, const std::string& text) {
     write_file_atomic(folder_ / name, text);
     return (folder_ / name).string();
@@ -105,6 +111,59 @@ TEST_F(ConfigCommandsTest, TrainHelpListsEveryKey) {
     const std::string row = fmt::format("  {} = {}", field.key, config::to_toml_value(field.default_value()));
     EXPECT_NE(help.find(row), std::string::npos) << field.name();
   }
+}
+
+// "Before anything is touched": no run folder, no LibTorch.
+TEST_F(ConfigCommandsTest, CheckAndTrainNameADatasetThatIsNotThereBesideTheOtherErrors) {
+  file("run.toml",
+       "[data]\npath = \"books\"\n[training]\nsteps = 100\nlocal_batch_size = 0\n"
+       "[lr_scheduler]\nwarmup_steps = 0\n[job]\ndump_folder = \"out\"\n");
+  for (const char* words : {"config check run.toml", "train run.toml"}) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.output,
+              "error: run.toml has 2 errors\n"
+              "  run.toml:2: data.path = \"books\": books does not exist\n"
+              "      fix: paths start at the run file's folder; `hearth data build --out DIR ...` makes a dataset\n"
+              "  run.toml:5: training.local_batch_size = 0 is out of range\n"
+              "      fix: give at least 1, at most 1048576\n");
+  }
+  EXPECT_FALSE(path_exists(folder_ / "out"));
+}
+
+// The 56 M of docs and bench/results/, counted by hand: two embeddings, eight blocks, a norm.
+TEST_F(ConfigCommandsTest, BenchStepTimes56MParametersWhereNothingElseIsSaid) {
+  constexpr Command kCommand = {"Training", "bench step", "", "", nullptr};
+  const auto config_of = [&](std::vector<std::string> words) {
+    CommandLine line("hearth", kCommand, std::move(words));
+    return bench_step_options(line)->config;
+  };
+  const auto shape_of = [&](const config::RunConfig& c) { return plan::model_shape(c.model, 0); };
+  config::RunConfig c = config_of({});
+  const int64_t D = 512, F = 1408, V = 32000;
+  EXPECT_EQ(plan::parameter_plan(shape_of(c)).num_parameters,
+            2 * V * D + 8 * (2 * D * D + D * D + 3 * D * F + 2 * D) + D);
+  EXPECT_EQ(shape_of(c).H, 8);
+  EXPECT_EQ(shape_of(c).G, 4);
+  EXPECT_EQ(c.training.seq_len, 1024);
+  EXPECT_EQ(c.training.local_batch_size, 4);
+  EXPECT_EQ(c.training.global_batch_size, -1);
+  EXPECT_EQ(c.training.dtype, "float32");
+
+  c = config_of({"--n-heads", "2", "--dim", "64"});  // key/value heads and the feed-forward width follow
+  EXPECT_EQ(shape_of(c).G, 2);
+  EXPECT_EQ(shape_of(c).F, 192);
+  EXPECT_EQ(shape_of(c).L, 8);
+  c = config_of({"--flavor", "8B"});
+  EXPECT_EQ(shape_of(c).D, 4096);
+  EXPECT_EQ(shape_of(c).F, 14336);
+  EXPECT_EQ(c.training.seq_len, 1024);
+
+  // A run file has its own shape.
+  c = config_of({file("run.toml", "[model]\ndim = 128\n")});
+  EXPECT_EQ(shape_of(c).L, 4);
+  EXPECT_EQ(c.training.seq_len, 2048);
+  EXPECT_EQ(c.model.vocab_size, 32000);
 }
 
 TEST_F(ConfigCommandsTest, BenchStepReportsAShapeThatCannotBe) {
