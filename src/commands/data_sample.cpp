@@ -7,6 +7,7 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "data/loader.h"
+#include "metrics/jsonl.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -57,6 +58,26 @@ void print_sample(const data::Dataset& dataset, const data::Split& split, const 
   }
 }
 
+// The samples of a step. What the run has recorded counts: its batch may have changed at a resume. Steps to come take
+// up where the record ends, with the batch that the run file gives.
+struct StepSamples {
+  uint64_t first;
+  int64_t count;
+};
+
+StepSamples samples_of(const config::RunConfig& run, int64_t step) {
+  const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
+  int64_t begin_step = 0, begin = 0, end = -1;
+  for (const metrics::Record& record : metrics::read_metrics(run.run_folder() / "metrics.jsonl")) {
+    if (record.step > step) break;
+    if (record.step == step) end = record.tokens / seq_len;
+    if (record.step < step) begin_step = record.step, begin = record.tokens / seq_len;
+  }
+  const bool recorded = end >= 0 && begin_step == step - 1;
+  if (!recorded) begin = end >= 0 ? end - batch : begin + (step - 1 - begin_step) * batch;
+  return {static_cast<uint64_t>(begin), recorded ? end - begin : batch};
+}
+
 Request parse(CommandLine& line, bool& help) {
   Request request;
   Path where;
@@ -81,14 +102,13 @@ Request parse(CommandLine& line, bool& help) {
     request.data = run.data_path();
     request.loader.seed = static_cast<uint64_t>(run.training.seed);
     request.loader.seq_len = run.training.seq_len;
-    request.loader.global_batch_size = config::global_batch_size(run);
-  }
-  if (step > 0) {
-    const int64_t batch = request.loader.global_batch_size;
-    if (batch == 0)
-      throw user_error("--step needs a run file", "a dataset alone has no batch size", "give RUN.toml, or use --at");
-    request.first = static_cast<uint64_t>((step - 1) * batch);
-    if (request.count == 0) request.count = batch;
+    if (step > 0) {
+      const StepSamples samples = samples_of(run, step);
+      request.first = samples.first;
+      if (request.count == 0) request.count = samples.count;
+    }
+  } else if (step > 0) {
+    throw user_error("--step needs a run file", "a dataset alone has no batch size", "give RUN.toml, or use --at");
   }
   request.count = std::max<int64_t>(request.count, 1);
   return request;

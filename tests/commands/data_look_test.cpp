@@ -123,5 +123,37 @@ TEST_F(DataLook, SampleOfARunFilePrintsTheStepsSamples) {
   EXPECT_EQ(hearth(fmt::format("data sample {} --seed 4", run.string())).exit_code, 2);
 }
 
+// Steps 1 and 2 had 4 sequences of 40 tokens and step 3, after a resume with another batch, 6; step 4 is yet to come. A
+// step 4 of the time before the resume never happened.
+TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
+  const Path run = scratch_ / "run.toml";
+  write_text(run,
+             "[data]\npath = \"out\"\n[training]\nsteps = 1000\nseq_len = 40\nseed = 4\nlocal_batch_size = 2\n"
+             "global_batch_size = 6\n");
+  const auto record = [](int64_t step, int64_t tokens) {
+    return fmt::format(
+        "{{\"step\": {}, \"tokens\": {}, \"tokens_per_second\": 1, \"mfu\": 0, \"data_wait_s\": 0, "
+        "\"step_s\": 1, \"memory_bytes\": 1}}\n",
+        step, tokens);
+  };
+  const auto expect_samples = [&](int64_t step, int64_t first, int64_t count) {
+    EXPECT_EQ(hearth(fmt::format("data sample {} --step {}", run.string(), step)).output,
+              hearth(fmt::format("data sample {} --at {} --count {} --seed 4 --seq-len 40", out_, first, count)).output)
+        << "step " << step;
+  };
+  const std::string resume = "{\"event\": \"resume\", \"step\": 2}\n";
+  write_text(scratch_ / "metrics.jsonl",
+             record(1, 160) + record(2, 320) + record(3, 480) + record(4, 640) + resume + record(3, 560));
+  expect_samples(1, 0, 4);
+  expect_samples(2, 4, 4);
+  expect_samples(3, 8, 6);
+  expect_samples(4, 14, 6);
+  expect_samples(6, 26, 6);
+  // A branch begins in the middle: its first step's batch is the run file's.
+  write_text(scratch_ / "metrics.jsonl", record(101, 40 * 406) + record(102, 40 * 412));
+  expect_samples(101, 400, 6);
+  expect_samples(102, 406, 6);
+}
+
 }  // namespace
 }  // namespace hearth
