@@ -28,20 +28,6 @@ double sum_of_squares_lanes(const float* x, int64_t n) {
   return sum;
 }
 
-void scale_lanes(float* x, float factor, int64_t n) {
-  const F32 d;
-  const V32 f = hn::Set(d, factor);
-  for_lanes(d, n,
-            [&](int64_t i, int64_t count) HWY_ATTR { store(hn::Mul(load(d, x + i, count), f), d, x + i, count); });
-}
-
-void add_lanes(float* dst, const float* src, int64_t n) {
-  const F32 d;
-  for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR {
-    store(hn::Add(load(d, dst + i, count), load(d, src + i, count)), d, dst + i, count);
-  });
-}
-
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -49,8 +35,6 @@ HWY_AFTER_NAMESPACE();
 namespace hearth::ops {
 
 HWY_EXPORT(sum_of_squares_lanes);
-HWY_EXPORT(scale_lanes);
-HWY_EXPORT(add_lanes);
 
 namespace {
 
@@ -61,18 +45,6 @@ double sum_of_squares_span(const double* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
   return sum;
-}
-
-void scale_span(float* x, double factor, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(scale_lanes)(x, static_cast<float>(factor), n);
-}
-void scale_span(double* x, double factor, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
-}
-
-void add_span(float* dst, const float* src, int64_t n) { HWY_DYNAMIC_DISPATCH(add_lanes)(dst, src, n); }
-void add_span(double* dst, const double* src, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) dst[i] += src[i];
 }
 
 // body(begin, count) over fixed blocks of [0, n).
@@ -96,42 +68,10 @@ double sum_of_squares_of(const at::Tensor& x) {
   return total;
 }
 
-template <class T>
-bool all_finite_of(const at::Tensor& x) {
-  const T* data = flat<const T>(x, x.numel());
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    if (!std::isfinite(data[i])) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 double sum_of_squares(const at::Tensor& x) {
   return is_float32(x) ? sum_of_squares_of<float>(x) : sum_of_squares_of<double>(x);
-}
-
-bool all_finite(const at::Tensor& x) {
-  // Squares of floats do not overflow in double: one fast pass answers the usual case and all others but huge doubles.
-  if (std::isfinite(sum_of_squares(x))) return true;
-  return is_float32(x) ? false : all_finite_of<double>(x);
-}
-
-void scale_(const at::Tensor& x, double factor) {
-  const int64_t n = x.numel();
-  const auto apply = [&](auto* data) {
-    for_blocks(n, [&](int64_t begin, int64_t count) { scale_span(data + begin, factor, count); });
-  };
-  is_float32(x) ? apply(flat<float>(x, n)) : apply(flat<double>(x, n));
-}
-
-void add_(const at::Tensor& dst, const at::Tensor& src) {
-  const int64_t n = dst.numel();
-  const auto apply = [&](auto* to, const auto* from) {
-    for_blocks(n, [&](int64_t begin, int64_t count) { add_span(to + begin, from + begin, count); });
-  };
-  is_float32(dst) ? apply(flat<float>(dst, n), flat<const float>(src, n))
-                  : apply(flat<double>(dst, n), flat<const double>(src, n));
 }
 
 }  // namespace hearth::ops

@@ -22,25 +22,14 @@ TEST_P(Reduce, SumOfSquaresIsADoubleSumThatThreadsDoNotChange) {
   at::set_num_threads(2);
 }
 
-TEST_P(Reduce, ScaleAndAddAgreeWithAten) {
-  const at::Tensor x = random({n()}, type()), y = random({n()}, type());
-  const at::Tensor scaled = x.clone(), added = x.clone();
-  scale_(scaled, 0.3);
-  EXPECT_TRUE(same_bits(scaled, x * 0.3));
-  add_(added, y);
-  EXPECT_TRUE(same_bits(added, x + y));
-}
-
 TEST_P(Reduce, OneBadElementAnywhereIsSeen) {
   const at::Tensor x = random({n()}, type());
-  EXPECT_TRUE(all_finite(x));
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     for (const int64_t i : {int64_t{0}, n() / 2, n() - 1}) {
       if (n() == 0) continue;
       const at::Tensor with = x.clone();
       with[i] = bad;
-      EXPECT_FALSE(all_finite(with)) << i;
-      EXPECT_FALSE(std::isfinite(sum_of_squares(with)));
+      EXPECT_FALSE(std::isfinite(sum_of_squares(with))) << i;
     }
   }
 }
@@ -48,11 +37,6 @@ TEST_P(Reduce, OneBadElementAnywhereIsSeen) {
 INSTANTIATE_TEST_SUITE_P(Sizes, Reduce,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble),
                                           testing::Values<int64_t>(0, 1, 23, 16384, 100003)));
-
-TEST(ReduceEdge, HugeValuesAreFiniteThoughTheirSquaresAreNot) {
-  EXPECT_TRUE(all_finite(at::full({40}, 3e38f)));
-  EXPECT_TRUE(all_finite(at::full({40}, 1e300, at::kDouble)));
-}
 
 }  // namespace
 }  // namespace hearth::ops::test
