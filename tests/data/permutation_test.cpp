@@ -1,5 +1,6 @@
 #include "data/permutation.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include <cmath>
 #include <unordered_set>
 #include <vector>
+
+#include "support/environment.h"
 
 namespace hearth::data {
 namespace {
@@ -89,13 +92,24 @@ TEST(Permutation, ShortRangesAreUniformOverKeys) {
   }
 }
 
-// Resumed runs depend on these values: they must never change.
-TEST(Permutation, ValuesAreFixed) {
-  const Permutation small(10, 1), large(1'000'003, 1);
-  std::vector<uint64_t> values;
-  for (uint64_t i = 0; i < 10; ++i) values.push_back(small(i));
-  for (uint64_t i = 0; i < 4; ++i) values.push_back(large(i));
-  EXPECT_EQ(values, (std::vector<uint64_t>{8, 3, 9, 5, 1, 7, 2, 4, 6, 0, 536104, 789032, 546528, 750891}));
+// Resumed runs depend on these values: they must never change. Python computes them from the document alone.
+TEST(Permutation, ValuesAreThoseThatTheDocumentDescribes) {
+  struct Case {
+    uint64_t n, key;
+  };
+  std::string command = fmt::format("python3 {} permutation", test::source_path("tests/data/order_reference.py"));
+  std::string expected;
+  for (const auto& [n, key] : {Case{1, 5}, Case{10, 1}, Case{63, ~uint64_t{0}}, Case{64, ~uint64_t{0}}, Case{65, 7},
+                               Case{1'000'003, 1}, Case{(uint64_t{1} << 40) + 1, 99}, Case{uint64_t{1} << 62, 3}}) {
+    command += fmt::format(" {} {}", n, key);
+    const Permutation permutation(n, key);
+    const uint64_t some = std::min<uint64_t>(n, 20);
+    for (uint64_t i = 0; i < some; ++i) expected += fmt::format("{} ", permutation(i));
+    for (uint64_t i = n - some; i < n; ++i) expected += fmt::format("{}{}", permutation(i), i + 1 < n ? " " : "\n");
+  }
+  const test::CommandResult python = test::run_command(command);
+  ASSERT_EQ(python.exit_code, 0) << python.output;
+  EXPECT_EQ(python.output, expected);
 }
 
 TEST(Permutation, ReportsItsSpeed) {

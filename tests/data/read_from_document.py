@@ -1,4 +1,4 @@
-"""Reads a dataset as docs/data_format.md describes it, with the standard library alone, and prints what it found.
+"""Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints what it found.
 
 usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source.
 """
@@ -7,6 +7,8 @@ import json
 import struct
 import sys
 from pathlib import Path
+
+from xxh3 import xxh3_64, xxh3_128_hex
 
 TYPES = {1: "B", 2: "H", 3: "I", 4: "Q", 5: "b", 6: "h", 7: "i", 8: "q", 9: "f", 10: "d"}
 
@@ -22,6 +24,11 @@ def read_shard(path):
     assert (version, header_bytes, reserved) == (1, 128, 0) and file_bytes == len(data)
     assert num_blocks == -(-(columns_offset - header_bytes) // block_bytes)
     assert checksums_offset == columns_offset + 112 * num_columns and file_bytes == checksums_offset + 8 * num_blocks
+    assert xxh3_64(data[:120]) == struct.unpack_from("<Q", data, 120)[0]
+    assert xxh3_64(data[columns_offset:]) == struct.unpack_from("<Q", data, 96)[0]
+    for i, checksum in enumerate(struct.unpack_from(f"<{num_blocks}Q", data, checksums_offset)):
+        begin = header_bytes + i * block_bytes
+        assert xxh3_64(data[begin : min(begin + block_bytes, columns_offset)]) == checksum
     columns = {"identity": data[80:96].hex(), "header_checksum": data[120:128][::-1].hex()}
     for i in range(num_columns):
         at = columns_offset + 112 * i
@@ -37,8 +44,12 @@ def read_shard(path):
 
 def main():
     folder = Path(sys.argv[1])
-    manifest = json.loads((folder / "manifest.json").read_text())
+    raw = (folder / "manifest.json").read_bytes()
+    manifest = json.loads(raw)
     assert manifest["format"] == "hearth dataset" and manifest["version"] == 1
+    end_of_checked = raw.rindex(b',\n  "checksum": ')
+    assert manifest["checksum"] == f"{xxh3_64(raw[:end_of_checked]):016x}"
+    assert manifest["tokenizer"]["hash"] == xxh3_128_hex(b"hearth tokenizer bytes: 256 bytes, bos 256, eos 257")
     found = {}
     for split in manifest["splits"]:
         documents = found[split["name"]] = []
@@ -53,6 +64,10 @@ def main():
                 begin = end
                 text = bytes(t for t in tokens if t < 256)
                 assert len(text) == size
+                entry = manifest["sources"][source]
+                assert entry["size_bytes"] == size and entry["xxh3_128"] == xxh3_128_hex(text)
+                held_out = xxh3_64(b"held out: " + entry["xxh3_128"].encode()) >> 11
+                assert (held_out / 2**53 < manifest["options"]["validation"]) == (split["name"] == "validation")
                 documents.append(
                     {
                         "text": text.decode("latin-1"),

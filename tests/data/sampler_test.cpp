@@ -1,5 +1,6 @@
 #include "data/sampler.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "support/environment.h"
 
 namespace hearth::data {
 namespace {
@@ -111,12 +113,31 @@ TEST(Sampler, ATextShorterThanOneWindowIsAUserError) {
   EXPECT_THROW(Sampler({{"a", 1, 1}}, Window::causal(8), 5, false), Error);                // nothing to predict
 }
 
-// Resumed runs depend on these values: they must never change.
-TEST(Sampler, ValuesAreFixed) {
-  const Sampler sampler({{"fixed", 100'000, 1}}, Window::causal(64), 42);
-  std::vector<int64_t> windows;
-  for (const uint64_t g : {0, 1, 2, 1562, 1563, 1564, 99'999}) windows.push_back(sampler.sample(g).window);
-  EXPECT_EQ(windows, (std::vector<int64_t>{1305, 450, 1391, 1308, 986, 309, 1527}));
+// Resumed runs depend on these values: they must never change. Python computes them from the document alone.
+TEST(Sampler, SamplesAreThoseThatTheDocumentDescribes) {
+  struct Case {
+    uint64_t seed;
+    const char* identity;
+    int64_t tokens, seq_len;
+  };
+  for (const Case& c :
+       {Case{42, "fixed", 100'000, 64}, Case{(uint64_t{1} << 63) + 5, "00ff/train", 1'000'000'007, 2048},
+        Case{0, "short/validation", 101, 10}}) {
+    const Sampler sampler({{c.identity, c.tokens, 1}}, Window::causal(c.seq_len), c.seed);
+    const uint64_t n = sampler.samples_per_epoch();
+    std::string command =
+        fmt::format("python3 {} windows {} {} {} {}", test::source_path("tests/data/order_reference.py"), c.seed,
+                    c.identity, c.tokens, c.seq_len);
+    std::string expected;
+    for (const uint64_t g : {uint64_t{0}, uint64_t{1}, n - 1, n, n + 1, 2 * n - 1, 7 * n + 3, uint64_t{1} << 50}) {
+      command += fmt::format(" {}", g);
+      const Sample s = sampler.sample(g);
+      expected += fmt::format("{} {} {} {}\n", s.epoch, s.window, s.first_token, s.num_tokens);
+    }
+    const test::CommandResult python = test::run_command(command);
+    ASSERT_EQ(python.exit_code, 0) << python.output;
+    EXPECT_EQ(python.output, expected) << c.identity;
+  }
 }
 
 TEST(Sampler, ReportsItsSpeed) {

@@ -1,0 +1,69 @@
+"""The order of samples as docs/data_format.md describes it.
+
+usage: order_reference.py permutation N KEY [N KEY ...]
+           for each permutation a line: where the first and the last 20 numbers go, or all if there are fewer
+       order_reference.py windows SEED IDENTITY TOKENS SEQ_LEN G...
+           for each sample a line: epoch, window, first token, number of tokens
+"""
+
+import sys
+
+from xxh3 import xxh3_64
+
+MASK = 2**64 - 1
+
+
+def mix(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def scramble(value, key, bits):
+    return (((value ^ key) * (key | 1)) & MASK) >> (64 - bits)
+
+
+def permuted(n, key, index):
+    if n < 64:
+        table = list(range(n))
+        for i in range(n - 1, 0, -1):
+            j = mix((key + i) & MASK) * (i + 1) // 2**64
+            table[i], table[j] = table[j], table[i]
+        return table[index]
+    bits = (n - 1).bit_length()
+    high_bits = bits // 2
+    low_bits = bits - high_bits
+    value = index
+    while True:
+        high, low = value >> low_bits, value % 2**low_bits
+        for r in range(0, 8, 2):
+            high ^= scramble(low, mix((key + r) & MASK), high_bits)
+            low ^= scramble(high, mix((key + r + 1) & MASK), low_bits)
+        value = high * 2**low_bits + low
+        if value < n:
+            return value
+
+
+def window(seed, identity, tokens, seq_len, g):
+    n = -(-(tokens - 1) // seq_len)
+    epoch, position = divmod(g, n)
+    key = xxh3_64(seed.to_bytes(8, "little") + b"shuffle:" + identity.encode())
+    number = permuted(n, (key + epoch * 0xD1B54A32D192ED03) & MASK, position)
+    first = number * seq_len
+    return epoch, number, first, min(seq_len + 1, tokens - first)
+
+
+def main():
+    if sys.argv[1] == "permutation":
+        for n, key in zip(map(int, sys.argv[2::2]), map(int, sys.argv[3::2])):
+            ends = [*range(min(n, 20)), *range(n - min(n, 20), n)]
+            print(*(permuted(n, key, index) for index in ends))
+    else:
+        seed, tokens, seq_len = int(sys.argv[2]), int(sys.argv[4]), int(sys.argv[5])
+        for g in map(int, sys.argv[6:]):
+            print(*window(seed, sys.argv[3], tokens, seq_len, g))
+
+
+if __name__ == "__main__":
+    main()
