@@ -166,8 +166,28 @@ TEST(Shard, CheckRangeReadsOnlyTheBlocksItIsAskedFor) {
   write_text(scratch / "a.shard", bytes);
   const ShardReader shard(scratch / "a.shard");
   const Column& tokens = *shard.find_column("tokens");
-  EXPECT_NO_THROW(shard.check_range(tokens, 0, 256));
-  EXPECT_NO_THROW(shard.check_range(tokens, 512, 600));
+  const auto is_good = [&](uint64_t begin, uint64_t end) {
+    try {
+      shard.check_range(tokens, begin, end);
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  };
+  // Byte ranges against blocks of 256: exactly those that share a byte with block 1.
+  for (const auto& [begin, end, good] : {std::tuple{0, 1, true},
+                                         {0, 256, true},
+                                         {512, 600, true},
+                                         {599, 600, true},
+                                         {0, 257, false},
+                                         {255, 257, false},
+                                         {256, 257, false},
+                                         {300, 301, false},
+                                         {511, 512, false},
+                                         {511, 600, false},
+                                         {0, 600, false}}) {
+    EXPECT_EQ(is_good(static_cast<uint64_t>(begin), static_cast<uint64_t>(end)), good) << begin << " to " << end;
+  }
   const Error error = error_of([&] { shard.check_range(tokens, 255, 257); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
   EXPECT_EQ(error.message(), fmt::format("shard {} is damaged", (scratch / "a.shard").string()));
