@@ -64,6 +64,7 @@ TEST(Check, TheWarmUpIsGivenOnceAndFitsIn) {
   EXPECT_EQ(problems({"training.steps=100"}),
             one("lr_scheduler.warmup_steps = 200 (the default) is more than training.steps = 100"));
   EXPECT_TRUE(problems({"training.steps=100", "lr_scheduler.warmup_fraction=0.1"}).empty());
+  EXPECT_TRUE(problems({"lr_scheduler.warmup_steps=1000"}).empty());  // all of it
 }
 
 TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "metrics/throughput.h"
 
@@ -11,12 +13,13 @@ namespace {
 
 // What a console prints, as one string.
 template <typename Body>
-std::string printed(Console::Style style, int64_t last_step, int64_t log_freq, int columns, Body body) {
+std::string printed(Console::Style style, int64_t last_step, int64_t log_freq, int columns, Body body,
+                    int64_t first_step = 0) {
   char* text = nullptr;
   size_t size = 0;
   std::FILE* stream = ::open_memstream(&text, &size);
   {
-    Console console(stream, style, 0, last_step, log_freq, columns);
+    Console console(stream, style, first_step, last_step, log_freq, columns);
     body(console);
   }
   std::fclose(stream);
@@ -54,12 +57,77 @@ TEST(Console, PlainLinesComeEveryLogFreqStepsAndForTheFirstAndLastStep) {
       << text;
 }
 
+TEST(Console, AfterAResumeTheFirstStepHasALine) {
+  const std::string text = printed(
+      Console::Style::kLines, 100, 10, 0,
+      [](Console& console) {
+        for (int64_t step = 42; step <= 49; ++step) console.step(record(step));
+      },
+      41);
+  EXPECT_EQ(text.find("step 42/100 "), 0u) << text;
+  EXPECT_EQ(count(text, "\n"), 1u) << text;
+}
+
+TEST(Console, AStepThatWaitedForDataSaysSo) {
+  const std::string text = printed(Console::Style::kLines, 2, 1, 0, [](Console& console) {
+    Record r = record(1);
+    r.data_wait_s = 0.0005;
+    console.step(r);
+    r = record(2);
+    r.data_wait_s = 1.5;
+    r.step_s = 7;
+    console.step(r);
+  });
+  EXPECT_EQ(count(text, "waited"), 1u) << text;
+  EXPECT_EQ(count(text, "mfu 32.1%  waited 1.5 s for data  0.0 s left\n"), 1u) << text;
+}
+
+// "0.4 s left", at the end of the text.
+double seconds_left(const std::string& text) {
+  const size_t end = text.rfind(" s left"), begin = text.rfind(' ', end - 1);
+  return std::stod(text.substr(begin, end - begin));
+}
+
+// A run that went on after step 1000: three steps in 0.3 s or a little more, and one to go. What came before the first
+// step, a look at the held-out text, is no step's time.
+TEST(Console, TheTimeLeftIsTheMeanOfThisRunsStepsTimesThoseThatRemain) {
+  for (const bool looks : {false, true}) {
+    double begin_s = monotonic_seconds(), end_s = 0;
+    const std::string text = printed(
+        Console::Style::kLines, 1004, 1, 0,
+        [&](Console& console) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          if (looks) begin_s = monotonic_seconds();
+          if (looks) console.step({.step = 1000, .validation_loss = 2.5});
+          console.step(record(1003));
+          end_s = monotonic_seconds();
+        },
+        1000);
+    constexpr double kRounding = 0.051;
+    EXPECT_GE(seconds_left(text), (looks ? 0 : 0.1) - kRounding) << text;
+    EXPECT_LE(seconds_left(text), (end_s - begin_s) / 3 + kRounding) << text;
+  }
+}
+
+TEST(Console, TheBarIsAsFullAsTheRunIsDone) {
+  const std::string text =
+      printed(Console::Style::kBar, 1000, 10, 200, [](Console& console) { console.step(record(250)); });
+  EXPECT_NE(text.find(" 25% [" + std::string(10, '#') + std::string(30, '.') + "]"), std::string::npos) << text;
+}
+
+TEST(Console, TheBarIsNotRedrawnFasterThanTheEyeSees) {
+  const std::string text = printed(Console::Style::kBar, 1000, 10, 80, [](Console& console) {
+    for (int64_t step = 1; step <= 1000; ++step) console.step(record(step));
+  });
+  EXPECT_LT(count(text, "\x1b[K"), 500u);
+}
+
 TEST(Console, TheBarIsRedrawnInPlaceAndNeverWiderThanTheTerminal) {
   for (const int columns : {20, 60, 80, 200}) {
     const std::string text = printed(Console::Style::kBar, 3, 10, columns, [](Console& console) {
       for (int64_t step = 1; step <= 3; ++step) console.step(record(step));
     });
-    EXPECT_EQ(count(text, "\n"), 1u);
+    EXPECT_EQ(count(text, "\n"), 1u) << "after the last bar, for what comes next";
     const std::string last = text.substr(text.rfind("\x1b[K") + 3);
     EXPECT_LT(last.size(), static_cast<size_t>(columns) + 1);
     EXPECT_EQ(last.substr(0, 5), "100% ");
