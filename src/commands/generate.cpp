@@ -10,7 +10,10 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
       .required();
   line.option("--prompt", "TEXT", &options.prompt, "what the text begins with").required();
-  line.option("--max-tokens", "N", &options.max_tokens, "tokens after the prompt").range(1, 1e15);
+  line.option("--max-tokens", "N", &options.max_tokens,
+              "tokens after the prompt; when prompt and text fill the window that the model was trained on "
+              "(training.seq_len), the newer half of the window stays as context and the rest is forgotten")
+      .range(1, 1e15);
   line.option("--temperature", "T", &options.temperature,
               "of the choice among tokens; 0 always takes the most likely one")
       .range(0);

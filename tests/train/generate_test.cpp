@@ -1,7 +1,11 @@
 #include "train/generate.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "base/random.h"
+#include "model/transformer.h"
+#include "ops/tensor.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -43,15 +47,59 @@ TEST_F(Generate, WithTemperatureZeroTheSeedIsIrrelevant) {
             text({.prompt = "lo", .max_tokens = 40, .sampling = greedy, .seed = 2}));
 }
 
-// The first token after a prompt as long as the window, and those after the window has slid, need no cache of what was:
-// generating on from the half window that is kept must give the same.
-TEST_F(Generate, PastTheWindowTheNewerHalfIsTheContext) {
-  GenerationCounts counts;
-  const SamplingOptions greedy{.temperature = 0};
-  const std::string whole = text({.prompt = "mi", .max_tokens = 90, .sampling = greedy}, &counts);
-  EXPECT_TRUE(counts.generated_tokens == 90 || counts.ended);
-  EXPECT_EQ(counts.prompt_tokens, 3) << "the separator of documents comes first";
-  EXPECT_GT(whole.size(), 34u) << "the window is 32 tokens";
+// The next token as the whole forward pass of the training gives it, without a cache: the most likely `top_k`, at the
+// uniform number of this position.
+int64_t next_without_cache(LoadedModel& model, const std::vector<int32_t>& visible, int64_t top_k, double uniform) {
+  const auto S = static_cast<int64_t>(visible.size());
+  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false);
+  const at::Tensor tokens = ops::from_int32(visible);
+  transformer.loss(*model.weights, {tokens, tokens, {}});
+  const at::Tensor logits_V = transformer.logits(*model.weights).select(0, S - 1).narrow(0, 0, 258).to(at::kDouble);
+  const auto [values, ids] = at::topk(logits_V, top_k);
+  const at::Tensor until = at::cumsum(at::softmax(values, 0), 0);
+  int64_t i = 0;
+  while (i + 1 < top_k && until[i].item<double>() <= uniform) ++i;
+  return ids[i].item<int64_t>();
+}
+
+// What the window of 32 tokens holds when token number n is chosen, told apart from the code: as long as it fits,
+// everything; then what came since the last time it was full, and the 16 before.
+void expect_text_of_an_uncached_model(LoadedModel& model, const Generation& request, const std::string& text,
+                                      int64_t tokens, bool ended) {
+  const c10::InferenceMode no_gradients;
+  std::vector<int32_t> all = {257};  // a document begins after the end of another
+  for (const char c : request.prompt) all.push_back(static_cast<unsigned char>(c));
+  size_t begin = all.size() > 32 ? all.size() - 16 : 0;
+  for (int64_t i = 0; i < tokens + (ended ? 1 : 0); ++i) {
+    if (all.size() - begin > 32) begin = all.size() - 16;
+    const double uniform = random_uniform(random_key(request.seed, "generate"), static_cast<uint64_t>(i));
+    const std::vector<int32_t> visible(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
+    const int64_t expected = next_without_cache(model, visible, request.sampling.top_k, uniform);
+    if (i == tokens) {
+      EXPECT_EQ(expected, 257) << "the text ended";
+      break;
+    }
+    const auto shown = static_cast<unsigned char>(text.at(request.prompt.size() + static_cast<size_t>(i)));
+    ASSERT_EQ(expected, shown) << "token " << i << " after \""
+                               << text.substr(0, request.prompt.size() + static_cast<size_t>(i)) << "\"";
+    all.push_back(shown);
+  }
+}
+
+TEST_F(Generate, EveryTokenIsThatOfAModelWithoutACacheWithinTheWindowAndPastIt) {
+  const auto model = load_model(*scratch / "run");
+  const std::string prompts[] = {"mi", tiny_text(3, 40).substr(0, 30), tiny_text(3, 40).substr(0, 31),
+                                 tiny_text(3, 40).substr(0, 90)};
+  uint64_t seed = 0;
+  for (const std::string& prompt : prompts) {
+    const Generation request{.prompt = prompt, .max_tokens = 70, .sampling = {.top_k = 3}, .seed = ++seed};
+    GenerationCounts counts;
+    const std::string whole = text(request, &counts);
+    EXPECT_EQ(counts.prompt_tokens, static_cast<int64_t>(prompt.size()) + 1)
+        << "the separator of documents comes first";
+    EXPECT_GT(counts.generated_tokens, 40) << "past the window, or this says little: choose another seed";
+    expect_text_of_an_uncached_model(*model, request, whole, counts.generated_tokens, counts.ended);
+  }
 }
 
 TEST_F(Generate, ItStopsAtTheEndOfTheText) {

@@ -51,6 +51,17 @@ TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
   EXPECT_NEAR(shares({.top_p = 0.65}).at(3), 3.0 / 7, 2e-4);
 }
 
+TEST(Sampling, TemperatureComesFirstThenTopKThenTopPOfWhatIsLeft) {
+  // 0.4, 0.3 and 0.2 of 0.9: two of them have 0.78. Of all four, two have 0.7 only.
+  EXPECT_EQ(shares({.top_k = 3, .top_p = 0.75}).size(), 2u);
+  EXPECT_EQ(shares({.top_p = 0.75}).size(), 3u);
+  // The squares 16, 9, 4 and 1 of 30: two have 0.83.
+  EXPECT_EQ(shares({.temperature = 0.5, .top_p = 0.8}).size(), 2u);
+  EXPECT_EQ(shares({.top_p = 0.8}).size(), 3u);
+  EXPECT_NEAR(shares({.temperature = 0.5, .top_k = 3, .top_p = 0.8}).at(1), 16.0 / 25, 2e-4);
+  EXPECT_EQ(shares({.top_k = 100}).size(), 4u);  // more than there are: all
+}
+
 TEST(Sampling, EqualLogitsAreOrderedById) {
   const std::vector<double> equal(5, 1.0);
   EXPECT_EQ(sample_token(equal, {.temperature = 0}, 0.9), 0);

@@ -1,0 +1,126 @@
+// The loss of a step is the sum over all its counted labels by their total weight: exactly, not to the tolerance of a
+// curve. A model small enough that float64 rounding is all that may differ.
+#include "train/step.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "comm/group.h"
+#include "tiny_run.h"
+#include "train/state.h"
+
+namespace hearth::train {
+namespace {
+
+constexpr int64_t kB = 2, kS = 8, kMicroBatches = 3;
+
+struct Shape {
+  plan::ModelShape model;
+  plan::ParameterPlan plan;
+};
+
+Shape tiny_shape() {
+  config::Model m = tiny_config(".").model;
+  m.vocab_size = 40;
+  const plan::ModelShape shape = plan::model_shape(m, 0);
+  return {shape, plan::parameter_plan(shape)};
+}
+
+// Micro-batch `index` of a step: another number of labels that count in each, with or without weights.
+data::Batch micro_batch(uint64_t index, bool weighted) {
+  const RandomKey key = random_key(5, fmt::format("step test {}", index));
+  data::Batch batch;
+  batch.B = kB;
+  batch.S = kS;
+  for (uint64_t i = 0; i < kB * kS; ++i) {
+    batch.tokens.push_back(static_cast<int32_t>(random_u64(key, 3 * i) % 40));
+    const bool counts = random_u64(key, 3 * i + 1) % 8 > index;
+    batch.labels.push_back(counts ? static_cast<int32_t>(random_u64(key, 3 * i + 2) % 40) : data::kIgnore);
+    if (weighted) batch.weights.push_back(0.25F * static_cast<float>(1 + i % 5));
+  }
+  return batch;
+}
+
+// What a step must say, by ATen: log-softmax of the logits, picked, weighted, divided by what counts.
+double loss_by_aten(const Shape& s, parallel::ShardedWeights& weights, bool weighted) {
+  model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 64, /*training=*/false);
+  double sum = 0, counted = 0;
+  for (uint64_t index = 0; index < kMicroBatches; ++index) {
+    const data::Batch batch = micro_batch(index, weighted);
+    model.loss(weights, to_tensors(batch));
+    const at::Tensor log_p_TV = at::log_softmax(model.logits(weights), 1);
+    for (int64_t t = 0; t < kB * kS; ++t) {
+      const auto i = static_cast<size_t>(t);
+      if (batch.labels[i] == data::kIgnore) continue;
+      const double weight = weighted ? static_cast<double>(batch.weights[i]) : 1.0;
+      sum -= weight * log_p_TV[t][batch.labels[i]].item<double>();
+      counted += weight;
+    }
+  }
+  return sum / counted;
+}
+
+TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
+  const Shape s = tiny_shape();
+  for (const bool weighted : {false, true}) {
+    for (const int64_t ranks : {1, 3}) {  // three micro-batches on one rank, or one on each of three
+      comm::run_ranks(ranks, 60, [&](comm::Group& group) {
+        const c10::InferenceMode no_gradients;
+        parallel::ShardedWeights weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining);
+        initialize_weights(weights, 3);
+        optim::AdamW optimizer({}, weights);
+        model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+        const double expected = loss_by_aten(s, weights, weighted);
+
+        data::StepBatch mine;
+        for (uint64_t index = 0; index < kMicroBatches; ++index)
+          if (ranks == 1 || static_cast<int64_t>(index) == group.rank())
+            mine.micro_batches.push_back(micro_batch(index, weighted));
+        const StepResult result = train_step(model, weights, optimizer, mine, 1, 1e-3, 1);
+        EXPECT_NEAR(result.loss, expected, 1e-13 * expected) << "weighted " << weighted << ", ranks " << ranks;
+        EXPECT_TRUE(result.applied);
+      });
+    }
+  }
+}
+
+// The gradient is that of the same mean. A weight w of every label cancels from a mean, so the norm does not change;
+// and the loss falls along the gradient as fast as its norm says.
+TEST(Step, TheGradientIsThatOfTheMean) {
+  const Shape s = tiny_shape();
+  const auto group = comm::single();
+  const c10::InferenceMode no_gradients;
+  parallel::ShardedWeights weights(s.plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kTraining);
+  initialize_weights(weights, 3);
+  optim::AdamW optimizer({}, weights);
+  model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+  data::StepBatch batch;
+  for (uint64_t index = 0; index < kMicroBatches; ++index) batch.micro_batches.push_back(micro_batch(index, true));
+  // With a learning rate of 0 the weights stay, and the gradient can be read after the step.
+  const StepResult result = train_step(model, weights, optimizer, batch, 1, 0, 0);
+  const auto moved_loss = [&](double step) {
+    for (int64_t u = 0; u < weights.num_units(); ++u) weights.master(u).add_(weights.gradient_shard(u), step);
+    weights.masters_changed();
+    const double loss = loss_by_aten(s, weights, true);
+    for (int64_t u = 0; u < weights.num_units(); ++u) weights.master(u).sub_(weights.gradient_shard(u), step);
+    weights.masters_changed();
+    return loss;
+  };
+  constexpr double kStep = 1e-5;
+  const double slope = (moved_loss(kStep) - moved_loss(-kStep)) / (2 * kStep);
+  EXPECT_NEAR(slope, result.grad_norm * result.grad_norm, 1e-7 * slope);
+}
+
+TEST(Step, WhatDoesNotCountWeighsNothing) {
+  data::Batch batch;
+  batch.labels = {3, data::kIgnore, 0, data::kIgnore, 7};
+  EXPECT_EQ(counted_weight(batch), 3);
+  batch.weights = {0.5F, 100, 0.25F, 100, 2};
+  EXPECT_EQ(counted_weight(batch), 2.75);
+}
+
+}  // namespace
+}  // namespace hearth::train
