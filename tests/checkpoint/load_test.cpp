@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/item.h"
 #include "example.h"
+#include "support/errors.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -28,14 +29,7 @@ std::vector<std::byte> cut(const ExampleTensor& tensor, const Box& box) {
   return out;
 }
 
-Error error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e;
-  }
-  return damaged("nothing was thrown");
-}
+using test::error_of;
 
 TEST(Load, AnyLayoutOfRanksIntoAnyOther) {
   const test::ScratchFolder scratch;

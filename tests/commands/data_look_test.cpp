@@ -7,22 +7,17 @@
 #include <sstream>
 
 #include "support/environment.h"
+#include "support/text_file.h"
 
 namespace hearth {
 namespace {
 
 using test::CommandResult;
 using test::ScratchFolder;
+using test::write_text;
 
 CommandResult hearth(const std::string& arguments) {
   return test::run_command(test::hearth_binary() + " " + arguments);
-}
-
-void write_text(const Path& path, std::string_view text) {
-  make_folders(path.parent_path());
-  File file = File::create(path);
-  file.write(text);
-  file.close();
 }
 
 class DataLook : public testing::Test {

@@ -11,15 +11,13 @@
 #include "data/build.h"
 #include "data/dataset.h"
 #include "support/environment.h"
+#include "support/errors.h"
+#include "support/text_file.h"
 
 namespace hearth::data {
 
-inline void write_text(const Path& path, std::string_view text) {
-  make_folders(path.parent_path());
-  File file = File::create(path);
-  file.write(text);
-  file.close();
-}
+using test::error_of;
+using test::write_text;
 
 // Words from a counter, so that every document differs.
 inline std::string words(uint64_t seed, int64_t bytes) {
@@ -67,18 +65,6 @@ inline std::vector<int32_t> all_tokens(const Split& split) {
   std::vector<int32_t> tokens(static_cast<size_t>(split.tokens()));
   split.read(0, tokens);
   return tokens;
-}
-
-// The Error that body throws; a test failure if it throws none.
-template <typename Body>
-Error error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return user_error("none");
 }
 
 }  // namespace hearth::data

@@ -7,19 +7,12 @@
 
 #include "base/error.h"
 #include "optim/adamw.h"
+#include "support/small_plan.h"
 
 namespace hearth::optim {
 namespace {
 
-plan::ParameterPlan tiny_plan() {
-  config::Model model;
-  model.dim = 8;
-  model.n_layers = 1;
-  model.n_heads = 2;
-  model.hidden_dim = 12;
-  model.enable_weight_tying = true;
-  return plan::parameter_plan(plan::model_shape(model, 5));
-}
+using test::tiny_plan;
 
 // Every rank's share of the gradient of one element.
 void reduce_one(parallel::ShardedWeights& weights, int64_t unit, int64_t element, float share) {

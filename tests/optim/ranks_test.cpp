@@ -8,22 +8,13 @@
 #include "optim/clip.h"
 #include "optim/lr_schedule.h"
 #include "parallel/shard_pieces.h"
+#include "support/small_plan.h"
 
 namespace hearth::optim {
 namespace {
 
 constexpr int64_t kSamples = 8;  // a step's; each rank sees its share, two at a time where it has that many
 constexpr int64_t kSteps = 200;
-
-plan::ParameterPlan small_plan() {
-  config::Model model;
-  model.dim = 8;
-  model.n_layers = 2;
-  model.n_heads = 2;
-  model.hidden_dim = 12;
-  model.enable_weight_tying = true;
-  return plan::parameter_plan(plan::model_shape(model, 5));
-}
 
 // The loss of a sample is |w - target|^2 / 2 over all weights of all units.
 double target(int64_t sample, int64_t unit, int64_t element) {
@@ -51,7 +42,7 @@ double add_sample(parallel::ShardedWeights& weights, const plan::ParameterPlan& 
 
 template <typename T>
 Run train(int64_t ranks) {
-  const plan::ParameterPlan plan = small_plan();
+  const plan::ParameterPlan plan = test::tiny_plan(2);
   Run run;
   comm::run_ranks(ranks, 60, [&](comm::Group& group) {
     const DType dtype = sizeof(T) == 8 ? DType::kFloat64 : DType::kFloat32;

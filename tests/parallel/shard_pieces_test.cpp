@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "parallel/small_plan.h"
+#include "support/small_plan.h"
 
 namespace hearth::parallel {
 namespace {

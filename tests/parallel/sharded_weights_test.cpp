@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "parallel/small_plan.h"
+#include "support/small_plan.h"
 
 namespace hearth::parallel {
 namespace {

@@ -21,9 +21,9 @@ Path save_zero_model(const config::RunConfig& config) {
   return step_of(config, 0);
 }
 
-TEST(Eval, AModelThatKnowsNothingHasTheLossOfItsVocabulary) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+struct Eval : TinyData {};
+
+TEST_F(Eval, AModelThatKnowsNothingHasTheLossOfItsVocabulary) {
   const Path checkpoint = save_zero_model(tiny_config(scratch));
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   const data::Split& held_out = dataset.split("validation");
@@ -42,9 +42,7 @@ TEST(Eval, AModelThatKnowsNothingHasTheLossOfItsVocabulary) {
   }
 }
 
-TEST(Eval, ItAgreesWithTheValidationOfTheTraining) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Eval, ItAgreesWithTheValidationOfTheTraining) {
   config::RunConfig c = tiny_config(scratch);
   c.validation.freq = 12;
   const auto records = train(c);
@@ -52,7 +50,7 @@ TEST(Eval, ItAgreesWithTheValidationOfTheTraining) {
   EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
 }
 
-TEST(Eval, TheReportShowsEveryOrderBesideOurs) {
+TEST(EvalReport, ShowsEveryOrderBesideOurs) {
   EvalReport report;
   report.evaluation = {.loss_sum = 200 * std::log(2.0), .counted_tokens = 110, .counted_bytes = 100};
   report.ngram_bits_per_byte = {4.5, 3.0, 1.5};
@@ -62,9 +60,7 @@ TEST(Eval, TheReportShowsEveryOrderBesideOurs) {
   EXPECT_NE(text.find("order 3        1.5000   the model is worse"), std::string::npos) << text;
 }
 
-TEST(Eval, ADatasetOfAnotherTokenizerIsRefused) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Eval, ADatasetOfAnotherTokenizerIsRefused) {
   const Path checkpoint = save_zero_model(tiny_config(scratch));
   // As another tokenizer would have left it: the same files with another hash.
   data::Manifest manifest = data::read_manifest(scratch / "data");

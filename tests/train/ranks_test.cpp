@@ -22,9 +22,9 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-TEST(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+struct Ranks : TinyData {};
+
+TEST_F(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
   std::vector<metrics::Record> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
@@ -48,9 +48,7 @@ TEST(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
   }
 }
 
-TEST(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
   std::map<std::string, std::vector<std::byte>> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
@@ -76,9 +74,7 @@ TEST(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
   }
 }
 
-TEST(Ranks, InFloat32TwoHundredStepsAgreeTo1e3) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Ranks, InFloat32TwoHundredStepsAgreeTo1e3) {
   std::vector<metrics::Record> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
@@ -92,9 +88,7 @@ TEST(Ranks, InFloat32TwoHundredStepsAgreeTo1e3) {
   }
 }
 
-TEST(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
   for (const int64_t writers : {1, 2, 4}) {
     config::RunConfig first = with_ranks(scratch, writers, fmt::format("from{}", writers));
     first.training.steps = 4;
@@ -116,9 +110,7 @@ TEST(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
   }
 }
 
-TEST(Ranks, ARunResumedWithAnotherNumberOfRanksGoesOnAsItWould) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Ranks, ARunResumedWithAnotherNumberOfRanksGoesOnAsItWould) {
   config::RunConfig whole = with_ranks(scratch, 1, "whole");
   whole.training.dtype = "float64";
   const auto expected = train(whole);

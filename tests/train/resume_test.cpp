@@ -14,9 +14,9 @@ config::RunConfig named(const Path& folder, const std::string& name) {
   return c;
 }
 
-TEST(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+struct Resume : TinyData {};
+
+TEST_F(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
   config::RunConfig whole = named(scratch, "whole");
   const auto expected = train(whole);
   EXPECT_EQ(expected.size(), 13u);
@@ -30,9 +30,7 @@ TEST(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
 }
 
-TEST(Resume, AnotherNumberOfPrefetchThreadsChangesNothing) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, AnotherNumberOfPrefetchThreadsChangesNothing) {
   config::RunConfig whole = named(scratch, "whole");
   const auto expected = train(whole);
 
@@ -48,9 +46,7 @@ TEST(Resume, AnotherNumberOfPrefetchThreadsChangesNothing) {
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
 }
 
-TEST(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
   config::RunConfig c = named(scratch, "run");
   const auto expected = train(c);
   const auto tensors = tensors_of(step_of(c, 12));
@@ -71,9 +67,7 @@ TEST(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors);
 }
 
-TEST(Resume, WhereEveryCheckpointIsDamagedTheRunStopsAndDoesNotStartOver) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, WhereEveryCheckpointIsDamagedTheRunStopsAndDoesNotStartOver) {
   config::RunConfig c = named(scratch, "run");
   train(c);
   for (const int64_t step : {4, 8, 12}) write_file_atomic(step_of(c, step) / ".metadata", "");
@@ -83,9 +77,7 @@ TEST(Resume, WhereEveryCheckpointIsDamagedTheRunStopsAndDoesNotStartOver) {
   EXPECT_NE(error.fix().find("--restart"), std::string::npos) << error.what();
 }
 
-TEST(Resume, AFinishedRunHasNothingToDo) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, AFinishedRunHasNothingToDo) {
   config::RunConfig c = named(scratch, "run");
   const auto first = train(c);
   const std::string file = read_file(c.run_folder() / "metrics.jsonl");
@@ -93,9 +85,7 @@ TEST(Resume, AFinishedRunHasNothingToDo) {
   EXPECT_EQ(read_file(c.run_folder() / "metrics.jsonl"), file);
 }
 
-TEST(Resume, WithAnEditedModelItIsRefused) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, WithAnEditedModelItIsRefused) {
   config::RunConfig c = named(scratch, "run");
   train(c);
   c.model.hidden_dim = 96;
@@ -107,9 +97,7 @@ TEST(Resume, WithAnEditedModelItIsRefused) {
   EXPECT_EQ(error.message().find("optimizer.lr"), std::string::npos) << error.what();
 }
 
-TEST(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
   config::RunConfig c = named(scratch, "run");
   train(c);
   c.training.steps = 14;
@@ -124,9 +112,7 @@ TEST(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
   EXPECT_EQ(*records[13].lr, 1e-3);
 }
 
-TEST(Resume, WithADatasetOfOtherTextItIsRefused) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, WithADatasetOfOtherTextItIsRefused) {
   config::RunConfig c = named(scratch, "run");
   train(c);
   std::filesystem::remove_all(scratch / "data");
@@ -137,9 +123,7 @@ TEST(Resume, WithADatasetOfOtherTextItIsRefused) {
   EXPECT_NE(error.message().find("is not the dataset that"), std::string::npos) << error.what();
 }
 
-TEST(Resume, RestartMovesTheOldRunAsideAndBeginsAgain) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, RestartMovesTheOldRunAsideAndBeginsAgain) {
   config::RunConfig c = named(scratch, "run");
   const auto first = train(c);
   const auto tensors = tensors_of(step_of(c, 12));
@@ -153,9 +137,7 @@ TEST(Resume, RestartMovesTheOldRunAsideAndBeginsAgain) {
   EXPECT_TRUE(path_exists(c.run_folder() / "old-2" / "checkpoints" / "step-00000012"));
 }
 
-TEST(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
   config::RunConfig trunk = named(scratch, "trunk");
   const auto expected = train(trunk);
   config::RunConfig branch = named(scratch, "branch");
@@ -179,9 +161,7 @@ TEST(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
   for (size_t i = 1; i < 4; ++i) EXPECT_LT(*records[i].lr, *records[i - 1].lr);
 }
 
-TEST(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {
   config::RunConfig old = named(scratch, "old");
   const auto before = train(old);
   config::RunConfig fresh = named(scratch, "fresh");
@@ -193,9 +173,7 @@ TEST(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {
   EXPECT_EQ(records[1].tokens, before[1].tokens);
 }
 
-TEST(Resume, TwoTrainingsInOneFolderTheSecondRefuses) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Resume, TwoTrainingsInOneFolderTheSecondRefuses) {
   config::RunConfig c = named(scratch, "run");
   const RunFolder first(c);
   const Error error = error_of([&] { run_training(c, {}); });

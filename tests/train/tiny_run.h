@@ -15,9 +15,12 @@
 #include "data/build.h"
 #include "metrics/jsonl.h"
 #include "support/environment.h"
+#include "support/errors.h"
 #include "train/trainer.h"
 
 namespace hearth::train {
+
+using test::error_of;
 
 // English-like text, the same for the same seed: words of one syllable list, in sentences.
 inline std::string tiny_text(uint64_t seed, int64_t words) {
@@ -43,6 +46,12 @@ inline void build_tiny_data(const Path& folder, int64_t words_per_document = 400
   data::BuildProgress progress;
   data::build_dataset(options, progress);
 }
+
+// The set-up of most tests: that dataset in a folder of their own.
+struct TinyData : ::testing::Test {
+  TinyData() { build_tiny_data(scratch); }
+  test::ScratchFolder scratch;
+};
 
 // A run in FOLDER/run on that dataset.
 inline config::RunConfig tiny_config(const Path& folder) {
@@ -102,18 +111,6 @@ inline void expect_same_training(const std::vector<metrics::Record>& a, const st
     EXPECT_EQ(a[i].tokens, b[i].tokens) << "step " << a[i].step;
     EXPECT_EQ(a[i].validation_loss, b[i].validation_loss) << "step " << a[i].step;
   }
-}
-
-// The error that `body` throws; a test fails if it throws none.
-template <typename Body>
-Error error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return user_error("nothing was thrown");
 }
 
 }  // namespace hearth::train

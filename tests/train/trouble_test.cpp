@@ -12,9 +12,9 @@
 namespace hearth::train {
 namespace {
 
-TEST(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+struct Trouble : TinyData {};
+
+TEST_F(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
   config::RunConfig c = tiny_config(scratch);
   train(c);
   c.optimizer.lr = 1e30;
@@ -34,9 +34,7 @@ TEST(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
   EXPECT_EQ(checkpoint::newest_good(c.checkpoint_folder()).step, steps.back());
 }
 
-TEST(Trouble, ALossThatIsNoNumberStopsEveryRank) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Trouble, ALossThatIsNoNumberStopsEveryRank) {
   config::RunConfig c = tiny_config(scratch);
   c.parallelism.data_parallel_shard_degree = 2;
   c.optimizer.lr = 1e30;
@@ -47,7 +45,7 @@ TEST(Trouble, ALossThatIsNoNumberStopsEveryRank) {
 
 // The N-th call that changes the disk fails, for every N: the newest good checkpoint is always one the run had really
 // reached, and a second start always finishes with the numbers of an undisturbed run.
-TEST(Trouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
+TEST(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch, 60);
   config::RunConfig c = tiny_config(scratch);
@@ -84,9 +82,7 @@ TEST(Trouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
   }
 }
 
-TEST(Trouble, AReadOnlyRunFolderIsNamed) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Trouble, AReadOnlyRunFolderIsNamed) {
   config::RunConfig c = tiny_config(scratch);
   write_file_atomic(scratch / "run", "a file where the run folder should be");
   const Error error = error_of([&] { run_training(c, {}); });
@@ -94,9 +90,7 @@ TEST(Trouble, AReadOnlyRunFolderIsNamed) {
   EXPECT_NE(error.message().find("/run"), std::string::npos) << error.what();
 }
 
-TEST(Trouble, AVocabularyTooSmallForTheTokenizerIsRefused) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Trouble, AVocabularyTooSmallForTheTokenizerIsRefused) {
   config::RunConfig c = tiny_config(scratch);
   c.model.vocab_size = 100;
   const Error error = error_of([&] { run_training(c, {}); });
@@ -104,9 +98,7 @@ TEST(Trouble, AVocabularyTooSmallForTheTokenizerIsRefused) {
   EXPECT_NE(error.message().find("model.vocab_size"), std::string::npos) << error.what();
 }
 
-TEST(Trouble, ValidationWithoutHeldOutTextIsRefusedBeforeTheFirstStep) {
-  test::ScratchFolder scratch;
-  build_tiny_data(scratch);
+TEST_F(Trouble, ValidationWithoutHeldOutTextIsRefusedBeforeTheFirstStep) {
   data::BuildOptions options;
   options.out = scratch / "all";
   options.paths = {scratch / "text"};
@@ -119,7 +111,7 @@ TEST(Trouble, ValidationWithoutHeldOutTextIsRefusedBeforeTheFirstStep) {
   EXPECT_FALSE(path_exists(c.run_folder() / "metrics.jsonl"));
 }
 
-TEST(Trouble, ACorpusShorterThanAWindowIsRefused) {
+TEST(ShortCorpus, ACorpusShorterThanAWindowIsRefused) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch, 2);
   config::RunConfig c = tiny_config(scratch);

@@ -1,0 +1,18 @@
+// Files that tests write.
+#pragma once
+
+#include <string_view>
+
+#include "base/file.h"
+
+namespace hearth::test {
+
+// The file with its folders, written over where it stands: a mapping of it sees the new bytes, as after damage.
+inline void write_text(const Path& path, std::string_view text) {
+  make_folders(path.parent_path());
+  File file = File::create(path);
+  file.write(text);
+  file.close();
+}
+
+}  // namespace hearth::test
