@@ -63,6 +63,18 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
   EXPECT_EQ(hearth(command + " --no-eos --overwrite").exit_code, 0);
 }
 
+TEST(DataBuild, BytesThatAreNotUtf8AreCountedAndKept) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  const auto build = [&](const char* out) {
+    return hearth(fmt::format("data build --out {} {}", text(scratch / out), text(scratch / "text"))).output;
+  };
+  EXPECT_EQ(build("good").find("not UTF-8"), std::string::npos);
+  write_text(scratch / "text" / "latin.txt", "caf\xE9 na\xEFve");
+  write_text(scratch / "text" / "cut.txt", "end \xE2\x82");
+  EXPECT_NE(build("mixed").find("kept 4 bytes that are not UTF-8, in 2 files\n"), std::string::npos);
+}
+
 TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text");

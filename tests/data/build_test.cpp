@@ -19,13 +19,14 @@ namespace {
 using namespace std::string_literals;
 using test::ScratchFolder;
 
-TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
+void expect_that_a_stranger_reads_it(bool bos, bool eos) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 12);
   write_text(scratch / "text" / "bytes.bin", "\x00\xff\xfe mixed \x80"s);
   BuildRules rules;
   rules.validation = 0.3;
-  rules.bos = true;
+  rules.bos = bos;
+  rules.eos = eos;
   rules.shard_tokens = 1000;
   const BuildResult result = build(scratch / "out", {scratch / "text"}, rules);
   EXPECT_GT(result.shards_written, 3);
@@ -34,6 +35,9 @@ TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
       fmt::format("python3 {} {}", test::source_path("tests/data/read_from_document.py"), (scratch / "out").string()));
   ASSERT_EQ(run.exit_code, 0) << run.output;
   const auto found = nlohmann::json::parse(run.output);
+  nlohmann::json specials = nlohmann::json::array();
+  if (bos) specials.push_back(256);
+  if (eos) specials.push_back(257);
   std::map<std::string, std::string> texts;
   for (const auto& [split, documents] : found.items()) {
     for (const auto& document : documents) {
@@ -43,7 +47,7 @@ TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
         const auto lead = static_cast<unsigned char>(latin[i]);
         text += static_cast<char>(lead < 0x80 ? lead : (lead << 6 | (latin[++i] & 0x3F)) & 0xFF);
       }
-      EXPECT_EQ(document["specials"], (nlohmann::json{256, 257}));
+      EXPECT_EQ(document["specials"], specials);
       EXPECT_EQ(document["offset"], 0);
       EXPECT_TRUE(texts.emplace(document["path"].get<std::string>(), text).second);
     }
@@ -51,6 +55,42 @@ TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
   EXPECT_EQ(found["validation"].size(), static_cast<size_t>(result.manifest.find_split("validation")->documents));
   ASSERT_EQ(texts.size(), 13u);
   for (const auto& [path, text] : texts) EXPECT_EQ(text, read_file(path)) << path;
+}
+
+TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
+  expect_that_a_stranger_reads_it(true, true);
+  expect_that_a_stranger_reads_it(false, false);
+}
+
+// Each document but the last ends at the first line end that makes it long enough, and together they are the file.
+TEST(Build, AFileThatIsCutIntoDocumentsLosesNothing) {
+  std::string text;
+  for (uint64_t i = 0; i < 60; ++i) text += words(i, static_cast<int64_t>(i % 13)) + "\n";
+  text += "no line end";
+  for (const int64_t document_bytes : {1, 7, 50, 100, 10'000}) {
+    const ScratchFolder scratch;
+    write_text(scratch / "text.txt", text);
+    BuildRules rules;
+    rules.document_bytes = document_bytes;
+    rules.shard_tokens = 200;
+    build(scratch / "out", {scratch / "text.txt"}, rules);
+    const Dataset dataset = Dataset::open(scratch / "out");
+    const Split& split = dataset.split("train");
+    size_t begin = 0;
+    for (int64_t document = 0; document < split.documents(); ++document) {
+      size_t end = text.find('\n', begin + static_cast<size_t>(document_bytes) - 1);
+      end = end == std::string::npos || text.size() - begin <= static_cast<size_t>(document_bytes) ? text.size()
+                                                                                                   : end + 1;
+      std::vector<int32_t> ids(end - begin);
+      ASSERT_EQ(split.document_begin(document + 1) - split.document_begin(document),
+                static_cast<int64_t>(ids.size()) + 1);
+      split.read(split.document_begin(document), ids);
+      ASSERT_EQ(std::string(ids.begin(), ids.end()), text.substr(begin, end - begin)) << document;
+      EXPECT_EQ(split.origin(document).source_offset, static_cast<int64_t>(begin));
+      begin = end;
+    }
+    EXPECT_EQ(begin, text.size()) << document_bytes;
+  }
 }
 
 TEST(Build, EachFileCountsOnceByItsRealPathAndEachContentOnce) {
@@ -260,6 +300,53 @@ TEST(Build, AnotherDatasetIsReplacedOnlyWhenAskedFor) {
   EXPECT_EQ(folder_content(scratch / "out"), folder_content(scratch / "fresh"));
 }
 
+// Options that happen to make no difference to a shard are other options all the same.
+TEST(Build, OtherOptionsAreAnotherDatasetEvenIfEveryShardIsTheSame) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 5);
+  build(scratch / "out", {scratch / "text"});
+  BuildRules other;
+  other.document_bytes = 1 << 20;
+  const Error error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
+  EXPECT_EQ(error.why(), "its manifest.json was made from other text or with other options");
+}
+
+// What a shard says besides its text: BOS, EOS, and the number of its source.
+TEST(Build, AReplacedDatasetIsThatOfAFreshBuildWhateverChanged) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 6);
+  BuildRules rules;
+  rules.validation = 0.3;
+  rules.shard_tokens = 300;
+  const auto expect_fresh = [&](const char* name) {
+    build(scratch / "out", {scratch / "text"}, rules, 1, true);
+    build(scratch / name, {scratch / "text"}, rules);
+    EXPECT_EQ(folder_content(scratch / "out"), folder_content(scratch / name)) << name;
+  };
+  expect_fresh("first");
+  rules.bos = true;
+  expect_fresh("bos");
+  rules.eos = false;
+  expect_fresh("eos");
+  // A file that is held out and comes first: every training shard keeps its text, and every source its number plus one.
+  std::string text = "a";
+  while (!is_held_out(xxh3_128_hex(text), rules.validation)) text += "a";
+  write_text(scratch / "text" / "aaa.txt", text);
+  expect_fresh("shifted");
+}
+
+TEST(Build, BuildingAgainRepairsTheManifest) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 5);
+  build(scratch / "out", {scratch / "text"});
+  const std::string good = read_file(scratch / "out" / "manifest.json");
+  std::string bad = good;
+  bad[good.size() / 2] = static_cast<char>(bad[good.size() / 2] ^ 1);
+  write_text(scratch / "out" / "manifest.json", bad);
+  EXPECT_FALSE(build(scratch / "out", {scratch / "text"}).was_complete);
+  EXPECT_EQ(read_file(scratch / "out" / "manifest.json"), good);
+}
+
 TEST(Build, AFolderOfTextMayHoldItsOwnDataset) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 4);
@@ -341,6 +428,33 @@ void fail_every_call(int64_t threads, int error_number) {
     }
     run(out, threads);
     ASSERT_EQ(folder_content(out), reference) << "call " << n;
+    remove_tree(out);
+  }
+}
+
+// A dataset that is being replaced is the old one, no dataset, or the new one; never a mixture.
+TEST(Build, DiskFullAtAnyCallOfAReplacementLeavesNoMixture) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 9);
+  BuildRules rules;
+  rules.shard_tokens = 600;
+  build(scratch / "old", {scratch / "text"}, rules);
+  rules.eos = false;
+  for (int64_t n = 1;; ++n) {
+    const Path out = scratch / fmt::format("out-{}", n);
+    std::filesystem::copy(scratch / "old", out);
+    failpoint::arm(n, ENOSPC);
+    bool failed = false;
+    try {
+      build(out, {scratch / "text"}, rules, 1, true);
+    } catch (const Error&) {
+      failed = true;
+    }
+    failpoint::disarm();
+    if (path_exists(out / "manifest.json")) {
+      EXPECT_TRUE(verify_dataset(out, 1).damage.empty()) << "call " << n;
+    }
+    if (!failed) break;
     remove_tree(out);
   }
 }

@@ -133,6 +133,40 @@ TEST_F(DatasetTest, AMissingCutOrForeignShardIsDamage) {
   EXPECT_EQ(error.message(), fmt::format("shard {} is missing", shard.string()));
 }
 
+// Whole, of the right size and with the right counts, but of other text.
+TEST_F(DatasetTest, AForeignShardOfTheSameSizeIsDamage) {
+  for (int i = 0; i < 30; ++i) {
+    const Path path = scratch_ / "text" / fmt::format("doc-{:03}.txt", i);
+    std::string text = read_file(path);
+    text[0] = 'X';
+    write_text(path, text);
+  }
+  BuildRules rules;
+  rules.shard_tokens = 1000;
+  build(scratch_ / "other", {scratch_ / "text"}, rules);
+  std::filesystem::copy_file(scratch_ / "other" / "train-00001.shard", scratch_ / "out" / "train-00001.shard",
+                             std::filesystem::copy_options::overwrite_existing);
+  const Dataset dataset = Dataset::open(scratch_ / "out");
+  const Error error = error_of([&] { all_tokens(dataset.split("train")); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_EQ(error.why(), "it is not the shard that the manifest names");
+}
+
+// Tokens of two bytes in blocks of 65,536: damage of the second block concerns every window that reaches into it.
+TEST_F(DatasetTest, AWindowThatReachesOneTokenIntoADamagedBlockIsRefused) {
+  write_text(scratch_ / "long" / "text.txt", words(1, 50'000));
+  build(scratch_ / "long-out", {scratch_ / "long"});
+  std::string bytes = read_file(scratch_ / "long-out" / "train-00000.shard");
+  bytes[128 + 65'536 + 1000] = static_cast<char>(bytes[128 + 65'536 + 1000] ^ 1);
+  write_text(scratch_ / "long-out" / "train-00000.shard", bytes);
+  const Dataset dataset = Dataset::open(scratch_ / "long-out");
+  const Split& split = dataset.split("train");
+  std::vector<int32_t> window(100);
+  split.read(32'768 - 100, window);
+  EXPECT_NE(window.back(), 0);
+  EXPECT_EQ(error_of([&] { split.read(32'768 - 99, window); }).code(), ExitCode::kDamaged);
+}
+
 TEST_F(DatasetTest, ASplitThatIsNotThereSaysHowToGetIt) {
   const Dataset dataset = Dataset::open(scratch_ / "out");
   EXPECT_TRUE(dataset.has_split("train"));

@@ -89,6 +89,23 @@ TEST_F(LoaderTest, ARowIsItsSamplesWindowWithTheNextTokensAsLabels) {
   EXPECT_TRUE(short_row);  // the text's last window was among them
 }
 
+// The name that the order is keyed by, from the document by Python: the dataset's identity and the split.
+TEST_F(LoaderTest, TheOrderIsThatOfTheDatasetAndTheSplit) {
+  for (const Split* split : {&train(), &validation()}) {
+    const LoaderOptions o = options();
+    std::string command =
+        fmt::format("python3 {} windows {} {}/{} {} {}", test::source_path("tests/data/order_reference.py"), o.seed,
+                    dataset_->manifest().identity, split->name(), split->tokens(), o.seq_len);
+    std::string expected;
+    for (uint64_t g = 0; g < 20; ++g) {
+      command += fmt::format(" {}", g);
+      const Sample s = sampler_of(*split, o).sample(g);
+      expected += fmt::format("{} {} {} {}\n", s.epoch, s.window, s.first_token, s.num_tokens);
+    }
+    EXPECT_EQ(test::run_command(command).output, expected) << split->name();
+  }
+}
+
 TEST_F(LoaderTest, RanksTogetherReadWhatOneRankReads) {
   const auto expected = rows_of(train(), options(), 5);
   for (const int64_t ranks : {2, 3, 6}) {
