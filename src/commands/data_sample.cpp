@@ -69,7 +69,6 @@ StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
   int64_t begin_step = 0, begin = 0, end = -1;
   for (const metrics::Record& record : metrics::read_metrics(run.run_folder() / "metrics.jsonl")) {
-    if (record.step > step) break;
     if (record.step == step) end = record.tokens / seq_len;
     if (record.step < step) begin_step = record.step, begin = record.tokens / seq_len;
   }

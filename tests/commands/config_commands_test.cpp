@@ -53,6 +53,13 @@ TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
             "  length      100 steps, 102 k tokens\n");
 }
 
+TEST_F(ConfigCommandsTest, CheckSaysWhereTheDataDecidesTheLength) {
+  file("run.toml", "[data]\npath = \"d\"\n[training]\nepochs = 2.5\n");
+  EXPECT_NE(run("config check run.toml")
+                .output.find("  length      2.5 epochs; how many steps that is depends on the data\n"),
+            std::string::npos);
+}
+
 TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
   file("run.toml", kFiveErrors);
   for (const char* words : {"config check run.toml", "train run.toml"}) {
@@ -201,6 +208,22 @@ TEST_F(ConfigCommandsTest, AHearthTrainBesideHearthGetsTheSameArguments) {
   EXPECT_EQ(result.output, "<train><run.toml><--set><job.description=a b><--restart>");
   EXPECT_EQ(run_command("cd " + folder_.path().string() + " && ./hearth bench step --dim 64").output,
             "<bench><step><--dim><64>");
+  // What is set is checked before.
+  const CommandResult wrong =
+      run_command("cd " + folder_.path().string() + " && ./hearth train run.toml --set training.seed=x");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.output, "error: --set: training.seed = x: not a whole number\n");
+}
+
+// docs/decisions.md: threads that spin while they wait burn the machine's time. What a user set stays.
+TEST_F(ConfigCommandsTest, HearthTrainsThreadsWaitAsleepUnlessTheUserSaysOtherwise) {
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  file("hearth-train", "#!/bin/sh\nprintf '%s' \"$OMP_WAIT_POLICY\"\n");
+  std::filesystem::permissions(folder_ / "hearth-train", std::filesystem::perms::owner_all);
+  const std::string enter = "cd " + folder_.path().string() + " && ";
+  EXPECT_EQ(run_command(enter + "env -u OMP_WAIT_POLICY ./hearth train run.toml").output, "passive");
+  EXPECT_EQ(run_command(enter + "OMP_WAIT_POLICY=active ./hearth train run.toml").output, "active");
 }
 
 TEST_F(ConfigCommandsTest, AHearthTrainWithoutItsLibrariesIsNamedWithTheFix) {

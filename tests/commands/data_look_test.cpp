@@ -99,6 +99,39 @@ TEST_F(DataLook, SampleNamesTheFileAndOffsetsOfTheTextItPrints) {
     }
   }
   EXPECT_GE(parts, 10);  // 41 tokens span two documents of 32
+  EXPECT_EQ(result.output.find("from byte"), std::string::npos) << "every document is a file";
+}
+
+TEST_F(DataLook, SampleOfAPartOfAFileSaysWhereTheDocumentBegins) {
+  std::string text;
+  for (int i = 100; i < 200; ++i) text += fmt::format("line {}\n", i);  // 9 bytes each
+  write_text(scratch_ / "long.txt", text);
+  ASSERT_EQ(hearth(fmt::format("data build --out {0}/parts --document-bytes 90 {0}/long.txt", scratch_.path().string()))
+                .exit_code,
+            0);
+  const std::string output =
+      hearth(fmt::format("data sample {}/parts --count 10 --seq-len 91", scratch_.path().string())).output;
+  for (int part = 0; part < 10; ++part) {
+    const std::string document = fmt::format("\n  document {}, tokens 0 to 91 of ", part);
+    const size_t at = output.find(document);
+    ASSERT_NE(at, std::string::npos) << output;
+    const std::string head = output.substr(at + 1, output.find("\n    | ", at) - at - 1);
+    EXPECT_EQ(head.ends_with(fmt::format("long.txt from byte {}", 90 * part)), part > 0) << head;
+    EXPECT_EQ(output.find(fmt::format("\n    | line {}\n", 100 + 10 * part), at), at + 1 + head.size()) << head;
+  }
+}
+
+TEST_F(DataLook, VerifyListsEveryDamagedPlace) {
+  for (const char* name : {"train-00000.shard", "validation-00000.shard"}) {
+    std::string bytes = read_file(out_ + "/" + name);
+    bytes[200] = static_cast<char>(bytes[200] ^ 1);
+    write_text(Path(out_) / name, bytes);
+  }
+  const CommandResult result = hearth("data verify " + out_);
+  EXPECT_EQ(result.exit_code, 3);
+  for (const char* line :
+       {"train-00000.shard: block 0 ", "\nvalidation-00000.shard: block 0 ", "is damaged in 2 places"})
+    EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
 }
 
 TEST_F(DataLook, SampleOfAStepNeedsARunFile) {

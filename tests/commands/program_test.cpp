@@ -45,6 +45,7 @@ TEST(Program, UsageErrorsExitWithTwoAndNameTheNearestCommand) {
   const std::string list = "hearth --help lists the commands\n";
   expect("trian", "error: hearth has no command \"trian\"\n  fix: did you mean hearth train? " + list);
   expect("config shw", "error: hearth has no command \"config shw\"\n  fix: did you mean hearth config show? " + list);
+  expect("generat run", "error: hearth has no command \"generat run\"\n  fix: did you mean hearth generate? " + list);
   expect("nonsense", "error: hearth has no command \"nonsense\"\n  fix: " + list);
   expect("--nonsense x", "error: hearth has no command \"--nonsense\"\n  fix: " + list);
   expect("config", "error: hearth config needs a second word\n  fix: add one of: show, check, docs\n");

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "support/environment.h"
+#include "support/errors.h"
 
 namespace hearth::metrics {
 namespace {
@@ -105,6 +106,40 @@ TEST(Jsonl, AResumeTakesBackTheStepsPastIt) {
   EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(*records[2].loss, 13);
   EXPECT_EQ(*records[3].loss, 24);
+}
+
+TEST(Jsonl, AResumeThatTrainedNothingYetTakesBackItsStepsToo) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 1));
+    writer.append_event("resume", 3);
+  }
+  EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2, 3}));
+}
+
+// A run that was killed before its first checkpoint begins again at step 1.
+TEST(Jsonl, AStepThatIsToldTwiceCountsOnceAsToldLast) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10));
+    for (int64_t step = 1; step <= 2; ++step) writer.append(record(step, 20));
+  }
+  const auto records = read_metrics(path);
+  EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(*records[1].loss, 20);
+}
+
+TEST(Jsonl, ANumberThatIsNoneIsOurBugAndWritesNothing) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  JsonlWriter writer(path);
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()})
+    EXPECT_EQ(test::error_of([&] { writer.append(record(1, bad)); }).code(), ExitCode::kBug);
+  EXPECT_EQ(read_file(path), "");
 }
 
 TEST(Jsonl, AKillAnywhereInALineLeavesAFileThatIsReadAndContinued) {

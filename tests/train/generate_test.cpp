@@ -86,6 +86,19 @@ void expect_text_of_an_uncached_model(LoadedModel& model, const Generation& requ
   }
 }
 
+// Half of the window is what stays of a prompt that is longer: thirty prompts, of which each could tell.
+TEST_F(Generate, TheFirstTokenAfterALongPromptSeesTheNewerHalfOfAWindow) {
+  const auto model = load_model(*scratch / "run");
+  const std::string source = tiny_text(9, 200);
+  for (uint64_t i = 0; i < 30; ++i) {
+    const Generation request{
+        .prompt = source.substr(7 * i, 40 + i), .max_tokens = 1, .sampling = {.top_k = 8}, .seed = i};
+    std::string whole;
+    const GenerationCounts counts = generate(*model, request, [&](std::string_view part) { whole += part; });
+    expect_text_of_an_uncached_model(*model, request, whole, counts.generated_tokens, counts.ended);
+  }
+}
+
 TEST_F(Generate, EveryTokenIsThatOfAModelWithoutACacheWithinTheWindowAndPastIt) {
   const auto model = load_model(*scratch / "run");
   const std::string prompts[] = {"mi", tiny_text(3, 40).substr(0, 30), tiny_text(3, 40).substr(0, 31),
