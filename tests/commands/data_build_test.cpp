@@ -72,7 +72,7 @@ TEST(DataBuild, BytesThatAreNotUtf8AreCountedAndKept) {
   EXPECT_EQ(build("good").find("not UTF-8"), std::string::npos);
   write_text(scratch / "text" / "latin.txt", "caf\xE9 na\xEFve");
   write_text(scratch / "text" / "cut.txt", "end \xE2\x82");
-  EXPECT_NE(build("mixed").find("kept 4 bytes that are not UTF-8, in 2 files\n"), std::string::npos);
+  EXPECT_NE(build("mixed").find("kept 4 bytes that are not UTF-8, in 2 documents\n"), std::string::npos);
 }
 
 TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {

@@ -122,7 +122,7 @@ TEST_F(DataLook, SampleOfAPartOfAFileSaysWhereTheDocumentBegins) {
 }
 
 TEST_F(DataLook, VerifyListsEveryDamagedPlace) {
-  for (const char* name : {"train-00000.shard", "validation-00000.shard"}) {
+  for (const char* name : {"train-000000-0000.shard", "validation-000000-0000.shard"}) {
     std::string bytes = read_file(out_ + "/" + name);
     bytes[200] = static_cast<char>(bytes[200] ^ 1);
     write_text(Path(out_) / name, bytes);
@@ -130,7 +130,7 @@ TEST_F(DataLook, VerifyListsEveryDamagedPlace) {
   const CommandResult result = hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 3);
   for (const char* line :
-       {"train-00000.shard: block 0 ", "\nvalidation-00000.shard: block 0 ", "is damaged in 2 places"})
+       {"train-000000-0000.shard: block 0 ", "\nvalidation-000000-0000.shard: block 0 ", "is damaged in 2 places"})
     EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
 }
 

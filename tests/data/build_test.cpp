@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "corpus_folder.h"
+#include "data/holdout.h"
 #include "data/verify.h"
 
 namespace hearth::data {
@@ -71,7 +72,7 @@ TEST(Build, AFileThatIsCutIntoDocumentsLosesNothing) {
     const ScratchFolder scratch;
     write_text(scratch / "text.txt", text);
     BuildRules rules;
-    rules.document_bytes = document_bytes;
+    rules.read.document_bytes = document_bytes;
     rules.shard_tokens = 200;
     build(scratch / "out", {scratch / "text.txt"}, rules);
     const Dataset dataset = Dataset::open(scratch / "out");
@@ -306,7 +307,7 @@ TEST(Build, OtherOptionsAreAnotherDatasetEvenIfEveryShardIsTheSame) {
   write_corpus(scratch / "text", 5);
   build(scratch / "out", {scratch / "text"});
   BuildRules other;
-  other.document_bytes = 1 << 20;
+  other.read.document_bytes = 1 << 20;
   const Error error = error_of([&] { build(scratch / "out", {scratch / "text"}, other); });
   EXPECT_EQ(error.why(), "its manifest.json was made from other text or with other options");
 }
@@ -330,7 +331,7 @@ TEST(Build, AReplacedDatasetIsThatOfAFreshBuildWhateverChanged) {
   expect_fresh("eos");
   // A file that is held out and comes first: every training shard keeps its text, and every source its number plus one.
   std::string text = "a";
-  while (!is_held_out(xxh3_128_hex(text), rules.validation)) text += "a";
+  while (!Holdout{rules.validation, std::nullopt}.contains(xxh3_128(text))) text += "a";
   write_text(scratch / "text" / "aaa.txt", text);
   expect_fresh("shifted");
 }

@@ -144,7 +144,7 @@ TEST_F(DatasetTest, AForeignShardOfTheSameSizeIsDamage) {
   BuildRules rules;
   rules.shard_tokens = 1000;
   build(scratch_ / "other", {scratch_ / "text"}, rules);
-  std::filesystem::copy_file(scratch_ / "other" / "train-00001.shard", scratch_ / "out" / "train-00001.shard",
+  std::filesystem::copy_file(scratch_ / "other" / "train-000000-0001.shard", scratch_ / "out" / "train-000000-0001.shard",
                              std::filesystem::copy_options::overwrite_existing);
   const Dataset dataset = Dataset::open(scratch_ / "out");
   const Error error = error_of([&] { all_tokens(dataset.split("train")); });
@@ -156,9 +156,9 @@ TEST_F(DatasetTest, AForeignShardOfTheSameSizeIsDamage) {
 TEST_F(DatasetTest, AWindowThatReachesOneTokenIntoADamagedBlockIsRefused) {
   write_text(scratch_ / "long" / "text.txt", words(1, 50'000));
   build(scratch_ / "long-out", {scratch_ / "long"});
-  std::string bytes = read_file(scratch_ / "long-out" / "train-00000.shard");
+  std::string bytes = read_file(scratch_ / "long-out" / "train-000000-0000.shard");
   bytes[128 + 65'536 + 1000] = static_cast<char>(bytes[128 + 65'536 + 1000] ^ 1);
-  write_text(scratch_ / "long-out" / "train-00000.shard", bytes);
+  write_text(scratch_ / "long-out" / "train-000000-0000.shard", bytes);
   const Dataset dataset = Dataset::open(scratch_ / "long-out");
   const Split& split = dataset.split("train");
   std::vector<int32_t> window(100);

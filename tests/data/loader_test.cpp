@@ -207,7 +207,7 @@ TEST_F(LoaderTest, ADamagedBlockIsThrownByNextInItsTurn) {
   }
   const auto expected = rows_of(train(), o, good);
 
-  const Path shard = scratch_ / "out" / "train-00001.shard";
+  const Path shard = scratch_ / "out" / "train-000000-0001.shard";
   std::string bytes = read_file(shard);
   bytes[130] = static_cast<char>(bytes[130] ^ 1);
   write_text(shard, bytes);

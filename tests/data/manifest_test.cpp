@@ -96,7 +96,7 @@ TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
   "options": {"bos": false, "eos": true, "validation": 0.1, "document_bytes": 77, "shard_tokens": 500},
   "counts": {"links_resolved": 1, "duplicates_dropped": 2, "empty_dropped": 3, "skipped": 4, "invalid_utf8_files": 5,
              "invalid_utf8_bytes": 6},
-  "splits": [{"name": "train", "documents": 1, "tokens": 4, "text_bytes": 3, "shards": [{"file": "train-00000.shard",
+  "splits": [{"name": "train", "documents": 1, "tokens": 4, "text_bytes": 3, "shards": [{"file": "train-000000-0000.shard",
     "size_bytes": 900, "tokens": 4, "documents": 1, "identity": "", "header_checksum": ""}]}],
   "sources": [{"path": "a", "real_path": "/a", "size_bytes": 3, "xxh3_128": "00"}])";
   text += ",\n  \"checksum\": \"" + to_hex64(xxh3_64(text)) + "\"\n}\n";
@@ -106,7 +106,7 @@ TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
   EXPECT_EQ(m.records.invalid_utf8_documents, 5);
   EXPECT_EQ(m.records.invalid_utf8_bytes, 6);
   EXPECT_EQ(m.sources[0].format, Format::kText);
-  EXPECT_EQ(m.splits[0].shards[0].file, "train-00000.shard");
+  EXPECT_EQ(m.splits[0].shards[0].file, "train-000000-0000.shard");
   EXPECT_EQ(m.build, "");
 }
 

@@ -29,13 +29,24 @@ TEST(BenchStep, TheNumbersBelongTogether) {
     EXPECT_EQ(t.parameters, plan::parameter_plan(shape).num_parameters);
     EXPECT_EQ(t.tokens_per_step, 8 * 32) << "the global batch, whatever the number of ranks";
     EXPECT_DOUBLE_EQ(t.flops_per_token, plan::flops_per_token(shape, 32));
-    EXPECT_LE(t.fastest_step_s, t.median_step_s);
-    EXPECT_LE(t.median_step_s, t.slowest_step_s);
+    EXPECT_LT(t.fastest_step_s, t.median_step_s) << "five steps never take the same nanoseconds";
+    EXPECT_LT(t.median_step_s, t.slowest_step_s);
     EXPECT_GT(t.forward_backward_s, 0);
+    EXPECT_GT(t.norm_s, 0);
     EXPECT_GT(t.update_s, 0);
+    EXPECT_NE(t.norm_s, t.update_s);
+    EXPECT_GT(t.memory_bytes, 1 << 20);
     EXPECT_DOUBLE_EQ(t.tokens_per_second, 256 / t.median_step_s);
     EXPECT_DOUBLE_EQ(t.mfu, t.tokens_per_second * t.flops_per_token / t.gemm_flops);
   }
+}
+
+TEST(BenchStep, StepsOfTheWarmUpAreNotCounted) {
+  config::BenchStepOptions options = tiny_bench(1);
+  options.warmup = 4;
+  options.steps = 1;
+  const StepTiming t = time_steps(options);
+  EXPECT_EQ(t.fastest_step_s, t.slowest_step_s);
 }
 
 TEST(BenchStep, TheJsonHasEveryNumber) {

@@ -86,13 +86,15 @@ void expect_text_of_an_uncached_model(LoadedModel& model, const Generation& requ
   }
 }
 
-// Half of the window is what stays of a prompt that is longer: thirty prompts, of which each could tell.
-TEST_F(Generate, TheFirstTokenAfterALongPromptSeesTheNewerHalfOfAWindow) {
+// A short prompt begins a document; of a prompt longer than the window its newer half stays: thirty of each, of which
+// each could tell.
+TEST_F(Generate, TheFirstTokenSeesTheStartOfADocumentOrTheNewerHalfOfAWindow) {
   const auto model = load_model(*scratch / "run");
   const std::string source = tiny_text(9, 200);
-  for (uint64_t i = 0; i < 30; ++i) {
+  for (uint64_t i = 0; i < 60; ++i) {
+    const uint64_t length = i % 2 == 0 ? 1 : 40 + i / 2;
     const Generation request{
-        .prompt = source.substr(7 * i, 40 + i), .max_tokens = 1, .sampling = {.top_k = 8}, .seed = i};
+        .prompt = source.substr(3 * i, length), .max_tokens = 1, .sampling = {.top_k = 8}, .seed = i};
     std::string whole;
     const GenerationCounts counts = generate(*model, request, [&](std::string_view part) { whole += part; });
     expect_text_of_an_uncached_model(*model, request, whole, counts.generated_tokens, counts.ended);

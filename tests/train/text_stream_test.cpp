@@ -30,9 +30,17 @@ TEST(TextStream, WhatIsNoCharacterIsReplacedAsTheUnicodeStandardShows) {
 
 TEST(TextStream, OverlongFormsSurrogatesAndTooLargeCodesAreNoCharacters) {
   const std::string r = "\xEF\xBF\xBD";
-  for (const std::string bad : {"\xC0\x80", "\xE0\x80", "\xED\xA0", "\xF4\x90", "\xF5\x80"}) {
+  for (const std::string bad : {"\xC0\x80", "\xE0\x80", "\xED\xA0", "\xF0\x80", "\xF4\x90", "\xF5\x80"}) {
     TextStream stream;
     EXPECT_EQ(stream.push(bad), r + r);
+  }
+}
+
+TEST(TextStream, TheFirstAndTheLastCharacterOfEachLengthAreShown) {
+  for (const std::string good : {"\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xEF\xBF\xBF",
+                                 "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    TextStream stream;
+    EXPECT_EQ(stream.push(good) + stream.finish(), good);
   }
 }
 
