@@ -69,8 +69,9 @@ TEST(Sampling, EqualLogitsAreOrderedById) {
   EXPECT_EQ(sample_token(equal, {}, 0.5), 2);
   EXPECT_EQ(sample_token(equal, {}, std::nextafter(1.0, 0.0)), 4);
   // The share of an id is [begin, end): its end belongs to the next.
-  EXPECT_EQ(sample_token({{1.0, 1.0}}, {}, 0.5), 1);
-  EXPECT_EQ(sample_token({{1.0, 1.0}}, {}, std::nextafter(0.5, 0.0)), 0);
+  const std::vector<double> two(2, 1.0);
+  EXPECT_EQ(sample_token(two, {}, 0.5), 1);
+  EXPECT_EQ(sample_token(two, {}, std::nextafter(0.5, 0.0)), 0);
 }
 
 }  // namespace
