@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "commands/commands.h"
+#include "commands/first_document.h"
 #include "data/build.h"
 #include "data/parallel.h"
 
@@ -99,14 +100,21 @@ void print_found(const data::Manifest& m) {
 
 int data_build(CommandLine& line) {
   data::BuildOptions options;
-  bool no_eos = false;
+  std::string bos, eos;
   line.positional("PATH", &options.paths, "files or folders of text; folders with all they contain");
   line.option("--out", "DIR", &options.out, "folder to make").required();
-  line.option("--tokenizer", "NAME", &options.rules.tokenizer, "\"bytes\": 256 bytes, BOS and EOS");
+  line.option("--tokenizer", "FILE", &options.rules.tokenizer,
+              "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one");
   line.option("--validation", "FRACTION", &options.rules.validation,
               "share of the documents that is held out, chosen by a hash of their content");
-  line.flag("--bos", &options.rules.bos, "put BOS before each document");
-  line.flag("--no-eos", &no_eos, "do not put EOS after each document");
+  line.option("--bos", "WHERE", &bos, "before each document, or none; not given: as the tokenizer's template says")
+      .choices({"none", "document"});
+  line.option("--eos", "WHERE", &eos, "after each document, or none; not given: after each document")
+      .choices({"none", "document"});
+  line.option("--bos-token", "TEXT", &options.bos_token,
+              "which special token BOS is, where the tokenizer does not tell");
+  line.option("--eos-token", "TEXT", &options.eos_token,
+              "which special token EOS is, where the tokenizer does not tell");
   line.option("--include", "GLOB", &options.include,
               "only files of folders whose name matches, such as \"*.txt\"; repeatable");
   line.option("--document-bytes", "N", &options.rules.read.document_bytes,
@@ -118,7 +126,8 @@ int data_build(CommandLine& line) {
       .range(0, 4096);
   line.flag("--overwrite", &options.overwrite, "replace a different dataset in DIR");
   if (!line.parse()) return 0;
-  options.rules.eos = !no_eos;
+  if (!bos.empty()) options.bos = bos == "document";
+  if (!eos.empty()) options.eos = eos == "document";
   if (options.threads == 0) options.threads = data::usable_cores();
 
   data::BuildProgress progress;
@@ -138,6 +147,7 @@ int data_build(CommandLine& line) {
              result.shards_written + result.shards_kept, options.out.string(), format_duration(elapsed),
              static_cast<double>(progress.text_bytes_done) / elapsed / 1e6,
              format_count(static_cast<double>(progress.tokens_done) / elapsed));
+  print_first_document(data::Dataset::open(options.out));
   return 0;
 }
 

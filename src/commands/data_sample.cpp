@@ -121,7 +121,7 @@ int data_sample(CommandLine& line) {
   if (help) return 0;
   const data::Dataset dataset = data::Dataset::open(request.data);
   const data::Split& split = dataset.split("train");
-  const auto tokenizer = tokenizer::open_tokenizer(dataset.manifest().rules.tokenizer);
+  const auto tokenizer = dataset.open_tokenizer();
   const data::Sampler sampler = data::sampler_of(split, request.loader);
   for (int64_t i = 0; i < request.count; ++i) {
     const uint64_t g = request.first + static_cast<uint64_t>(i);

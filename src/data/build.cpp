@@ -101,6 +101,8 @@ void add_units(Manifest& m, const std::vector<BuiltUnit>& units) {
         split.documents += group[s].shard->documents;
         split.tokens += group[s].shard->tokens;
         split.text_bytes += group[s].text_bytes;
+        m.special_text_seen += group[s].special_text_seen;
+        m.invalid_bytes_replaced += group[s].invalid_bytes_replaced;
         content[s].append(group[s].content);
       }
     }
@@ -121,8 +123,13 @@ void refuse_empty(const Manifest& m) {
 
 }  // namespace
 
-BuildResult build_dataset(const BuildOptions& options, BuildProgress& progress) {
-  const BuildPlan plan = plan_build(options, progress.hashing);
+BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
+  BuildOptions options = given;
+  auto tokenizer = tokenizer::open_tokenizer(given.rules.tokenizer, {given.bos_token, given.eos_token, {}});
+  options.rules.tokenizer = tokenizer->name();
+  options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
+  options.rules.eos = given.eos.value_or(given.rules.eos);
+  const BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
   BuildFolder folder(options, plan);
   BuildResult result;
   result.manifest = planned_manifest(plan, options.rules);

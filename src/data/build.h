@@ -11,6 +11,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/file.h"
@@ -24,6 +26,8 @@ struct BuildOptions {
   std::vector<Path> paths;
   std::vector<std::string> include;
   BuildRules rules;
+  std::optional<bool> bos, eos;      // override rules.bos and eos; rules.bos is true anyway where the template adds BOS
+  std::string bos_token, eos_token;  // special tokens by name; empty: found out, see tokenizer/document_tokens.h
   int64_t threads = 1;
   bool overwrite = false;  // a different dataset in `out` is removed
   // What a unit has at least (and rules.shard_tokens at least). It decides the shards' borders; tests make it small.

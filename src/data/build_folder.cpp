@@ -45,6 +45,11 @@ bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const Manif
   return whole;
 }
 
+bool tokenizer_is_kept(const Path& folder, const tokenizer::Tokenizer& tokenizer) {
+  const Path path = folder / tokenizer.name();
+  return tokenizer.file_content().empty() || (path_exists(path) && read_file(path) == tokenizer.file_content());
+}
+
 // A lock that a failed removal left behind; one that is held stays.
 void remove_stale_lock(const Path& path) {
   if (path_exists(path) && FileLock::try_lock(path) != nullptr) remove_file(path);
@@ -63,11 +68,14 @@ bool BuildFolder::complete(Manifest& manifest) {
     return false;  // another version, or damaged
   }
   if (stored.build != manifest.build || stored.rules != manifest.rules ||
+      !tokenizer_is_kept(options_.out, *plan_.tokenizer) ||
       !all_shards_are_whole(options_.out, plan_, stored, options_.threads))
     return false;
   manifest.identity = stored.identity;
   manifest.splits = stored.splits;
   manifest.records = stored.records;
+  manifest.special_text_seen = stored.special_text_seen;
+  manifest.invalid_bytes_replaced = stored.invalid_bytes_replaced;
   const std::string text = manifest_text(manifest);
   if (read_file(path) != text) write_file_atomic(path, text);
   remove_stale_lock(options_.out / kLockName);
@@ -113,11 +121,14 @@ void BuildFolder::open_for_writing() {
 }
 
 void BuildFolder::finish(const Manifest& manifest) {
+  const std::string tokenizer_name = plan_.tokenizer->name();
+  tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content());
   std::set<std::string> named;
   for (const SplitEntry& split : manifest.splits)
     for (const ShardEntry& shard : split.shards) named.insert(shard.file);
   for (const std::string& name : list_folder(options_.out)) {
-    if (is_shard(name) && !named.contains(name)) remove_file(options_.out / name);
+    const bool other_tokenizer = tokenizer::is_kept_name(name) && name != tokenizer_name;
+    if (other_tokenizer || (is_shard(name) && !named.contains(name))) remove_file(options_.out / name);
   }
   write_file_atomic(options_.out / kManifestName, manifest_text(manifest));
   remove_file(options_.out / kLockName);

@@ -1,5 +1,6 @@
 #include "data/build_group.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -35,6 +36,7 @@ class TokenColumn {
     flush();
   }
   uint64_t count() const { return count_; }
+  const tokenizer::EncodeCounts& encode_counts() const { return encoder_->counts(); }
 
  private:
   void flush() {
@@ -61,14 +63,37 @@ class TokenColumn {
   uint64_t count_ = 0;
 };
 
+// A column that is mostly zeros: it is left out where it is nothing else.
+void append_rare_column(ShardWriter& writer, std::string_view name, const std::vector<uint32_t>& values) {
+  if (std::all_of(values.begin(), values.end(), [](uint32_t value) { return value == 0; })) return;
+  writer.begin_column(name, ElementType::kU32, Axis::kDocument);
+  writer.append(values);
+}
+
+int64_t sum_of_rare_column(const ShardReader& shard, std::string_view name) {
+  const Column* column = shard.find_column(name);
+  if (column == nullptr || column->type != ElementType::kU32) return 0;
+  const std::span<const std::byte> bytes = shard.column_bytes(*column);
+  int64_t sum = 0;
+  for (size_t at = 0; at + sizeof(uint32_t) <= bytes.size(); at += sizeof(uint32_t)) {
+    uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    sum += value;
+  }
+  return sum;
+}
+
+uint32_t saturated(int64_t count) { return static_cast<uint32_t>(std::min<int64_t>(count, 0xFFFFFFFF)); }
+
 ShardHeader write_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
                         const tokenizer::Tokenizer& tokenizer, const BuildRules& rules, BuildProgress& progress) {
   ShardWriter writer(path, identity);
   TokenColumn tokens(writer, tokenizer);
   std::vector<uint64_t> ends, text_bytes, positions;
-  std::vector<uint32_t> sources;
+  std::vector<uint32_t> sources, special_text, bytes_replaced;
   for (const Document& document : documents) {
     const uint64_t before = tokens.count();
+    const tokenizer::EncodeCounts counts_before = tokens.encode_counts();
     if (rules.bos) tokens.append_id(*tokenizer.bos());
     tokens.append_text(document.data);
     if (rules.eos) tokens.append_id(*tokenizer.eos());
@@ -76,6 +101,9 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
     text_bytes.push_back(document.data.size());
     sources.push_back(static_cast<uint32_t>(document.source));
     positions.push_back(static_cast<uint64_t>(document.position));
+    const tokenizer::EncodeCounts& counts = tokens.encode_counts();
+    special_text.push_back(saturated(counts.special_text_seen - counts_before.special_text_seen));
+    bytes_replaced.push_back(saturated(counts.invalid_bytes_replaced - counts_before.invalid_bytes_replaced));
     progress.text_bytes_done += static_cast<int64_t>(document.data.size());
     progress.tokens_done += static_cast<int64_t>(tokens.count() - before);
   }
@@ -87,6 +115,8 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
   writer.append(sources);
   writer.begin_column(kSourceOffsetColumn, ElementType::kU64, Axis::kDocument);
   writer.append(positions);
+  append_rare_column(writer, kSpecialTextColumn, special_text);
+  append_rare_column(writer, kBytesReplacedColumn, bytes_replaced);
   return writer.finish();
 }
 
@@ -140,6 +170,9 @@ std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPl
     result[s].kept = header.has_value();
     if (!header)
       header = write_shard(options.out / file, identity, documents, *plan.tokenizer, options.rules, progress);
+    const ShardReader shard(options.out / file);
+    result[s].special_text_seen = sum_of_rare_column(shard, kSpecialTextColumn);
+    result[s].invalid_bytes_replaced = sum_of_rare_column(shard, kBytesReplacedColumn);
     result[s].shard = {file,
                        static_cast<int64_t>(header->file_bytes),
                        static_cast<int64_t>(header->num_tokens),

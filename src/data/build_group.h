@@ -39,6 +39,7 @@ struct GroupSplit {
   std::optional<ShardEntry> shard;  // none: no document
   bool kept = false;
   int64_t text_bytes = 0;
+  int64_t special_text_seen = 0, invalid_bytes_replaced = 0;
   SequenceHash content;
 };
 

@@ -19,9 +19,13 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
                      "give 0 or more and less than 1");
   if (rules.shard_tokens < 1) throw user_error(fmt::format("--shard-tokens {} is too small", rules.shard_tokens));
   if (rules.bos && !tokenizer.bos())
-    throw user_error(fmt::format("tokenizer \"{}\" has no BOS token", tokenizer.name()), "", "leave out --bos");
+    throw user_error(fmt::format("tokenizer \"{}\" has no BOS token", tokenizer.name()),
+                     "neither its template nor its special tokens tell which it is",
+                     "name it with --bos-token TEXT, or give --bos none");
   if (rules.eos && !tokenizer.eos())
-    throw user_error(fmt::format("tokenizer \"{}\" has no EOS token", tokenizer.name()), "", "give --no-eos");
+    throw user_error(fmt::format("tokenizer \"{}\" has no EOS token", tokenizer.name()),
+                     "neither its template nor its special tokens tell which it is",
+                     "name it with --eos-token TEXT, or give --eos none");
   check_read_rules(rules.read);
 }
 
@@ -66,10 +70,11 @@ std::string planned_identity(const BuildPlan& plan, const std::string& name) {
   return {};
 }
 
-BuildPlan plan_build(const BuildOptions& options, HashProgress& progress) {
+BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
+                     HashProgress& progress) {
   const BuildRules& rules = options.rules;
   BuildPlan plan;
-  plan.tokenizer = tokenizer::open_tokenizer(rules.tokenizer);
+  plan.tokenizer = std::move(tokenizer);
   check_rules(rules, *plan.tokenizer);
   plan.found = discover({options.paths, options.include, options.out, rules.read, options.threads}, progress);
   std::vector<size_t> all(plan.found.sources.size());

@@ -33,6 +33,7 @@ std::string shard_name(size_t split, size_t unit, int64_t group);
 std::string planned_identity(const BuildPlan& plan, const std::string& name);
 
 // Hashes all files. Throws user_error for rules that make no sense, and what discover and find_holdout throw.
-BuildPlan plan_build(const BuildOptions& options, HashProgress& progress);
+BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
+                     HashProgress& progress);
 
 }  // namespace hearth::data

@@ -237,6 +237,14 @@ Dataset Dataset::open(const Path& folder) {
   return dataset;
 }
 
+std::unique_ptr<tokenizer::Tokenizer> Dataset::open_tokenizer() const {
+  const auto id = [](int64_t value) {
+    return value < 0 ? std::nullopt : std::optional<uint32_t>(static_cast<uint32_t>(value));
+  };
+  return tokenizer::open_kept_tokenizer(folder_, manifest_.rules.tokenizer, manifest_.tokenizer_hash,
+                                        {id(manifest_.bos), id(manifest_.eos)});
+}
+
 bool Dataset::has_split(std::string_view name) const {
   const SplitEntry* entry = manifest_.find_split(name);
   return entry != nullptr && entry->tokens > 0;

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "data/manifest.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
 
@@ -70,6 +71,8 @@ class Dataset {
 
   const Path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
+  // The tokenizer that it was built with, from the copy in its folder. Throws damaged() where that is not whole.
+  std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
   bool has_split(std::string_view name) const;
   // Throws user_error where the dataset has no such split, or an empty one (no text was held out).
   const Split& split(std::string_view name) const;

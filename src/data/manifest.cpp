@@ -145,6 +145,8 @@ Manifest parse_version_1(const Json& json) {
   m.empty_dropped = count_at(counts, "empty_dropped");
   m.skipped = count_at(counts, "skipped");
   m.records = parse_record_counts(counts);
+  m.special_text_seen = counts.value("special_text_seen", int64_t{0});
+  m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
   for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item));
   for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
   return m;
@@ -171,6 +173,8 @@ Json counts_json(const Manifest& m) {
           {"skipped", m.skipped},
           {"invalid_utf8_documents", m.records.invalid_utf8_documents},
           {"invalid_utf8_bytes", m.records.invalid_utf8_bytes},
+          {"special_text_seen", m.special_text_seen},
+          {"invalid_bytes_replaced", m.invalid_bytes_replaced},
           {"records",
            {{"empty_dropped", m.records.empty_dropped},
             {"repaired", m.records.repaired},

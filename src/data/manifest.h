@@ -45,9 +45,9 @@ OnError parse_on_error(std::string_view name);     // throws user_error
 
 // What changes the tokens. Everything here is part of the shards' identities.
 struct BuildRules {
-  std::string tokenizer = "bytes";
-  bool bos = false, eos = true;  // before and after each document that is text
-  double validation = 0;         // share of the documents that is held out
+  std::string tokenizer = "bytes";  // to a build: as open_tokenizer takes it; in a manifest: Tokenizer::name()
+  bool bos = false, eos = true;     // before and after each document that is text
+  double validation = 0;            // share of the documents that is held out
   ReadRules read;
   OnError on_error = OnError::kStop;
   bool drop_empty = false;         // leave out records without text (an empty file never is a record)
@@ -78,6 +78,7 @@ struct Manifest {
   // Of files: see Discovery.
   int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
   RecordCounts records;
+  int64_t special_text_seen = 0, invalid_bytes_replaced = 0;  // tokenizer::EncodeCounts over all documents
 
   const SplitEntry* find_split(std::string_view name) const;
 };

@@ -124,7 +124,7 @@ NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::
 NgramScores score_ngrams(const Dataset& dataset, int64_t max_order, int64_t max_train_bytes) {
   const Split& train = dataset.split("train");
   const Split& validation = dataset.split("validation");
-  const auto tokenizer = tokenizer::open_tokenizer(dataset.manifest().rules.tokenizer);
+  const auto tokenizer = dataset.open_tokenizer();
   const double share = std::min(1.0, static_cast<double>(max_train_bytes) / static_cast<double>(train.text_bytes()));
   // Document i is kept when i * share passes a whole number: evenly spaced.
   const auto train_text = read_documents(train, *tokenizer, [&](int64_t i) {

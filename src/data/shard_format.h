@@ -81,6 +81,9 @@ inline constexpr std::string_view kTokensColumn = "tokens";               // kTo
 inline constexpr std::string_view kDocumentEndsColumn = "document_ends";  // kDocument, u64: tokens up to its end
 inline constexpr std::string_view kTextBytesColumn = "text_bytes";  // kDocument, u64: bytes of text it was made of
 inline constexpr std::string_view kSourceColumn = "source";         // kDocument, u32: index in manifest "sources"
+// kDocument, u32; only in shards where one is not 0: tokenizer::EncodeCounts of each document.
+inline constexpr std::string_view kSpecialTextColumn = "special_text";
+inline constexpr std::string_view kBytesReplacedColumn = "bytes_replaced";
 inline constexpr std::string_view kSourceOffsetColumn = "source_offset";  // kDocument, u64: first byte in that source
 
 // Bytes an element takes; 0 for a number that is no ElementType.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "tokenizer/bytes.h"
@@ -14,13 +16,15 @@ constexpr const char* kKinds =
     "\"bytes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; the tokenizer.model of Llama-3 "
     "(tiktoken); or a folder that holds tokenizer.json or tokenizer.model";
 
+constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model"};
+
 // The file that `name` means.
 Path file_of(const std::string& name) {
   const Path path = name;
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) {
-    for (const char* file : {"tokenizer.json", "tokenizer.model"})
+    for (const std::string_view file : kKeptNames)
       if (path_exists(path / file)) return path / file;
     throw user_error(fmt::format("folder {} holds no tokenizer", name),
                      "it has neither a tokenizer.json nor a tokenizer.model", "give the tokenizer's file");
@@ -79,6 +83,33 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
   }
   throw user_error(fmt::format("{} is no tokenizer that Hearth reads", path.string()),
                    "its content is of no kind that is known", fmt::format("give one of: {}", kKinds));
+}
+
+bool is_kept_name(std::string_view name) {
+  return name == "bytes" || std::find(std::begin(kKeptNames), std::end(kKeptNames), name) != std::end(kKeptNames);
+}
+
+void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content) {
+  HEARTH_CHECK(is_kept_name(name));
+  if (name == "bytes") return;
+  const Path path = folder / name;
+  if (!path_exists(path) || read_file(path) != file_content) write_file_atomic(path, file_content);
+}
+
+std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::string& name, const std::string& hash,
+                                               const DocumentTokens& document_tokens) {
+  if (!is_kept_name(name))
+    throw damaged(fmt::format("{} names tokenizer \"{}\"", folder.string(), name),
+                  "no copy of a tokenizer is called so");
+  const Path path = folder / name;
+  const char* restore = "copy the tokenizer's file there again, byte for byte";
+  if (name != "bytes" && !path_exists(path))
+    throw damaged(fmt::format("{} is missing", path.string()), "the manifest beside it names it", restore);
+  auto tokenizer = open_tokenizer(name == "bytes" ? name : path.string(), {{}, {}, document_tokens});
+  if (tokenizer->content_hash() != hash)
+    throw damaged(fmt::format("{} is not the tokenizer that the manifest beside it names", path.string()),
+                  fmt::format("its hash is {} instead of {}", tokenizer->content_hash(), hash), restore);
+  return tokenizer;
 }
 
 }  // namespace hearth::tokenizer

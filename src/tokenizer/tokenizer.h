@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
+
 namespace hearth::tokenizer {
 
 struct SpecialToken {
@@ -90,5 +92,14 @@ struct OpenOptions {
 // `name` is "bytes", a file, or a folder that holds tokenizer.json or tokenizer.model. The kind is recognised from the
 // file's content. Throws user_error where it is none of these, or not readable as what it is.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options = {});
+
+// The copy that a dataset or a checkpoint keeps in `folder`, by what its manifest says: Tokenizer::name(),
+// content_hash() and the document tokens. Throws damaged() where it is missing or another one.
+std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::string& name, const std::string& hash,
+                                               const DocumentTokens& document_tokens);
+// Writes that copy; nothing for "bytes".
+void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content);
+// Whether a manifest may name a copy so: a name that leads out of the folder is none.
+bool is_kept_name(std::string_view name);
 
 }  // namespace hearth::tokenizer

@@ -57,10 +57,10 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find(" is complete already: nothing to do\n"), std::string::npos) << result.output;
 
-  result = hearth(command + " --no-eos");
+  result = hearth(command + " --eos none");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("add --overwrite to replace it"), std::string::npos) << result.output;
-  EXPECT_EQ(hearth(command + " --no-eos --overwrite").exit_code, 0);
+  EXPECT_EQ(hearth(command + " --eos none --overwrite").exit_code, 0);
 }
 
 TEST(DataBuild, BytesThatAreNotUtf8AreCountedAndKept) {

@@ -39,7 +39,7 @@ TEST(Ngram, EveryOrderEqualsTheFormulaComputedWithDictionaries) {
     ASSERT_TRUE(expected >> value);
     EXPECT_NEAR(bits, value, 1e-12 * value);
   }
-  EXPECT_EQ(scores.validation_bytes, 4 * 200 + 24 + 1);
+  EXPECT_EQ(scores.validation_bytes, 4 * 200 + 21 + 1);
 }
 
 TEST(Ngram, NothingLearntCostsEightBitsAByte) {
