@@ -68,7 +68,7 @@ double chi_square_sigmas(const std::vector<int>& counts, double expected, double
 // Over many keys, every input goes everywhere equally often, and so do the gaps between neighbours. Lengths on both
 // sides of the table, where a network has the fewest bits.
 TEST(Permutation, ShortRangesAreUniformOverKeys) {
-  for (const uint64_t n : {2, 3, 10, 63, 64, 65, 100, 127, 128, 129, 257}) {
+  for (const uint64_t n : {2u, 3u, 10u, 63u, 64u, 65u, 100u, 127u, 128u, 129u, 257u}) {
     constexpr int kKeysPerCell = 200;
     const uint64_t keys = kKeysPerCell * n;
     std::vector<int> image(n * n), gap(n);

@@ -24,7 +24,7 @@ TEST(Verify, NamesEveryDamagedBlockAndNothingElse) {
                                                std::filesystem::file_size(out / "train-000000-0001.shard")));
 
   std::string bytes = read_file(out / "train-000000-0000.shard");
-  for (const size_t byte : {128 + 70'000, 128 + 330'000}) bytes[byte] = static_cast<char>(bytes[byte] ^ 16);
+  for (const size_t byte : {128u + 70'000u, 128u + 330'000u}) bytes[byte] = static_cast<char>(bytes[byte] ^ 16);
   write_text(out / "train-000000-0000.shard", bytes);
   result = verify_dataset(out, 2);
   ASSERT_EQ(result.damage.size(), 2u);
