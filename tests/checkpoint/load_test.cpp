@@ -165,7 +165,7 @@ TEST(Load, AnItemWithFewerBytesThanItsTensorNeedsIsDamage) {
   ASSERT_NE(pickle, nullptr);
   std::string pickle_bytes(static_cast<size_t>(pickle->length), '\0');
   good.read_at(pickle->offset, std::as_writable_bytes(std::span(pickle_bytes)));
-  for (const size_t elements : {5, 6}) {
+  for (const size_t elements : {5u, 6u}) {
     ZipWriter zip;
     zip.add("archive/data.pkl", pickle_bytes);
     zip.add("archive/data/0", std::span(tensor.bytes).first(4 * elements));
