@@ -1,6 +1,22 @@
 // The whole model's loss and every gradient against the same model written with ATen's operators and differentiated by
 // torch::autograd.
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/polar.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

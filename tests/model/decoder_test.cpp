@@ -1,6 +1,8 @@
 #include "model/decoder.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 
 #include "local_weights.h"

@@ -1,6 +1,8 @@
 #include "model/init.h"
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,9 @@
 // Logits, loss and all gradients against transformers.LlamaForCausalLM with the weights carried over (float32).
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,5 +1,10 @@
 #include "ops/adamw.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <array>
 
 #include "compare.h"

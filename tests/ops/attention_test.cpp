@@ -1,5 +1,11 @@
 #include "ops/attention.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+
 #include "compare.h"
 
 namespace hearth::ops::test {

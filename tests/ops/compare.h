@@ -1,8 +1,11 @@
 // What the tests of ops/ share: random tensors in awkward layouts and norm-wise comparison.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,13 @@
 #include "ops/cross_entropy.h"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
 #include "compare.h"
 
 namespace hearth::ops::test {

@@ -1,5 +1,12 @@
 #include "ops/embedding.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
 #include "compare.h"
 
 namespace hearth::ops::test {

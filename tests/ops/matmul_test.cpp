@@ -1,5 +1,9 @@
 #include "ops/matmul.h"
 
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include "compare.h"
 
 namespace hearth::ops::test {

@@ -1,5 +1,14 @@
 #include "ops/rope.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/polar.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros.h>
+
 #include "compare.h"
 
 namespace hearth::ops::test {

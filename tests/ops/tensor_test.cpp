@@ -1,5 +1,8 @@
 #include "ops/tensor.h"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <array>
 
 #include "compare.h"
