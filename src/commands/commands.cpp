@@ -11,6 +11,9 @@ constexpr Command kCommands[] = {
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
 
+    {"Tokenizers", "tokenizer train", "learn a vocabulary from text",
+     "tokenizer train --vocab-size 32000 --out tokenizer.json books/", tokenizer_train},
+
     {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train},
     {"Training", "eval", "measure a checkpoint on held-out text",
      "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval},

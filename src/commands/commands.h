@@ -11,6 +11,7 @@ namespace hearth::commands {
 int data_build(CommandLine& line);
 int data_inspect(CommandLine& line);
 int data_verify(CommandLine& line);
+int tokenizer_train(CommandLine& line);
 int data_sample(CommandLine& line);
 
 // These need LibTorch: they check what they were given and become `hearth-train`.
