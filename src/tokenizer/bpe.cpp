@@ -11,7 +11,7 @@
 namespace hearth::tokenizer {
 namespace {
 
-size_t table_size(size_t entries) { return std::bit_ceil(std::max<size_t>(2 * entries, 16)); }
+size_t table_size(size_t entries) { return std::bit_ceil(std::max<size_t>(entries + entries / 2, 16)); }
 
 void check_sizes(size_t tokens, size_t merges) {
   constexpr size_t kMostTokens = size_t{1} << Bpe::Tables::kIdBits,

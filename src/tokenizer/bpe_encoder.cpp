@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/hash.h"
 #include "tokenizer/bpe_tables.h"
 #include "tokenizer/merge_queue.h"
 
@@ -10,9 +11,11 @@ namespace {
 // Up to this many symbols a scan for the lowest rank is quicker than the queue.
 constexpr size_t kScanSymbols = 48;
 // Look-ups of this many pieces are under way at once.
-constexpr size_t kAhead = 16;
+constexpr size_t kAhead = 64;
+constexpr size_t kMostCachedBytes = 256;
 
-// A piece that is no single token, and its ids. One cache line in two holds an entry.
+// A piece that is no single token, and its ids. Two share a cache line, and a piece may be in either; the first is the
+// one that came last.
 struct CacheEntry {
   static constexpr size_t kMostIds = 3;
   ShortKey key;  // all zero: empty
@@ -21,40 +24,78 @@ struct CacheEntry {
 };
 static_assert(sizeof(CacheEntry) == 32);
 
+// A piece too long for a key, or of more ids. The bytes of the ids are the piece's, or the entry is another's.
+struct LongEntry {
+  static constexpr size_t kMostIds = 13;
+  uint64_t hash;
+  uint32_t count;  // 0: empty
+  uint32_t ids[kMostIds];
+};
+static_assert(sizeof(LongEntry) == 64);
+
 }  // namespace
 
 struct BpeEncoder::State {
   State(const Bpe::Tables& its_tables, size_t cache_entries)
-      : tables(its_tables), queue(its_tables), cache(cache_entries == 0 ? 0 : std::bit_ceil(cache_entries)) {}
+      : tables(its_tables),
+        queue(its_tables),
+        cache(cache_entries == 0 ? 0 : std::bit_ceil(std::max<size_t>(cache_entries, 8))),
+        long_cache(cache.size() / 8) {}
 
   void encode_long(std::string_view piece, std::vector<uint32_t>& ids) {
     if (const auto* slot = tables.find_long(piece); slot != nullptr && slot->is_whole)
       ids.push_back(slot->id);
+    else if (cache.empty() || piece.size() > kMostCachedBytes)
+      encode_bytes(piece, ids);
     else
-      encode_bytes(piece, ids);
+      encode_by_long_cache(piece, xxh3_64(piece), ids);
   }
-  void encode_short(std::string_view piece, const ShortKey& key, uint64_t hash, std::vector<uint32_t>& ids) {
-    if (const auto* slot = tables.find_short(key, hash); slot != nullptr && slot->is_whole) {
-      ids.push_back(slot->id);
-      return;
+  bool is_made_of(std::string_view piece, const LongEntry& entry) const {
+    for (size_t i = 0; i < entry.count; ++i) {
+      const std::string_view token = tables.token(entry.ids[i]);
+      if (!piece.starts_with(token)) return false;
+      piece.remove_prefix(token.size());
     }
-    if (cache.empty()) {
-      encode_bytes(piece, ids);
-      return;
-    }
-    CacheEntry& entry = cache[(hash >> 32) & (cache.size() - 1)];
-    if (entry.key == key) {
+    return piece.empty();
+  }
+  void encode_by_long_cache(std::string_view piece, uint64_t hash, std::vector<uint32_t>& ids) {
+    LongEntry& entry = long_cache[(hash >> 20) & (long_cache.size() - 1)];
+    if (entry.hash == hash && entry.count != 0 && is_made_of(piece, entry)) {
       ids.insert(ids.end(), entry.ids, entry.ids + entry.count);
       return;
     }
     const size_t before = ids.size();
-    const int64_t dropped_before = dropped_bytes;
     encode_bytes(piece, ids);
     const size_t count = ids.size() - before;
-    if (count > CacheEntry::kMostIds || dropped_bytes != dropped_before) return;
-    entry.key = key;
+    if (count > LongEntry::kMostIds || tables.options.unknown) return;
+    entry.hash = hash;
     entry.count = static_cast<uint32_t>(count);
     std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry.ids);
+  }
+
+  CacheEntry* cache_line(uint64_t hash) { return &cache[(hash >> 32) & (cache.size() - 2)]; }
+  // For a piece that is no token as a whole.
+  [[gnu::noinline]] void encode_parts(std::string_view piece, const ShortKey& key, uint64_t hash,
+                                      std::vector<uint32_t>& ids) {
+    if (cache.empty()) {
+      encode_bytes(piece, ids);
+      return;
+    }
+    CacheEntry* line = cache_line(hash);
+    for (const CacheEntry* entry : {line, line + 1}) {
+      if (!(entry->key == key)) continue;
+      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
+      return;
+    }
+    const size_t before = ids.size();
+    const int64_t dropped_before = dropped_bytes;
+    encode_by_long_cache(piece, hash, ids);
+    const size_t count = ids.size() - before;
+    if (count > CacheEntry::kMostIds || dropped_bytes != dropped_before) return;
+    line[1] = line[0];
+    line->key = key;
+    line->count = static_cast<uint32_t>(count);
+    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), line->ids);
   }
 
   void encode_bytes(std::string_view piece, std::vector<uint32_t>& ids);
@@ -63,7 +104,8 @@ struct BpeEncoder::State {
 
   const Bpe::Tables& tables;
   MergeQueue queue;
-  std::vector<CacheEntry> cache;
+  LargeTable<CacheEntry> cache;
+  LargeTable<LongEntry> long_cache;
   std::vector<uint32_t> long_symbols;
   uint32_t symbols[kScanSymbols + 1];
   uint32_t ranks[kScanSymbols + 1];  // of the pair that begins there
@@ -140,9 +182,15 @@ void BpeEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids
     return;
   }
   const ShortKey key = ShortKey::of(piece);
-  state_->encode_short(piece, key, key.hash(), ids);
+  const uint64_t hash = key.hash();
+  if (const auto* slot = state_->tables.find_short(key, hash); slot != nullptr && slot->is_whole)
+    ids.push_back(slot->id);
+  else
+    state_->encode_parts(piece, key, hash, ids);
 }
 
+// Three passes over some pieces at a time: keys, while the memory that they lead to is on its way; look-ups; and what
+// was not found.
 void BpeEncoder::encode_pieces(std::span<const std::string_view> pieces, std::vector<uint32_t>& ids) {
   State& s = *state_;
   if (pieces.empty()) return;
@@ -150,22 +198,38 @@ void BpeEncoder::encode_pieces(std::span<const std::string_view> pieces, std::ve
   const size_t mask = s.tables.short_slots.size() - 1;
   ShortKey keys[kAhead];
   uint64_t hashes[kAhead];
+  uint32_t found[kAhead];
   for (size_t begin = 0; begin < pieces.size(); begin += kAhead) {
     const size_t count = std::min(kAhead, pieces.size() - begin);
     for (size_t i = 0; i < count; ++i) {
       const std::string_view piece = pieces[begin + i];
+      keys[i] = {};
+      hashes[i] = 0;
       if (piece.empty() || piece.size() > ShortKey::kMostBytes) continue;
       keys[i] = text_end - piece.data() >= 16 ? ShortKey::of_readable(piece.data(), piece.size()) : ShortKey::of(piece);
       hashes[i] = keys[i].hash();
       __builtin_prefetch(&s.tables.short_slots[hashes[i] & mask]);
     }
+    bool all_found = true;
+    for (size_t i = 0; i < count; ++i) {
+      const auto* slot = keys[i] == ShortKey{} ? nullptr : s.tables.find_short(keys[i], hashes[i]);
+      found[i] = slot != nullptr && slot->is_whole ? slot->id : kNoToken;
+      if (found[i] != kNoToken) continue;
+      all_found = false;
+      if (!s.cache.empty()) __builtin_prefetch(s.cache_line(hashes[i]));
+    }
+    if (all_found) {
+      ids.insert(ids.end(), found, found + count);
+      continue;
+    }
     for (size_t i = 0; i < count; ++i) {
       const std::string_view piece = pieces[begin + i];
-      if (piece.empty()) continue;
-      if (piece.size() > ShortKey::kMostBytes)
+      if (found[i] != kNoToken)
+        ids.push_back(found[i]);
+      else if (piece.size() > ShortKey::kMostBytes)
         s.encode_long(piece, ids);
-      else
-        s.encode_short(piece, keys[i], hashes[i], ids);
+      else if (!piece.empty())
+        s.encode_parts(piece, keys[i], hashes[i], ids);
     }
   }
 }

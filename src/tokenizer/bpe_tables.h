@@ -1,6 +1,7 @@
 // What byte-pair encoding looks up: tokens by their bytes, merges by their pair. For bpe.cpp and bpe_encoder.cpp.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tokenizer/bpe.h"
+#include "tokenizer/large_pages.h"
 
 namespace hearth::tokenizer {
 
@@ -17,7 +19,7 @@ namespace hearth::tokenizer {
 struct ShortKey {
   static constexpr size_t kMostBytes = 15;
   uint64_t low = 0, high = 0;
-  bool operator==(const ShortKey&) const = default;
+  bool operator==(const ShortKey& other) const { return ((low ^ other.low) | (high ^ other.high)) == 0; }
 
   // 0 < bytes.size() <= kMostBytes.
   static ShortKey of(std::string_view bytes) {
@@ -30,10 +32,18 @@ struct ShortKey {
   static ShortKey of_readable(const char* data, size_t size) {
     ShortKey key;
     std::memcpy(&key, data, sizeof key);
-    const uint64_t low_mask = size >= 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * size) - 1;
-    const uint64_t high_mask = size > 8 ? (uint64_t{1} << 8 * (size - 8)) - 1 : 0;
+    const uint64_t low_mask = kMasks[size][0], high_mask = kMasks[size][1];
     return {key.low & low_mask, (key.high & high_mask) | uint64_t{size} << 56};
   }
+  // The bits of the two words that the first bytes fill, by their number.
+  static constexpr auto kMasks = [] {
+    std::array<std::array<uint64_t, 2>, kMostBytes + 1> masks{};
+    for (size_t size = 0; size <= kMostBytes; ++size) {
+      masks[size][0] = size >= 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * size) - 1;
+      masks[size][1] = size <= 8 ? 0 : (uint64_t{1} << 8 * (size - 8)) - 1;
+    }
+    return masks;
+  }();
   uint64_t hash() const {
     const auto product = static_cast<unsigned __int128>(low ^ 0x9E3779B97F4A7C15) * (high ^ 0xD1B54A32D192ED03);
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -55,17 +65,17 @@ struct Bpe::Tables {
     uint32_t id;  // kNoToken: empty
     uint32_t is_whole;
   };
-  std::string bytes;                   // of all tokens, one after the other
-  std::vector<uint64_t> ends;          // [size]
-  std::vector<ShortSlot> short_slots;  // a power of two, at most half full
-  std::vector<LongSlot> long_slots;
+  std::string bytes;                  // of all tokens, one after the other
+  std::vector<uint64_t> ends;         // [size]
+  LargeTable<ShortSlot> short_slots;  // a power of two, at most two thirds full
+  LargeTable<LongSlot> long_slots;
 
   // ---- merges by pair: left, right and rank packed into a word
   static constexpr unsigned kIdBits = 21, kRankBits = 22;
-  std::vector<uint64_t> pairs;       // a power of two; ~0: empty
-  unsigned pairs_shift = 0;          // 64 - log2(pairs.size())
-  std::vector<uint32_t> byte_pairs;  // [256 * 256] rank of a pair of bytes' tokens
-  std::vector<uint32_t> results;     // [num_ranks] by rank; empty where rank and result are the same number
+  LargeTable<uint64_t> pairs;       // a power of two; ~0: empty
+  unsigned pairs_shift = 0;         // 64 - log2(pairs.size())
+  LargeTable<uint32_t> byte_pairs;  // [256 * 256] rank of a pair of bytes' tokens
+  LargeTable<uint32_t> results;     // [num_ranks] by rank; empty where rank and result are the same number
   uint32_t num_ranks = 0;
   std::array<uint32_t, 256> byte_ids;  // kNoToken: none
   BpeOptions options;
