@@ -10,6 +10,8 @@ constexpr Command kCommands[] = {
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
+    {"Data", "bench tokenizer", "time a tokenizer on this machine", "bench tokenizer --tokenizer bytes books/",
+     bench_tokenizer},
 
     {"Tokenizers", "tokenizer train", "learn a vocabulary from text",
      "tokenizer train --vocab-size 32000 --out tokenizer.json books/", tokenizer_train},

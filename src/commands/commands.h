@@ -20,6 +20,8 @@ int eval(CommandLine& line);
 int generate(CommandLine& line);
 int bench_step(CommandLine& line);
 
+int bench_tokenizer(CommandLine& line);
+
 int inspect(CommandLine& line);
 int verify(CommandLine& line);
 

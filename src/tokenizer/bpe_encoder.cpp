@@ -12,7 +12,9 @@ namespace {
 constexpr size_t kScanSymbols = 48;
 // Look-ups of this many pieces are under way at once.
 constexpr size_t kAhead = 64;
-constexpr size_t kMostCachedBytes = 256;
+// Pieces that the cache has no part in: merging so few bytes is quicker than waiting for memory; and those so long that
+// they hardly come again.
+constexpr size_t kQuickBytes = 4, kMostCachedBytes = 256;
 
 // A piece that is no single token, and its ids. Two share a cache line, and a piece may be in either; the first is the
 // one that came last.
@@ -77,7 +79,7 @@ struct BpeEncoder::State {
   // For a piece that is no token as a whole.
   [[gnu::noinline]] void encode_parts(std::string_view piece, const ShortKey& key, uint64_t hash,
                                       std::vector<uint32_t>& ids) {
-    if (cache.empty()) {
+    if (cache.empty() || piece.size() <= kQuickBytes) {
       encode_bytes(piece, ids);
       return;
     }
@@ -216,7 +218,7 @@ void BpeEncoder::encode_pieces(std::span<const std::string_view> pieces, std::ve
       found[i] = slot != nullptr && slot->is_whole ? slot->id : kNoToken;
       if (found[i] != kNoToken) continue;
       all_found = false;
-      if (!s.cache.empty()) __builtin_prefetch(s.cache_line(hashes[i]));
+      if (!s.cache.empty() && pieces[begin + i].size() > kQuickBytes) __builtin_prefetch(s.cache_line(hashes[i]));
     }
     if (all_found) {
       ids.insert(ids.end(), found, found + count);

@@ -140,8 +140,8 @@ TiktokenTokenizer::TiktokenTokenizer(std::string content, const std::string& ori
 
 class TiktokenEncoder final : public Encoder {
  public:
-  TiktokenEncoder(const TiktokenTokenizer& tokenizer, SpecialText special)
-      : tokenizer_(tokenizer), special_(special), bpe_(tokenizer.bpe_), cutter_(tokenizer.cuts_) {}
+  TiktokenEncoder(const TiktokenTokenizer& tokenizer, SpecialText special, size_t cache_entries)
+      : tokenizer_(tokenizer), special_(special), bpe_(tokenizer.bpe_, cache_entries), cutter_(tokenizer.cuts_) {}
 
   void encode(std::string_view text, std::vector<uint32_t>& ids) override {
     if (!tokenizer_.meta_cuts_) {
@@ -181,7 +181,11 @@ class TiktokenEncoder final : public Encoder {
 };
 
 std::unique_ptr<Encoder> TiktokenTokenizer::encoder(SpecialText special) const {
-  return std::make_unique<TiktokenEncoder>(*this, special);
+  return std::make_unique<TiktokenEncoder>(*this, special, BpeEncoder::kDefaultCacheEntries);
+}
+
+std::unique_ptr<Encoder> TiktokenTokenizer::encoder_without_cache() const {
+  return std::make_unique<TiktokenEncoder>(*this, SpecialText::kPlain, 0);
 }
 
 // Behind a newline no special token is half done, nor between a letter and a space: none has these.

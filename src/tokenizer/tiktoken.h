@@ -35,6 +35,7 @@ class TiktokenTokenizer final : public Tokenizer {
 
   using Tokenizer::encode;
   std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
+  std::unique_ptr<Encoder> encoder_without_cache() const override;
   size_t safe_cut(std::string_view text, size_t limit) const override;
   void decode(uint32_t id, std::string& text) const override;
   int64_t vocab_size() const override { return kLlama3Tokens + kSpecialTokens; }

@@ -53,6 +53,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const = 0;
+  // The same without the cache of pieces that some kinds have: for measuring.
+  virtual std::unique_ptr<Encoder> encoder_without_cache() const { return encoder(); }
   // For a short text here and there: makes an encoder and drops it.
   void encode(std::string_view text, std::vector<uint32_t>& ids) const;
 

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "support/mixed_text.h"
-#include "tokenizer/meta_cuts.h"
 #include "tokenizer/llama3_reference.h"
+#include "tokenizer/meta_cuts.h"
 
 namespace hearth::tokenizer {
 namespace {
