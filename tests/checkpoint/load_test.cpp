@@ -170,9 +170,12 @@ TEST(Load, AnItemWithFewerBytesThanItsTensorNeedsIsDamage) {
     zip.add("archive/data.pkl", pickle_bytes);
     zip.add("archive/data/0", std::span(tensor.bytes).first(4 * elements));
     const File file = write("part", zip);
-    const Error error = error_of([&] { read_tensor_layout(file, 0, file.size_bytes(), "part"); });
-    EXPECT_EQ(error.message(),
-              elements == 6 ? "nothing was thrown" : "part: the tensor needs 6 elements, 5 are stored");
+    if (elements == 6) {
+      EXPECT_EQ(read_tensor_layout(file, 0, file.size_bytes(), "part").sizes, (std::vector<int64_t>{6}));
+    } else {
+      const Error error = error_of([&] { read_tensor_layout(file, 0, file.size_bytes(), "part"); });
+      EXPECT_EQ(error.message(), "part: the tensor needs 6 elements, 5 are stored");
+    }
   }
 }
 

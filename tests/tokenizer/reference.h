@@ -41,7 +41,7 @@ std::vector<Row> read_rows(const Path& path) {
     std::memcpy(&count, bytes.data() + at, 4);
     const size_t size = count * sizeof(typename Row::value_type);
     Row& row = rows.emplace_back(count, typename Row::value_type{});
-    std::memcpy(row.data(), bytes.data() + at + 4, size);
+    if (size > 0) std::memcpy(row.data(), bytes.data() + at + 4, size);
     at += 4 + size;
   }
   return rows;
