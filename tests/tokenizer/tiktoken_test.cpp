@@ -86,7 +86,7 @@ std::string text_of_long_runs() {
     for (size_t i = 0; i < count; ++i) text += what;
   };
   for (const std::string_view letter : {"a", "\u00e9", "\u4e00", "\U0001F600"}) {
-    for (const size_t count : {24'999, 25'000, 25'001, 50'000, 50'001}) {
+    for (const size_t count : {24'999u, 25'000u, 25'001u, 50'000u, 50'001u}) {
       repeat(letter, count);
       text += ' ';
     }
