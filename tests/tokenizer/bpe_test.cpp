@@ -183,6 +183,20 @@ TEST(Bpe, ManyPiecesGiveWhatEachGives) {
   EXPECT_EQ(ids, expected);
 }
 
+TEST(Bpe, TheCacheTellsPiecesApartThatBeginOrEndAlike) {
+  const Vocabulary v = random_vocabulary(9, 2, 3000, false);
+  const Bpe bpe = Bpe::from_merges(v.tokens, v.merges, {});
+  BpeEncoder encoder(bpe, 8);
+  const RandomKey key = random_key(4, "pieces");
+  for (uint64_t number = 0; number < 4000; ++number) {
+    const std::string own = random_piece(key, number, 2, 3 + number % 4), same = "babaabab";
+    const std::string piece = number % 2 == 0 ? same + own : own + same;
+    std::vector<uint32_t> ids;
+    encoder.encode_piece(piece, ids);
+    ASSERT_EQ(ids, merge_plainly(v, piece)) << piece;
+  }
+}
+
 TEST(Bpe, AVocabularyThatContradictsItselfIsRefused) {
   const auto message = [](std::vector<std::string> tokens, std::vector<Merge> merges) -> std::string {
     try {
