@@ -53,7 +53,8 @@ def hearth(paths):
 
 
 def main():
-    paths = sys.argv[1:] or glob.glob("/usr/share/doc/python3.*/html/_sources")
+    # The package shows one folder under several names.
+    paths = sys.argv[1:] or sorted({os.path.realpath(path) for path in glob.glob("/usr/share/doc/python3.*/html/_sources")})
     if not paths:
         sys.exit("bench/tokenizer.py: there is no text: install python3-doc, or give a path")
     texts = read_texts(paths)
