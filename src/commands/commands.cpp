@@ -7,6 +7,8 @@ namespace {
 constexpr Command kCommands[] = {
     {"Data", "data build", "turn text into token shards", "data build --out data/books --validation 0.05 books/",
      data_build},
+    {"Data", "data merge", "join the parts of a build into a dataset",
+     "data merge data/web", data_merge},
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},

@@ -7,11 +7,13 @@
 #include <mutex>
 #include <thread>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "commands/commands.h"
 #include "commands/first_document.h"
 #include "data/build.h"
 #include "data/parallel.h"
+#include "data/path_list.h"
 
 namespace hearth::commands {
 namespace {
@@ -89,6 +91,7 @@ void print_found(const data::Manifest& m) {
     if (records.skipped[i] > 0)
       fmt::print("skipped {} records: {}\n", records.skipped[i], data::problem_name(static_cast<data::Problem>(i)));
   }
+  if (records.duplicates_dropped > 0) fmt::print("dropped {} repeated documents\n", records.duplicates_dropped);
   if (records.empty_dropped > 0) fmt::print("dropped {} empty records\n", records.empty_dropped);
   for (const data::SplitEntry& split : m.splits) {
     fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
@@ -96,39 +99,116 @@ void print_found(const data::Manifest& m) {
   }
 }
 
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      out += text[i];
+      continue;
+    }
+    const char c = text[++i];
+    if (c != 'n' && c != 't' && c != '\\')
+      throw user_error(fmt::format("--text-join has an unknown escape \\{}", c), "", "there are \\n, \\t and \\\\");
+    out += c == 'n' ? '\n' : c == 't' ? '\t' : c;
+  }
+  return out;
+}
+
+void parse_part(const std::string& text, data::BuildOptions& options) {
+  if (text.empty()) return;
+  int end = 0;
+  long long part = 0, count = 0;
+  if (std::sscanf(text.c_str(), "%lld/%lld%n", &part, &count, &end) != 2 || static_cast<size_t>(end) != text.size() ||
+      part < 1 || part > count)
+    throw user_error(fmt::format("--part {} is none", text), "", "give I/N with I from 1 to N, such as 3/8");
+  options.part = part;
+  options.num_parts = count;
+}
+
+// What was typed, before it becomes options.
+struct Request {
+  data::BuildOptions options;
+  Path source_list;
+  std::string bos, eos, on_error = "stop", dedup = "none", part, text_join = "\\n\\n";
+};
+
+void declare_sources(CommandLine& line, Request& r) {
+  data::ReadRules& read = r.options.rules.read;
+  line.positional("PATH", &r.options.paths,
+                  "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
+                  "compressed (gzip, zstd)")
+      .optional();
+  line.option("--source-list", "FILE", &r.source_list, "more paths, one a line, relative to FILE's folder");
+  line.option("--include", "GLOB", &r.options.include,
+              "only files of folders whose name matches, such as \"*.txt\"; repeatable");
+  line.option("--format", "NAME", &read.format, "read every file as this; none given: each as what its content says")
+      .choices(data::format_names());
+  line.option("--document-bytes", "N", &read.document_bytes,
+              "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
+  line.option("--text-key", "KEY", &read.text_keys,
+              "where a JSON object has its text; dotted (meta.text), through lists (files.text); repeatable");
+  line.option("--text-join", "TEXT", &r.text_join, "between several texts of a record; \\n and \\t are understood");
+  line.flag("--join-first", &read.join_first, "put --text-join before the first text too, as the Stack-v2 recipe does");
+  line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line that is read");
+}
+
+void declare_rules(CommandLine& line, Request& r) {
+  data::BuildRules& rules = r.options.rules;
+  line.option("--tokenizer", "FILE", &rules.tokenizer,
+              "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one");
+  line.option("--validation", "FRACTION", &rules.validation,
+              "share of the documents that is held out, chosen by a hash of their content");
+  line.option("--bos", "WHERE", &r.bos, "before each document, or none; not given: as the tokenizer's template says")
+      .choices({"none", "document"});
+  line.option("--eos", "WHERE", &r.eos, "after each document, or none; not given: after each document")
+      .choices({"none", "document"});
+  line.option("--bos-token", "TEXT", &r.options.bos_token,
+              "which special token BOS is, where the tokenizer does not tell");
+  line.option("--eos-token", "TEXT", &r.options.eos_token,
+              "which special token EOS is, where the tokenizer does not tell");
+  line.option("--on-error", "WHAT", &r.on_error,
+              "a bad record ends the build (stop), is left out (skip), or gets U+FFFD where its text is no Unicode and "
+              "is left out otherwise (replace); counted")
+      .choices({"stop", "skip", "replace"});
+  line.flag("--drop-empty", &rules.drop_empty, "leave out records without text");
+  line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text came before")
+      .choices({"none", "exact"});
+  line.option("--shard-tokens", "N", &rules.shard_tokens, "close a shard when its text reaches N bytes");
+}
+
+data::BuildOptions options_of(Request r) {
+  data::BuildOptions options = std::move(r.options);
+  if (!r.bos.empty()) options.bos = r.bos == "document";
+  if (!r.eos.empty()) options.eos = r.eos == "document";
+  options.rules.on_error = data::parse_on_error(r.on_error);
+  options.rules.dedup_exact = r.dedup == "exact";
+  options.rules.read.text_join = unescape(r.text_join);
+  parse_part(r.part, options);
+  if (!r.source_list.empty()) {
+    const auto listed = data::read_source_list(r.source_list);
+    options.paths.insert(options.paths.end(), listed.begin(), listed.end());
+  }
+  options.paths = data::expand_patterns(options.paths);
+  if (options.paths.empty())
+    throw user_error("there is nothing to build from", "", "give PATH... or --source-list FILE");
+  if (options.threads == 0) options.threads = data::usable_cores();
+  return options;
+}
+
 }  // namespace
 
 int data_build(CommandLine& line) {
-  data::BuildOptions options;
-  std::string bos, eos;
-  line.positional("PATH", &options.paths, "files or folders of text; folders with all they contain");
-  line.option("--out", "DIR", &options.out, "folder to make").required();
-  line.option("--tokenizer", "FILE", &options.rules.tokenizer,
-              "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one");
-  line.option("--validation", "FRACTION", &options.rules.validation,
-              "share of the documents that is held out, chosen by a hash of their content");
-  line.option("--bos", "WHERE", &bos, "before each document, or none; not given: as the tokenizer's template says")
-      .choices({"none", "document"});
-  line.option("--eos", "WHERE", &eos, "after each document, or none; not given: after each document")
-      .choices({"none", "document"});
-  line.option("--bos-token", "TEXT", &options.bos_token,
-              "which special token BOS is, where the tokenizer does not tell");
-  line.option("--eos-token", "TEXT", &options.eos_token,
-              "which special token EOS is, where the tokenizer does not tell");
-  line.option("--include", "GLOB", &options.include,
-              "only files of folders whose name matches, such as \"*.txt\"; repeatable");
-  line.option("--document-bytes", "N", &options.rules.read.document_bytes,
-              "cut longer files at line ends into documents of about N bytes; 0: a file is a document");
-  line.flag("--drop-empty", &options.rules.drop_empty, "leave out records without text");
-  line.option("--shard-tokens", "N", &options.rules.shard_tokens, "close a shard when its text reaches N bytes");
-  options.threads = 0;
-  line.option("--threads", "N", &options.threads, "files and shards worked on at a time; 0: one per core")
+  Request request;
+  declare_sources(line, request);
+  line.option("--out", "DIR", &request.options.out, "folder to make").required();
+  declare_rules(line, request);
+  line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` joins them");
+  request.options.threads = 0;
+  line.option("--threads", "N", &request.options.threads, "files and shards worked on at a time; 0: one per core")
       .range(0, 4096);
-  line.flag("--overwrite", &options.overwrite, "replace a different dataset in DIR");
+  line.flag("--overwrite", &request.options.overwrite, "replace a different dataset in DIR");
   if (!line.parse()) return 0;
-  if (!bos.empty()) options.bos = bos == "document";
-  if (!eos.empty()) options.eos = eos == "document";
-  if (options.threads == 0) options.threads = data::usable_cores();
+  const data::BuildOptions options = options_of(std::move(request));
 
   data::BuildProgress progress;
   const auto start = Clock::now();
@@ -147,7 +227,7 @@ int data_build(CommandLine& line) {
              result.shards_written + result.shards_kept, options.out.string(), format_duration(elapsed),
              static_cast<double>(progress.text_bytes_done) / elapsed / 1e6,
              format_count(static_cast<double>(progress.tokens_done) / elapsed));
-  print_first_document(data::Dataset::open(options.out));
+  if (options.num_parts == 1) print_first_document(data::Dataset::open(options.out));
   return 0;
 }
 

@@ -26,9 +26,10 @@ class Build {
       : options_(options), plan_(plan), progress_(progress), units_(plan.units.size()) {}
 
   void run() {
-    for (const Unit& unit : plan_.units) progress_.source_bytes_total += unit.size_bytes;
+    for (size_t u = plan_.first_unit; u < plan_.end_unit; ++u)
+      progress_.source_bytes_total += plan_.units[u].size_bytes;
     run_units(
-        0, units_.size(), options_.threads, [this](size_t unit, const auto& emit) { read(unit, emit); },
+        plan_.first_unit, plan_.end_unit, options_.threads, [this](size_t unit, const auto& emit) { read(unit, emit); },
         [this](Group group) { write(group); });
   }
 
@@ -39,8 +40,14 @@ class Build {
   void read(size_t unit, const std::function<void(Group)>& emit) {
     UnitRecords records(plan_.found.sources, plan_.units[unit], options_.rules);
     int64_t bytes_before = 0, index = 0;
+    int64_t duplicates = 0;
+    uint32_t number = 0;
     Group group(unit, index);
-    for (Document document; records.next(document);) {
+    for (Document document; records.next(document); ++number) {
+      if (is_duplicate(unit, number)) {
+        ++duplicates;
+        continue;
+      }
       group.add(document, plan_.holdout.contains(document.hash));
       progress_.source_bytes_done += records.bytes_read() - bytes_before;
       bytes_before = records.bytes_read();
@@ -52,6 +59,12 @@ class Build {
     progress_.source_bytes_done += plan_.units[unit].size_bytes - bytes_before;
     const std::lock_guard lock(mutex_);
     units_[unit].counts = records.counts();
+    units_[unit].counts.duplicates_dropped = duplicates;
+  }
+
+  bool is_duplicate(size_t unit, uint32_t number) const {
+    return !plan_.duplicates.empty() &&
+           std::binary_search(plan_.duplicates[unit].begin(), plan_.duplicates[unit].end(), number);
   }
 
   void write(const Group& group) {
@@ -70,19 +83,24 @@ class Build {
 };
 
 // What the plan alone says.
-Manifest planned_manifest(const BuildPlan& plan, const BuildRules& rules) {
+Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
   Manifest m;
   m.build = plan.identity;
   m.tokenizer_hash = plan.tokenizer->content_hash();
   m.vocab_size = plan.tokenizer->vocab_size();
   if (plan.tokenizer->bos()) m.bos = *plan.tokenizer->bos();
   if (plan.tokenizer->eos()) m.eos = *plan.tokenizer->eos();
-  m.rules = rules;
+  m.rules = options.rules;
   m.sources = plan.found.sources;
   m.links_resolved = plan.found.links_resolved;
   m.duplicates_dropped = plan.found.duplicates_dropped;
   m.empty_dropped = plan.found.empty_dropped;
   m.skipped = plan.found.skipped;
+  m.part = {options.part, options.num_parts, 0, {}};
+  if (options.num_parts > 1) {
+    m.part.first_unit = static_cast<int64_t>(plan.first_unit);
+    for (size_t u = plan.first_unit; u < plan.end_unit; ++u) m.part.units.push_back(plan.unit_identities[u]);
+  }
   return m;
 }
 
@@ -129,10 +147,10 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   options.rules.tokenizer = tokenizer->name();
   options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
   options.rules.eos = given.eos.value_or(given.rules.eos);
-  const BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
+  BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
   BuildFolder folder(options, plan);
   BuildResult result;
-  result.manifest = planned_manifest(plan, options.rules);
+  result.manifest = planned_manifest(plan, options);
   if (folder.complete(result.manifest)) {
     result.was_complete = true;
     for (const SplitEntry& split : result.manifest.splits)
@@ -142,6 +160,8 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   if (!options.overwrite) folder.refuse_other_build();
 
   folder.open_for_writing();
+  if (options.rules.dedup_exact)
+    plan.duplicates = find_duplicates(plan.found.sources, plan.units, options.rules, options.threads);
   Build build(options, plan, progress);
   build.run();
   for (const BuiltUnit& unit : build.units()) {
@@ -151,7 +171,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
     }
   }
   add_units(result.manifest, build.units());
-  refuse_empty(result.manifest);
+  if (options.num_parts == 1) refuse_empty(result.manifest);
   folder.finish(result.manifest);
   return result;
 }

@@ -29,7 +29,8 @@ struct BuildOptions {
   std::optional<bool> bos, eos;      // override rules.bos and eos; rules.bos is true anyway where the template adds BOS
   std::string bos_token, eos_token;  // special tokens by name; empty: found out, see tokenizer/document_tokens.h
   int64_t threads = 1;
-  bool overwrite = false;  // a different dataset in `out` is removed
+  int64_t part = 1, num_parts = 1;  // build this part of the corpus alone, counted from 1: see merge.h
+  bool overwrite = false;           // a different dataset in `out` is removed
   // What a unit has at least (and rules.shard_tokens at least). It decides the shards' borders; tests make it small.
   int64_t unit_bytes = 64 << 20;
 };

@@ -12,12 +12,8 @@
 namespace hearth::data {
 namespace {
 
-constexpr std::string_view kLockName = "build.lock";
-
 bool is_shard(const std::string& name) { return name.ends_with(".shard"); }
-bool is_leftover(const std::string& name) {
-  return name.ends_with(".shard.tmp") || name == std::string(kManifestName) + ".tmp";
-}
+bool is_leftover(const std::string& name) { return name.ends_with(".shard.tmp"); }
 
 // Identity of the shard at `path`; empty if there is none that can be read.
 std::string readable_identity(const Path& path) {
@@ -57,12 +53,26 @@ void remove_stale_lock(const Path& path) {
 
 }  // namespace
 
+std::string BuildFolder::manifest_name() const {
+  return options_.num_parts == 1 ? std::string(kManifestName) : part_manifest_name(options_.part, options_.num_parts);
+}
+
+Path BuildFolder::lock_path() const {
+  if (options_.num_parts == 1) return options_.out / "build.lock";
+  return options_.out / fmt::format("part-{:05}-of-{:05}.lock", options_.part, options_.num_parts);
+}
+
+bool BuildFolder::is_ours(const std::string& name) const {
+  const std::string shard = is_leftover(name) ? name.substr(0, name.size() - std::string_view(".tmp").size()) : name;
+  return is_shard(shard) && (options_.num_parts == 1 || !is_of_another_part(plan_, shard));
+}
+
 bool BuildFolder::complete(Manifest& manifest) {
-  const Path path = options_.out / kManifestName;
+  const Path path = options_.out / manifest_name();
   if (!path_exists(path)) return false;
   Manifest stored;
   try {
-    stored = read_manifest(options_.out);
+    stored = parse_manifest(read_file(path), path.string());
   } catch (const Error& e) {
     if (e.code() == ExitCode::kHardware) throw;
     return false;  // another version, or damaged
@@ -78,28 +88,33 @@ bool BuildFolder::complete(Manifest& manifest) {
   manifest.invalid_bytes_replaced = stored.invalid_bytes_replaced;
   const std::string text = manifest_text(manifest);
   if (read_file(path) != text) write_file_atomic(path, text);
-  remove_stale_lock(options_.out / kLockName);
+  remove_stale_lock(lock_path());
   return true;
 }
 
-void BuildFolder::refuse_other_build() const {
-  std::string evidence;
-  if (path_exists(options_.out / kManifestName)) {
+std::string BuildFolder::find_other_build() const {
+  const Path path = options_.out / manifest_name();
+  if (path_exists(path)) {
     try {
-      const Manifest stored = read_manifest(options_.out);
-      if (stored.build != plan_.identity || stored.rules != options_.rules) evidence = kManifestName;
+      const Manifest stored = parse_manifest(read_file(path), path.string());
+      if (stored.build != plan_.identity || stored.rules != options_.rules) return manifest_name();
     } catch (const Error& e) {
       if (e.code() == ExitCode::kHardware) throw;
-      if (e.code() != ExitCode::kDamaged) evidence = kManifestName;  // another version; a damaged one tells nothing
+      if (e.code() != ExitCode::kDamaged) return manifest_name();  // another version; a damaged one tells nothing
     }
   }
-  if (evidence.empty() && path_exists(options_.out)) {
-    for (const std::string& name : list_folder(options_.out)) {
-      if (!is_shard(name)) continue;
-      const std::string identity = readable_identity(options_.out / name);
-      if (!identity.empty() && identity != planned_identity(plan_, name)) evidence = name;
-    }
+  if (!path_exists(options_.out)) return {};
+  for (const std::string& name : list_folder(options_.out)) {
+    if (options_.num_parts == 1 ? is_part_manifest(name) : name == kManifestName) return name;
+    if (!is_shard(name) || !is_ours(name)) continue;
+    const std::string identity = readable_identity(options_.out / name);
+    if (!identity.empty() && identity != planned_identity(plan_, name)) return name;
   }
+  return {};
+}
+
+void BuildFolder::refuse_other_build() const {
+  const std::string evidence = find_other_build();
   if (!evidence.empty())
     throw user_error(fmt::format("{} holds a different dataset", options_.out.string()),
                      fmt::format("its {} was made from other text or with other options", evidence),
@@ -108,30 +123,33 @@ void BuildFolder::refuse_other_build() const {
 
 void BuildFolder::open_for_writing() {
   make_folders(options_.out);
-  lock_ = FileLock::try_lock(options_.out / kLockName);
+  lock_ = FileLock::try_lock(lock_path());
   if (lock_ == nullptr)
     throw user_error(fmt::format("another build is writing {}", options_.out.string()), "",
                      "wait for it, or choose another --out");
-  remove_file(options_.out / kManifestName);
+  remove_file(options_.out / manifest_name());
   for (const std::string& name : list_folder(options_.out)) {
     const Path path = options_.out / name;
-    if (is_leftover(name) || (is_shard(name) && readable_identity(path) != planned_identity(plan_, name)))
+    const bool other_whole = options_.num_parts == 1 ? is_part_manifest(name) : name == kManifestName;
+    if (other_whole || name == manifest_name() + ".tmp" ||
+        (is_ours(name) && (is_leftover(name) || readable_identity(path) != planned_identity(plan_, name))))
       remove_file(path);
   }
 }
 
 void BuildFolder::finish(const Manifest& manifest) {
   const std::string tokenizer_name = plan_.tokenizer->name();
-  tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content());
+  if (!tokenizer_is_kept(options_.out, *plan_.tokenizer))  // another part may have been here
+    tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content());
   std::set<std::string> named;
   for (const SplitEntry& split : manifest.splits)
     for (const ShardEntry& shard : split.shards) named.insert(shard.file);
   for (const std::string& name : list_folder(options_.out)) {
     const bool other_tokenizer = tokenizer::is_kept_name(name) && name != tokenizer_name;
-    if (other_tokenizer || (is_shard(name) && !named.contains(name))) remove_file(options_.out / name);
+    if (other_tokenizer || (is_shard(name) && is_ours(name) && !named.contains(name))) remove_file(options_.out / name);
   }
-  write_file_atomic(options_.out / kManifestName, manifest_text(manifest));
-  remove_file(options_.out / kLockName);
+  write_file_atomic(options_.out / manifest_name(), manifest_text(manifest));
+  remove_file(lock_path());
 }
 
 }  // namespace hearth::data

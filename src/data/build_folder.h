@@ -26,6 +26,11 @@ class BuildFolder {
   void finish(const Manifest& manifest);
 
  private:
+  std::string manifest_name() const;  // the whole's, or the part's
+  Path lock_path() const;
+  bool is_ours(const std::string& name) const;  // a shard, or the rest of one, that no other part may have made
+  std::string find_other_build() const;         // the name of a file that shows it; empty: there is none
+
   const BuildOptions& options_;
   const BuildPlan& plan_;
   std::unique_ptr<FileLock> lock_;

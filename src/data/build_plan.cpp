@@ -1,7 +1,8 @@
 #include "data/build_plan.h"
 
 #include <cstdio>
-#include <numeric>
+#include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -29,11 +30,26 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
   check_read_rules(rules.read);
 }
 
+void check_part(const BuildOptions& options) {
+  if (options.part < 1 || options.part > options.num_parts)
+    throw user_error(fmt::format("--part {}/{} is none", options.part, options.num_parts), "",
+                     "give I/N with I from 1 to N");
+}
+
+// Each string with its length, so that no two rules give the same text. The format by name is not part of it: what
+// counts is what each file is read as.
+std::string read_rules_text(const ReadRules& rules) {
+  std::string text = fmt::format("{} {} {} {}", rules.document_bytes, rules.max_record_bytes, rules.join_first,
+                                 rules.text_keys.size());
+  for (const std::string& key : rules.text_keys) text += fmt::format(" {}:{}", key.size(), key);
+  return text + fmt::format(" {}:{}", rules.text_join.size(), rules.text_join);
+}
+
 std::string rules_text(const BuildPlan& plan, const BuildRules& rules) {
   return fmt::format("build {} shard {} {}\ntokenizer {} {} {}\nvalidation {} {}\nrecords {} {} {} {}\ngroups {}\n",
                      kBuildVersion, kShardVersion, kDefaultBlockBytes, plan.tokenizer->content_hash(), rules.bos,
                      rules.eos, rules.validation, plan.holdout.moved ? to_hex(*plan.holdout.moved) : "none",
-                     rules.read.format, rules.read.document_bytes, on_error_name(rules.on_error), rules.drop_empty,
+                     read_rules_text(rules.read), on_error_name(rules.on_error), rules.drop_empty, rules.dedup_exact,
                      rules.shard_tokens);
 }
 
@@ -42,8 +58,9 @@ std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::st
   hash.update(rules);
   for (const UnitPiece& piece : unit.pieces) {
     const SourceFile& source = plan.found.sources[piece.source];
-    hash.update(fmt::format("{} {} {} {} {} {}\n", piece.source, source.size_bytes, source.hash,
-                            format_name(source.format), piece.range.begin, piece.range.end));
+    hash.update(fmt::format("{} {} {} {} {} {} {}\n", piece.source, source.size_bytes, source.hash,
+                            format_name(source.format), compression_name(source.compression), piece.range.begin,
+                            piece.range.end));
   }
   return hash.digest_128_hex();
 }
@@ -58,16 +75,35 @@ std::string BuildPlan::shard_identity(size_t split, size_t unit, int64_t group) 
   return xxh3_128_hex(fmt::format("{} {} {}", unit_identities[unit], kSplitNames[split], group));
 }
 
-std::string planned_identity(const BuildPlan& plan, const std::string& name) {
+namespace {
+
+struct ShardName {
+  size_t split = 0, unit = 0;
+  int64_t group = 0;
+};
+
+std::optional<ShardName> parse_shard_name(const std::string& name) {
   for (size_t split = 0; split < kNumSplits; ++split) {
     const std::string pattern = std::string(kSplitNames[split]) + "-%zu-%lld";
     size_t unit = 0;
     long long group = 0;
     if (std::sscanf(name.c_str(), pattern.c_str(), &unit, &group) != 2) continue;
-    if (unit < plan.unit_identities.size() && shard_name(split, unit, group) == name)
-      return plan.shard_identity(split, unit, group);
+    if (shard_name(split, unit, group) == name) return ShardName{split, unit, group};
   }
   return {};
+}
+
+}  // namespace
+
+std::string planned_identity(const BuildPlan& plan, const std::string& name) {
+  const auto shard = parse_shard_name(name);
+  const bool ours = shard && shard->unit >= plan.first_unit && shard->unit < plan.end_unit;
+  return ours ? plan.shard_identity(shard->split, shard->unit, shard->group) : "";
+}
+
+bool is_of_another_part(const BuildPlan& plan, const std::string& name) {
+  const auto shard = parse_shard_name(name);
+  return shard && shard->unit < plan.units.size() && (shard->unit < plan.first_unit || shard->unit >= plan.end_unit);
 }
 
 BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
@@ -76,16 +112,26 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   BuildPlan plan;
   plan.tokenizer = std::move(tokenizer);
   check_rules(rules, *plan.tokenizer);
+  check_part(options);
   plan.found = discover({options.paths, options.include, options.out, rules.read, options.threads}, progress);
-  std::vector<size_t> all(plan.found.sources.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  hash_sources(plan.found.sources, all, options.threads, progress);
-  plan.units = plan_units(plan.found.sources, rules.read, std::max(options.unit_bytes, rules.shard_tokens));
+  plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens));
+  std::tie(plan.first_unit, plan.end_unit) = units_of_part(plan.units, options.part - 1, options.num_parts);
+  std::set<size_t> read;
+  for (size_t u = rules.dedup_exact ? 0 : plan.first_unit; u < (rules.dedup_exact ? plan.units.size() : plan.end_unit);
+       ++u) {
+    for (const UnitPiece& piece : plan.units[u].pieces) read.insert(piece.source);
+  }
+  hash_sources(plan.found.sources, {read.begin(), read.end()}, options.threads, progress);
   plan.holdout = find_holdout(plan.found.sources, plan.units, rules);
 
-  const std::string text = rules_text(plan, rules);
+  std::string text = rules_text(plan, rules);
+  if (rules.dedup_exact) {  // what a unit keeps depends on all others
+    for (const SourceFile& source : plan.found.sources) text += source.hash + "\n";
+  }
   StreamingHash hash;
-  for (const Unit& unit : plan.units) hash.update(plan.unit_identities.emplace_back(unit_identity(plan, unit, text)));
+  plan.unit_identities.resize(plan.units.size());
+  for (size_t u = plan.first_unit; u < plan.end_unit; ++u)
+    hash.update(plan.unit_identities[u] = unit_identity(plan, plan.units[u], text));
   plan.identity = hash.digest_128_hex();
   return plan;
 }

@@ -7,6 +7,7 @@
 
 #include "data/build.h"
 #include "data/discover.h"
+#include "data/duplicates.h"
 #include "data/holdout.h"
 #include "data/units.h"
 #include "tokenizer/tokenizer.h"
@@ -19,20 +20,25 @@ inline constexpr std::string_view kSplitNames[kNumSplits] = {"train", "validatio
 struct BuildPlan {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   Discovery found;
-  std::vector<Unit> units;
+  std::vector<Unit> units;              // of the whole corpus
+  size_t first_unit = 0, end_unit = 0;  // those of this part
   Holdout holdout;
-  std::vector<std::string> unit_identities;  // hash over all that decides a unit's documents and their tokens
-  std::string identity;                      // of all units: the same build or not
+  Duplicates duplicates;                     // empty, or of each unit
+  std::vector<std::string> unit_identities;  // over all that decides a unit's documents and tokens; empty: not our part
+  std::string identity;                      // over our units: the same build or not
 
   std::string shard_identity(size_t split, size_t unit, int64_t group) const;
 };
 
 // "train-000012-0003.shard"
 std::string shard_name(size_t split, size_t unit, int64_t group);
-// What a shard of that name must have as its identity; empty for a name that no shard of this plan has.
+// What a shard of that name must have as its identity; empty for a name that no shard of our part has.
 std::string planned_identity(const BuildPlan& plan, const std::string& name);
+// Whether a shard of that name is another part's.
+bool is_of_another_part(const BuildPlan& plan, const std::string& name);
 
-// Hashes all files. Throws user_error for rules that make no sense, and what discover and find_holdout throw.
+// Hashes the files of our part, or all where each matters to every part. Throws user_error for rules that make no
+// sense, and what discover and find_holdout throw.
 BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
                      HashProgress& progress);
 

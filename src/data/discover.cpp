@@ -109,8 +109,11 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
     const auto& [real_path, path] = paths[static_cast<size_t>(i)];
     const FileStatus status = status_of(real_path);
     SourceFile& file = files[static_cast<size_t>(i)];
-    file = {path, real_path, status.size_bytes, {}, Format::kText, status.modified_ns};
-    if (file.size_bytes > 0) file.format = recognise(real_path, options.read);
+    file = {path, real_path, status.size_bytes, {}, Format::kText, Compression::kNone, status.modified_ns};
+    if (file.size_bytes == 0) return;
+    const Recognised recognised = recognise(real_path, options.read);
+    file.format = recognised.format;
+    file.compression = recognised.compression;
   });
   for (SourceFile& file : files) {
     if (file.size_bytes == 0)

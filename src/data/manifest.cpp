@@ -1,6 +1,7 @@
 #include "data/manifest.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -34,7 +35,8 @@ Json source_json(const SourceFile& source) {
           {"real_path", source.real_path},
           {"size_bytes", source.size_bytes},
           {"xxh3_128", source.hash},
-          {"format", format_name(source.format)}};
+          {"format", format_name(source.format)},
+          {"compression", compression_name(source.compression)}};
 }
 
 Json split_json(const SplitEntry& split) {
@@ -102,8 +104,13 @@ BuildRules parse_rules(const Json& json) {
   rules.read.document_bytes = count_at(json, "document_bytes");
   rules.shard_tokens = count_at(json, "shard_tokens");
   rules.read.format = json.value("format", "");
+  rules.read.text_keys = json.value("text_keys", rules.read.text_keys);
+  rules.read.text_join = json.value("text_join", rules.read.text_join);
+  rules.read.join_first = json.value("join_first", false);
+  rules.read.max_record_bytes = json.value("max_record_bytes", rules.read.max_record_bytes);
   rules.on_error = parse_on_error(json.value("on_error", "stop"));
   rules.drop_empty = json.value("drop_empty", false);
+  rules.dedup_exact = json.value("dedup_exact", false);
   return rules;
 }
 
@@ -116,6 +123,7 @@ RecordCounts parse_record_counts(const Json& json) {
   if (!json.contains("records")) return counts;
   const Json& records = json.at("records");
   counts.empty_dropped = count_at(records, "empty_dropped");
+  counts.duplicates_dropped = count_at(records, "duplicates_dropped");
   counts.repaired = count_at(records, "repaired");
   for (int i = 1; i < kNumProblems; ++i)
     counts.skipped[static_cast<size_t>(i)] =
@@ -124,8 +132,22 @@ RecordCounts parse_record_counts(const Json& json) {
 }
 
 SourceFile parse_source(const Json& json) {
-  return {json.at("path").get<std::string>(), json.at("real_path").get<std::string>(), count_at(json, "size_bytes"),
-          json.at("xxh3_128").get<std::string>(), parse_format(json.value("format", "text"))};
+  return {json.at("path").get<std::string>(),
+          json.at("real_path").get<std::string>(),
+          count_at(json, "size_bytes"),
+          json.at("xxh3_128").get<std::string>(),
+          parse_format(json.value("format", "text")),
+          parse_compression(json.value("compression", "none"))};
+}
+
+BuildPart parse_part(const Json& json) {
+  BuildPart part;
+  part.index = count_at(json, "index");
+  part.count = count_at(json, "count");
+  part.first_unit = count_at(json, "first_unit");
+  part.units = json.at("units").get<std::vector<std::string>>();
+  if (part.index < 1 || part.index > part.count) throw damaged(fmt::format("part {} of {}", part.index, part.count));
+  return part;
 }
 
 Manifest parse_version_1(const Json& json) {
@@ -147,6 +169,7 @@ Manifest parse_version_1(const Json& json) {
   m.records = parse_record_counts(counts);
   m.special_text_seen = counts.value("special_text_seen", int64_t{0});
   m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
+  if (json.contains("part")) m.part = parse_part(json.at("part"));
   for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item));
   for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
   return m;
@@ -158,8 +181,13 @@ Json rules_json(const BuildRules& rules) {
           {"validation", rules.validation},
           {"format", rules.read.format},
           {"document_bytes", rules.read.document_bytes},
+          {"text_keys", rules.read.text_keys},
+          {"text_join", rules.read.text_join},
+          {"join_first", rules.read.join_first},
+          {"max_record_bytes", rules.read.max_record_bytes},
           {"on_error", on_error_name(rules.on_error)},
           {"drop_empty", rules.drop_empty},
+          {"dedup_exact", rules.dedup_exact},
           {"shard_tokens", rules.shard_tokens}};
 }
 
@@ -177,6 +205,7 @@ Json counts_json(const Manifest& m) {
           {"invalid_bytes_replaced", m.invalid_bytes_replaced},
           {"records",
            {{"empty_dropped", m.records.empty_dropped},
+            {"duplicates_dropped", m.records.duplicates_dropped},
             {"repaired", m.records.repaired},
             {"skipped", std::move(skipped)}}}};
 }
@@ -195,6 +224,7 @@ OnError parse_on_error(std::string_view name) {
 }
 
 void RecordCounts::add(const RecordCounts& other) {
+  duplicates_dropped += other.duplicates_dropped;
   empty_dropped += other.empty_dropped;
   repaired += other.repaired;
   for (size_t i = 0; i < skipped.size(); ++i) skipped[i] += other.skipped[i];
@@ -207,6 +237,16 @@ int64_t RecordCounts::num_skipped() const { return std::accumulate(skipped.begin
 const SplitEntry* Manifest::find_split(std::string_view name) const {
   const auto found = std::find_if(splits.begin(), splits.end(), [&](const SplitEntry& s) { return s.name == name; });
   return found == splits.end() ? nullptr : &*found;
+}
+
+std::string part_manifest_name(int64_t index, int64_t count) {
+  return fmt::format("part-{:05}-of-{:05}.json", index, count);
+}
+
+bool is_part_manifest(std::string_view name) {
+  long long index = 0, count = 0;
+  return std::sscanf(std::string(name).c_str(), "part-%lld-of-%lld", &index, &count) == 2 &&
+         part_manifest_name(index, count) == name;
 }
 
 std::string dataset_identity(const Manifest& m) {
@@ -226,6 +266,9 @@ std::string manifest_text(const Manifest& m) {
                        {"eos", m.eos < 0 ? Json() : Json(m.eos)}};
   json["options"] = rules_json(m.rules);
   json["counts"] = counts_json(m);
+  if (m.part.count > 1)
+    json["part"] = {
+        {"index", m.part.index}, {"count", m.part.count}, {"first_unit", m.part.first_unit}, {"units", m.part.units}};
   json["splits"] = Json::array();
   for (const SplitEntry& split : m.splits) json["splits"].push_back(split_json(split));
   json["sources"] = Json::array();

@@ -51,12 +51,14 @@ struct BuildRules {
   ReadRules read;
   OnError on_error = OnError::kStop;
   bool drop_empty = false;         // leave out records without text (an empty file never is a record)
+  bool dedup_exact = false;        // leave out documents whose content came before
   int64_t shard_tokens = 1 << 26;  // a group of documents is closed when its text reaches so many bytes
   bool operator==(const BuildRules&) const = default;
 };
 
 // What happened to records; all kept and dropped ones of both splits.
 struct RecordCounts {
+  int64_t duplicates_dropped = 0;                              // by BuildRules::dedup_exact
   int64_t empty_dropped = 0;                                   // by BuildRules::drop_empty
   int64_t repaired = 0;                                        // U+FFFD in place of what was no Unicode
   std::array<int64_t, kNumProblems> skipped{};                 // by problem
@@ -65,6 +67,16 @@ struct RecordCounts {
   int64_t num_skipped() const;
   bool operator==(const RecordCounts&) const = default;
 };
+
+// Which part of a build a manifest is of; not stored where it is the whole.
+struct BuildPart {
+  int64_t index = 1, count = 1;    // counted from 1
+  int64_t first_unit = 0;          // of the corpus
+  std::vector<std::string> units;  // identities
+  bool operator==(const BuildPart&) const = default;
+};
+std::string part_manifest_name(int64_t index, int64_t count);  // "part-00001-of-00008.json"
+bool is_part_manifest(std::string_view name);
 
 struct Manifest {
   std::string identity;  // 32 hexadecimal digits over rules, tokenizer, and the documents' content and order
@@ -79,6 +91,7 @@ struct Manifest {
   int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
   RecordCounts records;
   int64_t special_text_seen = 0, invalid_bytes_replaced = 0;  // tokenizer::EncodeCounts over all documents
+  BuildPart part;
 
   const SplitEntry* find_split(std::string_view name) const;
 };

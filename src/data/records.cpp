@@ -69,7 +69,7 @@ bool UnitRecords::next(Document& document) {
                                   : record_.text;
   document.hash = xxh3_128(document.data);
   document.owner = record_.owner;
-  if (!document.is_ids) {
+  if (!document.is_ids && !record_.is_utf8) {
     const int64_t invalid = count_invalid_utf8(document.data);
     counts_.invalid_utf8_bytes += invalid;
     counts_.invalid_utf8_documents += invalid > 0 ? 1 : 0;

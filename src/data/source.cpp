@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/jsonl_source.h"
 #include "data/text_source.h"
 
 namespace hearth::data {
@@ -19,7 +20,10 @@ struct FormatRow {
 // In the order of the enum.
 constexpr std::array kFormats = {
     FormatRow{Format::kText, "text", false},
+    FormatRow{Format::kJsonl, "jsonl", false},
 };
+
+constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip", "zstd"};
 
 const FormatRow& row_of(Format format) { return kFormats.at(static_cast<size_t>(format)); }
 
@@ -47,17 +51,26 @@ std::string_view problem_name(Problem problem) {
   return kNames.at(static_cast<size_t>(problem));
 }
 
-Format recognise(const Path&, const ReadRules& rules) {
-  if (!rules.format.empty()) return parse_format(rules.format);
-  return Format::kText;
+std::string_view compression_name(Compression compression) {
+  return kCompressions.at(static_cast<size_t>(compression));
 }
 
-bool can_be_cut(Format, const ReadRules&) { return false; }
+Compression parse_compression(std::string_view name) {
+  const auto* found = std::find(kCompressions.begin(), kCompressions.end(), name);
+  if (found == kCompressions.end()) throw user_error(fmt::format("there is no compression \"{}\"", name));
+  return static_cast<Compression>(found - kCompressions.begin());
+}
 
-std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange) {
+bool can_be_cut(const SourceFile& file) {
+  return file.format == Format::kJsonl && file.compression == Compression::kNone;
+}
+
+std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range) {
   switch (file.format) {
     case Format::kText:
-      return open_text_source(file.real_path, rules);
+      return open_text_source(file, rules);
+    case Format::kJsonl:
+      return open_jsonl_source(file, rules, range);
   }
   HEARTH_CHECK(false);
 }
@@ -65,6 +78,10 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
 void check_read_rules(const ReadRules& rules) {
   if (rules.document_bytes < 0) throw user_error(fmt::format("--document-bytes {} is negative", rules.document_bytes));
   if (!rules.format.empty()) parse_format(rules.format);
+  if (rules.max_record_bytes < 1)
+    throw user_error(fmt::format("--max-record-bytes {} is too small", rules.max_record_bytes));
+  if (rules.text_keys.empty() || std::count(rules.text_keys.begin(), rules.text_keys.end(), "") > 0)
+    throw user_error("--text-key needs a name", "", "give --text-key text");
 }
 
 }  // namespace hearth::data

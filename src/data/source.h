@@ -19,13 +19,17 @@
 namespace hearth::data {
 
 enum class Format {
-  kText,  // the file is one document, or several of about ReadRules::document_bytes
+  kText,   // the file is one document, or several of about ReadRules::document_bytes
+  kJsonl,  // a JSON object a line
 };
+enum class Compression { kNone, kGzip, kZstd };
 
-// "text"; stored in manifests: never change.
+// "text", "gzip"; stored in manifests: never change.
 std::string_view format_name(Format format);
+std::string_view compression_name(Compression compression);
 std::vector<std::string> format_names();     // all, for help and errors
 Format parse_format(std::string_view name);  // throws user_error
+Compression parse_compression(std::string_view name);
 // Whether readers of the format give ids instead of text.
 bool gives_ids(Format format);
 
@@ -35,6 +39,7 @@ struct SourceFile {
   int64_t size_bytes = 0;
   std::string hash;  // XXH3-128 of the content; empty: not read (another part of the build reads it)
   Format format = Format::kText;
+  Compression compression = Compression::kNone;
   int64_t modified_ns = 0;  // when it was found; not stored
   bool operator==(const SourceFile&) const = default;
 };
@@ -43,6 +48,12 @@ struct SourceFile {
 struct ReadRules {
   std::string format;          // a format's name for every file; empty: what each file's content says
   int64_t document_bytes = 0;  // longer text files are cut at line ends into documents of about this size; 0: never
+  // Where the text of a row is: see json_text.h. Several texts are joined with text_join between them, and before the
+  // first one too if join_first is true.
+  std::vector<std::string> text_keys = {"text"};
+  std::string text_join = "\n\n";
+  bool join_first = false;
+  int64_t max_record_bytes = 256 << 20;  // of a line, and of a compressed text
   bool operator==(const ReadRules&) const = default;
 };
 
@@ -73,6 +84,7 @@ struct Record {
   std::span<const uint32_t> ids;  // of formats for which gives_ids is true
   // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
   std::shared_ptr<const void> owner;
+  bool is_utf8 = false;  // `text` is known to be; otherwise somebody else looks
 
   Problem problem = Problem::kNone;
   std::string why;    // where there is a problem, what it is, for people: "it has no key \"text\""
@@ -89,11 +101,16 @@ class SourceReader {
   virtual int64_t bytes_read() const = 0;
 };
 
-// The format of a file, by `rules` or by its content. Throws system_error for a file that cannot be opened.
-Format recognise(const Path& path, const ReadRules& rules);
+struct Recognised {
+  Format format = Format::kText;
+  Compression compression = Compression::kNone;
+};
+// By the file's content (and its name, where that says JSONL), or as `rules` say. Throws system_error for a file that
+// cannot be opened.
+Recognised recognise(const Path& path, const ReadRules& rules);
 
-// Whether files of this format may be read in ranges under these rules.
-bool can_be_cut(Format format, const ReadRules& rules);
+// Whether the file may be read in ranges.
+bool can_be_cut(const SourceFile& file);
 
 // Throws user_error or damaged() for a file that cannot be read at all.
 std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range = {});

@@ -7,7 +7,7 @@
 
 namespace hearth::data {
 
-std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, const ReadRules& rules, int64_t unit_bytes) {
+std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t unit_bytes) {
   std::vector<Unit> units;
   Unit open;
   const auto close = [&] {
@@ -15,7 +15,7 @@ std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, const ReadR
   };
   for (size_t i = 0; i < sources.size(); ++i) {
     const int64_t size = sources[i].size_bytes;
-    if (size <= unit_bytes || !can_be_cut(sources[i].format, rules)) {
+    if (size <= unit_bytes || !can_be_cut(sources[i])) {
       if (size > unit_bytes) close();
       open.pieces.push_back({i, {}});
       open.size_bytes += size;

@@ -164,6 +164,47 @@ TEST(DataBuild, ACompleteDatasetInAReadOnlyFolderIsComplete) {
   std::filesystem::permissions(scratch / "out", std::filesystem::perms(0755));
 }
 
+TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
+  const ScratchFolder scratch;
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += fmt::format("{{\"meta\": {{\"text\": \"record {}\"}}, \"title\": \"t\"}}\n", i % 50);
+  write_text(scratch / "in" / "x.jsonl", lines);
+  write_text(scratch / "in" / "y.jsonl", lines + "{\"title\": \"t\"}\n");
+  write_text(scratch / "list", "in/x.jsonl\n");
+  const std::string options = fmt::format(
+      "--text-key title --text-key meta.text --text-join '\\t' --on-error skip --dedup exact --shard-tokens 100 "
+      "--source-list {} '{}'",
+      text(scratch / "list"), text(scratch / "in" / "y.*"));
+  CommandResult result = hearth(fmt::format("data build --out {} {}", text(scratch / "one"), options));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("skipped 1 records: missing_key\n"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("dropped 70 repeated documents\n"), std::string::npos) << result.output;
+  for (const char* part : {"2/2", "1/2"})
+    ASSERT_EQ(hearth(fmt::format("data build --out {} --part {} {}", text(scratch / "two"), part, options)).exit_code,
+              0);
+  result = hearth("data merge " + text(scratch / "two"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "two"));
+  result = hearth(fmt::format("data sample {} --seq-len 50", text(scratch / "one")));
+  EXPECT_NE(result.output.find("| t\trecord "), std::string::npos) << result.output;
+
+  const auto message = [&](const std::string& wrong) {
+    const CommandResult failed =
+        hearth(fmt::format("data build --out {} {} {}", text(scratch / "no"), wrong, text(scratch / "in")));
+    EXPECT_EQ(failed.exit_code, 2) << failed.output;
+    return failed.output.substr(0, failed.output.find('\n'));
+  };
+  EXPECT_EQ(message("--part 3/2"), "error: --part 3/2 is none");
+  EXPECT_EQ(message("--part 1of2"), "error: --part 1of2 is none");
+  EXPECT_EQ(message("--text-join '\\x'"), "error: --text-join has an unknown escape \\x");
+  EXPECT_EQ(message("--text-key ''"), "error: --text-key needs a name");
+  EXPECT_EQ(message("--max-record-bytes 0"), "error: --max-record-bytes 0 is too small");
+  EXPECT_EQ(message(""), fmt::format("error: {}: line 1: it has no key \"text\"", text(scratch / "in" / "x.jsonl")));
+  EXPECT_EQ(hearth("data build --out " + text(scratch / "no")).output.substr(0, 36),
+            "error: there is nothing to build fro");
+}
+
 TEST(DataBuild, AnEmptyCorpusIsAUserError) {
   const ScratchFolder scratch;
   make_folders(scratch / "text");

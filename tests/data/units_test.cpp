@@ -15,7 +15,7 @@ std::vector<SourceFile> files_of(std::initializer_list<int64_t> sizes) {
 }
 
 TEST(Units, SmallFilesShareAUnitAndALargeOneHasItsOwn) {
-  const auto units = plan_units(files_of({30, 50, 40, 10, 500, 20, 100, 1}), {}, 100);
+  const auto units = plan_units(files_of({30, 50, 40, 10, 500, 20, 100, 1}), 100);
   std::vector<std::vector<size_t>> sources;
   for (const Unit& unit : units) {
     sources.emplace_back();

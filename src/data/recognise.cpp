@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "data/byte_stream.h"
+#include "data/json_text.h"
+#include "data/source.h"
+
+namespace hearth::data {
+namespace {
+
+constexpr size_t kSniffBytes = 1 << 20;
+
+// Up to kSniffBytes of the uncompressed content. What is damaged further on is found when it is read.
+std::string first_bytes(const Path& path, Compression compression) {
+  std::string text(kSniffBytes, '\0');
+  size_t size = 0;
+  try {
+    const auto stream = open_stream(path, compression);
+    for (size_t n = 1; n > 0 && size < text.size(); size += n) n = stream->read(std::span(text).subspan(size));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kDamaged) throw;
+  }
+  text.resize(size);
+  return text;
+}
+
+// The name without what compressors append.
+std::string plain_name(const Path& path) {
+  std::string name = path.filename().string();
+  for (const char* ending : {".gz", ".zst", ".zstd"}) {
+    if (name.ends_with(ending)) name.resize(name.size() - std::string_view(ending).size());
+  }
+  return name;
+}
+
+// By its name, because then a first line that is no JSON is an error and not a text. By its content, if the first two
+// lines are JSON objects: one object alone may well be a text, such as a configuration file among sources.
+bool is_jsonl(const Path& path, std::string_view text) {
+  const std::string name = plain_name(path);
+  for (const char* ending : {".jsonl", ".ndjson", ".jsonlines"}) {
+    if (name.ends_with(ending)) return true;
+  }
+  const bool is_whole_file = text.size() < kSniffBytes;
+  for (int line = 0; line < 2; ++line) {
+    const size_t begin = text.find_first_not_of("\r\n");
+    if (begin == std::string_view::npos || text[begin] != '{') return false;
+    const size_t end = text.find('\n', begin);
+    // A second line that goes on beyond what was read cannot be checked, and is taken at its first letter.
+    const bool whole = end != std::string_view::npos || is_whole_file;
+    if (whole && !is_json_object(text.substr(begin, std::min(end, text.size()) - begin))) return false;
+    if (!whole) return line == 1;
+    text.remove_prefix(std::min(end, text.size()));
+  }
+  return true;
+}
+
+}  // namespace
+
+Recognised recognise(const Path& path, const ReadRules& rules) {
+  Recognised found;
+  std::string magic(8, '\0');
+  {
+    const File file = File::open_read(path);
+    magic.resize(std::min(magic.size(), static_cast<size_t>(file.size_bytes())));
+    file.read_at(0, std::as_writable_bytes(std::span(magic)));
+  }
+  found.compression = compression_of(magic);
+  if (!rules.format.empty()) {
+    found.format = parse_format(rules.format);
+    return found;
+  }
+  const std::string text = first_bytes(path, found.compression);
+  found.format = is_jsonl(path, text) ? Format::kJsonl : Format::kText;
+  return found;
+}
+
+}  // namespace hearth::data
