@@ -9,6 +9,8 @@ constexpr Command kCommands[] = {
      data_build},
     {"Data", "data merge", "join the parts of a build into a dataset",
      "data merge data/web", data_merge},
+    {"Data", "data export", "write a dataset in another program's format",
+     "data export --to bin-idx --out books_text_document data/books", data_export},
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},

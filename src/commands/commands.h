@@ -14,6 +14,7 @@ int data_verify(CommandLine& line);
 int tokenizer_train(CommandLine& line);
 int data_sample(CommandLine& line);
 int data_merge(CommandLine& line);
+int data_export(CommandLine& line);
 
 // These need LibTorch: they check what they were given and become `hearth-train`.
 int train(CommandLine& line);

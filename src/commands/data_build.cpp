@@ -129,6 +129,7 @@ void parse_part(const std::string& text, data::BuildOptions& options) {
 struct Request {
   data::BuildOptions options;
   Path source_list;
+  int64_t vocab_size = 0;
   std::string bos, eos, on_error = "stop", dedup = "none", part, text_join = "\\n\\n";
 };
 
@@ -136,7 +137,7 @@ void declare_sources(CommandLine& line, Request& r) {
   data::ReadRules& read = r.options.rules.read;
   line.positional("PATH", &r.options.paths,
                   "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
-                  "compressed (gzip, zstd)")
+                  "compressed (gzip, zstd), or token files of Megatron and GPT-NeoX (NAME.bin with NAME.idx)")
       .optional();
   line.option("--source-list", "FILE", &r.source_list, "more paths, one a line, relative to FILE's folder");
   line.option("--include", "GLOB", &r.options.include,
@@ -156,6 +157,9 @@ void declare_rules(CommandLine& line, Request& r) {
   data::BuildRules& rules = r.options.rules;
   line.option("--tokenizer", "FILE", &rules.tokenizer,
               "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one");
+  line.option("--vocab-size", "N", &r.vocab_size,
+              "for sources of token ids whose tokenizer is not at hand: ids are below N")
+      .range(0, 1LL << 31);
   line.option("--validation", "FRACTION", &rules.validation,
               "share of the documents that is held out, chosen by a hash of their content");
   line.option("--bos", "WHERE", &r.bos, "before each document, or none; not given: as the tokenizer's template says")
@@ -178,6 +182,12 @@ void declare_rules(CommandLine& line, Request& r) {
 
 data::BuildOptions options_of(Request r) {
   data::BuildOptions options = std::move(r.options);
+  if (r.vocab_size > 0) {
+    if (options.rules.tokenizer != data::BuildRules().tokenizer)
+      throw user_error("--tokenizer and --vocab-size are given both", "the tokenizer knows its size",
+                       "give one of them");
+    options.rules.tokenizer = fmt::format("ids:{}", r.vocab_size);
+  }
   if (!r.bos.empty()) options.bos = r.bos == "document";
   if (!r.eos.empty()) options.eos = r.eos == "document";
   options.rules.on_error = data::parse_on_error(r.on_error);

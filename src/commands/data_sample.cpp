@@ -26,8 +26,12 @@ void print_part(const data::Dataset& dataset, const data::Split& split, int64_t 
   const auto& sources = dataset.manifest().sources;
   const bool known = origin.source >= 0 && origin.source < static_cast<int64_t>(sources.size());
   fmt::print("  document {}, tokens {} to {}", document, begin, end);
-  if (known) fmt::print(" of {}", sources[static_cast<size_t>(origin.source)].path);
-  if (origin.source_offset > 0) fmt::print(" from byte {}", origin.source_offset);
+  if (known) {
+    const data::SourceFile& source = sources[static_cast<size_t>(origin.source)];
+    const bool is_row = data::counts_rows(source.format);
+    fmt::print(" of {}", source.path);
+    if (is_row || origin.source_offset > 0) fmt::print(" {} {}", is_row ? "row" : "from byte", origin.source_offset);
+  }
   fmt::print("\n");
 }
 

@@ -146,7 +146,8 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   auto tokenizer = tokenizer::open_tokenizer(given.rules.tokenizer, {given.bos_token, given.eos_token, {}});
   options.rules.tokenizer = tokenizer->name();
   options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
-  options.rules.eos = given.eos.value_or(given.rules.eos);
+  options.rules.eos = given.eos.value_or(given.rules.eos && tokenizer->kind() != "ids");
+  options.rules.read.vocab_size = tokenizer->vocab_size();
   BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
   BuildFolder folder(options, plan);
   BuildResult result;

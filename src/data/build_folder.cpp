@@ -139,8 +139,7 @@ void BuildFolder::open_for_writing() {
 
 void BuildFolder::finish(const Manifest& manifest) {
   const std::string tokenizer_name = plan_.tokenizer->name();
-  if (!tokenizer_is_kept(options_.out, *plan_.tokenizer))  // another part may have been here
-    tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content());
+  tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content());
   std::set<std::string> named;
   for (const SplitEntry& split : manifest.splits)
     for (const ShardEntry& shard : split.shards) named.insert(shard.file);

@@ -35,6 +35,11 @@ class TokenColumn {
     ids_.push_back(id);
     flush();
   }
+  void append_ids(std::string_view bytes) {  // u32 as they lie in memory
+    ids_.resize(bytes.size() / sizeof(uint32_t));
+    if (!ids_.empty()) std::memcpy(ids_.data(), bytes.data(), bytes.size());
+    flush();
+  }
   uint64_t count() const { return count_; }
   const tokenizer::EncodeCounts& encode_counts() const { return encoder_->counts(); }
 
@@ -86,7 +91,8 @@ int64_t sum_of_rare_column(const ShardReader& shard, std::string_view name) {
 uint32_t saturated(int64_t count) { return static_cast<uint32_t>(std::min<int64_t>(count, 0xFFFFFFFF)); }
 
 ShardHeader write_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
-                        const tokenizer::Tokenizer& tokenizer, const BuildRules& rules, BuildProgress& progress) {
+                        const BuildPlan& plan, const BuildRules& rules, BuildProgress& progress) {
+  const tokenizer::Tokenizer& tokenizer = *plan.tokenizer;
   ShardWriter writer(path, identity);
   TokenColumn tokens(writer, tokenizer);
   std::vector<uint64_t> ends, text_bytes, positions;
@@ -94,11 +100,15 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
   for (const Document& document : documents) {
     const uint64_t before = tokens.count();
     const tokenizer::EncodeCounts counts_before = tokens.encode_counts();
-    if (rules.bos) tokens.append_id(*tokenizer.bos());
-    tokens.append_text(document.data);
-    if (rules.eos) tokens.append_id(*tokenizer.eos());
+    if (document.is_ids) {
+      tokens.append_ids(document.data);
+    } else {
+      if (rules.bos) tokens.append_id(*tokenizer.bos());
+      tokens.append_text(document.data);
+      if (rules.eos) tokens.append_id(*tokenizer.eos());
+    }
     ends.push_back(tokens.count());
-    text_bytes.push_back(document.data.size());
+    text_bytes.push_back(static_cast<uint64_t>(plan.text_bytes_of(document)));
     sources.push_back(static_cast<uint32_t>(document.source));
     positions.push_back(static_cast<uint64_t>(document.position));
     const tokenizer::EncodeCounts& counts = tokens.encode_counts();
@@ -161,15 +171,14 @@ std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPl
     const std::vector<Document>& documents = group.documents(s);
     if (documents.empty()) continue;
     for (const Document& document : documents) {
-      result[s].text_bytes += static_cast<int64_t>(document.data.size());
+      result[s].text_bytes += plan.text_bytes_of(document);
       result[s].content.append(content_of(document));
     }
     const std::string file = shard_name(s, group.unit(), group.index());
     const std::string identity = plan.shard_identity(s, group.unit(), group.index());
     std::optional<ShardHeader> header = find_whole_shard(options.out / file, identity);
     result[s].kept = header.has_value();
-    if (!header)
-      header = write_shard(options.out / file, identity, documents, *plan.tokenizer, options.rules, progress);
+    if (!header) header = write_shard(options.out / file, identity, documents, plan, options.rules, progress);
     const ShardReader shard(options.out / file);
     result[s].special_text_seen = sum_of_rare_column(shard, kSpecialTextColumn);
     result[s].invalid_bytes_replaced = sum_of_rare_column(shard, kBytesReplacedColumn);

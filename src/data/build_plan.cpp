@@ -1,6 +1,8 @@
 #include "data/build_plan.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <set>
 #include <tuple>
 
@@ -65,10 +67,34 @@ std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::st
   return hash.digest_128_hex();
 }
 
+std::vector<uint32_t> text_bytes_of_ids(const tokenizer::Tokenizer& tokenizer) {
+  std::vector<uint32_t> bytes;
+  if (tokenizer.kind() == "ids") return bytes;
+  std::string text;
+  for (uint32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    text.clear();
+    tokenizer.decode(id, text);
+    bytes.push_back(static_cast<uint32_t>(text.size()));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::string shard_name(size_t split, size_t unit, int64_t group) {
   return fmt::format("{}-{:06}-{:04}.shard", kSplitNames[split], unit, group);
+}
+
+int64_t BuildPlan::text_bytes_of(const Document& document) const {
+  if (!document.is_ids) return static_cast<int64_t>(document.data.size());
+  if (id_text_bytes.empty()) return 0;
+  int64_t bytes = 0;
+  for (size_t at = 0; at < document.data.size(); at += sizeof(uint32_t)) {
+    uint32_t id = 0;
+    std::memcpy(&id, document.data.data() + at, sizeof id);
+    bytes += id_text_bytes[id];
+  }
+  return bytes;
 }
 
 std::string BuildPlan::shard_identity(size_t split, size_t unit, int64_t group) const {
@@ -122,6 +148,9 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
     for (const UnitPiece& piece : plan.units[u].pieces) read.insert(piece.source);
   }
   hash_sources(plan.found.sources, {read.begin(), read.end()}, options.threads, progress);
+  if (std::any_of(plan.found.sources.begin(), plan.found.sources.end(),
+                  [](const SourceFile& source) { return gives_ids(source.format); }))
+    plan.id_text_bytes = text_bytes_of_ids(*plan.tokenizer);
   plan.holdout = find_holdout(plan.found.sources, plan.units, rules);
 
   std::string text = rules_text(plan, rules);

@@ -9,6 +9,7 @@
 #include "data/discover.h"
 #include "data/duplicates.h"
 #include "data/holdout.h"
+#include "data/records.h"
 #include "data/units.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,6 +27,11 @@ struct BuildPlan {
   Duplicates duplicates;                     // empty, or of each unit
   std::vector<std::string> unit_identities;  // over all that decides a unit's documents and tokens; empty: not our part
   std::string identity;                      // over our units: the same build or not
+
+  // Bytes of text that a token stands for, by id; empty where all sources are text, or nobody knows.
+  std::vector<uint32_t> id_text_bytes;
+  // Bytes of the text that a document is, or that its ids stand for.
+  int64_t text_bytes_of(const Document& document) const;
 
   std::string shard_identity(size_t split, size_t unit, int64_t group) const;
 };

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/indexed_file.h"
 #include "data/parallel.h"
 
 namespace hearth::data {
@@ -26,7 +27,8 @@ class Walk {
     if (!options.exclude.empty() && path_exists(options.exclude)) excluded_ = fs::canonical(options.exclude);
   }
 
-  void visit(const Path& path, bool given_by_user) {
+  void visit(const Path& given, bool given_by_user) {
+    const Path path = given_by_user ? tokens_of(given) : given;
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     const bool wrong_kind = !fs::is_directory(status) && !fs::is_regular_file(status);
@@ -39,6 +41,7 @@ class Walk {
       return;
     }
     if (!fs::is_directory(status) && !given_by_user && !included(path)) return;
+    if (!fs::is_directory(status) && is_index_beside_tokens(path)) return;
     const Path real = fs::canonical(path);
     if (real == excluded_) return;
     if (fs::is_directory(status)) {
@@ -55,6 +58,21 @@ class Walk {
   const std::map<std::string, std::string>& files() const { return files_; }  // real path -> path
 
  private:
+  // NAME.bin where a person names NAME.idx, or NAME as Megatron does.
+  static Path tokens_of(const Path& given) {
+    Path bin = given;
+    if (given.extension() == ".idx" && is_index_file(given)) {
+      bin.replace_extension(".bin");
+      return bin;
+    }
+    bin += ".bin";
+    return !path_exists(given) && index_of(bin) ? bin : given;
+  }
+  static bool is_index_beside_tokens(const Path& path) {
+    Path bin = path;
+    return path.extension() == ".idx" && path_exists(bin.replace_extension(".bin")) && is_index_file(path);
+  }
+
   bool included(const Path& path) const {
     const std::string name = path.filename().string();
     const auto matches = [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
@@ -139,6 +157,8 @@ void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& w
     if (!source.hash.empty()) return;
     const MappedFile mapped(source.real_path);
     source.hash = xxh3_128_hex(mapped.bytes());
+    if (const auto index = source.format == Format::kIndexed ? index_of(source.real_path) : std::nullopt)
+      source.hash = xxh3_128_hex(source.hash + xxh3_128_hex(MappedFile(*index).bytes()));
     check_unchanged(source);
     progress.bytes_read += source.size_bytes;
   });

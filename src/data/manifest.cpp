@@ -158,7 +158,7 @@ Manifest parse_version_1(const Json& json) {
   const Json& tokenizer = json.at("tokenizer");
   m.rules.tokenizer = tokenizer.at("name").get<std::string>();
   m.tokenizer_hash = tokenizer.at("hash").get<std::string>();
-  m.vocab_size = count_at(tokenizer, "vocab_size");
+  m.vocab_size = m.rules.read.vocab_size = count_at(tokenizer, "vocab_size");
   m.bos = tokenizer.at("bos").is_null() ? -1 : count_at(tokenizer, "bos");
   m.eos = tokenizer.at("eos").is_null() ? -1 : count_at(tokenizer, "eos");
   const Json& counts = json.at("counts");

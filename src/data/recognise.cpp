@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "data/byte_stream.h"
+#include "data/indexed_file.h"
 #include "data/json_text.h"
 #include "data/source.h"
 
@@ -65,9 +66,14 @@ Recognised recognise(const Path& path, const ReadRules& rules) {
     magic.resize(std::min(magic.size(), static_cast<size_t>(file.size_bytes())));
     file.read_at(0, std::as_writable_bytes(std::span(magic)));
   }
+  if (rules.format.empty() && index_of(path)) {
+    found.format = Format::kIndexed;
+    return found;
+  }
   found.compression = compression_of(magic);
   if (!rules.format.empty()) {
     found.format = parse_format(rules.format);
+    if (gives_ids(found.format)) found.compression = Compression::kNone;
     return found;
   }
   const std::string text = first_bytes(path, found.compression);

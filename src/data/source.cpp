@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/indexed_source.h"
 #include "data/jsonl_source.h"
 #include "data/text_source.h"
 
@@ -14,13 +15,14 @@ namespace {
 struct FormatRow {
   Format format;
   std::string_view name;
-  bool ids;
+  bool ids, rows;
 };
 
 // In the order of the enum.
 constexpr std::array kFormats = {
-    FormatRow{Format::kText, "text", false},
-    FormatRow{Format::kJsonl, "jsonl", false},
+    FormatRow{Format::kText, "text", false, false},
+    FormatRow{Format::kJsonl, "jsonl", false, false},
+    FormatRow{Format::kIndexed, "bin-idx", true, true},
 };
 
 constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip", "zstd"};
@@ -31,6 +33,7 @@ const FormatRow& row_of(Format format) { return kFormats.at(static_cast<size_t>(
 
 std::string_view format_name(Format format) { return row_of(format).name; }
 bool gives_ids(Format format) { return row_of(format).ids; }
+bool counts_rows(Format format) { return row_of(format).rows; }
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
@@ -62,7 +65,7 @@ Compression parse_compression(std::string_view name) {
 }
 
 bool can_be_cut(const SourceFile& file) {
-  return file.format == Format::kJsonl && file.compression == Compression::kNone;
+  return (file.format == Format::kJsonl && file.compression == Compression::kNone) || file.format == Format::kIndexed;
 }
 
 std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range) {
@@ -71,6 +74,8 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
       return open_text_source(file, rules);
     case Format::kJsonl:
       return open_jsonl_source(file, rules, range);
+    case Format::kIndexed:
+      return open_indexed_source(file, rules, range);
   }
   HEARTH_CHECK(false);
 }

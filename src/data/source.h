@@ -19,8 +19,9 @@
 namespace hearth::data {
 
 enum class Format {
-  kText,   // the file is one document, or several of about ReadRules::document_bytes
-  kJsonl,  // a JSON object a line
+  kText,     // the file is one document, or several of about ReadRules::document_bytes
+  kJsonl,    // a JSON object a line
+  kIndexed,  // token ids: NAME.bin, with NAME.idx beside it
 };
 enum class Compression { kNone, kGzip, kZstd };
 
@@ -32,6 +33,8 @@ Format parse_format(std::string_view name);  // throws user_error
 Compression parse_compression(std::string_view name);
 // Whether readers of the format give ids instead of text.
 bool gives_ids(Format format);
+// Whether a record's position is a number of a row or sequence, instead of a byte of the text.
+bool counts_rows(Format format);
 
 struct SourceFile {
   std::string path;  // as found, through links
@@ -54,6 +57,7 @@ struct ReadRules {
   std::string text_join = "\n\n";
   bool join_first = false;
   int64_t max_record_bytes = 256 << 20;  // of a line, and of a compressed text
+  int64_t vocab_size = 0;                // larger ids of token sources are a problem; 0: not known. A build fills it in
   bool operator==(const ReadRules&) const = default;
 };
 

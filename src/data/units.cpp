@@ -25,7 +25,8 @@ std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t uni
     close();
     for (int64_t begin = 0; begin < size; begin += unit_bytes) {
       const int64_t end = std::min(begin + unit_bytes, size);
-      units.push_back({{{i, {begin, end}}}, end - begin});
+      // The last one goes on: a record without bytes may start at the very end.
+      units.push_back({{{i, {begin, end == size ? SourceRange{}.end : end}}}, end - begin});
     }
   }
   close();

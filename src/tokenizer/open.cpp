@@ -5,6 +5,7 @@
 #include "tokenizer/bytes.h"
 #include "tokenizer/document_tokens.h"
 #include "tokenizer/huggingface.h"
+#include "tokenizer/ids.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tiktoken.h"
 #include "tokenizer/tokenizer.h"
@@ -17,6 +18,8 @@ constexpr const char* kKinds =
     "(tiktoken); or a folder that holds tokenizer.json or tokenizer.model";
 
 constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model"};
+
+bool needs_no_file(std::string_view name) { return name == "bytes" || parse_ids_name(name).has_value(); }
 
 // The file that `name` means.
 Path file_of(const std::string& name) {
@@ -59,6 +62,10 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
     if (!options.bos_token.empty() || !options.eos_token.empty()) find_document_tokens({}, search);  // throws
     return std::make_unique<BytesTokenizer>();
   }
+  if (const auto vocab_size = parse_ids_name(name)) {
+    if (!options.bos_token.empty() || !options.eos_token.empty()) find_document_tokens({}, search);  // throws
+    return std::make_unique<IdsTokenizer>(*vocab_size);
+  }
   const Path path = file_of(name);
   search.folder = path.has_parent_path() ? path.parent_path() : ".";
   search.origin = path.string();
@@ -86,12 +93,12 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
 }
 
 bool is_kept_name(std::string_view name) {
-  return name == "bytes" || std::find(std::begin(kKeptNames), std::end(kKeptNames), name) != std::end(kKeptNames);
+  return needs_no_file(name) || std::find(std::begin(kKeptNames), std::end(kKeptNames), name) != std::end(kKeptNames);
 }
 
 void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content) {
   HEARTH_CHECK(is_kept_name(name));
-  if (name == "bytes") return;
+  if (needs_no_file(name)) return;
   const Path path = folder / name;
   if (!path_exists(path) || read_file(path) != file_content) write_file_atomic(path, file_content);
 }
@@ -103,9 +110,9 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
                   "no copy of a tokenizer is called so");
   const Path path = folder / name;
   const char* restore = "copy the tokenizer's file there again, byte for byte";
-  if (name != "bytes" && !path_exists(path))
+  if (!needs_no_file(name) && !path_exists(path))
     throw damaged(fmt::format("{} is missing", path.string()), "the manifest beside it names it", restore);
-  auto tokenizer = open_tokenizer(name == "bytes" ? name : path.string(), {{}, {}, document_tokens});
+  auto tokenizer = open_tokenizer(needs_no_file(name) ? name : path.string(), {{}, {}, document_tokens});
   if (tokenizer->content_hash() != hash)
     throw damaged(fmt::format("{} is not the tokenizer that the manifest beside it names", path.string()),
                   fmt::format("its hash is {} instead of {}", tokenizer->content_hash(), hash), restore);

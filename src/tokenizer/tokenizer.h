@@ -74,7 +74,7 @@ class Tokenizer {
   // Whether the tokenizer's own template puts BOS before a text: the default for documents.
   virtual bool adds_bos() const { return false; }
   virtual std::vector<SpecialToken> special_tokens() const { return {}; }
-  // "bytes", "huggingface", "tiktoken", "sentencepiece".
+  // "bytes", "huggingface", "tiktoken", "sentencepiece", "ids".
   virtual std::string kind() const = 0;
   // How a manifest names it: "bytes", or the file name of the copy that lies beside the manifest.
   virtual std::string name() const = 0;
@@ -91,7 +91,7 @@ struct OpenOptions {
   bool meta_cuts = true;
 };
 
-// `name` is "bytes", a file, or a folder that holds tokenizer.json or tokenizer.model. The kind is recognised from the
+// `name` is "bytes", "ids:N" (N tokens whose text nobody knows: ids.h), a file, or a folder that holds tokenizer.json or tokenizer.model. The kind is recognised from the
 // file's content. Throws user_error where it is none of these, or not readable as what it is.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options = {});
 

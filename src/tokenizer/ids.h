@@ -1,0 +1,30 @@
+// Where tokens come as ids and nobody knows their text: `--vocab-size N`. Neither encodes nor decodes.
+#pragma once
+
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::tokenizer {
+
+class IdsTokenizer final : public Tokenizer {
+ public:
+  explicit IdsTokenizer(int64_t vocab_size) : vocab_size_(vocab_size) {}
+
+  // The encoder throws user_error for any text.
+  std::unique_ptr<Encoder> encoder(SpecialText special) const override;
+  size_t safe_cut(std::string_view, size_t limit) const override { return limit; }
+  void decode(uint32_t id, std::string& text) const override;  // " 123": for people to look at
+  int64_t vocab_size() const override { return vocab_size_; }
+  std::optional<uint32_t> bos() const override { return {}; }
+  std::optional<uint32_t> eos() const override { return {}; }
+  std::string kind() const override { return "ids"; }
+  std::string name() const override;  // "ids:50432"
+  std::string content_hash() const override;
+
+ private:
+  int64_t vocab_size_;
+};
+
+// The number in "ids:50432"; nothing for other text.
+std::optional<int64_t> parse_ids_name(std::string_view name);
+
+}  // namespace hearth::tokenizer
