@@ -79,7 +79,7 @@ const std::vector<Pattern>& patterns() {
 // The pieces of all documents that are not held out; the same whatever the number of threads.
 tokenizer::PieceCounts count_pieces(const data::Discovery& found, const data::BuildRules& rules,
                                     const std::string& pattern, int64_t threads, Progress& progress) {
-  const std::vector<data::Unit> units = data::plan_units(found.sources, rules.read, kUnitBytes);
+  const std::vector<data::Unit> units = data::plan_units(found.sources, kUnitBytes);
   const data::Holdout holdout = data::find_holdout(found.sources, units, rules);
   for (const data::Unit& unit : units) progress.bytes_total += unit.size_bytes;
   const tokenizer::Pretokenizer cuts({{pattern}});

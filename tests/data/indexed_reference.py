@@ -1,7 +1,7 @@
 """Writes token files as Megatron's and GPT-NeoX's writers lay them out, with the standard library alone.
 
-usage: indexed_reference.py PREFIX TYPE LAYOUT < JSON    TYPE: u8 i8 i16 i32 i64 u16 f32 f64; LAYOUT: neox, megatron,
-       modes (Megatron's with a mode a sequence), legacy. JSON: a list of sequences of numbers.
+usage: indexed_reference.py < JSON    A list of [PREFIX, TYPE, LAYOUT, SEQUENCES]. TYPE: u8 i8 i16 i32 i64 u16 f32 f64; LAYOUT: neox,
+       megatron, modes (Megatron's with a mode a sequence), legacy.
 """
 
 import json
@@ -12,9 +12,7 @@ LETTERS = {"u8": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u16": "H",
 CODES = {"u8": 1, "i8": 2, "i16": 3, "i32": 4, "i64": 5, "f32": 6, "f64": 7, "u16": 8}
 
 
-def main():
-    prefix, kind, layout = sys.argv[1:]
-    sequences = json.load(sys.stdin)
+def write(prefix, kind, layout, sequences):
     size = struct.calcsize(LETTERS[kind])
     code = CODES[kind]
     if layout in ("megatron", "modes"):
@@ -41,4 +39,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    for job in json.load(sys.stdin):
+        write(*job)

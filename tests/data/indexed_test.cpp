@@ -36,12 +36,18 @@ std::string golden_tokens() {
   return bytes;
 }
 
-void write_reference(const Path& prefix, const std::string& type, const std::string& layout, const std::string& json) {
-  write_text(prefix.string() + ".json", json);
-  const auto run = test::run_command(fmt::format("python3 {} {} {} {} < {}.json",
-                                                 test::source_path("tests/data/indexed_reference.py"), prefix.string(),
-                                                 type, layout, prefix.string()));
+// A job is [prefix, type, layout, sequences].
+void write_references(const Path& scratch, const nlohmann::json& jobs) {
+  write_text(scratch / "jobs.json", jobs.dump());
+  const auto run = test::run_command(fmt::format(
+      "python3 {} < {}", test::source_path("tests/data/indexed_reference.py"), (scratch / "jobs.json").string()));
   ASSERT_EQ(run.exit_code, 0) << run.output;
+  remove_file(scratch / "jobs.json");
+}
+
+void write_reference(const Path& prefix, const std::string& type, const std::string& layout, const std::string& json) {
+  make_folders(prefix.parent_path());
+  write_references(prefix.parent_path(), {{prefix.string(), type, layout, nlohmann::json::parse(json)}});
 }
 
 Sequences read_all(const Path& bin) {
@@ -85,13 +91,13 @@ TEST(Indexed, TheFilesOfNeoxsOwnWriterGoInAndComeOutByteForByte) {
 TEST(Indexed, EveryTypeOfEveryLayoutIsReadAndTheDialectsAreToldApart) {
   const ScratchFolder scratch;
   const Sequences sequences = {{1, 2, 3}, {}, {127}, {4, 5, 6, 7}};
+  nlohmann::json jobs = nlohmann::json::array();
   for (const char* type : {"u8", "i8", "i16", "i32", "i64", "u16", "f32", "f64"}) {
-    for (const char* layout : {"neox", "megatron", "modes", "legacy"}) {
-      const std::string name = fmt::format("{}-{}", type, layout);
-      write_reference(scratch / name, type, layout, nlohmann::json(sequences).dump());
-      EXPECT_EQ(read_all(scratch / (name + ".bin")), sequences) << name;
-    }
+    for (const char* layout : {"neox", "megatron", "modes", "legacy"})
+      jobs.push_back({(scratch / fmt::format("{}-{}", type, layout)).string(), type, layout, sequences});
   }
+  write_references(scratch, jobs);
+  for (const auto& job : jobs) EXPECT_EQ(read_all(job[0].get<std::string>() + ".bin"), sequences) << job[0];
   write_reference(scratch / "large", "i64", "neox", "[[2147483647]]");
   EXPECT_EQ(read_all(scratch / "large.bin"), (Sequences{{2147483647}}));
 }
@@ -113,7 +119,6 @@ TEST(Indexed, ValuesThatAreNoIdsAreNamed) {
 TEST(Indexed, TokensAndTextMixAndAFolderCountsEachPairOnce) {
   const ScratchFolder scratch;
   write_reference(scratch / "in" / "a", "u16", "neox", "[[104,105,257],[],[72,105,256]]");
-  remove_file(scratch / "in" / "a.json");
   write_text(scratch / "in" / "b.txt", "hello");
   BuildOptions options = options_for(scratch / "out", scratch / "in", 258);
   EXPECT_EQ(error_of([&] { run(options); }).message(), "text cannot be encoded without a tokenizer");
@@ -189,7 +194,7 @@ TEST(Indexed, ADamagedIndexIsAnErrorAndNeverReadOutside) {
       }
     };
     for (size_t i = 0; i < good.size(); ++i) {
-      for (const int flip : {1, 0x40, 0x80, 0xFF}) {
+      for (const int flip : {1, 0x80}) {
         std::string bad = good;
         bad[i] = static_cast<char>(bad[i] ^ flip);
         attempt(bad);

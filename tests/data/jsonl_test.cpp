@@ -294,7 +294,8 @@ TEST(Jsonl, AZipBombIsRefusedBeforeItIsUnpacked) {
   const ScratchFolder scratch;
   const std::string zeros(64 << 20, '\n');
   std::string bomb;
-  for (int i = 0; i < 8; ++i) bomb += zstd_frame(zeros);
+  const std::string frame = zstd_frame(zeros);
+  for (int i = 0; i < 8; ++i) bomb += frame;
   write_text(scratch / "x.jsonl.zst", bomb);
   std::vector<std::string> texts;
   const auto records = read_all(scratch / "x.jsonl.zst", {}, texts);
