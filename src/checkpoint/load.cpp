@@ -171,6 +171,14 @@ Reader Reader::open(const Path& folder) {
 
 const Path& Reader::folder() const { return state_->folder; }
 bool Reader::has_manifest() const { return state_->manifest.has_value(); }
+std::unique_ptr<tokenizer::Tokenizer> Reader::open_tokenizer() const {
+  const Manifest& m = manifest();
+  const auto id = [](int64_t value) {
+    return value < 0 ? std::nullopt : std::optional<uint32_t>(static_cast<uint32_t>(value));
+  };
+  return tokenizer::open_kept_tokenizer(folder(), m.tokenizer, m.tokenizer_hash, {id(m.bos), id(m.eos)});
+}
+
 const Manifest& Reader::manifest() const {
   HEARTH_CHECK(has_manifest(), "{} has no manifest", state_->folder.string());
   return *state_->manifest;

@@ -14,6 +14,7 @@
 #include "checkpoint/dcp.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
 
@@ -31,6 +32,10 @@ class Reader {
   const Path& folder() const;
   bool has_manifest() const;         // false: PyTorch wrote it
   const Manifest& manifest() const;  // only if has_manifest()
+
+  // The tokenizer that the model was trained with, from the copy in the folder. Only if has_manifest(). Throws
+  // damaged() where it is missing or another one.
+  std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
 
   // In the order of `.metadata`. Tensors of an element type we do not have (float8, complex) are not listed.
   const std::vector<TensorInfo>& tensors() const;

@@ -50,6 +50,9 @@ Json header(const Manifest& m) {
   j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}};
   j["tokenizer"] = m.tokenizer;
   j["tokenizer_hash"] = m.tokenizer_hash;
+  j["bos"] = m.bos < 0 ? Json() : Json(m.bos);
+  j["eos"] = m.eos < 0 ? Json() : Json(m.eos);
+  j["document_bos"] = m.document_bos;
   j["dataset_hash"] = m.dataset_hash;
   j["ranks"] = m.ranks;
   j["parent"] = m.parent;
@@ -90,6 +93,13 @@ Manifest parse_fields(const Json& j) {
   m.next_sample = j.at("data").at("next_sample").get_ref<const uint64_t&>();
   m.tokenizer = j.at("tokenizer").get<std::string>();
   m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
+  // Missing in checkpoints of before there were other tokenizers than bytes, which knows its own.
+  const auto id = [&](const char* key) {
+    return !j.contains(key) || j.at(key).is_null() ? -1 : j.at(key).get<int64_t>();
+  };
+  m.bos = id("bos");
+  m.eos = id("eos");
+  m.document_bos = j.value("document_bos", false);
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
   m.ranks = j.at("ranks").get_ref<const int64_t&>();
   m.parent = j.at("parent").get<std::string>();

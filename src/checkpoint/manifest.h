@@ -33,8 +33,11 @@ struct Manifest {
   int64_t tokens_seen = 0;  // counted over all ranks
   uint64_t data_seed = 0;
   uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
-  std::string tokenizer;     // its name, as tokenizer::open_tokenizer takes it
+  std::string tokenizer;     // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
+  int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
+  bool document_bos = false;              // whether BOS stood before each document
+  std::string tokenizer_file;             // content of the copy, for commit(); no part of hearth.json
   std::string config_toml;                // the resolved configuration
   std::string libtorch_version;           // empty where none was used
   int64_t ranks = 1;                      // that wrote it

@@ -14,6 +14,7 @@
 #include "checkpoint/dcp.h"
 #include "checkpoint/item.h"
 #include "checkpoint/load.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -203,6 +204,8 @@ void commit(const Path& temporary, const Path& final_folder, std::span<const std
   for (const StoredTensor& tensor : metadata.tensors)
     manifest.items.insert(manifest.items.end(), tensor.items.begin(), tensor.items.end());
 
+  HEARTH_CHECK(manifest.tokenizer_file.empty() || tokenizer::is_kept_name(manifest.tokenizer));
+  if (!manifest.tokenizer_file.empty()) write_text(temporary / manifest.tokenizer, manifest.tokenizer_file);
   write_text(temporary / kMetadataFile, metadata_text);
   write_text(temporary / kManifestFile, format_manifest(manifest));
   sync_folder(temporary);

@@ -27,6 +27,7 @@ Verification verify_checkpoint(const Path& folder) {
   std::optional<Reader> reader;
   result.has_manifest = path_exists(folder / kManifestFile);
   if (!whole(result, [&] { reader = Reader::open(folder); })) return result;
+  if (result.has_manifest && reader->manifest().tokenizer != "bytes") whole(result, [&] { reader->open_tokenizer(); });
   for (const StoredTensor& tensor : reader->metadata().tensors) {
     ++result.tensors;
     const Box all{std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape};

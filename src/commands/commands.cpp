@@ -19,6 +19,14 @@ constexpr Command kCommands[] = {
 
     {"Tokenizers", "tokenizer train", "learn a vocabulary from text",
      "tokenizer train --vocab-size 32000 --out tokenizer.json books/", tokenizer_train},
+    {"Tokenizers", "tokenizer encode", "text to token ids", "tokenizer encode --tokenizer tokenizer.json books/one.txt",
+     tokenizer_encode},
+    {"Tokenizers", "tokenizer decode", "token ids to text", "tokenizer decode --tokenizer tokenizer.json ids.txt",
+     tokenizer_decode},
+    {"Tokenizers", "tokenizer info", "show kind, size, BOS, EOS and special tokens",
+     "tokenizer info --tokenizer tokenizer.json", tokenizer_info},
+    {"Tokenizers", "tokenizer compare", "show in what two tokenizers differ",
+     "tokenizer compare tokenizer.json data/books/tokenizer.json books/one.txt", tokenizer_compare},
 
     {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train},
     {"Training", "eval", "measure a checkpoint on held-out text",

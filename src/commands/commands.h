@@ -16,6 +16,11 @@ int data_sample(CommandLine& line);
 int data_merge(CommandLine& line);
 int data_export(CommandLine& line);
 
+int tokenizer_encode(CommandLine& line);
+int tokenizer_decode(CommandLine& line);
+int tokenizer_info(CommandLine& line);
+int tokenizer_compare(CommandLine& line);
+
 // These need LibTorch: they check what they were given and become `hearth-train`.
 int train(CommandLine& line);
 int eval(CommandLine& line);

@@ -31,7 +31,8 @@ void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset
                   model.folder.string()),
       fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", dataset.manifest().rules.tokenizer,
                   dataset.manifest().tokenizer_hash, model.manifest.tokenizer, model.manifest.tokenizer_hash),
-      fmt::format("build the dataset again: hearth data build --tokenizer {} ...", model.manifest.tokenizer));
+      fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
+                  model.manifest.tokenizer == "bytes" ? "bytes" : (model.folder / model.manifest.tokenizer).string()));
 }
 
 }  // namespace

@@ -25,9 +25,13 @@ std::vector<double> to_doubles(const at::Tensor& logits_V, int64_t vocab_size) {
 }
 
 // What the model saw before each document's first token: a prompt begins a document.
-std::vector<int32_t> document_start(const tokenizer::Tokenizer& tokenizer) {
-  const auto id = tokenizer.eos() ? tokenizer.eos() : tokenizer.bos();
-  return id ? std::vector<int32_t>{static_cast<int32_t>(*id)} : std::vector<int32_t>{};
+std::vector<int32_t> document_start(const LoadedModel& model) {
+  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
+  std::vector<int32_t> start;
+  if (tokenizer.eos()) start.push_back(static_cast<int32_t>(*tokenizer.eos()));
+  if (tokenizer.bos() && (model.manifest.document_bos || start.empty()))
+    start.push_back(static_cast<int32_t>(*tokenizer.bos()));
+  return start;
 }
 
 }  // namespace
@@ -38,7 +42,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
   std::vector<uint32_t> prompt_ids;
   tokenizer.encode(request.prompt, prompt_ids);
-  std::vector<int32_t> context = document_start(tokenizer);
+  std::vector<int32_t> context = document_start(model);
   context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
   if (context.empty())
     throw user_error("the prompt is empty", "this tokenizer has no token that starts a document", "give --prompt TEXT");

@@ -34,6 +34,10 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.next_sample = progress.next_sample;
   m.tokenizer = dataset.manifest().rules.tokenizer;
   m.tokenizer_hash = dataset.manifest().tokenizer_hash;
+  m.tokenizer_file = tokenizer_file;
+  m.bos = dataset.manifest().bos;
+  m.eos = dataset.manifest().eos;
+  m.document_bos = dataset.manifest().rules.bos;
   m.dataset_hash = dataset.manifest().identity;
   m.config_toml = config_toml;
   m.libtorch_version = HEARTH_LIBTORCH_VERSION;
@@ -93,6 +97,7 @@ Run open_run(const config::RunConfig& given) {
   config.data.path = std::filesystem::absolute(given.data_path()).lexically_normal().string();
   data::Dataset dataset = data::Dataset::open(config.data.path);
   if (config.validation.freq > 0) dataset.split("validation");  // throws here, not after an hour
+  std::string tokenizer_file(dataset.open_tokenizer()->file_content());
 
   const plan::ModelShape shape = plan::model_shape(config.model, dataset.manifest().vocab_size);
   if (shape.V < dataset.manifest().vocab_size)
@@ -112,6 +117,7 @@ Run open_run(const config::RunConfig& given) {
           .config = config,
           .config_toml = config::to_toml(config),
           .dataset = std::move(dataset),
+          .tokenizer_file = std::move(tokenizer_file),
           .shape = shape,
           .plan = plan::parameter_plan(shape),
           .dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,

@@ -24,6 +24,7 @@ struct Run {
   config::RunConfig config;
   std::string config_toml;  // resolved, as it is stored in every checkpoint
   data::Dataset dataset;
+  std::string tokenizer_file;  // the dataset's copy of the tokenizer, for checkpoints; empty: "bytes"
   plan::ModelShape shape;
   plan::ParameterPlan plan;
   DType dtype;

@@ -16,7 +16,8 @@ void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, 
                                  run.dataset.folder().string(), folder.string()),
                      fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", data.rules.tokenizer,
                                  data.tokenizer_hash, manifest.tokenizer, manifest.tokenizer_hash),
-                     fmt::format("build the dataset again: hearth data build --tokenizer {} ...", manifest.tokenizer));
+                     fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
+                                 manifest.tokenizer == "bytes" ? "bytes" : (folder / manifest.tokenizer).string()));
 }
 
 // The run goes on with the text and the ids it began with, whatever else was edited.

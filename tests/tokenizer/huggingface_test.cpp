@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "reference.h"
+#include "small_file.h"
 
 namespace hearth::tokenizer {
 namespace {
@@ -112,28 +113,7 @@ TEST(HuggingFace, TheTemplateDecidesBosAndTheUsualNamesDecideEos) {
 
 // ---- files that are wrong, without the oracle
 
-// A byte-level vocabulary without merges but one.
-Json small_file() {
-  Json vocab = Json::object();
-  for (unsigned byte = 0, extra = 0; byte < 256; ++byte) {
-    const bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    const unsigned c = itself ? byte : 256 + extra++;
-    std::string key;
-    if (c < 128)
-      key = {static_cast<char>(c)};
-    else
-      key = {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
-    vocab[key] = byte;
-  }
-  vocab["ab"] = 256;
-  Json file;
-  file["version"] = "1.0";
-  for (const char* key : {"truncation", "padding", "normalizer", "post_processor", "decoder"}) file[key] = nullptr;
-  file["added_tokens"] = Json::array({{{"id", 257}, {"content", "<s>"}, {"special", true}, {"normalized", false}}});
-  file["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  file["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array({Json::array({"a", "b"})})}};
-  return file;
-}
+Json small_file() { return Json::parse(test::small_tokenizer_file()); }
 
 std::string error_of(const Json& file) {
   try {

@@ -1,0 +1,33 @@
+// Options that the tokenizer commands share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/command_line.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::commands {
+
+struct TokenizerOptions {
+  std::string tokenizer;
+  tokenizer::OpenOptions open;
+
+  void declare(CommandLine& line);  // --tokenizer, --bos-token, --eos-token
+  std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const { return tokenizer::open_tokenizer(tokenizer, open); }
+};
+
+// What stands around each document.
+struct DocumentEnds {
+  std::string bos, eos;  // "none", "document"; empty: as the template says, and always
+
+  void declare(CommandLine& line);  // --bos, --eos
+  // The two ids, where they are wanted. Throws user_error where the tokenizer has no such token.
+  tokenizer::DocumentTokens resolve(const tokenizer::Tokenizer& tokenizer) const;
+};
+
+// The files' contents, or standard input's where there is none.
+std::vector<std::string> read_texts(const std::vector<Path>& files);
+
+}  // namespace hearth::commands
