@@ -15,7 +15,7 @@ constexpr size_t kShown = 10;
 constexpr size_t kContextTokens = 4;
 
 // Bytes that are no printable ASCII as \x0a; UTF-8 stays.
-std::string quoted(std::string_view text) {
+std::string spelled(std::string_view text) {
   std::string line = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -41,7 +41,7 @@ void compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
   std::vector<std::string> rows;
   for (int64_t id = 0; id < std::max(a.vocab_size(), b.vocab_size()); ++id) {
     const std::string in_a = bytes_of(a, id), in_b = bytes_of(b, id);
-    if (in_a != in_b) rows.push_back(fmt::format("id {}: {} and {}", id, quoted(in_a), quoted(in_b)));
+    if (in_a != in_b) rows.push_back(fmt::format("id {}: {} and {}", id, spelled(in_a), spelled(in_b)));
   }
   print_rows("text of ids", rows);
 }
@@ -68,7 +68,7 @@ void compare_special_tokens(const Tokenizer& a, const Tokenizer& b) {
 std::string around(const Tokenizer& tokenizer, const std::vector<uint32_t>& ids, size_t at) {
   std::string row;
   for (size_t i = at; i < std::min(ids.size(), at + kContextTokens); ++i)
-    row += fmt::format(" {} {}", ids[i], quoted(bytes_of(tokenizer, ids[i])));
+    row += fmt::format(" {} {}", ids[i], spelled(bytes_of(tokenizer, ids[i])));
   return row.empty() ? " the end" : row;
 }
 

@@ -112,10 +112,19 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
   const char* restore = "copy the tokenizer's file there again, byte for byte";
   if (!needs_no_file(name) && !path_exists(path))
     throw damaged(fmt::format("{} is missing", path.string()), "the manifest beside it names it", restore);
-  auto tokenizer = open_tokenizer(needs_no_file(name) ? name : path.string(), {{}, {}, document_tokens});
+  const auto other = [&](std::string why) {
+    return damaged(fmt::format("{} is not the tokenizer that the manifest beside it names", path.string()),
+                   std::move(why), restore);
+  };
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = open_tokenizer(needs_no_file(name) ? name : path.string(), {{}, {}, document_tokens});
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kUser) throw;
+    throw other(e.message());
+  }
   if (tokenizer->content_hash() != hash)
-    throw damaged(fmt::format("{} is not the tokenizer that the manifest beside it names", path.string()),
-                  fmt::format("its hash is {} instead of {}", tokenizer->content_hash(), hash), restore);
+    throw other(fmt::format("its hash is {} instead of {}", tokenizer->content_hash(), hash));
   return tokenizer;
 }
 
