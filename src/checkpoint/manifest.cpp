@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -48,6 +49,9 @@ Json header(const Manifest& m) {
   j["step"] = m.step;
   j["tokens_seen"] = m.tokens_seen;
   j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}};
+  if (!m.data_sources.empty()) j["data"]["sources"] = m.data_sources;
+  for (const data::MixtureSegment& segment : m.data_segments)
+    j["data"]["segments"].push_back({{"first_sample", segment.first_sample}, {"weights", segment.weights}});
   j["tokenizer"] = m.tokenizer;
   j["tokenizer_hash"] = m.tokenizer_hash;
   j["bos"] = m.bos < 0 ? Json() : Json(m.bos);
@@ -85,6 +89,31 @@ Item parse_item(const Json& j) {
   return item;
 }
 
+void parse_mixture(const Json& data, Manifest& m) {
+  if (!data.contains("sources")) {
+    m.data_sources = {m.dataset_hash};
+    m.data_segments = {{0, {1}}};
+    return;
+  }
+  m.data_sources = data.at("sources").get<std::vector<std::string>>();
+  for (const Json& segment : data.at("segments"))
+    m.data_segments.push_back(
+        {segment.at("first_sample").get<uint64_t>(), segment.at("weights").get<std::vector<double>>()});
+}
+
+bool mixture_makes_sense(const Manifest& m) {
+  const auto& segments = m.data_segments;
+  if (m.data_sources.empty() || segments.empty() || segments.front().first_sample != 0) return false;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const auto& weights = segments[i].weights;
+    const bool shares = std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; }) &&
+                        std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
+    const bool follows = i == 0 || segments[i].first_sample > segments[i - 1].first_sample;
+    if (!shares || !follows || weights.size() != m.data_sources.size()) return false;
+  }
+  return true;
+}
+
 Manifest parse_fields(const Json& j) {
   Manifest m;
   m.step = j.at("step").get_ref<const int64_t&>();
@@ -101,6 +130,7 @@ Manifest parse_fields(const Json& j) {
   m.eos = id("eos");
   m.document_bos = j.value("document_bos", false);
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
+  parse_mixture(j.at("data"), m);
   m.ranks = j.at("ranks").get_ref<const int64_t&>();
   m.parent = j.at("parent").get<std::string>();
   m.code_version = j.at("code_version").get<std::string>();
@@ -170,7 +200,10 @@ Manifest parse_manifest(std::string_view text, const Path& path) {
           fmt::format("{}: checkpoint format {}, this program knows {}", path.string(), version, kFormatVersion),
           "it was written by another version of Hearth", "use that version");
     }
-    return parse_fields(j);
+    Manifest manifest = parse_fields(j);
+    if (!mixture_makes_sense(manifest))
+      throw damaged(fmt::format("{} is damaged", path.string()), "the segments of its mixture make no sense");
+    return manifest;
   } catch (const nlohmann::json::exception& e) {
     throw damaged(fmt::format("{} is damaged", path.string()), e.what());
   }

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "checkpoint/state.h"
+#include "data/mixture.h"
 
 namespace hearth::checkpoint {
 
@@ -33,7 +34,11 @@ struct Manifest {
   int64_t tokens_seen = 0;  // counted over all ranks
   uint64_t data_seed = 0;
   uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
-  std::string tokenizer;     // "bytes", or the name of the copy of its file in the checkpoint's folder
+  // The datasets by their identity, and how they were mixed up to next_sample. A checkpoint that does not say, an old
+  // one, was trained on the one dataset `dataset_hash`.
+  std::vector<std::string> data_sources;
+  std::vector<data::MixtureSegment> data_segments;
+  std::string tokenizer;  // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
   int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
   bool document_bos = false;              // whether BOS stood before each document

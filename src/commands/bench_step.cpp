@@ -104,7 +104,7 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
   }
   config::throw_problems(run_toml.empty() ? "the command line" : run_toml.string(), loaded.problems);
   options.config = loaded.config;
-  if (options.config.model.vocab_size == 0 && options.config.data.path.empty())  // a run file that names no data yet
+  if (options.config.model.vocab_size == 0 && options.config.sources().empty())  // a run file that names no data yet
     options.config.model.vocab_size = std::get<int64_t>(default_of(*config::find_field("model.vocab_size")));
   return options;
 }

@@ -19,6 +19,13 @@ std::string length_text(const config::RunConfig& config) {
                      format_count(static_cast<double>(steps) * static_cast<double>(config::tokens_per_step(config))));
 }
 
+std::string data_text(const config::RunConfig& config) {
+  std::vector<std::string> paths;
+  for (const config::DataSource& source : config.sources())
+    paths.push_back(config.resolve(source.path).lexically_normal().string());
+  return join(paths);
+}
+
 }  // namespace
 
 int config_check(CommandLine& line) {
@@ -32,7 +39,7 @@ int config_check(CommandLine& line) {
   fmt::print("{}",
              format_rows({
                  {"run folder", config.run_folder().lexically_normal().string()},
-                 {"data", config.data_path().lexically_normal().string()},
+                 {"data", data_text(config)},
                  {"step", fmt::format("{} tokens = {} (ranks) x {} (micro-batches) x {} (sequences) x {} (tokens)",
                                       config::tokens_per_step(config), config.parallelism.data_parallel_shard_degree,
                                       config::accumulation_steps(config), config.training.local_batch_size,

@@ -30,8 +30,42 @@ This page is made from the table of fields: `hearth config docs > docs/config.md
 - `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
 - `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both; the warm-up is not longer than the training.
 - `lr_scheduler.decay_type = "constant"` takes neither `lr_scheduler.decay_ratio` nor `lr_scheduler.min_lr_factor`.
-- `data.path` is a dataset; `validation.steps` needs `validation.freq`; `checkpoint.initial_load_model_only = false` needs
+- `data.path` or `[[data.source]]` is given, not both, and names datasets; `[[data.segment]]` and `data.weight_unit` need sources.
+- `validation.steps` and `[[validation.set]]` need `validation.freq`; `checkpoint.initial_load_model_only = false` needs
   `checkpoint.initial_load_path`.
+
+## Lists
+
+`[[data.source]]` stands once for each source, and its tables count from 0: `--set data.source.0.weight=2` changes the
+first, and a number one past the last adds a table.
+
+## A mixture of sources
+
+    [[data.source]]
+    path = "data/web"
+    weight = 4
+
+    [[data.source]]
+    path = "data/books"
+    weight = 1
+    epochs_max = 4
+
+    [[data.segment]]          # the last fifth: books only
+    from_tokens = 8e9
+    weights = [0, 1]
+
+- Weights are shares of tokens. Any stretch of the training holds each source's share to within one sequence, rounded to
+  1 in 65,536. A weight of documents counts a source's documents instead: its tokens' share is its weight times the
+  tokens of its average document.
+- Each source is read without repetition, each pass in another order; `epochs_max` refuses a run that is too long, before
+  it starts. `training.epochs` counts all tokens of all sources, whatever the weights.
+- The sources need the same tokenizer. A dataset may be a source once.
+- Weights, segments and the order of sources may change at a resume, and sources may be added: what was trained stays in
+  the checkpoint, and the file holds from the next step on. A source that is no longer wanted gets weight 0.
+- `data.on_damage = "substitute"` takes, for a sequence with a damaged block, the first whole one of those 1, 2, 4, 8, ...
+  further in the same source; each is logged and counted (`substituted` in metrics.jsonl). Validation always stops.
+- Without `[[validation.set]]`, all held-out documents of all sources are measured together. With it, each set has a loss
+  of its own, `validation_loss.NAME`; `validation_loss` is the mean over the tokens of all of them.
 
 ## At a resume
 
@@ -58,15 +92,25 @@ std::string_view at_resume_text(config::AtResume at_resume) {
   return "refused";
 }
 
-std::string section_table(std::string_view section) {
-  std::string text = fmt::format("\n## [{}]\n\n{}\n\n", section, config::section_help(section));
-  text += "| key | default | unit | allowed | what it is | at a resume |\n|---|---|---|---|---|---|\n";
-  for (const config::Field& field : config::fields()) {
+std::string key_rows(std::span<const config::Field> fields, std::string_view section) {
+  std::string text = "| key | default | unit | allowed | what it is | at a resume |\n|---|---|---|---|---|---|\n";
+  for (const config::Field& field : fields) {
     if (field.section != section) continue;
     const std::string allowed = field.limits.text();
     text += fmt::format(
         "| `{}` | `{}` | {} | {} | {} | {} |\n", field.key, config::to_toml_value(field.default_value()), field.unit,
         allowed.empty() ? std::string(field.type()) : allowed, field.help, at_resume_text(field.at_resume));
+  }
+  return text;
+}
+
+// A section with its lists.
+std::string section_table(std::string_view section) {
+  std::string text = fmt::format("\n## [{}]\n\n{}\n\n", section, config::section_help(section));
+  text += key_rows(config::fields(), section);
+  for (const config::List& list : config::lists()) {
+    if (list.section() == section)
+      text += fmt::format("\n### [[{}]]\n\n{}\n\n{}", list.name, list.help, key_rows(config::list_fields(), list.name));
   }
   return text;
 }

@@ -12,8 +12,8 @@
 namespace hearth::commands {
 namespace {
 
-std::string origin_text(const config::LoadResult& run, const config::Field& field) {
-  const config::Origin& origin = run.origin(field.name());
+std::string origin_text(const config::LoadResult& run, const config::Entry& entry) {
+  const config::Origin origin = run.origin(entry.name());
   switch (origin.kind) {
     case config::Origin::Kind::kFile:
       return fmt::format("line {}", origin.line);
@@ -47,19 +47,21 @@ int config_show(CommandLine& line) {
   // One width for the whole file, but for values that are longer than most.
   constexpr size_t kWidest = 44;
   size_t value_width = 0, origin_width = 0;
-  for (const config::Field& field : config::fields()) {
-    const size_t width = field.key.size() + 3 + config::to_toml_value(field.value(run.config)).size();
+  const std::vector<config::Entry> entries = config::entries(run.config);
+  const auto value_text = [&run](const config::Entry& entry) {
+    return fmt::format("{} = {}", entry.field->key, config::to_toml_value(entry.field->value(run.config, entry.item)));
+  };
+  for (const config::Entry& entry : entries) {
+    const size_t width = value_text(entry).size();
     if (width <= kWidest) value_width = std::max(value_width, width);
-    origin_width = std::max(origin_width, origin_text(run, field).size());
+    origin_width = std::max(origin_width, origin_text(run, entry).size());
   }
   std::string text = fmt::format("# {}, resolved: value, where it comes from, what it is\n", toml.string());
-  std::string_view section;
-  for (const config::Field& field : config::fields()) {
-    if (field.section != section) text += fmt::format("\n[{}]\n", field.section);
-    section = field.section;
-    const std::string value = fmt::format("{} = {}", field.key, config::to_toml_value(field.value(run.config)));
-    text +=
-        fmt::format("{:{}}  # {:{}}  {}\n", value, value_width, origin_text(run, field), origin_width, comment(field));
+  for (const config::Entry& entry : entries) {
+    const std::string heading = entry.heading();
+    if (!heading.empty()) text += fmt::format("\n{}\n", heading);
+    text += fmt::format("{:{}}  # {:{}}  {}\n", value_text(entry), value_width, origin_text(run, entry), origin_width,
+                        comment(*entry.field));
   }
   fmt::print("{}", text);
   return 0;

@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
 #include "commands/commands.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "data/loader.h"
+#include "data/training_data.h"
 #include "metrics/jsonl.h"
 #include "tokenizer/tokenizer.h"
 
@@ -14,10 +18,10 @@ namespace hearth::commands {
 namespace {
 
 struct Request {
-  Path data;
+  config::RunConfig run;  // of a dataset alone: its path, seed and sequence length
+  bool is_run = false;
   uint64_t first = 0;
   int64_t count = 0;
-  data::LoaderOptions loader;
 };
 
 // One document's part of a sample: which file it came from, and which of its tokens.
@@ -48,9 +52,9 @@ void print_text(const data::Split& split, const tokenizer::Tokenizer& tokenizer,
 }
 
 void print_sample(const data::Dataset& dataset, const data::Split& split, const tokenizer::Tokenizer& tokenizer,
-                  uint64_t g, const data::Sample& sample) {
+                  uint64_t g, const data::Sample& sample, const std::string& source) {
   const int64_t end = sample.first_token + sample.num_tokens;
-  fmt::print("sample {}: epoch {}, window {}, tokens {} to {} of {}\n", g, sample.epoch, sample.window,
+  fmt::print("sample {}: {}epoch {}, window {}, tokens {} to {} of {}\n", g, source, sample.epoch, sample.window,
              sample.first_token, end, split.name());
   for (int64_t token = sample.first_token; token < end;) {
     const int64_t document = split.locate(token).document;
@@ -95,26 +99,33 @@ Request parse(CommandLine& line, bool& help) {
   help = !line.parse();
   if (help) return request;
 
-  request.data = where;
-  request.loader.seed = seed;
-  request.loader.seq_len = seq_len > 0 ? seq_len : 256;
-  if (where.extension() == ".toml") {
+  request.is_run = where.extension() == ".toml";
+  if (request.is_run) {
     if (seed != 0 || seq_len != 0)
       throw user_error("--seed and --seq-len go with a dataset", fmt::format("{} decides them", where.string()));
-    const config::RunConfig run = config::load(where, {});
-    request.data = run.data_path();
-    request.loader.seed = static_cast<uint64_t>(run.training.seed);
-    request.loader.seq_len = run.training.seq_len;
+    request.run = config::load(where, {});
     if (step > 0) {
-      const StepSamples samples = samples_of(run, step);
+      const StepSamples samples = samples_of(request.run, step);
       request.first = samples.first;
       if (request.count == 0) request.count = samples.count;
     }
-  } else if (step > 0) {
-    throw user_error("--step needs a run file", "a dataset alone has no batch size", "give RUN.toml, or use --at");
+  } else {
+    if (step > 0)
+      throw user_error("--step needs a run file", "a dataset alone has no batch size", "give RUN.toml, or use --at");
+    request.run.data.path = where.string();
+    request.run.training.seed = static_cast<int64_t>(seed);
+    request.run.training.seq_len = seq_len > 0 ? seq_len : 256;
   }
-  request.count = std::max<int64_t>(request.count, 1);
   return request;
+}
+
+// The weights that the run has had, as its newest checkpoint tells: the run file may have others by now.
+void continue_from_checkpoint(const config::RunConfig& run, data::TrainingData& data) {
+  const std::vector<int64_t> steps = checkpoint::list_steps(run.checkpoint_folder());
+  if (steps.empty()) return;
+  const Path file = checkpoint::step_folder(run.checkpoint_folder(), steps.back()) / checkpoint::kManifestFile;
+  const checkpoint::Manifest newest = checkpoint::parse_manifest(read_file(file), file);
+  data.continue_from({newest.next_sample, newest.data_sources, newest.data_segments});
 }
 
 }  // namespace
@@ -123,13 +134,21 @@ int data_sample(CommandLine& line) {
   bool help = false;
   const Request request = parse(line, help);
   if (help) return 0;
-  const data::Dataset dataset = data::Dataset::open(request.data);
-  const data::Split& split = dataset.split("train");
-  const auto tokenizer = dataset.open_tokenizer();
-  const data::Sampler sampler = data::sampler_of(split, request.loader);
-  for (int64_t i = 0; i < request.count; ++i) {
+  data::TrainingData data(request.run);
+  if (request.is_run) continue_from_checkpoint(request.run, data);
+  data::LoaderOptions loading;
+  loading.seed = static_cast<uint64_t>(request.run.training.seed);
+  loading.seq_len = request.run.training.seq_len;
+  loading.segments = data.segments();
+  loading.stride = request.run.data.stride;
+  const data::Sampler sampler = data::sampler_of(data.splits(), loading);
+  const auto tokenizer = data.sources().front().dataset.open_tokenizer();
+  for (int64_t i = 0; i < std::max<int64_t>(request.count, 1); ++i) {
     const uint64_t g = request.first + static_cast<uint64_t>(i);
-    print_sample(dataset, split, *tokenizer, g, sampler.sample(g));
+    const data::Sample sample = sampler.sample(g);
+    const auto& source = data.sources()[static_cast<size_t>(sample.source)];
+    print_sample(source.dataset, source.dataset.split("train"), *tokenizer, g, sample,
+                 data.sources().size() > 1 ? source.path + ", " : "");
   }
   return 0;
 }

@@ -23,6 +23,16 @@ std::string key_table() {
                     fmt::format("{}{}", unit, field.help)});
   }
   flush();
+  for (const config::List& list : config::lists()) {
+    text += fmt::format("\n  [[{}]]  {}\n", list.name, list.help);
+    for (const config::Field& field : config::list_fields()) {
+      if (field.section == list.name)
+        rows.push_back(
+            {fmt::format("{} = {}", field.key, config::to_toml_value(field.default_value())), std::string(field.help)});
+    }
+    text += format_rows(rows);
+    rows.clear();
+  }
   return text;
 }
 

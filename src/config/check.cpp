@@ -102,19 +102,90 @@ void check_length(Rules& rules, const Training& t) {
 }
 
 // That it is a dataset at all; opening it says whether it is whole.
-void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
-  const bool given = !c.data.path.empty();
-  rules.require(given || purpose == Purpose::kBench, {"data.path"}, "data.path is not given",
-                "make a dataset with `hearth data build --out DIR ...` and give DIR");
-  const Path folder = c.data_path().lexically_normal();
-  const bool there = given && path_exists(folder);
-  const std::string what = fmt::format("data.path = {}", to_toml_value(c.data.path));
-  rules.require(!given || there, {"data.path"}, fmt::format("{}: {} does not exist", what, folder.string()),
+void check_is_dataset(Rules& rules, const RunConfig& c, const std::string& key, const std::string& path) {
+  const Path folder = c.resolve(path).lexically_normal();
+  const bool there = path_exists(folder);
+  const std::string what = fmt::format("{} = {}", key, to_toml_value(path));
+  rules.require(there, {key}, fmt::format("{}: {} does not exist", what, folder.string()),
                 "paths start at the run file's folder; `hearth data build --out DIR ...` makes a dataset");
-  rules.require(!there || path_exists(folder / "manifest.json"), {"data.path"},
+  rules.require(!there || path_exists(folder / "manifest.json"), {key},
                 fmt::format("{}: {} holds no dataset", what, folder.string()),
                 "it has no manifest.json: give the folder that `hearth data build` made; if that was interrupted, run "
                 "it again");
+}
+
+bool any_positive(const std::vector<double>& weights) {
+  return std::any_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
+}
+
+void check_segments(Rules& rules, const Data& data) {
+  int64_t last = 0;
+  for (size_t i = 0; i < data.segment.size(); ++i) {
+    const DataSegment& segment = data.segment[i];
+    const std::string name = fmt::format("data.segment.{}", i);
+    rules.require(
+        segment.weights.size() == data.source.size(), {name + ".weights", name},
+        fmt::format("{}.weights has {} numbers for {} sources", name, segment.weights.size(), data.source.size()),
+        "give one for each [[data.source]], in their order");
+    rules.require(segment.weights.empty() || any_positive(segment.weights), {name + ".weights", name},
+                  fmt::format("{}.weights are all 0: nothing would be read", name), "give one source a weight");
+    rules.require(segment.from_tokens > last, {name + ".from_tokens", name},
+                  fmt::format("{}.from_tokens = {} does not follow {}", name, segment.from_tokens, last),
+                  "put the segments in the order of their from_tokens");
+    last = segment.from_tokens;
+  }
+}
+
+void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
+  const Data& data = c.data;
+  const bool given = !data.path.empty() || !data.source.empty();
+  rules.require(given || purpose == Purpose::kBench, {"data.path"}, "data.path is not given",
+                "make a dataset with `hearth data build --out DIR ...` and give DIR");
+  rules.require(data.path.empty() || data.source.empty(), {"data.path"}, "data.path and [[data.source]] are both given",
+                "make data.path one of the sources");
+  if (!data.path.empty()) check_is_dataset(rules, c, "data.path", data.path);
+  rules.require(data.weight_unit == "tokens" || !data.source.empty(), {"data.weight_unit"},
+                fmt::format("data.weight_unit = \"{}\" has no effect without [[data.source]]", data.weight_unit),
+                "remove it, or give several sources");
+  std::vector<double> weights;
+  for (size_t i = 0; i < data.source.size(); ++i) {
+    const std::string name = fmt::format("data.source.{}", i);
+    rules.require(!data.source[i].path.empty(), {name + ".path", name}, fmt::format("{}.path is not given", name),
+                  "make a dataset with `hearth data build --out DIR ...` and give DIR");
+    if (!data.source[i].path.empty()) check_is_dataset(rules, c, name + ".path", data.source[i].path);
+    weights.push_back(data.source[i].weight);
+  }
+  rules.require(data.source.empty() || any_positive(weights), {"data.source.0.weight", "data.source.0"},
+                "the weights of data.source are all 0: nothing would be read", "give one source a weight");
+  rules.require(data.segment.empty() || !data.source.empty(), {"data.segment.0"},
+                "[[data.segment]] has no effect without [[data.source]]", "remove it, or give several sources");
+  if (!data.source.empty()) check_segments(rules, data);
+}
+
+void check_validation(Rules& rules, const RunConfig& c) {
+  const Validation& v = c.validation;
+  rules.require(v.steps < 0 || v.freq > 0, {"validation.steps"},
+                fmt::format("validation.steps = {} has no effect with validation.freq = 0", v.steps),
+                "give a validation.freq, or remove validation.steps");
+  rules.require(v.set.empty() || v.freq > 0, {"validation.set.0"},
+                "[[validation.set]] has no effect with validation.freq = 0",
+                "give a validation.freq, or remove the sets");
+  for (size_t i = 0; i < v.set.size(); ++i) {
+    const std::string name = fmt::format("validation.set.{}", i), &called = v.set[i].name;
+    const bool plain = called.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+                       std::string::npos;
+    rules.require(!called.empty() && plain, {name + ".name", name},
+                  called.empty() ? fmt::format("{}.name is not given", name)
+                                 : fmt::format("{}.name = \"{}\" cannot be part of a key in the log", name, called),
+                  "give letters, digits, - and _");
+    const auto same = std::find_if(v.set.begin(), v.set.begin() + static_cast<std::ptrdiff_t>(i),
+                                   [&called](const ValidationSet& set) { return set.name == called; });
+    rules.require(called.empty() || same == v.set.begin() + static_cast<std::ptrdiff_t>(i), {name + ".name", name},
+                  fmt::format("two sets of [[validation.set]] are called \"{}\"", called), "rename one");
+    rules.require(!v.set[i].path.empty(), {name + ".path", name}, fmt::format("{}.path is not given", name),
+                  "give a folder made by `hearth data build`");
+    if (!v.set[i].path.empty()) check_is_dataset(rules, c, name + ".path", v.set[i].path);
+  }
 }
 
 }  // namespace
@@ -129,13 +200,11 @@ void check(LoadResult& loaded, Purpose purpose) {
   if (purpose == Purpose::kBench) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
+  check_validation(rules, c);
   rules.require(c.checkpoint.initial_load_model_only || !c.checkpoint.initial_load_path.empty(),
                 {"checkpoint.initial_load_model_only"},
                 "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",
                 "give the checkpoint to branch from, or remove the key");
-  rules.require(c.validation.steps < 0 || c.validation.freq > 0, {"validation.steps"},
-                fmt::format("validation.steps = {} has no effect with validation.freq = 0", c.validation.steps),
-                "give a validation.freq, or remove validation.steps");
 }
 
 }  // namespace hearth::config

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 
@@ -77,9 +78,16 @@ struct Checkpoint {
   bool initial_load_model_only = true;  // its weights only, the training starts at step 0; false: all of it, a branch
 };
 
+// [[validation.set]]: documents to measure on, under a name of their own.
+struct ValidationSet {
+  std::string name;  // of its loss in the log
+  std::string path;  // a folder made by `hearth data build`; relative to the TOML's folder
+};
+
 struct Validation {
-  int64_t freq = 0;    // steps; 0: never
-  int64_t steps = -1;  // global batches; -1: the whole held-out set
+  int64_t freq = 0;                // steps; 0: never
+  int64_t steps = -1;              // global batches of each set; -1: the whole of it
+  std::vector<ValidationSet> set;  // empty: the held-out documents of the training data
 };
 
 struct Metrics {
@@ -90,10 +98,28 @@ struct Comm {
   double train_timeout_seconds = 600;  // a rank that waits longer for the others gives up, naming who is missing
 };
 
+// [[data.source]]: one of several datasets that are mixed.
+struct DataSource {
+  std::string path;       // a folder made by `hearth data build`; relative to the TOML's folder
+  double weight = 1;      // its share beside the other weights; 0: not used (until a segment says otherwise)
+  double epochs_max = 0;  // a run that would see it more often is refused; 0: no limit
+};
+
+// [[data.segment]]: other weights from a point of the training on.
+struct DataSegment {
+  int64_t from_tokens = 1;      // of the training
+  std::vector<double> weights;  // one a source, in their order
+};
+
 struct Data {
-  std::string path;  // a folder made by `hearth data build`; relative to the TOML's folder
+  std::string path;                    // a folder made by `hearth data build`; relative to the TOML's folder
+  std::string weight_unit = "tokens";  // "tokens" | "documents"
+  std::string stride = "exact";        // "exact" | "torchtitan" | "neox"
+  std::string on_damage = "stop";      // "stop" | "substitute"
   int64_t prefetch_threads = 1;
   int64_t prefetch_steps = 4;
+  std::vector<DataSource> source;  // instead of `path`
+  std::vector<DataSegment> segment;
 };
 
 struct Memory {
@@ -118,7 +144,11 @@ struct RunConfig {
   Path base_folder = ".";
   Path run_folder() const { return base_folder / job.dump_folder; }
   Path checkpoint_folder() const { return run_folder() / checkpoint.folder; }
-  Path data_path() const { return base_folder / data.path; }
+  // The datasets it trains on: those of data.source, or the one of data.path, or none.
+  std::vector<DataSource> sources() const {
+    return data.source.empty() && !data.path.empty() ? std::vector<DataSource>{{data.path}} : data.source;
+  }
+  Path resolve(const std::string& path) const { return base_folder / path; }
   Path initial_load_path() const { return base_folder / checkpoint.initial_load_path; }  // if that is not empty
 };
 

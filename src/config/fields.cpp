@@ -10,8 +10,13 @@ namespace hearth::config {
 namespace {
 
 template <auto Section, auto Member>
-Slot slot(RunConfig& config) {
+Slot slot(RunConfig& config, size_t) {
   return &(config.*Section.*Member);
+}
+
+template <auto Section, auto List, auto Member>
+Slot slot(RunConfig& config, size_t item) {
+  return &((config.*Section.*List).at(item).*Member);
 }
 
 Limits at_least(double least) {
@@ -168,7 +173,7 @@ const std::vector<Field>& table() {
     {"validation", "freq", slot<&RunConfig::validation, &Validation::freq>, kMayChange, "steps",
      "between measurements on the held-out documents, and at step 0; 0 means never", at_least(0)},
     {"validation", "steps", slot<&RunConfig::validation, &Validation::steps>, kMayChange, "global batches",
-     "how much is measured; -1 means all of the held-out documents", or_special(-1, at_least(1))},
+     "how much of each set is measured; -1 means all of it", or_special(-1, at_least(1))},
 
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
      "between lines of output where it is no terminal", at_least(1)},
@@ -179,6 +184,16 @@ const std::vector<Field>& table() {
     {"data", "path", slot<&RunConfig::data, &Data::path>, kMayChange, "",
      "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
      {}},
+    {"data", "weight_unit", slot<&RunConfig::data, &Data::weight_unit>, kMayChange, "",
+     "what the weights of sources are shares of; documents: a source with longer documents gives more tokens",
+     one_of({"tokens", "documents"})},
+    {"data", "stride", slot<&RunConfig::data, &Data::stride>, kRefuse, "",
+     "where sequences start: exact predicts every token once a pass; torchtitan leaves out the first of each sequence "
+     "and, as neox does, an end that fills none",
+     one_of({"exact", "torchtitan", "neox"})},
+    {"data", "on_damage", slot<&RunConfig::data, &Data::on_damage>, kMayChange, "",
+     "what a damaged block of a dataset does: stop the run, naming it, or substitute another sequence, which is logged",
+     one_of({"stop", "substitute"})},
     {"data", "prefetch_threads", slot<&RunConfig::data, &Data::prefetch_threads>, kMayChange, "threads",
      "that read batches ahead, for each rank", between(1, 256)},
     {"data", "prefetch_steps", slot<&RunConfig::data, &Data::prefetch_steps>, kMayChange, "steps",
@@ -189,7 +204,50 @@ const std::vector<Field>& table() {
   };
   return fields;
 }
+
+// The keys of lists: each stands once a table.
+const std::vector<Field>& list_table() {
+  static const std::vector<Field> fields = {
+    {"validation.set", "name", slot<&RunConfig::validation, &Validation::set, &ValidationSet::name>, kMayChange, "",
+     "its loss is called validation_loss.NAME in the log; letters, digits, - and _", {}},
+    {"validation.set", "path", slot<&RunConfig::validation, &Validation::set, &ValidationSet::path>, kMayChange, "",
+     "a folder made by hearth data build; its held-out documents, or all where none are held out", {}},
+
+    {"data.source", "path", slot<&RunConfig::data, &Data::source, &DataSource::path>, kMayChange, "",
+     "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
+     {}},
+    {"data.source", "weight", slot<&RunConfig::data, &Data::source, &DataSource::weight>, kMayChange, "",
+     "its share beside the other weights, on any scale; 0 means that it is not used, or only by a segment",
+     between(0, 1e15)},
+    {"data.source", "epochs_max", slot<&RunConfig::data, &Data::source, &DataSource::epochs_max>, kMayChange, "epochs",
+     "a run that would see it more often is refused before it starts; 0 means no limit", between(0, 1e9)},
+
+    {"data.segment", "from_tokens", slot<&RunConfig::data, &Data::segment, &DataSegment::from_tokens>, kMayChange,
+     "tokens", "of the training, rounded up to whole sequences, after which its weights hold", at_least(1)},
+    {"data.segment", "weights", slot<&RunConfig::data, &Data::segment, &DataSegment::weights>, kMayChange, "",
+     "one a source, in their order, instead of theirs", between(0, 1e15)},
+  };
+  return fields;
+}
 // clang-format on
+
+template <auto Section, auto Member>
+List list(std::string_view name, std::string_view help) {
+  return {name, help, [](const RunConfig& config) { return (config.*Section.*Member).size(); },
+          [](RunConfig& config, size_t size) { (config.*Section.*Member).resize(size); }};
+}
+
+const std::vector<List>& list_names() {
+  static const std::vector<List> names = {
+      list<&RunConfig::validation, &Validation::set>(
+          "validation.set",
+          "Sets to measure on, each with a loss of its own. None: the held-out documents of the data."),
+      list<&RunConfig::data, &Data::source>("data.source", "Datasets that are mixed, instead of `data.path`."),
+      list<&RunConfig::data, &Data::segment>(
+          "data.segment", "Other weights from a point of the training on, such as for its last tokens."),
+  };
+  return names;
+}
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSections = {{
     {"job", "Where the run lives."},
@@ -217,22 +275,23 @@ constexpr Flavor kFlavors[] = {
     {"405B", 16384, 126, 128, 8, 1.2, 4096, 500000},
 };
 
-std::string bound_text(double bound) {
-  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? fmt::format("{}", static_cast<int64_t>(bound))
-                                                              : fmt::format("{}", bound);
-}
-
 }  // namespace
 
-std::string Field::name() const { return fmt::format("{}.{}", section, key); }
+std::string Field::name(size_t item) const {
+  return in_list() ? fmt::format("{}.{}.{}", section, item, key) : fmt::format("{}.{}", section, key);
+}
 
-Value Field::value(const RunConfig& config) const {
+Value Field::value(const RunConfig& config, size_t item) const {
   // The slot of a const object is only read.
-  return std::visit([](const auto* member) { return Value(*member); }, slot(const_cast<RunConfig&>(config)));
+  return std::visit([](const auto* member) { return Value(*member); }, slot(const_cast<RunConfig&>(config), item));
 }
 
 Value Field::default_value() const {
-  static const RunConfig kDefaults;
+  static const RunConfig kDefaults = [] {
+    RunConfig config;
+    for (const List& list : lists()) list.resize(config, 1);
+    return config;
+  }();
   return value(kDefaults);
 }
 
@@ -244,55 +303,11 @@ std::string_view Field::type() const {
       return "integer";
     case 2:
       return "number";
-    default:
+    case 3:
       return "string";
+    default:
+      return "numbers";
   }
-}
-
-std::string Limits::text() const {
-  if (!choices.empty()) {
-    std::string text = "one of ";
-    for (size_t i = 0; i < choices.size(); ++i) text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", choices[i]);
-    return text;
-  }
-  std::string text;
-  if (std::isfinite(least)) text = (least_open ? "more than " : "at least ") + bound_text(least);
-  if (std::isfinite(most)) {
-    if (!text.empty()) text += ", ";
-    text += (most_open ? "less than " : "at most ") + bound_text(most);
-  }
-  if (!std::isnan(special)) text += ", or " + bound_text(special);
-  return text;
-}
-
-bool Limits::allow(double number) const {
-  if (number == special) return true;
-  return (least_open ? number > least : number >= least) && (most_open ? number < most : number <= most) &&
-         std::isfinite(number);
-}
-
-bool Limits::allow(std::string_view text) const {
-  return choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end();
-}
-
-std::string to_toml_value(const Value& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const int64_t* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
-  if (const double* number = std::get_if<double>(&value)) {
-    // The shortest text that reads back as the same bits; ".0" says that it is no integer.
-    const std::string text = fmt::format("{}", *number);
-    return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
-  }
-  std::string text = "\"";
-  for (const char c : std::get<std::string>(value)) {
-    if (c == '"' || c == '\\')
-      text += fmt::format("\\{}", c);
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      text += fmt::format("\\u{:04x}", c);
-    else
-      text += c;
-  }
-  return text + "\"";
 }
 
 std::span<const Field> fields() { return table(); }
@@ -305,6 +320,50 @@ const Field* find_field(std::string_view name) {
       return &field;
   }
   return nullptr;
+}
+
+std::span<const List> lists() { return list_names(); }
+
+const List* find_list(std::string_view name) {
+  const auto found = std::find_if(lists().begin(), lists().end(), [&](const List& list) { return list.name == name; });
+  return found == lists().end() ? nullptr : &*found;
+}
+
+std::span<const Field> list_fields() { return list_table(); }
+
+const Field* find_list_field(std::string_view list, std::string_view key) {
+  for (const Field& field : list_fields()) {
+    if (field.section == list && field.key == key) return &field;
+  }
+  return nullptr;
+}
+
+std::vector<Entry> entries(const RunConfig& config) {
+  std::vector<Entry> result;
+  const auto add_lists_of = [&](std::string_view section) {
+    for (const List& list : lists()) {
+      if (list.section() != section) continue;
+      for (size_t item = 0; item < list.size(config); ++item) {
+        for (const Field& field : list_fields()) {
+          if (field.section == list.name) result.push_back({&field, item});
+        }
+      }
+    }
+  };
+  std::string_view section = fields().front().section;
+  for (const Field& field : fields()) {
+    if (field.section != section) add_lists_of(section);
+    section = field.section;
+    result.push_back({&field, 0});
+  }
+  add_lists_of(section);
+  return result;
+}
+
+std::string Entry::heading() const {
+  const std::span<const Field> all = field->in_list() ? list_fields() : fields();
+  if (field != all.data() && (field - 1)->section == field->section) return {};
+  return field->in_list() ? fmt::format("[[{}]]", field->section) : fmt::format("[{}]", field->section);
 }
 
 std::vector<std::string> section_names() {

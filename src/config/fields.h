@@ -15,8 +15,9 @@
 namespace hearth::config {
 
 // Where a field lives in a RunConfig, and so its type.
-using Slot = std::variant<bool*, int64_t*, double*, std::string*>;
-using Value = std::variant<bool, int64_t, double, std::string>;
+using Numbers = std::vector<double>;
+using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*>;
+using Value = std::variant<bool, int64_t, double, std::string, Numbers>;
 
 // What happens when a run goes on from a checkpoint and the key has another value than before.
 enum class AtResume {
@@ -27,7 +28,8 @@ enum class AtResume {
 
 // What a field's value may be.
 struct Limits {
-  // Of numbers. `special` is a value outside the bounds that has a meaning of its own, told in the field's help.
+  // Of numbers, and of each number of a list. `special` is a value outside the bounds that has a meaning of its own,
+  // told in the field's help.
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
   bool least_open = false, most_open = false;  // the bound itself is not allowed
   double special = std::numeric_limits<double>::quiet_NaN();
@@ -35,28 +37,57 @@ struct Limits {
 
   bool allow(double number) const;
   bool allow(std::string_view text) const;
+  bool allow(const Value& value) const;
   std::string text() const;  // "at least 1", "one of \"a\", \"b\""; empty: anything
 };
 
+// A key. The keys of a list ("data.source") stand once for each of its tables; `item` counts those, and is 0 elsewhere.
 struct Field {
   std::string_view section, key;
-  Slot (*slot)(RunConfig& config);
+  Slot (*place)(RunConfig& config, size_t item);
   AtResume at_resume;
   std::string_view unit;  // "tokens", "s"; empty: none
   std::string_view help;  // one sentence without a full stop, lower case
   Limits limits;
 
-  std::string name() const;  // "training.steps"
-  Value value(const RunConfig& config) const;
+  Slot slot(RunConfig& config, size_t item = 0) const { return place(config, item); }
+  std::string name(size_t item = 0) const;  // "training.steps", "data.source.0.weight"
+  Value value(const RunConfig& config, size_t item = 0) const;
   Value default_value() const;
-  std::string_view type() const;  // "bool", "integer", "number", "string"
+  std::string_view type() const;  // "bool", "integer", "number", "string", "numbers"
+  bool in_list() const { return section.find('.') != std::string_view::npos; }
 };
 
-// In the order of docs/config.md: sections, and keys in them.
+// In the order of docs/config.md: sections, and keys in them; without those of lists.
 std::span<const Field> fields();
 const Field* find_field(std::string_view name);  // "training.steps"; null: none
 std::vector<std::string> section_names();
 std::string_view section_help(std::string_view section);
+
+// A table that a run file may have any number of times: [[data.source]]. It stands below its section, [data].
+struct List {
+  std::string_view name;  // "data.source"
+  std::string_view help;
+  size_t (*size)(const RunConfig& config);
+  void (*resize)(RunConfig& config, size_t size);
+
+  std::string_view section() const { return name.substr(0, name.find('.')); }
+};
+std::span<const List> lists();
+const List* find_list(std::string_view name);  // "data.source"; null: none
+std::span<const Field> list_fields();          // of all lists, those of a list together
+const Field* find_list_field(std::string_view list, std::string_view key);
+
+// A key where it stands: in a section, or in the table number `item` of a list.
+struct Entry {
+  const Field* field;
+  size_t item;
+  std::string name() const { return field->name(item); }
+  // What stands above the table's first key, "[training]" or "[[data.source]]"; empty for its other keys.
+  std::string heading() const;
+};
+// Everything `config` says, in the order in which it is written: each section's keys, then its lists.
+std::vector<Entry> entries(const RunConfig& config);
 
 // As TOML writes it; numbers read back as the same bits.
 std::string to_toml_value(const Value& value);

@@ -18,8 +18,6 @@ namespace {
 
 constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
 
-size_t index_of(const Field& field) { return static_cast<size_t>(&field - fields().data()); }
-
 std::string_view expected(const Value& type) {
   switch (type.index()) {
     case 0:
@@ -28,8 +26,10 @@ std::string_view expected(const Value& type) {
       return "a whole number";
     case 2:
       return "a number";
-    default:
+    case 3:
       return "a text in quotes";
+    default:
+      return "a list of numbers";
   }
 }
 
@@ -45,6 +45,24 @@ std::optional<Value> convert(const Value& given, const Value& type) {
   return std::nullopt;
 }
 
+// "[1, 0.5]"
+std::optional<Value> parse_numbers(std::string_view text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
+  text = text.substr(1, text.size() - 2);
+  Numbers numbers;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    const size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
+    if (begin == std::string_view::npos) return std::nullopt;
+    double number = 0;
+    const auto [stop, error] = std::from_chars(part.data() + begin, part.data() + end + 1, number);
+    if (error != std::errc() || stop != part.data() + end + 1) return std::nullopt;
+    numbers.push_back(number);
+  }
+  return Value(std::move(numbers));
+}
+
 // The value of a --set, read as the field's type; text needs no quotes.
 std::optional<Value> parse_set(const std::string& text, const Value& type) {
   const auto number = [&text]<typename T>(T value) -> std::optional<Value> {
@@ -56,6 +74,7 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
     const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
     return Value(quoted ? text.substr(1, text.size() - 2) : text);
   }
+  if (std::holds_alternative<Numbers>(type)) return parse_numbers(text);
   if (std::holds_alternative<bool>(type)) {
     if (text == "true") return Value(true);
     if (text == "false") return Value(false);
@@ -74,11 +93,19 @@ struct Unknown {
 
 // What `section`.`key` may have meant: a key of this section, or of any.
 std::string suggest(const std::string& section, const std::string& key) {
-  std::vector<std::string> here, anywhere;
+  std::vector<std::string> here, anywhere, lists_here;
   for (const Field& field : fields()) {
     if (field.section == section) here.emplace_back(field.key);
     anywhere.emplace_back(field.key);
   }
+  for (const Field& field : list_fields()) {
+    if (field.section == section) here.emplace_back(field.key);
+  }
+  for (const List& list : lists()) {
+    if (list.section() == section) lists_here.emplace_back(list.name.substr(section.size() + 1));
+  }
+  if (const std::string meant = nearest(key, lists_here); !meant.empty())
+    return fmt::format("write [[{}.{}]], with two brackets, for each", section, meant);
   if (const std::string meant = nearest(key, here); !meant.empty())
     return fmt::format("did you mean {}.{}?", section, meant);
   const std::string meant = nearest(key, anywhere);
@@ -105,13 +132,14 @@ Unknown unknown_section(const std::string& section) {
 }
 
 // Puts one value into the result, or a problem.
-void assign(LoadResult& result, const Field& field, const std::optional<Value>& value, const std::string& shown,
+void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& value, const std::string& shown,
             Origin origin) {
-  const std::string name = field.name();
+  const Field& field = *entry.field;
+  const std::string name = entry.name();
   const std::string where =
       origin.kind == Origin::Kind::kSet ? "--set" : fmt::format("{}:{}", result.file_name, origin.line);
   // Even a wrong value was given: rules about missing keys must not complain, too.
-  result.origins[index_of(field)] = origin;
+  result.origins[name] = origin;
   const auto problem = [&](const std::string& what, const std::string& fix) {
     result.problems.push_back({where, origin.line, what, fix, name});
   };
@@ -121,20 +149,65 @@ void assign(LoadResult& result, const Field& field, const std::optional<Value>& 
     problem(fmt::format("{} {} {}: not {}", name, verb, shown, expected(field.default_value())), "");
     return;
   }
-  const double* real = std::get_if<double>(&*value);
-  const int64_t* whole = std::get_if<int64_t>(&*value);
-  const std::string* text = std::get_if<std::string>(&*value);
-  if (text != nullptr && !field.limits.allow(*text)) {
-    problem(fmt::format("{} = {} is not a choice", name, shown), fmt::format("give {}", field.limits.text()));
-    return;
-  }
-  if ((real != nullptr && !field.limits.allow(*real)) ||
-      (whole != nullptr && !field.limits.allow(static_cast<double>(*whole)))) {
-    problem(fmt::format("{} = {} is out of range", name, shown), fmt::format("give {}", field.limits.text()));
+  if (!field.limits.allow(*value)) {
+    const char* what = std::holds_alternative<std::string>(*value) ? "is not a choice" : "is out of range";
+    const bool is_list = std::holds_alternative<Numbers>(*value);
+    problem(fmt::format("{} = {} {}", name, is_list ? to_toml_value(*value) : shown, what),
+            fmt::format("give {}{}", is_list ? "numbers, each " : "", field.limits.text()));
     return;
   }
   std::visit([&](auto* member) { *member = std::get<std::remove_pointer_t<decltype(member)>>(*value); },
-             field.slot(result.config));
+             field.slot(result.config, entry.item));
+}
+
+// The key of a --set: "training.steps", or "data.source.0.weight", whose table is added where it is the next one.
+// Nothing where there is no such key; then `problem` says why.
+std::optional<Entry> find_entry(LoadResult& result, const std::string& name, Problem& problem) {
+  const size_t first = name.find('.'), last = name.rfind('.');
+  if (const Field* field = find_field(name)) return Entry{field, 0};
+  const auto [what, fix] = unknown_key(name.substr(0, first), name.substr(last + 1));
+  problem = {"--set", 0, first == last ? what : fmt::format("{} is not a key", name), fix, {}};
+  const size_t number = name.rfind('.', last - 1);
+  if (number == std::string::npos || number == last) return std::nullopt;
+  const List* list = find_list(std::string_view(name).substr(0, number));
+  if (list == nullptr) return std::nullopt;
+  size_t item = 0;
+  const auto [end, error] = std::from_chars(name.data() + number + 1, name.data() + last, item);
+  const size_t size = list->size(result.config);
+  if (error != std::errc() || end != name.data() + last || item > size) {
+    problem.what = fmt::format("{}: {} is not the number of a [[{}]]", name, name.substr(number + 1, last - number - 1),
+                               list->name);
+    problem.fix = fmt::format("the run file has {}, counted from 0; {} adds one", size, size);
+    return std::nullopt;
+  }
+  const Field* field = find_list_field(list->name, std::string_view(name).substr(last + 1));
+  if (field == nullptr) {
+    problem.fix = suggest(std::string(list->name), name.substr(last + 1));
+    return std::nullopt;
+  }
+  if (item == size) {
+    list->resize(result.config, size + 1);
+    result.origins[fmt::format("{}.{}", list->name, item)] = {Origin::Kind::kSet, 0};
+  }
+  return Entry{field, item};
+}
+
+// A table of a list, or a key in it.
+void apply_to_list(LoadResult& result, const TomlEntry& entry, const Origin& origin) {
+  const List& list = *find_list(entry.section);
+  if (list.size(result.config) <= *entry.item) list.resize(result.config, *entry.item + 1);
+  if (entry.key.empty()) {
+    result.origins[fmt::format("{}.{}", list.name, *entry.item)] = origin;
+  } else if (const Field* field = find_list_field(entry.section, entry.key)) {
+    const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
+    assign(result, {field, *entry.item}, value, entry.shown, origin);
+  } else {
+    result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line),
+                               entry.line,
+                               fmt::format("{}.{} is not a key", entry.section, entry.key),
+                               suggest(entry.section, entry.key),
+                               {}});
+  }
 }
 
 void apply_file(LoadResult& result, std::string_view text) {
@@ -151,7 +224,10 @@ void apply_file(LoadResult& result, std::string_view text) {
     };
     const std::vector<std::string> sections = section_names();
     const bool known = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
-    if (entry.section.empty()) {
+    const Origin origin{Origin::Kind::kFile, entry.line};
+    if (entry.item) {
+      apply_to_list(result, entry, origin);
+    } else if (entry.section.empty()) {
       problem(fmt::format("{} stands outside of a section", entry.key), suggest({}, entry.key));
     } else if (!known && entry.key.empty()) {
       const auto [what, fix] = unknown_section(entry.section);
@@ -160,7 +236,7 @@ void apply_file(LoadResult& result, std::string_view text) {
       continue;  // a key of an unknown section, which has its problem; or an empty section
     } else if (const Field* field = find_field(entry.section + "." + entry.key)) {
       const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
-      assign(result, *field, value, entry.shown, {Origin::Kind::kFile, entry.line});
+      assign(result, {field, 0}, value, entry.shown, origin);
     } else {
       const auto [what, fix] = unknown_key(entry.section, entry.key);
       problem(what, fix);
@@ -181,15 +257,16 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
       continue;
     }
     const std::string text = set.substr(equals + 1);
-    const Field* field = find_field(name);
-    if (field == nullptr) {
-      const auto [what, fix] = unknown_key(name.substr(0, dot), name.substr(dot + 1));
-      problem(what, fix);
+    Problem why;
+    const std::optional<Entry> entry = find_entry(result, name, why);
+    if (!entry) {
+      result.problems.push_back(why);
       continue;
     }
-    const bool is_text = std::holds_alternative<std::string>(field->default_value());
-    assign(result, *field, parse_set(text, field->default_value()),
-           is_text || text.empty() ? fmt::format("\"{}\"", text) : text, {Origin::Kind::kSet, 0});
+    const Value type = entry->field->default_value();
+    const bool is_text = std::holds_alternative<std::string>(type);
+    assign(result, *entry, parse_set(text, type), is_text || text.empty() ? fmt::format("\"{}\"", text) : text,
+           {Origin::Kind::kSet, 0});
   }
 }
 
@@ -198,11 +275,10 @@ void resolve(LoadResult& result) {
   Model& model = result.config.model;
   const auto fill = [&result](std::string_view key, const auto& value) {
     const Field& field = *find_field(fmt::format("model.{}", key));
-    Origin& origin = result.origins[index_of(field)];
-    if (origin.given()) return;
+    if (result.origin(field.name()).given()) return;
     using T = std::remove_cvref_t<decltype(value)>;
     *std::get<T*>(field.slot(result.config)) = value;
-    origin.kind = Origin::Kind::kFlavor;
+    result.origins[field.name()].kind = Origin::Kind::kFlavor;
   };
   for (const Flavor& flavor : flavors()) {
     if (flavor.name != model.flavor) continue;
@@ -223,21 +299,24 @@ void resolve(LoadResult& result) {
 LoadResult start(const std::string& file_name, const Path& base_folder) {
   LoadResult result;
   result.file_name = file_name;
-  result.origins.resize(fields().size());
   result.config.base_folder = base_folder;
   return result;
 }
 
 }  // namespace
 
-const Origin& LoadResult::origin(std::string_view name) const {
-  const Field* field = find_field(name);
-  HEARTH_CHECK(field != nullptr, "{}", name);
-  return origins[index_of(*field)];
+Origin LoadResult::origin(std::string_view name) const {
+  const auto found = origins.find(name);
+  if (found != origins.end()) return found->second;
+  const std::string_view section = name.substr(0, name.find('.'));
+  const bool in_list =
+      std::any_of(lists().begin(), lists().end(), [&](const List& list) { return list.section() == section; });
+  HEARTH_CHECK(in_list || find_field(name) != nullptr, "{}", name);
+  return {};
 }
 
 std::string LoadResult::where(std::string_view name) const {
-  const Origin& at = origin(name);
+  const Origin at = origin(name);
   if (at.kind == Origin::Kind::kFile) return fmt::format("{}:{}", file_name, at.line);
   return at.kind == Origin::Kind::kSet || file_name.empty() ? "--set" : file_name;
 }
@@ -260,11 +339,10 @@ RunConfig load(const Path& toml, const std::vector<std::string>& sets) {
 
 std::string to_toml(const RunConfig& config) {
   std::string text;
-  std::string_view section;
-  for (const Field& field : fields()) {
-    if (field.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", field.section);
-    section = field.section;
-    text += fmt::format("{} = {}\n", field.key, to_toml_value(field.value(config)));
+  for (const Entry& entry : entries(config)) {
+    const std::string heading = entry.heading();
+    if (!heading.empty()) text += fmt::format("{}{}\n", text.empty() ? "" : "\n", heading);
+    text += fmt::format("{} = {}\n", entry.field->key, to_toml_value(entry.field->value(config, entry.item)));
   }
   return text;
 }

@@ -1,9 +1,12 @@
 // From a TOML file and --set to a RunConfig, and back to TOML.
 //
-// Precedence: default < model.flavor < file < --set. Every key must be known, of the right type and in range; whatever
-// is wrong is reported at once (config/problem.h), with file:line, before anything else happens.
+// Precedence: default < model.flavor < file < --set, where "data.source.0.weight" names a key of the first
+// [[data.source]], and a number one past the last table adds one. Every key must be known, of the right type and in
+// range; whatever is wrong is reported at once (config/problem.h), with file:line, before anything else happens.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,12 +28,13 @@ struct Origin {
 
 struct LoadResult {
   RunConfig config;
-  std::string file_name;        // as the user typed it; empty: no file
-  std::vector<Origin> origins;  // of each of fields()
+  std::string file_name;                               // as the user typed it; empty: no file
+  std::map<std::string, Origin, std::less<>> origins;  // by name; what is not here has its default
   std::vector<Problem> problems;
   bool syntax_error = false;  // then the rest of the file is unknown
 
-  const Origin& origin(std::string_view name) const;  // name: "training.steps"
+  // `name`: "training.steps", "data.source.0.weight"; "data.source.0" is where that table begins.
+  Origin origin(std::string_view name) const;
   // "run.toml:12", "--set", or "run.toml" where the key is not written anywhere.
   std::string where(std::string_view name) const;
 };
@@ -42,7 +46,7 @@ LoadResult read_run(const Path& toml, const std::vector<std::string>& sets);
 // read_run, all rules for training, and throws what is wrong.
 RunConfig load(const Path& toml, const std::vector<std::string>& sets);
 
-// The resolved configuration: every key, in the order of fields(). from_toml_text gives back the same values, bit for
+// The resolved configuration: every key, in the order of entries(). from_toml_text gives back the same values, bit for
 // bit.
 std::string to_toml(const RunConfig& config);
 

@@ -12,11 +12,12 @@
 namespace hearth::config {
 
 struct Difference {
-  const Field* field;
-  Value before, after;
+  std::string name;
+  AtResume at_resume;
+  std::string before, after;  // as TOML; "none" in a table that the other does not have
 };
 
-// Key by key, in the order of fields(). `before` is what the checkpoint stores.
+// Key by key, in the order of fields(), then of list_fields(). `before` is what the checkpoint stores.
 std::vector<Difference> differences(const RunConfig& before, const RunConfig& now);
 
 // "training.steps: 1000 -> 2000", and what comes of it where that is nothing.

@@ -28,16 +28,31 @@ namespace {
 
 int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
 
+std::optional<Value> numbers_of(const toml::array& list) {
+  Numbers numbers;
+  for (const toml::node& node : list) {
+    const auto number = node.value_exact<double>();
+    const auto whole = node.value_exact<int64_t>();
+    if (!number && !whole) return std::nullopt;
+    numbers.push_back(number ? *number : static_cast<double>(*whole));
+  }
+  return Value(std::move(numbers));
+}
+
 TomlEntry entry_of(const std::string& section, const toml::key& key, const toml::node& node) {
-  TomlEntry entry{section, std::string(key.str()), std::nullopt, {}, line_of(key.source())};
+  TomlEntry entry{section, std::string(key.str()), std::nullopt, {}, line_of(key.source()), {}};
   if (const auto* flag = node.as_boolean()) entry.value = flag->get();
   if (const auto* whole = node.as_integer()) entry.value = whole->get();
   if (const auto* number = node.as_floating_point()) entry.value = number->get();
   if (const auto* text = node.as_string()) entry.value = text->get();
-  if (entry.value) {
+  if (const auto* list = node.as_array()) entry.value = numbers_of(*list);
+  if (entry.value && !node.is_array()) {
     entry.shown = to_toml_value(*entry.value);
   } else {
-    entry.shown = node.is_array() ? "a list" : node.is_table() ? "a table" : "a date or time";
+    entry.shown = node.is_array_of_tables() ? "a list of tables"
+                  : node.is_array()         ? "a list"
+                  : node.is_table()         ? "a table"
+                                            : "a date or time";
   }
   return entry;
 }
@@ -74,6 +89,18 @@ int line_of_unexpected(std::string_view text) {
   return static_cast<int>(std::partition_point(ends.begin(), ends.end(), is_fine) - ends.begin()) + 1;
 }
 
+// Each table of [[list]]: an entry for itself, then its keys.
+void append_tables(const std::string& list, const toml::array& tables, std::vector<TomlEntry>& entries) {
+  for (size_t item = 0; item < tables.size(); ++item) {
+    const toml::table& table = *tables[item].as_table();
+    entries.push_back({list, {}, std::nullopt, {}, line_of(table.source()), item});
+    for (const auto& [key, value] : table) {
+      entries.push_back(entry_of(list, key, value));
+      entries.back().item = item;
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<TomlError> parse_toml(std::string_view text, std::vector<TomlEntry>& entries) {
@@ -97,8 +124,13 @@ std::optional<TomlError> parse_toml(std::string_view text, std::vector<TomlEntry
       continue;
     }
     const std::string section_name(name.str());
-    entries.push_back({section_name, {}, std::nullopt, {}, line_of(name.source())});
-    for (const auto& [key, value] : *section) entries.push_back(entry_of(section_name, key, value));
+    entries.push_back({section_name, {}, std::nullopt, {}, line_of(name.source()), {}});
+    for (const auto& [key, value] : *section) {
+      if (value.is_array_of_tables() && find_list(section_name + "." + std::string(key.str())) != nullptr)
+        append_tables(section_name + "." + std::string(key.str()), *value.as_array(), entries);
+      else
+        entries.push_back(entry_of(section_name, key, value));
+    }
   }
   // toml++ sorts by name.
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.line < b.line; });

@@ -12,9 +12,10 @@ namespace hearth::config {
 
 struct TomlEntry {
   std::string section, key;    // an empty section: the key stands at the top; an empty key: the section itself
-  std::optional<Value> value;  // empty: a list, a table or a date, which no field takes
+  std::optional<Value> value;  // empty: a list of other than numbers, a table or a date, which no field takes
   std::string shown;           // the value as it is written
   int line;
+  std::optional<size_t> item{};  // in [[section]], "data.source": which of its tables
 };
 
 struct TomlError {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace hearth::data {
@@ -25,6 +26,8 @@ struct StepBatch {
   std::vector<Batch> micro_batches;
   uint64_t first_sample = 0;  // g of the step's first sample over all ranks
   uint64_t num_samples = 0;   // of the step, over all ranks
+  // A line for each sample of this rank that stands in for one that is damaged.
+  std::vector<std::string> substitutes;
 };
 
 }  // namespace hearth::data

@@ -1,9 +1,12 @@
 #include "data/dataset.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -38,10 +41,9 @@ int64_t find_last(const std::vector<int64_t>& firsts, int64_t value) {
 }
 
 // Size of the file, or -1.
-int64_t size_on_disk(const Path& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  return error ? -1 : static_cast<int64_t>(size);
+int64_t size_on_disk(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<int64_t>(status.st_size) : -1;
 }
 
 // A shard with the columns that a split of documents needs, looked up once.
@@ -99,14 +101,15 @@ int64_t OpenShard::document_at(int64_t token) const {
 
 // Opened at the first touch; the pointer is set once and never changes.
 struct Split::Shards {
-  explicit Shards(size_t count) : slots(count) {}
+  Shards(Path where, std::vector<ShardEntry> of_split)
+      : folder(std::move(where)), entries(std::move(of_split)), slots(entries.size()) {}
 
   struct Slot {
-    Path path;
-    ShardEntry entry;
     std::unique_ptr<const OpenShard> shard;
     std::atomic<const OpenShard*> ready{nullptr};
   };
+  const Path folder;
+  const std::vector<ShardEntry> entries;
   std::vector<Slot> slots;
   std::mutex mutex;
 
@@ -115,7 +118,8 @@ struct Split::Shards {
     if (const OpenShard* shard = slot.ready.load(std::memory_order_acquire)) return *shard;
     const std::lock_guard lock(mutex);
     if (slot.shard == nullptr) {
-      slot.shard = std::make_unique<const OpenShard>(slot.path, slot.entry);
+      const ShardEntry& entry = entries[static_cast<size_t>(index)];
+      slot.shard = std::make_unique<const OpenShard>(folder / entry.file, entry);
       slot.ready.store(slot.shard.get(), std::memory_order_release);
     }
     return *slot.shard;
@@ -123,19 +127,21 @@ struct Split::Shards {
 };
 
 Split::Split(const Path& folder, const SplitEntry& entry, std::string identity)
-    : entry_(entry), identity_(std::move(identity)), shards_(std::make_shared<Shards>(entry.shards.size())) {
+    : entry_(entry),
+      identity_(std::move(identity)),
+      shards_(std::make_shared<Shards>(folder, std::exchange(entry_.shards, {}))) {
+  // Thousands of shards open in milliseconds: a path made of its parts costs more than the look at the file.
+  std::string path = (folder / "").string();
+  const size_t folder_size = path.size();
   first_token_.push_back(0);
   first_document_.push_back(0);
-  for (size_t i = 0; i < entry_.shards.size(); ++i) {
-    const ShardEntry& shard = entry_.shards[i];
-    const Path path = folder / shard.file;
+  for (const ShardEntry& shard : shards_->entries) {
+    path.replace(folder_size, std::string::npos, shard.file);
     const int64_t size = size_on_disk(path);
-    if (size < 0) throw damaged(fmt::format("shard {} is missing", path.string()), "the manifest names it", kRebuild);
+    if (size < 0) throw damaged(fmt::format("shard {} is missing", path), "the manifest names it", kRebuild);
     if (size != shard.size_bytes)
-      throw damaged(fmt::format("shard {} is damaged", path.string()),
+      throw damaged(fmt::format("shard {} is damaged", path),
                     fmt::format("it has {} bytes instead of {}", size, shard.size_bytes), kRebuild);
-    shards_->slots[i].path = path;
-    shards_->slots[i].entry = shard;
     first_token_.push_back(first_token_.back() + shard.tokens);
     first_document_.push_back(first_document_.back() + shard.documents);
   }
@@ -192,10 +198,14 @@ int64_t Split::document_begin(int64_t document) const {
   return first_token_[i] + shards_->open(index).end_of(in_shard - 1);
 }
 
-TokenPlace Split::locate(int64_t token) const {
+int64_t Split::shard_of(int64_t token) const {
   HEARTH_CHECK(token >= 0 && token < tokens());
+  return find_last(first_token_, token);
+}
+
+TokenPlace Split::locate(int64_t token) const {
   TokenPlace place;
-  place.shard = find_last(first_token_, token);
+  place.shard = shard_of(token);
   const auto i = static_cast<size_t>(place.shard);
   const OpenShard& shard = shards_->open(place.shard);
   const int64_t in_shard = shard.document_at(token - first_token_[i]);

@@ -50,6 +50,7 @@ class Split {
   int64_t document_begin(int64_t document) const;
 
   TokenPlace locate(int64_t token) const;
+  int64_t shard_of(int64_t token) const;  // alone: touches no shard
 
   DocumentOrigin origin(int64_t document) const;
 
@@ -58,7 +59,7 @@ class Split {
   struct Shards;  // lazily opened
   Split(const Path& folder, const SplitEntry& entry, std::string identity);
 
-  SplitEntry entry_;
+  SplitEntry entry_;  // without its shards
   std::string identity_;
   std::vector<int64_t> first_token_, first_document_;  // of each shard, and one past the last
   std::shared_ptr<Shards> shards_;

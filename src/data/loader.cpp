@@ -29,17 +29,24 @@ void check_options(const LoaderOptions& o) {
                      "change one of them");
 }
 
-// Puts a window into row `row` of the batch: inputs, next tokens as labels, document starts.
-void fill_row(const Split& split, const Sample& sample, int64_t row, std::vector<int32_t>& window, Batch& batch) {
-  window.resize(static_cast<size_t>(sample.num_tokens));
-  split.read(sample.first_token, window);
-  const int64_t begin = row * batch.S;
-  std::copy(window.begin(), window.end() - 1, batch.tokens.begin() + begin);
-  std::copy(window.begin() + 1, window.end(), batch.labels.begin() + begin);
+// A window as it lies in its source.
+struct Row {
+  std::vector<int32_t> tokens, document_starts;
+};
 
-  std::vector<int32_t> starts;
-  split.document_starts(sample.first_token, sample.num_tokens - 1, starts);
-  for (const int32_t start : starts) {
+void read_row(const Split& split, const Sample& sample, Row& row) {
+  row.tokens.resize(static_cast<size_t>(sample.num_tokens));
+  row.document_starts.clear();
+  split.read(sample.first_token, row.tokens);
+  split.document_starts(sample.first_token, sample.num_tokens - 1, row.document_starts);
+}
+
+// Puts a window into row `index` of the batch: inputs, next tokens as labels, document starts.
+void fill_row(const Row& row, int64_t index, Batch& batch) {
+  const int64_t begin = index * batch.S;
+  std::copy(row.tokens.begin(), row.tokens.end() - 1, batch.tokens.begin() + begin);
+  std::copy(row.tokens.begin() + 1, row.tokens.end(), batch.labels.begin() + begin);
+  for (const int32_t start : row.document_starts) {
     if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
   }
 }
@@ -50,11 +57,12 @@ void fill_row(const Split& split, const Sample& sample, int64_t row, std::vector
 // content depends on its number alone, so neither the number of workers nor their timing can show.
 class Loader::Prefetch {
  public:
-  Prefetch(const Split& split, const LoaderOptions& options)
-      : split_(split),
+  Prefetch(const Sources& sources, const LoaderOptions& options)
+      : sources_(sources),
         options_((check_options(options), options)),
-        sampler_(sampler_of(split, options)),
+        sampler_(sampler_of(sources, options)),
         ring_(static_cast<size_t>(options.prefetch_steps)) {
+    HEARTH_CHECK(options.shuffle || sources.size() == 1);
     const auto windows = static_cast<uint64_t>(sampler_.windows(0));
     num_samples_ = options_.shuffle ? std::numeric_limits<uint64_t>::max() : windows;
     const int64_t left =
@@ -139,27 +147,54 @@ class Loader::Prefetch {
     const int64_t per_rank = o.global_batch_size / o.ranks;
     const uint64_t first = step.first_sample + static_cast<uint64_t>(o.rank * per_rank);
     for (int64_t i = 0; i < per_rank / o.local_batch_size; ++i)
-      step.micro_batches.push_back(prepare_batch(first + static_cast<uint64_t>(i * o.local_batch_size)));
+      step.micro_batches.push_back(
+          prepare_batch(first + static_cast<uint64_t>(i * o.local_batch_size), step.substitutes));
     return step;
   }
 
-  Batch prepare_batch(uint64_t first_sample) const {
+  Batch prepare_batch(uint64_t first_sample, std::vector<std::string>& substitutes) const {
     Batch batch;
     batch.B = options_.local_batch_size;
     batch.S = options_.seq_len;
     batch.first_sample = first_sample;
     batch.tokens.assign(static_cast<size_t>(batch.B * batch.S), 0);
     batch.labels.assign(static_cast<size_t>(batch.B * batch.S), kIgnore);
-    std::vector<int32_t> window;
+    Row read;
     for (int64_t row = 0; row < batch.B; ++row) {
       batch.document_starts.push_back(static_cast<int32_t>(row * batch.S));
       const uint64_t g = first_sample + static_cast<uint64_t>(row);
-      if (g < num_samples_) fill_row(split_, sampler_.sample(g), row, window, batch);
+      if (g >= num_samples_) continue;
+      const Sample sample = sampler_.sample(g);
+      try {
+        read_row(*sources_[static_cast<size_t>(sample.source)], sample, read);
+      } catch (const Error& damage) {
+        if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
+        substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
+      }
+      fill_row(read, row, batch);
     }
     return batch;
   }
 
-  const Split& split_;
+  // Reads the window that stands in for one that is damaged, and says which. The distance doubles, so that a whole
+  // damaged shard is left behind after a few.
+  std::string read_substitute(const Sample& sample, const Error& damage, Row& row) const {
+    const int64_t windows = sampler_.windows(sample.source);
+    for (int64_t distance = 1; distance < windows; distance *= 2) {
+      const Sample other = sampler_.window(sample.source, (sample.window + distance) % windows);
+      try {
+        read_row(*sources_[static_cast<size_t>(sample.source)], other, row);
+      } catch (const Error& again) {
+        if (again.code() != ExitCode::kDamaged) throw;
+        continue;
+      }
+      return fmt::format("window {} stands in for {}: {} ({})", other.window, sample.window, damage.message(),
+                         damage.why());
+    }
+    throw damage;
+  }
+
+  const Sources sources_;
   const LoaderOptions options_;
   const Sampler sampler_;
   uint64_t num_samples_ = 0;  // beyond which rows are empty
@@ -174,14 +209,26 @@ class Loader::Prefetch {
   std::vector<std::thread> workers_;
 };
 
-Sampler sampler_of(const Split& split, const LoaderOptions& options) {
-  // The name is part of the key: never change.
-  SamplerSource source{split.dataset_identity() + "/" + split.name(), split.tokens(), 1};
-  return Sampler({std::move(source)}, Window::causal(options.seq_len), options.seed, options.shuffle);
+Sampler sampler_of(const Sources& sources, const LoaderOptions& options) {
+  std::vector<MixtureSegment> segments = options.segments;
+  if (segments.empty()) {
+    HEARTH_CHECK(sources.size() == 1, "{} sources without weights", sources.size());
+    segments.push_back({0, {1}});
+  }
+  HEARTH_CHECK(segments.front().first_sample == 0 && segments.front().weights.size() == sources.size());
+  std::vector<SamplerSource> mixed;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Split& split = *sources[i];
+    // The name is part of the key: never change.
+    mixed.push_back({split.dataset_identity() + "/" + split.name(), split.tokens(), segments.front().weights[i]});
+  }
+  segments.erase(segments.begin());
+  return Sampler(std::move(mixed), Window::named(options.stride, options.seq_len), options.seed, options.shuffle,
+                 std::move(segments));
 }
 
-Loader::Loader(const Split& split, const LoaderOptions& options)
-    : prefetch_(std::make_unique<Prefetch>(split, options)) {}
+Loader::Loader(const Sources& sources, const LoaderOptions& options)
+    : prefetch_(std::make_unique<Prefetch>(sources, options)) {}
 Loader::~Loader() = default;
 StepBatch Loader::next() { return prefetch_->next(); }
 uint64_t Loader::next_sample() const { return prefetch_->next_sample(); }

@@ -1,14 +1,16 @@
 // The batches a rank trains on, prepared ahead by worker threads.
 //
 // Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size; rank r of R takes the r-th part
-// of it, cut into micro-batches of local_batch_size. The loader's whole state is (seed, next_sample()): the same seed
-// and first_sample give the same batches for any number of ranks taken together, threads or prefetched steps.
+// of it, cut into micro-batches of local_batch_size. The loader's whole state is (seed, segments, next_sample()): the
+// same three give the same batches for any number of ranks taken together, threads or prefetched steps.
 //
 // Local. One Loader is used from one thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "data/batch.h"
 #include "data/dataset.h"
@@ -23,6 +25,12 @@ struct LoaderOptions {
   int64_t local_batch_size = 0;
   int64_t rank = 0, ranks = 1;
   uint64_t first_sample = 0;
+  // How several sources are mixed, from sample 0 on; empty: there is one.
+  std::vector<MixtureSegment> segments{};
+  std::string stride = "exact";  // Window::named
+  // A sample that touches a damaged block: false: next() throws; true: another of its source takes its place, always
+  // the same (1, 2, 4, 8, ... windows further, the first that is whole), and StepBatch::substitutes tells.
+  bool substitute_damage = false;
   int64_t prefetch_threads = 1;  // 0: next() prepares the step itself
   int64_t prefetch_steps = 4;    // steps kept ready, at least 1
   // true: shuffled, without end, epoch after epoch (training).
@@ -31,14 +39,19 @@ struct LoaderOptions {
   bool shuffle = true;
 };
 
+// What a loader reads: the same split of one or several datasets, which must outlive it.
+using Sources = std::vector<const Split*>;
+
 // Which windows a loader with these options reads: its order, without reading anything.
-Sampler sampler_of(const Split& split, const LoaderOptions& options);
+Sampler sampler_of(const Sources& sources, const LoaderOptions& options);
+inline Sampler sampler_of(const Split& split, const LoaderOptions& options) { return sampler_of(Sources{&split}, options); }
 
 class Loader {
  public:
-  // `split` must outlive the loader. Throws user_error for a split that is shorter than one window (shuffle only) and
-  // for batch sizes that do not divide.
-  Loader(const Split& split, const LoaderOptions& options);
+  // Throws user_error for a source that is shorter than one window (shuffle only) and for batch sizes that do not
+  // divide.
+  Loader(const Sources& sources, const LoaderOptions& options);
+  Loader(const Split& split, const LoaderOptions& options) : Loader(Sources{&split}, options) {}
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -53,8 +66,8 @@ class Loader {
   uint64_t next_sample() const;
   // shuffle = false: calls of next() that remain. shuffle = true: the largest int64_t.
   int64_t steps_left() const;
-  uint64_t samples_per_epoch() const;
-  double waited_s() const;  // seconds next() has waited for workers since the loader was made
+  uint64_t samples_per_epoch() const;  // of the first source
+  double waited_s() const;             // seconds next() has waited for workers since the loader was made
 
  private:
   class Prefetch;

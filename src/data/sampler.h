@@ -1,6 +1,6 @@
 // Which window of which source is sample g: a pure function, with no index and no state.
 //
-//   source, k  = mixture(g)                  a periodic table of 65,536 slots: weights are shares of tokens
+//   source, k  = mixture(g)                  data/mixture.h: weights are shares of tokens
 //   epoch, p   = k div n, k mod n            n: windows of the source
 //   window     = permutation(seed, source, epoch)(p)
 //
@@ -12,24 +12,28 @@
 #include <vector>
 
 #include "data/mixture.h"
+#include "data/permutation.h"
 
 namespace hearth::data {
 
 // Windows start every `stride` tokens and are `length` long.
 struct Window {
   int64_t length = 0, stride = 0;
-  static Window causal(int64_t seq_len) {
-    return {seq_len + 1, seq_len};
-  }  // every token but the first is predicted once
+  bool short_end = true;  // what is left at the end of the tokens is a window, too; false: it is left out
+  // Every token but the first is predicted once.
+  static Window causal(int64_t seq_len) { return {seq_len + 1, seq_len}; }
   static Window masked(int64_t seq_len) { return {seq_len, seq_len}; }
-  // Windows needed to cover `tokens`; the last may be short.
+  // data.stride: "exact" is causal(); "neox" the same without a short end (GPT-NeoX's helpers.cpp); "torchtitan" cuts
+  // the text into pieces of seq_len + 1 tokens (its hf_datasets.py), so that the first of each is never predicted.
+  static Window named(const std::string& stride, int64_t seq_len);
+  // Windows that `tokens` make.
   int64_t count(int64_t tokens) const;
 };
 
 struct SamplerSource {
   std::string identity;  // of the dataset: part of the permutation's key, so that sources never shuffle alike
   int64_t tokens = 0;
-  double weight = 1;  // share of the tokens, any positive scale
+  double weight = 1;  // share of the tokens, on any scale, from the first sample on
 };
 
 struct Sample {
@@ -42,21 +46,33 @@ struct Sample {
 
 class Sampler {
  public:
-  // shuffle = false: windows in their order, epoch after epoch. Throws user_error if a source is shorter than one
-  // window and shuffle is true (there is nothing to train on), or has no token at all.
-  Sampler(std::vector<SamplerSource> sources, Window window, uint64_t seed, bool shuffle = true);
+  // shuffle = false: windows in their order, epoch after epoch. `later`: segments of other weights, each beginning
+  // after sample 0 and after the one before. Throws user_error if a source is shorter than one window and shuffle is
+  // true (there is nothing to train on), or has no token at all; and where weights cannot be (data/mixture.h).
+  Sampler(std::vector<SamplerSource> sources, Window window, uint64_t seed, bool shuffle = true,
+          std::vector<MixtureSegment> later = {});
 
-  Sample sample(uint64_t g) const;  // at most 20 ns
+  // A few nanoseconds; a little more in an epoch past the kReadyEpochs-th.
+  Sample sample(uint64_t g) const;
 
+  // Window number `window` of a source, whenever it comes.
+  Sample window(int64_t source, int64_t window) const;
+
+  const Mixture& mixture() const { return mixture_; }
   int64_t windows(int64_t source) const { return windows_[static_cast<size_t>(source)]; }
-  // Samples until the source has been seen once. One source: its windows.
+  // Samples until the source has been seen once; Mixture::kNever where that does not come. One source: its windows.
   uint64_t samples_per_epoch(int64_t source = 0) const;
   const Window& window() const { return window_; }
 
  private:
+  // The permutations of the first epochs are made once: their keys take as long as a look-up.
+  static constexpr uint64_t kReadyEpochs = 16;
+  Permutation permutation(size_t source, uint64_t epoch) const;
+
   std::vector<SamplerSource> sources_;
   std::vector<int64_t> windows_;
   std::vector<uint64_t> keys_;
+  std::vector<Permutation> ready_;  // [sources, kReadyEpochs]; empty without shuffling
   Window window_;
   bool shuffle_;
   Mixture mixture_;

@@ -27,6 +27,13 @@ std::string numbers(const Record& r) {
   return text;
 }
 
+std::string set_losses(const Record& r) {
+  std::string text;
+  for (const auto& [name, loss] : r.validation_losses)
+    text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", name, loss);
+  return text.empty() ? text : " (" + text + ")";
+}
+
 }  // namespace
 
 std::string format_summary(const RunSummary& s) {
@@ -37,6 +44,9 @@ std::string format_summary(const RunSummary& s) {
   };
   line("run folder", s.run_folder);
   line("data", fmt::format("{} (tokenizer {})", s.data, s.tokenizer));
+  for (const RunSummary::Source& source : s.sources)
+    line("", fmt::format("{:6.2f} % of the sequences, {:.2f} epochs of {}", 100 * source.share, source.epochs,
+                         source.path));
   line("model", fmt::format("{} parameters, {} per token (forward and backward)",
                             format_count(static_cast<double>(s.parameters)), format_flops(s.flops_per_token)));
   line("step",
@@ -77,7 +87,8 @@ void Console::step(const Record& record) {
   if (record.step == first_step_) start_s_ = monotonic_seconds();  // a look at the held-out text before the first step
   const bool last = record.step == last_step_;
   if (record.validation_loss)
-    message(fmt::format("step {}/{}  validation loss {:.4f}", record.step, last_step_, *record.validation_loss));
+    message(fmt::format("step {}/{}  validation loss {:.4f}{}", record.step, last_step_, *record.validation_loss,
+                        set_losses(record)));
   if (style_ == Style::kBar) {
     const double now_s = monotonic_seconds();
     if (last || now_s - drawn_s_ >= kRedrawSeconds) draw_bar();

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "metrics/record.h"
 
@@ -21,6 +22,11 @@ struct RunSummary {
   double flops_per_token = 0;
   double peak_flops = 0;  // per second, as measured
   std::string tokenizer, data, run_folder;
+  struct Source {
+    std::string path;
+    double share, epochs;  // over the whole run
+  };
+  std::vector<Source> sources{};  // empty where there is one
 };
 
 std::string format_summary(const RunSummary& summary);

@@ -9,6 +9,8 @@
 namespace hearth::metrics {
 namespace {
 
+constexpr std::string_view kSetPrefix = "validation_loss.";
+
 // fmt's default for a double is the shortest text that reads back as the same bits.
 void add(std::string& line, std::string_view name, double value) {
   // JSON has no NaN. A run stops at the first one, so none is ever worth a line.
@@ -27,10 +29,12 @@ std::string to_line(const Record& r) {
   line += fmt::format(", \"tokens\": {}", r.tokens);
   add(line, "tokens_per_second", r.tokens_per_second);
   add(line, "mfu", r.mfu);
+  if (r.substituted > 0) line += fmt::format(", \"substituted\": {}", r.substituted);
   add(line, "data_wait_s", r.data_wait_s);
   add(line, "step_s", r.step_s);
   line += fmt::format(", \"memory_bytes\": {}", r.memory_bytes);
   add(line, "validation_loss", r.validation_loss);
+  for (const auto& [name, loss] : r.validation_losses) add(line, std::string(kSetPrefix) + name, loss);
   return line + "}\n";
 }
 
@@ -48,10 +52,14 @@ Record from_json(const nlohmann::json& object) {
   r.tokens = object.at("tokens").get_ref<const int64_t&>();
   r.tokens_per_second = object.at("tokens_per_second").get<double>();
   r.mfu = object.at("mfu").get<double>();
+  if (object.contains("substituted")) r.substituted = object.at("substituted").get<int64_t>();
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();
   r.memory_bytes = object.at("memory_bytes").get_ref<const int64_t&>();
   r.validation_loss = maybe(object, "validation_loss");
+  for (const auto& [name, value] : object.items()) {
+    if (name.starts_with(kSetPrefix)) r.validation_losses[name.substr(kSetPrefix.size())] = value.get<double>();
+  }
   return r;
 }
 

@@ -1,7 +1,9 @@
 // RUN/metrics.jsonl: one JSON object a line. A step is a Record,
 //   {"step": 7, "loss": 5.5451774597167969, "grad_norm": ..., "lr": ..., "tokens": ..., "tokens_per_second": ...,
-//    "mfu": ..., "data_wait_s": ..., "step_s": ..., "memory_bytes": ..., "validation_loss": ...}
-// with numbers that read back as the same bits and without what was not measured; everything else is an event,
+//    "mfu": ..., "data_wait_s": ..., "step_s": ..., "memory_bytes": ..., "validation_loss": ...,
+//    "validation_loss.NAME": ...}
+// with one of the last for each named set of the validation, and "substituted": N where sequences stood in for damaged
+// ones. Numbers read back as the same bits, and what was not measured is not there. Everything else is an event,
 //   {"event": "resume", "step": N}
 // which says that training went on from step N: what stands above it for steps past N never happened.
 // A kill may leave half a line at the end; the next writer removes it, and readers ignore it.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 namespace hearth::metrics {
 
@@ -15,10 +17,12 @@ struct Record {
   int64_t tokens = 0;                       // seen since the start of the training, this step included
   double tokens_per_second = 0;             // of this step
   double mfu = 0;                           // share of the peak rate; on a CPU of the GEMM rate measured at start
+  int64_t substituted = 0;                  // sequences of this step that stand in for damaged ones
   double data_wait_s = 0;                   // time the step stood still for want of a batch
   double step_s = 0;                        // the whole step, data_wait_s included; validation and saving are not
   int64_t memory_bytes = 0;                 // largest resident set of the process so far
   std::optional<double> validation_loss{};  // global token mean over the held-out text, after this step's update
+  std::map<std::string, double> validation_losses{};  // of each named set of it, by name
   bool operator==(const Record&) const = default;
 };
 

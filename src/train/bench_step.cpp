@@ -55,7 +55,8 @@ struct Shape {
 
 Shape shape_of(const config::RunConfig& config) {
   Shape s;
-  const int64_t vocab_size = config.data.path.empty() ? 0 : data::read_manifest(config.data_path()).vocab_size;
+  const auto sources = config.sources();
+  const int64_t vocab_size = sources.empty() ? 0 : data::read_manifest(config.resolve(sources.front().path)).vocab_size;
   s.model = plan::model_shape(config.model, vocab_size);
   s.plan = plan::parameter_plan(s.model);
   s.dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32;

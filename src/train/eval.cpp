@@ -24,6 +24,13 @@ std::vector<int64_t> bytes_of_tokens(const tokenizer::Tokenizer& tokenizer, int6
   return bytes;
 }
 
+Path only_source(const LoadedModel& model) {
+  const auto sources = model.config.sources();
+  if (sources.size() == 1) return model.config.resolve(sources.front().path);
+  throw user_error(fmt::format("{} was trained on {} sources", model.folder.string(), sources.size()),
+                   "which of them to measure on is not said", "give one: --data DIR");
+}
+
 void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset) {
   if (dataset.manifest().tokenizer_hash == model.manifest.tokenizer_hash) return;
   throw user_error(
@@ -43,7 +50,7 @@ double EvalReport::bits_per_byte() const { return evaluation.loss_sum / std::log
 EvalReport evaluate_checkpoint(const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
   const auto model = load_model(options.checkpoint);
-  const data::Dataset dataset = data::Dataset::open(options.data.empty() ? model->config.data_path() : options.data);
+  const data::Dataset dataset = data::Dataset::open(options.data.empty() ? only_source(*model) : options.data);
   check_same_tokenizer(*model, dataset);
 
   const int64_t seq_len = model->config.training.seq_len;

@@ -21,6 +21,9 @@ data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
   options.rank = rank;
   options.ranks = ranks;
   options.first_sample = first_sample;
+  options.segments = data.segments();
+  options.stride = config.data.stride;
+  options.substitute_damage = config.data.on_damage == "substitute";
   options.prefetch_threads = config.data.prefetch_threads;
   options.prefetch_steps = config.data.prefetch_steps;
   return options;
@@ -32,18 +35,22 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.tokens_seen = progress.tokens_seen;
   m.data_seed = static_cast<uint64_t>(config.training.seed);
   m.next_sample = progress.next_sample;
-  m.tokenizer = dataset.manifest().rules.tokenizer;
-  m.tokenizer_hash = dataset.manifest().tokenizer_hash;
+  data::DataState state = data.state(progress.next_sample);
+  m.data_sources = std::move(state.sources);
+  m.data_segments = std::move(state.segments);
+  m.tokenizer = data.manifest().rules.tokenizer;
+  m.tokenizer_hash = data.manifest().tokenizer_hash;
   m.tokenizer_file = tokenizer_file;
-  m.bos = dataset.manifest().bos;
-  m.eos = dataset.manifest().eos;
-  m.document_bos = dataset.manifest().rules.bos;
-  m.dataset_hash = dataset.manifest().identity;
+  m.bos = data.manifest().bos;
+  m.eos = data.manifest().eos;
+  m.document_bos = data.manifest().rules.bos;
+  m.dataset_hash = data.identity();
   m.config_toml = config_toml;
   m.libtorch_version = HEARTH_LIBTORCH_VERSION;
   m.parent = progress.parent;
   if (record.loss) m.metrics["loss"] = *record.loss;
   if (record.validation_loss) m.metrics["validation_loss"] = *record.validation_loss;
+  for (const auto& [name, loss] : record.validation_losses) m.metrics["validation_loss." + name] = loss;
   return m;
 }
 
@@ -71,8 +78,13 @@ std::string Run::describe() const {
   s.steps_per_epoch = steps_per_epoch;
   s.flops_per_token = throughput.flops_per_token;
   s.peak_flops = throughput.peak_flops;
-  s.tokenizer = dataset.manifest().rules.tokenizer;
-  s.data = dataset.folder().string();
+  s.tokenizer = data.manifest().rules.tokenizer;
+  s.data = data.sources().front().path;
+  if (data.sources().size() > 1) {
+    s.data = fmt::format("{} sources", data.sources().size());
+    const auto use = data.use(data::sampler_of(data.splits(), loading(0, 0)), samples());
+    for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
+  }
   s.run_folder = folder.path().string();
   return config_toml + "\n" + metrics::format_summary(s);
 }
@@ -89,24 +101,66 @@ double gemm_flops(int64_t threads) {
   return it->second;
 }
 
+// Absolute, so that a checkpoint finds its data from wherever it is opened.
+config::RunConfig with_absolute_paths(config::RunConfig config) {
+  const auto make_absolute = [&config](std::string& path) {
+    path = std::filesystem::absolute(config.resolve(path)).lexically_normal().string();
+  };
+  if (!config.data.path.empty()) make_absolute(config.data.path);
+  for (config::DataSource& source : config.data.source) make_absolute(source.path);
+  for (config::ValidationSet& set : config.validation.set) make_absolute(set.path);
+  return config;
+}
+
+// A set's held-out documents, or all of them where none are held out: but never what is trained on.
+std::string split_of(const config::ValidationSet& set, const data::Dataset& dataset, const data::TrainingData& data) {
+  if (dataset.manifest().tokenizer_hash != data.manifest().tokenizer_hash)
+    throw user_error(
+        fmt::format("validation set \"{}\" was built with another tokenizer than the data", set.name),
+        fmt::format("that of {} is {} ({}), the data's {} ({})", set.path, dataset.manifest().rules.tokenizer,
+                    dataset.manifest().tokenizer_hash, data.manifest().rules.tokenizer, data.manifest().tokenizer_hash),
+        fmt::format("build it again: hearth data build --tokenizer {} ...", data.manifest().rules.tokenizer));
+  if (dataset.has_split("validation")) return "validation";
+  for (const data::TrainingData::Source& source : data.sources()) {
+    if (source.dataset.manifest().identity == dataset.manifest().identity)
+      throw user_error(fmt::format("validation set \"{}\" is what the run trains on", set.name),
+                       fmt::format("{} is a source, and no document was held out when it was built", set.path),
+                       "build it with --validation 0.05, or give another folder");
+  }
+  return "train";
+}
+
+std::vector<ValidationSet> open_validation(const config::RunConfig& config, const data::TrainingData& data) {
+  std::vector<ValidationSet> sets;
+  if (config.validation.freq == 0) return sets;
+  for (const config::ValidationSet& set : config.validation.set) {
+    data::Dataset dataset = data::Dataset::open(config.resolve(set.path));
+    const std::string split = split_of(set, dataset, data);
+    sets.push_back({set.name, std::move(dataset), split});
+  }
+  if (!sets.empty()) return sets;
+  for (const data::TrainingData::Source& source : data.sources()) {
+    if (source.dataset.has_split("validation")) sets.push_back({"", source.dataset, "validation"});
+  }
+  if (sets.empty()) data.sources().front().dataset.split("validation");  // throws here, not after an hour
+  return sets;
+}
+
 }  // namespace
 
 Run open_run(const config::RunConfig& given) {
-  config::RunConfig config = given;
-  // Absolute, so that a checkpoint finds its data from wherever it is opened.
-  config.data.path = std::filesystem::absolute(given.data_path()).lexically_normal().string();
-  data::Dataset dataset = data::Dataset::open(config.data.path);
-  if (config.validation.freq > 0) dataset.split("validation");  // throws here, not after an hour
-  std::string tokenizer_file(dataset.open_tokenizer()->file_content());
+  const config::RunConfig config = with_absolute_paths(given);
+  data::TrainingData data(config);
+  std::vector<ValidationSet> validation = open_validation(config, data);
+  std::string tokenizer_file(data.sources().front().dataset.open_tokenizer()->file_content());
 
-  const plan::ModelShape shape = plan::model_shape(config.model, dataset.manifest().vocab_size);
-  if (shape.V < dataset.manifest().vocab_size)
+  const plan::ModelShape shape = plan::model_shape(config.model, data.manifest().vocab_size);
+  if (shape.V < data.manifest().vocab_size)
     throw user_error(
-        fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, dataset.manifest().vocab_size),
+        fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, data.manifest().vocab_size),
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
-  const data::Split& split = dataset.split("train");
-  const int64_t samples_per_epoch = data::Window::causal(config.training.seq_len).count(split.tokens());
+  const int64_t samples_per_epoch = data.windows(data::Window::named(config.data.stride, config.training.seq_len));
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
   const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
@@ -116,7 +170,8 @@ Run open_run(const config::RunConfig& given) {
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),
-          .dataset = std::move(dataset),
+          .data = std::move(data),
+          .validation = std::move(validation),
           .tokenizer_file = std::move(tokenizer_file),
           .shape = shape,
           .plan = plan::parameter_plan(shape),

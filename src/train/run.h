@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/training_data.h"
 #include "metrics/record.h"
 #include "metrics/throughput.h"
 #include "optim/lr_schedule.h"
@@ -19,12 +20,20 @@
 
 namespace hearth::train {
 
+// Documents that the loss is measured on.
+struct ValidationSet {
+  std::string name;  // empty: its loss is only part of the mean over all
+  data::Dataset dataset;
+  std::string split;
+};
+
 struct Run {
   RunFolder folder;
   config::RunConfig config;
   std::string config_toml;  // resolved, as it is stored in every checkpoint
-  data::Dataset dataset;
-  std::string tokenizer_file;  // the dataset's copy of the tokenizer, for checkpoints; empty: "bytes"
+  data::TrainingData data;
+  std::vector<ValidationSet> validation;  // empty where it does not validate
+  std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"
   plan::ModelShape shape;
   plan::ParameterPlan plan;
   DType dtype;
@@ -35,7 +44,8 @@ struct Run {
   metrics::Throughput throughput;
 
   int64_t seq_len() const { return config.training.seq_len; }
-  bool validates() const { return config.validation.freq > 0; }
+  bool validates() const { return !validation.empty(); }
+  uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
   data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;
   // What a checkpoint says about itself.
   checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
@@ -45,8 +55,8 @@ struct Run {
   std::string describe() const;
 };
 
-// Opens data and run folder and works everything out. Gives the calling thread a pool of training.threads and measures
-// the machine's GEMM rate with it.
+// Opens data and run folder and works everything out. Throws user_error where they do not go together. Gives the
+// calling thread a pool of training.threads and measures the machine's GEMM rate with it.
 Run open_run(const config::RunConfig& config);
 
 }  // namespace hearth::train

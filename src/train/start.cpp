@@ -10,32 +10,36 @@ namespace hearth::train {
 namespace {
 
 void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
-  const data::Manifest& data = run.dataset.manifest();
+  const data::Manifest& data = run.data.manifest();
   if (data.tokenizer_hash != manifest.tokenizer_hash)
     throw user_error(fmt::format("{} was built with another tokenizer than {} was trained with",
-                                 run.dataset.folder().string(), folder.string()),
+                                 run.data.sources().front().path, folder.string()),
                      fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", data.rules.tokenizer,
                                  data.tokenizer_hash, manifest.tokenizer, manifest.tokenizer_hash),
                      fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
                                  manifest.tokenizer == "bytes" ? "bytes" : (folder / manifest.tokenizer).string()));
 }
 
-// The run goes on with the text and the ids it began with, whatever else was edited.
-void check_same_data(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
+// The run goes on with the text and the ids it began with, whatever else was edited. Sources may have been added, and
+// weights may have changed: what was trained stays, the run file holds from here on.
+void continue_data(Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
   check_same_tokenizer(run, manifest, folder);
-  if (run.dataset.manifest().identity != manifest.dataset_hash)
+  const auto& sources = run.data.sources();
+  if (manifest.data_sources.size() == 1 && sources.size() == 1 &&
+      sources.front().dataset.manifest().identity != manifest.data_sources.front())
     throw user_error(
-        fmt::format("{} is not the dataset that {} was trained on", run.dataset.folder().string(), folder.string()),
+        fmt::format("{} is not the dataset that {} was trained on", sources.front().path, folder.string()),
         "its documents, their order or its rules changed, so the samples would no longer be each used once",
         "point data.path at the old dataset, or begin a new run from these weights: "
         "checkpoint.initial_load_path in a new job.dump_folder");
+  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments});
 }
 
 // Goes on exactly where `folder`, a checkpoint of this run or of the one it branches from, stands.
-void continue_from(const Path& folder, const Run& run, Start& start) {
+void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   const checkpoint::Manifest& manifest = reader.manifest();
-  check_same_data(run, manifest, folder);
+  continue_data(run, manifest, folder);
   const auto before = config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
   const auto changes = config::differences(before, run.config);
   config::refuse_changes(changes, folder.string());
@@ -71,6 +75,7 @@ Start find_start(Run& run) {
     start.progress.parent = folder.string();
     start.notes.push_back(fmt::format("branching off after step {} from {}", start.progress.step, folder.string()));
   }
+  run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
   if (start.progress.step >= run.steps)
     start.notes.push_back(

@@ -24,8 +24,8 @@ struct Start {
 
 // The newest good checkpoint in the run folder goes on exactly. Without one, checkpoint.initial_load_path gives the
 // weights, and with checkpoint.initial_load_model_only = false also moments, step and data position: a branch, such as
-// another cool-down. Throws user_error where the configuration, the data or the tokenizer does not go with the
-// checkpoint; notes say what differs and is allowed to.
+// another cool-down. The run's data then goes on from the checkpoint's, too. Throws user_error where the configuration,
+// the data or the tokenizer does not go with the checkpoint; notes say what differs and is allowed to.
 Start find_start(Run& run);
 
 }  // namespace hearth::train

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -42,18 +43,22 @@ class Trainer {
         optimizer_(run.config.optimizer, weights_),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.dtype,
                run.config.memory.loss_chunk_tokens, /*training=*/true),
-        loader_(run.dataset.split("train"), run.loading(group.rank(), progress_.next_sample)),
+        loader_(run.data.splits(), run.loading(group.rank(), progress_.next_sample)),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
     start.fill(run, weights_);
   }
 
   ExitCode train() {
-    if (progress_.step == 0 && run_.validates()) journal_.step({.validation_loss = validate()});
+    if (progress_.step == 0 && run_.validates()) {
+      metrics::Record before;
+      validate(before);
+      journal_.step(before);
+    }
     saved_s_ = monotonic_seconds();
     while (progress_.step < run_.steps) {
       metrics::Record record = step();
-      if (run_.validates() && progress_.step % run_.config.validation.freq == 0) record.validation_loss = validate();
+      if (run_.validates() && progress_.step % run_.config.validation.freq == 0) validate(record);
       journal_.step(record);
 
       const bool last = progress_.step == run_.steps;
@@ -72,6 +77,7 @@ class Trainer {
     const data::StepBatch batch = loader_.next();
     const double data_wait_s = loader_.waited_s() - waited_before_s;
 
+    const int64_t substituted = tell_substitutes(batch);
     const int64_t t = progress_.step + 1;
     const double lr = optim::learning_rate(run_.schedule, t);
     const StepResult result = train_step(model_, weights_, optimizer_, batch, t, lr, run_.config.training.max_norm);
@@ -89,16 +95,40 @@ class Trainer {
             .tokens = progress_.tokens_seen,
             .tokens_per_second = run_.throughput.tokens_per_second(step_s),
             .mfu = run_.throughput.mfu(step_s),
+            .substituted = substituted,
             .data_wait_s = data_wait_s,
             .step_s = step_s,
             .memory_bytes = metrics::peak_memory_bytes()};
   }
 
-  double validate() {
+  // With data.on_damage = "substitute": says what took the place of damaged sequences on any rank, and how many.
+  int64_t tell_substitutes(const data::StepBatch& batch) {
+    if (run_.config.data.on_damage == "stop" || !group_.any(!batch.substitutes.empty())) return 0;
+    std::string lines;
+    for (const std::string& line : batch.substitutes) lines += line + "\n";
+    int64_t count = 0;
+    for (const std::string& of_rank : group_.all_gather_bytes(lines)) {
+      for (const std::string& line : split_lines(of_rank)) {
+        journal_.message("damaged data, " + line);
+        ++count;
+      }
+    }
+    return count;
+  }
+
+  // The loss of each set of documents, and over all of them.
+  void validate(metrics::Record& record) {
     const EvaluationOptions options{.seq_len = run_.seq_len(),
                                     .local_batch_size = run_.config.training.local_batch_size,
                                     .max_sequences = run_.config.validation.steps * run_.global_batch_size};
-    return evaluate(model_, weights_, run_.dataset.split("validation"), options).loss();
+    Evaluation all;
+    for (const ValidationSet& set : run_.validation) {
+      const Evaluation one = evaluate(model_, weights_, set.dataset.split(set.split), options);
+      if (!set.name.empty()) record.validation_losses[set.name] = one.loss();
+      all.loss_sum += one.loss_sum;
+      all.counted_tokens += one.counted_tokens;
+    }
+    record.validation_loss = all.loss();
   }
 
   // By steps, by the clock of rank 0, or because someone sent SIGUSR1.

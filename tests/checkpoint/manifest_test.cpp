@@ -27,6 +27,38 @@ TEST(Manifest, MetricsThatAreNotNumbersSurvive) {
   EXPECT_EQ(back.metrics.at("e"), 5e-324);
 }
 
+TEST(Manifest, TheMixtureReadsBackAsTheSameBits) {
+  Manifest m = example_manifest(3, 1);
+  m.data_sources = {"0123", "4567"};
+  m.data_segments = {{0, {1.0 / 3, 0}}, {uint64_t{1} << 60, {5e-324, 1e15}}};
+  const Manifest back = parse_manifest(format_manifest(m), "x");
+  EXPECT_EQ(back.data_sources, m.data_sources);
+  EXPECT_EQ(back.data_segments, m.data_segments);
+}
+
+TEST(Manifest, WithoutAMixtureItWasTrainedOnItsOneDataset) {
+  const Manifest back = parse_manifest(format_manifest(example_manifest(3, 1)), "x");
+  EXPECT_EQ(back.data_sources, std::vector<std::string>{"d0"});
+  EXPECT_EQ(back.data_segments, (std::vector<data::MixtureSegment>{{0, {1}}}));
+}
+
+TEST(Manifest, SegmentsThatDoNotGoWithTheSourcesAreDamage) {
+  using Segments = std::vector<data::MixtureSegment>;
+  for (const Segments& segments : {Segments{}, Segments{{1, {1, 1}}}, Segments{{0, {1}}}, Segments{{0, {0, 0}}},
+                                   Segments{{0, {1, -1}}}, Segments{{0, {1, 1}}, {0, {1, 2}}}}) {
+    Manifest m = example_manifest(3, 1);
+    m.data_sources = {"a", "b"};
+    m.data_segments = segments;
+    try {
+      parse_manifest(format_manifest(m), "here/hearth.json");
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::kDamaged);
+      EXPECT_EQ(e.message(), "here/hearth.json is damaged");
+    }
+  }
+}
+
 TEST(Manifest, EveryChangedByteIsDamage) {
   const std::string text = format_manifest(example_manifest(3, 1));
   for (size_t i = 0; i < text.size(); ++i) {

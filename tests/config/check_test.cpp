@@ -22,6 +22,13 @@ std::vector<std::string> problems(std::vector<std::string> sets, Purpose purpose
   return texts;
 }
 
+// A folder that looks like a dataset as long as the tests run.
+std::string dataset() {
+  static const test::ScratchFolder folder;
+  write_file_atomic(folder / "manifest.json", "{}");
+  return folder.path().string();
+}
+
 std::vector<std::string> one(const std::string& text) { return {text}; }
 
 TEST(Check, ACompleteConfigurationHasNoProblems) { EXPECT_EQ(problems({}), std::vector<std::string>{}); }
@@ -87,6 +94,54 @@ TEST(Check, DataIsGivenAndADataset) {
     EXPECT_EQ(problems({"data.path=" + text}, purpose),
               one(fmt::format("data.path = \"{0}\": {0} holds no dataset", text)));
   }
+}
+
+TEST(Check, DataIsOnePathOrSeveralSourcesThatAreRead) {
+  const std::vector<std::string> two = {"data.path=", "data.source.0.path=" + dataset(),
+                                        "data.source.1.path=" + dataset()};
+  const auto with = [&two](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), two.begin(), two.end());
+    return problems(sets);
+  };
+  EXPECT_EQ(with({}), std::vector<std::string>{});
+  EXPECT_EQ(problems({"data.source.0.path=" + dataset()}), one("data.path and [[data.source]] are both given"));
+  EXPECT_EQ(with({"data.source.2.weight=1"}), one("data.source.2.path is not given"));
+  EXPECT_EQ(with({"data.source.0.weight=0", "data.source.1.weight=0"}),
+            one("the weights of data.source are all 0: nothing would be read"));
+  EXPECT_EQ(problems({"data.weight_unit=documents"}),
+            one("data.weight_unit = \"documents\" has no effect without [[data.source]]"));
+}
+
+TEST(Check, SegmentsHaveAWeightForEachSourceAndFollowEachOther) {
+  const auto with = [](std::vector<std::string> sets) {
+    const std::vector<std::string> two = {"data.path=", "data.source.0.path=" + dataset(),
+                                          "data.source.1.path=" + dataset()};
+    sets.insert(sets.begin(), two.begin(), two.end());
+    return problems(sets);
+  };
+  EXPECT_EQ(with({"data.segment.0.weights=[1,1]"}), std::vector<std::string>{});
+  EXPECT_EQ(with({"data.segment.0.from_tokens=5"}), one("data.segment.0.weights has 0 numbers for 2 sources"));
+  EXPECT_EQ(with({"data.segment.0.weights=[0,0]"}), one("data.segment.0.weights are all 0: nothing would be read"));
+  EXPECT_EQ(with({"data.segment.0.weights=[0,1]", "data.segment.1.weights=[1,1]"}),
+            one("data.segment.1.from_tokens = 1 does not follow 1"));
+  EXPECT_EQ(problems({"data.segment.0.weights=[1]"}), one("[[data.segment]] has no effect without [[data.source]]"));
+}
+
+TEST(Check, ValidationSetsHaveNamesThatCanBePartOfAKey) {
+  const std::vector<std::string> set = {"validation.freq=5", "validation.set.0.name=web",
+                                        "validation.set.0.path=" + dataset()};
+  const auto with = [&set](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), set.begin(), set.end());
+    return problems(sets);
+  };
+  EXPECT_EQ(with({}), std::vector<std::string>{});
+  EXPECT_EQ(with({"validation.freq=0"}), one("[[validation.set]] has no effect with validation.freq = 0"));
+  EXPECT_EQ(with({"validation.set.0.name=a b"}),
+            one("validation.set.0.name = \"a b\" cannot be part of a key in the log"));
+  EXPECT_EQ(with({"validation.set.1.path=" + dataset()}), one("validation.set.1.name is not given"));
+  EXPECT_EQ(with({"validation.set.1.path=" + dataset(), "validation.set.1.name=web"}),
+            one("two sets of [[validation.set]] are called \"web\""));
+  EXPECT_EQ(with({"validation.set.0.path="}), one("validation.set.0.path is not given"));
 }
 
 TEST(Check, ABenchmarkNeedsNeitherDataNorALengthButAShape) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/nearest.h"
@@ -35,6 +37,7 @@ TEST(Fields, EveryMemberOfTheStructsIsInTheTable) {
   for (const Field& field : fields()) {
     bytes += std::visit([](auto* member) { return sizeof *member; }, field.slot(config));
   }
+  bytes += lists().size() * sizeof(std::vector<int>);
   const size_t structs = sizeof(Job) + sizeof(Model) + sizeof(Optimizer) + sizeof(LrScheduler) + sizeof(Training) +
                          sizeof(Parallelism) + sizeof(Checkpoint) + sizeof(Validation) + sizeof(Metrics) +
                          sizeof(Comm) + sizeof(Data) + sizeof(Memory);
@@ -42,6 +45,38 @@ TEST(Fields, EveryMemberOfTheStructsIsInTheTable) {
   EXPECT_GE(structs, bytes);
   EXPECT_LT(structs - bytes, 2 * sizeof(int64_t)) << "a member has no row in config/fields.cpp";
   EXPECT_EQ(sizeof(RunConfig), structs + sizeof(Path)) << "a section is missing above";
+}
+
+TEST(Fields, EveryMemberOfAListsTableIsInTheTable) {
+  RunConfig config;
+  std::map<std::string_view, size_t> bytes;
+  for (const List& list : lists()) list.resize(config, 2);
+  for (const Field& field : list_fields()) {
+    ASSERT_NE(find_list(field.section), nullptr) << field.section;
+    EXPECT_EQ(find_list_field(field.section, field.key), &field);
+    EXPECT_FALSE(field.help.empty());
+    EXPECT_EQ(field.help.find('|'), std::string_view::npos) << field.name() << " would break the table in docs";
+    bytes[field.section] += std::visit([](auto* member) { return sizeof *member; }, field.slot(config, 1));
+    EXPECT_TRUE(field.limits.allow(field.default_value())) << field.name();
+  }
+  EXPECT_EQ(bytes["data.source"], sizeof(DataSource));
+  EXPECT_EQ(bytes["data.segment"], sizeof(DataSegment));
+  EXPECT_EQ(bytes["validation.set"], sizeof(ValidationSet));
+  EXPECT_EQ(bytes.size(), lists().size());
+}
+
+TEST(Fields, EntriesAreWrittenSectionBySectionWithTheirListsBelow) {
+  RunConfig config;
+  config.data.source.resize(2);
+  std::vector<std::string> names;
+  for (const Entry& entry : entries(config)) {
+    if (entry.field->section.starts_with("data")) names.push_back(entry.heading() + " " + entry.name());
+  }
+  names.erase(names.begin() + 1, std::find(names.begin(), names.end(), "[[data.source]] data.source.0.path"));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"[data] data.path", "[[data.source]] data.source.0.path", " data.source.0.weight",
+                                      " data.source.0.epochs_max", "[[data.source]] data.source.1.path",
+                                      " data.source.1.weight", " data.source.1.epochs_max"}));
 }
 
 TEST(Fields, EveryDefaultIsAllowed) {

@@ -54,12 +54,13 @@ TEST_F(LoadTest, WhatIsNotGivenHasItsDefault) {
 
 TEST_F(LoadTest, PathsAreRelativeToTheFolderOfTheFile) {
   const RunConfig config = load(file(kComplete), {"job.dump_folder=out"});
-  EXPECT_EQ(config.data_path(), folder_.path() / "d");
+  EXPECT_EQ(config.resolve(config.data.path), folder_.path() / "d");
   EXPECT_EQ(config.checkpoint_folder(), folder_.path() / "out" / "checkpoints");
 }
 
 TEST_F(LoadTest, AnAbsolutePathStaysWhereItIs) {
-  EXPECT_EQ(read_run(file(kComplete), {"data.path=/data/books"}).config.data_path(), "/data/books");
+  const RunConfig config = read_run(file(kComplete), {"data.path=/data/books"}).config;
+  EXPECT_EQ(config.resolve(config.data.path), "/data/books");
 }
 
 TEST_F(LoadTest, SetBeatsFileBeatsFlavorBeatsDefault) {
@@ -254,12 +255,15 @@ TEST_F(LoadTest, AMissingFileIsAUserError) {
 // Every key away from its default, with numbers that a short decimal cannot hold.
 RunConfig unusual() {
   RunConfig config;
+  for (const List& list : lists()) list.resize(config, 2);
   int64_t i = 1;
-  for (const Field& field : fields()) {
-    const Slot slot = field.slot(config);
+  for (const auto& [at, item] : entries(config)) {
+    const Field& field = *at;
+    const Slot slot = field.slot(config, item);
     if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
     if (auto* const* whole = std::get_if<int64_t*>(&slot)) **whole += i;
     if (auto* const* number = std::get_if<double*>(&slot)) **number = 1.0 / static_cast<double>(3 * i + 1);
+    if (auto* const* numbers = std::get_if<Numbers*>(&slot)) **numbers = {1.0 / 3, static_cast<double>(i), 0};
     auto* const* text = std::get_if<std::string*>(&slot);
     if (text != nullptr && field.limits.choices.empty()) **text = "a \"b\" \\ c\td\n\x01 \xc3\xa9" + std::to_string(i);
     if (text != nullptr && !field.limits.choices.empty()) **text = field.limits.choices.back();
@@ -272,7 +276,9 @@ RunConfig unusual() {
 TEST_F(LoadTest, TheResolvedConfigurationReadsBackAsTheSameBits) {
   const RunConfig before = unusual();
   const RunConfig after = from_toml_text(to_toml(before), "hearth.json", "base");
-  for (const Field& field : fields()) EXPECT_EQ(field.value(before), field.value(after)) << field.name();
+  ASSERT_EQ(entries(before).size(), entries(after).size());
+  for (const auto& [field, item] : entries(before))
+    EXPECT_EQ(field->value(before, item), field->value(after, item)) << field->name(item);
   EXPECT_EQ(after.base_folder, "base");
   EXPECT_EQ(to_toml(after), to_toml(before));
 }
@@ -294,16 +300,29 @@ TEST_F(LoadTest, PythonReadsTheSameValuesFromTheResolvedConfiguration) {
   const Path toml = file(to_toml(config));
   const test::CommandResult python = test::run_command(
       "python3 -c \"\nimport sys, tomllib\n"
-      "for section, keys in tomllib.load(open(sys.argv[1], 'rb')).items():\n"
-      "  for key, v in keys.items():\n"
+      "def show(name, v):\n"
+      "  if isinstance(v, dict):\n"
+      "    for key, value in v.items(): show(name + '.' + key, value)\n"
+      "  elif isinstance(v, list):\n"
+      "    for key, value in enumerate(v): show(name + '.' + str(key), value)\n"
+      "  else:\n"
       "    t = v.hex() if isinstance(v, float) else v.encode().hex() if isinstance(v, str) else str(v).lower()\n"
-      "    print(section + '.' + key, type(v).__name__, t)\n\" " +
+      "    print(name[1:], type(v).__name__, t)\n"
+      "show('', tomllib.load(open(sys.argv[1], 'rb')))\n\" " +
       toml.string());
   std::string expected;
-  for (const Field& field : fields()) {
-    const Value value = field.value(config);
+  for (const auto& [field, item] : entries(config)) {
+    const Value value = field->value(config, item);
     std::string text;
     char buffer[64];
+    if (const auto* numbers = std::get_if<Numbers>(&value)) {
+      for (size_t i = 0; i < numbers->size(); ++i) {
+        std::snprintf(buffer, sizeof buffer, "%.13a", (*numbers)[i]);
+        if ((*numbers)[i] == 0) std::snprintf(buffer, sizeof buffer, "0x0.0p+0");
+        expected += field->name(item) + "." + std::to_string(i) + " float " + buffer + "\n";
+      }
+      continue;
+    }
     if (const auto* flag = std::get_if<bool>(&value)) text = *flag ? "bool true" : "bool false";
     if (const auto* whole = std::get_if<int64_t>(&value)) text = "int " + std::to_string(*whole);
     if (const auto* number = std::get_if<double>(&value)) {
@@ -317,7 +336,7 @@ TEST_F(LoadTest, PythonReadsTheSameValuesFromTheResolvedConfiguration) {
         text += buffer;
       }
     }
-    expected += field.name() + " " + text + "\n";
+    expected += field->name(item) + " " + text + "\n";
   }
   EXPECT_EQ(python.exit_code, 0);
   EXPECT_EQ(python.output, expected);

@@ -26,6 +26,17 @@ TEST(Resume, EveryChangeIsNamedWithBothValues) {
   refuse_changes(changes, "checkpoints/step-00000100");  // does not throw
 }
 
+TEST(Resume, ChangesInListsAreNamedByTableAndAnAddedOneHadNothing) {
+  RunConfig before, now;
+  before.data.source = {{"web", 4, 0}};
+  now.data.source = {{"web", 2, 0}, {"books", 1, 4}};
+  std::vector<std::string> texts;
+  for (const Difference& change : differences(before, now)) texts.push_back(describe(change));
+  EXPECT_EQ(texts,
+            (std::vector<std::string>{"data.source.1.path: none -> \"books\"", "data.source.0.weight: 4.0 -> 2.0",
+                                      "data.source.1.weight: none -> 1.0", "data.source.1.epochs_max: none -> 4.0"}));
+}
+
 TEST(Resume, ChangesThatMakeItAnotherTrainingAreRefusedAllAtOnce) {
   RunConfig before, now;
   now.model.dim = 512;
@@ -65,7 +76,8 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "optimizer.name",
                                             "training.seq_len",
                                             "training.seed",
-                                            "training.dtype"};
+                                            "training.dtype",
+                                            "data.stride"};
   std::vector<std::string> found;
   for (const Field& field : fields()) {
     if (field.at_resume == AtResume::kRefuse) found.push_back(field.name());

@@ -1,6 +1,8 @@
 // Small corpora on disk, and what a dataset says they hold.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 

@@ -227,6 +227,74 @@ TEST_F(LoaderTest, ADamagedBlockIsThrownByNextInItsTurn) {
   }
 }
 
+// What stands in is restated from where tokens lie: 1, 2, 4, ... windows further, the first beside the damaged shard.
+TEST_F(LoaderTest, ADamagedSampleIsReplacedByTheSameOtherOneOnEveryRankAndTold) {
+  LoaderOptions o = options();
+  const auto whole = rows_of(train(), o, 20);
+  const Sampler sampler = sampler_of(train(), o);
+  std::map<int64_t, Row> row_of_window;
+  for (const auto& [g, row] : whole) row_of_window[sampler.sample(g).window] = row;
+  const auto& shards = dataset_->manifest().find_split("train")->shards;
+  const int64_t begin = shards[0].tokens, end = begin + shards[1].tokens;
+  const auto is_damaged = [&](int64_t window) { return window * 16 < end && window * 16 + 17 > begin; };
+
+  const Path shard = scratch_ / "out" / shards[1].file;
+  std::string bytes = read_file(shard);
+  bytes[130] = static_cast<char>(bytes[130] ^ 1);
+  write_text(shard, bytes);
+  const Dataset damaged = Dataset::open(scratch_ / "out");
+  o.substitute_damage = true;
+  size_t expected_lines = 0, compared = 0;
+  for (const int64_t ranks : {1, 3}) {
+    std::map<uint64_t, Row> rows;
+    std::vector<std::string> lines;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      o.rank = rank;
+      o.ranks = ranks;
+      o.prefetch_threads = ranks - 1;
+      Loader loader(damaged.split("train"), o);
+      for (int step = 0; step < 20; ++step) {
+        const StepBatch batch = loader.next();
+        lines.insert(lines.end(), batch.substitutes.begin(), batch.substitutes.end());
+        collect_rows(batch, rows);
+      }
+    }
+    expected_lines = 0;
+    for (const auto& [g, row] : rows) {
+      int64_t window = sampler.sample(g).window;
+      if (is_damaged(window)) {
+        int64_t distance = 1;
+        while (is_damaged((window + distance) % sampler.windows(0))) distance *= 2;
+        const std::string line =
+            fmt::format("sample {}: window {} stands in for {}: ", g, (window + distance) % sampler.windows(0), window);
+        const auto tells = [&line](const std::string& told) { return told.starts_with(line); };
+        EXPECT_EQ(std::count_if(lines.begin(), lines.end(), tells), 1) << line;
+        window = (window + distance) % sampler.windows(0);
+        ++expected_lines;
+      }
+      if (!row_of_window.contains(window)) continue;
+      ASSERT_EQ(row, row_of_window.at(window)) << g;
+      ++compared;
+    }
+    EXPECT_EQ(lines.size(), expected_lines);
+  }
+  EXPECT_GT(expected_lines, 5u);
+  EXPECT_GT(compared, 300u);
+}
+
+TEST_F(LoaderTest, WhereNothingIsWholeDamageStopsEvenWithSubstitutes) {
+  for (const auto& shard : dataset_->manifest().find_split("train")->shards) {
+    std::string bytes = read_file(scratch_ / "out" / shard.file);
+    bytes[130] = static_cast<char>(bytes[130] ^ 1);
+    write_text(scratch_ / "out" / shard.file, bytes);
+  }
+  const Dataset damaged = Dataset::open(scratch_ / "out");
+  LoaderOptions o = options();
+  o.substitute_damage = true;
+  Loader loader(damaged.split("train"), o);
+  EXPECT_EQ(error_of([&] { loader.next(); }).code(), ExitCode::kDamaged);
+}
+
 TEST_F(LoaderTest, OptionsThatCannotBeAreUserErrors) {
   const auto message = [&](auto change) {
     LoaderOptions o = options();

@@ -4,6 +4,8 @@ usage: order_reference.py permutation N KEY [N KEY ...]
            for each permutation a line: where the first and the last 20 numbers go, or all if there are fewer
        order_reference.py windows SEED IDENTITY TOKENS SEQ_LEN G...
            for each sample a line: epoch, window, first token, number of tokens
+       order_reference.py mixture COUNT FIRST WEIGHT,WEIGHT... [FIRST WEIGHT,WEIGHT...]
+           for each of COUNT samples a line: source, how many of its samples came before
 """
 
 import sys
@@ -54,7 +56,43 @@ def window(seed, identity, tokens, seq_len, g):
     return epoch, number, first, min(seq_len + 1, tokens - first)
 
 
+def slots_of(weights):
+    exact = [w / sum(weights) * 65536 for w in weights]
+    slots = [int(x) for x in exact]
+    largest = sorted((s for s in range(len(weights)) if weights[s]), key=lambda s: slots[s] - exact[s])
+    for s in largest[: 65536 - sum(slots)]:
+        slots[s] += 1
+    return slots
+
+
+def table_of(weights):
+    n = slots_of(weights)
+    given, table = [0] * len(n), []
+    for place in range(65536):
+        may = [s for s in range(len(n)) if given[s] < n[s] and given[s] * 65536 // n[s] <= place]
+        chosen = min(may, key=lambda s: (-(-(given[s] + 1) * 65536 // n[s]), s))
+        given[chosen] += 1
+        table.append(chosen)
+    return table
+
+
+def picks(count, segments):
+    before = [0] * len(segments[0][1])
+    for (first, weights), (end, _) in zip(segments, segments[1:] + [(count, None)]):
+        table = table_of(weights)
+        for g in range(first, min(end, count)):
+            source = table[(g - first) % 65536]
+            yield source, before[source]
+            before[source] += 1
+
+
 def main():
+    if sys.argv[1] == "mixture":
+        segments = [(int(first), [float(w) for w in weights.split(",")])
+                    for first, weights in zip(sys.argv[3::2], sys.argv[4::2])]
+        for source, index in picks(int(sys.argv[2]), segments):
+            print(source, index)
+        return
     if sys.argv[1] == "permutation":
         for n, key in zip(map(int, sys.argv[2::2]), map(int, sys.argv[3::2])):
             ends = [*range(min(n, 20)), *range(n - min(n, 20), n)]

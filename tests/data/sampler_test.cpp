@@ -41,6 +41,27 @@ TEST(Window, MaskedWindowsHoldEveryTokenExactlyOnce) {
   }
 }
 
+// Restated from torchtitan's loader (a buffer from which pieces of seq_len + 1 are taken while it holds so many) and
+// from GPT-NeoX's sample map: (tokens - 1) / seq_len samples of seq_len + 1, each beginning with the last token of the
+// one before.
+TEST(Window, StridesByNameAreThoseOfTheProgramsTheyAreNamedAfter) {
+  for (int64_t tokens = 0; tokens < 70; ++tokens) {
+    std::vector<int64_t> torchtitan, neox;
+    for (int64_t taken = 0; tokens - taken >= 9; taken += 9) torchtitan.push_back(taken);
+    for (int64_t k = 0; k < (tokens - 1) / 8; ++k) neox.push_back(8 * k);
+    const auto starts = [&](const char* name) {
+      const Window window = Window::named(name, 8);
+      EXPECT_EQ(window.length, 9);
+      std::vector<int64_t> result;
+      for (int64_t i = 0; i < window.count(tokens); ++i) result.push_back(i * window.stride);
+      return result;
+    };
+    EXPECT_EQ(starts("torchtitan"), torchtitan) << tokens;
+    EXPECT_EQ(starts("neox"), neox) << tokens;
+    EXPECT_EQ(Window::named("exact", 8).count(tokens), Window::causal(8).count(tokens));
+  }
+}
+
 TEST(Sampler, EachEpochHoldsEveryWindowOnceInItsOwnOrder) {
   for (const int64_t tokens : {9, 100, 1000, 12'345}) {
     const Sampler sampler({{"set", tokens, 1}}, Window::causal(8), 3);

@@ -146,6 +146,16 @@ TEST(Console, AValidationLossStaysOnALineOfItsOwn) {
   }
 }
 
+TEST(Console, NamedSetsStandBehindTheirMean) {
+  const std::string text = printed(Console::Style::kLines, 100, 10, 80, [](Console& console) {
+    Record r = record(7);
+    r.validation_loss = 1.25;
+    r.validation_losses = {{"web", 1}, {"books", 1.5}};
+    console.step(r);
+  });
+  EXPECT_NE(text.find("step 7/100  validation loss 1.2500 (books 1.5000, web 1.0000)\n"), std::string::npos) << text;
+}
+
 TEST(Console, AMessageDoesNotTearTheBar) {
   const std::string text = printed(Console::Style::kBar, 100, 10, 80, [](Console& console) {
     console.step(record(1));
@@ -171,6 +181,11 @@ TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
   EXPECT_NE(text.find("56.0 M parameters"), std::string::npos) << text;
   EXPECT_NE(text.find("2 ranks x 4 micro-batches x 8 sequences x 128 tokens"), std::string::npos) << text;
   EXPECT_NE(text.find("500 steps, 4.10 M tokens, 2.50 epochs of 200.0 steps"), std::string::npos) << text;
+  EXPECT_EQ(text.find("% of the sequences"), std::string::npos) << text;
+  s.sources = {{"data/web", 0.8, 1.25}, {"data/books", 0.2, 3}};
+  const std::string mixed = format_summary(s);
+  EXPECT_NE(mixed.find(" 80.00 % of the sequences, 1.25 epochs of data/web\n"), std::string::npos) << mixed;
+  EXPECT_NE(mixed.find(" 20.00 % of the sequences, 3.00 epochs of data/books\n"), std::string::npos) << mixed;
 }
 
 TEST(Throughput, MfuIsModelFlopsOverThePeak) {

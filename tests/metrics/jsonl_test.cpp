@@ -81,6 +81,36 @@ TEST(Jsonl, ALineHasTheNamesThatAreDocumented) {
   EXPECT_EQ(object["loss"], 2.5);
 }
 
+TEST(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
+  test::ScratchFolder scratch;
+  Record some = record(1, 2), none = record(2, 2);
+  some.substituted = 3;
+  {
+    JsonlWriter writer(scratch / "metrics.jsonl");
+    writer.append(some);
+    writer.append(none);
+  }
+  EXPECT_EQ(read_metrics(scratch / "metrics.jsonl"), (std::vector<Record>{some, none}));
+  const std::string text = read_file(scratch / "metrics.jsonl");
+  EXPECT_NE(text.find("\"substituted\": 3,"), std::string::npos);
+  EXPECT_EQ(text.find("\"substituted\": 0"), std::string::npos);
+}
+
+TEST(Jsonl, NamedSetsHaveAKeyEach) {
+  test::ScratchFolder scratch;
+  Record r = record(1, 2);
+  r.validation_loss = 1.0 / 3;
+  r.validation_losses = {{"web", 1.0 / 7}, {"books-2", 3}};
+  {
+    JsonlWriter writer(scratch / "metrics.jsonl");
+    writer.append(r);
+  }
+  EXPECT_EQ(read_metrics(scratch / "metrics.jsonl"), std::vector<Record>{r});
+  const auto object = nlohmann::json::parse(read_file(scratch / "metrics.jsonl"));
+  EXPECT_EQ(object.at("validation_loss.web"), 1.0 / 7);
+  EXPECT_EQ(object.at("validation_loss.books-2"), 3);
+}
+
 TEST(Jsonl, WhatWasNotMeasuredIsLeftOut) {
   test::ScratchFolder scratch;
   const Path path = scratch / "metrics.jsonl";

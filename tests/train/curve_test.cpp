@@ -29,7 +29,7 @@ Path save_initial_weights(const config::RunConfig& config) {
 // int32: for each step tokens [B, S], then labels [B, S].
 void write_batches(const config::RunConfig& config, const Path& path) {
   const Run run = open_run(config);
-  data::Loader loader(run.dataset.split("train"), run.loading(0, 0));
+  data::Loader loader(run.data.splits(), run.loading(0, 0));
   File file = File::create(path);
   for (int64_t step = 0; step < kSteps; ++step) {
     const data::StepBatch batch = loader.next();

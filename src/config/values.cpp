@@ -1,0 +1,79 @@
+// What a value may be, and how it is written: the parts of fields.h that know no key.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/fields.h"
+
+namespace hearth::config {
+namespace {
+
+std::string bound_text(double bound) {
+  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? fmt::format("{}", static_cast<int64_t>(bound))
+                                                              : fmt::format("{}", bound);
+}
+
+}  // namespace
+
+std::string Limits::text() const {
+  if (!choices.empty()) {
+    std::string text = "one of ";
+    for (size_t i = 0; i < choices.size(); ++i) text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", choices[i]);
+    return text;
+  }
+  std::string text;
+  if (std::isfinite(least)) text = (least_open ? "more than " : "at least ") + bound_text(least);
+  if (std::isfinite(most)) {
+    if (!text.empty()) text += ", ";
+    text += (most_open ? "less than " : "at most ") + bound_text(most);
+  }
+  if (!std::isnan(special)) text += ", or " + bound_text(special);
+  return text;
+}
+
+bool Limits::allow(double number) const {
+  if (number == special) return true;
+  return (least_open ? number > least : number >= least) && (most_open ? number < most : number <= most) &&
+         std::isfinite(number);
+}
+
+bool Limits::allow(std::string_view text) const {
+  return choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end();
+}
+
+bool Limits::allow(const Value& value) const {
+  if (const auto* text = std::get_if<std::string>(&value)) return allow(std::string_view(*text));
+  if (const auto* number = std::get_if<double>(&value)) return allow(*number);
+  if (const auto* whole = std::get_if<int64_t>(&value)) return allow(static_cast<double>(*whole));
+  if (const auto* numbers = std::get_if<Numbers>(&value))
+    return std::all_of(numbers->begin(), numbers->end(), [this](double number) { return allow(number); });
+  return true;
+}
+
+std::string to_toml_value(const Value& value) {
+  if (const auto* numbers = std::get_if<Numbers>(&value)) {
+    std::string text;
+    for (const double number : *numbers) text += (text.empty() ? "" : ", ") + to_toml_value(number);
+    return "[" + text + "]";
+  }
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const int64_t* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
+  if (const double* number = std::get_if<double>(&value)) {
+    // The shortest text that reads back as the same bits; ".0" says that it is no integer.
+    const std::string text = fmt::format("{}", *number);
+    return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+  }
+  std::string text = "\"";
+  for (const char c : std::get<std::string>(value)) {
+    if (c == '"' || c == '\\')
+      text += fmt::format("\\{}", c);
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      text += fmt::format("\\u{:04x}", c);
+    else
+      text += c;
+  }
+  return text + "\"";
+}
+
+}  // namespace hearth::config

@@ -1,0 +1,200 @@
+#include "data/training_data.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "corpus_folder.h"
+
+namespace hearth::data {
+namespace {
+
+// Three datasets of different size and different average document.
+class TrainingDataTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    scratch_ = new test::ScratchFolder;
+    const int sizes[] = {40, 24, 9};
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string name(1, static_cast<char>('a' + i));
+      for (int d = 0; d < sizes[i]; ++d)
+        write_text(*scratch_ / ("text-" + name) / fmt::format("{}.txt", d),
+                   words(100 * i + static_cast<uint64_t>(d), 100 + 150 * static_cast<int64_t>(i)));
+      BuildRules rules;
+      rules.shard_tokens = 2000;
+      build(*scratch_ / name, {*scratch_ / ("text-" + name)}, rules);
+    }
+  }
+  static void TearDownTestSuite() { delete scratch_; }
+
+  static config::RunConfig config(std::vector<config::DataSource> sources) {
+    config::RunConfig c;
+    c.base_folder = *scratch_;
+    c.training.seq_len = 16;
+    c.training.seed = 5;
+    c.data.source = std::move(sources);
+    return c;
+  }
+  static LoaderOptions loading(const TrainingData& data, uint64_t first = 0, int64_t batch = 4, int64_t ranks = 1) {
+    LoaderOptions o;
+    o.seed = 5;
+    o.seq_len = 16;
+    o.global_batch_size = batch;
+    o.local_batch_size = batch / ranks;
+    o.ranks = ranks;
+    o.first_sample = first;
+    o.segments = data.segments();
+    o.prefetch_threads = 0;
+    return o;
+  }
+  static Sampler sampler(const TrainingData& data) { return sampler_of(data.splits(), loading(data)); }
+
+  static test::ScratchFolder* scratch_;
+};
+test::ScratchFolder* TrainingDataTest::scratch_ = nullptr;
+
+TEST_F(TrainingDataTest, OneDatasetIsItselfAndSeveralHaveAnIdentityOfTheirOwn) {
+  config::RunConfig one = config({});
+  one.data.path = "a";
+  const TrainingData single(one);
+  EXPECT_EQ(single.identity(), single.manifest().identity);
+  EXPECT_EQ(single.windows(Window::causal(16)), Window::causal(16).count(single.splits()[0]->tokens()));
+  const TrainingData ab(config({{"a"}, {"b"}})), ba(config({{"b"}, {"a"}}));
+  EXPECT_NE(ab.identity(), single.identity());
+  EXPECT_NE(ab.identity(), ba.identity());
+  EXPECT_EQ(ab.windows(Window::causal(16)), ba.windows(Window::causal(16)));
+}
+
+TEST_F(TrainingDataTest, TheLoaderReadsEachRowFromTheSourceOfItsSample) {
+  const TrainingData data(config({{"a", 3}, {"b", 1}, {"c", 0}}));
+  Loader loader(data.splits(), loading(data));
+  const Sampler order = sampler(data);
+  for (uint64_t g = 0; g < 200;) {
+    const Batch batch = loader.next().micro_batches[0];
+    for (size_t row = 0; row < 4; ++row, ++g) {
+      const Sample sample = order.sample(g);
+      ASSERT_NE(sample.source, 2);
+      std::vector<int32_t> tokens(static_cast<size_t>(sample.num_tokens - 1));
+      data.splits()[static_cast<size_t>(sample.source)]->read(sample.first_token, tokens);
+      tokens.resize(16, 0);
+      ASSERT_EQ(std::vector<int32_t>(batch.tokens.begin() + static_cast<std::ptrdiff_t>(16 * row),
+                                     batch.tokens.begin() + static_cast<std::ptrdiff_t>(16 * (row + 1))),
+                tokens)
+          << g;
+    }
+  }
+}
+
+TEST_F(TrainingDataTest, WeightsOfDocumentsCountDocuments) {
+  config::RunConfig c = config({{"a", 1}, {"c", 1}});
+  c.data.weight_unit = "documents";
+  const TrainingData data(c);
+  const Sampler order = sampler(data);
+  const auto use = data.use(order, 65536);
+  // Tokens of each divided by the tokens of its average document: as many documents of the one as of the other.
+  std::vector<double> documents;
+  for (size_t i = 0; i < 2; ++i) {
+    const Split& split = *data.splits()[i];
+    documents.push_back(use[i].share * static_cast<double>(split.documents()) / static_cast<double>(split.tokens()));
+  }
+  EXPECT_NEAR(documents[0] / documents[1], 1, 1e-3);
+  EXPECT_GT(use[1].share, 2 * use[0].share);  // c's documents are longer
+}
+
+TEST_F(TrainingDataTest, SegmentsBeginAtWholeSequences) {
+  config::RunConfig c = config({{"a"}, {"b"}});
+  c.data.segment = {{160, {1, 3}}, {161, {0, 1}}};
+  const TrainingData data(c);
+  ASSERT_EQ(data.segments().size(), 3u);
+  EXPECT_EQ(data.segments()[1].first_sample, 10u);
+  EXPECT_EQ(data.segments()[2].first_sample, 11u);
+  c.data.segment[1].from_tokens = 150;
+  c.data.segment[0].from_tokens = 145;
+  EXPECT_EQ(error_of([&] { TrainingData again(c); }).message(),
+            "data.segment.1.from_tokens = 150 is within a sequence of the segment before it");
+}
+
+TEST_F(TrainingDataTest, AResumeWithTheSameFileIsTheSameMixtureWhereverItHappens) {
+  config::RunConfig c = config({{"a", 3}, {"b", 1}, {"c", 1}});
+  c.data.segment = {{16 * 100, {1, 1, 0}}, {16 * 200, {2, 2, 0}}, {16 * 300, {0, 1, 1}}};
+  const TrainingData whole(c);
+  EXPECT_EQ(whole.segments().size(), 3u);  // that of 200 has the shares of the one before
+  for (const uint64_t next : {0, 1, 99, 100, 101, 199, 200, 250, 300, 301, 100'000}) {
+    TrainingData resumed(c);
+    resumed.continue_from(whole.state(next));
+    EXPECT_EQ(resumed.segments(), whole.segments()) << next;
+  }
+}
+
+TEST_F(TrainingDataTest, WeightsChangedAtAResumeHoldFromThereAndThePastStays) {
+  const TrainingData before(config({{"a", 3}, {"b", 1}}));
+  TrainingData after(config({{"a", 1}, {"b", 1}}));
+  after.continue_from(before.state(500));
+  EXPECT_EQ(after.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}, {500, {1, 1}}}));
+  const Sampler was = sampler(before), is = sampler(after);
+  for (uint64_t g = 0; g < 500; ++g) ASSERT_EQ(was.sample(g).first_token, is.sample(g).first_token) << g;
+  // Twice, and back again: each change is a segment, and one that gave no sample is none.
+  TrainingData third(config({{"a", 3}, {"b", 1}}));
+  third.continue_from(after.state(800));
+  EXPECT_EQ(third.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}, {500, {1, 1}}, {800, {3, 1}}}));
+  TrainingData fourth(config({{"a", 3}, {"b", 1}}));
+  fourth.continue_from(after.state(500));
+  EXPECT_EQ(fourth.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}}));
+}
+
+TEST_F(TrainingDataTest, SourcesMayBeAddedAndReorderedButNotRemoved) {
+  const TrainingData before(config({{"a", 3}, {"b", 1}}));
+  TrainingData more(config({{"c", 2}, {"b", 1}, {"a", 3}}));
+  more.continue_from(before.state(500));
+  EXPECT_EQ(more.segments(), (std::vector<MixtureSegment>{{0, {3, 1, 0}}, {500, {3, 1, 2}}}));
+  EXPECT_EQ(Path(more.sources()[0].path).filename(), "a");
+  EXPECT_EQ(Path(more.sources()[2].path).filename(), "c");
+  EXPECT_EQ(more.sources()[2].number, 0u);
+
+  TrainingData fewer(config({{"a", 3}}));
+  const Error error = error_of([&] { fewer.continue_from(before.state(500)); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_TRUE(error.message().ends_with("that is not among the sources")) << error.message();
+}
+
+TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatArePossible) {
+  config::RunConfig c = config({{"a", 1}, {"b", 1, 2}});
+  const TrainingData data(c);
+  const Sampler order = sampler(data);
+  const int64_t windows = order.windows(1);
+  uint64_t g = 0;  // the first sample that begins b's third epoch
+  while (order.sample(g).source != 1 || order.sample(g).epoch < 2) ++g;
+  EXPECT_NO_THROW(data.check_epochs(order, g, 4));
+  const Error error = error_of([&] { data.check_epochs(order, g + 1, 4); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("2.00 times; data.source.1.epochs_max is 2"), std::string::npos) << error.message();
+  EXPECT_EQ(error.why(),
+            fmt::format("{} of the run's {} sequences come from it, and it holds {}", 2 * windows + 1, g + 1, windows));
+  EXPECT_TRUE(error.fix().starts_with(fmt::format("train {} steps at most", g / 4))) << error.fix();
+}
+
+TEST_F(TrainingDataTest, TheSameDatasetTwiceAndOtherTokenizersAreRefused) {
+  std::filesystem::copy(*scratch_ / "a", *scratch_ / "copy",
+                        std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
+  EXPECT_TRUE(error_of([] {
+                TrainingData data(config({{"a"}, {"copy"}}));
+              })
+                  .message()
+                  .ends_with("are the same dataset"));
+  // A manifest that names another tokenizer.
+  Manifest manifest = read_manifest(*scratch_ / "b");
+  manifest.tokenizer_hash = "0123456789abcdef0123456789abcdef";
+  make_folders(*scratch_ / "other");
+  for (const std::string& name : list_folder(*scratch_ / "b"))
+    std::filesystem::copy_file(*scratch_ / "b" / name, *scratch_ / "other" / name,
+                               std::filesystem::copy_options::overwrite_existing);
+  write_file_atomic(*scratch_ / "other" / std::string(kManifestName), manifest_text(manifest));
+  const Error error = error_of([] { TrainingData data(config({{"a"}, {"other"}})); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("was built with another tokenizer than"), std::string::npos) << error.message();
+  EXPECT_NE(error.why().find("0123456789abcdef"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hearth::data

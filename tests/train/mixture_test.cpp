@@ -1,0 +1,163 @@
+// Several sources in one run: stopped and resumed, with edited weights, measured on named sets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "checkpoint/manifest.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+// Two datasets, SCRATCH/web/data and SCRATCH/books/data.
+config::RunConfig mixed_config(const Path& scratch, const std::string& name) {
+  if (!path_exists(scratch / "web")) {
+    build_tiny_data(scratch / "web", 300);
+    build_tiny_data(scratch / "books", 500);
+  }
+  config::RunConfig c = tiny_config(scratch);
+  c.job.dump_folder = name;
+  c.data.path.clear();
+  c.data.source = {{"web/data", 3, 0}, {"books/data", 1, 0}};
+  c.validation.freq = 6;
+  return c;
+}
+
+checkpoint::Manifest manifest_of(const Path& folder) {
+  const Path file = folder / checkpoint::kManifestFile;
+  return checkpoint::parse_manifest(read_file(file), file);
+}
+
+TEST(TrainMixture, AStoppedRunWithSegmentsGoesOnAsTheUninterruptedOne) {
+  test::ScratchFolder scratch;
+  config::RunConfig whole = mixed_config(scratch, "whole");
+  whole.data.segment = {{8 * 32 * 5 + 100, {1, 3}}};  // in the middle of step 6
+  const auto expected = train(whole);
+  config::RunConfig parts = whole;
+  parts.job.dump_folder = "parts";
+  for (const int64_t steps : {3, 6, 7, 12}) {
+    parts.training.steps = steps;
+    train(parts);
+  }
+  expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
+  const checkpoint::Manifest manifest = manifest_of(step_of(whole, 12));
+  EXPECT_EQ(manifest.data_sources.size(), 2u);
+  EXPECT_EQ(manifest.data_segments, (std::vector<data::MixtureSegment>{{0, {3, 1}}, {44, {1, 3}}}));
+  EXPECT_EQ(manifest_of(step_of(whole, 4)).data_segments.size(), 1u);
+}
+
+TEST(TrainMixture, WeightsEditedAtAResumeHoldFromTheNextStepOn) {
+  test::ScratchFolder scratch;
+  config::RunConfig c = mixed_config(scratch, "run");
+  c.training.steps = 4;
+  const auto first = train(c);
+  c.data.source[0].weight = 1;
+  c.training.steps = 12;
+  const auto all = train(c);
+  EXPECT_EQ(all[4].loss, first[4].loss);
+  EXPECT_EQ(manifest_of(step_of(c, 12)).data_segments, (std::vector<data::MixtureSegment>{{0, {3, 1}}, {32, {1, 1}}}));
+  c.data.source.pop_back();
+  c.training.steps = 13;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_NE(error.message().find("that is not among the sources"), std::string::npos) << error.what();
+}
+
+// Checkpoints from before there were mixtures name one dataset and say nothing else.
+TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSource) {
+  test::ScratchFolder scratch;
+  config::RunConfig whole = mixed_config(scratch, "whole");
+  whole.data.source.clear();
+  whole.data.path = "web/data";
+  const auto expected = train(whole);
+  config::RunConfig parts = whole;
+  parts.job.dump_folder = "parts";
+  parts.training.steps = 4;
+  train(parts);
+  checkpoint::Manifest manifest = manifest_of(step_of(parts, 4));
+  EXPECT_EQ(manifest.data_sources, std::vector<std::string>{manifest.dataset_hash});
+  manifest.data_sources.clear();
+  manifest.data_segments.clear();
+  const std::string text = checkpoint::format_manifest(manifest);
+  EXPECT_EQ(text.find("segments"), std::string::npos);
+  write_file_atomic(step_of(parts, 4) / checkpoint::kManifestFile, text);
+  parts.training.steps = 8;
+  train(parts);
+  parts.training.steps = 12;
+  expect_same_training(train(parts), expected);
+  parts.data.path.clear();
+  parts.data.source = {{"books/data", 1, 0}, {"web/data", 1, 0}};
+  parts.training.steps = 14;
+  train(parts);
+  EXPECT_EQ(manifest_of(step_of(parts, 14)).data_segments,
+            (std::vector<data::MixtureSegment>{{0, {1, 0}}, {96, {1, 1}}}));
+}
+
+TEST(TrainMixture, EachNamedSetHasALossAndTheTotalIsTheMeanOverTheirTokens) {
+  test::ScratchFolder scratch;
+  config::RunConfig c = mixed_config(scratch, "named");
+  const auto together = train(c);
+  c.job.dump_folder = "sets";
+  c.validation.set = {{"web", "web/data"}, {"books", "books/data"}};
+  const auto sets = train(c);
+  const auto tokens = [&scratch](const char* name) {
+    return static_cast<double>(data::Dataset::open(scratch / name / "data").split("validation").tokens() - 1);
+  };
+  for (const size_t step : {0, 6, 12}) {
+    EXPECT_TRUE(together[step].validation_losses.empty());
+    const auto& losses = sets[step].validation_losses;
+    ASSERT_EQ(losses.size(), 2u) << step;
+    EXPECT_NE(losses.at("web"), losses.at("books"));
+    const double mean =
+        (losses.at("web") * tokens("web") + losses.at("books") * tokens("books")) / (tokens("web") + tokens("books"));
+    EXPECT_NEAR(*sets[step].validation_loss, mean, 1e-12);
+    EXPECT_NEAR(*together[step].validation_loss, mean, 1e-12);
+  }
+  EXPECT_EQ(manifest_of(step_of(c, 12)).metrics.at("validation_loss.web"), sets[12].validation_losses.at("web"));
+}
+
+TEST(TrainMixture, DamageStopsARunAndWithSubstitutesItGoesOnAndCountsThem) {
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch, 4000);
+  config::RunConfig c = tiny_config(scratch);
+  const data::Manifest manifest = data::read_manifest(scratch / "data");
+  const data::ShardEntry& entry = manifest.find_split("train")->shards.front();
+  std::string bytes = read_file(scratch / "data" / entry.file);
+  bytes[bytes.size() / 2] ^= 1;  // one block of several
+  write_file_atomic(scratch / "data" / entry.file, bytes);
+  c.training.steps = 40;
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kDamaged);
+  c.job.dump_folder = "on";
+  c.data.on_damage = "substitute";
+  c.parallelism.data_parallel_shard_degree = 2;
+  int64_t substituted = 0;
+  const auto records = train(c);
+  for (const auto& record : records) substituted += record.substituted;
+  EXPECT_EQ(records.size(), 40u);
+  EXPECT_GT(substituted, 0);
+  EXPECT_LT(substituted, 40 * 8);
+}
+
+TEST(TrainMixture, ASetThatIsTrainedOnAndASourceSeenTooOftenAreRefusedAtTheStart) {
+  test::ScratchFolder scratch;
+  config::RunConfig c = mixed_config(scratch, "run");
+  data::BuildOptions options;
+  options.out = scratch / "all";
+  options.paths = {scratch / "web" / "text" / "0.txt"};
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  c.validation.set = {{"mine", "all"}};
+  c.data.source.push_back({"all", 0.1, 0});
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"mine\" is what the run trains on");
+  c.validation.set.clear();
+  c.data.source[2] = {"all", 8, 1};
+  c.training.steps = 100;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_NE(error.message().find("data.source.2.epochs_max is 1"), std::string::npos) << error.what();
+  EXPECT_FALSE(path_exists(c.checkpoint_folder()) && !list_folder(c.checkpoint_folder()).empty());
+}
+
+}  // namespace
+}  // namespace hearth::train
