@@ -13,7 +13,10 @@ constexpr Command kCommands[] = {
      "data export --to bin-idx --out books_text_document data/books", data_export},
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
+    {"Data", "data stats", "count lengths, frequent tokens and duplicates", "data stats data/books", data_stats},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
+    {"Data", "bench data", "time the order of samples, opening and reading on this machine", "bench data --shards 1000",
+     bench_data},
     {"Data", "bench tokenizer", "time a tokenizer on this machine", "bench tokenizer --tokenizer bytes books/",
      bench_tokenizer},
 

@@ -15,6 +15,8 @@ int tokenizer_train(CommandLine& line);
 int data_sample(CommandLine& line);
 int data_merge(CommandLine& line);
 int data_export(CommandLine& line);
+int data_stats(CommandLine& line);
+int bench_data(CommandLine& line);
 
 int tokenizer_encode(CommandLine& line);
 int tokenizer_decode(CommandLine& line);

@@ -183,5 +183,35 @@ TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
   expect_samples(102, 406, 6);
 }
 
+TEST_F(DataLook, BenchDataMeasuresEverythingAndLeavesNothingBehind) {
+  make_folders(scratch_ / "tmp");
+  const CommandResult result = test::run_command("TMPDIR=" + (scratch_ / "tmp").string() + " " + test::hearth_binary() +
+                                                 " bench data --shards 50 --megabytes 1 --json");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto object = nlohmann::json::parse(result.output);
+  EXPECT_EQ(object.at("shards"), 50);
+  for (const char* key :
+       {"sample_one_source_ns", "sample_six_sources_ns", "locate_ns", "open_ms", "loader_tokens_per_second"})
+    EXPECT_GT(object.at(key).get<double>(), 0) << key;
+  EXPECT_TRUE(list_folder(scratch_ / "tmp").empty());
+}
+
+// Two datasets in one run file; then the run goes on with other weights, and its past stays.
+TEST_F(DataLook, SampleNamesTheSourceOfEachAndFollowsTheCheckpointsPast) {
+  for (int i = 0; i < 26; ++i)
+    write_text(scratch_ / "more" / fmt::format("{:02}.txt", i), std::string(40, static_cast<char>('A' + i)) + "\n");
+  const std::string more = (scratch_ / "more-data").string();
+  ASSERT_EQ(hearth(fmt::format("data build --out {} {}", more, (scratch_ / "more").string())).exit_code, 0);
+  write_text(scratch_ / "run.toml",
+             "[training]\nsteps = 20\nseq_len = 16\nlocal_batch_size = 4\nseed = 3\n[lr_scheduler]\nwarmup_steps = 0\n"
+             "[[data.source]]\npath = \"out\"\nweight = 3\n[[data.source]]\npath = \"more-data\"\n");
+  const std::string toml = (scratch_ / "run.toml").string();
+  const CommandResult step = hearth("data sample " + toml + " --step 2");
+  ASSERT_EQ(step.exit_code, 0) << step.output;
+  EXPECT_NE(step.output.find("sample 4: " + out_ + ", epoch 0, window "), std::string::npos) << step.output;
+  EXPECT_NE(step.output.find(": " + more + ", epoch 0, window "), std::string::npos) << step.output;
+  EXPECT_EQ(hearth("data sample " + toml + " --at 4 --count 4").output, step.output);
+}
+
 }  // namespace
 }  // namespace hearth

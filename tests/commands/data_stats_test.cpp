@@ -1,0 +1,68 @@
+// data stats, against Python that reads the dataset on its own.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/random.h"
+#include "support/environment.h"
+#include "support/text_file.h"
+
+namespace hearth {
+namespace {
+
+TEST(DataStats, JsonIsWhatPythonCountsAndTextSaysTheSame) {
+  const test::ScratchFolder scratch;
+  for (uint64_t i = 0; i < 40; ++i) {
+    std::string text;
+    const RandomKey key = random_key(i, "data stats");
+    const uint64_t length = 1 + random_u64(key, 0) % (i % 4 == 0 ? 3000 : 40);
+    for (uint64_t k = 0; k < length; ++k) text += static_cast<char>(random_u64(key, k + 1) % (i + 2));
+    test::write_text(scratch / "text" / fmt::format("{}.txt", i), text);
+  }
+  const std::string out = (scratch / "out").string(), hearth = test::hearth_binary() + " ";
+  ASSERT_EQ(test::run_command(
+                fmt::format("{}data build --out {} --validation 0.3 {}", hearth, out, (scratch / "text").string()))
+                .exit_code,
+            0);
+  const auto python =
+      test::run_command(fmt::format("python3 {} {} 7", test::source_path("tests/data/stats_reference.py"), out));
+  ASSERT_EQ(python.exit_code, 0) << python.output;
+  const auto result = test::run_command(hearth + "data stats --json --top 7 " + out);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto expected = nlohmann::json::parse(python.output);
+  const auto stats = nlohmann::json::parse(result.output);
+  ASSERT_EQ(expected.size(), 2u);
+  ASSERT_EQ(stats.at("splits").size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto& ours = stats.at("splits")[i];
+    for (const auto& [key, value] : expected[i].items()) {
+      if (key == "most_frequent") {
+        ASSERT_EQ(ours.at(key).size(), value.size());
+        for (size_t k = 0; k < value.size(); ++k) {
+          EXPECT_EQ(ours.at(key)[k].at("id"), value[k][0]);
+          EXPECT_EQ(ours.at(key)[k].at("count"), value[k][1]);
+        }
+      } else if (key == "lengths") {
+        auto filled = nlohmann::json::array();
+        for (const auto& bin : ours.at(key)) {
+          if (bin.at("documents") > 0) filled.push_back(bin);
+        }
+        EXPECT_EQ(filled, value);
+      } else {
+        EXPECT_EQ(ours.at(key), value) << key;
+      }
+    }
+  }
+  const std::string text = test::run_command(hearth + "data stats --top 7 " + out).output;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string line =
+        fmt::format("  documents       {}, of {} to {} tokens", expected[i]["documents"].get<int>(),
+                    expected[i]["shortest"].get<int>(), expected[i]["longest"].get<int>());
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  }
+  EXPECT_NE(text.find("\"\\x00\""), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hearth

@@ -1,0 +1,91 @@
+#include "data/stats.h"
+
+#include <gtest/gtest.h>
+
+#include "corpus_folder.h"
+
+namespace hearth::data {
+namespace {
+
+// Documents cut from one file at its line ends: what stands twice in it is two equal documents.
+Dataset lines(const test::ScratchFolder& scratch, const std::string& text, double validation = 0) {
+  write_text(scratch / "text" / "lines.txt", text);
+  BuildRules rules;
+  rules.read.document_bytes = 1;
+  rules.validation = validation;
+  build(scratch / "out", {scratch / "text"}, rules);
+  return Dataset::open(scratch / "out");
+}
+
+TEST(Stats, LengthsTokensAndDuplicatesOfAFewLines) {
+  const test::ScratchFolder scratch;
+  // With EOS: 2, 3, 4, 4, 4, 9 and 3 tokens.
+  const auto all = dataset_stats(lines(scratch, "\nb\ncc\ncc\ndd\nabcdefg\nb\n"), 2);
+  ASSERT_EQ(all.size(), 1u);
+  const SplitStats& s = all[0];
+  EXPECT_EQ(s.name, "train");
+  EXPECT_EQ(s.documents, 7);
+  EXPECT_EQ(s.tokens, 29);
+  EXPECT_EQ(s.text_bytes, 22);
+  EXPECT_DOUBLE_EQ(s.bytes_per_token(), 22.0 / 29);
+  EXPECT_EQ(s.shortest, 2);
+  EXPECT_EQ(s.longest, 9);
+  ASSERT_EQ(s.lengths.size(), 3u);
+  const int64_t expected[3][4] = {{2, 3, 3, 8}, {4, 7, 3, 12}, {8, 15, 1, 9}};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(s.lengths[i].least, expected[i][0]);
+    EXPECT_EQ(s.lengths[i].most, expected[i][1]);
+    EXPECT_EQ(s.lengths[i].documents, expected[i][2]);
+    EXPECT_EQ(s.lengths[i].tokens, expected[i][3]);
+  }
+  EXPECT_EQ(s.duplicates, 2);
+  EXPECT_EQ(s.duplicate_tokens, 7);
+  EXPECT_EQ(s.token_counts.size(), 258u);
+  EXPECT_EQ(s.token_counts['c'], 5);
+  EXPECT_EQ(s.token_counts[257], 7);
+  EXPECT_EQ(s.used_tokens(), 9);
+  EXPECT_EQ(s.most_frequent(4), (std::vector<int64_t>{'\n', 257, 'c', 'b'}));
+  EXPECT_EQ(s.most_frequent(100).size(), 9u);
+}
+
+TEST(Stats, AHeldOutDocumentThatIsAlsoTrainedOnIsCounted) {
+  const test::ScratchFolder scratch;
+  const Dataset dataset = lines(scratch, "one\ntwo\n");
+  // The same shard as two splits.
+  Manifest manifest = dataset.manifest();
+  manifest.splits.push_back(manifest.splits[0]);
+  manifest.splits[1].name = "validation";
+  write_file_atomic(scratch / "out" / std::string(kManifestName), manifest_text(manifest));
+  const auto all = dataset_stats(Dataset::open(scratch / "out"), 1);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].in_earlier_splits, 0);
+  EXPECT_EQ(all[1].in_earlier_splits, 2);
+  EXPECT_EQ(all[1].duplicates, 0);
+}
+
+TEST(Stats, ThreadsDoNotShow) {
+  const test::ScratchFolder scratch;
+  std::string text;
+  for (uint64_t i = 0; i < 5000; ++i) text += words(i % 900, 20 + static_cast<int64_t>(i % 50)) + "\n";
+  const Dataset dataset = lines(scratch, text, 0.2);
+  const auto one = dataset_stats(dataset, 1), four = dataset_stats(dataset, 4);
+  ASSERT_EQ(one.size(), four.size());
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].token_counts, four[i].token_counts);
+    EXPECT_EQ(one[i].duplicates, four[i].duplicates);
+    EXPECT_EQ(one[i].lengths.size(), four[i].lengths.size());
+  }
+}
+
+TEST(Stats, ADamagedBlockStops) {
+  const test::ScratchFolder scratch;
+  const Dataset dataset = lines(scratch, "one\ntwo\n");
+  const Path shard = scratch / "out" / dataset.manifest().splits[0].shards[0].file;
+  std::string bytes = read_file(shard);
+  bytes[130] = static_cast<char>(bytes[130] ^ 1);
+  write_text(shard, bytes);
+  EXPECT_EQ(error_of([&] { dataset_stats(Dataset::open(scratch / "out"), 2); }).code(), ExitCode::kDamaged);
+}
+
+}  // namespace
+}  // namespace hearth::data
