@@ -6,9 +6,9 @@
 #   --out DIR       where data, checkpoints and results go (default runs/quickstart)
 #   --help          this text
 #
-# Installs what is needed, builds, prepares the text, times a few steps to work out how many fit into the minutes, trains,
-# evaluates on text that was held out, and writes a passage. Run again, it re-does only what is missing and goes on
-# with the training where it stopped. Ctrl-C saves and stops.
+# Installs what is needed, builds, learns a tokenizer from the text, makes token shards of it, times a few steps to work
+# out how many fit into the minutes, trains, evaluates on text that was held out, and writes a passage. Run again, it
+# re-does only what is missing and goes on with the training where it stopped. Ctrl-C saves and stops.
 
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
@@ -40,6 +40,7 @@ if ! mkdir -p "$out" 2>/dev/null || [ ! -w "$out" ]; then fail 2 "--out: cannot 
 
 cd "$root"
 shown="${out#"$root"/}"
+vocab_size=4096
 hearth=build/release/bin/hearth
 
 # The default text, by its real path: Debian shows the same files under several names.
@@ -68,8 +69,11 @@ prepare_text() {
   fi
   local only=()
   if [[ "${text[0]}" == /usr/lib/python3* ]]; then only=(--include "*.py"); fi
+  say "tokenizer: learning $vocab_size tokens from ${text[*]}"
+  "$hearth" tokenizer train --vocab-size "$vocab_size" --out "$out/tokenizer.json" --overwrite --validation 0.05 \
+    "${only[@]}" "${text[@]}"
   say "text: ${text[*]}"
-  "$hearth" data build --out "$out/data" --tokenizer bytes --validation 0.05 "${only[@]}" "${text[@]}"
+  "$hearth" data build --out "$out/data" --tokenizer "$out/tokenizer.json" --validation 0.05 "${only[@]}" "${text[@]}"
 }
 
 # Times a few steps of the run's own shape and writes run.toml with the number of steps that fits.

@@ -7,6 +7,8 @@
 #include "comm/group.h"
 #include "data/dataset.h"
 #include "tiny_run.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/train_bpe.h"
 #include "train/run.h"
 
 namespace hearth::train {
@@ -62,10 +64,20 @@ TEST(EvalReport, ShowsEveryOrderBesideOurs) {
 
 TEST_F(Eval, ADatasetOfAnotherTokenizerIsRefused) {
   const Path checkpoint = save_zero_model(tiny_config(scratch));
-  // As another tokenizer would have left it: the same files with another hash.
-  data::Manifest manifest = data::read_manifest(scratch / "data");
-  manifest.tokenizer_hash = std::string(32, 'e');
-  write_file_atomic(scratch / "data" / data::kManifestName, data::manifest_text(manifest));
+  // As many ids as the checkpoint's: bytes, EOS and one merge.
+  tokenizer::PieceCounts counts;
+  counts.add("kaka", 10);
+  write_file_atomic(scratch / "tokenizer.json",
+                    tokenizer::huggingface_file(tokenizer::train_bpe(
+                        counts, {258, {"<|endoftext|>"}, std::string(tokenizer::kGpt2Pattern), 2}, nullptr)));
+  data::BuildOptions options;
+  options.out = scratch / "data";
+  options.paths = {scratch / "text"};
+  options.rules.validation = 0.3;
+  options.rules.tokenizer = (scratch / "tokenizer.json").string();
+  options.overwrite = true;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
   const Error error = error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_NE(error.message().find("another tokenizer"), std::string::npos) << error.what();
