@@ -93,7 +93,7 @@ check_tools() {  # distributions older than Debian 12 have the packages in versi
     "Debian 12, Ubuntu 24.04 or newer have it"
 }
 
-at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort --version-sort | head -n 1)" = "$2" ]; }
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort --version-sort | sed -n 1p)" = "$2" ]; }
 
 install_text() {
   if [ -z "$(missing_packages "$text_package")" ]; then return; fi
@@ -120,7 +120,7 @@ torch_of_active_python() {  # the folder, found without importing it
 }
 
 has_library() {  # does the loader find it without our help, or FindLibTorch.cmake?
-  { /sbin/ldconfig -p 2>/dev/null || true; } | grep --quiet --fixed-strings "$1 " || [ -e "/usr/local/cuda/lib64/$1" ] ||
+  { /sbin/ldconfig -p 2>/dev/null || true; } | grep --fixed-strings "$1 " >/dev/null || [ -e "/usr/local/cuda/lib64/$1" ] ||
     [ -e "/usr/local/cuda/extras/CUPTI/lib64/$1" ]
 }
 

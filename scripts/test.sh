@@ -39,7 +39,7 @@ ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "
 
 printf '\nslowest:\n'
 sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) \.*.* \([0-9.]*\) sec$/\2 s  \1/p' "$log" | sort --general-numeric-sort --reverse |
-  head -n 5
+  sed -n 1,5p  # reads to the end: `head` would leave, and sort die of it
 say "setup $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
 grep --extended-regexp '^[0-9]+% tests passed|^No tests were found' "$log" || true
 if [ "$passed" = no ]; then

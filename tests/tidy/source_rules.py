@@ -181,4 +181,15 @@ def build_flags(tree):
     return problems
 
 
-RULES = [include_order, heavy_headers, file_length, function_length, plain_text, promises_and_machines, names, build_flags]
+def readers_that_leave(tree):
+    """Under pipefail, a reader that leaves early kills its writer by SIGPIPE, sometimes: exit 141 where all went well."""
+    leaves = re.compile(r"(?<!\|)\|\s*(head\b|grep\s+(-\w*[qm]|--quiet|--max-count)|sed\s+(-n\s+)?'?[0-9]*q\b)")
+    problems = []
+    for path, text in tree.select((".sh", ".ci/run")):
+        for match in leaves.finditer(text):
+            problems.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {match.group(1)} leaves before its writer ends")
+    return problems
+
+
+RULES = [include_order, heavy_headers, file_length, function_length, plain_text, promises_and_machines, names, build_flags,
+         readers_that_leave]

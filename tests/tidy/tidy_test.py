@@ -101,6 +101,13 @@ class Sources(Case):
         self.finds(source_rules.names, {"src/data/a.h": "int x;\n"}, "pragma once")
         self.finds(source_rules.build_flags, {"src/CMakeLists.txt": "add_compile_options(-march=native)\n"}, "-march=native")
 
+    def test_a_reader_that_leaves_its_writer_is_found(self):
+        rule = source_rules.readers_that_leave
+        self.finds(rule, {"scripts/a.sh": "sort x |\n  head -n 5\n"}, "a.sh:1: head leaves")
+        self.finds(rule, {"scripts/a.sh": "x\nldconfig -p | grep -q y\n"}, "a.sh:2: grep -q")
+        self.finds(rule, {"scripts/a.sh": "sort x | sed 1q\n"}, "sed 1q")
+        self.none(rule(Tree({"scripts/a.sh": "sort x | sed -n 1,5p\ngrep -q x file || head -n 1 file\ny | grep x >/dev/null\n"})))
+
 
 class Build(Case):
     def test_the_build_compiles_every_source_and_hearth_links_only_system_libraries(self):
