@@ -1,19 +1,16 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "commands/commands.h"
 #include "commands/first_document.h"
+#include "commands/progress_line.h"
+#include "commands/source_options.h"
 #include "data/build.h"
 #include "data/parallel.h"
-#include "data/path_list.h"
 
 namespace hearth::commands {
 namespace {
@@ -22,58 +19,31 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// On a terminal: one line on stderr, drawn ten times a second until the object goes. Elsewhere nothing.
-class ProgressLine {
+// What is being done, how far, how fast. Called by one thread at a time.
+class BuildLine {
  public:
-  explicit ProgressLine(const data::BuildProgress& progress) : progress_(progress), start_(Clock::now()) {
-    if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { draw_until_done(); });
-  }
-  ~ProgressLine() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-    fmt::print(stderr, "\r\033[K");
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
+  explicit BuildLine(const data::BuildProgress& progress) : progress_(progress), start_(Clock::now()) {}
 
- private:
-  void draw_until_done() {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) draw();
-  }
-
-  void draw() {
+  std::string operator()() {
     const bool writing = progress_.source_bytes_total > 0;
     if (writing && writing_since_s_ < 0) writing_since_s_ = seconds_since(start_);
     const auto done = static_cast<double>(writing ? progress_.source_bytes_done : progress_.hashing.bytes_read);
     const auto total = static_cast<double>(writing ? progress_.source_bytes_total : progress_.hashing.bytes_total);
-    const double share = total > 0 ? done / total : 0;
     const double elapsed = seconds_since(start_) - (writing ? writing_since_s_ : 0);
     const double rate = done / std::max(elapsed, 1e-3);
-    constexpr int kWidth = 30;
-    const auto filled = static_cast<int>(share * kWidth);
-    std::string line = fmt::format("{:8} [{:#>{}}{:.>{}}] {:3.0f} %  {:.1f} MB/s", writing ? "writing" : "reading", "",
-                                   filled, "", kWidth - filled, share * 100, rate / 1e6);
+    std::string line = progress_bar(writing ? "writing" : "reading", total > 0 ? done / total : 0) +
+                       fmt::format("  {:.1f} MB/s", rate / 1e6);
     if (writing)
       line += fmt::format("  {} tokens/s",
                           format_count(static_cast<double>(progress_.tokens_done) / std::max(elapsed, 1e-3)));
     if (rate > 0) line += fmt::format("  {} left", format_duration((total - done) / rate));
-    fmt::print(stderr, "\r\033[K{}", line);
-    std::fflush(stderr);
+    return line;
   }
 
+ private:
   const data::BuildProgress& progress_;
   Clock::time_point start_;
   double writing_since_s_ = -1;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool done_ = false;
-  std::thread thread_;
 };
 
 void print_found(const data::Manifest& m) {
@@ -99,21 +69,6 @@ void print_found(const data::Manifest& m) {
   }
 }
 
-std::string unescape(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 1 == text.size()) {
-      out += text[i];
-      continue;
-    }
-    const char c = text[++i];
-    if (c != 'n' && c != 't' && c != '\\')
-      throw user_error(fmt::format("--text-join has an unknown escape \\{}", c), "", "there are \\n, \\t and \\\\");
-    out += c == 'n' ? '\n' : c == 't' ? '\t' : c;
-  }
-  return out;
-}
-
 void parse_part(const std::string& text, data::BuildOptions& options) {
   if (text.empty()) return;
   int end = 0;
@@ -127,31 +82,11 @@ void parse_part(const std::string& text, data::BuildOptions& options) {
 
 // What was typed, before it becomes options.
 struct Request {
+  SourceOptions sources;
   data::BuildOptions options;
-  Path source_list;
   int64_t vocab_size = 0;
-  std::string bos, eos, on_error = "stop", dedup = "none", part, text_join = "\\n\\n";
+  std::string bos, eos, dedup = "none", part;
 };
-
-void declare_sources(CommandLine& line, Request& r) {
-  data::ReadRules& read = r.options.rules.read;
-  line.positional("PATH", &r.options.paths,
-                  "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
-                  "compressed (gzip, zstd), or token files of Megatron and GPT-NeoX (NAME.bin with NAME.idx)")
-      .optional();
-  line.option("--source-list", "FILE", &r.source_list, "more paths, one a line, relative to FILE's folder");
-  line.option("--include", "GLOB", &r.options.include,
-              "only files of folders whose name matches, such as \"*.txt\"; repeatable");
-  line.option("--format", "NAME", &read.format, "read every file as this; none given: each as what its content says")
-      .choices(data::format_names());
-  line.option("--document-bytes", "N", &read.document_bytes,
-              "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
-  line.option("--text-key", "KEY", &read.text_keys,
-              "where a JSON object has its text; dotted (meta.text), through lists (files.text); repeatable");
-  line.option("--text-join", "TEXT", &r.text_join, "between several texts of a record; \\n and \\t are understood");
-  line.flag("--join-first", &read.join_first, "put --text-join before the first text too, as the Stack-v2 recipe does");
-  line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line that is read");
-}
 
 void declare_rules(CommandLine& line, Request& r) {
   data::BuildRules& rules = r.options.rules;
@@ -170,10 +105,6 @@ void declare_rules(CommandLine& line, Request& r) {
               "which special token BOS is, where the tokenizer does not tell");
   line.option("--eos-token", "TEXT", &r.options.eos_token,
               "which special token EOS is, where the tokenizer does not tell");
-  line.option("--on-error", "WHAT", &r.on_error,
-              "a bad record ends the build (stop), is left out (skip), or gets U+FFFD where its text is no Unicode and "
-              "is left out otherwise (replace); counted")
-      .choices({"stop", "skip", "replace"});
   line.flag("--drop-empty", &rules.drop_empty, "leave out records without text");
   line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text came before")
       .choices({"none", "exact"});
@@ -190,17 +121,12 @@ data::BuildOptions options_of(Request r) {
   }
   if (!r.bos.empty()) options.bos = r.bos == "document";
   if (!r.eos.empty()) options.eos = r.eos == "document";
-  options.rules.on_error = data::parse_on_error(r.on_error);
+  options.paths = r.sources.all_paths();
+  options.include = r.sources.include;
+  options.rules.read = r.sources.read_rules();
+  options.rules.on_error = r.sources.error_policy();
   options.rules.dedup_exact = r.dedup == "exact";
-  options.rules.read.text_join = unescape(r.text_join);
   parse_part(r.part, options);
-  if (!r.source_list.empty()) {
-    const auto listed = data::read_source_list(r.source_list);
-    options.paths.insert(options.paths.end(), listed.begin(), listed.end());
-  }
-  options.paths = data::expand_patterns(options.paths);
-  if (options.paths.empty())
-    throw user_error("there is nothing to build from", "", "give PATH... or --source-list FILE");
   if (options.threads == 0) options.threads = data::usable_cores();
   return options;
 }
@@ -209,7 +135,7 @@ data::BuildOptions options_of(Request r) {
 
 int data_build(CommandLine& line) {
   Request request;
-  declare_sources(line, request);
+  request.sources.declare(line);
   line.option("--out", "DIR", &request.options.out, "folder to make").required();
   declare_rules(line, request);
   line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` joins them");
@@ -223,7 +149,7 @@ int data_build(CommandLine& line) {
   data::BuildProgress progress;
   const auto start = Clock::now();
   const data::BuildResult result = [&] {
-    const ProgressLine drawn(progress);
+    const ProgressLine drawn{BuildLine(progress)};
     return data::build_dataset(options, progress);
   }();
   const double elapsed = seconds_since(start);

@@ -1,14 +1,13 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "commands/commands.h"
+#include "commands/progress_line.h"
+#include "commands/source_options.h"
 #include "data/discover.h"
 #include "data/holdout.h"
 #include "data/parallel.h"
@@ -25,45 +24,12 @@ struct Progress {
   std::atomic<int64_t> bytes_done{0}, bytes_total{0}, merges_done{0}, merges_total{0};
 };
 
-// On a terminal: one line on stderr until the object goes.
-class ProgressLine {
- public:
-  explicit ProgressLine(const Progress& progress) : progress_(progress) {
-    if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { draw_until_done(); });
-  }
-  ~ProgressLine() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-    fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  void draw_until_done() {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) {
-      const bool merging = progress_.merges_total > 0;
-      const auto done = static_cast<double>(merging ? progress_.merges_done : progress_.bytes_done);
-      const auto total = static_cast<double>(merging ? progress_.merges_total : progress_.bytes_total);
-      constexpr int kWidth = 30;
-      const double share = total > 0 ? std::min(done / total, 1.0) : 0;
-      const auto filled = static_cast<int>(share * kWidth);
-      fmt::print(stderr, "\r\033[K{:8} [{:#>{}}{:.>{}}] {:3.0f} %", merging ? "merging" : "counting", "", filled, "",
-                 kWidth - filled, share * 100);
-      std::fflush(stderr);
-    }
-  }
-
-  const Progress& progress_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool done_ = false;
-  std::thread thread_;
-};
+std::string progress_text(const Progress& p) {
+  const bool merging = p.merges_total > 0;
+  const auto done = static_cast<double>(merging ? p.merges_done : p.bytes_done);
+  const auto total = static_cast<double>(merging ? p.merges_total : p.bytes_total);
+  return progress_bar(merging ? "merging" : "counting", total > 0 ? done / total : 0);
+}
 
 struct Pattern {
   std::string_view name, regex;
@@ -110,6 +76,7 @@ tokenizer::PieceCounts count_pieces(const data::Discovery& found, const data::Bu
 }  // namespace
 
 int tokenizer_train(CommandLine& line) {
+  SourceOptions sources;
   data::DiscoverOptions options;
   data::BuildRules rules;
   tokenizer::BpeTraining training;
@@ -119,26 +86,28 @@ int tokenizer_train(CommandLine& line) {
   std::vector<std::string> names;
   for (const Pattern& p : patterns()) names.emplace_back(p.name);
 
-  line.positional("PATH", &options.paths, "files or folders of text; folders with all they contain");
+  sources.declare(line);
   line.option("--vocab-size", "N", &training.vocab_size, "ids in all: special tokens, 256 bytes, one a merge")
       .required()
       .range(1, 1 << 26);
   line.option("--out", "FILE", &out, "tokenizer.json to write").required();
   line.option("--special-token", "TEXT", &training.special_tokens,
-              "reserve an id for it, from 0 on; repeatable; none given: <|begin_of_text|> and <|end_of_text|>");
+              "reserve an id for it, from 0 on; none given: <|begin_of_text|> and <|end_of_text|>");
   line.option("--pattern", "NAME", &pattern, "which tokenizer's rule cuts text into pieces").choices(names);
   line.option("--min-frequency", "N", &training.min_frequency, "do not merge pairs that occur less often")
       .range(1, 1e15);
   line.option("--validation", "FRACTION", &rules.validation,
               "leave out the documents that data build holds out with the same value");
-  line.option("--include", "GLOB", &options.include,
-              "only files of folders whose name matches, such as \"*.txt\"; repeatable");
   options.threads = 0;
   line.option("--threads", "N", &options.threads, "0: one per core").range(0, 4096);
   line.flag("--overwrite", &overwrite, "replace FILE");
   if (!line.parse()) return 0;
   if (!overwrite && path_exists(out))
     throw user_error(fmt::format("{} is there already", out.string()), "", "choose another --out, or add --overwrite");
+  options.paths = sources.all_paths();
+  options.include = sources.include;
+  options.read = rules.read = sources.read_rules();
+  rules.on_error = sources.error_policy();
   if (training.special_tokens.empty()) training.special_tokens = {"<|begin_of_text|>", "<|end_of_text|>"};
   if (options.threads == 0) options.threads = data::usable_cores();
   for (const Pattern& p : patterns())
@@ -149,7 +118,7 @@ int tokenizer_train(CommandLine& line) {
   const data::Discovery found = data::discover(options, hashing);
   Progress progress;
   const tokenizer::TrainedBpe bpe = [&] {
-    const ProgressLine drawn(progress);
+    const ProgressLine drawn([&] { return progress_text(progress); });
     const tokenizer::PieceCounts counts = count_pieces(found, rules, training.pattern, options.threads, progress);
     fmt::print("counted {} different pieces in {} of text, {} files\n", counts.size(), format_bytes(counts.bytes()),
                found.sources.size());

@@ -201,8 +201,8 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
   EXPECT_EQ(message("--text-key ''"), "error: --text-key needs a name");
   EXPECT_EQ(message("--max-record-bytes 0"), "error: --max-record-bytes 0 is too small");
   EXPECT_EQ(message(""), fmt::format("error: {}: line 1: it has no key \"text\"", text(scratch / "in" / "x.jsonl")));
-  EXPECT_EQ(hearth("data build --out " + text(scratch / "no")).output.substr(0, 36),
-            "error: there is nothing to build fro");
+  EXPECT_EQ(hearth("data build --out " + text(scratch / "no")).output.substr(0, 32),
+            "error: there is nothing to read\n");
 }
 
 TEST(DataBuild, AnEmptyCorpusIsAUserError) {

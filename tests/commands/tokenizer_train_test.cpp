@@ -52,6 +52,25 @@ TEST_F(TokenizerTrain, LeavesOutWhatIsHeldOut) {
   EXPECT_NE(read_file(scratch_ / "all.json").find("\"zyx\""), std::string::npos);
 }
 
+TEST_F(TokenizerTrain, ReadsTheSourcesThatDataBuildReads) {
+  std::string lines;
+  for (int file = 0; file < 40; ++file) {
+    std::string text = read_file(scratch_ / "text" / Path(std::to_string(file) + ".txt"));
+    for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\n");
+    lines += "{\"meta\": {\"body\": \"" + text + "\"}}\n";
+  }
+  write_file_atomic(scratch_ / "lines.jsonl", lines);
+  EXPECT_EQ(train("--vocab-size 300 " + out("text.json")).exit_code, 0);
+  const std::string command = hearth_binary() + " tokenizer train --vocab-size 300 ";
+  const CommandResult result =
+      run_command(command + "--text-key meta.body " + out("lines.json") + " '" + (scratch_ / "*.jsonl").string() + "'");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(read_file(scratch_ / "lines.json"), read_file(scratch_ / "text.json"));
+  const CommandResult wrong = run_command(command + out("no.json") + " " + (scratch_ / "lines.jsonl").string());
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.output;  // no key "text"
+  EXPECT_NE(wrong.output.find("line 1"), std::string::npos) << wrong.output;
+}
+
 TEST_F(TokenizerTrain, NeverReplacesAFileUnasked) {
   EXPECT_EQ(train("--vocab-size 300 " + out("t.json")).exit_code, 0);
   const std::string before = read_file(scratch_ / "t.json");

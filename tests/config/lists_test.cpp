@@ -3,39 +3,12 @@
 
 #include "base/error.h"
 #include "config/load.h"
-#include "support/environment.h"
+#include "run_file.h"
 
 namespace hearth::config {
 namespace {
 
-constexpr const char* kComplete = "[data]\npath = \"d\"\n[lr_scheduler]\nwarmup_steps = 0\n[training]\nsteps = 10\n";
-class ListsTest : public ::testing::Test {
- protected:
-  ListsTest() {  // what looks like a dataset
-    for (const char* name : {"d", "web", "books", "code", "x"}) {
-      make_folders(folder_ / name);
-      write_file_atomic(folder_ / name / "manifest.json", "{}");
-    }
-  }
-  Path file(const std::string& text) {
-    write_file_atomic(folder_ / "run.toml", text);
-    return folder_ / "run.toml";
-  }
-  // The message with the scratch folder taken out.
-  std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
-    try {
-      load(file(text), sets);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUser);
-      std::string message = error.what();
-      const std::string prefix = folder_.path().string() + "/";
-      for (size_t at; (at = message.find(prefix)) != std::string::npos;) message.erase(at, prefix.size());
-      return message;
-    }
-    return "no error";
-  }
-  test::ScratchFolder folder_;
-};
+using ListsTest = RunFileTest;
 
 constexpr const char* kMixed =
     "[lr_scheduler]\nwarmup_steps = 0\n[training]\nsteps = 10\n"

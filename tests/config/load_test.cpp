@@ -6,39 +6,12 @@
 
 #include "base/error.h"
 #include "config/torchtitan.h"
-#include "support/environment.h"
+#include "run_file.h"
 
 namespace hearth::config {
 namespace {
 
-// A run file with everything that a training needs, and `more`.
-constexpr const char* kComplete = "[data]\npath = \"d\"\n[lr_scheduler]\nwarmup_steps = 0\n[training]\nsteps = 10\n";
-
-class LoadTest : public ::testing::Test {
- protected:
-  LoadTest() {  // what looks like a dataset
-    make_folders(folder_ / "d");
-    write_file_atomic(folder_ / "d/manifest.json", "{}");
-  }
-  Path file(const std::string& text) {
-    write_file_atomic(folder_ / "run.toml", text);
-    return folder_ / "run.toml";
-  }
-  // The message with the scratch folder taken out.
-  std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
-    try {
-      load(file(text), sets);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUser);
-      std::string message = error.what();
-      const std::string prefix = folder_.path().string() + "/";
-      for (size_t at; (at = message.find(prefix)) != std::string::npos;) message.erase(at, prefix.size());
-      return message;
-    }
-    return "no error";
-  }
-  test::ScratchFolder folder_;
-};
+using LoadTest = RunFileTest;
 
 TEST_F(LoadTest, WhatIsNotGivenHasItsDefault) {
   const RunConfig config = load(file(kComplete), {});

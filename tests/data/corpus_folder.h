@@ -43,6 +43,11 @@ inline void write_corpus(const Path& folder, int count) {
   }
 }
 
+inline BuildResult run(const BuildOptions& options) {
+  BuildProgress progress;
+  return build_dataset(options, progress);
+}
+
 inline BuildResult build(const Path& out, std::vector<Path> paths, BuildRules rules = {}, int64_t threads = 1,
                          bool overwrite = false, int64_t unit_bytes = 64 << 20) {
   BuildOptions options;
@@ -52,8 +57,7 @@ inline BuildResult build(const Path& out, std::vector<Path> paths, BuildRules ru
   options.threads = threads;
   options.overwrite = overwrite;
   options.unit_bytes = unit_bytes;
-  BuildProgress progress;
-  return build_dataset(options, progress);
+  return run(options);
 }
 
 // All files of a folder with their content, one after another: two equal folders give equal texts.

@@ -66,11 +66,6 @@ BuildOptions options_for(const Path& out, const Path& path, int64_t vocab_size) 
   return options;
 }
 
-BuildResult run(const BuildOptions& options) {
-  BuildProgress progress;
-  return build_dataset(options, progress);
-}
-
 TEST(Indexed, TheFilesOfNeoxsOwnWriterGoInAndComeOutByteForByte) {
   const ScratchFolder scratch;
   write_text(scratch / "gold.bin", golden_tokens());

@@ -61,11 +61,6 @@ BuildOptions small_units(const Path& out, const Path& folder) {
   return options;
 }
 
-BuildResult run(const BuildOptions& options) {
-  BuildProgress progress;
-  return build_dataset(options, progress);
-}
-
 TEST(SourceBuild, AMixtureOfSourcesKeepsEveryRecordInOrderForAnyThreads) {
   const ScratchFolder scratch;
   write_mixture(scratch / "in");

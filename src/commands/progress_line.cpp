@@ -1,0 +1,42 @@
+#include "commands/progress_line.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace hearth::commands {
+
+ProgressLine::ProgressLine(std::function<std::string()> text) : text_(std::move(text)) {
+  if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { draw_until_done(); });
+}
+
+ProgressLine::~ProgressLine() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  fmt::print(stderr, "\r\033[K");
+}
+
+void ProgressLine::draw_until_done() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) {
+    fmt::print(stderr, "\r\033[K{}", text_());
+    std::fflush(stderr);
+  }
+}
+
+std::string progress_bar(const std::string& what, double share) {
+  constexpr int kWidth = 30;
+  const double cut = std::clamp(share, 0.0, 1.0);
+  const auto filled = static_cast<int>(cut * kWidth);
+  return fmt::format("{:8} [{:#>{}}{:.>{}}] {:3.0f} %", what, "", filled, "", kWidth - filled, cut * 100);
+}
+
+}  // namespace hearth::commands

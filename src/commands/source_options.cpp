@@ -1,0 +1,67 @@
+#include "commands/source_options.h"
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "data/path_list.h"
+
+namespace hearth::commands {
+namespace {
+
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      out += text[i];
+      continue;
+    }
+    const char c = text[++i];
+    if (c != 'n' && c != 't' && c != '\\')
+      throw user_error(fmt::format("--text-join has an unknown escape \\{}", c), "", "there are \\n, \\t and \\\\");
+    out += c == 'n' ? '\n' : c == 't' ? '\t' : c;
+  }
+  return out;
+}
+
+}  // namespace
+
+void SourceOptions::declare(CommandLine& line) {
+  line.positional("PATH", &paths,
+                  "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
+                  "compressed (gzip, zstd), or token files of Megatron and GPT-NeoX (NAME.bin with NAME.idx)")
+      .optional();
+  line.option("--source-list", "FILE", &source_list, "more paths, one a line, relative to FILE's folder");
+  line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
+  line.option("--format", "NAME", &read.format, "read every file as this; none given: each as what its content says")
+      .choices(data::format_names());
+  line.option("--document-bytes", "N", &read.document_bytes,
+              "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
+  line.option("--text-key", "KEY", &read.text_keys,
+              "where a JSON object has its text; dotted (meta.text), through lists (files.text)");
+  line.option("--text-join", "TEXT", &text_join, "between several texts of a record; \\n and \\t are understood");
+  line.flag("--join-first", &read.join_first, "put --text-join before the first text too, as the Stack-v2 recipe does");
+  line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line that is read");
+  line.option("--on-error", "WHAT", &on_error,
+              "a bad record ends the build (stop), is left out (skip), or gets U+FFFD where its text is no Unicode and "
+              "is left out otherwise (replace); counted")
+      .choices({"stop", "skip", "replace"});
+}
+
+std::vector<Path> SourceOptions::all_paths() const {
+  std::vector<Path> all = paths;
+  if (!source_list.empty()) {
+    const auto listed = data::read_source_list(source_list);
+    all.insert(all.end(), listed.begin(), listed.end());
+  }
+  all = data::expand_patterns(all);
+  if (all.empty()) throw user_error("there is nothing to read", "", "give PATH... or --source-list FILE");
+  return all;
+}
+
+data::ReadRules SourceOptions::read_rules() const {
+  data::ReadRules rules = read;
+  rules.text_join = unescape(text_join);
+  return rules;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,28 @@
+// Which text: the options of the commands that read a corpus. With the same options they see the same documents.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "commands/command_line.h"
+#include "data/manifest.h"
+
+namespace hearth::commands {
+
+struct SourceOptions {
+  std::vector<Path> paths;
+  Path source_list;
+  std::vector<std::string> include;
+  data::ReadRules read;
+  std::string text_join = "\\n\\n", on_error = "stop";
+
+  // PATH... --source-list --include --format --document-bytes --text-key --text-join --join-first --max-record-bytes
+  // --on-error
+  void declare(CommandLine& line);
+  // After parsing. Each throws user_error for what makes no sense.
+  std::vector<Path> all_paths() const;  // patterns and the list resolved; at least one
+  data::ReadRules read_rules() const;
+  data::OnError error_policy() const { return data::parse_on_error(on_error); }
+};
+
+}  // namespace hearth::commands
