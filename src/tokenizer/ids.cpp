@@ -4,27 +4,20 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "tokenizer/no_encoder.h"
 
 namespace hearth::tokenizer {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 31;  // ids travel as int32
 
-class NoEncoder final : public Encoder {
- public:
-  void encode(std::string_view, std::vector<uint32_t>&) override {
-    throw user_error("text cannot be encoded without a tokenizer", "--vocab-size is for sources that bring token ids",
-                     "give --tokenizer FILE");
-  }
-  const EncodeCounts& counts() const override { return counts_; }
-
- private:
-  EncodeCounts counts_;
-};
-
 }  // namespace
 
-std::unique_ptr<Encoder> IdsTokenizer::encoder(SpecialText) const { return std::make_unique<NoEncoder>(); }
+std::unique_ptr<Encoder> IdsTokenizer::encoder(SpecialText) const {
+  return std::make_unique<NoEncoder>(user_error("text cannot be encoded without a tokenizer",
+                                                "--vocab-size is for sources that bring token ids",
+                                                "give --tokenizer FILE"));
+}
 
 void IdsTokenizer::decode(uint32_t id, std::string& text) const {
   if (id >= vocab_size_)

@@ -16,6 +16,7 @@ class IdsTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return vocab_size_; }
   std::optional<uint32_t> bos() const override { return {}; }
   std::optional<uint32_t> eos() const override { return {}; }
+  bool has_text() const override { return false; }
   std::string kind() const override { return "ids"; }
   std::string name() const override;  // "ids:50432"
   std::string content_hash() const override;

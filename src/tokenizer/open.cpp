@@ -6,7 +6,9 @@
 #include "tokenizer/document_tokens.h"
 #include "tokenizer/huggingface.h"
 #include "tokenizer/ids.h"
+#include "tokenizer/patches.h"
 #include "tokenizer/sentencepiece.h"
+#include "tokenizer/spikes.h"
 #include "tokenizer/tiktoken.h"
 #include "tokenizer/tokenizer.h"
 
@@ -14,12 +16,13 @@ namespace hearth::tokenizer {
 namespace {
 
 constexpr const char* kKinds =
-    "\"bytes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; the tokenizer.model of Llama-3 "
-    "(tiktoken); or a folder that holds tokenizer.json or tokenizer.model";
+    "\"bytes\"; \"spikes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; the tokenizer.model of "
+    "Llama-3 (tiktoken); a tokenizer.patches; or a folder that holds one of these";
 
-constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model"};
+constexpr std::string_view kPatchesName = "tokenizer.patches";
+constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model", kPatchesName};
 
-bool needs_no_file(std::string_view name) { return name == "bytes" || parse_ids_name(name).has_value(); }
+bool needs_no_file(std::string_view name) { return name == "bytes" || parse_ids_name(name) || parse_spikes_name(name); }
 
 // The file that `name` means.
 Path file_of(const std::string& name) {
@@ -30,10 +33,12 @@ Path file_of(const std::string& name) {
     for (const std::string_view file : kKeptNames)
       if (path_exists(path / file)) return path / file;
     throw user_error(fmt::format("folder {} holds no tokenizer", name),
-                     "it has neither a tokenizer.json nor a tokenizer.model", "give the tokenizer's file");
+                     "it has neither a tokenizer.json nor a tokenizer.model nor a tokenizer.patches",
+                     "give the tokenizer's file");
   }
   if (std::filesystem::exists(status)) return path;
-  throw user_error(fmt::format("there is no tokenizer \"{}\"", name), "it is neither \"bytes\" nor a file or folder",
+  throw user_error(fmt::format("there is no tokenizer \"{}\"", name),
+                   "it is neither \"bytes\" or \"spikes\" nor a file or folder",
                    fmt::format("give one of: {}", kKinds));
 }
 
@@ -58,18 +63,29 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
   search.bos_name = options.bos_token;
   search.eos_name = options.eos_token;
   search.origin = name;
-  if (name == "bytes") {
+  const auto refuse_names = [&] {  // for kinds that have no special tokens
     if (!options.bos_token.empty() || !options.eos_token.empty()) find_document_tokens({}, search);  // throws
+  };
+  if (name == "bytes") {
+    refuse_names();
     return std::make_unique<BytesTokenizer>();
   }
   if (const auto vocab_size = parse_ids_name(name)) {
-    if (!options.bos_token.empty() || !options.eos_token.empty()) find_document_tokens({}, search);  // throws
+    refuse_names();
     return std::make_unique<IdsTokenizer>(*vocab_size);
+  }
+  if (const auto vocab_size = parse_spikes_name(name)) {
+    refuse_names();
+    return std::make_unique<SpikesTokenizer>(*vocab_size);
   }
   const Path path = file_of(name);
   search.folder = path.has_parent_path() ? path.parent_path() : ".";
   search.origin = path.string();
   std::string content = read_file(path);
+  if (looks_like_patch_file(content)) {
+    refuse_names();
+    return std::make_unique<PatchTokenizer>(std::move(content), search.origin);
+  }
   if (looks_like_huggingface_file(content)) {
     auto tokenizer = std::make_unique<HuggingFaceTokenizer>(std::move(content), search.origin);
     search.before = tokenizer->template_tokens().bos;
@@ -95,6 +111,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
 bool is_kept_name(std::string_view name) {
   return needs_no_file(name) || std::find(std::begin(kKeptNames), std::end(kKeptNames), name) != std::end(kKeptNames);
 }
+
+bool is_name_of_arrays(std::string_view name) { return parse_spikes_name(name) || name == kPatchesName; }
 
 void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content) {
   HEARTH_CHECK(is_kept_name(name));

@@ -48,6 +48,8 @@ class Encoder {
   virtual const EncodeCounts& counts() const = 0;
 };
 
+class ArrayTokenizer;
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -74,9 +76,14 @@ class Tokenizer {
   // Whether the tokenizer's own template puts BOS before a text: the default for documents.
   virtual bool adds_bos() const { return false; }
   virtual std::vector<SpecialToken> special_tokens() const { return {}; }
-  // "bytes", "huggingface", "tiktoken", "sentencepiece", "ids".
+  // Whether tokens stand for text: decoding then gives it back. False where they are ids that nobody knows the text of,
+  // or parts of arrays.
+  virtual bool has_text() const { return true; }
+  // Of a tokenizer of arrays (arrays.h) itself; null: it is one of text.
+  virtual const ArrayTokenizer* arrays() const { return nullptr; }
+  // "bytes", "huggingface", "tiktoken", "sentencepiece", "ids", "spikes", "patches".
   virtual std::string kind() const = 0;
-  // How a manifest names it: "bytes", or the file name of the copy that lies beside the manifest.
+  // How a manifest names it: "bytes", "spikes:256", or the file name of the copy that lies beside the manifest.
   virtual std::string name() const = 0;
   // The file it was read from, byte for byte, for that copy; empty for "bytes".
   virtual std::string_view file_content() const { return {}; }
@@ -91,8 +98,9 @@ struct OpenOptions {
   bool meta_cuts = true;
 };
 
-// `name` is "bytes", "ids:N" (N tokens whose text nobody knows: ids.h), a file, or a folder that holds tokenizer.json or tokenizer.model. The kind is recognised from the
-// file's content. Throws user_error where it is none of these, or not readable as what it is.
+// `name` is "bytes", "ids:N" (N tokens whose text nobody knows: ids.h), "spikes" or "spikes:N" (spikes.h), a file, or a
+// folder that holds tokenizer.json, tokenizer.model or tokenizer.patches. The kind is recognised from the file's
+// content. Throws user_error where it is none of these, or not readable as what it is.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options = {});
 
 // The copy that a dataset or a checkpoint keeps in `folder`, by what its manifest says: Tokenizer::name(),
@@ -103,5 +111,7 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
 void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content);
 // Whether a manifest may name a copy so: a name that leads out of the folder is none.
 bool is_kept_name(std::string_view name);
+// Whether a tokenizer that a manifest names so is one of arrays.
+bool is_name_of_arrays(std::string_view name);
 
 }  // namespace hearth::tokenizer

@@ -1,0 +1,20 @@
+// The encoder of tokenizers that have no text: it refuses all.
+#pragma once
+
+#include "base/error.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::tokenizer {
+
+class NoEncoder final : public Encoder {
+ public:
+  explicit NoEncoder(Error refusal) : refusal_(std::move(refusal)) {}
+  void encode(std::string_view, std::vector<uint32_t>&) override { throw refusal_; }
+  const EncodeCounts& counts() const override { return counts_; }
+
+ private:
+  Error refusal_;
+  EncodeCounts counts_;
+};
+
+}  // namespace hearth::tokenizer
