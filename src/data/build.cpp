@@ -48,6 +48,7 @@ class Build {
         ++duplicates;
         continue;
       }
+      check_kind(document);
       group.add(document, plan_.holdout.contains(document.hash));
       progress_.source_bytes_done += records.bytes_read() - bytes_before;
       bytes_before = records.bytes_read();
@@ -60,6 +61,19 @@ class Build {
     const std::lock_guard lock(mutex_);
     units_[unit].counts = records.counts();
     units_[unit].counts.duplicates_dropped = duplicates;
+  }
+
+  // Text needs a tokenizer of text, an array one of arrays.
+  void check_kind(const Document& document) const {
+    if ((document.array != nullptr) == plan_.arrays.has_value()) return;
+    const std::string& path = plan_.found.sources[document.source].path;
+    if (document.array != nullptr)
+      throw user_error(fmt::format("{} is an array", path),
+                       fmt::format("tokenizer \"{}\" has no tokens for it", plan_.tokenizer->name()),
+                       "give --tokenizer spikes, or a tokenizer.patches");
+    throw user_error(fmt::format("{} is no array", path),
+                     fmt::format("tokenizer \"{}\" has tokens for arrays alone", plan_.tokenizer->name()),
+                     "leave the file out (--include \"*.npy\"), or give a tokenizer of text");
   }
 
   bool is_duplicate(size_t unit, uint32_t number) const {
@@ -133,6 +147,10 @@ void refuse_empty(const Manifest& m) {
   int64_t documents = 0;
   for (const SplitEntry& split : m.splits) documents += split.documents;
   if (documents > 0) return;
+  if (m.records.other_source_dataset > 0)
+    throw user_error(fmt::format("no array has the source_dataset \"{}\"", m.rules.source_dataset),
+                     fmt::format("{} arrays have another", m.records.other_source_dataset),
+                     "give --source-dataset as it stands in metadata.jsonl");
   throw user_error("there is no text to build from",
                    fmt::format("the {} files gave no document ({} records had a problem, {} were empty)",
                                m.sources.size(), m.records.num_skipped(), m.records.empty_dropped),
@@ -146,7 +164,10 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   auto tokenizer = tokenizer::open_tokenizer(given.rules.tokenizer, {given.bos_token, given.eos_token, {}});
   options.rules.tokenizer = tokenizer->name();
   options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
-  options.rules.eos = given.eos.value_or(given.rules.eos && tokenizer->kind() != "ids");
+  options.rules.eos = given.eos.value_or(given.rules.eos && tokenizer->has_text());
+  if (tokenizer->arrays() != nullptr && (given.bos || given.eos))
+    throw user_error(fmt::format("{} goes with text", given.bos ? "--bos" : "--eos"),
+                     "a stream of arrays has BOS before every column of patches and no EOS", "remove it");
   options.rules.read.vocab_size = tokenizer->vocab_size();
   BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
   BuildFolder folder(options, plan);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/array_shard.h"
 #include "data/shard_reader.h"
 #include "data/shard_writer.h"
 
@@ -178,13 +179,16 @@ std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPl
     const std::string identity = plan.shard_identity(s, group.unit(), group.index());
     std::optional<ShardHeader> header = find_whole_shard(options.out / file, identity);
     result[s].kept = header.has_value();
-    if (!header) header = write_shard(options.out / file, identity, documents, plan, options.rules, progress);
+    if (!header && plan.arrays)
+      header = write_array_shard(options.out / file, identity, documents, *plan.arrays, progress);
+    else if (!header)
+      header = write_shard(options.out / file, identity, documents, plan, options.rules, progress);
     const ShardReader shard(options.out / file);
     result[s].special_text_seen = sum_of_rare_column(shard, kSpecialTextColumn);
     result[s].invalid_bytes_replaced = sum_of_rare_column(shard, kBytesReplacedColumn);
     result[s].shard = {file,
                        static_cast<int64_t>(header->file_bytes),
-                       static_cast<int64_t>(header->num_tokens),
+                       plan.arrays ? stream_tokens(shard) : static_cast<int64_t>(header->num_tokens),
                        static_cast<int64_t>(header->num_documents),
                        identity,
                        to_hex64(header->header_checksum)};

@@ -29,6 +29,13 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
     throw user_error(fmt::format("tokenizer \"{}\" has no EOS token", tokenizer.name()),
                      "neither its template nor its special tokens tell which it is",
                      "name it with --eos-token TEXT, or give --eos none");
+  if (rules.n_fixed < 0 || rules.n_fixed > kMostNeurons)
+    throw user_error(fmt::format("--n-fixed {} is no number of neurons", rules.n_fixed), "",
+                     fmt::format("give 1 to {}, or 0 to keep those of each array", kMostNeurons));
+  if (tokenizer.arrays() == nullptr && (rules.n_fixed > 0 || !rules.source_dataset.empty()))
+    throw user_error(fmt::format("{} goes with arrays", rules.n_fixed > 0 ? "--n-fixed" : "--source-dataset"),
+                     fmt::format("tokenizer \"{}\" is one of text", tokenizer.name()),
+                     "remove it, or give --tokenizer spikes");
   check_read_rules(rules.read);
 }
 
@@ -48,11 +55,14 @@ std::string read_rules_text(const ReadRules& rules) {
 }
 
 std::string rules_text(const BuildPlan& plan, const BuildRules& rules) {
-  return fmt::format("build {} shard {} {}\ntokenizer {} {} {}\nvalidation {} {}\nrecords {} {} {} {}\ngroups {}\n",
+  const std::string of_arrays =
+      plan.arrays ? fmt::format("arrays {} {}:{}\n", rules.n_fixed, rules.source_dataset.size(), rules.source_dataset)
+                  : "";
+  return fmt::format("build {} shard {} {}\ntokenizer {} {} {}\nvalidation {} {}\nrecords {} {} {} {}\ngroups {}\n{}",
                      kBuildVersion, kShardVersion, kDefaultBlockBytes, plan.tokenizer->content_hash(), rules.bos,
                      rules.eos, rules.validation, plan.holdout.moved ? to_hex(*plan.holdout.moved) : "none",
                      read_rules_text(rules.read), on_error_name(rules.on_error), rules.drop_empty, rules.dedup_exact,
-                     rules.shard_tokens);
+                     rules.shard_tokens, of_arrays);
 }
 
 std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::string& rules) {
@@ -86,6 +96,7 @@ std::string shard_name(size_t split, size_t unit, int64_t group) {
 }
 
 int64_t BuildPlan::text_bytes_of(const Document& document) const {
+  if (document.array != nullptr) return 0;
   if (!document.is_ids) return static_cast<int64_t>(document.data.size());
   if (id_text_bytes.empty()) return 0;
   int64_t bytes = 0;
@@ -138,6 +149,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   BuildPlan plan;
   plan.tokenizer = std::move(tokenizer);
   check_rules(rules, *plan.tokenizer);
+  if (const auto* arrays = plan.tokenizer->arrays()) plan.arrays.emplace(*arrays, rules.n_fixed);
   check_part(options);
   plan.found = discover({options.paths, options.include, options.out, rules.read, options.threads}, progress);
   plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens));

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/array_stream.h"
 #include "data/build.h"
 #include "data/discover.h"
 #include "data/duplicates.h"
@@ -20,6 +22,7 @@ inline constexpr std::string_view kSplitNames[kNumSplits] = {"train", "validatio
 
 struct BuildPlan {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
+  std::optional<ArrayStream> arrays;  // where the tokenizer is one of arrays
   Discovery found;
   std::vector<Unit> units;              // of the whole corpus
   size_t first_unit = 0, end_unit = 0;  // those of this part

@@ -4,36 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "data/shard_reader.h"
+#include "base/random.h"
+#include "data/open_shard.h"
 
 namespace hearth::data {
 namespace {
 
 constexpr const char* kRebuild = "restore the file from a copy, or build the dataset again";
-
-template <typename T>
-T element(const ShardReader& shard, const Column& column, int64_t row) {
-  const auto begin = static_cast<uint64_t>(row) * sizeof(T);
-  shard.check_range(column, begin, begin + sizeof(T));
-  T value;
-  std::memcpy(&value, shard.column_bytes(column).data() + begin, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void widen(const std::byte* from, std::span<int32_t> to) {
-  for (size_t i = 0; i < to.size(); ++i) {
-    T value;
-    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
-    to[i] = static_cast<int32_t>(value);
-  }
-}
 
 // Index of the last element of `firsts` that is not above `value`.
 int64_t find_last(const std::vector<int64_t>& firsts, int64_t value) {
@@ -46,63 +27,12 @@ int64_t size_on_disk(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 ? static_cast<int64_t>(status.st_size) : -1;
 }
 
-// A shard with the columns that a split of documents needs, looked up once.
-struct OpenShard {
-  OpenShard(const Path& path, const ShardEntry& entry);
-
-  ShardReader reader;
-  const Column* tokens;
-  const Column* ends;
-
-  int64_t end_of(int64_t document) const;
-  int64_t document_at(int64_t token) const;  // the first document that ends after `token`
-  [[noreturn]] void fail(std::string why) const {
-    throw damaged(fmt::format("shard {} is damaged", reader.path().string()), std::move(why), kRebuild);
-  }
-};
-
-// Checksums say that the writer wrote it, not that the writer was ours: no token may be looked for where none is.
-constexpr const char* kEndsAreWrong = "its column \"document_ends\" does not ascend to its number of tokens";
-
-OpenShard::OpenShard(const Path& path, const ShardEntry& entry)
-    : reader(path), tokens(reader.find_column(kTokensColumn)), ends(reader.find_column(kDocumentEndsColumn)) {
-  const ShardHeader& header = reader.header();
-  if (to_hex64(header.header_checksum) != entry.checksum) fail("it is not the shard that the manifest names");
-  if (tokens == nullptr || tokens->axis != Axis::kToken || tokens->type > ElementType::kU32 ||
-      !tokens->row_shape.empty())
-    fail("it has no column \"tokens\" of u8, u16 or u32, one a token");
-  if (ends == nullptr || ends->axis != Axis::kDocument || ends->type != ElementType::kU64 || !ends->row_shape.empty())
-    fail("it has no column \"document_ends\" of u64, one a document");
-  if (header.num_tokens != static_cast<uint64_t>(entry.tokens) ||
-      header.num_documents != static_cast<uint64_t>(entry.documents))
-    fail("it has other counts than the manifest says");
-}
-
-int64_t OpenShard::end_of(int64_t document) const {
-  const auto end = element<uint64_t>(reader, *ends, document);
-  if (end > reader.header().num_tokens) fail(kEndsAreWrong);
-  return static_cast<int64_t>(end);
-}
-
-int64_t OpenShard::document_at(int64_t token) const {
-  int64_t low = 0, high = static_cast<int64_t>(ends->num_rows);
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (end_of(middle) > token)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  if (low == static_cast<int64_t>(ends->num_rows) || (low > 0 && end_of(low - 1) > token)) fail(kEndsAreWrong);
-  return low;
-}
-
 }  // namespace
 
 // Opened at the first touch; the pointer is set once and never changes.
 struct Split::Shards {
-  Shards(Path where, std::vector<ShardEntry> of_split)
-      : folder(std::move(where)), entries(std::move(of_split)), slots(entries.size()) {}
+  Shards(Path where, std::vector<ShardEntry> of_split, bool of_arrays)
+      : folder(std::move(where)), entries(std::move(of_split)), is_arrays(of_arrays), slots(entries.size()) {}
 
   struct Slot {
     std::unique_ptr<const OpenShard> shard;
@@ -110,6 +40,7 @@ struct Split::Shards {
   };
   const Path folder;
   const std::vector<ShardEntry> entries;
+  const bool is_arrays;
   std::vector<Slot> slots;
   std::mutex mutex;
 
@@ -119,17 +50,28 @@ struct Split::Shards {
     const std::lock_guard lock(mutex);
     if (slot.shard == nullptr) {
       const ShardEntry& entry = entries[static_cast<size_t>(index)];
-      slot.shard = std::make_unique<const OpenShard>(folder / entry.file, entry);
+      slot.shard = std::make_unique<const OpenShard>(folder / entry.file, entry, is_arrays);
       slot.ready.store(slot.shard.get(), std::memory_order_release);
     }
     return *slot.shard;
   }
 };
 
-Split::Split(const Path& folder, const SplitEntry& entry, std::string identity)
+// What makes tokens of arrays; the same for all splits of a dataset.
+struct Split::Arrays {
+  Arrays(std::unique_ptr<tokenizer::Tokenizer> of_dataset, int64_t n_fixed)
+      : tokenizer(std::move(of_dataset)), stream(*tokenizer->arrays(), n_fixed) {}
+  const std::unique_ptr<tokenizer::Tokenizer> tokenizer;
+  const ArrayStream stream;
+};
+
+const ArrayStream* Split::arrays() const { return arrays_ == nullptr ? nullptr : &arrays_->stream; }
+
+Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, std::shared_ptr<const Arrays> arrays)
     : entry_(entry),
       identity_(std::move(identity)),
-      shards_(std::make_shared<Shards>(folder, std::exchange(entry_.shards, {}))) {
+      arrays_(std::move(arrays)),
+      shards_(std::make_shared<Shards>(folder, std::exchange(entry_.shards, {}), arrays_ != nullptr)) {
   // Thousands of shards open in milliseconds: a path made of its parts costs more than the look at the file.
   std::string path = (folder / "").string();
   const size_t folder_size = path.size();
@@ -147,31 +89,45 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity)
   }
 }
 
-void Split::read(int64_t first, std::span<int32_t> out) const {
+void Split::read(int64_t first, std::span<int32_t> out, const Draw& draw) const {
   HEARTH_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens());
   for (int64_t index = find_last(first_token_, first); !out.empty(); ++index) {
     const int64_t begin = first - first_token_[static_cast<size_t>(index)];
     const int64_t in_shard = first_token_[static_cast<size_t>(index) + 1] - first;
     const auto part = out.first(static_cast<size_t>(std::min(in_shard, static_cast<int64_t>(out.size()))));
     if (part.empty()) continue;  // a shard without tokens
-    const OpenShard& shard = shards_->open(index);
-    const uint64_t size = element_size(static_cast<uint32_t>(shard.tokens->type));
-    const auto from = static_cast<uint64_t>(begin) * size;
-    shard.reader.check_range(*shard.tokens, from, from + part.size() * size);
-    const std::byte* data = shard.reader.column_bytes(*shard.tokens).data() + from;
-    switch (size) {
-      case 1:
-        widen<uint8_t>(data, part);
-        break;
-      case 2:
-        widen<uint16_t>(data, part);
-        break;
-      default:
-        widen<uint32_t>(data, part);
-    }
+    if (arrays_ == nullptr)
+      shards_->open(index).read(begin, part);
+    else
+      read_arrays(index, begin, part, draw);
     out = out.subspan(part.size());
     first += static_cast<int64_t>(part.size());
   }
+}
+
+// Tokens [first, first + out.size()) of shard `index`.
+void Split::read_arrays(int64_t index, int64_t first, std::span<int32_t> out, const Draw& draw) const {
+  const OpenShard& shard = shards_->open(index);
+  for (int64_t document = shard.document_at(first); !out.empty(); ++document) {
+    const int64_t begin = document == 0 ? 0 : shard.end_of(document - 1), end = shard.end_of(document);
+    if (first < begin || end < begin) shard.fail_ends();
+    const auto part = out.first(static_cast<size_t>(std::min(end - first, static_cast<int64_t>(out.size()))));
+    const int64_t row = first_document_[static_cast<size_t>(index)] + document;
+    const int64_t crop = first_neuron(row, arrays_->stream.crops(shard.shape_of(document)), draw);
+    shard.read_array(arrays_->stream, document, crop, first - begin, part);
+    out = out.subspan(part.size());
+    first += static_cast<int64_t>(part.size());
+  }
+}
+
+// Which of `places` the first neuron of a row is taken from. Decides what was trained on: never change.
+int64_t Split::first_neuron(int64_t row, int64_t places, const Draw& draw) const {
+  if (places == 1) return 0;
+  const RandomKey key = random_key(draw.seed, "neurons:" + identity_ + "/" + name());
+  const auto block = philox(key, static_cast<uint64_t>(row), draw.epoch);
+  const uint64_t value = uint64_t{block[0]} | uint64_t{block[1]} << 32;
+  __extension__ typedef unsigned __int128 Wide;
+  return static_cast<int64_t>(static_cast<Wide>(value) * static_cast<Wide>(places) >> 64);
 }
 
 void Split::document_starts(int64_t first, int64_t count, std::vector<int32_t>& starts) const {
@@ -184,7 +140,7 @@ void Split::document_starts(int64_t first, int64_t count, std::vector<int32_t>& 
     const int64_t begin = document_begin(document);
     if (begin >= first + count) return;
     if (begin < first + (starts.size() == before ? 0 : starts.back()))
-      shards_->open(find_last(first_document_, document)).fail(kEndsAreWrong);
+      shards_->open(find_last(first_document_, document)).fail_ends();
     starts.push_back(static_cast<int32_t>(begin - first));
   }
 }
@@ -218,7 +174,7 @@ DocumentOrigin Split::origin(int64_t document) const {
   HEARTH_CHECK(document >= 0 && document < documents());
   const int64_t index = find_last(first_document_, document);
   const int64_t row = document - first_document_[static_cast<size_t>(index)];
-  const ShardReader& reader = shards_->open(index).reader;
+  const ShardReader& reader = shards_->open(index).reader();
   DocumentOrigin origin;
   // One number a document, or nothing that we know.
   const auto find = [&](std::string_view name, ElementType type) {
@@ -238,12 +194,26 @@ DocumentOrigin Split::origin(int64_t document) const {
   return origin;
 }
 
+ArrayInfo Split::array(int64_t document) const {
+  HEARTH_CHECK(arrays_ != nullptr && document >= 0 && document < documents());
+  const int64_t index = find_last(first_document_, document);
+  const OpenShard& shard = shards_->open(index);
+  const int64_t row = document - first_document_[static_cast<size_t>(index)];
+  ArrayInfo info;
+  info.shape = shard.shape_of(row);
+  for (size_t i = 0; i < info.labels.size(); ++i) info.labels[i] = shard.label_of(row, i);
+  return info;
+}
+
 Dataset Dataset::open(const Path& folder) {
   Dataset dataset;
   dataset.folder_ = folder;
   dataset.manifest_ = read_manifest(folder);
+  std::shared_ptr<const Split::Arrays> arrays;
+  if (tokenizer::is_name_of_arrays(dataset.manifest_.rules.tokenizer))
+    arrays = std::make_shared<const Split::Arrays>(dataset.open_tokenizer(), dataset.manifest_.rules.n_fixed);
   for (const SplitEntry& entry : dataset.manifest_.splits)
-    dataset.splits_.push_back(Split(folder, entry, dataset.manifest_.identity));
+    dataset.splits_.push_back(Split(folder, entry, dataset.manifest_.identity, arrays));
   return dataset;
 }
 

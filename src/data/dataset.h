@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/array_stream.h"
 #include "data/manifest.h"
 #include "tokenizer/tokenizer.h"
 
@@ -32,6 +33,18 @@ struct DocumentOrigin {
   int64_t text_bytes = -1;
 };
 
+// An array, without its counts.
+struct ArrayInfo {
+  ArrayShape shape;
+  ArrayLabels labels;
+};
+
+// What chance decides while reading: which neurons of an array that has more than n_fixed. A function of these two and
+// the array's number, so that a run reads again what it read. Of text nothing is left to chance.
+struct Draw {
+  uint64_t seed = 0, epoch = 0;
+};
+
 class Split {
  public:
   const std::string& name() const { return entry_.name; }
@@ -41,7 +54,7 @@ class Split {
   const std::string& dataset_identity() const { return identity_; }
 
   // Tokens [first, first + out.size()) of the split, across documents and shards. The range must lie inside.
-  void read(int64_t first, std::span<int32_t> out) const;
+  void read(int64_t first, std::span<int32_t> out, const Draw& draw = {}) const;
 
   // Appends the positions p in [first, first + count) at which a document starts, as p - first. Ascending.
   void document_starts(int64_t first, int64_t count, std::vector<int32_t>& starts) const;
@@ -54,14 +67,23 @@ class Split {
 
   DocumentOrigin origin(int64_t document) const;
 
+  // How its arrays become tokens; null: its documents are text or ids.
+  const ArrayStream* arrays() const;
+  ArrayInfo array(int64_t document) const;  // where arrays() is not null
+
  private:
   friend class Dataset;
   struct Shards;  // lazily opened
-  Split(const Path& folder, const SplitEntry& entry, std::string identity);
+  struct Arrays;
+  Split(const Path& folder, const SplitEntry& entry, std::string identity, std::shared_ptr<const Arrays> arrays);
+
+  void read_arrays(int64_t shard, int64_t first, std::span<int32_t> out, const Draw& draw) const;
+  int64_t first_neuron(int64_t row, int64_t places, const Draw& draw) const;
 
   SplitEntry entry_;  // without its shards
   std::string identity_;
   std::vector<int64_t> first_token_, first_document_;  // of each shard, and one past the last
+  std::shared_ptr<const Arrays> arrays_;
   std::shared_ptr<Shards> shards_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/array_labels.h"
 #include "data/indexed_file.h"
 #include "data/parallel.h"
 
@@ -41,7 +42,7 @@ class Walk {
       return;
     }
     if (!fs::is_directory(status) && !given_by_user && !included(path)) return;
-    if (!fs::is_directory(status) && is_index_beside_tokens(path)) return;
+    if (!fs::is_directory(status) && (is_index_beside_tokens(path) || is_labels_file(path))) return;
     const Path real = fs::canonical(path);
     if (real == excluded_) return;
     if (fs::is_directory(status)) {
@@ -139,6 +140,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
     else
       found.sources.push_back(std::move(file));
   }
+  read_labels(found.sources);
   drop_duplicates(found, options.threads, progress);
   progress.files = static_cast<int64_t>(found.sources.size());
   if (found.sources.empty())
@@ -159,6 +161,10 @@ void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& w
     source.hash = xxh3_128_hex(mapped.bytes());
     if (const auto index = source.format == Format::kIndexed ? index_of(source.real_path) : std::nullopt)
       source.hash = xxh3_128_hex(source.hash + xxh3_128_hex(MappedFile(*index).bytes()));
+    if (source.labels != nullptr) {
+      for (const std::string& label : *source.labels)
+        source.hash = xxh3_128_hex(fmt::format("{} {}", source.hash, label));
+    }
     check_unchanged(source);
     progress.bytes_read += source.size_bytes;
   });

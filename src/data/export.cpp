@@ -109,9 +109,11 @@ ExportResult export_indexed(const Dataset& dataset, const Split& split, const Pa
 
 ExportResult export_jsonl(const Dataset& dataset, const Split& split, const Path& path) {
   const auto tokenizer = dataset.open_tokenizer();
-  if (tokenizer->kind() == "ids")
-    throw user_error(fmt::format("{} has no text", dataset.folder().string()),
-                     "it was built from token ids with --vocab-size", "give --to bin-idx");
+  if (!tokenizer->has_text())
+    throw user_error(
+        fmt::format("{} has no text", dataset.folder().string()),
+        tokenizer->arrays() != nullptr ? "its documents are arrays" : "it was built from token ids with --vocab-size",
+        "give --to bin-idx");
   ExportResult result{split.documents(), split.tokens(), 0};
   NewFile file(path);
   std::vector<int32_t> ids;

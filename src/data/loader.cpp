@@ -34,10 +34,10 @@ struct Row {
   std::vector<int32_t> tokens, document_starts;
 };
 
-void read_row(const Split& split, const Sample& sample, Row& row) {
+void read_row(const Split& split, const Sample& sample, uint64_t seed, Row& row) {
   row.tokens.resize(static_cast<size_t>(sample.num_tokens));
   row.document_starts.clear();
-  split.read(sample.first_token, row.tokens);
+  split.read(sample.first_token, row.tokens, {seed, sample.epoch});
   split.document_starts(sample.first_token, sample.num_tokens - 1, row.document_starts);
 }
 
@@ -166,7 +166,7 @@ class Loader::Prefetch {
       if (g >= num_samples_) continue;
       const Sample sample = sampler_.sample(g);
       try {
-        read_row(*sources_[static_cast<size_t>(sample.source)], sample, read);
+        read_row(*sources_[static_cast<size_t>(sample.source)], sample, options_.seed, read);
       } catch (const Error& damage) {
         if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
@@ -181,9 +181,10 @@ class Loader::Prefetch {
   std::string read_substitute(const Sample& sample, const Error& damage, Row& row) const {
     const int64_t windows = sampler_.windows(sample.source);
     for (int64_t distance = 1; distance < windows; distance *= 2) {
-      const Sample other = sampler_.window(sample.source, (sample.window + distance) % windows);
+      Sample other = sampler_.window(sample.source, (sample.window + distance) % windows);
+      other.epoch = sample.epoch;
       try {
-        read_row(*sources_[static_cast<size_t>(sample.source)], other, row);
+        read_row(*sources_[static_cast<size_t>(sample.source)], other, options_.seed, row);
       } catch (const Error& again) {
         if (again.code() != ExitCode::kDamaged) throw;
         continue;

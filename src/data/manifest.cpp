@@ -7,11 +7,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/array_stream.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using tokenizer::is_name_of_arrays;
 constexpr const char* kFormatName = "hearth dataset";  // stored on disk: never change
 
 constexpr const char* kChecksumLine = ",\n  \"checksum\": ";
@@ -68,7 +71,13 @@ std::string shard_name(const Json& json) {
   return name;
 }
 
-SplitEntry parse_split(const Json& json) {
+// What a shard of `size_bytes` can hold at most. An array of one neuron is given n_fixed and a BOS for every bin.
+bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
+  const int64_t per_byte = is_name_of_arrays(rules.tokenizer) ? std::max<int64_t>(rules.n_fixed, 1) + 1 : 1;
+  return tokens / per_byte <= size_bytes;
+}
+
+SplitEntry parse_split(const Json& json, const BuildRules& rules) {
   SplitEntry split;
   split.name = json.at("name").get<std::string>();
   split.documents = count_at(json, "documents");
@@ -85,7 +94,7 @@ SplitEntry parse_split(const Json& json) {
     shard.documents = count_at(item, "documents");
     shard.identity = item.at("identity").get<std::string>();
     shard.checksum = item.at("header_checksum").get<std::string>();
-    if (shard.tokens > shard.size_bytes || shard.documents > shard.size_bytes)
+    if (!can_hold(shard.size_bytes, shard.tokens, rules) || shard.documents > shard.size_bytes)
       throw damaged(fmt::format("shard {} counts more than its size can hold", shard.file));
     adds_up = adds_up && !__builtin_add_overflow(tokens, shard.tokens, &tokens) &&
               !__builtin_add_overflow(documents, shard.documents, &documents);
@@ -111,6 +120,9 @@ BuildRules parse_rules(const Json& json) {
   rules.on_error = parse_on_error(json.value("on_error", "stop"));
   rules.drop_empty = json.value("drop_empty", false);
   rules.dedup_exact = json.value("dedup_exact", false);
+  rules.n_fixed = json.contains("n_fixed") ? count_at(json, "n_fixed") : 0;
+  if (rules.n_fixed > kMostNeurons) throw damaged(fmt::format("\"n_fixed\" is {}", rules.n_fixed));
+  rules.source_dataset = json.value("source_dataset", "");
   return rules;
 }
 
@@ -125,6 +137,7 @@ RecordCounts parse_record_counts(const Json& json) {
   counts.empty_dropped = count_at(records, "empty_dropped");
   counts.duplicates_dropped = count_at(records, "duplicates_dropped");
   counts.repaired = count_at(records, "repaired");
+  if (records.contains("other_source_dataset")) counts.other_source_dataset = count_at(records, "other_source_dataset");
   for (int i = 1; i < kNumProblems; ++i)
     counts.skipped[static_cast<size_t>(i)] =
         count_at(records.at("skipped"), std::string(problem_name(static_cast<Problem>(i))).c_str());
@@ -170,7 +183,7 @@ Manifest parse_version_1(const Json& json) {
   m.special_text_seen = counts.value("special_text_seen", int64_t{0});
   m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
   if (json.contains("part")) m.part = parse_part(json.at("part"));
-  for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item));
+  for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item, m.rules));
   for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
   return m;
 }
@@ -188,6 +201,8 @@ Json rules_json(const BuildRules& rules) {
           {"on_error", on_error_name(rules.on_error)},
           {"drop_empty", rules.drop_empty},
           {"dedup_exact", rules.dedup_exact},
+          {"n_fixed", rules.n_fixed},
+          {"source_dataset", rules.source_dataset},
           {"shard_tokens", rules.shard_tokens}};
 }
 
@@ -206,6 +221,7 @@ Json counts_json(const Manifest& m) {
           {"records",
            {{"empty_dropped", m.records.empty_dropped},
             {"duplicates_dropped", m.records.duplicates_dropped},
+            {"other_source_dataset", m.records.other_source_dataset},
             {"repaired", m.records.repaired},
             {"skipped", std::move(skipped)}}}};
 }
@@ -226,6 +242,7 @@ OnError parse_on_error(std::string_view name) {
 void RecordCounts::add(const RecordCounts& other) {
   duplicates_dropped += other.duplicates_dropped;
   empty_dropped += other.empty_dropped;
+  other_source_dataset += other.other_source_dataset;
   repaired += other.repaired;
   for (size_t i = 0; i < skipped.size(); ++i) skipped[i] += other.skipped[i];
   invalid_utf8_documents += other.invalid_utf8_documents;
@@ -252,6 +269,7 @@ bool is_part_manifest(std::string_view name) {
 std::string dataset_identity(const Manifest& m) {
   StreamingHash hash;
   hash.update(fmt::format("dataset {} {} {}\n", m.tokenizer_hash, m.rules.bos, m.rules.eos));
+  if (is_name_of_arrays(m.rules.tokenizer)) hash.update(fmt::format("n_fixed {}\n", m.rules.n_fixed));
   for (const SplitEntry& split : m.splits)
     hash.update(fmt::format("split {} {} {}\n", split.name, split.documents, split.content));
   return hash.digest_128_hex();

@@ -18,9 +18,9 @@ inline constexpr std::string_view kManifestName = "manifest.json";
 struct ShardEntry {
   std::string file;  // name in the dataset's folder
   int64_t size_bytes = 0;
-  int64_t tokens = 0, documents = 0;
-  std::string identity;  // 32 hexadecimal digits: what it was made from
-  std::string checksum;  // 16 hexadecimal digits: the header's checksum, which stands for every byte
+  int64_t tokens = 0, documents = 0;  // of arrays: tokens as they are read
+  std::string identity;               // 32 hexadecimal digits: what it was made from
+  std::string checksum;               // 16 hexadecimal digits: the header's checksum, which stands for every byte
   bool operator==(const ShardEntry&) const = default;
 };
 
@@ -50,8 +50,11 @@ struct BuildRules {
   double validation = 0;            // share of the documents that is held out
   ReadRules read;
   OnError on_error = OnError::kStop;
-  bool drop_empty = false;         // leave out records without text (an empty file never is a record)
-  bool dedup_exact = false;        // leave out documents whose content came before
+  bool drop_empty = false;   // leave out records without text (an empty file never is a record)
+  bool dedup_exact = false;  // leave out documents whose content came before
+  // Of arrays alone:
+  int64_t n_fixed = 0;             // neurons that each is given on reading (array_stream.h); 0: those that it has
+  std::string source_dataset;      // only those with this label; empty: all
   int64_t shard_tokens = 1 << 26;  // a group of documents is closed when its text reaches so many bytes
   bool operator==(const BuildRules&) const = default;
 };
@@ -60,6 +63,7 @@ struct BuildRules {
 struct RecordCounts {
   int64_t duplicates_dropped = 0;                              // by BuildRules::dedup_exact
   int64_t empty_dropped = 0;                                   // by BuildRules::drop_empty
+  int64_t other_source_dataset = 0;                            // left out by BuildRules::source_dataset
   int64_t repaired = 0;                                        // U+FFFD in place of what was no Unicode
   std::array<int64_t, kNumProblems> skipped{};                 // by problem
   int64_t invalid_utf8_documents = 0, invalid_utf8_bytes = 0;  // kept as they are

@@ -125,6 +125,9 @@ NgramScores score_ngrams(const Dataset& dataset, int64_t max_order, int64_t max_
   const Split& train = dataset.split("train");
   const Split& validation = dataset.split("validation");
   const auto tokenizer = dataset.open_tokenizer();
+  if (!tokenizer->has_text())
+    throw user_error(fmt::format("{} has no text", dataset.folder().string()), "n-gram models are of text",
+                     "leave out --ngram");
   const double share = std::min(1.0, static_cast<double>(max_train_bytes) / static_cast<double>(train.text_bytes()));
   // Document i is kept when i * share passes a whole number: evenly spaced.
   const auto train_text = read_documents(train, *tokenizer, [&](int64_t i) {

@@ -5,6 +5,7 @@
 #include "data/byte_stream.h"
 #include "data/indexed_file.h"
 #include "data/json_text.h"
+#include "data/npy.h"
 #include "data/source.h"
 
 namespace hearth::data {
@@ -73,7 +74,11 @@ Recognised recognise(const Path& path, const ReadRules& rules) {
   found.compression = compression_of(magic);
   if (!rules.format.empty()) {
     found.format = parse_format(rules.format);
-    if (gives_ids(found.format)) found.compression = Compression::kNone;
+    if (gives_ids(found.format) || found.format == Format::kNpy) found.compression = Compression::kNone;
+    return found;
+  }
+  if (looks_like_npy(magic)) {
+    found.format = Format::kNpy;
     return found;
   }
   const std::string text = first_bytes(path, found.compression);

@@ -1,13 +1,20 @@
 #include "data/records.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "data/discover.h"
 #include "data/utf8.h"
+#include "tokenizer/spikes.h"
 
 namespace hearth::data {
 
 UnitRecords::UnitRecords(const std::vector<SourceFile>& sources, const Unit& unit, const BuildRules& rules)
-    : sources_(sources), unit_(unit), rules_(rules) {}
+    : sources_(sources), unit_(unit), rules_(rules), largest_count_(255) {
+  // Patches have ids of their own; a plain count that equals BOS would be taken for it.
+  if (const auto vocab_size = tokenizer::parse_spikes_name(rules.tokenizer))
+    largest_count_ = static_cast<int>(*vocab_size - 2);
+}
 
 int64_t UnitRecords::bytes_read() const { return bytes_before_ + (reader_ == nullptr ? 0 : reader_->bytes_read()); }
 
@@ -36,7 +43,35 @@ void UnitRecords::stop() const {
                        : "correct the record, or leave out such records with --on-error skip");
 }
 
+void UnitRecords::check_array() {
+  const auto [shape, counts, labels] = *record_.array;
+  const auto wrong = [&](Problem problem, std::string why) {
+    record_.problem = problem;
+    record_.why = std::move(why);
+  };
+  if (shape.neurons == 0) return wrong(Problem::kWrongType, "it has no neurons");
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i].size() > kMostLabelBytes)
+      return wrong(Problem::kTooLong, fmt::format("its {} is longer than {} bytes", kLabelNames[i], kMostLabelBytes));
+    if (labels[i].find('\0') != std::string::npos)
+      return wrong(Problem::kWrongType, fmt::format("its {} has a zero byte", kLabelNames[i]));
+  }
+  const auto large = std::find_if(counts.begin(), counts.end(), [this](int count) { return count > largest_count_; });
+  if (large == counts.end()) return;
+  const auto at = static_cast<int64_t>(large - counts.begin());
+  wrong(Problem::kWrongType,
+        fmt::format("neuron {} has the count {} in time bin {}, where {} is BOS{}", at % shape.neurons, *large,
+                    at / shape.neurons, largest_count_ + 1,
+                    *large == largest_count_ + 1 ? "" : fmt::format(" and {} the largest count", largest_count_)));
+}
+
 bool UnitRecords::judge() {
+  if (record_.array != nullptr && !rules_.source_dataset.empty() &&
+      record_.array->labels[kSourceDataset] != rules_.source_dataset) {
+    ++counts_.other_source_dataset;
+    return false;
+  }
+  if (record_.array != nullptr && record_.problem == Problem::kNone) check_array();
   if (record_.problem != Problem::kNone) {
     if (rules_.on_error == OnError::kStop) stop();
     if (rules_.on_error == OnError::kSkip || record_.problem != Problem::kNotUnicode) {
@@ -45,7 +80,8 @@ bool UnitRecords::judge() {
     }
     ++counts_.repaired;
   }
-  if (rules_.drop_empty && record_.text.empty() && record_.ids.empty()) {
+  const bool no_counts = record_.array == nullptr || record_.array->counts.empty();
+  if (rules_.drop_empty && record_.text.empty() && record_.ids.empty() && no_counts) {
     ++counts_.empty_dropped;
     return false;
   }
@@ -67,9 +103,19 @@ bool UnitRecords::next(Document& document) {
   document.data = document.is_ids ? std::string_view(reinterpret_cast<const char*>(record_.ids.data()),
                                                      record_.ids.size() * sizeof(uint32_t))
                                   : record_.text;
-  document.hash = xxh3_128(document.data);
   document.owner = record_.owner;
-  if (!document.is_ids && !record_.is_utf8) {
+  document.array = record_.array;
+  if (document.array != nullptr) {
+    const auto& counts = document.array->counts;
+    document.data = {reinterpret_cast<const char*>(counts.data()), counts.size()};
+    document.owner = document.array;
+  }
+  document.hash = xxh3_128(document.data);
+  if (document.array != nullptr) {
+    const ArrayShape shape = document.array->shape;
+    document.hash = xxh3_128(fmt::format("{} {} {}", shape.neurons, shape.bins, to_hex(document.hash)));
+  }
+  if (!document.is_ids && document.array == nullptr && !record_.is_utf8) {
     const int64_t invalid = count_invalid_utf8(document.data);
     counts_.invalid_utf8_bytes += invalid;
     counts_.invalid_utf8_documents += invalid > 0 ? 1 : 0;

@@ -15,10 +15,11 @@ namespace hearth::data {
 struct Document {
   size_t source = 0;  // index
   int64_t position = 0;
-  std::string_view data;  // its text, or its ids as they lie in memory (u32)
+  std::string_view data;  // its text, its ids as they lie in memory (u32), or its counts
   bool is_ids = false;
-  Hash128 hash;                       // of `data`
-  std::shared_ptr<const void> owner;  // as Record's
+  std::shared_ptr<const SpikeArray> array;  // null: it is text or ids
+  Hash128 hash;                             // of `data`; of an array also of its shape
+  std::shared_ptr<const void> owner;        // as Record's
 };
 
 class UnitRecords {
@@ -35,11 +36,13 @@ class UnitRecords {
  private:
   bool next_record();  // false: the piece is at its end
   bool judge();        // whether record_ becomes a document
+  void check_array();  // finds what is wrong with record_.array
   [[noreturn]] void stop() const;
 
   const std::vector<SourceFile>& sources_;
   const Unit& unit_;
   const BuildRules& rules_;
+  int largest_count_;  // of an array
   RecordCounts counts_;
   size_t piece_ = 0;
   std::unique_ptr<SourceReader> reader_;

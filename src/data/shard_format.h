@@ -84,6 +84,9 @@ inline constexpr std::string_view kSourceColumn = "source";         // kDocument
 // kDocument, u32; only in shards where one is not 0: tokenizer::EncodeCounts of each document.
 inline constexpr std::string_view kSpecialTextColumn = "special_text";
 inline constexpr std::string_view kBytesReplacedColumn = "bytes_replaced";
+// Of arrays: `tokens` holds their counts, [bins, neurons] one after the other, and document_ends counts those.
+inline constexpr std::string_view kArrayShapeColumn = "array_shape";  // kDocument, u64 [2]: bins, neurons
+inline constexpr std::string_view kStreamEndsColumn = "stream_ends";  // kDocument, u64: tokens as read, up to its end
 inline constexpr std::string_view kSourceOffsetColumn = "source_offset";  // kDocument, u64: first byte in that source
 
 // Bytes an element takes; 0 for a number that is no ElementType.

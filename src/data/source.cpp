@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "data/indexed_source.h"
 #include "data/jsonl_source.h"
+#include "data/npy_source.h"
 #include "data/text_source.h"
 
 namespace hearth::data {
@@ -23,6 +24,7 @@ constexpr std::array kFormats = {
     FormatRow{Format::kText, "text", false, false},
     FormatRow{Format::kJsonl, "jsonl", false, false},
     FormatRow{Format::kIndexed, "bin-idx", true, true},
+    FormatRow{Format::kNpy, "npy", false, false},
 };
 
 constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip", "zstd"};
@@ -76,6 +78,8 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
       return open_jsonl_source(file, rules, range);
     case Format::kIndexed:
       return open_indexed_source(file, rules, range);
+    case Format::kNpy:
+      return open_npy_source(file, rules);
   }
   HEARTH_CHECK(false);
 }

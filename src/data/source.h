@@ -1,5 +1,5 @@
 // What a dataset is made from. A source is one file; a reader turns it, or a range of it, into records in order: each a
-// document's text, or the token ids that another program made of it.
+// document's text, the token ids that another program made of it, or an array of counts.
 //
 // A format is a row in source.cpp (its name, how it is recognised) and a SourceReader behind open_source. Readers know
 // nothing of tokenizers, splits, shards and policies for bad records: they say what a record is, and what is wrong with
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/spike_array.h"
 
 namespace hearth::data {
 
@@ -22,6 +23,7 @@ enum class Format {
   kText,     // the file is one document, or several of about ReadRules::document_bytes
   kJsonl,    // a JSON object a line
   kIndexed,  // token ids: NAME.bin, with NAME.idx beside it
+  kNpy,      // a 2-D array of counts, with a metadata.jsonl beside it
 };
 enum class Compression { kNone, kGzip, kZstd };
 
@@ -44,6 +46,8 @@ struct SourceFile {
   Format format = Format::kText;
   Compression compression = Compression::kNone;
   int64_t modified_ns = 0;  // when it was found; not stored
+  // Of an array, where they stand beside the file; else null. Part of `hash`, not stored.
+  std::shared_ptr<const ArrayLabels> labels{};
   bool operator==(const SourceFile&) const = default;
 };
 
@@ -84,8 +88,9 @@ struct Record {
   // Where it starts: a byte of the file's (uncompressed) text, or the number of its row or sequence, counted from 0;
   // the format decides which.
   int64_t position = 0;
-  std::string_view text;          // any bytes; empty where the record is ids
-  std::span<const uint32_t> ids;  // of formats for which gives_ids is true
+  std::string_view text;                    // any bytes; empty where the record is something else
+  std::span<const uint32_t> ids;            // of formats for which gives_ids is true
+  std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null
   // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
   std::shared_ptr<const void> owner;
   bool is_utf8 = false;  // `text` is known to be; otherwise somebody else looks

@@ -1,0 +1,35 @@
+// NumPy's .npy files. Source of the format: numpy/lib/format.py, versions 1.0 to 3.0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hearth::data {
+
+struct NpyHeader {
+  std::string descr;  // "|u1", "<f4"
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+  size_t data_offset = 0;
+};
+
+bool looks_like_npy(std::string_view first_bytes);
+
+// Of a file's bytes. Throws damaged() where they end inside the header, user_error where it is no header of an array
+// of numbers. `what` names the file in errors.
+NpyHeader parse_npy_header(std::string_view file, const std::string& what);
+
+// Version 1.0, as numpy.save writes it: data follows. `descr` and `shape` as above, row-major.
+std::string npy_header(std::string_view descr, std::span<const int64_t> shape);
+
+// A vector of float32. Throws user_error for a file that holds something else, damaged() for one that is cut short.
+std::vector<float> read_npy_vector(const Path& path);
+void write_npy_vector(const Path& path, std::span<const float> values);
+
+}  // namespace hearth::data
