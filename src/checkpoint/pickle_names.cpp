@@ -6,12 +6,16 @@
 namespace hearth::checkpoint {
 namespace {
 
-// Every class and function that PyTorch's tensor files and DCP's .metadata name, of torch 2.1 to 2.11. None of them is
-// ever called: the name decides how a value is understood, nothing else.
+// Every class and function that PyTorch's tensor files and DCP's .metadata name, of torch 2.1 to 2.11, and NumPy's
+// integers, which a pickled vocabulary may have. None of them is ever called: the name decides how a value is
+// understood, nothing else.
 constexpr std::array kKnownGlobals = {
     "__builtin__.getattr",  // of an enum only: is_known_enum
     "builtins.getattr",
     "collections.OrderedDict",
+    "numpy._core.multiarray.scalar",
+    "numpy.core.multiarray.scalar",
+    "numpy.dtype",
     "pathlib.Path",
     "pathlib.PosixPath",
     "pathlib.PurePosixPath",

@@ -5,23 +5,30 @@ namespace {
 
 // In the order in which they are listed; rows of a group stand together.
 constexpr Command kCommands[] = {
-    {"Data", "data build", "turn text into token shards", "data build --out data/books --validation 0.05 books/",
+    {"Data", "data build", "turn text, token files or recordings into shards",
+     "data build --out data/books --validation 0.05 books/\n"
+     "data build --out data/spikes --tokenizer spikes --n-fixed 256 --validation 0.01 recordings/",
      data_build},
-    {"Data", "data merge", "join the parts of a build into a dataset",
-     "data merge data/web", data_merge},
+    {"Data", "data merge", "join the parts of a build into a dataset", "data merge data/web", data_merge},
     {"Data", "data export", "write a dataset in another program's format",
      "data export --to bin-idx --out books_text_document data/books", data_export},
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data stats", "count lengths, frequent tokens and duplicates", "data stats data/books", data_stats},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
+    {"Data", "data synthetic", "make recordings of spikes to try things with",
+     "data synthetic --rows 100 --out recordings", data_synthetic},
     {"Data", "bench data", "time the order of samples, opening and reading on this machine", "bench data --shards 1000",
      bench_data},
     {"Data", "bench tokenizer", "time a tokenizer on this machine", "bench tokenizer --tokenizer bytes books/",
      bench_tokenizer},
 
-    {"Tokenizers", "tokenizer train", "learn a vocabulary from text",
-     "tokenizer train --vocab-size 32000 --out tokenizer.json books/", tokenizer_train},
+    {"Tokenizers", "tokenizer train", "learn a vocabulary from text, or from recordings",
+     "tokenizer train --vocab-size 32000 --out tokenizer.json books/\n"
+     "tokenizer train --kind patches --patch 1x15 --vocab-size 32000 --out tokenizer.patches recordings/",
+     tokenizer_train},
+    {"Tokenizers", "tokenizer import", "turn a pickled patch tokenizer into a tokenizer.patches",
+     "tokenizer import --out tokenizer.patches primate.pkl", tokenizer_import},
     {"Tokenizers", "tokenizer encode", "text to token ids", "tokenizer encode --tokenizer tokenizer.json books/one.txt",
      tokenizer_encode},
     {"Tokenizers", "tokenizer decode", "token ids to text", "tokenizer decode --tokenizer tokenizer.json ids.txt",

@@ -16,12 +16,14 @@ int data_sample(CommandLine& line);
 int data_merge(CommandLine& line);
 int data_export(CommandLine& line);
 int data_stats(CommandLine& line);
+int data_synthetic(CommandLine& line);
 int bench_data(CommandLine& line);
 
 int tokenizer_encode(CommandLine& line);
 int tokenizer_decode(CommandLine& line);
 int tokenizer_info(CommandLine& line);
 int tokenizer_compare(CommandLine& line);
+int tokenizer_import(CommandLine& line);
 
 // These need LibTorch: they check what they were given and become `hearth-train`.
 int train(CommandLine& line);

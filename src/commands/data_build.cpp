@@ -9,12 +9,15 @@
 #include "commands/first_document.h"
 #include "commands/progress_line.h"
 #include "commands/source_options.h"
+#include "data/array_stream.h"
 #include "data/build.h"
 #include "data/parallel.h"
+#include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
 namespace {
 
+using tokenizer::is_name_of_arrays;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -62,10 +65,14 @@ void print_found(const data::Manifest& m) {
       fmt::print("skipped {} records: {}\n", records.skipped[i], data::problem_name(static_cast<data::Problem>(i)));
   }
   if (records.duplicates_dropped > 0) fmt::print("dropped {} repeated documents\n", records.duplicates_dropped);
+  if (records.other_source_dataset > 0)
+    fmt::print("left out {} arrays of another source_dataset\n", records.other_source_dataset);
   if (records.empty_dropped > 0) fmt::print("dropped {} empty records\n", records.empty_dropped);
   for (const data::SplitEntry& split : m.splits) {
-    fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
-               split.tokens, format_bytes(split.text_bytes), split.shards.size());
+    fmt::print("{:<10} {:>9} {} {:>14} tokens{} {:>5} shards\n", split.name, split.documents,
+               is_name_of_arrays(m.rules.tokenizer) ? "arrays" : "documents", split.tokens,
+               split.text_bytes > 0 ? fmt::format(" {:>12} of text", format_bytes(split.text_bytes)) : "",
+               split.shards.size());
   }
 }
 
@@ -91,7 +98,13 @@ struct Request {
 void declare_rules(CommandLine& line, Request& r) {
   data::BuildRules& rules = r.options.rules;
   line.option("--tokenizer", "FILE", &rules.tokenizer,
-              "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one");
+              "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one; for arrays "
+              "of counts \"spikes\" (counts 0 to 254, BOS = 255 before each time bin; \"spikes:N\": BOS = N - 1), or a "
+              "tokenizer.patches");
+  line.option("--n-fixed", "N", &rules.n_fixed,
+              "read each array as N neurons: fewer are repeated, of more a run of neighbours is drawn in each pass; 0: "
+              "as they are")
+      .range(0, data::kMostNeurons);
   line.option("--vocab-size", "N", &r.vocab_size,
               "for sources of token ids whose tokenizer is not at hand: ids are below N")
       .range(0, 1LL << 31);
@@ -126,6 +139,7 @@ data::BuildOptions options_of(Request r) {
   options.rules.read = r.sources.read_rules();
   options.rules.on_error = r.sources.error_policy();
   options.rules.dedup_exact = r.dedup == "exact";
+  options.rules.source_dataset = r.sources.source_dataset;
   parse_part(r.part, options);
   if (options.threads == 0) options.threads = data::usable_cores();
   return options;

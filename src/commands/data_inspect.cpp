@@ -14,8 +14,13 @@ constexpr size_t kSourcesShown = 10;
 void print_rules(const data::Manifest& m) {
   fmt::print("identity    {}\n", m.identity);
   fmt::print("tokenizer   {}, {} tokens, hash {}\n", m.rules.tokenizer, m.vocab_size, m.tokenizer_hash);
-  fmt::print("documents   {}, {}\n", m.rules.bos ? "BOS before each" : "no BOS",
-             m.rules.eos ? "EOS after each" : "no EOS");
+  if (tokenizer::is_name_of_arrays(m.rules.tokenizer))
+    fmt::print("arrays      {}, {}\n",
+               m.rules.n_fixed > 0 ? fmt::format("{} neurons each", m.rules.n_fixed) : "with the neurons that each has",
+               m.rules.source_dataset.empty() ? "of every source_dataset" : "of " + m.rules.source_dataset);
+  else
+    fmt::print("documents   {}, {}\n", m.rules.bos ? "BOS before each" : "no BOS",
+               m.rules.eos ? "EOS after each" : "no EOS");
   if (m.rules.read.document_bytes > 0)
     fmt::print("            files cut after about {}\n", format_bytes(m.rules.read.document_bytes));
   fmt::print("dropped     {} links, {} duplicates, {} empty files, {} that are no files\n", m.links_resolved,

@@ -6,6 +6,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
+#include "commands/array_view.h"
 #include "commands/commands.h"
 #include "config/derived.h"
 #include "config/load.h"
@@ -16,6 +17,8 @@
 
 namespace hearth::commands {
 namespace {
+
+constexpr int64_t kNeuronsShown = 32;
 
 struct Request {
   config::RunConfig run;  // of a dataset alone: its path, seed and sequence length
@@ -52,7 +55,7 @@ void print_text(const data::Split& split, const tokenizer::Tokenizer& tokenizer,
 }
 
 void print_sample(const data::Dataset& dataset, const data::Split& split, const tokenizer::Tokenizer& tokenizer,
-                  uint64_t g, const data::Sample& sample, const std::string& source) {
+                  uint64_t g, const data::Sample& sample, uint64_t seed, const std::string& source) {
   const int64_t end = sample.first_token + sample.num_tokens;
   fmt::print("sample {}: {}epoch {}, window {}, tokens {} to {} of {}\n", g, source, sample.epoch, sample.window,
              sample.first_token, end, split.name());
@@ -61,7 +64,12 @@ void print_sample(const data::Dataset& dataset, const data::Split& split, const 
     const int64_t document_begin = split.document_begin(document);
     const int64_t part_end = std::min(end, split.document_begin(document + 1));
     print_part(dataset, split, document, token - document_begin, part_end - document_begin);
-    print_text(split, tokenizer, token, part_end);
+    if (split.arrays() != nullptr) {
+      print_array_labels(split, document);
+      print_array(split, document, token, part_end, {seed, sample.epoch}, kNeuronsShown);
+    } else {
+      print_text(split, tokenizer, token, part_end);
+    }
     token = part_end;
   }
 }
@@ -147,7 +155,7 @@ int data_sample(CommandLine& line) {
     const uint64_t g = request.first + static_cast<uint64_t>(i);
     const data::Sample sample = sampler.sample(g);
     const auto& source = data.sources()[static_cast<size_t>(sample.source)];
-    print_sample(source.dataset, source.dataset.split("train"), *tokenizer, g, sample,
+    print_sample(source.dataset, source.dataset.split("train"), *tokenizer, g, sample, loading.seed,
                  data.sources().size() > 1 ? source.path + ", " : "");
   }
   return 0;

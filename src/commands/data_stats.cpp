@@ -45,8 +45,9 @@ void print_split(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int
   fmt::print("\n{}\n", s.name);
   fmt::print("  documents       {}, of {} to {} tokens, {:.1f} on average\n", s.documents, s.shortest, s.longest,
              static_cast<double>(s.tokens) / static_cast<double>(s.documents));
-  fmt::print("  tokens          {}, {:.3f} bytes of text each; {} of {} ids occur\n", s.tokens, s.bytes_per_token(),
-             s.used_tokens(), s.token_counts.size());
+  fmt::print("  tokens          {}{}; {} of {} ids occur\n", s.tokens,
+             s.text_bytes > 0 ? fmt::format(", {:.3f} bytes of text each", s.bytes_per_token()) : "", s.used_tokens(),
+             s.token_counts.size());
   fmt::print("  duplicates      {} documents equal an earlier one: {:.2f} % of the tokens\n", s.duplicates,
              percent(s.duplicate_tokens, s.tokens));
   if (s.in_earlier_splits > 0)

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "commands/array_view.h"
+
 namespace hearth::commands {
 namespace {
 
-constexpr int64_t kTokensShown = 32;
+constexpr int64_t kTokensShown = 32, kBinsShown = 60, kNeuronsShown = 8;
 
 // "BOS <s> (1) before each document", "no BOS".
 std::string place_of(const char* name, bool used, int64_t id, const tokenizer::Tokenizer& tokenizer,
@@ -46,11 +48,22 @@ std::string decode(const std::vector<int32_t>& ids, const tokenizer::Tokenizer& 
   return text;
 }
 
+void print_first_array(const data::Split& split) {
+  fmt::print("BOS ({}) before each {}; no EOS\n", *split.arrays()->tokenizer().bos(),
+             split.arrays()->tokenizer().patch_shape().bins == 1 ? "time bin" : "column of patches");
+  fmt::print("first array:\n");
+  print_array_labels(split, 0);
+  const int64_t shown = kBinsShown * split.arrays()->column_tokens(split.array(0).shape);
+  print_array(split, 0, 0, std::min(split.document_begin(1), shown), {}, kNeuronsShown);
+}
+
 }  // namespace
 
 void print_first_document(const data::Dataset& dataset) {
   const data::Manifest& m = dataset.manifest();
   const auto tokenizer = dataset.open_tokenizer();
+  if (dataset.has_split("train") && dataset.split("train").arrays() != nullptr)
+    return print_first_array(dataset.split("train"));
   fmt::print("{}; {}\n", place_of("BOS", m.rules.bos, m.bos, *tokenizer, "before each document"),
              place_of("EOS", m.rules.eos, m.eos, *tokenizer, "after each document"));
   if (m.special_text_seen > 0)

@@ -26,9 +26,11 @@ std::string unescape(const std::string& text) {
 }  // namespace
 
 void SourceOptions::declare(CommandLine& line) {
-  line.positional("PATH", &paths,
-                  "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
-                  "compressed (gzip, zstd), or token files of Megatron and GPT-NeoX (NAME.bin with NAME.idx)")
+  line.positional(
+          "PATH", &paths,
+          "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
+          "compressed (gzip, zstd), token files of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of "
+          "spike counts (.npy, with a metadata.jsonl beside them)")
       .optional();
   line.option("--source-list", "FILE", &source_list, "more paths, one a line, relative to FILE's folder");
   line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
@@ -40,11 +42,12 @@ void SourceOptions::declare(CommandLine& line) {
               "where a JSON object has its text; dotted (meta.text), through lists (files.text)");
   line.option("--text-join", "TEXT", &text_join, "between several texts of a record; \\n and \\t are understood");
   line.flag("--join-first", &read.join_first, "put --text-join before the first text too, as the Stack-v2 recipe does");
-  line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line that is read");
+  line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line, or array, that is read");
   line.option("--on-error", "WHAT", &on_error,
               "a bad record ends the build (stop), is left out (skip), or gets U+FFFD where its text is no Unicode and "
               "is left out otherwise (replace); counted")
       .choices({"stop", "skip", "replace"});
+  line.option("--source-dataset", "NAME", &source_dataset, "only arrays whose source_dataset is NAME; none given: all");
 }
 
 std::vector<Path> SourceOptions::all_paths() const {
