@@ -96,7 +96,7 @@ write_run() {
   say "run: $steps steps of $step_s s for $minutes minutes, written to $shown/run.toml"
 }
 
-if [ ${#text[@]} -gt 0 ] || [ -f "$out/text.list" ]; then scripts/setup.sh; else scripts/setup.sh --text; fi
+if [ ${#text[@]} -gt 0 ] || [ -f "$out/text.list" ]; then scripts/setup.sh --no-arrow; else scripts/setup.sh --no-arrow --text; fi
 build release hearth hearth-train
 prepare_text
 write_run

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [--oracle] [--text] [--core-only]: installs what Hearth is built from; a second run finds it there.
+# scripts/setup.sh [--oracle] [--text] [--core-only] [--no-arrow]: installs what Hearth is built from; a second run finds
+# it there.
 #
 #   --oracle     also .deps/oracle: PyTorch and Transformers in Python, which only tests use (5 GB on disk)
 #   --text       also python3-doc, the default text of scripts/quickstart.sh (70 MB on disk)
-#   --core-only  packages alone, no LibTorch: enough for hearth, not for hearth-train
+#   --core-only  no LibTorch: enough for hearth, not for hearth-train
+#   --no-arrow   no Arrow: data build then reads no Parquet, no Arrow and no datasets of Hugging Face's save_to_disk
 #   --help       this text
 #
 # 1. Distribution packages: compiler, CMake, small libraries.
 # 2. LibTorch, the first there is: HEARTH_LIBTORCH; a torch >= 2.11 of the active python3; the pinned wheel in .deps/.
+# 3. Arrow, the first there is: HEARTH_ARROW; the pinned pyarrow wheel in .deps/.
 # Exit codes: 0 done, 2 something only you can fix, 4 network or disk.
 
 # shellcheck source-path=SCRIPTDIR source=steps.sh
@@ -20,15 +23,17 @@ text_package=python3-doc
 torch_version=2.11.0
 cuda_runtime=nvidia-cuda-runtime==13.0.96
 cuda_cupti=nvidia-cuda-cupti==13.0.85
+arrow_version=26.0.1
 # The distribution's Python, whatever is active: its version is known to have wheels and its venv comes from a package.
 python=/usr/bin/python3
 
-oracle=no text=no core_only=no
+oracle=no text=no core_only=no arrow=yes
 for argument in "$@"; do
   case "$argument" in
     --oracle) oracle=yes ;;
     --text) text=yes ;;
     --core-only) core_only=yes ;;
+    --no-arrow) arrow=no ;;
     --help) print_help; exit 0 ;;
     *) fail 2 "setup.sh does not know \"$argument\"" "" "scripts/setup.sh --help lists the options" ;;
   esac
@@ -145,6 +150,16 @@ pip_install() {  # step, interpreter, pip arguments...
   }
 }
 
+install_wheels() {  # step, folder to make, wheels...: as they are, without what they depend on
+  local step="$1" folder="$2"
+  shift 2
+  rm -rf "$deps/pip" "$folder.partial"
+  new_venv "$step" "$deps/pip"
+  pip_install "$step" "$deps/pip/bin/python" --no-deps --target "$folder.partial" "$@"
+  mv "$folder.partial" "$folder"
+  rm -rf "$deps/pip" "$deps/tmp"
+}
+
 new_venv() {  # step, folder
   "$python" -m venv "$2" >"$log" 2>&1 || {
     tail -n 3 "$log" >&2
@@ -181,11 +196,38 @@ install_libtorch() {
   has_library libcupti.so.13 || wheels+=("$cuda_cupti")
   say "LibTorch: installing ${wheels[*]} into .deps/libtorch (0.6 GB to download, 1.2 GB on disk)"
   need_disk LibTorch 3
-  rm -rf "$deps/pip" "$deps/libtorch.partial"
-  new_venv LibTorch "$deps/pip"
-  pip_install LibTorch "$deps/pip/bin/python" --no-deps --target "$deps/libtorch.partial" "${wheels[@]}"
-  mv "$deps/libtorch.partial" "$deps/libtorch"
-  rm -rf "$deps/pip" "$deps/tmp"
+  install_wheels LibTorch "$deps/libtorch" "${wheels[@]}"
+}
+
+# --- Arrow ------------------------------------------------------------------------------------------------------------
+
+arrow_version_in() {  # FOLDER -> version of the Arrow there, or nothing
+  local header="$1/include/arrow/util/config.h"
+  if [ -f "$header" ] && compgen -G "$1/libarrow.so.*" >/dev/null && compgen -G "$1/libparquet.so.*" >/dev/null; then
+    sed -n 's/^#define ARROW_VERSION_STRING "\(.*\)"/\1/p' "$header"
+  fi
+}
+
+install_arrow() {
+  local version
+  if [ -n "${HEARTH_ARROW:-}" ]; then
+    version="$(arrow_version_in "$HEARTH_ARROW")"
+    [ -n "$version" ] || fail 2 "Arrow: HEARTH_ARROW=$HEARTH_ARROW is not a pyarrow folder" \
+      "it has no libarrow.so.N, no libparquet.so.N or no include/" "give the folder that holds all three, or unset it"
+    at_least "$version" 26 || fail 2 "Arrow: HEARTH_ARROW=$HEARTH_ARROW is $version" \
+      "Hearth needs 26 or newer" "give a newer one, or unset it"
+    say "Arrow: $version in $HEARTH_ARROW (HEARTH_ARROW)"
+    return
+  fi
+  version="$(arrow_version_in "$deps/arrow/pyarrow")"
+  if [ "$version" = "$arrow_version" ]; then
+    say "Arrow: $version in .deps/arrow"
+    return
+  fi
+  say "Arrow: installing pyarrow==$arrow_version into .deps/arrow (55 MB to download, 170 MB on disk)"
+  need_disk Arrow 1
+  rm -rf "$deps/arrow"
+  install_wheels Arrow "$deps/arrow" "pyarrow==$arrow_version"
 }
 
 # --- the tests' oracle ------------------------------------------------------------------------------------------------
@@ -219,4 +261,5 @@ install_packages
 check_tools
 if [ "$text" = yes ]; then install_text; fi
 if [ "$core_only" = no ]; then install_libtorch; fi
+if [ "$arrow" = yes ]; then install_arrow; fi
 if [ "$oracle" = yes ]; then install_oracle; fi

@@ -161,7 +161,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   }
   hash_sources(plan.found.sources, {read.begin(), read.end()}, options.threads, progress);
   if (std::any_of(plan.found.sources.begin(), plan.found.sources.end(),
-                  [](const SourceFile& source) { return gives_ids(source.format); }))
+                  [](const SourceFile& source) { return may_give_ids(source.format); }))
     plan.id_text_bytes = text_bytes_of_ids(*plan.tokenizer);
   plan.holdout = find_holdout(plan.found.sources, plan.units, rules);
 

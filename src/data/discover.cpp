@@ -12,9 +12,11 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/array_labels.h"
 #include "data/indexed_file.h"
 #include "data/parallel.h"
+#include "data/saved_dataset.h"
 
 namespace hearth::data {
 namespace {
@@ -45,20 +47,63 @@ class Walk {
     if (!fs::is_directory(status) && (is_index_beside_tokens(path) || is_labels_file(path))) return;
     const Path real = fs::canonical(path);
     if (real == excluded_) return;
-    if (fs::is_directory(status)) {
-      if (!folders_.insert(real.string()).second) {
-        ++found_.links_resolved;
-        return;
-      }
-      for (const std::string& name : list_folder(path)) visit(path / name, false);
-    } else if (!files_.try_emplace(real.string(), path.string()).second) {
+    if (!fs::is_directory(status))
+      add(real, path, real.string());
+    else if (folders_.insert(real.string()).second)
+      visit_folder(path, real);
+    else
       ++found_.links_resolved;
-    }
   }
 
-  const std::map<std::string, std::string>& files() const { return files_; }  // real path -> path
+  // By where they stand in the corpus: by real path, but for files that a list in their folder puts in order.
+  std::vector<std::pair<std::string, std::string>> files() const {  // real path, path
+    std::map<std::string, std::pair<std::string, std::string>> by_rank;
+    for (const auto& [real, file] : files_) by_rank[file.rank] = {real, file.path};
+    std::vector<std::pair<std::string, std::string>> sorted;
+    for (const auto& [rank, file] : by_rank) sorted.push_back(file);
+    return sorted;
+  }
 
  private:
+  struct WalkedFile {
+    std::string path;  // the first that led to it
+    std::string rank;  // different for each file; the corpus has them in this order
+  };
+
+  // No real path has a zero byte.
+  static std::string rank_in_list(const Path& folder, size_t i) {
+    return fmt::format("{}/{}{:08}", folder.string(), '\0', i);
+  }
+
+  void add(const Path& real, const Path& path, const std::string& rank) {
+    const auto [file, is_new] = files_.try_emplace(real.string(), WalkedFile{path.string(), rank});
+    if (is_new) return;
+    ++found_.links_resolved;
+    file->second.rank = std::min(file->second.rank, rank);  // whichever of the paths came first
+  }
+
+  void visit_folder(const Path& path, const Path& real) {
+    const std::string& format = options_.read.format;
+    if (format.empty() || format == format_name(Format::kArrow)) {
+      if (const auto splits = splits_of_saved_dict(path)) {
+        if (splits->size() > 1)
+          throw user_error(fmt::format("{} holds several splits: {}", path.string(), join(*splits)),
+                           "training on all of them would include what is meant for tests",
+                           fmt::format("name the folders of those to train on: {}", (path / splits->front()).string()));
+        for (const std::string& split : *splits) visit(path / split, false);
+        return;
+      }
+      if (const auto files = files_of_saved_dataset(path)) {
+        for (size_t i = 0; i < files->size(); ++i) {
+          const Path file = path / (*files)[i];
+          if (included(file)) add(fs::canonical(file), file, rank_in_list(real, i));
+        }
+        return;
+      }
+    }
+    for (const std::string& name : list_folder(path)) visit(path / name, false);
+  }
+
   // NAME.bin where a person names NAME.idx, or NAME as Megatron does.
   static Path tokens_of(const Path& given) {
     Path bin = given;
@@ -84,7 +129,7 @@ class Walk {
   Discovery& found_;
   Path excluded_;
   std::set<std::string> folders_;
-  std::map<std::string, std::string> files_;
+  std::map<std::string, WalkedFile> files_;  // by real path
 };
 
 struct FileStatus {
@@ -122,7 +167,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   Walk walk(options, found);
   for (const Path& path : options.paths) walk.visit(path, true);
 
-  const std::vector<std::pair<std::string, std::string>> paths(walk.files().begin(), walk.files().end());
+  const auto paths = walk.files();
   std::vector<SourceFile> files(paths.size());
   for_each_index(static_cast<int64_t>(paths.size()), options.threads, [&](int64_t i) {
     const auto& [real_path, path] = paths[static_cast<size_t>(i)];

@@ -20,6 +20,7 @@ class IndexedReader final : public SourceReader {
     // An empty sequence at the end of the file starts where no range does.
     if (next_ == file_.num_sequences() || (file_.offset(next_) >= end_)) return false;
     record = {};
+    record.is_ids = true;
     record.position = next_;
     record.place = fmt::format("sequence {}", next_);
     try {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -57,6 +59,26 @@ bool is_jsonl(const Path& path, std::string_view text) {
   return true;
 }
 
+// Parquet ("PARE": with an encrypted footer), Arrow's file format, and its stream format, which starts with a mark and
+// the length of a message.
+std::optional<Format> column_format(std::string_view bytes) {
+  if (bytes.starts_with("PAR1") || bytes.starts_with("PARE")) return Format::kParquet;
+  if (bytes.starts_with("ARROW1")) return Format::kArrow;
+  constexpr std::string_view kMark = "\xff\xff\xff\xff";
+  int32_t length = 0;
+  if (bytes.size() < kMark.size() + sizeof length || !bytes.starts_with(kMark)) return {};
+  std::memcpy(&length, bytes.data() + kMark.size(), sizeof length);
+  return length > 0 && length % 8 == 0 ? std::optional(Format::kArrow) : std::nullopt;
+}
+
+// By its name, because then other content is damage and not a text.
+std::optional<Format> column_format_by_name(const Path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".parquet") return Format::kParquet;
+  if (ending == ".arrow" || ending == ".feather") return Format::kArrow;
+  return {};
+}
+
 }  // namespace
 
 Recognised recognise(const Path& path, const ReadRules& rules) {
@@ -74,14 +96,26 @@ Recognised recognise(const Path& path, const ReadRules& rules) {
   found.compression = compression_of(magic);
   if (!rules.format.empty()) {
     found.format = parse_format(rules.format);
-    if (gives_ids(found.format) || found.format == Format::kNpy) found.compression = Compression::kNone;
+    if (may_give_ids(found.format) || found.format == Format::kNpy) found.compression = Compression::kNone;
     return found;
   }
   if (looks_like_npy(magic)) {
     found.format = Format::kNpy;
     return found;
   }
+  if (found.compression == Compression::kNone) {
+    auto format = column_format(magic);
+    if (!format) format = column_format_by_name(path);
+    if (format) {
+      found.format = *format;
+      return found;
+    }
+  }
   const std::string text = first_bytes(path, found.compression);
+  if (const auto packed = column_format(text))
+    throw user_error(fmt::format("{} is a compressed {} file", path.string(), format_name(*packed)),
+                     "such files are read in pieces, and have their own compression inside",
+                     fmt::format("unpack it first: {} -d", found.compression == Compression::kGzip ? "gzip" : "zstd"));
   found.format = is_jsonl(path, text) ? Format::kJsonl : Format::kText;
   return found;
 }

@@ -99,7 +99,7 @@ bool UnitRecords::next(Document& document) {
   }
   document.source = unit_.pieces[piece_].source;
   document.position = record_.position;
-  document.is_ids = gives_ids(sources_[document.source].format);
+  document.is_ids = record_.is_ids;
   document.data = document.is_ids ? std::string_view(reinterpret_cast<const char*>(record_.ids.data()),
                                                      record_.ids.size() * sizeof(uint32_t))
                                   : record_.text;

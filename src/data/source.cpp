@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/column_source.h"
 #include "data/indexed_source.h"
 #include "data/jsonl_source.h"
 #include "data/npy_source.h"
@@ -21,10 +22,9 @@ struct FormatRow {
 
 // In the order of the enum.
 constexpr std::array kFormats = {
-    FormatRow{Format::kText, "text", false, false},
-    FormatRow{Format::kJsonl, "jsonl", false, false},
-    FormatRow{Format::kIndexed, "bin-idx", true, true},
-    FormatRow{Format::kNpy, "npy", false, false},
+    FormatRow{Format::kText, "text", false, false},     FormatRow{Format::kJsonl, "jsonl", false, false},
+    FormatRow{Format::kIndexed, "bin-idx", true, true}, FormatRow{Format::kNpy, "npy", false, false},
+    FormatRow{Format::kParquet, "parquet", true, true}, FormatRow{Format::kArrow, "arrow", true, true},
 };
 
 constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip", "zstd"};
@@ -34,7 +34,7 @@ const FormatRow& row_of(Format format) { return kFormats.at(static_cast<size_t>(
 }  // namespace
 
 std::string_view format_name(Format format) { return row_of(format).name; }
-bool gives_ids(Format format) { return row_of(format).ids; }
+bool may_give_ids(Format format) { return row_of(format).ids; }
 bool counts_rows(Format format) { return row_of(format).rows; }
 
 std::vector<std::string> format_names() {
@@ -67,7 +67,8 @@ Compression parse_compression(std::string_view name) {
 }
 
 bool can_be_cut(const SourceFile& file) {
-  return (file.format == Format::kJsonl && file.compression == Compression::kNone) || file.format == Format::kIndexed;
+  if (file.format == Format::kJsonl) return file.compression == Compression::kNone;
+  return file.format != Format::kText && file.format != Format::kNpy;
 }
 
 std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range) {
@@ -80,6 +81,9 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
       return open_indexed_source(file, rules, range);
     case Format::kNpy:
       return open_npy_source(file, rules);
+    case Format::kParquet:
+    case Format::kArrow:
+      return open_column_source(file, rules, range);
   }
   HEARTH_CHECK(false);
 }

@@ -24,6 +24,8 @@ enum class Format {
   kJsonl,    // a JSON object a line
   kIndexed,  // token ids: NAME.bin, with NAME.idx beside it
   kNpy,      // a 2-D array of counts, with a metadata.jsonl beside it
+  kParquet,  // a row a record: text or token ids
+  kArrow,    // Arrow IPC, file or stream: the same
 };
 enum class Compression { kNone, kGzip, kZstd };
 
@@ -33,8 +35,8 @@ std::string_view compression_name(Compression compression);
 std::vector<std::string> format_names();     // all, for help and errors
 Format parse_format(std::string_view name);  // throws user_error
 Compression parse_compression(std::string_view name);
-// Whether readers of the format give ids instead of text.
-bool gives_ids(Format format);
+// Whether readers of the format may give ids instead of text.
+bool may_give_ids(Format format);
 // Whether a record's position is a number of a row or sequence, instead of a byte of the text.
 bool counts_rows(Format format);
 
@@ -88,8 +90,9 @@ struct Record {
   // Where it starts: a byte of the file's (uncompressed) text, or the number of its row or sequence, counted from 0;
   // the format decides which.
   int64_t position = 0;
-  std::string_view text;                    // any bytes; empty where the record is something else
-  std::span<const uint32_t> ids;            // of formats for which gives_ids is true
+  std::string_view text;          // any bytes; empty where the record is something else
+  std::span<const uint32_t> ids;  // instead of the text, where is_ids
+  bool is_ids = false;
   std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null
   // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
   std::shared_ptr<const void> owner;

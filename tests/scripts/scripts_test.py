@@ -54,8 +54,21 @@ class Scratch(unittest.TestCase):
                 file.write(f"#define TORCH_VERSION_{part} {number}\n")
         return torch
 
+    def fake_arrow(self, parent, version):
+        """A folder that looks like the pyarrow wheel of that version."""
+        arrow = os.path.join(self.folder, parent, "pyarrow")
+        os.makedirs(os.path.join(arrow, "include", "arrow", "util"))
+        for name in ("libarrow.so.2600", "libparquet.so.2600"):
+            open(os.path.join(arrow, name), "w", encoding="utf-8").close()
+        with open(os.path.join(arrow, "include", "arrow", "util", "config.h"), "w", encoding="utf-8") as file:
+            file.write(f'#define ARROW_VERSION_STRING "{version}"\n')
+        return arrow
+
     def run_script(self, *line, **environment):
-        settings = {"PATH": self.programs, "HOME": self.folder, "LANG": "C.UTF-8", **environment}
+        arrow = os.path.join(self.folder, "arrow", "pyarrow")  # so that nothing is downloaded
+        if not os.path.exists(arrow):
+            self.fake_arrow("arrow", "26.0.1")
+        settings = {"PATH": self.programs, "HOME": self.folder, "LANG": "C.UTF-8", "HEARTH_ARROW": arrow, **environment}
         done = subprocess.run(["/bin/bash", *line], cwd=self.folder, env=settings, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300)
         return done.returncode, done.stdout
@@ -73,7 +86,7 @@ class Options(Scratch):
             self.refuses(2, ["--bogus", f"scripts/{script}.sh --help"], f"scripts/{script}.sh", "--bogus")
 
     def test_help_says_what_every_option_does(self):
-        for script, options in (("setup", ["--oracle", "--text", "--core-only"]), ("test", ["-L slow"]),
+        for script, options in (("setup", ["--oracle", "--text", "--core-only", "--no-arrow"]), ("test", ["-L slow"]),
                                 ("quickstart", ["--text PATH", "--minutes N", "--out DIR"])):
             code, output = self.run_script(f"scripts/{script}.sh", "--help")
             self.assertEqual(code, 0)
@@ -113,6 +126,32 @@ class Setup(Scratch):
         self.assertEqual(code, 0, output)
         self.assertIn("passing over 2.6.0", output)
         self.assertIn("LibTorch: 2.11.0 in .deps/libtorch", output)
+
+    def test_arrow_is_the_given_one_if_new_enough_or_the_wheel_that_lies_there_or_none(self):
+        self.refuses(2, ["/nowhere is not a pyarrow folder"], "scripts/setup.sh", "--core-only", HEARTH_ARROW="/nowhere")
+        old = self.fake_arrow("old", "19.0.0")
+        self.refuses(2, ["is 19.0.0", "26 or newer"], "scripts/setup.sh", "--core-only", HEARTH_ARROW=old)
+        code, output = self.run_script("scripts/setup.sh", "--core-only", "--no-arrow", HEARTH_ARROW="/nowhere")
+        self.assertEqual((code, "Arrow" in output), (0, False), output)
+        self.fake_arrow(".deps/arrow", "26.0.1")
+        code, output = self.run_script("scripts/setup.sh", "--core-only", HEARTH_ARROW="")
+        self.assertEqual(code, 0, output)
+        self.assertIn("Arrow: 26.0.1 in .deps/arrow", output)
+
+    def test_an_arrow_that_cannot_be_installed_names_the_step_and_the_fix(self):
+        self.replace("python3", None)
+        fake = os.path.join(self.folder, "python")
+        with open(fake, "w", encoding="utf-8") as file:  # makes no environment; its pip meets no network
+            file.write('#!/bin/sh\ncase "$2" in venv) mkdir -p "$3/bin"; cp "$0" "$3/bin/python";; *) echo no route to host >&2; exit 1;; esac\n')
+        os.chmod(fake, 0o755)
+        script = os.path.join(self.folder, "scripts", "setup.sh")
+        with open(script, encoding="utf-8") as file:
+            text = file.read()
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(text.replace("python=/usr/bin/python3", f"python={fake}"))
+        self.refuses(4, ["Arrow: pip could not install it", "no route to host", "check the network"], "scripts/setup.sh", "--core-only",
+                     HEARTH_ARROW="")
+        self.assertFalse(os.path.exists(os.path.join(self.folder, ".deps", "arrow")))
 
     def test_elsewhere_than_debian_the_packages_are_listed_unless_the_compiler_finds_them(self):
         self.replace("apt-get", None)

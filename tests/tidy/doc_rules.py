@@ -8,12 +8,12 @@ import os
 import re
 import subprocess
 
-from source_rules import CORE, TORCH
+from source_rules import CORE, OBJECTS, TORCH
 
 DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/tour.md", "docs/decisions.md",
              "docs/data_format.md", "docs/checkpoint_format.md", "docs/numerics.md", "docs/config.md"]
 TOP_FOLDERS = {"src", "tests", "docs", "scripts", "cmake", "configs", "bench", ".ci"}
-SOURCE_FOLDERS = set(CORE + TORCH)
+SOURCE_FOLDERS = set(CORE + TORCH) | set(OBJECTS)
 SOURCE_ENDINGS = (".cpp", ".h", ".cu", ".md", ".sh", ".py", ".cmake", "CMakeLists.txt", "CMakePresets.json")
 CONFIG_SECTIONS = "job|model|optimizer|lr_scheduler|training|parallelism|checkpoint|validation|metrics|comm|data|memory"
 

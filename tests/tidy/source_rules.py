@@ -8,6 +8,8 @@ import re
 # A folder may include itself and what stands to its left. DESIGN's two libraries, as they are built now.
 CORE = ["base", "config", "plan", "tokenizer", "data", "checkpoint", "metrics", "commands"]
 TORCH = ["base", "config", "plan", "comm", "ops", "model", "parallel", "optim", "train"]
+# Shared objects that are loaded on first use. They share headers with hearth_core and no code; nobody includes theirs.
+OBJECTS = {"columnar": ["data", "columnar"]}
 TRAIN_ALSO = ["tokenizer", "data", "checkpoint", "metrics"]
 # hearth-train reads the command line that hearth checked.
 SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["commands"]}
@@ -48,6 +50,8 @@ def may_include(folder):
     """The folders that `folder` of src/ (or its main file) may include; None where nothing is said."""
     if folder in SIDES:
         return set(SIDES[folder])
+    if folder in OBJECTS:
+        return set(OBJECTS[folder])
     allowed = set()
     for row in (CORE, TORCH):
         if folder in row:
@@ -92,6 +96,8 @@ def heavy_headers(tree):
             problems.append(f"{path}:{number}: {header}: only src/ops/ includes ATen's ops")
         if core and header.startswith(("ATen/", "c10/", "torch/")):
             problems.append(f"{path}:{number}: {header}: hearth_core knows no LibTorch")
+        if header.startswith(("arrow/", "parquet/")) and not path.startswith("src/columnar/"):
+            problems.append(f"{path}:{number}: {header}: only src/columnar/ knows Arrow")
         if path.endswith(".h") and header.startswith(("nlohmann/json.hpp", "CLI/", "toml++/")):
             problems.append(f"{path}:{number}: {header} belongs in a .cpp")
     parsers = sorted({path for path, _, line in tree.lines((".cpp",), "src/") if re.match(r"\s*#\s*include\s+<toml\+\+/", line)})

@@ -69,6 +69,8 @@ class Sources(Case):
         self.finds(source_rules.include_order, {"src/main.cpp": '#include "ops/gemm.h"\n', **ops}, "may not include")
         self.finds(source_rules.include_order, {"src/new/a.cpp": '#include "ops/gemm.h"\n', **ops}, "not in the include table")
         self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "data/gone.h"\n', **ops}, "not a path")
+        self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "columnar/a.h"\n', "src/columnar/a.h": ""}, "data may not include")
+        self.finds(source_rules.include_order, {"src/columnar/a.cpp": '#include "base/a.h"\n', "src/base/a.h": ""}, "columnar may not")
         self.none(source_rules.include_order(Tree({"src/train/a.cpp": '#include "data/loader.h"\n#include "ops/gemm.h"\n', **ops})))
 
     def test_heavy_headers_in_the_wrong_place_are_found(self):
@@ -77,6 +79,7 @@ class Sources(Case):
         self.finds(rule, {"src/ops/a.cpp": "#include <ATen/ATen.h>\n"}, "ATen/ATen.h")
         self.finds(rule, {"src/model/a.cpp": "#include <ATen/ops/mm.h>\n"}, "only src/ops/")
         self.finds(rule, {"src/data/a.h": "#include <ATen/core/Tensor.h>\n"}, "knows no LibTorch")
+        self.finds(rule, {"src/data/a.cpp": "#include <arrow/api.h>\n"}, "only src/columnar/")
         self.finds(rule, {"src/config/a.h": "#include <nlohmann/json.hpp>\n"}, "belongs in a .cpp")
         self.finds(rule, {"src/config/a.cpp": "#include <toml++/toml.h>\n", "src/config/b.cpp": "#include <toml++/toml.h>\n"}, "already")
         self.none(rule(Tree({"src/ops/a.cpp": "#include <ATen/ops/mm.h>\n", "src/data/b.cpp": "#include <nlohmann/json.hpp>\n"})))
@@ -129,6 +132,9 @@ class Build(Case):
     def test_a_source_that_nothing_compiles_is_found(self):
         self.finds(build_rules.every_source_is_built, {"src/data/a.cpp": "", "src/ops/b.cpp": ""}, "src/ops/b.cpp", {"src/data/a.cpp"}, True)
         self.none(build_rules.every_source_is_built(Tree({"src/ops/b.cpp": ""}), set(), False))
+        arrow = {"src/columnar/a.cpp": "", "src/columnar/b.cpp": ""}
+        self.finds(build_rules.every_source_is_built, arrow, "src/columnar/b.cpp", {"src/columnar/a.cpp"}, False)
+        self.none(build_rules.every_source_is_built(Tree(arrow), set(), True))
 
 
 class FakeHelp:

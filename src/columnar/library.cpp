@@ -1,0 +1,37 @@
+// libhearth_arrow.so: with its siblings the only code that knows Arrow and Parquet (the pyarrow wheel).
+#include <algorithm>
+
+#include "columnar/rows.h"
+#include "columnar/table_writer.h"
+#include "data/arrow_library.h"
+
+namespace hearth::columnar {
+
+std::string message_of(const arrow::Status& status) {
+  std::string message = status.message();
+  message.erase(std::min(message.find('\n'), message.size()));
+  return message.empty() ? status.CodeAsString() : message;
+}
+
+namespace {
+
+class Library final : public data::ArrowLibrary {
+ public:
+  std::unique_ptr<data::ColumnRows> open_rows(const data::ColumnRequest& request,
+                                              data::ColumnFailure& failure) const override {
+    return request.format == data::Format::kParquet ? open_parquet_rows(request, failure)
+                                                    : open_ipc_rows(request, failure);
+  }
+  std::unique_ptr<data::TableWriter> new_table(const std::vector<data::SavedColumn>& columns, std::string_view metadata,
+                                               data::ByteSink& sink, std::string& error) const override {
+    return new_table_writer(columns, metadata, sink, error);
+  }
+};
+
+}  // namespace
+}  // namespace hearth::columnar
+
+extern "C" __attribute__((visibility("default"))) const hearth::data::ArrowLibrary* hearth_arrow_library() {
+  static const hearth::columnar::Library library;
+  return &library;
+}

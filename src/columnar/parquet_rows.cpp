@@ -1,0 +1,218 @@
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+
+#include <algorithm>
+
+#include "columnar/memory_limit.h"
+#include "columnar/rows.h"
+#include "columnar/wanted.h"
+
+namespace hearth::columnar {
+namespace {
+
+using arrow::Status;
+
+constexpr int64_t kBatchBytes = 4 << 20;  // of decoded text or ids, about
+constexpr int64_t kMostBatchRows = 1024;
+
+class ParquetRows final : public data::ColumnRows {
+ public:
+  explicit ParquetRows(const data::ColumnRequest& request)
+      : request_(request), memory_(request.memory_bytes), rows_({}) {}
+
+  // Nothing but `failure` where the file has no such columns.
+  Status open(data::ColumnFailure& failure) {
+    parquet::ReaderProperties file_properties(&memory_);
+    file_properties.set_page_checksum_verification(true);
+    // An element or a character of the metadata takes a byte of the file.
+    const auto most = static_cast<int32_t>(std::min<size_t>(request_.file.size(), 100'000'000));
+    file_properties.set_thrift_string_size_limit(most);
+    file_properties.set_thrift_container_size_limit(std::min(most, 1'000'000));
+    parquet::ArrowReaderProperties properties;
+    properties.set_use_threads(false);
+    properties.set_pre_buffer(false);  // a row group is read page by page, and not held as a whole
+    auto file = std::make_shared<arrow::io::BufferReader>(std::make_shared<arrow::Buffer>(
+        reinterpret_cast<const uint8_t*>(request_.file.data()), static_cast<int64_t>(request_.file.size())));
+    parquet::arrow::FileReaderBuilder builder;
+    ARROW_RETURN_NOT_OK(builder.Open(std::move(file), file_properties));
+    builder.memory_pool(&memory_)->properties(properties);
+    ARROW_RETURN_NOT_OK(builder.Build(&file_));
+    std::shared_ptr<arrow::Schema> schema;
+    ARROW_RETURN_NOT_OK(file_->GetSchema(&schema));
+    WantedColumns wanted;
+    if (!find_wanted(*schema, *request_.keys, wanted, failure)) return Status::OK();
+    rows_ = BatchRows(wanted);
+    find_leaves(wanted);
+    return find_groups();
+  }
+
+  bool gives_ids() const override { return rows_.gives_ids(); }
+
+  bool next(data::ColumnRow& row) override {
+    if (failed_) return false;
+    const Status status = guarded([&] { return advance(); });
+    row.number = row_in_file_;
+    if (!status.ok()) {
+      failed_ = true;
+      row.problem = data::Problem::kUnreadable;
+      row.why = message_of(status);
+      return true;
+    }
+    if (group_ == groups_.size()) return false;
+    rows_.read(next_in_batch_++, row);
+    ++row_in_file_;
+    ++rows_done_;
+    return true;
+  }
+
+  int64_t bytes_read() const override {
+    const auto size = static_cast<int64_t>(request_.file.size());
+    const auto bytes = static_cast<double>(std::min(request_.range.end, size) - std::min(request_.range.begin, size));
+    return rows_total_ == 0
+               ? 0
+               : static_cast<int64_t>(bytes * static_cast<double>(rows_done_) / static_cast<double>(rows_total_));
+  }
+
+ private:
+  struct Group {
+    int index = 0;  // in the file
+    int64_t first_row = 0, num_rows = 0;
+  };
+
+  // The file's leaf columns below each wanted one.
+  void find_leaves(const WantedColumns& wanted) {
+    const auto& fields = file_->manifest().schema_fields;
+    for (const WantedColumn& column : wanted.columns) {
+      const parquet::arrow::SchemaField* field = &fields.at(static_cast<size_t>(column.column));
+      for (const int member : column.members) {
+        while (field->field->type()->id() != arrow::Type::STRUCT) field = &field->children.at(0);
+        field = &field->children.at(static_cast<size_t>(member));
+      }
+      add_leaves(*field);
+    }
+    std::sort(leaves_.begin(), leaves_.end());
+    leaves_.erase(std::unique(leaves_.begin(), leaves_.end()), leaves_.end());
+  }
+  void add_leaves(const parquet::arrow::SchemaField& field) {
+    if (field.is_leaf()) leaves_.push_back(field.column_index);
+    for (const auto& child : field.children) add_leaves(child);
+  }
+
+  // Those of the range. Where a group starts is what the footer claims, made to rise, so that whatever it claims each
+  // group is in one range.
+  Status find_groups() {
+    const auto metadata = file_->parquet_reader()->metadata();
+    int64_t position = 0, first_row = 0;
+    for (int g = 0; g < metadata->num_row_groups(); ++g) {
+      const auto group = metadata->RowGroup(g);
+      const auto chunk = group->ColumnChunk(leaves_.front());
+      const int64_t start = chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0
+                                ? chunk->dictionary_page_offset()
+                                : chunk->data_page_offset();
+      position = std::clamp(start, position, std::max(position, static_cast<int64_t>(request_.file.size()) - 1));
+      if (group->num_rows() < 0) return Status::Invalid("a row group has a negative number of rows");
+      if (position >= request_.range.begin && position < request_.range.end) {
+        groups_.push_back({g, first_row, group->num_rows()});
+        rows_total_ += group->num_rows();
+      }
+      if (__builtin_add_overflow(first_row, group->num_rows(), &first_row))
+        return Status::Invalid("the row groups have too many rows");
+    }
+    open_group(0);
+    return Status::OK();
+  }
+
+  void open_group(size_t group) {
+    group_ = group;
+    batches_.reset();
+    batch_rows_ = 0;
+    row_in_group_ = 0;
+    if (group_ < groups_.size()) row_in_file_ = groups_[group_].first_row;
+  }
+
+  // Until a row is at hand, or there is none.
+  Status advance() {
+    while (group_ < groups_.size() && next_in_batch_ == rows_.num_rows()) {
+      Status status = next_batch();
+      if (status.IsOutOfMemory() && batch_rows_ > 1) {
+        // Many rows may share one long text: in smaller batches it fits.
+        batches_.reset();
+        batch_rows_ = std::max<int64_t>(1, batch_rows_ / 16);
+        continue;
+      }
+      ARROW_RETURN_NOT_OK(status);
+    }
+    return Status::OK();
+  }
+
+  Status next_batch() {
+    const Group& group = groups_[group_];
+    if (batches_ == nullptr) {
+      if (batch_rows_ == 0) batch_rows_ = rows_a_batch(group);
+      file_->set_batch_size(batch_rows_);
+      ARROW_ASSIGN_OR_RAISE(batches_, file_->GetRecordBatchReader({group.index}, leaves_));
+      WantedColumns wanted;
+      data::ColumnFailure failure;
+      if (!find_wanted(*batches_->schema(), *request_.keys, wanted, failure))
+        return Status::Invalid("the columns of a row group differ from the file's");
+      rows_ = BatchRows(wanted);
+      row_in_group_ = 0;
+    }
+    rows_.clear();
+    next_in_batch_ = 0;
+    std::shared_ptr<arrow::RecordBatch> batch;
+    ARROW_RETURN_NOT_OK(batches_->ReadNext(&batch));
+    if (batch == nullptr) {
+      if (row_in_group_ != group.num_rows)
+        return Status::Invalid("row group ", group.index, " has ", row_in_group_, " rows, and should have ",
+                               group.num_rows);
+      open_group(group_ + 1);
+      return Status::OK();
+    }
+    ARROW_RETURN_NOT_OK(rows_.set_batch(*batch));
+    // After a second start of the group, rows that were given already are passed over.
+    const int64_t given = row_in_file_ - group.first_row;
+    next_in_batch_ = std::clamp<int64_t>(given - row_in_group_, 0, rows_.num_rows());
+    row_in_group_ += rows_.num_rows();
+    return Status::OK();
+  }
+
+  int64_t rows_a_batch(const Group& group) const {
+    const auto metadata = file_->parquet_reader()->metadata()->RowGroup(group.index);
+    int64_t bytes = 0;
+    for (const int leaf : leaves_)
+      bytes += std::clamp<int64_t>(metadata->ColumnChunk(leaf)->total_uncompressed_size(), 0, int64_t{1} << 50);
+    const int64_t a_row = bytes / std::max<int64_t>(1, group.num_rows) + 1;
+    return std::clamp<int64_t>(kBatchBytes / a_row, 1, kMostBatchRows);
+  }
+
+  data::ColumnRequest request_;
+  LimitedMemory memory_;  // outlives what was read
+  std::unique_ptr<parquet::arrow::FileReader> file_;
+  std::vector<int> leaves_;
+  std::vector<Group> groups_;
+  int64_t rows_total_ = 0, rows_done_ = 0;
+
+  size_t group_ = 0;
+  int64_t batch_rows_ = 0;  // of this group; 0: not decided
+  std::unique_ptr<arrow::RecordBatchReader> batches_;
+  BatchRows rows_;
+  int64_t next_in_batch_ = 0, row_in_group_ = 0, row_in_file_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<data::ColumnRows> open_parquet_rows(const data::ColumnRequest& request, data::ColumnFailure& failure) {
+  auto rows = std::make_unique<ParquetRows>(request);
+  const Status status = guarded([&] { return rows->open(failure); });
+  if (!status.ok()) failure = {true, "the Parquet file cannot be read: " + message_of(status), {}, {}};
+  if (!failure.what.empty()) return nullptr;
+  return rows;
+}
+
+}  // namespace hearth::columnar

@@ -1,0 +1,34 @@
+// Readers of the two families of files, and how Arrow's errors become ours.
+#pragma once
+
+#include <arrow/result.h>
+#include <arrow/status.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "data/arrow_library.h"
+
+namespace hearth::columnar {
+
+std::unique_ptr<data::ColumnRows> open_parquet_rows(const data::ColumnRequest& request, data::ColumnFailure& failure);
+// Of the file format ("ARROW1") or the stream format.
+std::unique_ptr<data::ColumnRows> open_ipc_rows(const data::ColumnRequest& request, data::ColumnFailure& failure);
+
+// What Arrow says, in one line.
+std::string message_of(const arrow::Status& status);
+
+// Runs what calls Arrow. Parquet's classes throw where Arrow's return a Status: either way nothing leaves this object.
+template <typename Body>
+arrow::Status guarded(Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return arrow::Status::OutOfMemory("there is not enough memory");
+  } catch (const std::exception& e) {
+    return arrow::Status::Invalid(e.what());
+  }
+}
+
+}  // namespace hearth::columnar

@@ -1,0 +1,17 @@
+// Tables out, as Hugging Face's save_to_disk writes them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/arrow_library.h"
+
+namespace hearth::columnar {
+
+// See data::ArrowLibrary::new_table.
+std::unique_ptr<data::TableWriter> new_table_writer(const std::vector<data::SavedColumn>& columns,
+                                                    std::string_view metadata, data::ByteSink& sink,
+                                                    std::string& error);
+
+}  // namespace hearth::columnar

@@ -1,0 +1,51 @@
+// The wanted columns of a table: where keys lead in its schema, and what a row holds there.
+#pragma once
+
+#include <arrow/record_batch.h>
+#include <arrow/status.h>
+#include <arrow/type.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/arrow_library.h"
+
+namespace hearth::columnar {
+
+// Where a key leads: a column, and from there a member of each struct on the way. Lists are passed through.
+struct WantedColumn {
+  int column = 0;
+  std::vector<int> members;
+};
+
+struct WantedColumns {
+  std::vector<WantedColumn> columns;  // of each key
+  bool ids = false;                   // lists of integers; otherwise strings or bytes
+};
+
+// False, and `failure` with what the table has instead, where a key leads nowhere, or to something that is neither text
+// nor a list of integers. A key is looked for as it stands first, and as a dotted path then.
+bool find_wanted(const arrow::Schema& schema, const std::vector<std::string>& keys, WantedColumns& wanted,
+                 data::ColumnFailure& failure);
+
+// Rows of one record batch after another. Everything in a batch is checked before it is touched.
+class BatchRows {
+ public:
+  explicit BatchRows(WantedColumns wanted) : wanted_(std::move(wanted)) {}
+
+  bool gives_ids() const { return wanted_.ids; }
+  arrow::Status set_batch(const arrow::RecordBatch& batch);
+  void clear();  // lets go of the batch
+  int64_t num_rows() const { return num_rows_; }
+  // Row `i` of the batch, into `row` but for its number. Views are good until the next call of either function.
+  void read(int64_t i, data::ColumnRow& row);
+
+ private:
+  WantedColumns wanted_;
+  std::vector<std::shared_ptr<arrow::Array>> arrays_;  // of each key, without the other members of structs
+  int64_t num_rows_ = 0;
+  std::vector<uint32_t> ids_;
+};
+
+}  // namespace hearth::columnar

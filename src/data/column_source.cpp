@@ -1,0 +1,109 @@
+#include "data/column_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "data/arrow_library.h"
+#include "data/utf8.h"
+#include "tokenizer/unicode.h"
+
+namespace hearth::data {
+namespace {
+
+// What decoding may take: a small file may expand a thousandfold, as compressed text may, and no file may take all
+// memory there is.
+int64_t memory_for(const SourceFile& file, const ReadRules& rules) {
+  constexpr int64_t kBase = 8 << 20, kExpansion = 1000, kMostRecord = INT64_MAX / 8;
+  const int64_t most = kBase + 4 * std::min(rules.max_record_bytes, kMostRecord);
+  return file.size_bytes > (most - kBase) / kExpansion ? most : kBase + kExpansion * file.size_bytes;
+}
+
+class ColumnReader final : public SourceReader {
+ public:
+  ColumnReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
+      : rules_(rules), mapped_(file.real_path) {
+    ColumnFailure failure;
+    rows_ = arrow_library().open_rows({file.format, mapped_.bytes(), &rules_.text_keys, memory_for(file, rules), range},
+                                      failure);
+    if (rows_ != nullptr) return;
+    if (!failure.damaged) throw user_error(fmt::format("{} {}", file.path, failure.what), failure.why, failure.fix);
+    // Every range of the file meets the damage. The first one tells.
+    if (range.begin == 0) damage_ = failure.what;
+  }
+
+  bool next(Record& record) override {
+    record = {};
+    if (rows_ == nullptr) {
+      if (damage_.empty()) return false;
+      record.problem = Problem::kUnreadable;
+      record.why = std::exchange(damage_, {});
+      record.place = "the file";
+      return true;
+    }
+    if (!rows_->next(row_)) return false;
+    record.position = row_.number;
+    record.place = fmt::format("row {}", row_.number);
+    record.is_ids = rows_->gives_ids();
+    record.problem = row_.problem;
+    record.why = std::move(row_.why);
+    if (record.problem != Problem::kNone) return true;
+    if (record.is_ids)
+      check_ids(record);
+    else
+      join_texts(record);
+    return true;
+  }
+
+  int64_t bytes_read() const override { return rows_ == nullptr ? 0 : rows_->bytes_read(); }
+
+ private:
+  void check_ids(Record& record) const {
+    record.ids = row_.ids;
+    const auto outside = std::find_if(row_.ids.begin(), row_.ids.end(),
+                                      [&](uint32_t id) { return rules_.vocab_size > 0 && id >= rules_.vocab_size; });
+    if (outside == row_.ids.end()) return;
+    record.problem = Problem::kWrongType;
+    record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
+  }
+
+  void join_texts(Record& record) {
+    record.text = row_.texts.size() == 1 && !rules_.join_first ? row_.texts.front() : joined();
+    record.is_utf8 = true;
+    if (record.text.size() > static_cast<size_t>(rules_.max_record_bytes)) {
+      record.problem = Problem::kTooLong;
+      record.why = fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes);
+    } else if (count_invalid_utf8(record.text) > 0) {
+      valid_.clear();
+      tokenizer::append_valid_utf8(record.text, valid_);
+      record.text = valid_;
+      record.problem = Problem::kNotUnicode;
+      record.why = "it has bytes that are not UTF-8";
+    }
+  }
+
+  // Gives up where the text is too long already.
+  std::string_view joined() {
+    text_.clear();
+    for (size_t i = 0; i < row_.texts.size() && text_.size() <= static_cast<size_t>(rules_.max_record_bytes); ++i) {
+      if (i > 0 || rules_.join_first) text_ += rules_.text_join;
+      text_ += row_.texts[i];
+    }
+    return text_;
+  }
+
+  ReadRules rules_;
+  MappedFile mapped_;
+  std::unique_ptr<ColumnRows> rows_;
+  std::string damage_;  // found on opening, not told yet
+  ColumnRow row_;
+  std::string text_, valid_;
+};
+
+}  // namespace
+
+std::unique_ptr<SourceReader> open_column_source(const SourceFile& file, const ReadRules& rules, SourceRange range) {
+  return std::make_unique<ColumnReader>(file, rules, range);
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,32 @@
+// What tests of Parquet, Arrow and save_to_disk start with.
+#pragma once
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "data/arrow_library.h"
+#include "support/environment.h"
+
+// Without Arrow in the build there is nothing to test; under CI that is a failure.
+#define HEARTH_NEEDS_ARROW()                                                                   \
+  HEARTH_NEEDS_ORACLE();                                                                       \
+  do {                                                                                         \
+    if (!::hearth::path_exists(Path(HEARTH_BIN_DIR) / ::hearth::data::kArrowObject)) {         \
+      if (std::getenv("CI") != nullptr) FAIL() << "built without Arrow: run scripts/setup.sh"; \
+      GTEST_SKIP() << "built without Arrow: run scripts/setup.sh, and build again";            \
+    }                                                                                          \
+  } while (false)
+
+namespace hearth::data {
+
+// What a script of tests/data prints.
+inline std::string run_oracle(const std::string& script, const std::string& arguments) {
+  const auto run = test::run_command(
+      fmt::format("{} {} {}", test::oracle_python(), test::source_path("tests/data/" + script), arguments));
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  return run.output;
+}
+
+}  // namespace hearth::data
