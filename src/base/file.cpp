@@ -29,6 +29,8 @@ std::atomic<int64_t> call_count{0};
 std::atomic<int64_t> failing_call{0};
 std::atomic<int> failing_errno{0};
 std::once_flag environment_read;
+std::mutex record_mutex;
+std::vector<Call>* recorded = nullptr;
 
 void read_environment() {
   const char* text = std::getenv("HEARTH_FAILPOINT");
@@ -42,8 +44,12 @@ void read_environment() {
 }
 
 // True if this call must fail; errno is then set.
-bool fails() {
+bool fails(std::string_view what, const Path& path) {
   std::call_once(environment_read, read_environment);
+  {
+    const std::lock_guard lock(record_mutex);
+    if (recorded != nullptr) recorded->push_back({std::string(what), path});
+  }
   const int64_t call = ++call_count;
   if (call != failing_call.load()) return false;
   if (failing_errno == kKill) std::raise(SIGKILL);
@@ -61,6 +67,10 @@ void arm(int64_t nth_call, int error_number) {
 }
 void disarm() { arm(0, 0); }
 int64_t calls() { return call_count; }
+void record(std::vector<Call>* calls) {
+  const std::lock_guard lock(record_mutex);
+  recorded = calls;
+}
 
 }  // namespace failpoint
 
@@ -72,14 +82,14 @@ namespace {
 }
 
 int open_or_throw(const Path& path, int flags, std::string_view verb) {
-  if ((flags & O_CREAT) != 0 && failpoint::fails()) fail(verb, path);
+  if ((flags & O_CREAT) != 0 && failpoint::fails("create", path)) fail(verb, path);
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (fd < 0) fail(verb, path);
   return fd;
 }
 
 void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const Path& path) {
-  const bool failing = failpoint::fails();
+  const bool failing = failpoint::fails("write", path);
   const int error_number = errno;
   if (failing) bytes = bytes.first(bytes.size() / 2);
   while (!bytes.empty()) {
@@ -134,7 +144,7 @@ int64_t File::size_bytes() const {
 }
 
 void File::sync() {
-  if (failpoint::fails() || ::fsync(fd_) != 0) fail("fsync", path_);
+  if (failpoint::fails("fsync", path_) || ::fsync(fd_) != 0) fail("fsync", path_);
 }
 
 void File::close() {
@@ -178,14 +188,14 @@ void write_file_atomic(const Path& path, std::string_view content) {
 }
 
 void rename_path(const Path& from, const Path& to) {
-  if (failpoint::fails() || ::rename(from.c_str(), to.c_str()) != 0)
+  if (failpoint::fails("rename", from) || ::rename(from.c_str(), to.c_str()) != 0)
     fail(fmt::format("rename {} to", from.string()), to);
   sync_folder(to.has_parent_path() ? to.parent_path() : Path("."));
 }
 
 void sync_folder(const Path& folder) {
   const int fd = open_or_throw(folder, O_RDONLY | O_DIRECTORY, "open");
-  const bool failed = failpoint::fails() || ::fsync(fd) != 0;
+  const bool failed = failpoint::fails("fsync", folder) || ::fsync(fd) != 0;
   const int error_number = errno;
   ::close(fd);
   errno = error_number;
@@ -195,7 +205,7 @@ void sync_folder(const Path& folder) {
 void make_folders(const Path& folder) {
   if (folder.empty() || std::filesystem::is_directory(folder)) return;
   if (folder.has_parent_path()) make_folders(folder.parent_path());
-  if (failpoint::fails()) fail("create folder", folder);
+  if (failpoint::fails("create", folder)) fail("create folder", folder);
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) fail("create folder", folder);
   if (!std::filesystem::is_directory(folder)) {
     errno = ENOTDIR;
@@ -204,12 +214,12 @@ void make_folders(const Path& folder) {
 }
 
 void remove_file(const Path& path) {
-  if (failpoint::fails() || (::unlink(path.c_str()) != 0 && errno != ENOENT)) fail("remove", path);
+  if (failpoint::fails("remove", path) || (::unlink(path.c_str()) != 0 && errno != ENOENT)) fail("remove", path);
 }
 
 void remove_tree(const Path& folder) {
   std::error_code error;
-  if (failpoint::fails()) fail("remove", folder);
+  if (failpoint::fails("remove", folder)) fail("remove", folder);
   std::filesystem::remove_all(folder, error);
   if (error) {
     errno = error.value();

@@ -91,6 +91,14 @@ namespace failpoint {
 void arm(int64_t nth_call, int error_number);
 void disarm();
 int64_t calls();  // since the last arm() or disarm()
+
+// What the calls are, in the order in which they happen, so that a test can hold them against what a power cut may
+// lose. "create", "write", "fsync", "rename" (of `path` to something) or "remove".
+struct Call {
+  std::string what;
+  Path path;
+};
+void record(std::vector<Call>* calls);  // appends until record(nullptr)
 }  // namespace failpoint
 
 }  // namespace hearth

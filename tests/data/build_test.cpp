@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "corpus_folder.h"
+#include "support/durable.h"
 
 namespace hearth::data {
 namespace {
@@ -262,6 +263,19 @@ TEST(Build, TwoBuildsOfOneFolderDoNotMix) {
   const Error error = error_of([&] { build(scratch / "out", {scratch / "text"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(), "another build is writing " + (scratch / "out").string());
+}
+
+TEST(Build, EveryFileIsOnTheDiskBeforeItHasItsNameAndTheManifestComesLast) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text", 12);
+  BuildRules rules;
+  rules.shard_tokens = 1000;
+  const auto calls = test::disk_calls([&] { build(scratch / "out", {scratch / "text"}, rules); });
+  EXPECT_GE(test::expect_durable(calls), 3);  // two splits and the manifest, at least
+  Path last;
+  for (const auto& [what, path] : calls)
+    if (what == "rename") last = path;
+  EXPECT_EQ(last.stem(), kManifestName);
 }
 
 TEST(Build, ACorpusWithoutTextIsAUserError) {

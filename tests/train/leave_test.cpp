@@ -65,6 +65,20 @@ TEST_F(Leave, ItSavesByTheClockToo) {
   EXPECT_TRUE(wait_until(process, [&] { return saved().size() >= 2; })) << read_file(log);
 }
 
+TEST_F(Leave, TheClockDecidesHowOften) {
+  config::RunConfig c = tiny_config(scratch);
+  c.checkpoint.interval = 0;
+  c.checkpoint.interval_seconds = 3600;
+  c.job.dump_folder = "rarely";
+  train(c);
+  EXPECT_EQ(checkpoint::list_steps(c.checkpoint_folder()), (std::vector<int64_t>{12}));  // the end
+  c.checkpoint.interval_seconds = 1e-9;
+  c.checkpoint.keep_latest_k = 0;
+  c.job.dump_folder = "always";
+  train(c);
+  EXPECT_EQ(checkpoint::list_steps(c.checkpoint_folder()).size(), 12u);
+}
+
 TEST_F(Leave, ASecondTrainingInTheFolderIsRefusedWithCode2) {
   RunProcess first({"train", toml.string()}, log);
   ASSERT_TRUE(wait_until(first, [&] { return steps_logged(config) >= 1; })) << read_file(log);

@@ -36,6 +36,7 @@ TEST_F(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
     ASSERT_EQ(records.size(), 41u);
     EXPECT_LT(*records.back().loss, *records[1].loss);
     for (size_t i = 0; i < records.size(); ++i) {
+      EXPECT_EQ(records[i].tokens, records[i].step * c.training.global_batch_size * c.training.seq_len) << ranks;
       if (records[i].loss) {
         EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
         EXPECT_NEAR(*records[i].grad_norm, *one[i].grad_norm, 1e-8);

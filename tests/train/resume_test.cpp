@@ -1,6 +1,8 @@
 // A resumed run is the run that was never interrupted: loss, gradient norm and weights, bit for bit.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tiny_run.h"
 #include "train/run_folder.h"
 
@@ -159,6 +161,35 @@ TEST_F(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
   ASSERT_EQ(records.size(), 4u);
   EXPECT_EQ(records[0].loss, expected[9].loss) << "the weights before the first decayed step are the trunk's";
   for (size_t i = 1; i < 4; ++i) EXPECT_LT(*records[i].lr, *records[i - 1].lr);
+}
+
+TEST_F(Resume, ACheckpointTellsWhereItCameFromAndHowFarItIs) {
+  config::RunConfig c = named(scratch, "trunk");
+  c.training.seed = 5;
+  train(c);
+  c.training.steps = 14;
+  train(c);
+  config::RunConfig branch = named(scratch, "branch");
+  branch.training.seed = 5;
+  branch.checkpoint.initial_load_path = "trunk/checkpoints/step-00000008";
+  branch.checkpoint.initial_load_model_only = false;
+  train(branch);
+  const std::string trunk8 = (scratch / "trunk/checkpoints/step-00000008").string();
+  const std::vector<std::tuple<config::RunConfig, int64_t, std::string>> expected = {
+      {c, 4, ""},
+      {c, 8, "step-00000004"},
+      {c, 12, "step-00000008"},
+      {c, 14, "step-00000012"},  // resumed from it
+      {branch, 12, trunk8}};
+  for (const auto& [run, step, parent] : expected) {
+    const checkpoint::Reader reader = checkpoint::Reader::open(step_of(run, step));
+    const checkpoint::Manifest& m = reader.manifest();
+    EXPECT_EQ(m.parent, parent) << step;
+    EXPECT_EQ(m.step, step);
+    EXPECT_EQ(m.tokens_seen, step * 8 * 32);
+    EXPECT_EQ(m.next_sample, static_cast<uint64_t>(step * 8));
+    EXPECT_EQ(m.data_seed, 5u);
+  }
 }
 
 TEST_F(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {

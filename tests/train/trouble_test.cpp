@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "checkpoint/retain.h"
+#include "support/durable.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -80,6 +81,23 @@ TEST(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
     EXPECT_EQ(tensors_of(step_of(c, 3)), tensors) << "after call " << nth;
     std::filesystem::remove_all(c.run_folder());
   }
+}
+
+// A power cut after a save loses neither the checkpoint nor the steps before it in the log.
+TEST_F(Trouble, ACheckpointAndTheLogUpToItAreOnTheDiskBeforeItHasItsName) {
+  config::RunConfig c = tiny_config(scratch);
+  c.training.steps = 8;  // two saves
+  const std::vector<failpoint::Call> calls = test::disk_calls([&] { train(c); });
+  test::expect_durable(calls);
+  bool log_is_safe = false;
+  int saves = 0;
+  for (const auto& [what, path] : calls) {
+    if (path.filename() == "metrics.jsonl") log_is_safe = what == "fsync";
+    if (what != "rename" || path.parent_path() != c.checkpoint_folder()) continue;
+    ++saves;
+    EXPECT_TRUE(log_is_safe) << "when " << path << " was renamed";
+  }
+  EXPECT_EQ(saves, 2);
 }
 
 TEST_F(Trouble, AReadOnlyRunFolderIsNamed) {
