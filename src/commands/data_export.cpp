@@ -1,33 +1,67 @@
 #include <fmt/core.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "commands/commands.h"
 #include "data/export.h"
+#include "data/saved_dataset.h"
 
 namespace hearth::commands {
+
+namespace {
+
+// What an export to `out` would write over.
+std::vector<Path> written_by(const std::string& to, const Path& out) {
+  if (to != "bin-idx") return {out};
+  return {out.string() + ".bin", out.string() + ".idx"};
+}
+
+// Files are replaced by name; of folders only those that an export made, or nobody wrote into.
+void check_free(const std::string& to, const Path& out, bool overwrite) {
+  for (const Path& path : written_by(to, out)) {
+    if (!path_exists(path)) continue;
+    if (!overwrite)
+      throw user_error(fmt::format("{} is there already", path.string()), "", "give another --out, or add --overwrite");
+    const bool is_folder = std::filesystem::is_directory(path);
+    const bool is_saved = is_folder && (list_folder(path).empty() || data::files_of_saved_dataset(path));
+    if (is_folder && (to != "save-to-disk" || !is_saved))
+      throw user_error(fmt::format("{} is a folder that holds something else", path.string()), "",
+                       "give another --out");
+  }
+}
+
+}  // namespace
 
 int data_export(CommandLine& line) {
   Path folder, out;
   std::string to, split_name = "train";
+  std::vector<std::string> columns;
   bool overwrite = false;
   line.positional("DIR", &folder, "a folder made by `hearth data build`");
-  line.option("--to", "FORMAT", &to, "bin-idx: token files of Megatron and GPT-NeoX; jsonl: the text")
+  line.option("--to", "FORMAT", &to,
+              "bin-idx: token files of Megatron and GPT-NeoX; save-to-disk: a folder for Hugging Face's "
+              "load_from_disk; jsonl: the text")
       .required()
-      .choices({"bin-idx", "jsonl"});
-  line.option("--out", "PATH", &out, "file to write; for bin-idx PATH.bin and PATH.idx").required();
+      .choices({"bin-idx", "save-to-disk", "jsonl"});
+  line.option("--out", "PATH", &out, "file or folder to write; for bin-idx PATH.bin and PATH.idx").required();
   line.option("--split", "NAME", &split_name, "train or validation");
-  line.flag("--overwrite", &overwrite, "replace files that are there");
+  line.option("--column", "NAME", &columns, "of save-to-disk; none given: input_ids; repeatable")
+      .choices(data::saved_column_names());
+  line.flag("--overwrite", &overwrite, "replace what is there");
   if (!line.parse()) return 0;
+  if (!columns.empty() && to != "save-to-disk")
+    throw user_error(fmt::format("--column does not go with --to {}", to), "", "leave it out");
+  if (std::set<std::string>(columns.begin(), columns.end()).size() < columns.size())
+    throw user_error("--column names a column twice", "", "name it once");
+  if (columns.empty()) columns = {"input_ids"};
   const data::Dataset dataset = data::Dataset::open(folder);
   const data::Split& split = dataset.split(split_name);
-  for (const char* ending : {"", ".bin", ".idx"}) {
-    const Path path = out.string() + ((*ending == '\0') == (to == "jsonl") ? ending : ".none");
-    if (!overwrite && path_exists(path))
-      throw user_error(fmt::format("{} is there already", path.string()), "", "give another --out, or add --overwrite");
-  }
+  check_free(to, out, overwrite);
   if (out.has_parent_path()) make_folders(out.parent_path());
-  const data::ExportResult result =
-      to == "jsonl" ? data::export_jsonl(dataset, split, out) : data::export_indexed(dataset, split, out);
+  const data::ExportResult result = to == "jsonl"     ? data::export_jsonl(dataset, split, out)
+                                    : to == "bin-idx" ? data::export_indexed(dataset, split, out)
+                                                      : data::export_saved(dataset, split, columns, out);
   fmt::print("wrote {} documents, {} tokens of {}\n", result.documents, result.tokens, split.name());
   if (result.replaced_documents > 0)
     fmt::print("{} documents are not UTF-8: U+FFFD stands for what is not\n", result.replaced_documents);

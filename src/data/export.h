@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "data/dataset.h"
 
@@ -18,5 +20,12 @@ ExportResult export_indexed(const Dataset& dataset, const Split& split, const Pa
 
 // A line {"text": ...} a document, without special tokens. Throws user_error where the dataset knows no text.
 ExportResult export_jsonl(const Dataset& dataset, const Split& split, const Path& path);
+
+// A folder that `datasets` opens with load_from_disk: a row a document. Columns: "input_ids", its tokens with special
+// ones (list of int32), and "text", without them. Files of about `file_bytes` at most, cut as save_to_disk cuts them.
+// The folder is written beside itself and replaced as a whole. Throws user_error for text where the dataset knows none.
+ExportResult export_saved(const Dataset& dataset, const Split& split, const std::vector<std::string>& column_names,
+                          const Path& folder, int64_t file_bytes = 500'000'000);
+std::vector<std::string> saved_column_names();  // all, for help
 
 }  // namespace hearth::data

@@ -268,6 +268,26 @@ TEST(Columns, FlippedBytesNeverDoMoreThanMakeAFileUnreadable) {
   }
 }
 
+TEST(Columns, ATokenizerLearnsFromParquetWhatItLearnsFromJsonLines) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  std::string lines;
+  for (const json& c : cases().all) {
+    if (c["file"] != "packed-zstd-2.0.parquet" || c["keys"][0] != "text") continue;
+    for (const json& row : c["rows"]) lines += json{{"body", row}}.dump() + "\n";
+  }
+  write_text(scratch / "x.jsonl", lines);
+  const auto train = [&](const Path& source, const std::string& key, const std::string& out) {
+    const auto run =
+        test::run_command(fmt::format("{} tokenizer train --vocab-size 300 --text-key {} --out {} {}",
+                                      test::hearth_binary(), key, (scratch / out).string(), source.string()));
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    return read_file(scratch / out);
+  };
+  EXPECT_EQ(train(cases().folder / "packed-zstd-2.0.parquet", "text", "a.json"),
+            train(scratch / "x.jsonl", "body", "b.json"));
+}
+
 TEST(Columns, DamageEndsABuildWithItsNameOrIsCounted) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;

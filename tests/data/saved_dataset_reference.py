@@ -11,6 +11,7 @@ import sys
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
 
 import datasets  # noqa: E402
+import pyarrow  # noqa: E402
 
 datasets.disable_progress_bars()
 
@@ -32,9 +33,35 @@ def write(folder):
     many.select([9, 5, 7]).save_to_disk(os.path.join(folder, "selected"))
 
 
+def lists_of(folder):
+    """state.json and dataset_info.json as text, but for what may differ: the fingerprint and the name of a list's type."""
+    lists = []
+    for name in ("state.json", "dataset_info.json"):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            text = file.read()
+        fingerprint = json.loads(text).get("_fingerprint")
+        if fingerprint is not None:
+            assert len(fingerprint) == 16 and int(fingerprint, 16) >= 0
+            text = text.replace(fingerprint, "FINGERPRINT")
+        lists.append(text.replace('"_type": "Sequence"', '"_type": "List"'))
+    return lists
+
+
 def read(folder):
     dataset = datasets.load_from_disk(folder)
-    print(json.dumps({"features": dataset.features.to_dict(), "rows": dataset[:], "files": len(dataset.cache_files)}))
+    dataset.save_to_disk(folder + "-again")
+    with open(os.path.join(folder, "data-00000-of-00001.arrow"), "rb") as file:
+        stream = pyarrow.ipc.open_stream(file)
+        schema = stream.schema
+        batches = [batch.num_rows for batch in stream]
+    with open(os.path.join(folder + "-again", "data-00000-of-00001.arrow"), "rb") as file:
+        again = pyarrow.ipc.open_stream(file).schema
+    assert schema.equals(again)
+    kinds = [json.loads(s.metadata[b"huggingface"].decode().replace("Sequence", "List")) for s in (schema, again)]
+    assert kinds[0] == kinds[1], kinds
+    lists = [lists_of(folder), lists_of(folder + "-again")]
+    print(json.dumps({"rows": dataset[:], "batches": batches, "types": ", ".join(f"{f.name}: {f.type}" for f in schema),
+                      "same_lists": lists[0] == lists[1], "lists": lists}))
 
 
 {"write": write, "read": read}[sys.argv[1]](sys.argv[2])

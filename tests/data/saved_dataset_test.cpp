@@ -1,10 +1,12 @@
 // Folders of save_to_disk, against Hugging Face's `datasets`.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "arrow_support.h"
 #include "corpus_folder.h"
+#include "data/export.h"
 
 namespace hearth::data {
 namespace {
@@ -109,6 +111,121 @@ TEST(SavedDataset, ADictOfOneSplitIsReadAndOneOfSeveralIsRefusedByName) {
   EXPECT_NE(missing.message().find("lists the split validation, which is not there"), std::string::npos);
   write_text(dict / "dataset_dict.json", R"({"splits": ["../one"]})");
   EXPECT_EQ(error_of([&] { build(out / "dict", {dict}); }).code(), ExitCode::kDamaged);
+}
+
+// What `datasets` makes of a folder, and whether it would write the same lists.
+TEST(SavedDataset, AnExportIsWhatLoadFromDiskReadsAndWhatSaveToDiskWouldWrite) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  std::string lines;
+  for (int i = 0; i < 1200; ++i) lines += json{{"text", document(i)}}.dump() + "\n";
+  write_text(scratch / "x.jsonl", lines + "{\"text\": \"\"}\n{\"text\": \"\u00e9\"}\n");
+  BuildRules rules;
+  rules.bos = true;
+  build(scratch / "data", {scratch / "x.jsonl"}, rules);
+  const Dataset dataset = Dataset::open(scratch / "data");
+  const Split& split = dataset.split("train");
+  const Path out = scratch / "saved";
+  write_text(out / "state.json", "of an export before");
+  const ExportResult result = export_saved(dataset, split, {"input_ids", "text"}, out);
+  EXPECT_EQ(result.documents, 1202);
+  EXPECT_EQ(result.tokens, split.tokens());
+
+  const json read = json::parse(run_oracle("saved_dataset_reference.py", "read " + out.string()));
+  EXPECT_EQ(read["same_lists"], true) << read["lists"];
+  EXPECT_EQ(read["batches"], (std::vector<int>{1000, 202}));
+  EXPECT_EQ(read["types"], "input_ids: list<item: int32>, text: string");
+  auto texts = documents(0, 1200);
+  texts.insert(texts.end(), {"", "\u00e9"});
+  EXPECT_EQ(read["rows"]["text"], json(texts));
+  const auto tokens = all_tokens(split);
+  for (int64_t i = 0; i < split.documents(); ++i) {
+    const std::vector<int32_t> ids(tokens.begin() + split.document_begin(i),
+                                   tokens.begin() + split.document_begin(i + 1));
+    ASSERT_EQ(read["rows"]["input_ids"][static_cast<size_t>(i)], json(ids)) << i;
+  }
+
+  // And back, from either column.
+  build(scratch / "again", {out}, rules);
+  EXPECT_EQ(Dataset::open(scratch / "again").manifest().identity, dataset.manifest().identity);
+  BuildRules ids;
+  ids.tokenizer = "ids:258";
+  ids.read.text_keys = {"input_ids"};
+  build(scratch / "ids", {out}, ids);
+  EXPECT_EQ(all_tokens(Dataset::open(scratch / "ids").split("train")), tokens);
+  EXPECT_NE(
+      error_of([&] { export_saved(Dataset::open(scratch / "ids"), split, {"text"}, out); }).message().find("no text"),
+      std::string::npos);
+}
+
+TEST(SavedDataset, AFullDiskAnywhereInAnExportNeverLeavesHalfAFolder) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  write_text(scratch / "x.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  build(scratch / "data", {scratch / "x.jsonl"});
+  const Dataset dataset = Dataset::open(scratch / "data");
+  const Split& split = dataset.split("train");
+  const Path out = scratch / "saved";
+  export_saved(dataset, split, {"input_ids"}, out);
+  const std::string before = folder_content(out);
+  export_saved(dataset, split, {"text"}, out);
+  const std::string after = folder_content(out);
+  ASSERT_NE(before, after);
+  bool done = false;
+  int failures = 0;
+  for (int64_t call = 1; !done; ++call) {
+    export_saved(dataset, split, {"input_ids"}, out);
+    failpoint::arm(call, ENOSPC);
+    try {
+      export_saved(dataset, split, {"text"}, out);
+      done = true;
+    } catch (const Error& e) {
+      ++failures;
+      EXPECT_EQ(e.code(), ExitCode::kHardware) << e.what();
+    }
+    failpoint::disarm();
+    // Between the old one's end and the new one's name there may be neither; never half of one.
+    if (path_exists(out)) {
+      const std::string now = folder_content(out);
+      EXPECT_TRUE(now == before || now == after) << "call " << call;
+    }
+  }
+  EXPECT_GT(failures, 10);
+}
+
+TEST(SavedDataset, ALargeExportIsCutIntoFilesWhoseRowsDifferByOneAtMost) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  std::string lines;
+  for (int i = 0; i < 11; ++i) lines += json{{"text", document(i)}}.dump() + "\n";
+  write_text(scratch / "x.jsonl", lines);
+  build(scratch / "data", {scratch / "x.jsonl"});
+  const Dataset dataset = Dataset::open(scratch / "data");
+  const Split& split = dataset.split("train");
+  // Four bytes a token and an offset: a quarter of them a file, and what is left.
+  const int64_t bytes = 4 * (split.tokens() + split.documents());
+  export_saved(dataset, split, {"input_ids"}, scratch / "saved", bytes / 3 - 1);
+  std::vector<int64_t> rows;
+  for (int f = 0; f < 4; ++f) {
+    SourceFile file;
+    file.real_path = (scratch / "saved" / fmt::format("data-{:05}-of-00004.arrow", f)).string();
+    file.path = file.real_path;
+    file.size_bytes = static_cast<int64_t>(std::filesystem::file_size(file.path));
+    file.format = Format::kArrow;
+    ReadRules rules;
+    rules.text_keys = {"input_ids"};
+    const auto reader = open_source(file, rules);
+    int64_t& count = rows.emplace_back();
+    for (Record record; reader->next(record); ++count) EXPECT_EQ(record.problem, Problem::kNone);
+  }
+  EXPECT_EQ(rows, (std::vector<int64_t>{3, 3, 3, 2}));
+  build(scratch / "again", {scratch / "saved"}, [] {
+    BuildRules rules;
+    rules.tokenizer = "ids:258";
+    rules.read.text_keys = {"input_ids"};
+    return rules;
+  }());
+  EXPECT_EQ(all_tokens(Dataset::open(scratch / "again").split("train")), all_tokens(split));
 }
 
 TEST(SavedDataset, ListsThatMakeNoSenseAndIndicesAreNamed) {
