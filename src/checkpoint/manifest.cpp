@@ -52,6 +52,7 @@ Json header(const Manifest& m) {
   if (!m.data_sources.empty()) j["data"]["sources"] = m.data_sources;
   for (const data::MixtureSegment& segment : m.data_segments)
     j["data"]["segments"].push_back({{"first_sample", segment.first_sample}, {"weights", segment.weights}});
+  if (m.order_samples > 0) j["data"]["order_samples"] = m.order_samples;
   j["tokenizer"] = m.tokenizer;
   j["tokenizer_hash"] = m.tokenizer_hash;
   j["bos"] = m.bos < 0 ? Json() : Json(m.bos);
@@ -96,6 +97,7 @@ void parse_mixture(const Json& data, Manifest& m) {
     return;
   }
   m.data_sources = data.at("sources").get<std::vector<std::string>>();
+  if (data.contains("order_samples")) m.order_samples = data.at("order_samples").get_ref<const uint64_t&>();
   for (const Json& segment : data.at("segments"))
     m.data_segments.push_back(
         {segment.at("first_sample").get<uint64_t>(), segment.at("weights").get<std::vector<double>>()});

@@ -38,7 +38,8 @@ struct Manifest {
   // one, was trained on the one dataset `dataset_hash`.
   std::vector<std::string> data_sources;
   std::vector<data::MixtureSegment> data_segments;
-  std::string tokenizer;  // "bytes", or the name of the copy of its file in the checkpoint's folder
+  uint64_t order_samples = 0;  // that the tables of data.order = "neox" were made for; 0: there are none
+  std::string tokenizer;       // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
   int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
   bool document_bos = false;              // whether BOS stood before each document

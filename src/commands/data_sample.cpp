@@ -55,22 +55,32 @@ void print_text(const data::Split& split, const tokenizer::Tokenizer& tokenizer,
 }
 
 void print_sample(const data::Dataset& dataset, const data::Split& split, const tokenizer::Tokenizer& tokenizer,
-                  uint64_t g, const data::Sample& sample, uint64_t seed, const std::string& source) {
-  const int64_t end = sample.first_token + sample.num_tokens;
-  fmt::print("sample {}: {}epoch {}, window {}, tokens {} to {} of {}\n", g, source, sample.epoch, sample.window,
-             sample.first_token, end, split.name());
-  for (int64_t token = sample.first_token; token < end;) {
-    const int64_t document = split.locate(token).document;
-    const int64_t document_begin = split.document_begin(document);
-    const int64_t part_end = std::min(end, split.document_begin(document + 1));
-    print_part(dataset, split, document, token - document_begin, part_end - document_begin);
-    if (split.arrays() != nullptr) {
-      print_array_labels(split, document);
-      print_array(split, document, token, part_end, {seed, sample.epoch}, kNeuronsShown);
-    } else {
-      print_text(split, tokenizer, token, part_end);
+                  uint64_t g, const data::Sampler& sampler, uint64_t seed, const std::string& source) {
+  const data::Sample sample = sampler.sample(g);
+  std::vector<data::Part> parts;
+  sampler.parts(sample, parts);
+  fmt::print("sample {}: {}{} {}, window {}, ", g, source, sampler.has_table(sample.source) ? "pass" : "epoch",
+             sample.epoch, sample.window);
+  if (parts.size() == 1)
+    fmt::print("tokens {} to {} of {}\n", parts[0].first_token, parts[0].first_token + parts[0].num_tokens(),
+               split.name());
+  else
+    fmt::print("{} parts of {}\n", parts.size(), split.name());
+  for (const data::Part& part : parts) {
+    const int64_t end = part.first_token + part.num_tokens();
+    for (int64_t token = part.first_token; token < end;) {
+      const int64_t document = split.locate(token).document;
+      const int64_t document_begin = split.document_begin(document);
+      const int64_t part_end = std::min(end, split.document_begin(document + 1));
+      print_part(dataset, split, document, token - document_begin, part_end - document_begin);
+      if (split.arrays() != nullptr) {
+        print_array_labels(split, document);
+        print_array(split, document, token, part_end, {seed, sample.epoch}, kNeuronsShown);
+      } else {
+        print_text(split, tokenizer, token, part_end);
+      }
+      token = part_end;
     }
-    token = part_end;
   }
 }
 
@@ -133,7 +143,7 @@ void continue_from_checkpoint(const config::RunConfig& run, data::TrainingData& 
   if (steps.empty()) return;
   const Path file = checkpoint::step_folder(run.checkpoint_folder(), steps.back()) / checkpoint::kManifestFile;
   const checkpoint::Manifest newest = checkpoint::parse_manifest(read_file(file), file);
-  data.continue_from({newest.next_sample, newest.data_sources, newest.data_segments});
+  data.continue_from({newest.next_sample, newest.data_sources, newest.data_segments, newest.order_samples});
 }
 
 }  // namespace
@@ -147,15 +157,13 @@ int data_sample(CommandLine& line) {
   data::LoaderOptions loading;
   loading.seed = static_cast<uint64_t>(request.run.training.seed);
   loading.seq_len = request.run.training.seq_len;
-  loading.segments = data.segments();
-  loading.stride = request.run.data.stride;
+  loading.order = data.order();
   const data::Sampler sampler = data::sampler_of(data.splits(), loading);
   const auto tokenizer = data.sources().front().dataset.open_tokenizer();
   for (int64_t i = 0; i < std::max<int64_t>(request.count, 1); ++i) {
     const uint64_t g = request.first + static_cast<uint64_t>(i);
-    const data::Sample sample = sampler.sample(g);
-    const auto& source = data.sources()[static_cast<size_t>(sample.source)];
-    print_sample(source.dataset, source.dataset.split("train"), *tokenizer, g, sample, loading.seed,
+    const auto& source = data.sources()[static_cast<size_t>(sampler.sample(g).source)];
+    print_sample(source.dataset, source.dataset.split("train"), *tokenizer, g, sampler, loading.seed,
                  data.sources().size() > 1 ? source.path + ", " : "");
   }
   return 0;

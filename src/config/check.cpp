@@ -136,6 +136,51 @@ void check_segments(Rules& rules, const Data& data) {
   }
 }
 
+// What needs tables: the order and the mixture of GPT-NeoX, and best-fit packing.
+void check_order(Rules& rules, const RunConfig& c) {
+  const Data& data = c.data;
+  const bool neox_order = data.order == "neox", neox_rule = data.weight_rule == "neox";
+  const bool best_fit = data.packing == "best_fit";
+  rules.require(!neox_order || data.stride == "neox", {"data.order", "data.stride"},
+                fmt::format("data.order = \"neox\" does not go with data.stride = \"{}\"", data.stride),
+                "set data.stride = \"neox\": GPT-NeoX's order is one of its own sequences");
+  rules.require(!neox_order || !best_fit, {"data.order", "data.packing"},
+                "data.order = \"neox\" does not go with data.packing = \"best_fit\"",
+                "leave one of them out: GPT-NeoX's order is one of its own sequences");
+  rules.require(!best_fit || data.stride == "exact", {"data.packing", "data.stride"},
+                fmt::format("data.packing = \"best_fit\" does not go with data.stride = \"{}\"", data.stride),
+                "remove data.stride: where documents are packed, every token is an input once");
+  rules.require(!neox_order || data.source.size() < 2 || neox_rule, {"data.order", "data.weight_rule"},
+                "data.order = \"neox\" with several sources needs data.weight_rule = \"neox\"",
+                "set it: GPT-NeoX's tables are as long as its rule makes them");
+  rules.require(!neox_order || c.training.seed < int64_t{1} << 32, {"training.seed", "data.order"},
+                fmt::format("training.seed = {} is too large for data.order = \"neox\"", c.training.seed),
+                "give one below 4294967296, as NumPy's RandomState takes it; GPT-NeoX's default is 1234");
+  rules.require((!neox_order && !best_fit) || c.training.seq_len < 1 << 20,
+                {"training.seq_len", best_fit ? "data.packing" : "data.order"},
+                fmt::format("training.seq_len = {} is too long for a table of sequences", c.training.seq_len),
+                "give one below 1048576, or leave data.order and data.packing out");
+  if (!neox_rule) return;
+  rules.require(!data.source.empty(), {"data.weight_rule"},
+                "data.weight_rule = \"neox\" has no effect without [[data.source]]",
+                "remove it, or give several sources");
+  rules.require(data.source.size() < 255, {"data.weight_rule"},
+                fmt::format("data.weight_rule = \"neox\" with {} sources", data.source.size()),
+                "give fewer than 255, or leave it out");
+  rules.require(data.segment.empty(), {"data.weight_rule", "data.segment.0"},
+                "data.weight_rule = \"neox\" does not go with [[data.segment]]",
+                "leave one of them out: GPT-NeoX's weights hold from beginning to end");
+  rules.require(data.weight_unit == "tokens", {"data.weight_unit", "data.weight_rule"},
+                fmt::format("data.weight_rule = \"neox\" does not go with data.weight_unit = \"{}\"", data.weight_unit),
+                "remove data.weight_unit: GPT-NeoX's weights are shares of the sequences");
+  for (size_t i = 0; i < data.source.size(); ++i) {
+    const std::string name = fmt::format("data.source.{}", i);
+    rules.require(data.source[i].weight > 0, {name + ".weight", name, "data.weight_rule"},
+                  fmt::format("{}.weight = 0 does not go with data.weight_rule = \"neox\"", name),
+                  "remove the source: GPT-NeoX's rule would take it now and then");
+  }
+}
+
 void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   const Data& data = c.data;
   const bool given = !data.path.empty() || !data.source.empty();
@@ -160,6 +205,7 @@ void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   rules.require(data.segment.empty() || !data.source.empty(), {"data.segment.0"},
                 "[[data.segment]] has no effect without [[data.source]]", "remove it, or give several sources");
   if (!data.source.empty()) check_segments(rules, data);
+  check_order(rules, c);
 }
 
 void check_validation(Rules& rules, const RunConfig& c) {

@@ -114,6 +114,9 @@ struct DataSegment {
 struct Data {
   std::string path;                    // a folder made by `hearth data build`; relative to the TOML's folder
   std::string weight_unit = "tokens";  // "tokens" | "documents"
+  std::string weight_rule = "slots";   // "slots" | "neox"
+  std::string order = "shuffle";       // "shuffle" | "neox"
+  std::string packing = "concat";      // "concat" | "best_fit"
   std::string stride = "exact";        // "exact" | "torchtitan" | "neox"
   std::string on_damage = "stop";      // "stop" | "substitute"
   int64_t prefetch_threads = 1;

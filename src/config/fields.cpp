@@ -187,6 +187,13 @@ const std::vector<Field>& table() {
     {"data", "weight_unit", slot<&RunConfig::data, &Data::weight_unit>, kMayChange, "",
      "what the weights of sources are shares of; documents: a source with longer documents gives more tokens",
      one_of({"tokens", "documents"})},
+    {"data", "weight_rule", slot<&RunConfig::data, &Data::weight_rule>, kRefuse, "",
+     "how sources take turns: slots spreads each evenly; neox is GPT-NeoX's rule", one_of({"slots", "neox"})},
+    {"data", "order", slot<&RunConfig::data, &Data::order>, kRefuse, "",
+     "which sequence comes when: shuffle needs no table; neox is GPT-NeoX's order", one_of({"shuffle", "neox"})},
+    {"data", "packing", slot<&RunConfig::data, &Data::packing>, kRefuse, "",
+     "how documents fill sequences: concat cuts them; best_fit cuts only what is longer than one, and pads",
+     one_of({"concat", "best_fit"})},
     {"data", "stride", slot<&RunConfig::data, &Data::stride>, kRefuse, "",
      "where sequences start: exact predicts every token once a pass; torchtitan leaves out the first of each sequence "
      "and, as neox does, an end that fills none",

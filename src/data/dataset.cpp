@@ -154,6 +154,26 @@ int64_t Split::document_begin(int64_t document) const {
   return first_token_[i] + shards_->open(index).end_of(in_shard - 1);
 }
 
+std::vector<int64_t> Split::document_begins(int64_t first, int64_t count) const {
+  HEARTH_CHECK(first >= 0 && count >= 0 && first + count <= documents() + 1);
+  std::vector<int64_t> begins;
+  begins.reserve(static_cast<size_t>(count));
+  const int64_t end = first + count;
+  for (int64_t document = first; document < end;) {
+    const auto i = static_cast<size_t>(find_last(first_document_, document));
+    const int64_t in_shard = document - first_document_[i];
+    if (in_shard == 0) {  // also behind the last document
+      begins.push_back(first_token_[i]);
+      ++document;
+      continue;
+    }
+    const int64_t rows = std::min(end, first_document_[i + 1]) - document;
+    shards_->open(static_cast<int64_t>(i)).append_ends(in_shard - 1, rows, first_token_[i], begins);
+    document += rows;
+  }
+  return begins;
+}
+
 int64_t Split::shard_of(int64_t token) const {
   HEARTH_CHECK(token >= 0 && token < tokens());
   return find_last(first_token_, token);

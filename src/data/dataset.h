@@ -62,6 +62,9 @@ class Split {
   // First token of document `document`, 0 <= document <= documents(); that of documents() is tokens().
   int64_t document_begin(int64_t document) const;
 
+  // The same for `count` documents from `first` on, which may include documents() as the last: read at once.
+  std::vector<int64_t> document_begins(int64_t first, int64_t count) const;
+
   TokenPlace locate(int64_t token) const;
   int64_t shard_of(int64_t token) const;  // alone: touches no shard
 

@@ -29,23 +29,45 @@ void check_options(const LoaderOptions& o) {
                      "change one of them");
 }
 
-// A window as it lies in its source.
+// A row of a batch, and what it takes to read one.
 struct Row {
-  std::vector<int32_t> tokens, document_starts;
+  std::vector<int32_t> tokens, labels;   // as many as there are inputs
+  std::vector<int32_t> document_starts;  // beyond the first position, ascending
+  std::vector<Part> parts;
+  std::vector<int32_t> read;
 };
 
-void read_row(const Split& split, const Sample& sample, uint64_t seed, Row& row) {
-  row.tokens.resize(static_cast<size_t>(sample.num_tokens));
-  row.document_starts.clear();
-  split.read(sample.first_token, row.tokens, {seed, sample.epoch});
-  split.document_starts(sample.first_token, sample.num_tokens - 1, row.document_starts);
+// Reads a part behind what is in the row: inputs, next tokens as labels, document starts.
+void append_part(const Split& split, const Part& part, const Draw& draw, Row& row) {
+  const size_t at = row.tokens.size();
+  row.read.resize(static_cast<size_t>(part.num_tokens()));
+  split.read(part.first_token, row.read, draw);
+  if (at > 0 && part.joins && row.labels[at - 1] == kIgnore) row.labels[at - 1] = row.read.front();
+  if (part.num_inputs == 0) return;
+  const size_t known = row.document_starts.size();
+  split.document_starts(part.first_token, part.num_inputs, row.document_starts);
+  for (size_t i = known; i < row.document_starts.size(); ++i) row.document_starts[i] += static_cast<int32_t>(at);
+  // A part begins something of its own, also where it goes on in the middle of a document.
+  const auto begin = static_cast<int32_t>(at);
+  if (row.document_starts.size() == known || row.document_starts[known] != begin)
+    row.document_starts.insert(row.document_starts.begin() + static_cast<std::ptrdiff_t>(known), begin);
+  row.tokens.insert(row.tokens.end(), row.read.begin(), row.read.begin() + part.num_inputs);
+  row.labels.insert(row.labels.end(), row.read.begin() + 1, row.read.end());
+  row.labels.resize(row.tokens.size(), kIgnore);
 }
 
-// Puts a window into row `index` of the batch: inputs, next tokens as labels, document starts.
+void read_row(const Split& split, const Sampler& sampler, const Sample& sample, uint64_t seed, Row& row) {
+  row.tokens.clear();
+  row.labels.clear();
+  row.document_starts.clear();
+  sampler.parts(sample, row.parts);
+  for (const Part& part : row.parts) append_part(split, part, {seed, sample.epoch}, row);
+}
+
 void fill_row(const Row& row, int64_t index, Batch& batch) {
   const int64_t begin = index * batch.S;
-  std::copy(row.tokens.begin(), row.tokens.end() - 1, batch.tokens.begin() + begin);
-  std::copy(row.tokens.begin() + 1, row.tokens.end(), batch.labels.begin() + begin);
+  std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.begin() + begin);
+  std::copy(row.labels.begin(), row.labels.end(), batch.labels.begin() + begin);
   for (const int32_t start : row.document_starts) {
     if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
   }
@@ -166,7 +188,7 @@ class Loader::Prefetch {
       if (g >= num_samples_) continue;
       const Sample sample = sampler_.sample(g);
       try {
-        read_row(*sources_[static_cast<size_t>(sample.source)], sample, options_.seed, read);
+        read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, sample, options_.seed, read);
       } catch (const Error& damage) {
         if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
@@ -184,7 +206,7 @@ class Loader::Prefetch {
       Sample other = sampler_.window(sample.source, (sample.window + distance) % windows);
       other.epoch = sample.epoch;
       try {
-        read_row(*sources_[static_cast<size_t>(sample.source)], other, options_.seed, row);
+        read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, other, options_.seed, row);
       } catch (const Error& again) {
         if (again.code() != ExitCode::kDamaged) throw;
         continue;
@@ -211,21 +233,24 @@ class Loader::Prefetch {
 };
 
 Sampler sampler_of(const Sources& sources, const LoaderOptions& options) {
-  std::vector<MixtureSegment> segments = options.segments;
+  std::vector<MixtureSegment> segments = options.order.segments;
   if (segments.empty()) {
     HEARTH_CHECK(sources.size() == 1, "{} sources without weights", sources.size());
     segments.push_back({0, {1}});
   }
   HEARTH_CHECK(segments.front().first_sample == 0 && segments.front().weights.size() == sources.size());
+  const auto& tables = options.order.tables;
+  HEARTH_CHECK(tables.empty() || (tables.size() == sources.size() && options.shuffle));
   std::vector<SamplerSource> mixed;
   for (size_t i = 0; i < sources.size(); ++i) {
     const Split& split = *sources[i];
     // The name is part of the key: never change.
-    mixed.push_back({split.dataset_identity() + "/" + split.name(), split.tokens(), segments.front().weights[i]});
+    mixed.push_back({split.dataset_identity() + "/" + split.name(), split.tokens(), segments.front().weights[i],
+                     tables.empty() ? nullptr : tables[i]});
   }
   segments.erase(segments.begin());
-  return Sampler(std::move(mixed), Window::named(options.stride, options.seq_len), options.seed, options.shuffle,
-                 std::move(segments));
+  return Sampler(std::move(mixed), Window::named(options.order.stride, options.seq_len), options.seed, options.shuffle,
+                 std::move(segments), options.order.neox_mixture);
 }
 
 Loader::Loader(const Sources& sources, const LoaderOptions& options)

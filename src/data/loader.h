@@ -18,6 +18,15 @@
 
 namespace hearth::data {
 
+// What decides, beside the seed, which sample comes when: data.order, data.packing, data.stride and how sources are
+// mixed. TrainingData::order makes it.
+struct SampleOrder {
+  std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
+  std::string stride = "exact";                              // Window::named
+  std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: none has one
+  std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments
+};
+
 struct LoaderOptions {
   uint64_t seed = 0;
   int64_t seq_len = 0;            // labels are the next tokens: windows of seq_len + 1, stride seq_len
@@ -25,9 +34,7 @@ struct LoaderOptions {
   int64_t local_batch_size = 0;
   int64_t rank = 0, ranks = 1;
   uint64_t first_sample = 0;
-  // How several sources are mixed, from sample 0 on; empty: there is one.
-  std::vector<MixtureSegment> segments{};
-  std::string stride = "exact";  // Window::named
+  SampleOrder order{};  // of training batches; without shuffling, sequences stand in the order of their text
   // A sample that touches a damaged block: false: next() throws; true: another of its source takes its place, always
   // the same (1, 2, 4, 8, ... windows further, the first that is whole), and StepBatch::substitutes tells.
   bool substitute_damage = false;
@@ -44,7 +51,9 @@ using Sources = std::vector<const Split*>;
 
 // Which windows a loader with these options reads: its order, without reading anything.
 Sampler sampler_of(const Sources& sources, const LoaderOptions& options);
-inline Sampler sampler_of(const Split& split, const LoaderOptions& options) { return sampler_of(Sources{&split}, options); }
+inline Sampler sampler_of(const Split& split, const LoaderOptions& options) {
+  return sampler_of(Sources{&split}, options);
+}
 
 class Loader {
  public:

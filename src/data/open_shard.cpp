@@ -63,6 +63,21 @@ int64_t OpenShard::end_of(int64_t document) const {
   return static_cast<int64_t>(end);
 }
 
+void OpenShard::append_ends(int64_t document, int64_t count, int64_t first_token, std::vector<int64_t>& ends) const {
+  constexpr uint64_t kSize = sizeof(uint64_t);
+  const auto from = static_cast<uint64_t>(document) * kSize;
+  reader_.check_range(*ends_, from, from + static_cast<uint64_t>(count) * kSize);
+  const std::byte* data = reader_.column_bytes(*ends_).data() + from;
+  uint64_t before = document == 0 ? 0 : static_cast<uint64_t>(end_of(document - 1));
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t end;
+    std::memcpy(&end, data + static_cast<uint64_t>(i) * kSize, kSize);
+    if (end < before || end > static_cast<uint64_t>(num_tokens_)) fail_ends();
+    ends.push_back(first_token + static_cast<int64_t>(end));
+    before = end;
+  }
+}
+
 int64_t OpenShard::document_at(int64_t token) const {
   int64_t low = 0, high = static_cast<int64_t>(ends_->num_rows);
   while (low < high) {

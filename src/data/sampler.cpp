@@ -1,6 +1,7 @@
 #include "data/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -33,15 +34,16 @@ int64_t Window::count(int64_t tokens) const {
 }
 
 Sampler::Sampler(std::vector<SamplerSource> sources, Window window, uint64_t seed, bool shuffle,
-                 std::vector<MixtureSegment> later)
+                 std::vector<MixtureSegment> later, std::shared_ptr<const NeoxMixture> neox_mixture)
     : sources_(std::move(sources)),
       window_(window),
       shuffle_(shuffle),
-      mixture_(segments_of(sources_, std::move(later))) {
+      mixture_(segments_of(sources_, std::move(later))),
+      neox_mixture_(std::move(neox_mixture)) {
   HEARTH_CHECK(window.stride > 0 && window.length >= window.stride);
   for (const SamplerSource& source : sources_) {
-    const int64_t windows = window.count(source.tokens);
-    if (windows == 0 || (shuffle && source.tokens < window.length))
+    const int64_t windows = source.table != nullptr ? source.table->windows() : window.count(source.tokens);
+    if (source.table == nullptr && (windows == 0 || (shuffle && source.tokens < window.length)))
       throw user_error(fmt::format("{} is too short: {} tokens, one window needs {}",
                                    sources_.size() == 1 ? "the data" : "dataset " + source.identity, source.tokens,
                                    shuffle ? window.length : window.length - window.stride + 1),
@@ -63,14 +65,16 @@ Permutation Sampler::permutation(size_t source, uint64_t epoch) const {
 }
 
 Sample Sampler::sample(uint64_t g) const {
-  const auto [source, index] = mixture_.pick(g);
+  const auto [source, index] = neox_mixture_ == nullptr ? mixture_.pick(g) : neox_mixture_->pick(g);
   const auto i = static_cast<size_t>(source);
   const auto n = static_cast<uint64_t>(windows_[i]);
   Sample sample;
   sample.source = source;
   sample.epoch = index < n ? 0 : index / n;  // a division takes as long as half a network
   uint64_t position = index - sample.epoch * n;
-  if (shuffle_) {
+  if (const WindowTable* table = sources_[i].table.get(); table != nullptr && !table->order().empty()) {
+    position = table->order()[position];
+  } else if (shuffle_) {
     position = sample.epoch < kReadyEpochs ? ready_[i * kReadyEpochs + sample.epoch](position)
                                            : permutation(i, sample.epoch)(position);
   }
@@ -84,13 +88,33 @@ Sample Sampler::window(int64_t source, int64_t number) const {
   Sample sample;
   sample.source = source;
   sample.window = number;
+  if (sources_[static_cast<size_t>(source)].table != nullptr) return sample;
   sample.first_token = number * window_.stride;
   sample.num_tokens = std::min(window_.length, sources_[static_cast<size_t>(source)].tokens - sample.first_token);
   return sample;
 }
 
+void Sampler::parts(const Sample& sample, std::vector<Part>& parts) const {
+  const SamplerSource& source = sources_[static_cast<size_t>(sample.source)];
+  if (source.table != nullptr) return source.table->parts(sample.window, parts);
+  parts.assign(1, {sample.first_token, sample.num_tokens - 1, /*label_after=*/true});
+}
+
+uint64_t Sampler::count(int64_t source, uint64_t g) const {
+  return neox_mixture_ == nullptr ? mixture_.count(source, g) : neox_mixture_->count(source, g);
+}
+
+uint64_t Sampler::samples_until(int64_t source, uint64_t count) const {
+  return neox_mixture_ == nullptr ? mixture_.samples_until(source, count) : neox_mixture_->samples_until(source, count);
+}
+
+double Sampler::windows_per_epoch(int64_t source) const {
+  const WindowTable* table = sources_[static_cast<size_t>(source)].table.get();
+  return static_cast<double>(windows(source)) / static_cast<double>(table == nullptr ? 1 : table->epochs());
+}
+
 uint64_t Sampler::samples_per_epoch(int64_t source) const {
-  return mixture_.samples_until(source, static_cast<uint64_t>(windows(source)));
+  return samples_until(source, static_cast<uint64_t>(std::ceil(windows_per_epoch(source))));
 }
 
 }  // namespace hearth::data

@@ -5,14 +5,21 @@
 //   window     = permutation(seed, source, epoch)(p)
 //
 // Every token is used once an epoch. The last window of an epoch may be short: it is kept, and the loader pads it.
+//
+// data.packing and data.order by other names than the default look windows and positions up in tables
+// (data/window_table.h), and data.weight_rule in one of choices (data/neox_mixture.h). Whatever the order: sample g is
+// the same on any number of ranks.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "data/mixture.h"
+#include "data/neox_mixture.h"
 #include "data/permutation.h"
+#include "data/window_table.h"
 
 namespace hearth::data {
 
@@ -33,15 +40,16 @@ struct Window {
 struct SamplerSource {
   std::string identity;  // of the dataset: part of the permutation's key, so that sources never shuffle alike
   int64_t tokens = 0;
-  double weight = 1;  // share of the tokens, on any scale, from the first sample on
+  double weight = 1;                           // share of the tokens, on any scale, from the first sample on
+  std::shared_ptr<const WindowTable> table{};  // its windows; null: those of Window
 };
 
 struct Sample {
   int64_t source = 0;
-  uint64_t epoch = 0;       // of the source
+  uint64_t epoch = 0;       // of the source; with a table, its pass
   int64_t window = 0;       // index in the source
-  int64_t first_token = 0;  // in the source's split
-  int64_t num_tokens = 0;   // window.length, less at the source's end
+  int64_t first_token = 0;  // in the source's split; with a table, Sampler::parts tells
+  int64_t num_tokens = 0;   // window.length, less at the source's end; with a table 0
 };
 
 class Sampler {
@@ -49,8 +57,9 @@ class Sampler {
   // shuffle = false: windows in their order, epoch after epoch. `later`: segments of other weights, each beginning
   // after sample 0 and after the one before. Throws user_error if a source is shorter than one window and shuffle is
   // true (there is nothing to train on), or has no token at all; and where weights cannot be (data/mixture.h).
+  // `neox_mixture`: picks the sources instead of weights and segments.
   Sampler(std::vector<SamplerSource> sources, Window window, uint64_t seed, bool shuffle = true,
-          std::vector<MixtureSegment> later = {});
+          std::vector<MixtureSegment> later = {}, std::shared_ptr<const NeoxMixture> neox_mixture = nullptr);
 
   // A few nanoseconds; a little more in an epoch past the kReadyEpochs-th.
   Sample sample(uint64_t g) const;
@@ -58,8 +67,16 @@ class Sampler {
   // Window number `window` of a source, whenever it comes.
   Sample window(int64_t source, int64_t window) const;
 
-  const Mixture& mixture() const { return mixture_; }
+  // What its row is made of, in order.
+  void parts(const Sample& sample, std::vector<Part>& parts) const;
+
+  uint64_t count(int64_t source, uint64_t g) const;  // how many of the samples before g are of `source`
+  // The first g by which `count` samples of `source` have been given; Mixture::kNever where that never comes.
+  uint64_t samples_until(int64_t source, uint64_t count) const;
+  // Of a source, in a pass: with a table of GPT-NeoX's order that is several epochs.
   int64_t windows(int64_t source) const { return windows_[static_cast<size_t>(source)]; }
+  double windows_per_epoch(int64_t source) const;
+  bool has_table(int64_t source) const { return sources_[static_cast<size_t>(source)].table != nullptr; }
   // Samples until the source has been seen once; Mixture::kNever where that does not come. One source: its windows.
   uint64_t samples_per_epoch(int64_t source = 0) const;
   const Window& window() const { return window_; }
@@ -76,6 +93,7 @@ class Sampler {
   Window window_;
   bool shuffle_;
   Mixture mixture_;
+  std::shared_ptr<const NeoxMixture> neox_mixture_;
 };
 
 }  // namespace hearth::data

@@ -6,6 +6,10 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/units.h"
+#include "config/derived.h"
+#include "data/neox_order.h"
+#include "data/parallel.h"
+#include "data/training_tables.h"
 
 namespace hearth::data {
 namespace {
@@ -48,9 +52,44 @@ std::vector<MixtureSegment> joined(std::vector<MixtureSegment> all, std::vector<
   return all;
 }
 
+// With GPT-NeoX's rule each choice follows from all before it: weights and their order hold from beginning to end.
+void check_same_weights(const std::vector<MixtureSegment>& before, const std::vector<MixtureSegment>& now,
+                        bool same_sources) {
+  if (same_sources && before.size() == 1 && before.front().weights == now.front().weights) return;
+  throw user_error("the sources or their weights are not those that the checkpoint was trained with",
+                   "with data.weight_rule = \"neox\" they hold from beginning to end",
+                   "set them back, or begin a new run from these weights: checkpoint.initial_load_path in a new "
+                   "job.dump_folder");
+}
+
+// What the run file plans: `first` from the first sample on, then data.segment.
+std::vector<MixtureSegment> planned_segments(MixtureSegment first, const config::RunConfig& config,
+                                             const std::vector<TrainingData::Source>& sources) {
+  std::vector<MixtureSegment> segments{std::move(first)};
+  for (const config::DataSegment& given : config.data.segment)
+    segments.push_back({static_cast<uint64_t>(div_ceil(given.from_tokens, config.training.seq_len)), given.weights});
+  for (size_t i = 1; i < segments.size(); ++i) {
+    if (segments[i].first_sample <= segments[i - 1].first_sample)
+      throw user_error(
+          fmt::format("data.segment.{}.from_tokens = {} is within a sequence of the segment before it", i - 1,
+                      config.data.segment[i - 1].from_tokens),
+          fmt::format("weights change between sequences, which are {} tokens long", config.training.seq_len),
+          "put the segments further apart, or remove one");
+  }
+  for (MixtureSegment& segment : segments) {
+    segment.weights = in_tokens(std::move(segment.weights), sources, config.data.weight_unit);
+    Mixture::slots_of(segment.weights);  // throws here, where nothing is running yet
+  }
+  return joined({}, std::move(segments));
+}
+
 }  // namespace
 
-TrainingData::TrainingData(const config::RunConfig& config) {
+TrainingData::TrainingData(const config::RunConfig& config)
+    : neox_order_(config.data.order == "neox"),
+      seq_len_(config.training.seq_len),
+      neox_seed_(static_cast<uint32_t>(config.training.seed)),
+      exact_samples_(config.data.source.empty()) {
   MixtureSegment first;
   for (const config::DataSource& given : config.sources()) {
     const Path path = config.resolve(given.path).lexically_normal();
@@ -62,22 +101,38 @@ TrainingData::TrainingData(const config::RunConfig& config) {
     sources_.push_back(std::move(source));
   }
   HEARTH_CHECK(!sources_.empty());
-  segments_.push_back(std::move(first));
-  for (const config::DataSegment& given : config.data.segment)
-    segments_.push_back({static_cast<uint64_t>(div_ceil(given.from_tokens, config.training.seq_len)), given.weights});
-  for (size_t i = 1; i < segments_.size(); ++i) {
-    if (segments_[i].first_sample <= segments_[i - 1].first_sample)
-      throw user_error(
-          fmt::format("data.segment.{}.from_tokens = {} is within a sequence of the segment before it", i - 1,
-                      config.data.segment[i - 1].from_tokens),
-          fmt::format("weights change between sequences, which are {} tokens long", config.training.seq_len),
-          "put the segments further apart, or remove one");
+  order_.segments = planned_segments(std::move(first), config, sources_);
+  order_.stride = config.data.stride;
+  if (config.data.packing == "best_fit") {
+    const int64_t threads = config.training.threads > 0 ? config.training.threads : usable_cores();
+    for (const Source& source : sources_) {
+      TrainingTable table = best_fit_table(source.dataset, seq_len_, threads);
+      order_.tables.push_back(std::move(table.windows));
+      notes_.push_back(std::move(table.note));
+    }
   }
-  for (MixtureSegment& segment : segments_) {
-    segment.weights = in_tokens(std::move(segment.weights), sources_, config.data.weight_unit);
-    Mixture::slots_of(segment.weights);  // throws here, where nothing is running yet
+  samples_ = static_cast<uint64_t>(config::total_steps(config, windows()) * config::global_batch_size(config));
+  if (config.data.weight_rule == "neox") make_neox_mixture();
+  if (neox_order_) {
+    order_samples_ = samples_;
+    make_neox_tables();
   }
-  segments_ = joined({}, std::move(segments_));
+}
+
+void TrainingData::make_neox_mixture() {
+  order_.neox_mixture = std::make_shared<const NeoxMixture>(order_.segments.front().weights, samples_);
+}
+
+void TrainingData::make_neox_tables() {
+  const auto samples = exact_samples_ ? std::vector<uint64_t>{order_samples_}
+                                      : neox_samples(order_.segments.front().weights, order_samples_);
+  order_.tables.clear();
+  notes_.clear();
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    TrainingTable table = neox_table(sources_[i].dataset, seq_len_, std::max<uint64_t>(samples[i], 1), neox_seed_);
+    order_.tables.push_back(std::move(table.windows));
+    notes_.push_back(std::move(table.note));
+  }
 }
 
 Sources TrainingData::splits() const {
@@ -117,29 +172,50 @@ void TrainingData::continue_from(const DataState& before) {
     return arranged;
   };
   sources_ = arrange(std::move(sources_));
+  if (!order_.tables.empty()) {
+    order_.tables = arrange(std::move(order_.tables));
+    notes_ = arrange(std::move(notes_));
+  }
 
   std::vector<MixtureSegment> history = before.segments;
   for (MixtureSegment& segment : history) segment.weights.resize(sources_.size(), 0);
-  for (MixtureSegment& planned : segments_) {
+  for (MixtureSegment& planned : order_.segments) {
     planned.weights = arrange(std::move(planned.weights));
     planned.first_sample = std::max(planned.first_sample, before.next_sample);
   }
-  segments_ = joined(std::move(history), std::move(segments_));
+  if (order_.neox_mixture != nullptr) {
+    check_same_weights(history, order_.segments, before.sources.size() == sources_.size());
+    order_.segments = std::move(history);
+    make_neox_mixture();
+  } else {
+    order_.segments = joined(std::move(history), std::move(order_.segments));
+  }
+  if (!neox_order_) return;
+  const bool same_tables =
+      std::is_sorted(order.begin(), order.end()) && (before.order_samples == 0 || before.order_samples == samples_);
+  if (before.order_samples > 0) order_samples_ = before.order_samples;
+  if (!same_tables) make_neox_tables();
 }
 
 DataState TrainingData::state(uint64_t next_sample) const {
   DataState state;
   state.next_sample = next_sample;
   for (const Source& source : sources_) state.sources.push_back(source.dataset.manifest().identity);
-  for (const MixtureSegment& segment : segments_) {
+  for (const MixtureSegment& segment : order_.segments) {
     if (segment.first_sample == 0 || segment.first_sample < next_sample) state.segments.push_back(segment);
   }
+  state.order_samples = order_samples_;
   return state;
 }
 
-int64_t TrainingData::windows(const Window& window) const {
+int64_t TrainingData::windows() const {
+  const Window window = Window::named(order_.stride, seq_len_);
   int64_t sum = 0;
-  for (const Split* split : splits()) sum += window.count(split->tokens());
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    // A table of GPT-NeoX's order holds several epochs, as many as the run needs.
+    sum += order_.tables.empty() || neox_order_ ? window.count(sources_[i].dataset.split("train").tokens())
+                                                : order_.tables[i]->windows();
+  }
   return sum;
 }
 
@@ -147,8 +223,8 @@ std::vector<TrainingData::Use> TrainingData::use(const Sampler& sampler, uint64_
   std::vector<Use> result;
   for (size_t i = 0; i < sources_.size(); ++i) {
     const auto source = static_cast<int64_t>(i);
-    const auto count = static_cast<double>(sampler.mixture().count(source, samples));
-    result.push_back({count / static_cast<double>(sampler.windows(source)), count / static_cast<double>(samples)});
+    const auto count = static_cast<double>(sampler.count(source, samples));
+    result.push_back({count / sampler.windows_per_epoch(source), count / static_cast<double>(samples)});
   }
   return result;
 }
@@ -157,18 +233,18 @@ void TrainingData::check_epochs(const Sampler& sampler, uint64_t samples, int64_
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (sources_[i].epochs_max == 0) continue;
     const auto source = static_cast<int64_t>(i);
-    const auto windows = static_cast<double>(sampler.windows(source));
+    const double windows = sampler.windows_per_epoch(source);
     const auto allowed = static_cast<uint64_t>(std::floor(sources_[i].epochs_max * windows * (1 + 1e-12)));
-    const uint64_t count = sampler.mixture().count(source, samples);
+    const uint64_t count = sampler.count(source, samples);
     if (count <= allowed) continue;
     // One sample more than allowed comes with this one.
-    const uint64_t possible = sampler.mixture().samples_until(source, allowed + 1) - 1;
-    throw user_error(fmt::format("the run would see {} {:.2f} times; data.source.{}.epochs_max is {}", sources_[i].path,
-                                 static_cast<double>(count) / windows, sources_[i].number, sources_[i].epochs_max),
-                     fmt::format("{} of the run's {} sequences come from it, and it holds {}", count, samples,
-                                 sampler.windows(source)),
-                     fmt::format("train {} steps at most, give it a smaller weight, or a larger epochs_max",
-                                 possible / static_cast<uint64_t>(batch)));
+    const uint64_t possible = sampler.samples_until(source, allowed + 1) - 1;
+    throw user_error(
+        fmt::format("the run would see {} {:.2f} times; data.source.{}.epochs_max is {}", sources_[i].path,
+                    static_cast<double>(count) / windows, sources_[i].number, sources_[i].epochs_max),
+        fmt::format("{} of the run's {} sequences come from it, and it holds {:.0f}", count, samples, windows),
+        fmt::format("train {} steps at most, give it a smaller weight, or a larger epochs_max",
+                    possible / static_cast<uint64_t>(batch)));
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include "config/derived.h"
 #include "config/load.h"
-#include "data/sampler.h"
 #include "metrics/console.h"
 #include "ops/runtime.h"
 
@@ -21,8 +20,7 @@ data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
   options.rank = rank;
   options.ranks = ranks;
   options.first_sample = first_sample;
-  options.segments = data.segments();
-  options.stride = config.data.stride;
+  options.order = data.order();
   options.substitute_damage = config.data.on_damage == "substitute";
   options.prefetch_threads = config.data.prefetch_threads;
   options.prefetch_steps = config.data.prefetch_steps;
@@ -38,6 +36,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   data::DataState state = data.state(progress.next_sample);
   m.data_sources = std::move(state.sources);
   m.data_segments = std::move(state.segments);
+  m.order_samples = state.order_samples;
   m.tokenizer = data.manifest().rules.tokenizer;
   m.tokenizer_hash = data.manifest().tokenizer_hash;
   m.tokenizer_file = tokenizer_file;
@@ -160,7 +159,7 @@ Run open_run(const config::RunConfig& given) {
         fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, data.manifest().vocab_size),
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
-  const int64_t samples_per_epoch = data.windows(data::Window::named(config.data.stride, config.training.seq_len));
+  const int64_t samples_per_epoch = data.windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
   const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();

@@ -32,7 +32,7 @@ void continue_data(Run& run, const checkpoint::Manifest& manifest, const Path& f
         "its documents, their order or its rules changed, so the samples would no longer be each used once",
         "point data.path at the old dataset, or begin a new run from these weights: "
         "checkpoint.initial_load_path in a new job.dump_folder");
-  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments});
+  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments, manifest.order_samples});
 }
 
 // Goes on exactly where `folder`, a checkpoint of this run or of the one it branches from, stands.
@@ -76,6 +76,7 @@ Start find_start(Run& run) {
     start.notes.push_back(fmt::format("branching off after step {} from {}", start.progress.step, folder.string()));
   }
   run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
+  for (const std::string& note : run.data.notes()) start.notes.push_back(note);
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
   if (start.progress.step >= run.steps)
     start.notes.push_back(

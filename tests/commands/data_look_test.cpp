@@ -213,5 +213,44 @@ TEST_F(DataLook, SampleNamesTheSourceOfEachAndFollowsTheCheckpointsPast) {
   EXPECT_EQ(hearth("data sample " + toml + " --at 4 --count 4").output, step.output);
 }
 
+// The documents of GPT-NeoX's golden vectors, through a token file, its order and its mixture: every sample of a step.
+TEST(DataSample, AStepOfGptNeoxsOrderIsTheGoldenOne) {
+  const ScratchFolder scratch;
+  const int documents[][8] = {{5, 6, 7, 2}, {8}, {9, 10, 11, 12, 13, 14, 2}, {15, 16, 2}, {17, 18, 19, 20, 21, 2}};
+  const char sizes[] = {4, 1, 7, 3, 6};
+  std::string tokens, index = std::string("MMIDIDX\0\0\1\0\0\0\0\0\0\0\x8", 18);
+  const auto put = [&index](uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i, value >>= 8) index += static_cast<char>(value);
+  };
+  put(5, 8);
+  put(6, 8);
+  for (const char size : sizes) put(static_cast<uint64_t>(size), 4);
+  uint64_t pointer = 0;
+  for (size_t d = 0; d < 5; ++d) {
+    put(pointer, 8);
+    pointer += static_cast<uint64_t>(2 * sizes[d]);
+    for (int i = 0; i < sizes[d]; ++i) tokens += std::string{static_cast<char>(documents[d][i]), '\0'};
+  }
+  for (uint64_t d = 0; d <= 5; ++d) put(d, 8);
+  write_text(scratch / "golden.bin", tokens);
+  write_text(scratch / "golden.idx", index);
+  const std::string built = (scratch / "data").string();
+  ASSERT_EQ(hearth(fmt::format("data build --vocab-size 32016 --out {} {}", built, (scratch / "golden.bin").string()))
+                .exit_code,
+            0);
+  write_text(scratch / "run.toml",
+             "[training]\nseq_len = 4\nsteps = 3\nlocal_batch_size = 3\nseed = 1234\n"
+             "[lr_scheduler]\nwarmup_steps = 0\n[data]\npath = \"data\"\norder = \"neox\"\nstride = \"neox\"\n");
+  const CommandResult result = hearth("data sample --step 1 " + (scratch / "run.toml").string());
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  // Sequences 7, 3 and 5, which begin at tokens (0, 0), (1, 5) and (3, 0) of the documents 4, 2 | 2, 4 | 1, 0.
+  for (const char* part :
+       {"sample 0: pass 0, window 7, tokens 15 to 20 of train\n  document 4, tokens 0 to 5",
+        "sample 1: pass 0, window 3, 2 parts of train\n  document 2, tokens 5 to 7", "  document 4, tokens 0 to 3",
+        "sample 2: pass 0, window 5, 2 parts of train\n  document 1, tokens 0 to 1", "  document 0, tokens 0 to 4"})
+    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
+  EXPECT_TRUE(path_exists(scratch / "data" / "tables"));
+}
+
 }  // namespace
 }  // namespace hearth

@@ -127,6 +127,52 @@ TEST(Check, SegmentsHaveAWeightForEachSourceAndFollowEachOther) {
   EXPECT_EQ(problems({"data.segment.0.weights=[1]"}), one("[[data.segment]] has no effect without [[data.source]]"));
 }
 
+TEST(Check, OrderPackingAndWeightRuleGoTogetherOrAreRefused) {
+  const std::vector<std::string> neox = {"data.order=neox", "data.stride=neox"};
+  const auto with = [](std::vector<std::string> sets, const std::vector<std::string>& more) {
+    sets.insert(sets.end(), more.begin(), more.end());
+    return problems(sets);
+  };
+  const std::vector<std::string> two = {"data.path=", "data.source.0.path=" + dataset(),
+                                        "data.source.1.path=" + dataset()};
+  const std::vector<std::string> none;
+  EXPECT_EQ(problems(neox), none);
+  EXPECT_EQ(problems({"data.order=neox"}), one("data.order = \"neox\" does not go with data.stride = \"exact\""));
+  EXPECT_EQ(with(neox, {"data.packing=best_fit"}).front(),
+            "data.order = \"neox\" does not go with data.packing = \"best_fit\"");
+  EXPECT_EQ(problems({"data.packing=best_fit"}), none);
+  EXPECT_EQ(problems({"data.packing=best_fit", "data.stride=torchtitan"}),
+            one("data.packing = \"best_fit\" does not go with data.stride = \"torchtitan\""));
+  EXPECT_EQ(with(neox, two), one("data.order = \"neox\" with several sources needs data.weight_rule = \"neox\""));
+  EXPECT_EQ(with(neox, {"training.seed=4294967295"}), none);
+  EXPECT_EQ(with(neox, {"training.seed=4294967296"}),
+            one("training.seed = 4294967296 is too large for data.order = \"neox\""));
+  EXPECT_EQ(problems({"data.packing=best_fit", "training.seq_len=1048575"}), none);
+  EXPECT_EQ(problems({"data.packing=best_fit", "training.seq_len=1048576"}),
+            one("training.seq_len = 1048576 is too long for a table of sequences"));
+
+  EXPECT_EQ(problems({"data.weight_rule=neox"}),
+            one("data.weight_rule = \"neox\" has no effect without [[data.source]]"));
+  const auto ruled = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> sets = two;
+    sets.push_back("data.weight_rule=neox");
+    return with(sets, more);
+  };
+  EXPECT_EQ(ruled({}), none);
+  EXPECT_EQ(ruled(neox), none);
+  EXPECT_EQ(ruled({"data.segment.0.weights=[1,2]"}),
+            one("data.weight_rule = \"neox\" does not go with [[data.segment]]"));
+  EXPECT_EQ(ruled({"data.weight_unit=documents"}),
+            one("data.weight_rule = \"neox\" does not go with data.weight_unit = \"documents\""));
+  EXPECT_EQ(ruled({"data.source.1.weight=0"}),
+            one("data.source.1.weight = 0 does not go with data.weight_rule = \"neox\""));
+  std::vector<std::string> many = {"data.weight_rule=neox", "data.path="};
+  for (int i = 0; i < 255; ++i) many.push_back(fmt::format("data.source.{}.path={}", i, dataset()));
+  EXPECT_EQ(problems(many), one("data.weight_rule = \"neox\" with 255 sources"));
+  many.pop_back();
+  EXPECT_EQ(problems(many), none);
+}
+
 TEST(Check, ValidationSetsHaveNamesThatCanBePartOfAKey) {
   const std::vector<std::string> set = {"validation.freq=5", "validation.set.0.name=web",
                                         "validation.set.0.path=" + dataset()};

@@ -77,6 +77,9 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "training.seq_len",
                                             "training.seed",
                                             "training.dtype",
+                                            "data.weight_rule",
+                                            "data.order",
+                                            "data.packing",
                                             "data.stride"};
   std::vector<std::string> found;
   for (const Field& field : fields()) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "corpus_folder.h"
 #include "data/training_data.h"
@@ -57,7 +58,7 @@ class LedgerTest : public testing::Test {
       o.rank = rank;
       o.ranks = ranks;
       o.first_sample = first;
-      o.segments = data.segments();
+      o.order = data.order();
       o.prefetch_threads = prefetch_threads;
       Loader loader(data.splits(), o);
       for (int64_t step = 0; step < steps; ++step) {
@@ -135,6 +136,136 @@ TEST_F(LedgerTest, KilledAndResizedAtRandomARunReadsWhatOneRankReadsInTheSameOrd
     ledger_.erase(ledger_.lower_bound(expected.size()), ledger_.end());
     EXPECT_EQ(ledger_, expected);
   }
+}
+
+// What needs tables: a row is known by all it holds.
+class TableLedgerTest : public testing::Test {
+ protected:
+  using Ledger = std::map<uint64_t, std::vector<int32_t>>;
+
+  void SetUp() override {
+    for (const char* name : {"a", "b"}) {
+      std::string text;
+      for (uint64_t d = 0; d < (*name == 'a' ? 90u : 40u); ++d) {
+        std::string line = fmt::format("{}{} ", name, d) + words(d, static_cast<int64_t>(d * 7 % 50));
+        std::replace(line.begin(), line.end(), '\n', ' ');
+        text += line + "\n";
+      }
+      write_text(scratch_ / (std::string("text-") + name) / "lines.txt", text);
+      BuildRules rules;
+      rules.read.document_bytes = 1;
+      rules.shard_tokens = 700;
+      build(scratch_ / name, {scratch_ / (std::string("text-") + name)}, rules);
+    }
+    config_.base_folder = scratch_;
+    config_.training.seq_len = kSeqLen;
+    config_.training.seed = 1234;
+    config_.training.steps = 500;
+    config_.training.local_batch_size = 1;
+    config_.data.source = {{"a", 2}, {"b", 1}};
+  }
+
+  LoaderOptions loading(const TrainingData& data, uint64_t first) const {
+    LoaderOptions o;
+    o.seed = 1234;
+    o.seq_len = kSeqLen;
+    o.global_batch_size = o.local_batch_size = 1;
+    o.first_sample = first;
+    o.order = data.order();
+    return o;
+  }
+
+  uint64_t run_ranks(const TrainingData& data, uint64_t first, int64_t ranks, int64_t batch, int64_t steps,
+                     Ledger& ledger) const {
+    uint64_t next = first;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      LoaderOptions o = loading(data, first);
+      o.global_batch_size = batch;
+      o.local_batch_size = batch / ranks;
+      o.rank = rank;
+      o.ranks = ranks;
+      o.prefetch_threads = rank % 3;
+      Loader loader(data.splits(), o);
+      for (int64_t step = 0; step < steps; ++step) {
+        const StepBatch read = loader.next();
+        const Batch& part = read.micro_batches[0];
+        for (int64_t row = 0; row < part.B; ++row) {
+          const auto at = static_cast<std::ptrdiff_t>(row * kSeqLen);
+          std::vector<int32_t> all(part.tokens.begin() + at, part.tokens.begin() + at + kSeqLen);
+          all.insert(all.end(), part.labels.begin() + at, part.labels.begin() + at + kSeqLen);
+          for (const int32_t start : part.document_starts)
+            if (start >= at && start < at + kSeqLen) all.push_back(start - static_cast<int32_t>(at));
+          EXPECT_TRUE(ledger.emplace(part.first_sample + static_cast<uint64_t>(row), std::move(all)).second);
+        }
+      }
+      next = loader.next_sample();
+    }
+    return next;
+  }
+
+  // Killed at random and restarted with other ranks and batches, against one rank that ran through; and each window
+  // once in each pass through its source.
+  void expect_exactly_once_and_in_order() {
+    const TrainingData whole(config_);
+    Ledger expected;
+    run_ranks(whole, 0, 1, 1, 900, expected);  // longer than the run that the tables are made for
+    const Sampler sampler = sampler_of(whole.splits(), loading(whole, 0));
+    std::array<std::vector<int64_t>, 2> windows;
+    for (uint64_t g = 0; g < 900; ++g) {
+      const Sample sample = sampler.sample(g);
+      windows[static_cast<size_t>(sample.source)].push_back(sample.window);
+    }
+    for (int64_t source = 0; source < 2; ++source) {
+      const auto n = static_cast<size_t>(sampler.windows(source));
+      const auto& seen = windows[static_cast<size_t>(source)];
+      ASSERT_GE(seen.size(), n);
+      for (size_t begin = 0; begin + n <= seen.size(); begin += n) {
+        const auto first = seen.begin() + static_cast<std::ptrdiff_t>(begin);
+        EXPECT_EQ(std::set<int64_t>(first, first + static_cast<std::ptrdiff_t>(n)).size(), n);
+      }
+    }
+
+    const RandomKey key = random_key(2, "kills");
+    uint64_t draw = 0;
+    const auto random = [&](uint64_t below) { return static_cast<int64_t>(random_u64(key, draw++) % below); };
+    Ledger ledger;
+    DataState saved = whole.state(0);
+    while (saved.next_sample < 900) {
+      config_.training.steps = 100 + random(900);  // prolonged and cut short in between
+      TrainingData data(config_);
+      data.continue_from(saved);
+      const int64_t ranks = std::array{1, 2, 3, 4, 8}[static_cast<size_t>(random(5))];
+      const int64_t batch = ranks * (1 + random(5)), steps_saved = random(6);
+      const uint64_t first = saved.next_sample;
+      run_ranks(data, first, ranks, batch, steps_saved + random(3), ledger);
+      saved = data.state(first + static_cast<uint64_t>(steps_saved * batch));
+      ledger.erase(ledger.lower_bound(saved.next_sample), ledger.end());
+    }
+    ledger.erase(ledger.lower_bound(900), ledger.end());
+    EXPECT_TRUE(ledger == expected);
+  }
+
+  test::ScratchFolder scratch_;
+  config::RunConfig config_;
+};
+
+TEST_F(TableLedgerTest, OfGptNeoxsOrderAndMixture) {
+  config_.data.order = config_.data.stride = config_.data.weight_rule = "neox";
+  expect_exactly_once_and_in_order();
+  // Another length is another table of each source: that of the first run and those of the others.
+  EXPECT_GT(list_folder(scratch_ / "a" / "tables").size(), 2u);
+}
+
+TEST_F(TableLedgerTest, OfBestFitPacking) {
+  config_.data.packing = "best_fit";
+  expect_exactly_once_and_in_order();
+  EXPECT_EQ(list_folder(scratch_ / "a" / "tables").size(), 1u);
+}
+
+TEST_F(TableLedgerTest, OfBestFitPackingWithGptNeoxsMixture) {
+  config_.data.packing = "best_fit";
+  config_.data.weight_rule = "neox";
+  expect_exactly_once_and_in_order();
 }
 
 TEST_F(LedgerTest, WeightsEditedAtRestartsAndASourceAddedRepeatAndLoseNothing) {

@@ -44,7 +44,7 @@ class TrainingDataTest : public testing::Test {
     o.local_batch_size = batch / ranks;
     o.ranks = ranks;
     o.first_sample = first;
-    o.segments = data.segments();
+    o.order = data.order();
     o.prefetch_threads = 0;
     return o;
   }
@@ -59,11 +59,11 @@ TEST_F(TrainingDataTest, OneDatasetIsItselfAndSeveralHaveAnIdentityOfTheirOwn) {
   one.data.path = "a";
   const TrainingData single(one);
   EXPECT_EQ(single.identity(), single.manifest().identity);
-  EXPECT_EQ(single.windows(Window::causal(16)), Window::causal(16).count(single.splits()[0]->tokens()));
+  EXPECT_EQ(single.windows(), Window::causal(16).count(single.splits()[0]->tokens()));
   const TrainingData ab(config({{"a"}, {"b"}})), ba(config({{"b"}, {"a"}}));
   EXPECT_NE(ab.identity(), single.identity());
   EXPECT_NE(ab.identity(), ba.identity());
-  EXPECT_EQ(ab.windows(Window::causal(16)), ba.windows(Window::causal(16)));
+  EXPECT_EQ(ab.windows(), ba.windows());
 }
 
 TEST_F(TrainingDataTest, TheLoaderReadsEachRowFromTheSourceOfItsSample) {
@@ -183,6 +183,88 @@ TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatAre
   EXPECT_TRUE(error.fix().starts_with(fmt::format("train {} steps at most", g / 4))) << error.fix();
 }
 
+config::RunConfig neox(config::RunConfig c, int64_t steps) {
+  c.data.order = c.data.stride = c.data.weight_rule = "neox";
+  c.training.steps = steps;
+  c.training.local_batch_size = 10;
+  return c;
+}
+
+TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
+  const TrainingData data(neox(config({{"a", 3}, {"b", 1}}), 40));
+  // 400 samples: 302 and 101 are asked for, as many epochs as hold them.
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t tokens = data.splits()[i]->tokens(), asked = i == 0 ? 302 : 101;
+    int64_t epochs = 1;
+    while ((epochs * tokens - 1) / 16 < asked) ++epochs;
+    EXPECT_EQ(data.order().tables[i]->epochs(), epochs) << i;
+    EXPECT_EQ(data.order().tables[i]->windows(), (epochs * tokens - 1) / 16) << i;
+  }
+  EXPECT_EQ(data.windows(), (data.splits()[0]->tokens() - 1) / 16 + (data.splits()[1]->tokens() - 1) / 16);
+  config::RunConfig one = neox(config({}), 40);
+  one.data.path = "b";
+  one.data.weight_rule = "slots";
+  const TrainingData single(one);
+  EXPECT_GE(single.order().tables[0]->windows(), 400);
+  EXPECT_LT(single.order().tables[0]->windows() - (single.splits()[0]->tokens() - 1) / 16 - 1, 400);
+  EXPECT_NE(single.notes().at(0).find("in GPT-NeoX's order"), std::string::npos);
+
+  // How often it is seen is counted in epochs, not in passes through the table.
+  const auto use = data.use(sampler(data), 400);
+  EXPECT_NEAR(use[0].epochs, 300 * 16 / static_cast<double>(data.splits()[0]->tokens()), 0.05);
+}
+
+TEST_F(TrainingDataTest, ALongerRunGoesOnWithTheTablesItBeganWith) {
+  const TrainingData before(neox(config({{"a", 3}, {"b", 1}}), 40));
+  EXPECT_EQ(before.state(100).order_samples, 400u);
+  TrainingData after(neox(config({{"a", 3}, {"b", 1}}), 400));
+  EXPECT_NE(after.order().tables[0]->windows(), before.order().tables[0]->windows());
+  after.continue_from(before.state(100));
+  EXPECT_EQ(after.state(500).order_samples, 400u);
+  const Sampler was = sampler(before), is = sampler(after);
+  for (uint64_t g = 0; g < 1000; ++g) {
+    ASSERT_EQ(was.sample(g).source, is.sample(g).source) << g;
+    ASSERT_EQ(was.sample(g).window, is.sample(g).window) << g;
+  }
+}
+
+TEST_F(TrainingDataTest, WithGptNeoxsRuleTheMixtureHoldsFromBeginningToEnd) {
+  const TrainingData before(neox(config({{"a", 3}, {"b", 1}}), 40));
+  const auto error_with = [&](std::vector<config::DataSource> sources) {
+    TrainingData after(neox(config(std::move(sources)), 40));
+    return error_of([&] { after.continue_from(before.state(100)); });
+  };
+  EXPECT_EQ(error_with({{"a", 3}, {"b", 2}}).code(), ExitCode::kUser);
+  EXPECT_EQ(error_with({{"a", 3}, {"b", 1}, {"c", 1}}).message(),
+            "the sources or their weights are not those that the checkpoint was trained with");
+  TrainingData turned(neox(config({{"b", 1}, {"a", 3}}), 40));
+  EXPECT_NO_THROW(turned.continue_from(before.state(100)));
+  const Sampler was = sampler(before), is = sampler(turned);
+  for (uint64_t g = 0; g < 400; ++g) {
+    ASSERT_EQ(was.sample(g).source, is.sample(g).source) << g;
+    ASSERT_EQ(was.sample(g).window, is.sample(g).window) << g;
+  }
+}
+
+TEST_F(TrainingDataTest, BestFitPackingTellsItsPaddingAndIsMadeOnce) {
+  config::RunConfig c = config({{"a"}, {"b"}});
+  c.data.packing = "best_fit";
+  const TrainingData data(c);
+  EXPECT_EQ(data.windows(), data.order().tables[0]->windows() + data.order().tables[1]->windows());
+  for (const std::string& note : data.notes()) {
+    EXPECT_NE(note.find(" sequences by best fit, "), std::string::npos) << note;
+    EXPECT_NE(note.find(" % of their positions are padding"), std::string::npos) << note;
+    EXPECT_NE(note.find("; the table took "), std::string::npos) << note;
+  }
+  const TrainingData again(c);
+  EXPECT_EQ(again.notes()[0].find("the table took"), std::string::npos) << again.notes()[0];
+  for (const std::string& name : list_folder(*scratch_ / "a" / "tables"))
+    write_text(*scratch_ / "a" / "tables" / name, "no table");
+  const TrainingData third(c);
+  EXPECT_NE(third.notes()[0].find("; made again: table "), std::string::npos) << third.notes()[0];
+  EXPECT_EQ(third.windows(), data.windows());
+}
+
 TEST_F(TrainingDataTest, TheSameDatasetTwiceAndOtherTokenizersAreRefused) {
   std::filesystem::copy(*scratch_ / "a", *scratch_ / "copy",
                         std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
@@ -196,8 +278,9 @@ TEST_F(TrainingDataTest, TheSameDatasetTwiceAndOtherTokenizersAreRefused) {
   manifest.tokenizer_hash = "0123456789abcdef0123456789abcdef";
   make_folders(*scratch_ / "other");
   for (const std::string& name : list_folder(*scratch_ / "b"))
-    std::filesystem::copy_file(*scratch_ / "b" / name, *scratch_ / "other" / name,
-                               std::filesystem::copy_options::overwrite_existing);
+    if (name != "tables")
+      std::filesystem::copy_file(*scratch_ / "b" / name, *scratch_ / "other" / name,
+                                 std::filesystem::copy_options::overwrite_existing);
   write_file_atomic(*scratch_ / "other" / std::string(kManifestName), manifest_text(manifest));
   const Error error = error_of([] { TrainingData data(config({{"a"}, {"other"}})); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
