@@ -180,6 +180,10 @@ std::string read_file(const Path& path) {
 void write_file_atomic(const Path& path, std::string_view content) {
   Path temporary = path;
   temporary += ".tmp";
+  write_file_atomic(path, content, temporary);
+}
+
+void write_file_atomic(const Path& path, std::string_view content, const Path& temporary) {
   File file = File::create(temporary);
   file.write(content);
   file.sync();

@@ -61,6 +61,8 @@ class MappedFile {
 std::string read_file(const Path& path);
 // Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the old or the new content, whole.
 void write_file_atomic(const Path& path, std::string_view content);
+// The same by way of `temporary`, a name in the same folder, for files that several programs may write at once.
+void write_file_atomic(const Path& path, std::string_view content, const Path& temporary);
 void rename_path(const Path& from, const Path& to);  // and fsyncs the folder of `to`
 void sync_folder(const Path& folder);
 void make_folders(const Path& folder);

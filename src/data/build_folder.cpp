@@ -57,6 +57,9 @@ std::string BuildFolder::manifest_name() const {
   return options_.num_parts == 1 ? std::string(kManifestName) : part_manifest_name(options_.part, options_.num_parts);
 }
 
+// Parts that end at the same time write the same copy.
+std::string BuildFolder::tokenizer_temporary() const { return manifest_name() + ".tokenizer.tmp"; }
+
 Path BuildFolder::lock_path() const {
   if (options_.num_parts == 1) return options_.out / "build.lock";
   return options_.out / fmt::format("part-{:05}-of-{:05}.lock", options_.part, options_.num_parts);
@@ -131,7 +134,7 @@ void BuildFolder::open_for_writing() {
   for (const std::string& name : list_folder(options_.out)) {
     const Path path = options_.out / name;
     const bool other_whole = options_.num_parts == 1 ? is_part_manifest(name) : name == kManifestName;
-    if (other_whole || name == manifest_name() + ".tmp" ||
+    if (other_whole || name == manifest_name() + ".tmp" || name == tokenizer_temporary() ||
         (is_ours(name) && (is_leftover(name) || readable_identity(path) != planned_identity(plan_, name))))
       remove_file(path);
   }
@@ -139,7 +142,7 @@ void BuildFolder::open_for_writing() {
 
 void BuildFolder::finish(const Manifest& manifest) {
   const std::string tokenizer_name = plan_.tokenizer->name();
-  tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content());
+  tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content(), tokenizer_temporary());
   std::set<std::string> named;
   for (const SplitEntry& split : manifest.splits)
     for (const ShardEntry& shard : split.shards) named.insert(shard.file);

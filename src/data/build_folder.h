@@ -27,6 +27,7 @@ class BuildFolder {
 
  private:
   std::string manifest_name() const;  // the whole's, or the part's
+  std::string tokenizer_temporary() const;
   Path lock_path() const;
   bool is_ours(const std::string& name) const;  // a shard, or the rest of one, that no other part may have made
   std::string find_other_build() const;         // the name of a file that shows it; empty: there is none

@@ -114,11 +114,12 @@ bool is_kept_name(std::string_view name) {
 
 bool is_name_of_arrays(std::string_view name) { return parse_spikes_name(name) || name == kPatchesName; }
 
-void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content) {
+void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content,
+                    const std::string& temporary) {
   HEARTH_CHECK(is_kept_name(name));
   if (needs_no_file(name)) return;
   const Path path = folder / name;
-  if (!path_exists(path) || read_file(path) != file_content) write_file_atomic(path, file_content);
+  if (!path_exists(path) || read_file(path) != file_content) write_file_atomic(path, file_content, folder / temporary);
 }
 
 std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::string& name, const std::string& hash,

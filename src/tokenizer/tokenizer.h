@@ -107,8 +107,10 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
 // content_hash() and the document tokens. Throws damaged() where it is missing or another one.
 std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::string& name, const std::string& hash,
                                                const DocumentTokens& document_tokens);
-// Writes that copy; nothing for "bytes".
-void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content);
+// Writes that copy by way of the file `temporary` beside it; nothing for "bytes". Programs that write the same copy at
+// once, each with a temporary file of its own, do no harm.
+void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content,
+                    const std::string& temporary);
 // Whether a manifest may name a copy so: a name that leads out of the folder is none.
 bool is_kept_name(std::string_view name);
 // Whether a tokenizer that a manifest names so is one of arrays.

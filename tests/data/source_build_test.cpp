@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
+#include "../tokenizer/small_file.h"
 #include "corpus_folder.h"
 #include "data/merge.h"
 #include "data/path_list.h"
@@ -182,6 +184,59 @@ TEST(SourceBuild, PartsThatAreMergedAreTheSingleBuildByteForByte) {
       EXPECT_EQ(folder_content(options.out), single) << count;
     }
   }
+}
+
+// Each writes a copy of the tokenizer into the folder that they share.
+TEST(SourceBuild, PartsThatEndAtTheSameTimeDoNotDisturbEachOther) {
+  const ScratchFolder scratch;
+  const std::string file = test::small_tokenizer_file("</s>") + std::string(1 << 20, ' ');
+  write_text(scratch / "tokenizer.json", file);
+  for (int i = 0; i < 6; ++i) write_text(scratch / "in" / fmt::format("{}.txt", i), std::string(static_cast<size_t>(50 + i), 'a'));
+  for (int turn = 0; turn < 6; ++turn) {
+    remove_tree(scratch / "out");
+    std::vector<std::thread> parts;
+    for (int64_t part = 1; part <= 6; ++part) {
+      parts.emplace_back([&, part] {
+        BuildOptions options = small_units(scratch / "out", scratch / "in");
+        options.rules.tokenizer = (scratch / "tokenizer.json").string();
+        options.unit_bytes = 1;
+        options.part = part;
+        options.num_parts = 6;
+        EXPECT_NO_THROW(run(options));
+      });
+    }
+    for (std::thread& part : parts) part.join();
+    EXPECT_TRUE(read_file(scratch / "out" / "tokenizer.json") == file);
+    EXPECT_NO_THROW(merge_parts(scratch / "out"));
+    for (const std::string& name : list_folder(scratch / "out")) EXPECT_FALSE(name.ends_with(".tmp")) << name;
+  }
+}
+
+// Killed while it wrote the copy: the next build of the same part clears up.
+TEST(SourceBuild, ATokenizersCopyThatWasBegunIsRemoved) {
+  const ScratchFolder scratch;
+  write_text(scratch / "tokenizer.json", test::small_tokenizer_file("</s>"));
+  write_text(scratch / "in" / "a.txt", "aaa");
+  BuildOptions options = small_units(scratch / "out", scratch / "in");
+  options.rules.tokenizer = (scratch / "tokenizer.json").string();
+  options.rules.validation = 0;
+  std::vector<std::string> left;
+  for (int64_t call = 1; left.empty(); ++call) {
+    remove_tree(scratch / "out");
+    failpoint::arm(call, EIO);
+    try {
+      run(options);
+      FAIL() << "the copy is not written";
+    } catch (const Error& e) {
+      if (e.message().find(".tokenizer.tmp") != std::string::npos && e.message().starts_with("cannot write"))
+        left = list_folder(scratch / "out");
+    }
+  }
+  failpoint::disarm();
+  EXPECT_EQ(std::count(left.begin(), left.end(), "manifest.json.tokenizer.tmp"), 1);
+  run(options);
+  EXPECT_EQ(list_folder(scratch / "out"),
+            (std::vector<std::string>{"manifest.json", "tokenizer.json", "train-000000-0000.shard"}));
 }
 
 TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
