@@ -91,20 +91,26 @@ TEST(Mixture, SegmentsChangeTheSharesWithoutRepeatingOrLosingASample) {
 }
 
 // docs/data_format.md, computed by Python.
-TEST(Mixture, PicksAreThoseThatTheDocumentDescribes) {
-  const std::vector<MixtureSegment> segments = {
-      {0, {0.4, 0.44, 0.03, 0.02, 0.1, 0.01}}, {70'000, {0, 1, 0, 1, 2, 0}}, {70'003, {1, 1, 1, 1, 1, 1}}};
+void expect_as_described(const std::vector<MixtureSegment>& segments, uint64_t count, const std::string& arguments) {
   const Mixture mixture(segments);
   const test::CommandResult python =
-      test::run_command("python3 " + test::source_path("tests/data/order_reference.py") +
-                        " mixture 140000 0 0.4,0.44,0.03,0.02,0.1,0.01 70000 0,1,0,1,2,0 70003 1,1,1,1,1,1 2>&1");
+      test::run_command(fmt::format("python3 {} mixture {} {} 2>&1", test::source_path("tests/data/order_reference.py"),
+                                    count, arguments));
   std::string expected;
-  for (uint64_t g = 0; g < 140'000; ++g) {
+  for (uint64_t g = 0; g < count; ++g) {
     const auto [source, index] = mixture.pick(g);
     expected += fmt::format("{} {}\n", source, index);
   }
   EXPECT_EQ(python.exit_code, 0);
   EXPECT_TRUE(python.output == expected) << python.output.substr(0, 300) << "\n...\n" << expected.substr(0, 300);
+}
+
+TEST(Mixture, PicksAreThoseThatTheDocumentDescribes) {
+  expect_as_described(
+      {{0, {0.4, 0.44, 0.03, 0.02, 0.1, 0.01}}, {70'000, {0, 1, 0, 1, 2, 0}}, {70'003, {1, 1, 1, 1, 1, 1}}}, 140'000,
+      "0 0.4,0.44,0.03,0.02,0.1,0.01 70000 0,1,0,1,2,0 70003 1,1,1,1,1,1");
+  // The second sample is another one already if deadlines are rounded down.
+  expect_as_described({{0, {2, 6, 9, 7}}}, 2000, "0 2,6,9,7");
 }
 
 // A source may join a run later without moving what came before.
