@@ -1,4 +1,4 @@
-// `hearth data stats`: what a dataset holds, in numbers.
+// `hearth data stats`: what a dataset holds, in numbers and as a picture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "commands/commands.h"
+#include "commands/stats_page.h"
 #include "data/parallel.h"
 #include "data/stats.h"
 
@@ -93,17 +94,22 @@ nlohmann::ordered_json to_json(const SplitStats& s, const tokenizer::Tokenizer& 
 }  // namespace
 
 int data_stats(CommandLine& line) {
-  Path folder;
+  Path folder, plot;
   int64_t threads = 0, top = 20;
   bool json = false;
   line.positional("DIR", &folder, "a folder made by `hearth data build`");
   line.option("--top", "N", &top, "most frequent tokens to show").range(0);
   line.option("--threads", "N", &threads, "that read; 0: one per core").range(0, 4096);
   line.flag("--json", &json, "one JSON object instead of lines for people");
+  line.option("--plot", "FILE", &plot, "also draw it: a page of HTML that needs nothing else");
   if (!line.parse()) return 0;
   const data::Dataset dataset = data::Dataset::open(folder);
   const auto tokenizer = dataset.open_tokenizer();
   const auto all = data::dataset_stats(dataset, threads == 0 ? data::usable_cores() : threads);
+  if (!plot.empty()) {
+    const auto token_text = [&tokenizer](int64_t id) { return shown(text_of(*tokenizer, id)); };
+    write_file_atomic(plot, stats_page({folder.string(), dataset.manifest().identity, top, token_text}, all));
+  }
   if (json) {
     nlohmann::ordered_json object = {{"identity", dataset.manifest().identity},
                                      {"vocab_size", dataset.manifest().vocab_size},

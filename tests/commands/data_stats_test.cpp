@@ -64,5 +64,29 @@ TEST(DataStats, JsonIsWhatPythonCountsAndTextSaysTheSame) {
   EXPECT_NE(text.find("\"\\x00\""), std::string::npos) << text;
 }
 
+// Read as XML by Python: well-formed, loads nothing, and every bar is as long as its number says.
+TEST(DataStats, ThePictureIsAPageOfItsOwnThatDrawsTheSameNumbers) {
+  const test::ScratchFolder scratch;
+  for (uint64_t i = 0; i < 60; ++i)
+    test::write_text(scratch / "<&text" / fmt::format("{}.txt", i), std::string(1 + i * i, 'a') + "<&\xc3\"\n\x01");
+  const std::string out = (scratch / "<&out").string(), page = (scratch / "page.html").string();
+  const std::string hearth = test::hearth_binary() + " ";
+  ASSERT_EQ(test::run_command(
+                fmt::format("{}data build --out '{}' --validation 0.3 '{}'", hearth, out, (scratch / "<&text").string()))
+                .exit_code,
+            0);
+  const auto result = test::run_command(fmt::format("{}data stats --json --top 5 --plot {} '{}'", hearth, page, out));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  test::write_text(scratch / "stats.json", result.output);
+  const auto python = test::run_command(fmt::format("python3 {} {} {}", test::source_path("tests/commands/page_reader.py"),
+                                                    page, (scratch / "stats.json").string()));
+  EXPECT_EQ(python.exit_code, 0) << python.output;
+  EXPECT_EQ(python.output, "2 splits\n");
+
+  const auto nowhere = test::run_command(fmt::format("{}data stats --plot /nowhere/page.html '{}'", hearth, out));
+  EXPECT_EQ(nowhere.exit_code, 2) << nowhere.output;
+  EXPECT_NE(nowhere.output.find("/nowhere/page.html"), std::string::npos) << nowhere.output;
+}
+
 }  // namespace
 }  // namespace hearth
