@@ -101,8 +101,7 @@ std::string frequency_curve(const SplitStats& s) {
   const double most = std::max(1.0, std::log10(static_cast<double>(counts.front())));
   const auto x_of = [&](double rank) { return kLeft + kWidth * std::log10(rank) / ranks; };
   const auto y_of = [&](double count) { return kTop + kHeight * (1 - std::log10(count) / most); };
-  std::string svg =
-      "<h3>how often a token occurs, by its rank</h3>\n<svg role=\"img\" viewBox=\"0 0 800 285\">\n";
+  std::string svg = "<h3>how often a token occurs, by its rank</h3>\n<svg role=\"img\" viewBox=\"0 0 800 285\">\n";
   for (double power = 1; power <= static_cast<double>(counts.size()); power *= 10)
     svg += fmt::format(
         "<line class=\"axis\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>"
@@ -133,8 +132,7 @@ std::string numbers(const SplitStats& s) {
   row("documents", fmt::format("{}, of {} to {} tokens, {:.1f} on average", s.documents, s.shortest, s.longest,
                                static_cast<double>(s.tokens) / static_cast<double>(s.documents)));
   row("tokens", fmt::format("{}", s.tokens));
-  if (s.text_bytes > 0)
-    row("text", fmt::format("{} bytes, {:.3f} a token", s.text_bytes, s.bytes_per_token()));
+  if (s.text_bytes > 0) row("text", fmt::format("{} bytes, {:.3f} a token", s.text_bytes, s.bytes_per_token()));
   row("ids", fmt::format("{} of {} occur", s.used_tokens(), s.token_counts.size()));
   row("duplicates", fmt::format("{} documents equal an earlier one: {:.2f} % of the tokens", s.duplicates,
                                 100 * share(s.duplicate_tokens, s.tokens)));
@@ -151,8 +149,8 @@ std::string stats_page(const StatsPage& page, const std::vector<SplitStats>& spl
     html += fmt::format("<h2>{}</h2>\n{}", escaped(s.name), numbers(s));
     std::vector<Bar> documents, tokens, frequent;
     for (const data::LengthBin& bin : s.lengths) {
-      const std::string label = bin.least == bin.most ? fmt::format("{}", bin.least)
-                                                      : fmt::format("{} to {}", bin.least, bin.most);
+      const std::string label =
+          bin.least == bin.most ? fmt::format("{}", bin.least) : fmt::format("{} to {}", bin.least, bin.most);
       documents.push_back({label, bin.documents});
       tokens.push_back({label, bin.tokens});
     }

@@ -11,9 +11,9 @@
 namespace hearth::commands {
 
 struct StatsPage {
-  std::string title;     // the dataset's folder
-  std::string identity;  // of the dataset
-  int64_t top = 20;      // most frequent tokens that are drawn
+  std::string title;                                  // the dataset's folder
+  std::string identity;                               // of the dataset
+  int64_t top = 20;                                   // most frequent tokens that are drawn
   std::function<std::string(int64_t id)> token_text;  // as a person can read it, any text
 };
 

@@ -29,7 +29,7 @@ class OpenShard {
   OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays);
 
   const ShardReader& reader() const { return reader_; }
-  int64_t end_of(int64_t document) const;    // its end, in tokens
+  int64_t end_of(int64_t document) const;  // its end, in tokens
   // first_token + end_of of `count` documents from `document` on.
   void append_ends(int64_t document, int64_t count, int64_t first_token, std::vector<int64_t>& ends) const;
   int64_t document_at(int64_t token) const;  // the first document that ends after `token`

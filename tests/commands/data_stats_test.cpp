@@ -71,15 +71,15 @@ TEST(DataStats, ThePictureIsAPageOfItsOwnThatDrawsTheSameNumbers) {
     test::write_text(scratch / "<&text" / fmt::format("{}.txt", i), std::string(1 + i * i, 'a') + "<&\xc3\"\n\x01");
   const std::string out = (scratch / "<&out").string(), page = (scratch / "page.html").string();
   const std::string hearth = test::hearth_binary() + " ";
-  ASSERT_EQ(test::run_command(
-                fmt::format("{}data build --out '{}' --validation 0.3 '{}'", hearth, out, (scratch / "<&text").string()))
+  ASSERT_EQ(test::run_command(fmt::format("{}data build --out '{}' --validation 0.3 '{}'", hearth, out,
+                                          (scratch / "<&text").string()))
                 .exit_code,
             0);
   const auto result = test::run_command(fmt::format("{}data stats --json --top 5 --plot {} '{}'", hearth, page, out));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   test::write_text(scratch / "stats.json", result.output);
-  const auto python = test::run_command(fmt::format("python3 {} {} {}", test::source_path("tests/commands/page_reader.py"),
-                                                    page, (scratch / "stats.json").string()));
+  const auto python = test::run_command(fmt::format(
+      "python3 {} {} {}", test::source_path("tests/commands/page_reader.py"), page, (scratch / "stats.json").string()));
   EXPECT_EQ(python.exit_code, 0) << python.output;
   EXPECT_EQ(python.output, "2 splits\n");
 

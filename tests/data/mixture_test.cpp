@@ -90,12 +90,18 @@ TEST(Mixture, SegmentsChangeTheSharesWithoutRepeatingOrLosingASample) {
   EXPECT_NE(mixture.samples_until(0, count[0] + 1), Mixture::kNever);
 }
 
+TEST(Mixture, ACountThatASegmentCompletesIsReachedInIt) {
+  const Mixture mixture(std::vector<MixtureSegment>{{0, {1, 1}}, {10, {0, 1}}});
+  EXPECT_EQ(mixture.count(0, 10), 5u);
+  EXPECT_EQ(mixture.pick(8).source, 0);
+  EXPECT_EQ(mixture.samples_until(0, 5), 9u);  // not with the segment after it
+}
+
 // docs/data_format.md, computed by Python.
 void expect_as_described(const std::vector<MixtureSegment>& segments, uint64_t count, const std::string& arguments) {
   const Mixture mixture(segments);
-  const test::CommandResult python =
-      test::run_command(fmt::format("python3 {} mixture {} {} 2>&1", test::source_path("tests/data/order_reference.py"),
-                                    count, arguments));
+  const test::CommandResult python = test::run_command(fmt::format(
+      "python3 {} mixture {} {} 2>&1", test::source_path("tests/data/order_reference.py"), count, arguments));
   std::string expected;
   for (uint64_t g = 0; g < count; ++g) {
     const auto [source, index] = mixture.pick(g);

@@ -143,6 +143,22 @@ TEST(NeoxOrder, TheLoaderGivesItsSequencesOneByOne) {
   }
 }
 
+TEST(NeoxOrder, DocumentsWithoutATokenAreNoPartOfASequence) {
+  const test::ScratchFolder scratch;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += i % 3 == 0 ? "{\"text\": \"\"}\n" : "{\"text\": \"abcdefg\"}\n";
+  write_text(scratch / "text" / "lines.jsonl", lines);
+  BuildRules rules;
+  rules.eos = false;
+  build(scratch / "out", {scratch / "text"}, rules);
+  const Dataset dataset = Dataset::open(scratch / "out");
+  const Split& split = dataset.split("train");
+  ASSERT_EQ(split.documents(), 20);
+  const WindowTable table(neox_window_table(split, 16, 40, 1), split.tokens(), 16);
+  EXPECT_GE(table.windows(), 40);
+  EXPECT_EQ(table.padding(), 0);
+}
+
 TEST(NeoxOrder, WhatDoesNotFitIntoTheTablesIsAUserError) {
   const Numbers lengths = {4, 1};
   EXPECT_EQ(error_of([&] { neox_maps(lengths, 4, uint64_t{1} << 33, 0); }).code(), ExitCode::kUser);
@@ -164,6 +180,11 @@ TEST(NeoxMixture, LlemmasPicksAreTheGoldenOnes) {
                                          1, 0, 1, 1, 0, 1, 2, 1, 0, 1, 1, 0, 1, 2, 1, 0, 1, 4, 1, 0}));
   EXPECT_EQ(counts, (std::vector<int64_t>{278, 555, 139, 21, 31}));
   EXPECT_EQ(neox_samples(kLlemma, 49'152'000), (std::vector<uint64_t>{13407964, 26815928, 6703982, 987953, 1481936}));
+}
+
+TEST(NeoxMixture, OfSourcesThatAreEquallyFarBehindTheFirstIsTaken) {
+  const NeoxMixture mixture(std::vector<double>{1, 1}, 4);
+  for (uint64_t g = 0; g < 8; ++g) EXPECT_EQ(mixture.pick(g).source, static_cast<int64_t>(g % 2));
 }
 
 // 9 and 140 sources: NumPy adds as many weights in another order than one by one.

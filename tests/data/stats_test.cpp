@@ -63,6 +63,28 @@ TEST(Stats, AHeldOutDocumentThatIsAlsoTrainedOnIsCounted) {
   EXPECT_EQ(all[1].duplicates, 0);
 }
 
+TEST(Stats, DocumentsThatDifferInTheirLastTokenAloneAreNoDuplicates) {
+  const test::ScratchFolder scratch;
+  const auto all = dataset_stats(lines(scratch, "same a\nsame b\nsame a\n"), 1);
+  EXPECT_EQ(all[0].duplicates, 1);
+  EXPECT_EQ(all[0].duplicate_tokens, 8);
+}
+
+TEST(Stats, DocumentsWithoutATokenHaveABinOfTheirOwn) {
+  const test::ScratchFolder scratch;
+  write_text(scratch / "text" / "lines.jsonl", "{\"text\": \"\"}\n{\"text\": \"a\"}\n{\"text\": \"\"}\n");
+  BuildRules rules;
+  rules.eos = false;
+  build(scratch / "out", {scratch / "text"}, rules);
+  const auto all = dataset_stats(Dataset::open(scratch / "out"), 1);
+  ASSERT_EQ(all[0].lengths.size(), 2u);
+  const LengthBin& empty = all[0].lengths[0];
+  EXPECT_EQ(empty.least, 0);
+  EXPECT_EQ(empty.most, 0);
+  EXPECT_EQ(empty.documents, 2);
+  EXPECT_EQ(all[0].lengths[1].least, 1);
+}
+
 TEST(Stats, ThreadsDoNotShow) {
   const test::ScratchFolder scratch;
   std::string text;

@@ -63,6 +63,7 @@ TEST_F(TrainingDataTest, OneDatasetIsItselfAndSeveralHaveAnIdentityOfTheirOwn) {
   const TrainingData ab(config({{"a"}, {"b"}})), ba(config({{"b"}, {"a"}}));
   EXPECT_NE(ab.identity(), single.identity());
   EXPECT_NE(ab.identity(), ba.identity());
+  EXPECT_NE(ab.identity(), TrainingData(config({{"c"}, {"b"}})).identity());
   EXPECT_EQ(ab.windows(), ba.windows());
 }
 
