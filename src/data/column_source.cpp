@@ -14,7 +14,7 @@ namespace {
 // What decoding may take: a small file may expand a thousandfold, as compressed text may, and no file may take all
 // memory there is.
 int64_t memory_for(const SourceFile& file, const ReadRules& rules) {
-  constexpr int64_t kBase = 8 << 20, kExpansion = 1000, kMostRecord = INT64_MAX / 8;
+  constexpr int64_t kBase = 4 << 20, kExpansion = 1000, kMostRecord = INT64_MAX / 8;
   const int64_t most = kBase + 4 * std::min(rules.max_record_bytes, kMostRecord);
   return file.size_bytes > (most - kBase) / kExpansion ? most : kBase + kExpansion * file.size_bytes;
 }

@@ -157,7 +157,7 @@ def one_text_many_times():
     """A file of 30 kB that is 4 GB as a column of strings."""
     text = "x" * 1_000_000
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), [text])
-    pq.write_table(pa.table({"text": rows}), os.path.join(FOLDER, "repeated.parquet"), compression="zstd")
+    pq.write_table(pa.table({"text": rows}), os.path.join(FOLDER, "repeated.parquet"), compression="zstd", store_schema=False)
 
 
 for write_cases in (every_type_of_text, every_type_of_ids, nested, compressions_and_encodings, bytes_that_are_no_text,
