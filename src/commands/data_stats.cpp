@@ -4,16 +4,20 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/units.h"
+#include "base/error.h"
 #include "commands/commands.h"
 #include "commands/stats_page.h"
+#include "data/npy.h"
 #include "data/parallel.h"
 #include "data/stats.h"
+#include "data/token_weights.h"
 
 namespace hearth::commands {
 namespace {
 
 using data::SplitStats;
+
+constexpr int64_t kWeightCap = 10;
 
 std::string text_of(const tokenizer::Tokenizer& tokenizer, int64_t id) {
   std::string text;
@@ -91,18 +95,32 @@ nlohmann::ordered_json to_json(const SplitStats& s, const tokenizer::Tokenizer& 
           {"most_frequent", std::move(frequent)}};
 }
 
+void write_token_weights(const std::vector<SplitStats>& all, const tokenizer::Tokenizer& tokenizer, int64_t cap,
+                         const Path& path) {
+  const auto train = std::find_if(all.begin(), all.end(), [](const SplitStats& s) { return s.name == "train"; });
+  if (train == all.end()) throw user_error("the dataset has no training split to weigh");
+  data::write_npy_vector(path, data::token_weights(*train, tokenizer, cap < 0 ? kWeightCap : cap));
+}
+
 }  // namespace
 
 int data_stats(CommandLine& line) {
   Path folder, plot;
   int64_t threads = 0, top = 20;
+  int64_t weight_cap = -1;
+  Path weights_file;
   bool json = false;
   line.positional("DIR", &folder, "a folder made by `hearth data build`");
   line.option("--top", "N", &top, "most frequent tokens to show").range(0);
   line.option("--threads", "N", &threads, "that read; 0: one per core").range(0, 4096);
+  line.option("--token-weights", "FILE", &weights_file,
+              "write 1 / probability of each token of the training split, a .npy that training.token_weights reads");
+  line.option("--weight-cap", "ID", &weight_cap, "no token weighs more than token ID; -1: 10").range(-1);
   line.flag("--json", &json, "one JSON object instead of lines for people");
   line.option("--plot", "FILE", &plot, "also draw it: a page of HTML that needs nothing else");
   if (!line.parse()) return 0;
+  if (weight_cap >= 0 && weights_file.empty())
+    throw user_error("--weight-cap goes with --token-weights", "", "give --token-weights FILE, or remove it");
   const data::Dataset dataset = data::Dataset::open(folder);
   const auto tokenizer = dataset.open_tokenizer();
   const auto all = data::dataset_stats(dataset, threads == 0 ? data::usable_cores() : threads);
@@ -110,6 +128,7 @@ int data_stats(CommandLine& line) {
     const auto token_text = [&tokenizer](int64_t id) { return shown(text_of(*tokenizer, id)); };
     write_file_atomic(plot, stats_page({folder.string(), dataset.manifest().identity, top, token_text}, all));
   }
+  if (!weights_file.empty()) write_token_weights(all, *tokenizer, weight_cap, weights_file);
   if (json) {
     nlohmann::ordered_json object = {{"identity", dataset.manifest().identity},
                                      {"vocab_size", dataset.manifest().vocab_size},

@@ -246,6 +246,11 @@ void check(LoadResult& loaded, Purpose purpose) {
   if (purpose == Purpose::kBench) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
+  const std::string& weights = c.training.token_weights;
+  rules.require(weights.empty() || path_exists(c.resolve(weights)), {"training.token_weights"},
+                fmt::format("training.token_weights = {}: {} does not exist", to_toml_value(weights),
+                            c.resolve(weights).lexically_normal().string()),
+                "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
   check_validation(rules, c);
   rules.require(c.checkpoint.initial_load_model_only || !c.checkpoint.initial_load_path.empty(),
                 {"checkpoint.initial_load_model_only"},

@@ -59,6 +59,8 @@ struct Training {
   int64_t tokens = 0;
   double epochs = 0;
   double max_norm = 1.0;  // 0: no clipping
+  // Weights of the loss by the token that is predicted: a .npy, relative to the TOML's folder; empty: all 1.
+  std::string token_weights;
   int64_t seed = 0;
   std::string dtype = "float32";  // "float32" | "float64"
   int64_t threads = 0;            // CPU threads of the process; 0: all it may use

@@ -142,6 +142,8 @@ const std::vector<Field>& table() {
      "length of the training, passes over the data, rounded up to whole steps", between(0, 1e9)},
     {"training", "max_norm", slot<&RunConfig::training, &Training::max_norm>, kMayChange, "",
      "gradients are scaled down to this global norm; 0 means no clipping", at_least(0)},
+    {"training", "token_weights", slot<&RunConfig::training, &Training::token_weights>, kMayChange, "",
+     "of hearth data stats --token-weights: what each label weighs in the training loss; empty means 1", {}},
     {"training", "seed", slot<&RunConfig::training, &Training::seed>, kRefuse, "",
      "of the initial weights and the order of the data", at_least(0)},
     {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
@@ -152,8 +154,7 @@ const std::vector<Field>& table() {
 
     {"parallelism", "data_parallel_shard_degree",
      slot<&RunConfig::parallelism, &Parallelism::data_parallel_shard_degree>, kMayChange, "ranks",
-     "that share the weights and the batch; on a CPU they are threads of one process",
-     between(1, 1 << 20)},
+     "that share the weights and the batch; on a CPU they are threads of one process", between(1, 1 << 20)},
 
     {"checkpoint", "folder", slot<&RunConfig::checkpoint, &Checkpoint::folder>, kMayChange, "",
      "where checkpoints go, relative to the run folder", {}},

@@ -53,6 +53,8 @@ constexpr Row kRows[] = {
     {"training", "warmup_steps", "write lr_scheduler.warmup_steps"},
     {"training", "vocab_size", "write model.vocab_size, or leave it to the tokenizer"},
     {"training", "shuffle_seed", "write training.seed: it orders the data, too"},
+    {"training", "n_fixed", "remove it: build the dataset with `hearth data build --n-fixed N`"},
+    {"training", "source_dataset", "remove it: build the dataset with `hearth data build --source-dataset NAME`"},
     {"training", "mlm_probability", "remove it: the objective is the next token"},
     {"training", "compile", kNoCompiler},
     {"training", "mixed_precision_param", kPrecision},

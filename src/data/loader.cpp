@@ -64,10 +64,14 @@ void read_row(const Split& split, const Sampler& sampler, const Sample& sample, 
   for (const Part& part : row.parts) append_part(split, part, {seed, sample.epoch}, row);
 }
 
-void fill_row(const Row& row, int64_t index, Batch& batch) {
+// Puts a row into place `index` of the batch, and what its labels weigh.
+void fill_row(const Row& row, int64_t index, const std::vector<float>& token_weights, Batch& batch) {
   const int64_t begin = index * batch.S;
   std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.begin() + begin);
   std::copy(row.labels.begin(), row.labels.end(), batch.labels.begin() + begin);
+  if (!token_weights.empty())
+    std::transform(row.labels.begin(), row.labels.end(), batch.weights.begin() + begin,
+                   [&](int32_t label) { return label == kIgnore ? 0 : token_weights[static_cast<size_t>(label)]; });
   for (const int32_t start : row.document_starts) {
     if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
   }
@@ -181,6 +185,7 @@ class Loader::Prefetch {
     batch.first_sample = first_sample;
     batch.tokens.assign(static_cast<size_t>(batch.B * batch.S), 0);
     batch.labels.assign(static_cast<size_t>(batch.B * batch.S), kIgnore);
+    if (!options_.token_weights.empty()) batch.weights.assign(batch.labels.size(), 0);
     Row read;
     for (int64_t row = 0; row < batch.B; ++row) {
       batch.document_starts.push_back(static_cast<int32_t>(row * batch.S));
@@ -193,7 +198,7 @@ class Loader::Prefetch {
         if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
       }
-      fill_row(read, row, batch);
+      fill_row(read, row, options_.token_weights, batch);
     }
     return batch;
   }

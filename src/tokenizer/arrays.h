@@ -34,7 +34,7 @@ class ArrayTokenizer : public Tokenizer {
 
   const ArrayTokenizer* arrays() const final { return this; }
   bool has_text() const final { return false; }
-  std::unique_ptr<Encoder> encoder(SpecialText special) const final;  // throws user_error for any text
+  std::unique_ptr<Encoder> encoder(SpecialText special) const final;  // throws user_error for text
   size_t safe_cut(std::string_view, size_t limit) const final { return limit; }
   // For people: a line for each column, " 0 3 1" or " 0,0,1 2,0,0".
   void decode(uint32_t id, std::string& text) const final;

@@ -9,7 +9,7 @@ class IdsTokenizer final : public Tokenizer {
  public:
   explicit IdsTokenizer(int64_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // The encoder throws user_error for any text.
+  // The encoder throws user_error for a text that is not empty.
   std::unique_ptr<Encoder> encoder(SpecialText special) const override;
   size_t safe_cut(std::string_view, size_t limit) const override { return limit; }
   void decode(uint32_t id, std::string& text) const override;  // " 123": for people to look at

@@ -1,4 +1,4 @@
-// The encoder of tokenizers that have no text: it refuses all.
+// The encoder of tokenizers that have no text: it refuses all but the empty one.
 #pragma once
 
 #include "base/error.h"
@@ -9,7 +9,9 @@ namespace hearth::tokenizer {
 class NoEncoder final : public Encoder {
  public:
   explicit NoEncoder(Error refusal) : refusal_(std::move(refusal)) {}
-  void encode(std::string_view, std::vector<uint32_t>&) override { throw refusal_; }
+  void encode(std::string_view text, std::vector<uint32_t>&) override {
+    if (!text.empty()) throw refusal_;
+  }
   const EncodeCounts& counts() const override { return counts_; }
 
  private:

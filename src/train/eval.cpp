@@ -12,9 +12,10 @@
 namespace hearth::train {
 namespace {
 
-// Bytes that each id stands for, [V]. Ids past the tokenizer's vocabulary (padding) stand for none.
+// Bytes of text that each id stands for, [V]. Ids past the tokenizer's vocabulary (padding) stand for none.
 std::vector<int64_t> bytes_of_tokens(const tokenizer::Tokenizer& tokenizer, int64_t vocab_size) {
   std::vector<int64_t> bytes(static_cast<size_t>(vocab_size), 0);
+  if (!tokenizer.has_text()) return bytes;
   std::string text;
   for (int64_t id = 0; id < std::min(vocab_size, tokenizer.vocab_size()); ++id) {
     text.clear();
@@ -33,13 +34,14 @@ Path only_source(const LoadedModel& model) {
 
 void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset) {
   if (dataset.manifest().tokenizer_hash == model.manifest.tokenizer_hash) return;
+  const Path kept = model.folder / model.manifest.tokenizer;
   throw user_error(
       fmt::format("{} was built with another tokenizer than {} was trained with", dataset.folder().string(),
                   model.folder.string()),
       fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", dataset.manifest().rules.tokenizer,
                   dataset.manifest().tokenizer_hash, model.manifest.tokenizer, model.manifest.tokenizer_hash),
       fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
-                  model.manifest.tokenizer == "bytes" ? "bytes" : (model.folder / model.manifest.tokenizer).string()));
+                  path_exists(kept) ? kept.string() : model.manifest.tokenizer));
 }
 
 }  // namespace
@@ -72,9 +74,10 @@ std::string format_report(const EvalReport& report) {
   std::string text;
   text += fmt::format("loss             {:.4f} nats per token\n", report.evaluation.loss());
   text += fmt::format("perplexity       {:.4f} per token\n", report.perplexity());
-  text += fmt::format("bits per byte    {:.4f}\n", report.bits_per_byte());
+  const bool has_text = report.evaluation.counted_bytes > 0;
+  if (has_text) text += fmt::format("bits per byte    {:.4f}\n", report.bits_per_byte());
   text += fmt::format("tokens counted   {:.0f}\n", report.evaluation.counted_tokens);
-  text += fmt::format("bytes counted    {:.0f}\n", report.evaluation.counted_bytes);
+  if (has_text) text += fmt::format("bytes counted    {:.0f}\n", report.evaluation.counted_bytes);
   if (report.ngram_bits_per_byte.empty()) return text;
 
   text += "\nbits per byte of the same text, interpolated Witten-Bell n-gram models over bytes:\n";

@@ -6,6 +6,7 @@
 
 #include "config/derived.h"
 #include "config/load.h"
+#include "data/token_weights.h"
 #include "metrics/console.h"
 #include "ops/runtime.h"
 
@@ -21,6 +22,7 @@ data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
   options.ranks = ranks;
   options.first_sample = first_sample;
   options.order = data.order();
+  options.token_weights = token_weights;
   options.substitute_damage = config.data.on_damage == "substitute";
   options.prefetch_threads = config.data.prefetch_threads;
   options.prefetch_steps = config.data.prefetch_steps;
@@ -106,6 +108,7 @@ config::RunConfig with_absolute_paths(config::RunConfig config) {
     path = std::filesystem::absolute(config.resolve(path)).lexically_normal().string();
   };
   if (!config.data.path.empty()) make_absolute(config.data.path);
+  if (!config.training.token_weights.empty()) make_absolute(config.training.token_weights);
   for (config::DataSource& source : config.data.source) make_absolute(source.path);
   for (config::ValidationSet& set : config.validation.set) make_absolute(set.path);
   return config;
@@ -151,6 +154,9 @@ Run open_run(const config::RunConfig& given) {
   const config::RunConfig config = with_absolute_paths(given);
   data::TrainingData data(config);
   std::vector<ValidationSet> validation = open_validation(config, data);
+  std::vector<float> token_weights;
+  if (!config.training.token_weights.empty())
+    token_weights = data::read_token_weights(config.training.token_weights, data.manifest().vocab_size);
   std::string tokenizer_file(data.sources().front().dataset.open_tokenizer()->file_content());
 
   const plan::ModelShape shape = plan::model_shape(config.model, data.manifest().vocab_size);
@@ -171,6 +177,7 @@ Run open_run(const config::RunConfig& given) {
           .config_toml = config::to_toml(config),
           .data = std::move(data),
           .validation = std::move(validation),
+          .token_weights = std::move(token_weights),
           .tokenizer_file = std::move(tokenizer_file),
           .shape = shape,
           .plan = plan::parameter_plan(shape),

@@ -11,13 +11,14 @@ namespace {
 
 void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
   const data::Manifest& data = run.data.manifest();
+  const Path kept = folder / manifest.tokenizer;
   if (data.tokenizer_hash != manifest.tokenizer_hash)
     throw user_error(fmt::format("{} was built with another tokenizer than {} was trained with",
                                  run.data.sources().front().path, folder.string()),
                      fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", data.rules.tokenizer,
                                  data.tokenizer_hash, manifest.tokenizer, manifest.tokenizer_hash),
                      fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
-                                 manifest.tokenizer == "bytes" ? "bytes" : (folder / manifest.tokenizer).string()));
+                                 path_exists(kept) ? kept.string() : manifest.tokenizer));
 }
 
 // The run goes on with the text and the ids it began with, whatever else was edited. Sources may have been added, and

@@ -51,6 +51,12 @@ TEST(Check, TheGlobalBatchIsAMultipleOfWhatAllRanksComputeAtOnce) {
   EXPECT_TRUE(problems({"training.global_batch_size=32"}).empty());
 }
 
+TEST(Check, TokenWeightsAreThere) {
+  const Path nowhere = std::filesystem::absolute("no weights.npy");
+  EXPECT_EQ(problems({"training.token_weights=" + nowhere.string()}),
+            one(fmt::format("training.token_weights = \"{0}\": {0} does not exist", nowhere.string())));
+}
+
 TEST(Check, HeadsDivideTheModel) {
   EXPECT_EQ(problems({"model.n_heads=3"}), one("model.n_heads = 3 does not divide model.dim = 256"));
   EXPECT_EQ(problems({"model.n_kv_heads=3"}), one("model.n_kv_heads = 3 does not divide model.n_heads = 4"));

@@ -9,6 +9,8 @@ usage: spikes_reference.py make FOLDER
            learns a vocabulary of patches as the repositories do and pickles it as they do; KIND int or numpy: of the ids
        spikes_reference.py read_vocabulary TOKENIZER PICKLE
            prints "equal" if tokenizer.patches, read as src/tokenizer/patches.h describes it, says what the pickle says
+       spikes_reference.py weights FOLDER FILE
+           prints "equal" if FILE has the token weights of the counts in FOLDER, capped at that of id 10
 """
 
 import json
@@ -142,6 +144,19 @@ def read_vocabulary(path, pickle_path):
     print("equal", references, others)
 
 
+def weights(folder, path):
+    counts = sum(np.bincount(a.flatten(), minlength=256) for a in arrays_of(folder))
+    expected = np.full(256, np.inf)
+    np.divide(counts.sum(), counts, out=expected, where=counts > 0)
+    cap = max(k for k in range(11) if counts[k] > 0)
+    expected = np.minimum(expected, expected[cap])
+    expected[255] = 1
+    written = np.load(path)
+    assert written.dtype == np.float32 and len(set(written)) > 4
+    assert (written == expected.astype(np.float32)).all(), (written, expected)
+    print("equal")
+
+
 if __name__ == "__main__":
-    {"make": make, "tokens": tokens, "vocabulary": vocabulary, "read_vocabulary": read_vocabulary}[sys.argv[1]](
-        *sys.argv[2:])
+    commands = [make, tokens, vocabulary, read_vocabulary, weights]
+    {command.__name__: command for command in commands}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,89 @@
+// A run on arrays of spike counts, from data build to eval.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/npy.h"
+#include "data/synthetic_spikes.h"
+#include "tiny_run.h"
+#include "train/eval.h"
+
+namespace hearth::train {
+namespace {
+
+struct TrainSpikes : ::testing::Test {
+  TrainSpikes() {
+    data::write_synthetic_spikes(scratch / "rec", 1, 6);
+    data::BuildOptions options;
+    options.out = scratch / "data";
+    options.paths = {scratch / "rec"};
+    options.rules.tokenizer = "spikes";
+    options.rules.n_fixed = 12;
+    options.rules.validation = 0.3;
+    data::BuildProgress progress;
+    data::build_dataset(options, progress);
+  }
+  config::RunConfig config(const std::string& folder) const {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = folder;
+    return c;
+  }
+  // A file of 256 weights, those of counts and of BOS.
+  std::string weights(const std::string& name, float of_counts, float of_bos) const {
+    std::vector<float> values(256, of_counts);
+    values[255] = of_bos;
+    data::write_npy_vector(scratch / name, values);
+    return name;
+  }
+  test::ScratchFolder scratch;
+};
+
+TEST_F(TrainSpikes, AStoppedRunGoesOnWithTheSameNeuronsWhateverTheRanks) {
+  const config::RunConfig whole = config("whole");
+  const auto expected = train(whole);
+  EXPECT_LT(*expected.back().loss, 0.7 * *expected.front().loss);
+  config::RunConfig parts = config("parts");
+  for (const int64_t steps : {5, 12}) {
+    parts.training.steps = steps;
+    train(parts);
+  }
+  expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), expected);
+  config::RunConfig ranks = config("ranks");
+  ranks.parallelism.data_parallel_shard_degree = 2;
+  const auto on_two = train(ranks);
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (expected[i].loss) {
+      EXPECT_NEAR(*on_two[i].loss, *expected[i].loss, 1e-4) << i;
+    }
+}
+
+TEST_F(TrainSpikes, TokenWeightsMakeTheLossTheirMean) {
+  const auto plain = train(config("plain"));
+  config::RunConfig same = config("same"), none_for_bos = config("other");
+  same.training.token_weights = weights("same.npy", 2, 2);
+  expect_same_training(train(same), plain);  // a power of two changes no bit
+  none_for_bos.training.token_weights = weights("other.npy", 1, 1e-6F);
+  const auto other = train(none_for_bos);
+  // The model knows nothing yet: every token costs about log V, whatever it weighs; later BOS is no part of it.
+  EXPECT_NEAR(*other.front().loss, *plain.front().loss, 0.1);
+  EXPECT_NE(other.back().loss, plain.back().loss);
+  config::RunConfig wrong = config("wrong");
+  wrong.training.token_weights = "rec/row-000000.npy";
+  EXPECT_EQ(error_of([&] { run_training(wrong, {}); }).code(), ExitCode::kUser);
+}
+
+TEST_F(TrainSpikes, EvalHasNoBytesToCount) {
+  config::RunConfig c = config("run");
+  c.training.steps = 2;
+  train(c);
+  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 4});
+  const std::string text = format_report(report);
+  EXPECT_TRUE(std::isfinite(report.perplexity()));
+  EXPECT_EQ(text.find("byte"), std::string::npos) << text;
+  EXPECT_NE(text.find("perplexity"), std::string::npos) << text;
+  EXPECT_EQ(error_of([&] { evaluate_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}, .batch_size = 4}); }).why(),
+            "n-gram models are of text");
+}
+
+}  // namespace
+}  // namespace hearth::train
