@@ -70,6 +70,13 @@ TEST(Stats, DocumentsThatDifferInTheirLastTokenAloneAreNoDuplicates) {
   EXPECT_EQ(all[0].duplicate_tokens, 8);
 }
 
+TEST(Stats, ALongDocumentIsCountedOnce) {
+  const test::ScratchFolder scratch;
+  const auto all = dataset_stats(lines(scratch, std::string(150'000, 'a') + "\n"), 1);
+  EXPECT_EQ(all[0].token_counts['a'], 150'000);
+  EXPECT_EQ(all[0].token_counts[257], 1);
+}
+
 TEST(Stats, DocumentsWithoutATokenHaveABinOfTheirOwn) {
   const test::ScratchFolder scratch;
   write_text(scratch / "text" / "lines.jsonl", "{\"text\": \"\"}\n{\"text\": \"a\"}\n{\"text\": \"\"}\n");

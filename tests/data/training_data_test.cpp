@@ -120,7 +120,9 @@ TEST_F(TrainingDataTest, AResumeWithTheSameFileIsTheSameMixtureWhereverItHappens
   config::RunConfig c = config({{"a", 3}, {"b", 1}, {"c", 1}});
   c.data.segment = {{16 * 100, {1, 1, 0}}, {16 * 200, {2, 2, 0}}, {16 * 300, {0, 1, 1}}};
   const TrainingData whole(c);
-  EXPECT_EQ(whole.segments().size(), 3u);  // that of 200 has the shares of the one before
+  EXPECT_EQ(whole.segments().size(), 3u);           // that of 200 has the shares of the one before
+  EXPECT_EQ(whole.state(100).segments.size(), 1u);  // the next has not begun
+  EXPECT_EQ(whole.state(101).segments.size(), 2u);
   for (const uint64_t next : {0, 1, 99, 100, 101, 199, 200, 250, 300, 301, 100'000}) {
     TrainingData resumed(c);
     resumed.continue_from(whole.state(next));
@@ -182,6 +184,8 @@ TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatAre
   EXPECT_EQ(error.why(),
             fmt::format("{} of the run's {} sequences come from it, and it holds {}", 2 * windows + 1, g + 1, windows));
   EXPECT_TRUE(error.fix().starts_with(fmt::format("train {} steps at most", g / 4))) << error.fix();
+  const Error one_by_one = error_of([&] { data.check_epochs(order, g + 1, 1); });
+  EXPECT_TRUE(one_by_one.fix().starts_with(fmt::format("train {} steps at most", g))) << one_by_one.fix();
 }
 
 config::RunConfig neox(config::RunConfig c, int64_t steps) {
@@ -213,6 +217,30 @@ TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
   // How often it is seen is counted in epochs, not in passes through the table.
   const auto use = data.use(sampler(data), 400);
   EXPECT_NEAR(use[0].epochs, 300 * 16 / static_cast<double>(data.splits()[0]->tokens()), 0.05);
+}
+
+TEST_F(TrainingDataTest, TheTableOfOnePathIsMadeForTheRunsSamplesAlone) {
+  config::RunConfig c = neox(config({}), 1);
+  c.data.path = "b";
+  c.data.weight_rule = "slots";
+  c.training.local_batch_size = 1;
+  const int64_t tokens = Dataset::open(*scratch_ / "b").split("train").tokens();
+  c.training.steps = (2 * tokens - 1) / 16;  // as many as two epochs have: half a percent more would need a third
+  EXPECT_EQ(TrainingData(c).order().tables[0]->epochs(), 2);
+}
+
+TEST_F(TrainingDataTest, TablesGoWithTheirSourcesWhereTheseStandInAnotherOrder) {
+  const auto packed = [](std::vector<config::DataSource> sources) {
+    config::RunConfig c = config(std::move(sources));
+    c.data.packing = "best_fit";
+    return c;
+  };
+  const TrainingData before(packed({{"a", 3}, {"b", 1}}));
+  TrainingData after(packed({{"b", 1}, {"a", 3}}));
+  after.continue_from(before.state(100));
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(after.order().tables[i]->windows(), before.order().tables[i]->windows()) << i;
+  EXPECT_NE(before.order().tables[0]->windows(), before.order().tables[1]->windows());
 }
 
 TEST_F(TrainingDataTest, ALongerRunGoesOnWithTheTablesItBeganWith) {
@@ -248,6 +276,7 @@ TEST_F(TrainingDataTest, WithGptNeoxsRuleTheMixtureHoldsFromBeginningToEnd) {
 }
 
 TEST_F(TrainingDataTest, BestFitPackingTellsItsPaddingAndIsMadeOnce) {
+  for (const char* name : {"a", "b"}) remove_tree(*scratch_ / name / "tables");  // of the tests before
   config::RunConfig c = config({{"a"}, {"b"}});
   c.data.packing = "best_fit";
   const TrainingData data(c);
