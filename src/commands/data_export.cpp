@@ -46,7 +46,7 @@ int data_export(CommandLine& line) {
       .choices({"bin-idx", "save-to-disk", "jsonl"});
   line.option("--out", "PATH", &out, "file or folder to write; for bin-idx PATH.bin and PATH.idx").required();
   line.option("--split", "NAME", &split_name, "train or validation");
-  line.option("--column", "NAME", &columns, "of save-to-disk; none given: input_ids; repeatable")
+  line.option("--column", "NAME", &columns, "of save-to-disk; none given: input_ids")
       .choices(data::saved_column_names());
   line.flag("--overwrite", &overwrite, "replace what is there");
   if (!line.parse()) return 0;

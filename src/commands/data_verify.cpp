@@ -18,7 +18,8 @@ int data_verify(CommandLine& line) {
   for (const data::Damage& damage : result.damage) fmt::print("{}: {}\n", damage.shard, damage.description);
   if (!result.damage.empty())
     throw damaged(
-        fmt::format("dataset {} is damaged in {} places", folder.string(), result.damage.size()),
+        fmt::format("dataset {} is damaged in {} place{}", folder.string(), result.damage.size(),
+                    result.damage.size() == 1 ? "" : "s"),
         fmt::format("{}: {}", result.damage[0].shard, result.damage[0].description),
         "restore the files from a copy, or run the `hearth data build` that made them again: it rewrites what "
         "is damaged");

@@ -66,7 +66,7 @@ TEST_F(ChangingSource, WhileItIsHashedIsTold) {
   HashProgress progress;
   std::vector<SourceFile> sources = found_.sources;
   sources[0].hash.clear();
-  EXPECT_NO_THROW(hash_sources(sources, {0}, 1, progress));
+  hash_sources(sources, {0}, 1, progress);
   EXPECT_EQ(sources[0].hash, xxh3_128_hex(read_file(path_)));
   sources[0].hash.clear();
   append();

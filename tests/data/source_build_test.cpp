@@ -208,7 +208,7 @@ TEST(SourceBuild, PartsThatEndAtTheSameTimeDoNotDisturbEachOther) {
     }
     for (std::thread& part : parts) part.join();
     EXPECT_TRUE(read_file(scratch / "out" / "tokenizer.json") == file);
-    EXPECT_NO_THROW(merge_parts(scratch / "out"));
+    merge_parts(scratch / "out");
     for (const std::string& name : list_folder(scratch / "out")) EXPECT_FALSE(name.ends_with(".tmp")) << name;
   }
 }

@@ -267,7 +267,7 @@ TEST_F(TrainingDataTest, WithGptNeoxsRuleTheMixtureHoldsFromBeginningToEnd) {
   EXPECT_EQ(error_with({{"a", 3}, {"b", 1}, {"c", 1}}).message(),
             "the sources or their weights are not those that the checkpoint was trained with");
   TrainingData turned(neox(config({{"b", 1}, {"a", 3}}), 40));
-  EXPECT_NO_THROW(turned.continue_from(before.state(100)));
+  turned.continue_from(before.state(100));
   const Sampler was = sampler(before), is = sampler(turned);
   for (uint64_t g = 0; g < 400; ++g) {
     ASSERT_EQ(was.sample(g).source, is.sample(g).source) << g;
