@@ -41,14 +41,61 @@ class SinkStream final : public arrow::io::OutputStream {
 };
 
 // Appends to one column.
-struct Builder {
-  std::unique_ptr<arrow::StringBuilder> text;
-  std::shared_ptr<arrow::Int32Builder> values;
-  std::unique_ptr<arrow::ListBuilder> ids;
-  arrow::ArrayBuilder& any() const {
-    return text != nullptr ? static_cast<arrow::ArrayBuilder&>(*text) : static_cast<arrow::ArrayBuilder&>(*ids);
-  }
+class Builder {
+ public:
+  virtual ~Builder() = default;
+  virtual arrow::ArrayBuilder& any() = 0;
+  virtual Status add(std::string_view) { return Status::TypeError("the column holds lists"); }
+  virtual Status add(std::span<const int32_t>) { return Status::TypeError("the column holds text"); }
 };
+
+class TextBuilder final : public Builder {
+ public:
+  arrow::ArrayBuilder& any() override { return texts_; }
+  Status add(std::string_view text) override { return texts_.Append(text); }
+
+ private:
+  arrow::StringBuilder texts_;
+};
+
+template <typename ValueBuilder>
+class ListBuilder final : public Builder {
+ public:
+  arrow::ArrayBuilder& any() override { return lists_; }
+  Status add(std::span<const int32_t> ids) override {
+    using Value = typename ValueBuilder::value_type;
+    ARROW_RETURN_NOT_OK(lists_.Append());
+    if constexpr (std::is_same_v<Value, int32_t>) return values_->AppendValues(ids.data(), length(ids));
+    converted_.resize(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) converted_[i] = static_cast<Value>(ids[i]);
+    return values_->AppendValues(converted_.data(), length(ids));
+  }
+
+ private:
+  static int64_t length(std::span<const int32_t> ids) { return static_cast<int64_t>(ids.size()); }
+
+  std::shared_ptr<ValueBuilder> values_ = std::make_shared<ValueBuilder>();
+  arrow::ListBuilder lists_{arrow::default_memory_pool(), values_};
+  std::vector<typename ValueBuilder::value_type> converted_;
+};
+
+std::unique_ptr<Builder> builder_of(data::SavedType type) {
+  switch (type) {
+    case data::SavedType::kInt8List:
+      return std::make_unique<ListBuilder<arrow::Int8Builder>>();
+    case data::SavedType::kInt32List:
+      return std::make_unique<ListBuilder<arrow::Int32Builder>>();
+    case data::SavedType::kInt64List:
+      return std::make_unique<ListBuilder<arrow::Int64Builder>>();
+    case data::SavedType::kText:
+      break;
+  }
+  return std::make_unique<TextBuilder>();
+}
+
+int64_t value_bytes(data::SavedType type) {
+  return type == data::SavedType::kInt64List ? 8 : type == data::SavedType::kInt32List ? 4 : 1;
+}
 
 class Writer final : public data::TableWriter {
  public:
@@ -57,14 +104,9 @@ class Writer final : public data::TableWriter {
   Status open(const std::vector<data::SavedColumn>& columns, std::string_view metadata) {
     arrow::FieldVector fields;
     for (const data::SavedColumn& column : columns) {
-      Builder& builder = builders_.emplace_back();
-      if (column.type == data::SavedType::kText) {
-        builder.text = std::make_unique<arrow::StringBuilder>();
-      } else {
-        builder.values = std::make_shared<arrow::Int32Builder>();
-        builder.ids = std::make_unique<arrow::ListBuilder>(arrow::default_memory_pool(), builder.values);
-      }
-      fields.push_back(arrow::field(column.name, builder.any().type()));
+      builders_.push_back(builder_of(column.type));
+      value_bytes_.push_back(value_bytes(column.type));
+      fields.push_back(arrow::field(column.name, builders_.back()->any().type()));
     }
     schema_ = arrow::schema(std::move(fields), arrow::key_value_metadata({{"huggingface", std::string(metadata)}}));
     auto options = arrow::ipc::IpcWriteOptions::Defaults();
@@ -73,20 +115,8 @@ class Writer final : public data::TableWriter {
     return Status::OK();
   }
 
-  std::string add_text(size_t column, std::string_view text) override {
-    return said([&] {
-      batch_bytes_ += static_cast<int64_t>(text.size());
-      return builders_.at(column).text->Append(text);
-    });
-  }
-  std::string add_ids(size_t column, std::span<const int32_t> ids) override {
-    return said([&]() -> Status {
-      const Builder& builder = builders_.at(column);
-      batch_bytes_ += static_cast<int64_t>(ids.size_bytes());
-      ARROW_RETURN_NOT_OK(builder.ids->Append());
-      return builder.values->AppendValues(ids.data(), static_cast<int64_t>(ids.size()));
-    });
-  }
+  std::string add_text(size_t column, std::string_view text) override { return add(column, text); }
+  std::string add_ids(size_t column, std::span<const int32_t> ids) override { return add(column, ids); }
   std::string end_row() override {
     return said([&] { return ++batch_rows_ == kBatchRows || batch_bytes_ >= kBatchBytes ? flush() : Status::OK(); });
   }
@@ -104,16 +134,25 @@ class Writer final : public data::TableWriter {
     return status.ok() ? std::string() : message_of(status);
   }
 
+  template <typename Value>
+  std::string add(size_t column, Value value) {
+    return said([&] {
+      batch_bytes_ += static_cast<int64_t>(value.size()) * value_bytes_.at(column);
+      return builders_.at(column)->add(value);
+    });
+  }
+
   Status flush() {
     arrow::ArrayVector arrays;
-    for (const Builder& builder : builders_) ARROW_RETURN_NOT_OK(builder.any().Finish(&arrays.emplace_back()));
+    for (const auto& builder : builders_) ARROW_RETURN_NOT_OK(builder->any().Finish(&arrays.emplace_back()));
     const auto batch = arrow::RecordBatch::Make(schema_, std::exchange(batch_rows_, 0), std::move(arrays));
     batch_bytes_ = 0;
     return writer_->WriteRecordBatch(*batch);
   }
 
   SinkStream stream_;
-  std::vector<Builder> builders_;
+  std::vector<std::unique_ptr<Builder>> builders_;
+  std::vector<int64_t> value_bytes_;
   std::shared_ptr<arrow::Schema> schema_;
   std::shared_ptr<arrow::ipc::RecordBatchWriter> writer_;
   int64_t batch_rows_ = 0, batch_bytes_ = 0;

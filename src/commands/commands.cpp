@@ -12,6 +12,8 @@ constexpr Command kCommands[] = {
     {"Data", "data merge", "join the parts of a build into a dataset", "data merge data/web", data_merge},
     {"Data", "data export", "write a dataset in another program's format",
      "data export --to bin-idx --out books_text_document data/books", data_export},
+    {"Data", "data pack", "write a dataset as rows of one length, for trainers that take them ready-made",
+     "data pack --length 4096 --to save-to-disk --out packed_4096 data/books", data_pack},
     {"Data", "data inspect", "show what a dataset holds", "data inspect data/books", data_inspect},
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data stats", "count lengths, frequent tokens and duplicates", "data stats data/books", data_stats},

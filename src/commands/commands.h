@@ -15,6 +15,7 @@ int tokenizer_train(CommandLine& line);
 int data_sample(CommandLine& line);
 int data_merge(CommandLine& line);
 int data_export(CommandLine& line);
+int data_pack(CommandLine& line);
 int data_stats(CommandLine& line);
 int data_synthetic(CommandLine& line);
 int bench_data(CommandLine& line);

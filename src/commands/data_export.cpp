@@ -4,34 +4,10 @@
 
 #include "base/error.h"
 #include "commands/commands.h"
+#include "commands/output_path.h"
 #include "data/export.h"
-#include "data/saved_dataset.h"
 
 namespace hearth::commands {
-
-namespace {
-
-// What an export to `out` would write over.
-std::vector<Path> written_by(const std::string& to, const Path& out) {
-  if (to != "bin-idx") return {out};
-  return {out.string() + ".bin", out.string() + ".idx"};
-}
-
-// Files are replaced by name; of folders only those that an export made, or nobody wrote into.
-void check_free(const std::string& to, const Path& out, bool overwrite) {
-  for (const Path& path : written_by(to, out)) {
-    if (!path_exists(path)) continue;
-    if (!overwrite)
-      throw user_error(fmt::format("{} is there already", path.string()), "", "give another --out, or add --overwrite");
-    const bool is_folder = std::filesystem::is_directory(path);
-    const bool is_saved = is_folder && (list_folder(path).empty() || data::files_of_saved_dataset(path));
-    if (is_folder && (to != "save-to-disk" || !is_saved))
-      throw user_error(fmt::format("{} is a folder that holds something else", path.string()), "",
-                       "give another --out");
-  }
-}
-
-}  // namespace
 
 int data_export(CommandLine& line) {
   Path folder, out;
@@ -57,8 +33,7 @@ int data_export(CommandLine& line) {
   if (columns.empty()) columns = {"input_ids"};
   const data::Dataset dataset = data::Dataset::open(folder);
   const data::Split& split = dataset.split(split_name);
-  check_free(to, out, overwrite);
-  if (out.has_parent_path()) make_folders(out.parent_path());
+  prepare_output(to, out, overwrite);
   const data::ExportResult result = to == "jsonl"     ? data::export_jsonl(dataset, split, out)
                                     : to == "bin-idx" ? data::export_indexed(dataset, split, out)
                                                       : data::export_saved(dataset, split, columns, out);

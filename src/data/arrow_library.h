@@ -50,7 +50,7 @@ struct ColumnRequest {
   SourceRange range;
 };
 
-enum class SavedType { kText, kInt32List };
+enum class SavedType { kText, kInt8List, kInt32List, kInt64List };
 struct SavedColumn {
   std::string name;
   SavedType type = SavedType::kText;
@@ -70,6 +70,7 @@ class TableWriter {
   virtual ~TableWriter() = default;
   // A row is a call for each column, in any order, and end_row().
   virtual std::string add_text(size_t column, std::string_view text) = 0;
+  // Of a list of any width; each value fits into it.
   virtual std::string add_ids(size_t column, std::span<const int32_t> ids) = 0;
   virtual std::string end_row() = 0;
   virtual std::string finish() = 0;
