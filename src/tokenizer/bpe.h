@@ -62,7 +62,7 @@ class Bpe {
 // Encodes for one thread: scratch memory, and a cache of pieces that never grows. Borrows the vocabulary.
 class BpeEncoder {
  public:
-  static constexpr size_t kDefaultCacheEntries = 1 << 16;
+  static constexpr size_t kDefaultCacheEntries = 1 << 17;
 
   // cache_entries: rounded up to a power of two; 0: no cache.
   explicit BpeEncoder(const Bpe& bpe, size_t cache_entries = kDefaultCacheEntries);

@@ -10,14 +10,13 @@ namespace {
 
 // Up to this many symbols a scan for the lowest rank is quicker than the queue.
 constexpr size_t kScanSymbols = 48;
-// Look-ups of this many pieces are under way at once.
+// Look-ups of so many pieces are under way at once.
 constexpr size_t kAhead = 64;
-// Pieces that the cache has no part in: merging so few bytes is quicker than waiting for memory; and those so long that
-// they hardly come again.
+// Pieces for which a miss does not look further: merging so few bytes is quicker than waiting for memory; and those so
+// long that they hardly come again.
 constexpr size_t kQuickBytes = 4, kMostCachedBytes = 256;
 
-// A piece that is no single token, and its ids. Two share a cache line, and a piece may be in either; the first is the
-// one that came last.
+// A piece and its ids. Two share a cache line, and a piece may be in either; the first is the one that came last.
 struct CacheEntry {
   static constexpr size_t kMostIds = 3;
   ShortKey key;  // all zero: empty
@@ -34,6 +33,26 @@ struct LongEntry {
   uint32_t ids[kMostIds];
 };
 static_assert(sizeof(LongEntry) == 64);
+
+// Pieces whose look-ups are under way at once.
+struct Batch {
+  std::span<const std::string_view> pieces;
+  ShortKey keys[kAhead];  // no piece's where a piece is empty or too long
+  uint64_t hashes[kAhead];
+
+  // Reads up to 16 bytes of a piece, if they are in front of `text_end`.
+  void start(std::span<const std::string_view> its_pieces, const char* text_end) {
+    pieces = its_pieces;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const std::string_view piece = pieces[i];
+      ShortKey key{0, ~uint64_t{0}};
+      if (!piece.empty() && piece.size() <= ShortKey::kMostBytes)
+        key = text_end - piece.data() >= 16 ? ShortKey::of_readable(piece.data(), piece.size()) : ShortKey::of(piece);
+      keys[i] = key;
+      hashes[i] = key.hash();
+    }
+  }
+};
 
 }  // namespace
 
@@ -76,29 +95,41 @@ struct BpeEncoder::State {
   }
 
   CacheEntry* cache_line(uint64_t hash) { return &cache[(hash >> 32) & (cache.size() - 2)]; }
-  // For a piece that is no token as a whole.
-  [[gnu::noinline]] void encode_parts(std::string_view piece, const ShortKey& key, uint64_t hash,
-                                      std::vector<uint32_t>& ids) {
-    if (cache.empty() || piece.size() <= kQuickBytes) {
-      encode_bytes(piece, ids);
-      return;
-    }
+  const CacheEntry* find_cached(const ShortKey& key, uint64_t hash) {
+    const CacheEntry* line = cache_line(hash);
+    const CacheEntry* entry = line + static_cast<size_t>(!(line->key == key));  // no branch: either is as likely
+    return entry->key == key ? entry : nullptr;
+  }
+  void keep(const ShortKey& key, uint64_t hash, std::span<const uint32_t> its_ids) {
     CacheEntry* line = cache_line(hash);
-    for (const CacheEntry* entry : {line, line + 1}) {
-      if (!(entry->key == key)) continue;
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-      return;
-    }
-    const size_t before = ids.size();
-    const int64_t dropped_before = dropped_bytes;
-    encode_by_long_cache(piece, hash, ids);
-    const size_t count = ids.size() - before;
-    if (count > CacheEntry::kMostIds || dropped_bytes != dropped_before) return;
     line[1] = line[0];
     line->key = key;
-    line->count = static_cast<uint32_t>(count);
-    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), line->ids);
+    line->count = static_cast<uint32_t>(its_ids.size());
+    std::copy(its_ids.begin(), its_ids.end(), line->ids);
   }
+
+  // A piece that has a key, and is not in the cache.
+  [[gnu::noinline]] void encode_short(std::string_view piece, const ShortKey& key, uint64_t hash,
+                                      std::vector<uint32_t>& ids) {
+    const size_t before = ids.size();
+    const int64_t dropped_before = dropped_bytes;
+    if (const auto* slot = tables.find_short(key, hash); slot != nullptr && slot->is_whole)
+      ids.push_back(slot->id);
+    else if (cache.empty() || piece.size() <= kQuickBytes)
+      encode_bytes(piece, ids);
+    else
+      encode_by_long_cache(piece, hash, ids);
+    const std::span made(ids.data() + before, ids.size() - before);
+    if (!cache.empty() && made.size() <= CacheEntry::kMostIds && dropped_bytes == dropped_before) keep(key, hash, made);
+  }
+  void encode_any(std::string_view piece, const ShortKey& key, uint64_t hash, std::vector<uint32_t>& ids) {
+    if (piece.size() > ShortKey::kMostBytes)
+      encode_long(piece, ids);
+    else if (!piece.empty())
+      encode_short(piece, key, hash, ids);
+  }
+  void encode_batch_cached(const Batch& batch, std::vector<uint32_t>& ids);
+  void encode_batch_uncached(const Batch& batch, std::vector<uint32_t>& ids);
 
   void encode_bytes(std::string_view piece, std::vector<uint32_t>& ids);
   void scan(size_t n, std::vector<uint32_t>& ids);
@@ -185,54 +216,50 @@ void BpeEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids
   }
   const ShortKey key = ShortKey::of(piece);
   const uint64_t hash = key.hash();
-  if (const auto* slot = state_->tables.find_short(key, hash); slot != nullptr && slot->is_whole)
-    ids.push_back(slot->id);
-  else
-    state_->encode_parts(piece, key, hash, ids);
+  if (!state_->cache.empty()) {
+    if (const CacheEntry* entry = state_->find_cached(key, hash); entry != nullptr) {
+      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
+      return;
+    }
+  }
+  state_->encode_short(piece, key, hash, ids);
 }
 
-// Three passes over some pieces at a time: keys, while the memory that they lead to is on its way; look-ups; and what
-// was not found.
-void BpeEncoder::encode_pieces(std::span<const std::string_view> pieces, std::vector<uint32_t>& ids) {
-  State& s = *state_;
-  if (pieces.empty()) return;
-  const char* text_end = pieces.back().data() + pieces.back().size();
-  const size_t mask = s.tables.short_slots.size() - 1;
-  ShortKey keys[kAhead];
-  uint64_t hashes[kAhead];
-  uint32_t found[kAhead];
-  for (size_t begin = 0; begin < pieces.size(); begin += kAhead) {
-    const size_t count = std::min(kAhead, pieces.size() - begin);
-    for (size_t i = 0; i < count; ++i) {
-      const std::string_view piece = pieces[begin + i];
-      keys[i] = {};
-      hashes[i] = 0;
-      if (piece.empty() || piece.size() > ShortKey::kMostBytes) continue;
-      keys[i] = text_end - piece.data() >= 16 ? ShortKey::of_readable(piece.data(), piece.size()) : ShortKey::of(piece);
-      hashes[i] = keys[i].hash();
-      __builtin_prefetch(&s.tables.short_slots[hashes[i] & mask]);
-    }
-    bool all_found = true;
-    for (size_t i = 0; i < count; ++i) {
-      const auto* slot = keys[i] == ShortKey{} ? nullptr : s.tables.find_short(keys[i], hashes[i]);
-      found[i] = slot != nullptr && slot->is_whole ? slot->id : kNoToken;
-      if (found[i] != kNoToken) continue;
-      all_found = false;
-      if (!s.cache.empty() && pieces[begin + i].size() > kQuickBytes) __builtin_prefetch(s.cache_line(hashes[i]));
-    }
-    if (all_found) {
-      ids.insert(ids.end(), found, found + count);
+// The ids of a hit are written without asking how many they are; so nearly every piece takes the same branches.
+void BpeEncoder::State::encode_batch_cached(const Batch& batch, std::vector<uint32_t>& ids) {
+  constexpr size_t kMost = CacheEntry::kMostIds;
+  uint32_t out[kAhead * kMost];
+  size_t count = 0;
+  for (size_t i = 0; i < batch.pieces.size(); ++i) __builtin_prefetch(cache_line(batch.hashes[i]));
+  for (size_t i = 0; i < batch.pieces.size(); ++i) {
+    if (const CacheEntry* entry = find_cached(batch.keys[i], batch.hashes[i]); entry != nullptr) {
+      std::memcpy(out + count, entry->ids, sizeof entry->ids);
+      count += entry->count;
       continue;
     }
-    for (size_t i = 0; i < count; ++i) {
-      const std::string_view piece = pieces[begin + i];
-      if (found[i] != kNoToken)
-        ids.push_back(found[i]);
-      else if (piece.size() > ShortKey::kMostBytes)
-        s.encode_long(piece, ids);
-      else if (!piece.empty())
-        s.encode_parts(piece, keys[i], hashes[i], ids);
-    }
+    ids.insert(ids.end(), out, out + count);
+    count = 0;
+    encode_any(batch.pieces[i], batch.keys[i], batch.hashes[i], ids);
+  }
+  ids.insert(ids.end(), out, out + count);
+}
+
+void BpeEncoder::State::encode_batch_uncached(const Batch& batch, std::vector<uint32_t>& ids) {
+  const size_t mask = tables.short_slots.size() - 1;
+  for (size_t i = 0; i < batch.pieces.size(); ++i) __builtin_prefetch(&tables.short_slots[batch.hashes[i] & mask]);
+  for (size_t i = 0; i < batch.pieces.size(); ++i) encode_any(batch.pieces[i], batch.keys[i], batch.hashes[i], ids);
+}
+
+void BpeEncoder::encode_pieces(std::span<const std::string_view> pieces, std::vector<uint32_t>& ids) {
+  if (pieces.empty()) return;
+  const char* text_end = pieces.back().data() + pieces.back().size();
+  Batch batch;
+  for (size_t begin = 0; begin < pieces.size(); begin += kAhead) {
+    batch.start(pieces.subspan(begin, std::min(kAhead, pieces.size() - begin)), text_end);
+    if (state_->cache.empty())
+      state_->encode_batch_uncached(batch, ids);
+    else
+      state_->encode_batch_cached(batch, ids);
   }
 }
 

@@ -78,6 +78,12 @@ class Characters {
   size_t size() const { return text_.size(); }
   unsigned char byte(size_t at) const { return static_cast<unsigned char>(text_[at]); }
   bool is(size_t at, char c) const { return at < text_.size() && text_[at] == c; }
+  // Are the eight bytes at `at`, which must be there, ASCII?
+  bool is_ascii8(size_t at) const {
+    uint64_t bytes;
+    std::memcpy(&bytes, text_.data() + at, sizeof bytes);
+    return (bytes & 0x8080808080808080) == 0;
+  }
 
   [[gnu::always_inline]] Character at(size_t at) const {
     if (at >= text_.size()) return {kRest, 0};

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "tokenizer/ascii_starts-inl.h"
 #include "tokenizer/characters-inl.h"
 #include "tokenizer/pretokenizer.h"
 
@@ -79,9 +80,18 @@ size_t skip_newlines(const Characters& text, size_t at, bool and_slashes = false
   return at;
 }
 
-// ---- one structure a pattern: end_of_piece(text, begin) for a text that has a character at `begin`
+// ---- one structure a pattern: end_of_piece(text, begin) for a text that has a character at `begin`; and starts(w,
+// text, begin), where it has one, for the window at `begin`, as ascii_starts-inl.h describes it
+
+template <bool kAnyCase>
+auto contractions(const Characters& text, size_t begin) {
+  return [&text, begin](unsigned place) { return skip_contraction<kAnyCase>(text, begin + place) - begin; };
+}
 
 struct Gpt2 {
+  static uint64_t starts(const AsciiWindow& w, const Characters& text, size_t begin) {
+    return gpt2_starts(w, contractions<false>(text, begin));
+  }
   static size_t end_of_piece(const Characters& text, size_t begin) {
     if (text.is(begin, '\'')) {
       if (const size_t end = skip_contraction<false>(text, begin); end != begin) return end;
@@ -104,6 +114,9 @@ struct Gpt2 {
 
 template <unsigned kMostNumbers>
 struct Llama3 {
+  static uint64_t starts(const AsciiWindow& w, const Characters& text, size_t begin) {
+    return llama3_starts<kMostNumbers>(w, contractions<true>(text, begin));
+  }
   static size_t end_of_piece(const Characters& text, size_t begin) {
     const Character c = text.at(begin);
     if (c.kind & kLetter) return text.skip_letters(begin + c.length);
@@ -219,10 +232,37 @@ struct WithGaps {
 };
 
 template <class Pattern>
+concept ByWindow = requires(const AsciiWindow& w, const Characters& text) {
+  Pattern::starts(w, text, size_t{});
+};
+
+// Appends the pieces at `begin` that the window there decides, and moves `begin` behind them; false if there are none.
+template <ByWindow Pattern>
+bool cut_window(const Characters& text, const char* data, size_t& begin, std::span<std::string_view> out,
+                size_t& count) {
+  if (text.size() - begin < AsciiWindow::kBytes || !text.is_ascii8(begin)) return false;
+  const AsciiWindow w = AsciiWindow::of(data + begin);
+  uint64_t starts = known_starts(w, Pattern::starts(w, text, begin));
+  if (starts == 0) return false;
+  const char* const window = data + begin;
+  unsigned at = 0;
+  for (; starts != 0 && count < out.size(); starts &= starts - 1) {
+    const auto next = static_cast<unsigned>(std::countr_zero(starts));
+    out[count++] = std::string_view(window + at, next - at);
+    at = next;
+  }
+  begin += at;
+  return true;
+}
+
+template <class Pattern>
 size_t cut(std::string_view text, size_t& at, std::span<std::string_view> out) {
   const Characters characters(text);
   size_t begin = at, count = 0;
   while (begin < text.size() && count < out.size()) {
+    if constexpr (ByWindow<Pattern>) {
+      if (cut_window<Pattern>(characters, text.data(), begin, out, count)) continue;
+    }
     const size_t end = Pattern::end_of_piece(characters, begin);
     out[count++] = std::string_view(text.data() + begin, end - begin);
     begin = end;

@@ -1,6 +1,7 @@
 // The hand-written cutters against PCRE2, pattern by pattern.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "support/mixed_text.h"
 #include "tokenizer/pretokenizer.h"
 
@@ -57,6 +58,33 @@ TEST(Cutters, CutEveryTextOfAFewCharactersAsTheRegularExpressionsDo) {
       fast_cutter.next(fast_pieces);
       slow_cutter.next(slow_pieces);
       ASSERT_EQ(fast_pieces, slow_pieces) << pattern << "\n" << quoted(text);
+    }
+  }
+}
+
+TEST(Cutters, CutLongRunsAndMixturesOfAsciiAsTheRegularExpressionsDo) {
+  // What ends a window of 64 bytes, or begins one, is left to chance; half of the characters repeat the one before.
+  constexpr std::string_view kAlphabet = "aSlrevdtm'''''    \n\n\r\t1234..,/\x01\x0b\x7f";
+  const RandomKey key = random_key(3, "ascii runs");
+  uint64_t counter = 0;
+  std::string text;
+  while (text.size() < 400'000) {
+    const uint64_t random = random_u64(key, counter++);
+    if (random % 200 == 0)
+      text += "\u00e9";
+    else if (random % 2 == 0 && !text.empty() && static_cast<unsigned char>(text.back()) < 0x80)
+      text.push_back(text.back());
+    else
+      text.push_back(kAlphabet[(random >> 16) % kAlphabet.size()]);
+  }
+  for (const std::string_view pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern})
+    expect_same_pieces({{std::string(pattern)}}, text);
+  // Every end of a text, and every place where a piece can lie in its first windows.
+  const Pretokenizer fast({{std::string(kLlama3Pattern)}}), slow({{std::string(kLlama3Pattern)}}, Matching::kRegex);
+  for (size_t begin = 0; begin < 100; ++begin) {
+    for (const size_t size : {64, 65, 66, 100, 128, 129}) {
+      const std::string_view part = std::string_view(text).substr(begin * 97, size);
+      ASSERT_EQ(fast.pieces(part), slow.pieces(part)) << quoted(part);
     }
   }
 }
