@@ -12,6 +12,7 @@
 #include "data/array_stream.h"
 #include "data/build.h"
 #include "data/parallel.h"
+#include "data/positional_split.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -92,7 +93,7 @@ struct Request {
   SourceOptions sources;
   data::BuildOptions options;
   int64_t vocab_size = 0;
-  std::string bos, eos, dedup = "none", part;
+  std::string bos, eos, split, dedup = "none", part;
 };
 
 void declare_rules(CommandLine& line, Request& r) {
@@ -110,6 +111,8 @@ void declare_rules(CommandLine& line, Request& r) {
       .range(0, 1LL << 31);
   line.option("--validation", "FRACTION", &rules.validation,
               "share of the documents that is held out, chosen by a hash of their content");
+  line.option("--split", "SHARES", &r.split,
+              "of train, validation and test by the documents' position, as Megatron and GPT-NeoX do: 969,30,1");
   line.option("--bos", "WHERE", &r.bos, "before each document, or none; not given: as the tokenizer's template says")
       .choices({"none", "document"});
   line.option("--eos", "WHERE", &r.eos, "after each document, or none; not given: after each document")
@@ -132,6 +135,7 @@ data::BuildOptions options_of(Request r) {
                        "give one of them");
     options.rules.tokenizer = fmt::format("ids:{}", r.vocab_size);
   }
+  if (!r.split.empty()) options.rules.split = data::parse_split(r.split);
   if (!r.bos.empty()) options.bos = r.bos == "document";
   if (!r.eos.empty()) options.eos = r.eos == "document";
   options.paths = r.sources.all_paths();

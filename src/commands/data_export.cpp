@@ -21,7 +21,7 @@ int data_export(CommandLine& line) {
       .required()
       .choices({"bin-idx", "save-to-disk", "jsonl"});
   line.option("--out", "PATH", &out, "file or folder to write; for bin-idx PATH.bin and PATH.idx").required();
-  line.option("--split", "NAME", &split_name, "train or validation");
+  line.option("--split", "NAME", &split_name, "train, validation or test");
   line.option("--column", "NAME", &columns, "of save-to-disk; none given: input_ids")
       .choices(data::saved_column_names());
   line.flag("--overwrite", &overwrite, "replace what is there");

@@ -31,7 +31,7 @@ int data_pack(CommandLine& line) {
               "save-to-disk: a folder for Hugging Face's load_from_disk with input_ids, attention_mask and labels")
       .choices({"save-to-disk"});
   line.option("--out", "PATH", &out, "folder to write").required();
-  line.option("--split", "NAME", &split_name, "train or validation");
+  line.option("--split", "NAME", &split_name, "train, validation or test");
   line.option("--drop-tails", "N", &rules.drop_tails,
               "take N documents at a time, and drop what is left of their tokens after the last whole row, as the "
               "Trainium recipe does with 1000; 0: keep every token")

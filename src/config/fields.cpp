@@ -219,7 +219,10 @@ const std::vector<Field>& list_table() {
     {"validation.set", "name", slot<&RunConfig::validation, &Validation::set, &ValidationSet::name>, kMayChange, "",
      "its loss is called validation_loss.NAME in the log; letters, digits, - and _", {}},
     {"validation.set", "path", slot<&RunConfig::validation, &Validation::set, &ValidationSet::path>, kMayChange, "",
-     "a folder made by hearth data build; its held-out documents, or all where none are held out", {}},
+     "a folder made by hearth data build", {}},
+    {"validation.set", "split", slot<&RunConfig::validation, &Validation::set, &ValidationSet::split>, kMayChange, "",
+     "which of its documents; empty means those of validation, or all where none were held out",
+     one_of({"", "train", "validation", "test"})},
 
     {"data.source", "path", slot<&RunConfig::data, &Data::source, &DataSource::path>, kMayChange, "",
      "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",

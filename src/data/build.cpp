@@ -40,7 +40,7 @@ class Build {
   void read(size_t unit, const std::function<void(Group)>& emit) {
     UnitRecords records(plan_.found.sources, plan_.units[unit], options_.rules);
     int64_t bytes_before = 0, index = 0;
-    int64_t duplicates = 0;
+    int64_t duplicates = 0, kept = 0;
     uint32_t number = 0;
     Group group(unit, index);
     for (Document document; records.next(document); ++number) {
@@ -49,7 +49,10 @@ class Build {
         continue;
       }
       check_kind(document);
-      group.add(document, plan_.holdout.contains(document.hash));
+      group.add(document, plan_.positions                         ? plan_.positions->split_of(unit, kept)
+                          : plan_.holdout.contains(document.hash) ? 1
+                                                                  : 0);
+      ++kept;
       progress_.source_bytes_done += records.bytes_read() - bytes_before;
       bytes_before = records.bytes_read();
       if (group.data_bytes() < options_.rules.shard_tokens) continue;
@@ -120,7 +123,7 @@ Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
 
 // Adds what was read and written.
 void add_units(Manifest& m, const std::vector<BuiltUnit>& units) {
-  const size_t num_splits = m.rules.validation > 0 ? 2 : 1;
+  const size_t num_splits = !m.rules.split.empty() ? kNumSplits : m.rules.validation > 0 ? 2 : 1;
   std::vector<SequenceHash> content(num_splits);
   for (size_t s = 0; s < num_splits; ++s) m.splits.emplace_back().name = kSplitNames[s];
   for (const BuiltUnit& unit : units) {
@@ -184,6 +187,8 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   folder.open_for_writing();
   if (options.rules.dedup_exact)
     plan.duplicates = find_duplicates(plan.found.sources, plan.units, options.rules, options.threads);
+  if (!options.rules.split.empty())
+    plan.positions.emplace(plan.found.sources, plan.units, options.rules, plan.duplicates, options.threads);
   Build build(options, plan, progress);
   build.run();
   for (const BuiltUnit& unit : build.units()) {

@@ -138,8 +138,8 @@ Hash128 content_of(const Document& document) {
 
 }  // namespace
 
-void Group::add(const Document& document, bool held_out) {
-  std::vector<Document>& documents = documents_[held_out ? 1 : 0];
+void Group::add(const Document& document, size_t split) {
+  std::vector<Document>& documents = documents_[split];
   documents.push_back(document);
   data_bytes_ += static_cast<int64_t>(document.data.size());
   if (document.owner != nullptr || document.data.empty()) return;

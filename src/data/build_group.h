@@ -19,7 +19,7 @@ class Group {
  public:
   Group(size_t unit, int64_t index) : unit_(unit), index_(index) {}
 
-  void add(const Document& document, bool held_out);  // copies what has no owner
+  void add(const Document& document, size_t split);  // copies what has no owner
   size_t unit() const { return unit_; }
   int64_t index() const { return index_; }  // in its unit
   int64_t data_bytes() const { return data_bytes_; }

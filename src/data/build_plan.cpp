@@ -20,6 +20,9 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
   if (!(rules.validation >= 0 && rules.validation < 1))
     throw user_error(fmt::format("--validation {} is no share", rules.validation), "",
                      "give 0 or more and less than 1");
+  if (rules.validation > 0 && !rules.split.empty())
+    throw user_error("--validation and --split are given both",
+                     "the one holds documents out by their content, the other by their position", "give one of them");
   if (rules.shard_tokens < 1) throw user_error(fmt::format("--shard-tokens {} is too small", rules.shard_tokens));
   if (rules.bos && !tokenizer.bos())
     throw user_error(fmt::format("tokenizer \"{}\" has no BOS token", tokenizer.name()),
@@ -58,11 +61,12 @@ std::string rules_text(const BuildPlan& plan, const BuildRules& rules) {
   const std::string of_arrays =
       plan.arrays ? fmt::format("arrays {} {}:{}\n", rules.n_fixed, rules.source_dataset.size(), rules.source_dataset)
                   : "";
-  return fmt::format("build {} shard {} {}\ntokenizer {} {} {}\nvalidation {} {}\nrecords {} {} {} {}\ngroups {}\n{}",
+  const std::string by_position = rules.split.empty() ? "" : fmt::format("split {}\n", rules.split);
+  return fmt::format("build {} shard {} {}\ntokenizer {} {} {}\nvalidation {} {}\nrecords {} {} {} {}\ngroups {}\n{}{}",
                      kBuildVersion, kShardVersion, kDefaultBlockBytes, plan.tokenizer->content_hash(), rules.bos,
                      rules.eos, rules.validation, plan.holdout.moved ? to_hex(*plan.holdout.moved) : "none",
                      read_rules_text(rules.read), on_error_name(rules.on_error), rules.drop_empty, rules.dedup_exact,
-                     rules.shard_tokens, of_arrays);
+                     rules.shard_tokens, of_arrays, by_position);
 }
 
 std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::string& rules) {
@@ -154,9 +158,9 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   plan.found = discover({options.paths, options.include, options.out, rules.read, options.threads}, progress);
   plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens));
   std::tie(plan.first_unit, plan.end_unit) = units_of_part(plan.units, options.part - 1, options.num_parts);
+  const bool reads_all = rules.dedup_exact || !rules.split.empty();
   std::set<size_t> read;
-  for (size_t u = rules.dedup_exact ? 0 : plan.first_unit; u < (rules.dedup_exact ? plan.units.size() : plan.end_unit);
-       ++u) {
+  for (size_t u = reads_all ? 0 : plan.first_unit; u < (reads_all ? plan.units.size() : plan.end_unit); ++u) {
     for (const UnitPiece& piece : plan.units[u].pieces) read.insert(piece.source);
   }
   hash_sources(plan.found.sources, {read.begin(), read.end()}, options.threads, progress);
@@ -166,7 +170,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   plan.holdout = find_holdout(plan.found.sources, plan.units, rules);
 
   std::string text = rules_text(plan, rules);
-  if (rules.dedup_exact) {  // what a unit keeps depends on all others
+  if (reads_all) {  // what a unit keeps, and for which split, depends on all others
     for (const SourceFile& source : plan.found.sources) text += source.hash + "\n";
   }
   StreamingHash hash;

@@ -11,14 +11,15 @@
 #include "data/discover.h"
 #include "data/duplicates.h"
 #include "data/holdout.h"
+#include "data/positional_split.h"
 #include "data/records.h"
 #include "data/units.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {
 
-inline constexpr size_t kNumSplits = 2;
-inline constexpr std::string_view kSplitNames[kNumSplits] = {"train", "validation"};
+inline constexpr size_t kNumSplits = 3;
+inline constexpr std::string_view kSplitNames[kNumSplits] = {"train", "validation", "test"};
 
 struct BuildPlan {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
@@ -28,6 +29,7 @@ struct BuildPlan {
   size_t first_unit = 0, end_unit = 0;  // those of this part
   Holdout holdout;
   Duplicates duplicates;                     // empty, or of each unit
+  std::optional<PositionalSplit> positions;  // instead of the holdout; like duplicates, from all records
   std::vector<std::string> unit_identities;  // over all that decides a unit's documents and tokens; empty: not our part
   std::string identity;                      // over our units: the same build or not
 

@@ -254,9 +254,15 @@ const Split& Dataset::split(std::string_view name) const {
   for (const Split& split : splits_) {
     if (split.name() == name && split.tokens() > 0) return split;
   }
+  const std::string& by_position = manifest_.rules.split;
+  const bool held_out = name == "validation" || name == "test";
   throw user_error(fmt::format("dataset {} has no split \"{}\"", folder_.string(), name),
-                   name == "validation" ? "no document was held out when it was built" : "",
-                   name == "validation" ? "build it with --validation 0.05" : "");
+                   !held_out             ? ""
+                   : by_position.empty() ? "no document was held out when it was built"
+                                         : fmt::format("--split {} gave it none of its documents", by_position),
+                   name == "validation" ? "build it with --validation 0.05"
+                   : held_out           ? "build it with --split 969,30,1"
+                                        : "");
 }
 
 }  // namespace hearth::data

@@ -110,6 +110,7 @@ BuildRules parse_rules(const Json& json) {
   rules.bos = json.at("bos").get<bool>();
   rules.eos = json.at("eos").get<bool>();
   rules.validation = json.at("validation").get<double>();
+  rules.split = json.value("split", "");
   rules.read.document_bytes = count_at(json, "document_bytes");
   rules.shard_tokens = count_at(json, "shard_tokens");
   rules.read.format = json.value("format", "");
@@ -192,6 +193,7 @@ Json rules_json(const BuildRules& rules) {
   return {{"bos", rules.bos},
           {"eos", rules.eos},
           {"validation", rules.validation},
+          {"split", rules.split},
           {"format", rules.read.format},
           {"document_bytes", rules.read.document_bytes},
           {"text_keys", rules.read.text_keys},

@@ -25,7 +25,7 @@ struct ShardEntry {
 };
 
 struct SplitEntry {
-  std::string name;  // "train", "validation"
+  std::string name;  // "train", "validation", "test"
   int64_t documents = 0;
   int64_t tokens = 0;      // BOS and EOS included
   int64_t text_bytes = 0;  // of the text the tokens were made from: the denominator of bits per byte
@@ -47,7 +47,8 @@ OnError parse_on_error(std::string_view name);     // throws user_error
 struct BuildRules {
   std::string tokenizer = "bytes";  // to a build: as open_tokenizer takes it; in a manifest: Tokenizer::name()
   bool bos = false, eos = true;     // before and after each document that is text
-  double validation = 0;            // share of the documents that is held out
+  double validation = 0;            // share of the documents that is held out, by a hash of their content
+  std::string split;                // or shares by position (positional_split.h); empty: none
   ReadRules read;
   OnError on_error = OnError::kStop;
   bool drop_empty = false;   // leave out records without text (an empty file never is a record)

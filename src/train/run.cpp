@@ -114,7 +114,7 @@ config::RunConfig with_absolute_paths(config::RunConfig config) {
   return config;
 }
 
-// A set's held-out documents, or all of them where none are held out: but never what is trained on.
+// The documents that a set names, or its held-out ones, or all where none are held out: never what is trained on.
 std::string split_of(const config::ValidationSet& set, const data::Dataset& dataset, const data::TrainingData& data) {
   if (dataset.manifest().tokenizer_hash != data.manifest().tokenizer_hash)
     throw user_error(
@@ -122,14 +122,18 @@ std::string split_of(const config::ValidationSet& set, const data::Dataset& data
         fmt::format("that of {} is {} ({}), the data's {} ({})", set.path, dataset.manifest().rules.tokenizer,
                     dataset.manifest().tokenizer_hash, data.manifest().rules.tokenizer, data.manifest().tokenizer_hash),
         fmt::format("build it again: hearth data build --tokenizer {} ...", data.manifest().rules.tokenizer));
-  if (dataset.has_split("validation")) return "validation";
+  const std::string split = !set.split.empty() ? set.split : dataset.has_split("validation") ? "validation" : "train";
+  dataset.split(split);  // throws here, not after an hour
+  if (split != "train") return split;
   for (const data::TrainingData::Source& source : data.sources()) {
     if (source.dataset.manifest().identity == dataset.manifest().identity)
       throw user_error(fmt::format("validation set \"{}\" is what the run trains on", set.name),
-                       fmt::format("{} is a source, and no document was held out when it was built", set.path),
+                       set.split.empty()
+                           ? fmt::format("{} is a source, and no document was held out when it was built", set.path)
+                           : fmt::format("{} is a source, and the set's split is \"train\"", set.path),
                        "build it with --validation 0.05, or give another folder");
   }
-  return "train";
+  return split;
 }
 
 std::vector<ValidationSet> open_validation(const config::RunConfig& config, const data::TrainingData& data) {

@@ -205,6 +205,27 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
             "error: there is nothing to read\n");
 }
 
+TEST(DataBuild, SplitsByPositionAreShownAndOnesThatMakeNoSenseAreUserErrors) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  const std::string command =
+      fmt::format("data build --out {} {} --split ", text(scratch / "out"), text(scratch / "text"));
+  for (const char* split : {"1,2,3,4", "most", "0"}) {
+    const CommandResult wrong = hearth(command + split);
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_NE(wrong.output.find(fmt::format("--split {} makes no sense", split)), std::string::npos) << wrong.output;
+  }
+  EXPECT_EQ(hearth(command + "4,2,2 --validation 0.1").exit_code, 2);
+  const CommandResult built = hearth(command + "\"4, 2, 2\"");
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  for (const auto& [name, documents] :
+       std::vector<std::pair<std::string, int>>{{"train", 4}, {"validation", 2}, {"test", 2}})
+    EXPECT_NE(built.output.find(fmt::format("{:<10} {:>9} documents", name, documents)), std::string::npos)
+        << built.output;
+  const CommandResult shown = hearth(fmt::format("data inspect {}", text(scratch / "out")));
+  EXPECT_NE(shown.output.find("by position, 4,2,2"), std::string::npos) << shown.output;
+}
+
 TEST(DataBuild, AnEmptyCorpusIsAUserError) {
   const ScratchFolder scratch;
   make_folders(scratch / "text");

@@ -8,6 +8,8 @@ usage: neox_reference.py maps SEQ_LEN SAMPLES SEED LENGTH...
            for each of COUNT samples a line: dataset, how many of its samples came before
        neox_reference.py samples COUNT WEIGHT...
            how many samples each dataset is asked for
+       neox_reference.py borders SPLIT SIZE...
+           a line for each number of documents: where train, validation and test begin, and the end
        neox_reference.py shuffle SEED SIZE...
            a line for each shuffle of arange(SIZE), one stream
 """
@@ -73,6 +75,17 @@ def mixture(weights, count):
         given[chosen] += 1
 
 
+def borders(split, size):
+    shares = [float(s) for s in split.split("," if "," in split else "/")]
+    shares = (shares + [0.0, 0.0])[:3]
+    total = sum(shares)
+    index = [0]
+    for share in shares:
+        index.append(index[-1] + int(round(share / total * float(size))))
+    off = index[-1] - size
+    return [0] + [i - off for i in index[1:]]
+
+
 def main():
     kind, numbers = sys.argv[1], sys.argv[2:]
     if kind == "maps":
@@ -91,6 +104,9 @@ def main():
             print(*pick)
     elif kind == "samples":
         print(*(int(math.ceil(int(numbers[0]) * w * 1.005)) for w in normalized(list(map(float, numbers[1:])))))
+    elif kind == "borders":
+        for size in map(int, numbers[1:]):
+            print(*borders(numbers[0], size))
     else:
         rng = np.random.RandomState(int(numbers[0]))
         for size in map(int, numbers[1:]):

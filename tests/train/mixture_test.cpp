@@ -140,6 +140,30 @@ TEST(TrainMixture, EachNamedSetHasALossAndTheTotalIsTheMeanOverTheirTokens) {
   EXPECT_EQ(manifest_of(step_of(c, 12)).metrics.at("validation_loss.web"), sets[12].validation_losses.at("web"));
 }
 
+TEST(TrainMixture, ASetMeasuresTheSplitThatItNames) {
+  test::ScratchFolder scratch;
+  config::RunConfig c = mixed_config(scratch, "named");
+  data::BuildOptions options;
+  options.out = scratch / "cut";
+  for (const int i : {0, 1, 2, 3}) options.paths.push_back(scratch / "web" / "text" / fmt::format("{}.txt", i));
+  options.rules.split = "2,1,1";
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  c.training.steps = 6;
+  c.validation.set = {{"a", "cut"}, {"b", "cut", "validation"}, {"c", "cut", "test"}, {"d", "cut", "train"}};
+  const auto losses = train(c)[6].validation_losses;
+  ASSERT_EQ(losses.size(), 4u);
+  EXPECT_EQ(losses.at("a"), losses.at("b"));
+  EXPECT_NE(losses.at("b"), losses.at("c"));
+  EXPECT_NE(losses.at("c"), losses.at("d"));
+
+  // A split that is not there, and one that is trained on.
+  c.validation.set = {{"web", "web/data", "test"}};
+  EXPECT_NE(error_of([&] { run_training(c, {}); }).message().find("has no split \"test\""), std::string::npos);
+  c.validation.set = {{"web", "web/data", "train"}};
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"web\" is what the run trains on");
+}
+
 TEST(TrainMixture, DamageStopsARunAndWithSubstitutesItGoesOnAndCountsThem) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch, 4000);
