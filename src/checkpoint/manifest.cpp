@@ -48,7 +48,7 @@ Json header(const Manifest& m) {
   j["format_version"] = kFormatVersion;
   j["step"] = m.step;
   j["tokens_seen"] = m.tokens_seen;
-  j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}};
+  j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}, {"order_version", m.order_version}};
   if (!m.data_sources.empty()) j["data"]["sources"] = m.data_sources;
   for (const data::MixtureSegment& segment : m.data_segments)
     j["data"]["segments"].push_back({{"first_sample", segment.first_sample}, {"weights", segment.weights}});
@@ -122,6 +122,8 @@ Manifest parse_fields(const Json& j) {
   m.tokens_seen = j.at("tokens_seen").get_ref<const int64_t&>();
   m.data_seed = j.at("data").at("seed").get_ref<const uint64_t&>();
   m.next_sample = j.at("data").at("next_sample").get_ref<const uint64_t&>();
+  if (j.at("data").contains("order_version"))
+    m.order_version = j.at("data").at("order_version").get_ref<const int64_t&>();
   m.tokenizer = j.at("tokenizer").get<std::string>();
   m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
   // Missing in checkpoints of before there were other tokenizers than bytes, which knows its own.

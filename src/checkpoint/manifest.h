@@ -38,6 +38,7 @@ struct Manifest {
   // one, was trained on the one dataset `dataset_hash`.
   std::vector<std::string> data_sources;
   std::vector<data::MixtureSegment> data_segments;
+  int64_t order_version = 1;   // data::kSampleOrderVersion of the program that wrote it
   uint64_t order_samples = 0;  // that the tables of data.order = "neox" were made for; 0: there are none
   std::string tokenizer;       // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;

@@ -1,5 +1,6 @@
 #include "data/permutation.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -16,9 +17,14 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The round function, multiply-shift (Dietzfelbinger et al., J. Algorithms 25, 1997): the upper bits of a product
-// depend on every bit of the value. The round's key is both offset and multiplier. `bits` may be 1 .. 31.
-uint64_t scramble(uint64_t value, uint64_t key, int bits) { return (value ^ key) * (key | 1) >> (64 - bits); }
+// The round function, multiply-shift (Dietzfelbinger et al., J. Algorithms 25, 1997): the upper bits depend on every
+// bit of the value. The round's key is both offset and multiplier.
+uint64_t scramble(uint64_t value, uint64_t key) { return (value ^ key) * (key | 1); }
+
+// The number below `end` that stands where x stands below 2^64.
+uint64_t scaled(uint64_t x, uint64_t end) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(x) * end) >> 64);
+}
 
 }  // namespace
 
@@ -27,14 +33,12 @@ Permutation::Permutation(uint64_t n, uint64_t key) : n_(n) {
   if (n < kTableSize) {
     for (uint64_t i = 0; i < n; ++i) table_[i] = static_cast<uint8_t>(i);
     for (uint64_t i = n - 1; i > 0; --i) {
-      const auto j = static_cast<uint64_t>((static_cast<unsigned __int128>(mix(key + i)) * (i + 1)) >> 64);
-      std::swap(table_[i], table_[j]);
+      std::swap(table_[i], table_[scaled(mix(key + i), i + 1)]);
     }
     return;
   }
-  const int bits = static_cast<int>(std::bit_width(n - 1));
-  high_bits_ = bits / 2;
-  low_bits_ = bits - high_bits_;
+  low_bits_ = (static_cast<int>(std::bit_width(n - 1)) + 1) / 2;
+  high_end_ = ((n - 1) >> low_bits_) + 1;
   for (size_t round = 0; round < kRounds; ++round) round_keys_[round] = mix(key + round);
 }
 
@@ -45,8 +49,9 @@ uint64_t Permutation::operator()(uint64_t index) const {
   uint64_t low = index & low_mask, high = index >> low_bits_;
   do {
     for (size_t round = 0; round < kRounds; round += 2) {
-      high ^= scramble(low, round_keys_[round], high_bits_);
-      low ^= scramble(high, round_keys_[round + 1], low_bits_);
+      high += scaled(scramble(low, round_keys_[round]), high_end_);
+      high = std::min(high, high - high_end_);  // modulo: below the end the difference wraps around and is the larger
+      low ^= scramble(high, round_keys_[round + 1]) >> (64 - low_bits_);
     }
   } while ((high << low_bits_ | low) >= n_);
   return high << low_bits_ | low;

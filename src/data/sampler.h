@@ -23,6 +23,10 @@
 
 namespace hearth::data {
 
+// Which rule sample g follows where nothing but the defaults is asked for. A checkpoint holds it: a run must not go on
+// in another order. 1: a permutation with cycle walking over a power of two.
+inline constexpr int64_t kSampleOrderVersion = 2;
+
 // Windows start every `stride` tokens and are `length` long.
 struct Window {
   int64_t length = 0, stride = 0;

@@ -149,6 +149,13 @@ std::string TrainingData::identity() const {
 }
 
 void TrainingData::continue_from(const DataState& before) {
+  if (before.order_version != kSampleOrderVersion && !neox_order_)
+    throw user_error(
+        fmt::format("the checkpoint's run takes its samples in an order of version {}, this program in version {}",
+                    before.order_version, kSampleOrderVersion),
+        "the samples that are left would not be those that were not used",
+        "end the run with the program that began it, or begin a new one from these weights: "
+        "checkpoint.initial_load_path in a new job.dump_folder");
   // The order decides ties between sources, so that of the checkpoint stays.
   std::vector<size_t> order;
   for (const std::string& identity : before.sources) {

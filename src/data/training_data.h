@@ -19,6 +19,7 @@ struct DataState {
   std::vector<std::string> sources;      // identity of each dataset
   std::vector<MixtureSegment> segments;  // those that have begun; weights in the order of `sources`
   uint64_t order_samples = 0;            // samples that the tables of data.order = "neox" were made for; 0: none
+  int64_t order_version = kSampleOrderVersion;
 };
 
 class TrainingData {
@@ -47,8 +48,8 @@ class TrainingData {
 
   // Goes on where `before` stands: what was trained stays as it was, the run file's weights hold from
   // before.next_sample on. Sources take the order of `before`, new ones follow. Tables stay as long as they were.
-  // Throws user_error where one of its sources is missing now, and with data.weight_rule = "neox" where anything about
-  // the mixture changed. Call it once.
+  // Throws user_error where the order has another version, one of its sources is missing now, and with data.weight_rule
+  // = "neox" where anything about the mixture changed. Call it once.
   void continue_from(const DataState& before);
   // The state after `next_sample` samples: what a later run continues from.
   DataState state(uint64_t next_sample) const;

@@ -39,6 +39,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.data_sources = std::move(state.sources);
   m.data_segments = std::move(state.segments);
   m.order_samples = state.order_samples;
+  m.order_version = state.order_version;
   m.tokenizer = data.manifest().rules.tokenizer;
   m.tokenizer_hash = data.manifest().tokenizer_hash;
   m.tokenizer_file = tokenizer_file;

@@ -33,7 +33,8 @@ void continue_data(Run& run, const checkpoint::Manifest& manifest, const Path& f
         "its documents, their order or its rules changed, so the samples would no longer be each used once",
         "point data.path at the old dataset, or begin a new run from these weights: "
         "checkpoint.initial_load_path in a new job.dump_folder");
-  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments, manifest.order_samples});
+  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments, manifest.order_samples,
+                          manifest.order_version});
 }
 
 // Goes on exactly where `folder`, a checkpoint of this run or of the one it branches from, stands.

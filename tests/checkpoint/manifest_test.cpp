@@ -42,6 +42,15 @@ TEST(Manifest, WithoutAMixtureItWasTrainedOnItsOneDataset) {
   EXPECT_EQ(back.data_segments, (std::vector<data::MixtureSegment>{{0, {1}}}));
 }
 
+TEST(Manifest, WithoutAVersionOfTheOrderItIsTheFirst) {
+  Manifest m = example_manifest(3, 1);
+  m.order_version = 7;
+  std::string text = format_manifest(m);
+  EXPECT_EQ(parse_manifest(text, "x").order_version, 7);
+  text[text.find("order_version") + 3] = 'x';
+  EXPECT_EQ(parse_manifest(signed_again(text), "x").order_version, 1);
+}
+
 TEST(Manifest, SegmentsThatDoNotGoWithTheSourcesAreDamage) {
   using Segments = std::vector<data::MixtureSegment>;
   for (const Segments& segments : {Segments{}, Segments{{1, {1, 1}}}, Segments{{0, {1}}}, Segments{{0, {0, 0}}},

@@ -22,8 +22,8 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-def scramble(value, key, bits):
-    return (((value ^ key) * (key | 1)) & MASK) >> (64 - bits)
+def scramble(value, key):
+    return ((value ^ key) * (key | 1)) & MASK
 
 
 def permuted(n, key, index):
@@ -33,15 +33,14 @@ def permuted(n, key, index):
             j = mix((key + i) & MASK) * (i + 1) // 2**64
             table[i], table[j] = table[j], table[i]
         return table[index]
-    bits = (n - 1).bit_length()
-    high_bits = bits // 2
-    low_bits = bits - high_bits
+    low_bits = ((n - 1).bit_length() + 1) // 2
+    end = (n - 1) // 2**low_bits + 1
     value = index
     while True:
         high, low = value >> low_bits, value % 2**low_bits
         for r in range(0, 8, 2):
-            high ^= scramble(low, mix((key + r) & MASK), high_bits)
-            low ^= scramble(high, mix((key + r + 1) & MASK), low_bits)
+            high = (high + scramble(low, mix((key + r) & MASK)) * end // 2**64) % end
+            low ^= scramble(high, mix((key + r + 1) & MASK)) >> (64 - low_bits)
         value = high * 2**low_bits + low
         if value < n:
             return value

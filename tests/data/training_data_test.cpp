@@ -243,6 +243,22 @@ TEST_F(TrainingDataTest, TablesGoWithTheirSourcesWhereTheseStandInAnotherOrder) 
   EXPECT_NE(before.order().tables[0]->windows(), before.order().tables[1]->windows());
 }
 
+TEST_F(TrainingDataTest, ACheckpointInAnotherVersionOfTheOrderIsNotContinued) {
+  const std::vector<config::DataSource> sources = {{"a", 3}, {"b", 1}};
+  DataState state = TrainingData(config(sources)).state(500);
+  state.order_version = 1;
+  TrainingData after(config(sources));
+  const Error error = error_of([&] { after.continue_from(state); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(),
+            "the checkpoint's run takes its samples in an order of version 1, this program in version 2");
+  // GPT-NeoX's order is its own.
+  DataState old = TrainingData(neox(config(sources), 40)).state(100);
+  old.order_version = 1;
+  TrainingData by_neox(neox(config(sources), 40));
+  EXPECT_NO_THROW(by_neox.continue_from(old));
+}
+
 TEST_F(TrainingDataTest, ALongerRunGoesOnWithTheTablesItBeganWith) {
   const TrainingData before(neox(config({{"a", 3}, {"b", 1}}), 40));
   EXPECT_EQ(before.state(100).order_samples, 400u);

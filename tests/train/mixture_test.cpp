@@ -102,6 +102,7 @@ TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   whole.data.order = whole.data.stride = whole.data.weight_rule = "neox";
   train(whole);
   EXPECT_EQ(manifest_of(step_of(whole, 8)).order_samples, 12u * 8);
+  EXPECT_EQ(manifest_of(step_of(whole, 8)).order_version, 2);
   config::RunConfig parts = whole;
   parts.job.dump_folder = "parts";
   std::filesystem::copy(whole.run_folder(), parts.run_folder(), std::filesystem::copy_options::recursive);
