@@ -82,9 +82,9 @@ struct Checkpoint {
 
 // [[validation.set]]: documents to measure on, under a name of their own.
 struct ValidationSet {
-  std::string name;   // of its loss in the log
-  std::string path;   // a folder made by `hearth data build`; relative to the TOML's folder
-  std::string split;  // "train", "validation", "test"; empty: "validation", or "train" where nothing was held out
+  std::string name;     // of its loss in the log
+  std::string path;     // a folder made by `hearth data build`; relative to the TOML's folder
+  std::string split{};  // "train", "validation", "test"; empty: "validation", or "train" where nothing was held out
 };
 
 struct Validation {
