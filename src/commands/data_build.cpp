@@ -9,6 +9,7 @@
 #include "commands/first_document.h"
 #include "commands/progress_line.h"
 #include "commands/source_options.h"
+#include "commands/tokenizer_options.h"
 #include "data/array_stream.h"
 #include "data/build.h"
 #include "data/parallel.h"
@@ -121,6 +122,7 @@ void declare_rules(CommandLine& line, Request& r) {
               "which special token BOS is, where the tokenizer does not tell");
   line.option("--eos-token", "TEXT", &r.options.eos_token,
               "which special token EOS is, where the tokenizer does not tell");
+  declare_meta_cuts(line, &r.options.without_meta_cuts);
   line.flag("--drop-empty", &rules.drop_empty, "leave out records without text");
   line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text came before")
       .choices({"none", "exact"});

@@ -29,6 +29,14 @@ void TokenizerOptions::declare(CommandLine& line) {
       .required();
   line.option("--bos-token", "TEXT", &open.bos_token, "which special token BOS is, where the tokenizer does not tell");
   line.option("--eos-token", "TEXT", &open.eos_token, "which special token EOS is, where the tokenizer does not tell");
+  declare_meta_cuts(line, &open.without_meta_cuts);
+}
+
+void declare_meta_cuts(CommandLine& line, bool* without) {
+  line.flag(
+      "--no-meta-cuts", without,
+      "with Llama-3's tokenizer.model: do not cut texts of over 400,000 characters and runs of over 25,000 as Meta's "
+      "code does; the ids are then those of tokenizer.json");
 }
 
 void DocumentEnds::declare(CommandLine& line) {

@@ -14,9 +14,11 @@ struct TokenizerOptions {
   std::string tokenizer;
   tokenizer::OpenOptions open;
 
-  void declare(CommandLine& line);  // --tokenizer, --bos-token, --eos-token
+  void declare(CommandLine& line);  // --tokenizer, --bos-token, --eos-token, --no-meta-cuts
   std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const { return tokenizer::open_tokenizer(tokenizer, open); }
 };
+
+void declare_meta_cuts(CommandLine& line, bool* without);  // --no-meta-cuts
 
 // What stands around each document.
 struct DocumentEnds {

@@ -28,6 +28,7 @@ struct BuildOptions {
   BuildRules rules;
   std::optional<bool> bos, eos;      // override rules.bos and eos; rules.bos is true anyway where the template adds BOS
   std::string bos_token, eos_token;  // special tokens by name; empty: found out, see tokenizer/document_tokens.h
+  bool without_meta_cuts = false;    // tokenizer::OpenOptions
   int64_t threads = 1;
   int64_t part = 1, num_parts = 1;  // build this part of the corpus alone, counted from 1: see merge.h
   bool overwrite = false;           // a different dataset in `out` is removed

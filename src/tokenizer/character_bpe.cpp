@@ -65,8 +65,8 @@ bool CharacterVocabulary::may_join(uint32_t left, uint32_t right) const {
   return false;
 }
 
-CharacterEncoder::CharacterEncoder(const CharacterVocabulary& vocabulary)
-    : vocabulary_(vocabulary), merger_(vocabulary.bpe(), /*cache_entries=*/0), cache_(kCacheEntries) {}
+CharacterEncoder::CharacterEncoder(const CharacterVocabulary& vocabulary, bool cached)
+    : vocabulary_(vocabulary), merger_(vocabulary.bpe(), /*cache_entries=*/0), cache_(cached ? kCacheEntries : 0) {}
 
 void CharacterEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids) {
   if (vocabulary_.whole_piece_first()) {
@@ -101,7 +101,7 @@ void CharacterEncoder::encode_piece(std::string_view piece, std::vector<uint32_t
 // `run` is spelled by symbols_.
 void CharacterEncoder::encode_run(std::string_view run, std::vector<uint32_t>& ids) {
   if (symbols_.size() == 1) return ids.push_back(symbols_[0]);
-  if (run.size() > CacheEntry::kMaxBytes) return merger_.merge_symbols(symbols_, ids);
+  if (cache_.empty() || run.size() > CacheEntry::kMaxBytes) return merger_.merge_symbols(symbols_, ids);
   CacheEntry& entry = cache_[xxh3_64(run) & (kCacheEntries - 1)];
   if (entry.size_bytes == run.size() && std::memcmp(entry.text, run.data(), run.size()) == 0) {
     ids.insert(ids.end(), entry.ids, entry.ids + entry.num_ids);

@@ -49,7 +49,7 @@ class CharacterVocabulary {
 // For one thread. Borrows the vocabulary.
 class CharacterEncoder {
  public:
-  explicit CharacterEncoder(const CharacterVocabulary& vocabulary);
+  explicit CharacterEncoder(const CharacterVocabulary& vocabulary, bool cached = true);
   // Appends the ids of a piece, which must be valid UTF-8.
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
 

@@ -40,14 +40,14 @@ bool apply(const NormalizerStep& step, std::string_view text, std::string& out) 
 
 class HuggingFaceEncoder final : public Encoder {
  public:
-  HuggingFaceEncoder(const HuggingFaceTokenizer& tokenizer, SpecialText special)
+  HuggingFaceEncoder(const HuggingFaceTokenizer& tokenizer, SpecialText special, bool cached)
       : t_(tokenizer), special_(special), stages_(tokenizer.cuts_.size()) {
     for (size_t i = 0; i < stages_.size(); ++i)
       stages_[i].cutter = std::make_unique<Pretokenizer::Cutter>(tokenizer.cuts_[i]);
     if (tokenizer.characters_)
-      characters_ = std::make_unique<CharacterEncoder>(*tokenizer.characters_);
+      characters_ = std::make_unique<CharacterEncoder>(*tokenizer.characters_, cached);
     else
-      bytes_ = std::make_unique<BpeEncoder>(*tokenizer.bpe_);
+      bytes_ = std::make_unique<BpeEncoder>(*tokenizer.bpe_, cached ? BpeEncoder::kDefaultCacheEntries : 0);
   }
 
   void encode(std::string_view text, std::vector<uint32_t>& ids) override {
@@ -207,7 +207,11 @@ std::string_view HuggingFaceTokenizer::normalize(std::string_view text, std::str
 }
 
 std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder(SpecialText special) const {
-  return std::make_unique<HuggingFaceEncoder>(*this, special);
+  return std::make_unique<HuggingFaceEncoder>(*this, special, /*cached=*/true);
+}
+
+std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder_without_cache() const {
+  return std::make_unique<HuggingFaceEncoder>(*this, SpecialText::kPlain, /*cached=*/false);
 }
 
 // Only where nothing depends on what stands further away: no prefix, no added token near, nothing to normalize.

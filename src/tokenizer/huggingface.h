@@ -35,6 +35,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
 
   using Tokenizer::encode;
   std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
+  std::unique_ptr<Encoder> encoder_without_cache() const override;
   size_t safe_cut(std::string_view text, size_t limit) const override;
   void decode(uint32_t id, std::string& text) const override;
   std::string decode_all(std::span<const uint32_t> ids) const override;

@@ -56,9 +56,7 @@ std::unique_ptr<Tokenizer> finish(std::unique_ptr<Kind> tokenizer, const OpenOpt
   return tokenizer;
 }
 
-}  // namespace
-
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options) {
+std::unique_ptr<Tokenizer> open_any(const std::string& name, const OpenOptions& options) {
   DocumentTokenSearch search;
   search.bos_name = options.bos_token;
   search.eos_name = options.eos_token;
@@ -99,13 +97,25 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
     return finish(std::move(tokenizer), options, search);
   }
   if (looks_like_tiktoken_file(content)) {
-    auto tokenizer = std::make_unique<TiktokenTokenizer>(std::move(content), search.origin, options.meta_cuts);
+    auto tokenizer = std::make_unique<TiktokenTokenizer>(std::move(content), search.origin, !options.without_meta_cuts);
     search.file_bos = tokenizer->bos();
     search.file_eos = tokenizer->eos();
     return finish(std::move(tokenizer), options, search);
   }
   throw user_error(fmt::format("{} is no tokenizer that Hearth reads", path.string()),
                    "its content is of no kind that is known", fmt::format("give one of: {}", kKinds));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOptions& options) {
+  auto tokenizer = open_any(name, options);
+  if (options.without_meta_cuts && tokenizer->kind() != "tiktoken")
+    throw user_error(
+        fmt::format("{} is not cut as Meta's code cuts", name),
+        fmt::format("that is the rule of Llama-3's tokenizer.model; this is one of kind {}", tokenizer->kind()),
+        "remove --no-meta-cuts");
+  return tokenizer;
 }
 
 bool is_kept_name(std::string_view name) {
@@ -137,7 +147,13 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
   };
   std::unique_ptr<Tokenizer> tokenizer;
   try {
-    tokenizer = open_tokenizer(needs_no_file(name) ? name : path.string(), {{}, {}, document_tokens});
+    OpenOptions options;
+    options.document_tokens = document_tokens;
+    tokenizer = open_tokenizer(needs_no_file(name) ? name : path.string(), options);
+    if (tokenizer->content_hash() != hash && tokenizer->kind() == "tiktoken") {  // the hash tells the two rules apart
+      options.without_meta_cuts = true;
+      tokenizer = open_tokenizer(path.string(), options);
+    }
   } catch (const Error& e) {
     if (e.code() != ExitCode::kUser) throw;
     throw other(e.message());

@@ -94,8 +94,9 @@ class Tokenizer {
 struct OpenOptions {
   std::string bos_token, eos_token;               // special tokens by name; empty: found out (document_tokens.h)
   std::optional<DocumentTokens> document_tokens;  // as a manifest keeps them: then nothing is looked for
-  // Llama-3's tokenizer.model only: cut long texts as Meta's code does (meta_cuts.h); false: ids of tokenizer.json.
-  bool meta_cuts = true;
+  // Llama-3's tokenizer.model is cut as Meta's code cuts long texts (meta_cuts.h), unless this asks for the ids of the
+  // same model's tokenizer.json; true is an error for any other tokenizer.
+  bool without_meta_cuts = false;
 };
 
 // `name` is "bytes", "ids:N" (N tokens whose text nobody knows: ids.h), "spikes" or "spikes:N" (spikes.h), a file, or a

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "reference.h"
 #include "small_file.h"
+#include "support/mixed_text.h"
 
 namespace hearth::tokenizer {
 namespace {
@@ -35,6 +36,27 @@ TEST(HuggingFace, IdsEqualTokenizersForEveryStyleWithSpecialTextPlainAndParsed) 
     EXPECT_GT(encoder->counts().special_text_seen, 0);
     EXPECT_EQ(encoder->counts().invalid_bytes_replaced, 0);
     test::expect_same_ids(*encoder, documents, plain);  // with a warm cache
+  }
+}
+
+// Documents of all scripts, emoji and white space, most of whose words no tokenizer has seen.
+std::vector<std::string> mixed_documents(uint64_t seed, size_t bytes) {
+  test::MixedText text(seed);
+  std::vector<std::string> documents;
+  for (size_t made = 0; made < bytes; made += documents.back().size()) documents.push_back(text.make(20'000));
+  return documents;
+}
+
+TEST(HuggingFace, IdsEqualTokenizersOnThreeMegabytesOfMixedText) {
+  HEARTH_NEEDS_ORACLE();
+  const auto documents = mixed_documents(41, 3'000'000);
+  for (const char* style : {"llama3", "qwen2", "llama2", "gemma"}) {
+    SCOPED_TRACE(style);
+    const auto tokenizer = open_tokenizer((folder() / style).string());
+    const auto encoder = tokenizer->encoder(), uncached = tokenizer->encoder_without_cache();
+    const auto expected = test::ids_of_reference(folder() / style, documents);
+    test::expect_same_ids(*encoder, documents, expected);
+    test::expect_same_ids(*uncached, documents, expected);
   }
 }
 

@@ -1,6 +1,8 @@
 // What reference_tokenizers.py wrote: documents, tokenizers, and the reference's ids.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -55,6 +57,23 @@ inline std::vector<std::string> styles_in(const Path& folder) {
   for (const std::string& name : list_folder(folder))
     if (std::filesystem::is_directory(folder / name)) styles.push_back(name);
   return styles;
+}
+
+// The ids that a style of the reference gives other documents.
+inline std::vector<std::vector<uint32_t>> ids_of_reference(const Path& style,
+                                                           const std::vector<std::string>& documents) {
+  const ScratchFolder scratch;
+  std::string rows;
+  for (const std::string& document : documents) {
+    const auto size = static_cast<uint32_t>(document.size());
+    rows.append(reinterpret_cast<const char*>(&size), sizeof size).append(document);
+  }
+  write_file_atomic(scratch / "documents", rows);
+  const CommandResult result = run_command(
+      fmt::format("{} {} encode {} {} {}", oracle_python(), source_path("tests/tokenizer/reference_tokenizers.py"),
+                  (style / "tokenizer.json").string(), (scratch / "documents").string(), (scratch / "ids").string()));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  return read_ids(scratch / "ids");
 }
 
 // Compares document by document; the first that differs is shown with the place.

@@ -2,6 +2,7 @@
 sentencepiece_test.cpp.
 
   reference_tokenizers.py OUT KIND    KIND: huggingface, sentencepiece or mistral
+  reference_tokenizers.py encode TOKENIZER DOCUMENTS IDS    ids of other documents, special text as text
 
 OUT/documents.bin  the documents; OUT/STYLE/tokenizer.json (or .model); OUT/STYLE/plain.bin, parsed.bin: ids of each
 document, special text as text and parsed; OUT/STYLE/decoded.bin: what the reference decodes plain.bin to. A .bin file is a
@@ -259,7 +260,25 @@ def find_mistral_models():
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if ".model" in name)
 
 
+def read_documents(path):
+    with open(path, "rb") as file:
+        while size := file.read(4):
+            yield file.read(int.from_bytes(size, "little")).decode()
+
+
+def encode(tokenizer_path, documents_path, ids_path):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(tokenizer_path)
+    tokenizer.encode_special_tokens = True
+    documents = list(read_documents(documents_path))
+    write_rows(ids_path, [e.ids for e in tokenizer.encode_batch_fast(documents, add_special_tokens=False)])
+
+
 def main():
+    if sys.argv[1] == "encode":
+        encode(*sys.argv[2:])
+        return
     out, kind = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
     documents = make_documents(3, 120, 220, odd=True)

@@ -163,12 +163,45 @@ TEST_F(Tiktoken, IsOpenedByItsContent) {
   EXPECT_EQ(opened->kind(), "tiktoken");
   EXPECT_EQ(opened->content_hash(), with_cuts->content_hash());
   OpenOptions options;
-  options.meta_cuts = false;
+  options.without_meta_cuts = true;
   options.eos_token = "<|eot_id|>";
   const auto other = open_tokenizer(llama3_model().string(), options);
   EXPECT_EQ(other->bos(), 128'000u);
   EXPECT_EQ(other->eos(), 128'009u);
   EXPECT_NE(other->content_hash(), without_cuts->content_hash());
+}
+
+TEST_F(Tiktoken, ACopyThatIsKeptCutsAsTheManifestsHashSays) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder folder;
+  keep_tokenizer(folder.path(), with_cuts->name(), with_cuts->file_content(), "temporary");
+  const DocumentTokens ends{with_cuts->bos(), with_cuts->eos()};
+  std::string run;
+  while (run.size() < 30'000) run += "abc";
+  std::vector<std::vector<uint32_t>> both;
+  for (const TiktokenTokenizer* written : {with_cuts.get(), without_cuts.get()}) {
+    const auto kept = open_kept_tokenizer(folder.path(), written->name(), written->content_hash(), ends);
+    EXPECT_EQ(kept->content_hash(), written->content_hash());
+    std::vector<uint32_t> ids, expected;
+    kept->encode(run, ids);
+    written->encode(run, expected);
+    EXPECT_EQ(ids, expected);
+    both.push_back(ids);
+  }
+  EXPECT_NE(both[0], both[1]);
+  EXPECT_THROW(open_kept_tokenizer(folder.path(), with_cuts->name(), std::string(32, '0'), ends), Error);
+}
+
+TEST(OpenTokenizer, MetasCutsCanOnlyBeLeftOutWhereThereAreSome) {
+  OpenOptions options;
+  options.without_meta_cuts = true;
+  try {
+    open_tokenizer("bytes", options);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_EQ(e.message(), "bytes is not cut as Meta's code cuts");
+  }
 }
 
 TEST(TiktokenFile, IsKnownByItsFirstLine) {
