@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "data/indexed_file.h"
 #include "data/path_list.h"
 
 namespace hearth::commands {
@@ -37,6 +38,9 @@ void SourceOptions::declare(CommandLine& line) {
   line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
   line.option("--format", "NAME", &read.format, "read every file as this; none given: each as what its content says")
       .choices(data::format_names());
+  line.option("--dialect", "NAME", &read.dialect,
+              "whose numbers for float types the token files have; none given: told from each file's sizes")
+      .choices(data::index_dialects());
   line.option("--document-bytes", "N", &read.document_bytes,
               "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
   line.option("--text-key", "KEY", &read.text_keys,

@@ -16,8 +16,8 @@ struct SourceOptions {
   data::ReadRules read;
   std::string text_join = "\\n\\n", on_error = "stop", source_dataset;
 
-  // PATH... --source-list --include --format --document-bytes --text-key --text-join --join-first --max-record-bytes
-  // --on-error --source-dataset
+  // PATH... --source-list --include --format --dialect --document-bytes --text-key --text-join --join-first
+  // --max-record-bytes --on-error --source-dataset
   void declare(CommandLine& line);
   // After parsing. Each throws user_error for what makes no sense.
   std::vector<Path> all_paths() const;  // patterns and the list resolved; at least one

@@ -12,10 +12,18 @@ namespace {
 
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9), kLegacyMagic("TNTIDX\0\0", 8);
 
+constexpr std::string_view kNeox = "neox", kMegatron = "megatron";
+
+// 6 and 7 as GPT-NeoX has them: megatron/data/indexed_dataset.py; Megatron-LM's DType has them the other way round.
 uint64_t size_of_type(uint32_t type) {
-  constexpr uint64_t kSizes[] = {0, 1, 1, 2, 4, 8, 4, 8, 2};  // 6 and 7 as GPT-NeoX has them
+  constexpr uint64_t kSizes[] = {0, 1, 1, 2, 4, 8, 4, 8, 2};
   return type < std::size(kSizes) ? kSizes[type] : 0;
 }
+
+bool is_float(uint32_t type) { return type == 6 || type == 7; }
+
+// What a dialect means by 6 or 7.
+uint64_t size_of_float(uint32_t type, std::string_view dialect) { return (type == 6) == (dialect == kNeox) ? 4 : 8; }
 
 // An element as an id; nothing where it is none.
 template <typename T>
@@ -60,7 +68,9 @@ std::optional<Path> index_of(const Path& bin) {
   return bin.extension() == ".bin" && is_index_file(index) ? std::optional(index) : std::nullopt;
 }
 
-IndexedFile::IndexedFile(const Path& bin) {
+std::vector<std::string> index_dialects() { return {std::string(kNeox), std::string(kMegatron)}; }
+
+IndexedFile::IndexedFile(const Path& bin, std::string_view dialect) {
   const auto index = index_of(bin);
   if (!index)
     throw user_error(fmt::format("{} is no token file of Megatron or GPT-NeoX", bin.string()),
@@ -75,7 +85,8 @@ IndexedFile::IndexedFile(const Path& bin) {
   if (legacy_)
     open_legacy_index();
   else
-    open_mapped_index();
+    open_mapped_index(dialect);
+  check_dialect(dialect);
 }
 
 void IndexedFile::fail(std::string why) const {
@@ -89,7 +100,7 @@ uint64_t IndexedFile::u64_at(uint64_t at) const {
   return value;
 }
 
-void IndexedFile::open_mapped_index() {
+void IndexedFile::open_mapped_index(std::string_view dialect) {
   constexpr uint64_t kHeader = 34;
   if (index_.bytes().size() < kHeader) fail("it is cut short");
   if (const uint64_t version = u64_at(9); version != 1)
@@ -107,7 +118,7 @@ void IndexedFile::open_mapped_index() {
   offsets_at_ = kHeader + 4 * sequences;
   documents_at_ = kHeader + 12 * sequences;
   num_documents_ = documents;
-  tell_dialect();
+  tell_dialect(dialect);
 }
 
 void IndexedFile::open_legacy_index() {
@@ -129,26 +140,38 @@ void IndexedFile::open_legacy_index() {
   documents_at_ = lengths_at_ + 8 * lengths;
   num_documents_ = documents;
   element_bytes_ = element_bytes;
-  const bool is_float = type_ == 6 || type_ == 7;
-  if (is_float ? element_bytes != 4 && element_bytes != 8
-               : size_of_type(type_) == 0 || size_of_type(type_) != element_bytes)
+  if (is_float(type_) ? element_bytes != 4 && element_bytes != 8
+                      : size_of_type(type_) == 0 || size_of_type(type_) != element_bytes)
     fail(fmt::format("its type {} has {} bytes", type, element_bytes));
 }
 
-// Types 6 and 7: whichever size makes the last sequence end where the tokens end.
-void IndexedFile::tell_dialect() {
+// Types 6 and 7: whichever size makes the last sequence that has tokens end where it does.
+void IndexedFile::tell_dialect(std::string_view dialect) {
   element_bytes_ = size_of_type(type_);
   if (element_bytes_ == 0)
     throw user_error(fmt::format("{} has tokens of type {}", index_path_.string(), type_), "the types are 1 to 8");
-  if ((type_ != 6 && type_ != 7) || num_sequences_ == 0) return;
-  const int64_t last = num_sequences_ - 1;
-  for (const uint64_t size : {uint64_t{4}, uint64_t{8}}) {
-    const uint64_t begin = static_cast<uint64_t>(offset(last)), bytes = static_cast<uint64_t>(length(last)) * size;
-    if (begin <= tokens_.bytes().size() && tokens_.bytes().size() - begin == bytes && bytes > 0) {
-      element_bytes_ = size;
-      return;
-    }
+  if (!is_float(type_)) return;
+  int64_t last = num_sequences_ - 1;
+  while (last >= 0 && length(last) == 0) --last;
+  if (last < 0) {  // nothing to read
+    element_bytes_ = size_of_float(type_, dialect.empty() ? kNeox : dialect);
+    return;
   }
+  const int64_t count = length(last);
+  const auto tokens = static_cast<uint64_t>(count);
+  const uint64_t bytes = static_cast<uint64_t>(offset(last + 1)) - static_cast<uint64_t>(offset(last));
+  if (count < 0 || (bytes != 4 * tokens && bytes != 8 * tokens))
+    fail(fmt::format("sequence {} has {} tokens, of 4 or 8 bytes, and {} bytes", last, count,
+                     static_cast<int64_t>(bytes)));
+  element_bytes_ = bytes / tokens;
+}
+
+void IndexedFile::check_dialect(std::string_view dialect) const {
+  if (dialect.empty() || !is_float(type_) || element_bytes_ == size_of_float(type_, dialect)) return;
+  throw user_error(fmt::format("{} was not written in the dialect of {}", index_path_.string(), dialect),
+                   fmt::format("its tokens have type {} and {} bytes, which is {}'s", type_, element_bytes_,
+                               dialect == kNeox ? kMegatron : kNeox),
+                   "leave --dialect out");
 }
 
 int64_t IndexedFile::length(int64_t i) const {
@@ -179,15 +202,14 @@ void IndexedFile::read(int64_t i, std::vector<uint32_t>& ids) const {
   if ((i == 0 && begin != 0) || offset(i + 1) != begin + bytes)
     fail(fmt::format("sequence {} and the next do not follow each other", i));
   const auto data = tokens_.bytes().subspan(static_cast<size_t>(begin), static_cast<size_t>(bytes));
-  const bool is_float = type_ == 6 || type_ == 7;
-  const int64_t wrong = type_ == 1                        ? widen<uint8_t>(data, ids)
-                        : type_ == 2                      ? widen<int8_t>(data, ids)
-                        : type_ == 3                      ? widen<int16_t>(data, ids)
-                        : type_ == 4                      ? widen<int32_t>(data, ids)
-                        : type_ == 5                      ? widen<int64_t>(data, ids)
-                        : type_ == 8                      ? widen<uint16_t>(data, ids)
-                        : is_float && element_bytes_ == 4 ? widen<float>(data, ids)
-                                                          : widen<double>(data, ids);
+  const int64_t wrong = type_ == 1            ? widen<uint8_t>(data, ids)
+                        : type_ == 2          ? widen<int8_t>(data, ids)
+                        : type_ == 3          ? widen<int16_t>(data, ids)
+                        : type_ == 4          ? widen<int32_t>(data, ids)
+                        : type_ == 5          ? widen<int64_t>(data, ids)
+                        : type_ == 8          ? widen<uint16_t>(data, ids)
+                        : element_bytes_ == 4 ? widen<float>(data, ids)
+                                              : widen<double>(data, ids);
   if (wrong >= 0) throw user_error(fmt::format("its token {} is no id: negative, not whole, or too large", wrong));
 }
 

@@ -6,14 +6,16 @@
 //   TNTIDX   the older one: magic (8), u64 version 1, u64 type, u64 element size, u64 N, u64 lengths, u64 D,
 //            i64 dimensions[N + 1], i64 element offsets[N + 1], i64 lengths[], i64 documents[D]
 //
-// Types: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 8 u16; 6 and 7 are float and double in one dialect and the other way round in
-// the other. The sizes of the file tell which.
+// Types: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 8 u16; 6 and 7 are float and double in GPT-NeoX's dialect, double and float
+// in Megatron's. Any sequence that has a token tells which by where it ends.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -22,15 +24,17 @@ namespace hearth::data {
 
 // Whether the file starts as an index does.
 bool is_index_file(const Path& path);
+// The names that IndexedFile takes, for help.
+std::vector<std::string> index_dialects();
 // The index that belongs to NAME.bin; nothing where there is none.
 std::optional<Path> index_of(const Path& bin);
 
 // An index and its tokens, mapped. Sequences are checked when they are asked for, so that opening costs nothing.
 class IndexedFile {
  public:
-  // Throws damaged() for a header that makes no sense or has another size than it says, user_error for another version
-  // or type.
-  explicit IndexedFile(const Path& bin);
+  // `dialect` is "neox" or "megatron"; empty: whichever the file is of. Throws damaged() for a header that makes no
+  // sense or has another size than it says, user_error for another version, type or dialect.
+  explicit IndexedFile(const Path& bin, std::string_view dialect = {});
 
   int64_t num_sequences() const { return num_sequences_; }
   // First byte in the .bin file of sequence i, 0 <= i <= num_sequences(). Not checked.
@@ -42,9 +46,10 @@ class IndexedFile {
   void check_documents() const;
 
  private:
-  void open_mapped_index();
+  void open_mapped_index(std::string_view dialect);
   void open_legacy_index();
-  void tell_dialect();
+  void tell_dialect(std::string_view dialect);
+  void check_dialect(std::string_view dialect) const;
   [[noreturn]] void fail(std::string why) const;
   uint64_t u64_at(uint64_t at) const;
   int64_t length(int64_t i) const;

@@ -11,7 +11,7 @@ namespace {
 class IndexedReader final : public SourceReader {
  public:
   IndexedReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
-      : file_(file.real_path), vocab_size_(rules.vocab_size), begin_(range.begin), end_(range.end) {
+      : file_(file.real_path, rules.dialect), vocab_size_(rules.vocab_size), begin_(range.begin), end_(range.end) {
     if (begin_ == 0) file_.check_documents();
     next_ = first_from(begin_);
   }

@@ -114,6 +114,7 @@ BuildRules parse_rules(const Json& json) {
   rules.read.document_bytes = count_at(json, "document_bytes");
   rules.shard_tokens = count_at(json, "shard_tokens");
   rules.read.format = json.value("format", "");
+  rules.read.dialect = json.value("dialect", "");
   rules.read.text_keys = json.value("text_keys", rules.read.text_keys);
   rules.read.text_join = json.value("text_join", rules.read.text_join);
   rules.read.join_first = json.value("join_first", false);
@@ -195,6 +196,7 @@ Json rules_json(const BuildRules& rules) {
           {"validation", rules.validation},
           {"split", rules.split},
           {"format", rules.read.format},
+          {"dialect", rules.read.dialect},
           {"document_bytes", rules.read.document_bytes},
           {"text_keys", rules.read.text_keys},
           {"text_join", rules.read.text_join},

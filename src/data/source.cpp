@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/column_source.h"
+#include "data/indexed_file.h"
 #include "data/indexed_source.h"
 #include "data/jsonl_source.h"
 #include "data/npy_source.h"
@@ -91,6 +92,9 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
 void check_read_rules(const ReadRules& rules) {
   if (rules.document_bytes < 0) throw user_error(fmt::format("--document-bytes {} is negative", rules.document_bytes));
   if (!rules.format.empty()) parse_format(rules.format);
+  const std::vector<std::string> dialects = index_dialects();
+  if (!rules.dialect.empty() && std::find(dialects.begin(), dialects.end(), rules.dialect) == dialects.end())
+    throw user_error(fmt::format("there is no dialect \"{}\"", rules.dialect), "", "one of: " + join(dialects));
   if (rules.max_record_bytes < 1)
     throw user_error(fmt::format("--max-record-bytes {} is too small", rules.max_record_bytes));
   if (rules.text_keys.empty() || std::count(rules.text_keys.begin(), rules.text_keys.end(), "") > 0)

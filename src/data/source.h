@@ -63,6 +63,7 @@ struct ReadRules {
   std::string text_join = "\n\n";
   bool join_first = false;
   int64_t max_record_bytes = 256 << 20;  // of a line, and of a compressed text
+  std::string dialect;                   // of token files: see indexed_file.h; empty: that of each
   int64_t vocab_size = 0;                // larger ids of token sources are a problem; 0: not known. A build fills it in
   bool operator==(const ReadRules&) const = default;
 };

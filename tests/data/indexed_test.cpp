@@ -97,6 +97,49 @@ TEST(Indexed, EveryTypeOfEveryLayoutIsReadAndTheDialectsAreToldApart) {
   EXPECT_EQ(read_all(scratch / "large.bin"), (Sequences{{2147483647}}));
 }
 
+TEST(Indexed, ADialectIsThatOfTheFileOrRefused) {
+  const ScratchFolder scratch;
+  const auto at = [&](const std::string& name) { return scratch / name; };
+  // The last sequences are empty: the one before them tells.
+  const Sequences sequences = {{9}, {1, 2, 3}, {}, {}};
+  for (const char* type : {"f32", "f64"}) {
+    for (const char* layout : {"neox", "megatron"}) {
+      write_reference(at("x"), type, layout, nlohmann::json(sequences).dump());
+      EXPECT_EQ(read_all(at("x.bin")), sequences) << type << layout;
+      for (const std::string dialect : {"neox", "megatron"}) {
+        BuildOptions options = options_for(at("out"), at("x.bin"), 10);
+        options.rules.read.dialect = dialect;
+        options.overwrite = true;
+        if (dialect == layout) {
+          EXPECT_EQ(run(options).manifest.find_split("train")->tokens, 4);
+          continue;
+        }
+        const Error e = error_of([&] { run(options); });
+        EXPECT_EQ(e.code(), ExitCode::kUser);
+        EXPECT_EQ(e.message(), at("x.idx").string() + " was not written in the dialect of " + dialect);
+        EXPECT_NE(e.why().find(std::string("which is ") + layout + "'s"), std::string::npos) << e.why();
+      }
+    }
+  }
+  write_reference(at("legacy"), "f64", "legacy", "[[1, 2]]");  // the older writer's numbers are GPT-NeoX's
+  EXPECT_EQ(IndexedFile(at("legacy.bin"), "neox").num_sequences(), 1);
+  EXPECT_EQ(error_of([&] { IndexedFile(at("legacy.bin"), "megatron"); }).code(), ExitCode::kUser);
+  write_reference(at("whole"), "i32", "megatron", "[[1, 2]]");  // the same in both
+  EXPECT_EQ(IndexedFile(at("whole.bin"), "neox").num_sequences(), 1);
+  write_reference(at("empty"), "f32", "neox", "[[], []]");  // nothing to tell apart
+  EXPECT_EQ(IndexedFile(at("empty.bin"), "neox").num_sequences(), 2);
+  EXPECT_EQ(IndexedFile(at("empty.bin"), "megatron").num_sequences(), 2);
+
+  write_reference(at("x"), "f64", "neox", "[[9], [1, 2, 3]]");
+  write_text(at("x.bin"), read_file(at("x.bin")) + "1234");  // neither four nor eight bytes a token
+  const Error cut = error_of([&] { IndexedFile(at("x.bin")); });
+  EXPECT_EQ(cut.code(), ExitCode::kDamaged);
+  EXPECT_NE(cut.why().find("sequence 1 has 3 tokens"), std::string::npos) << cut.why();
+  BuildOptions options = options_for(at("out"), at("x.bin"), 10);
+  options.rules.read.dialect = "olmo";
+  EXPECT_EQ(error_of([&] { run(options); }).message(), "there is no dialect \"olmo\"");
+}
+
 TEST(Indexed, ValuesThatAreNoIdsAreNamed) {
   const ScratchFolder scratch;
   const auto message = [&](const char* type, const char* json, int64_t vocab_size = 1000) {
