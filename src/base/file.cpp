@@ -153,21 +153,37 @@ void File::close() {
 
 MappedFile::MappedFile(const Path& path) {
   const File file = File::open_read(path);
-  size_ = static_cast<size_t>(file.size_bytes());
-  if (size_ == 0) return;
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-  if (address == MAP_FAILED) fail("map", path);
-  data_ = static_cast<const std::byte*>(address);
+  map(file, 0, static_cast<size_t>(file.size_bytes()));
+}
+MappedFile::MappedFile(const Path& path, int64_t offset, int64_t size) {
+  const File file = File::open_read(path);
+  const int64_t there = file.size_bytes();
+  if (offset > there || size > there - offset)
+    throw damaged(fmt::format("{} has {} bytes instead of at least {}", path.string(), there, offset + size));
+  map(file, static_cast<size_t>(offset), static_cast<size_t>(size));
+}
+void MappedFile::map(const File& file, size_t offset, size_t size) {
+  if (size == 0) return;
+  const size_t before = offset % static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* address =
+      ::mmap(nullptr, before + size, PROT_READ, MAP_SHARED, file.descriptor(), static_cast<off_t>(offset - before));
+  if (address == MAP_FAILED) fail("map", file.path());
+  data_ = static_cast<const std::byte*>(address) + before;
+  size_ = size;
+  before_ = before;
 }
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      before_(std::exchange(other.before_, 0)) {}
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(before_, other.before_);
   return *this;
 }
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_ - before_), before_ + size_);
 }
 
 std::string read_file(const Path& path) {

@@ -43,19 +43,23 @@ class File {
   Path path_;
 };
 
-// A whole file mapped read-only. An empty file maps to an empty span.
+// A file, or a range of one, mapped read-only. What is empty maps to an empty span.
 class MappedFile {
  public:
   MappedFile() = default;
   explicit MappedFile(const Path& path);
+  MappedFile(const Path& path, int64_t offset, int64_t size);  // a file that ends before is damaged()
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
  private:
+  void map(const File& file, size_t offset, size_t size);
+
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  size_t before_ = 0;  // bytes that are mapped before data_: a page begins there
 };
 
 std::string read_file(const Path& path);

@@ -123,6 +123,9 @@ void declare_rules(CommandLine& line, Request& r) {
   line.option("--eos-token", "TEXT", &r.options.eos_token,
               "which special token EOS is, where the tokenizer does not tell");
   declare_meta_cuts(line, &r.options.without_meta_cuts);
+  line.flag(
+      "--in-place", &rules.in_place,
+      "of token files (.bin): do not copy them; DIR gets where documents lie and checksums, and needs them unchanged");
   line.flag("--drop-empty", &rules.drop_empty, "leave out records without text");
   line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text came before")
       .choices({"none", "exact"});

@@ -24,6 +24,7 @@ void print_rules(const data::Manifest& m) {
   if (m.rules.read.document_bytes > 0)
     fmt::print("            files cut after about {}\n", format_bytes(m.rules.read.document_bytes));
   if (!m.rules.split.empty()) fmt::print("splits      by position, {}\n", m.rules.split);
+  if (m.rules.in_place) fmt::print("tokens      in place: in the sources below, which must stay as they are\n");
   fmt::print("dropped     {} links, {} duplicates, {} empty files, {} that are no files\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
   fmt::print("not UTF-8   {} bytes in {} documents (kept)\n", m.records.invalid_utf8_bytes,

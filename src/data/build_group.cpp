@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "data/array_shard.h"
+#include "data/document_columns.h"
+#include "data/outside_shard.h"
 #include "data/shard_reader.h"
 #include "data/shard_writer.h"
 
@@ -96,8 +98,8 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
   const tokenizer::Tokenizer& tokenizer = *plan.tokenizer;
   ShardWriter writer(path, identity);
   TokenColumn tokens(writer, tokenizer);
-  std::vector<uint64_t> ends, text_bytes, positions;
-  std::vector<uint32_t> sources, special_text, bytes_replaced;
+  DocumentColumns columns;
+  std::vector<uint32_t> special_text, bytes_replaced;
   for (const Document& document : documents) {
     const uint64_t before = tokens.count();
     const tokenizer::EncodeCounts counts_before = tokens.encode_counts();
@@ -108,24 +110,14 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
       tokens.append_text(document.data);
       if (rules.eos) tokens.append_id(*tokenizer.eos());
     }
-    ends.push_back(tokens.count());
-    text_bytes.push_back(static_cast<uint64_t>(plan.text_bytes_of(document)));
-    sources.push_back(static_cast<uint32_t>(document.source));
-    positions.push_back(static_cast<uint64_t>(document.position));
+    columns.add(document, tokens.count(), plan.text_bytes_of(document));
     const tokenizer::EncodeCounts& counts = tokens.encode_counts();
     special_text.push_back(saturated(counts.special_text_seen - counts_before.special_text_seen));
     bytes_replaced.push_back(saturated(counts.invalid_bytes_replaced - counts_before.invalid_bytes_replaced));
     progress.text_bytes_done += static_cast<int64_t>(document.data.size());
     progress.tokens_done += static_cast<int64_t>(tokens.count() - before);
   }
-  writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
-  writer.append(ends);
-  writer.begin_column(kTextBytesColumn, ElementType::kU64, Axis::kDocument);
-  writer.append(text_bytes);
-  writer.begin_column(kSourceColumn, ElementType::kU32, Axis::kDocument);
-  writer.append(sources);
-  writer.begin_column(kSourceOffsetColumn, ElementType::kU64, Axis::kDocument);
-  writer.append(positions);
+  columns.write(writer);
   append_rare_column(writer, kSpecialTextColumn, special_text);
   append_rare_column(writer, kBytesReplacedColumn, bytes_replaced);
   return writer.finish();
@@ -181,6 +173,8 @@ std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPl
     result[s].kept = header.has_value();
     if (!header && plan.arrays)
       header = write_array_shard(options.out / file, identity, documents, *plan.arrays, progress);
+    else if (!header && options.rules.in_place)
+      header = write_outside_shard(options.out / file, identity, documents, plan, options.rules, progress);
     else if (!header)
       header = write_shard(options.out / file, identity, documents, plan, options.rules, progress);
     const ShardReader shard(options.out / file);
@@ -191,7 +185,8 @@ std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPl
                        plan.arrays ? stream_tokens(shard) : static_cast<int64_t>(header->num_tokens),
                        static_cast<int64_t>(header->num_documents),
                        identity,
-                       to_hex64(header->header_checksum)};
+                       to_hex64(header->header_checksum),
+                       options.rules.in_place ? static_cast<int64_t>(documents.front().source) : -1};
   }
   return result;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/outside_shard.h"
 #include "data/shard_format.h"
 
 namespace hearth::data {
@@ -69,7 +70,7 @@ std::string rules_text(const BuildPlan& plan, const BuildRules& rules) {
                      rules.shard_tokens, of_arrays, by_position);
 }
 
-std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::string& rules) {
+std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::string& rules, bool in_place) {
   StreamingHash hash;
   hash.update(rules);
   for (const UnitPiece& piece : unit.pieces) {
@@ -77,6 +78,7 @@ std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::st
     hash.update(fmt::format("{} {} {} {} {} {} {}\n", piece.source, source.size_bytes, source.hash,
                             format_name(source.format), compression_name(source.compression), piece.range.begin,
                             piece.range.end));
+    if (in_place) hash.update("in place " + source.real_path + "\n");
   }
   return hash.digest_128_hex();
 }
@@ -156,7 +158,8 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   if (const auto* arrays = plan.tokenizer->arrays()) plan.arrays.emplace(*arrays, rules.n_fixed);
   check_part(options);
   plan.found = discover({options.paths, options.include, options.out, rules.read, options.threads}, progress);
-  plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens));
+  if (rules.in_place) check_in_place(plan.found.sources, rules);
+  plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens), rules.in_place);
   std::tie(plan.first_unit, plan.end_unit) = units_of_part(plan.units, options.part - 1, options.num_parts);
   const bool reads_all = rules.dedup_exact || !rules.split.empty();
   std::set<size_t> read;
@@ -176,7 +179,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   StreamingHash hash;
   plan.unit_identities.resize(plan.units.size());
   for (size_t u = plan.first_unit; u < plan.end_unit; ++u)
-    hash.update(plan.unit_identities[u] = unit_identity(plan, plan.units[u], text));
+    hash.update(plan.unit_identities[u] = unit_identity(plan, plan.units[u], text, rules.in_place));
   plan.identity = hash.digest_128_hex();
   return plan;
 }

@@ -87,6 +87,11 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, 
     first_token_.push_back(first_token_.back() + shard.tokens);
     first_document_.push_back(first_document_.back() + shard.documents);
   }
+  // A file that other shards lean on is found missing here, not after an hour.
+  for (size_t i = 0; i < shards_->entries.size(); ++i) {
+    const int64_t source = shards_->entries[i].tokens_in;
+    if (source >= 0 && (i == 0 || shards_->entries[i - 1].tokens_in != source)) shards_->open(static_cast<int64_t>(i));
+  }
 }
 
 void Split::read(int64_t first, std::span<int32_t> out, const Draw& draw) const {

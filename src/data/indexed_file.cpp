@@ -174,6 +174,12 @@ void IndexedFile::check_dialect(std::string_view dialect) const {
                    "leave --dialect out");
 }
 
+// A number that is an id is not negative: it reads the same with and without a sign.
+std::optional<ElementType> IndexedFile::token_type() const {
+  if (type_ == 5 || is_float(type_)) return {};
+  return element_bytes_ == 1 ? ElementType::kU8 : element_bytes_ == 2 ? ElementType::kU16 : ElementType::kU32;
+}
+
 int64_t IndexedFile::length(int64_t i) const {
   if (legacy_) return static_cast<int64_t>(u64_at(lengths_at_ + 8 * static_cast<uint64_t>(i)));
   int32_t length = 0;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/shard_format.h"
 
 namespace hearth::data {
 
@@ -37,6 +38,9 @@ class IndexedFile {
   explicit IndexedFile(const Path& bin, std::string_view dialect = {});
 
   int64_t num_sequences() const { return num_sequences_; }
+  // As what its bytes, ids all of them, are shard tokens; nothing for i64 and floats.
+  std::optional<ElementType> token_type() const;
+  std::span<const std::byte> tokens() const { return tokens_.bytes(); }
   // First byte in the .bin file of sequence i, 0 <= i <= num_sequences(). Not checked.
   int64_t offset(int64_t i) const;
   // Puts the ids of sequence i into `ids`. Throws damaged() where it lies outside the file or not directly after the

@@ -51,6 +51,7 @@ Json split_json(const SplitEntry& split) {
                       {"documents", shard.documents},
                       {"identity", shard.identity},
                       {"header_checksum", shard.checksum}});
+    if (shard.tokens_in >= 0) shards.back()["tokens_in"] = shard.tokens_in;
   }
   return {{"name", split.name},       {"documents", split.documents},
           {"tokens", split.tokens},   {"text_bytes", split.text_bytes},
@@ -77,7 +78,15 @@ bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
   return tokens / per_byte <= size_bytes;
 }
 
-SplitEntry parse_split(const Json& json, const BuildRules& rules) {
+// Bytes that hold the shard's tokens, at most.
+int64_t room_of(const ShardEntry& shard, const std::vector<SourceFile>& sources) {
+  if (shard.tokens_in < 0) return shard.size_bytes;
+  if (shard.tokens_in >= static_cast<int64_t>(sources.size()))
+    throw damaged(fmt::format("shard {} refers to a source that is not there", shard.file));
+  return sources[static_cast<size_t>(shard.tokens_in)].size_bytes;
+}
+
+SplitEntry parse_split(const Json& json, const BuildRules& rules, const std::vector<SourceFile>& sources) {
   SplitEntry split;
   split.name = json.at("name").get<std::string>();
   split.documents = count_at(json, "documents");
@@ -94,7 +103,8 @@ SplitEntry parse_split(const Json& json, const BuildRules& rules) {
     shard.documents = count_at(item, "documents");
     shard.identity = item.at("identity").get<std::string>();
     shard.checksum = item.at("header_checksum").get<std::string>();
-    if (!can_hold(shard.size_bytes, shard.tokens, rules) || shard.documents > shard.size_bytes)
+    if (item.contains("tokens_in")) shard.tokens_in = count_at(item, "tokens_in");
+    if (!can_hold(room_of(shard, sources), shard.tokens, rules) || shard.documents > shard.size_bytes)
       throw damaged(fmt::format("shard {} counts more than its size can hold", shard.file));
     adds_up = adds_up && !__builtin_add_overflow(tokens, shard.tokens, &tokens) &&
               !__builtin_add_overflow(documents, shard.documents, &documents);
@@ -122,6 +132,7 @@ BuildRules parse_rules(const Json& json) {
   rules.on_error = parse_on_error(json.value("on_error", "stop"));
   rules.drop_empty = json.value("drop_empty", false);
   rules.dedup_exact = json.value("dedup_exact", false);
+  rules.in_place = json.value("in_place", false);
   rules.n_fixed = json.contains("n_fixed") ? count_at(json, "n_fixed") : 0;
   if (rules.n_fixed > kMostNeurons) throw damaged(fmt::format("\"n_fixed\" is {}", rules.n_fixed));
   rules.source_dataset = json.value("source_dataset", "");
@@ -165,7 +176,7 @@ BuildPart parse_part(const Json& json) {
   return part;
 }
 
-Manifest parse_version_1(const Json& json) {
+Manifest parse_json(const Json& json) {
   Manifest m;
   m.identity = json.at("identity").get<std::string>();
   m.build = json.value("build", "");
@@ -185,8 +196,8 @@ Manifest parse_version_1(const Json& json) {
   m.special_text_seen = counts.value("special_text_seen", int64_t{0});
   m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
   if (json.contains("part")) m.part = parse_part(json.at("part"));
-  for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item, m.rules));
   for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
+  for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item, m.rules, m.sources));
   return m;
 }
 
@@ -205,6 +216,7 @@ Json rules_json(const BuildRules& rules) {
           {"on_error", on_error_name(rules.on_error)},
           {"drop_empty", rules.drop_empty},
           {"dedup_exact", rules.dedup_exact},
+          {"in_place", rules.in_place},
           {"n_fixed", rules.n_fixed},
           {"source_dataset", rules.source_dataset},
           {"shard_tokens", rules.shard_tokens}};
@@ -279,8 +291,22 @@ std::string dataset_identity(const Manifest& m) {
   return hash.digest_128_hex();
 }
 
+namespace {
+
+// So that a hearth which knows version 1 alone names what it meets, instead of finding damage.
+int64_t version_of(const Manifest& m) {
+  for (const SplitEntry& split : m.splits) {
+    for (const ShardEntry& shard : split.shards) {
+      if (shard.tokens_in >= 0) return kOutsideManifestVersion;
+    }
+  }
+  return kManifestVersion;
+}
+
+}  // namespace
+
 std::string manifest_text(const Manifest& m) {
-  Json json = {{"format", kFormatName}, {"version", kManifestVersion}, {"identity", m.identity}, {"build", m.build}};
+  Json json = {{"format", kFormatName}, {"version", version_of(m)}, {"identity", m.identity}, {"build", m.build}};
   json["tokenizer"] = {{"name", m.rules.tokenizer},
                        {"hash", m.tokenizer_hash},
                        {"vocab_size", m.vocab_size},
@@ -307,15 +333,15 @@ Manifest parse_manifest(std::string_view text, const std::string& origin) {
                      fmt::format("it has no \"format\": \"{}\"", kFormatName),
                      "give a folder made by `hearth data build`");
   const Json version = json.value("version", Json());
-  if (version != kManifestVersion)
+  if (version != kManifestVersion && version != kOutsideManifestVersion)
     throw user_error(fmt::format("{} has version {}", origin, version.dump()),
-                     fmt::format("this hearth reads version {}", kManifestVersion),
+                     fmt::format("this hearth reads versions {} and {}", kManifestVersion, kOutsideManifestVersion),
                      "build the dataset again, or use the hearth that wrote it");
   if (!checksum_is_good(text, json))
     throw damaged(fmt::format("{} is damaged", origin), "its checksum is wrong: it was changed after it was written",
                   rebuild);
   try {
-    return parse_version_1(json);
+    return parse_json(json);
   } catch (const Json::exception& e) {
     throw damaged(fmt::format("{} is damaged", origin), e.what(), rebuild);
   } catch (const Error& e) {

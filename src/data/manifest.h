@@ -12,7 +12,8 @@
 
 namespace hearth::data {
 
-inline constexpr int64_t kManifestVersion = 1;  // stored on disk
+inline constexpr int64_t kManifestVersion = 1;         // stored on disk
+inline constexpr int64_t kOutsideManifestVersion = 2;  // with shards that version 1 has no words for
 inline constexpr std::string_view kManifestName = "manifest.json";
 
 struct ShardEntry {
@@ -21,6 +22,7 @@ struct ShardEntry {
   int64_t tokens = 0, documents = 0;  // of arrays: tokens as they are read
   std::string identity;               // 32 hexadecimal digits: what it was made from
   std::string checksum;               // 16 hexadecimal digits: the header's checksum, which stands for every byte
+  int64_t tokens_in = -1;             // index of the source that its tokens lie in; -1: they lie in the shard
   bool operator==(const ShardEntry&) const = default;
 };
 
@@ -53,6 +55,7 @@ struct BuildRules {
   OnError on_error = OnError::kStop;
   bool drop_empty = false;   // leave out records without text (an empty file never is a record)
   bool dedup_exact = false;  // leave out documents whose content came before
+  bool in_place = false;     // tokens of token files stay there; shards only refer to them (outside_shard.h)
   // Of arrays alone:
   int64_t n_fixed = 0;             // neurons that each is given on reading (array_stream.h); 0: those that it has
   std::string source_dataset;      // only those with this label; empty: all
@@ -106,7 +109,7 @@ std::string dataset_identity(const Manifest& manifest);
 
 std::string manifest_text(const Manifest& manifest);  // JSON, the same bytes for the same manifest
 // `origin` names the file in errors. Throws user_error for a manifest of another version or of something else,
-// damaged() for one whose checksum is wrong or that lacks what version 1 must have.
+// damaged() for one whose checksum is wrong or that lacks what its version must have.
 Manifest parse_manifest(std::string_view text, const std::string& origin);
 // Throws user_error if `folder` holds no dataset.
 Manifest read_manifest(const Path& folder);

@@ -17,6 +17,7 @@ namespace hearth::data {
 // Stored on disk: never change.
 inline constexpr char kShardMagic[8] = {'H', 'R', 'T', 'H', 'S', 'H', 'R', 'D'};
 inline constexpr uint32_t kShardVersion = 1;
+inline constexpr uint32_t kOutsideVersion = 2;  // of shards whose tokens lie in another file
 inline constexpr uint64_t kColumnAlignment = 64;
 // Small enough that the first touch of a window reads little besides it, large enough that the table is 1/8192 of the
 // data.
@@ -40,6 +41,13 @@ enum class ElementType : uint32_t {
 enum class Axis : uint32_t {
   kToken = 1,     // rows = the shard's tokens (or cells, where documents are 2-D arrays)
   kDocument = 2,  // rows = the shard's documents: document ends, shapes of 2-D arrays, any metadata
+  kShard = 3,     // any number of rows; in version 2 alone
+};
+
+// Where a column's data lie. Stored on disk: never renumber.
+enum class Place : uint32_t {
+  kHere = 0,     // in the shard
+  kOutside = 1,  // in the file that the columns below name; in version 2 alone, one column a shard
 };
 
 struct ShardHeader {
@@ -67,10 +75,10 @@ struct ColumnRecord {
   uint32_t element_type;
   uint32_t axis;
   uint32_t row_rank;  // number of used entries of row_shape; 0: one element a row
-  uint32_t reserved;  // 0
+  uint32_t place;
   uint64_t row_shape[4];
   uint64_t num_rows;
-  uint64_t data_offset;  // in the file, a multiple of kColumnAlignment
+  uint64_t data_offset;  // in the file; here a multiple of kColumnAlignment
   uint64_t data_bytes;   // num_rows * elements of a row * size of an element
   uint64_t zero;         // 0
 };
@@ -88,6 +96,11 @@ inline constexpr std::string_view kBytesReplacedColumn = "bytes_replaced";
 inline constexpr std::string_view kArrayShapeColumn = "array_shape";  // kDocument, u64 [2]: bins, neurons
 inline constexpr std::string_view kStreamEndsColumn = "stream_ends";  // kDocument, u64: tokens as read, up to its end
 inline constexpr std::string_view kSourceOffsetColumn = "source_offset";  // kDocument, u64: first byte in that source
+
+// Of version 2, on axis kShard, about the column whose data lie outside:
+inline constexpr std::string_view kOutsidePathColumn = "outside_path";            // u8: the file's absolute path
+inline constexpr std::string_view kOutsideBytesColumn = "outside_bytes";          // u64: one row, its size
+inline constexpr std::string_view kOutsideChecksumsColumn = "outside_checksums";  // u64: XXH3-64 of each block of it
 
 // Bytes an element takes; 0 for a number that is no ElementType.
 uint64_t element_size(uint32_t element_type);

@@ -50,19 +50,44 @@ ShardWriter::~ShardWriter() {
   }
 }
 
-void ShardWriter::begin_column(std::string_view name, ElementType type, Axis axis, std::vector<uint64_t> row_shape) {
+ColumnRecord& ShardWriter::add_record(std::string_view name, ElementType type, Axis axis) {
   ColumnRecord record{};
-  HEARTH_CHECK(!name.empty() && name.size() < sizeof record.name && row_shape.size() <= 4);
+  HEARTH_CHECK(!name.empty() && name.size() < sizeof record.name);
   end_column();
-  static constexpr std::byte kZeros[kColumnAlignment] = {};
-  put(std::span(kZeros).first((kColumnAlignment - offset_ % kColumnAlignment) % kColumnAlignment));
   std::copy(name.begin(), name.end(), record.name);
   record.element_type = static_cast<uint32_t>(type);
   record.axis = static_cast<uint32_t>(axis);
+  return columns_.emplace_back(record);
+}
+
+void ShardWriter::begin_column(std::string_view name, ElementType type, Axis axis, std::vector<uint64_t> row_shape) {
+  HEARTH_CHECK(row_shape.size() <= 4);
+  ColumnRecord& record = add_record(name, type, axis);
+  static constexpr std::byte kZeros[kColumnAlignment] = {};
+  put(std::span(kZeros).first((kColumnAlignment - offset_ % kColumnAlignment) % kColumnAlignment));
   record.row_rank = static_cast<uint32_t>(row_shape.size());
   std::copy(row_shape.begin(), row_shape.end(), record.row_shape);
   record.data_offset = offset_;
-  columns_.push_back(record);
+}
+
+void ShardWriter::add_outside_column(std::string_view name, ElementType type, Axis axis, const Path& path,
+                                     uint64_t file_bytes, uint64_t offset, std::span<const std::byte> elements) {
+  HEARTH_CHECK(path.is_absolute() && header_.version == kShardVersion);
+  header_.version = kOutsideVersion;
+  ColumnRecord& record = add_record(name, type, axis);
+  record.place = static_cast<uint32_t>(Place::kOutside);
+  record.data_offset = offset;
+  record.data_bytes = elements.size();
+  begin_column(kOutsidePathColumn, ElementType::kU8, Axis::kShard);
+  append(std::as_bytes(std::span(path.native())));
+  begin_column(kOutsideBytesColumn, ElementType::kU64, Axis::kShard);
+  append(std::vector<uint64_t>{file_bytes});
+  std::vector<uint64_t> checksums;
+  for (size_t begin = 0; begin < elements.size(); begin += header_.block_bytes)
+    checksums.push_back(
+        xxh3_64(elements.subspan(begin, std::min<size_t>(header_.block_bytes, elements.size() - begin))));
+  begin_column(kOutsideChecksumsColumn, ElementType::kU64, Axis::kShard);
+  append(checksums);
 }
 
 void ShardWriter::append(std::span<const std::byte> elements) {
@@ -78,6 +103,7 @@ void ShardWriter::end_column() {
   for (uint32_t i = 0; i < column.row_rank; ++i) row_bytes *= column.row_shape[i];
   HEARTH_CHECK(row_bytes > 0 && column.data_bytes % row_bytes == 0);
   column.num_rows = column.data_bytes / row_bytes;
+  if (column.axis == static_cast<uint32_t>(Axis::kShard)) return;
   uint64_t& axis_rows = column.axis == static_cast<uint32_t>(Axis::kToken) ? header_.num_tokens : header_.num_documents;
   HEARTH_CHECK(axis_rows == 0 || axis_rows == column.num_rows, "column {}: {} rows instead of {}", column.name,
                column.num_rows, axis_rows);

@@ -31,10 +31,16 @@ class ShardWriter {
     append(std::as_bytes(std::span(elements)));
   }
 
+  // A column whose data stay where they are: `elements` is what lies in the file `path` of `file_bytes` bytes from
+  // `offset` on. Only their checksums are written. Call it once, after all other columns.
+  void add_outside_column(std::string_view name, ElementType type, Axis axis, const Path& path, uint64_t file_bytes,
+                          uint64_t offset, std::span<const std::byte> elements);
+
   // Writes tables and header, fsyncs, renames to PATH. Returns the header as it was written.
   ShardHeader finish();
 
  private:
+  ColumnRecord& add_record(std::string_view name, ElementType type, Axis axis);
   void end_column();
   void put(std::span<const std::byte> bytes);
   void flush_block();

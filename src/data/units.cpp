@@ -7,7 +7,7 @@
 
 namespace hearth::data {
 
-std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t unit_bytes) {
+std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t unit_bytes, bool of_one_file) {
   std::vector<Unit> units;
   Unit open;
   const auto close = [&] {
@@ -19,7 +19,7 @@ std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t uni
       if (size > unit_bytes) close();
       open.pieces.push_back({i, {}});
       open.size_bytes += size;
-      if (open.size_bytes >= unit_bytes) close();
+      if (open.size_bytes >= unit_bytes || of_one_file) close();
       continue;
     }
     close();

@@ -23,7 +23,8 @@ struct Unit {
 };
 
 // A unit is closed when it reaches unit_bytes; a larger file is cut into ranges of unit_bytes where its format allows.
-std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t unit_bytes);
+// `of_one_file`: no unit holds pieces of two.
+std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t unit_bytes, bool of_one_file = false);
 
 // Part `index` of `count` (counted from 0): the units [first, second), a run of about 1/count of the bytes. The parts
 // cover all units, each once; some may be empty.

@@ -8,17 +8,23 @@
 namespace hearth::data {
 namespace {
 
-std::vector<std::string> check_shard(const Path& path, const ShardEntry& entry) {
-  if (!path_exists(path)) return {"it is missing"};
+struct Checked {
+  std::vector<std::string> damage;
+  int64_t bytes = 0;
+};
+
+Checked check_shard(const Path& path, const ShardEntry& entry) {
+  if (!path_exists(path)) return {{"it is missing"}, entry.size_bytes};
   try {
     const ShardReader shard(path);
     std::vector<std::string> damage = shard.find_damage();
+    const int64_t bytes = entry.size_bytes + static_cast<int64_t>(shard.outside_bytes());
     if (to_hex64(shard.header().header_checksum) != entry.checksum)
       damage.emplace_back("it is whole, but not the shard that the manifest names");
-    return damage;
+    return {std::move(damage), bytes};
   } catch (const Error& e) {
     if (e.code() == ExitCode::kHardware) throw;
-    return {e.why().empty() ? e.message() : e.why()};
+    return {{e.why().empty() ? e.message() : e.why()}, entry.size_bytes};
   }
 }
 
@@ -31,14 +37,14 @@ VerifyResult verify_dataset(const Path& folder, int64_t threads) {
   for (const SplitEntry& split : result.manifest.splits) {
     for (const ShardEntry& shard : split.shards) shards.push_back(&shard);
   }
-  std::vector<std::vector<std::string>> found(shards.size());
+  std::vector<Checked> found(shards.size());
   for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
     const ShardEntry& shard = *shards[static_cast<size_t>(i)];
     found[static_cast<size_t>(i)] = check_shard(folder / shard.file, shard);
   });
   for (size_t i = 0; i < shards.size(); ++i) {
-    result.bytes += shards[i]->size_bytes;
-    for (std::string& description : found[i]) result.damage.push_back({shards[i]->file, std::move(description)});
+    result.bytes += found[i].bytes;
+    for (std::string& description : found[i].damage) result.damage.push_back({shards[i]->file, std::move(description)});
   }
   return result;
 }

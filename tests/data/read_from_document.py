@@ -1,6 +1,7 @@
 """Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints what it found.
 
-usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source.
+usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source; of a dataset whose tokens stand in other
+                                     files, each document's ids.
 """
 
 import json
@@ -21,7 +22,7 @@ def read_shard(path):
         "<7Q", data, 16
     )
     num_columns, reserved = struct.unpack_from("<II", data, 72)
-    assert (version, header_bytes, reserved) == (1, 128, 0) and file_bytes == len(data)
+    assert version in (1, 2) and (header_bytes, reserved) == (128, 0) and file_bytes == len(data)
     assert num_blocks == -(-(columns_offset - header_bytes) // block_bytes)
     assert checksums_offset == columns_offset + 112 * num_columns and file_bytes == checksums_offset + 8 * num_blocks
     assert xxh3_64(data[:120]) == struct.unpack_from("<Q", data, 120)[0]
@@ -33,22 +34,43 @@ def read_shard(path):
     for i in range(num_columns):
         at = columns_offset + 112 * i
         name = data[at : at + 32].rstrip(b"\0").decode("ascii")
-        element_type, axis, rank, _ = struct.unpack_from("<4I", data, at + 32)
+        element_type, axis, rank, place = struct.unpack_from("<4I", data, at + 32)
         shape = struct.unpack_from("<4Q", data, at + 48)[:rank]
         rows, offset, size, _ = struct.unpack_from("<4Q", data, at + 80)
-        assert offset % 64 == 0 and rows == (num_tokens if axis == 1 else num_documents) and shape == ()
+        assert shape == () and size == struct.calcsize(TYPES[element_type]) * rows
+        assert axis == 3 or rows == (num_tokens if axis == 1 else num_documents)
+        if place == 1:
+            outside = (name, element_type, rows, offset, size)
+            continue
+        assert offset % 64 == 0
         columns[name] = struct.unpack_from(f"<{rows}{TYPES[element_type]}", data, offset)
-        assert size == struct.calcsize(TYPES[element_type]) * rows
+    assert version == 2 or "outside_path" not in columns
+    if version == 2:
+        name, element_type, rows, offset, size = outside
+        elsewhere = Path(bytes(columns["outside_path"]).decode()).read_bytes()
+        assert (len(elsewhere),) == columns["outside_bytes"]
+        blocks = [elsewhere[i : min(i + block_bytes, offset + size)] for i in range(offset, offset + size, block_bytes)]
+        assert tuple(map(xxh3_64, blocks)) == columns["outside_checksums"]
+        columns[name] = struct.unpack_from(f"<{rows}{TYPES[element_type]}", elsewhere, offset)
     return columns
+
+
+def documents_of(columns):
+    ends = columns["document_ends"]
+    return [columns["tokens"][begin:end] for begin, end in zip((0,) + ends, ends)]
 
 
 def main():
     folder = Path(sys.argv[1])
     raw = (folder / "manifest.json").read_bytes()
     manifest = json.loads(raw)
-    assert manifest["format"] == "hearth dataset" and manifest["version"] == 1
+    assert manifest["format"] == "hearth dataset" and manifest["version"] in (1, 2)
     end_of_checked = raw.rindex(b',\n  "checksum": ')
     assert manifest["checksum"] == f"{xxh3_64(raw[:end_of_checked]):016x}"
+    if manifest["version"] == 2:
+        shards = {split["name"]: [read_shard(folder / shard["file"]) for shard in split["shards"]] for split in manifest["splits"]}
+        print(json.dumps({name: [ids for shard in of_split for ids in documents_of(shard)] for name, of_split in shards.items()}))
+        return
     assert manifest["tokenizer"]["hash"] == xxh3_128_hex(b"hearth tokenizer bytes: 256 bytes, bos 256, eos 257")
     found = {}
     for split in manifest["splits"]:

@@ -108,6 +108,19 @@ std::vector<std::string> seeds() {
     writer.finish();
   }
   found.push_back(read_file(scratch() / "small"));
+  {
+    // Tokens that lie in another file, of which several blocks and a rest.
+    write_scratch("tokens", std::string(300, '\5'));
+    const MappedFile tokens(scratch() / "tokens");
+    ShardWriter writer(scratch() / "outside", std::string(32, '0'), 64);
+    writer.begin_column(kDocumentEndsColumn, ElementType::kU64, Axis::kDocument);
+    writer.append(std::vector<uint64_t>{10, 10, 140});
+    writer.add_outside_column(kTokensColumn, ElementType::kU16, Axis::kToken,
+                              std::filesystem::absolute(scratch() / "tokens"), 300, 20,
+                              tokens.bytes().subspan(20, 280));
+    writer.finish();
+  }
+  found.push_back(read_file(scratch() / "outside"));
   return found;
 }
 
