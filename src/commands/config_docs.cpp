@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "commands/commands.h"
 #include "config/fields.h"
+#include "config/flavors.h"
 #include "plan/parameters.h"
 
 namespace hearth::commands {
@@ -115,27 +116,26 @@ std::string section_table(std::string_view section) {
   return text;
 }
 
-// Parameters with a vocabulary of Llama 3's size, so that shapes can be told apart.
+// The vocabulary that the family's tokenizer has.
+int64_t vocab_size_of(std::string_view family) {
+  return family.starts_with("llama3") ? 128256 : family == "llemma" ? 32016 : 32000;
+}
+
 std::string flavor_table() {
-  constexpr int64_t kVocabSize = 128256;
-  std::string text = fmt::format(
-      "\n## Flavors\n\n`model.flavor` fills the keys of `[model]` that are not given. Parameters are counted with\n"
-      "`vocab_size = {}`, untied.\n\n"
-      "| flavor | dim | n_layers | n_heads | n_kv_heads | hidden_dim | rope_theta | parameters |\n"
-      "|---|---|---|---|---|---|---|---|\n",
-      kVocabSize);
+  std::string text =
+      "\n## Flavors\n\n`model.flavor`, one of those of `model.name`, fills the keys of `[model]` that are not given. "
+      "Parameters are "
+      "counted\nwith the vocabulary in the table; `vocab_size` itself is the tokenizer's.\n\n"
+      "| name | flavor | dim | n_layers | n_heads | n_kv_heads | hidden_dim | rope_theta | scaling | tied | vocabulary "
+      "| parameters |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const config::Flavor& flavor : config::flavors()) {
-    config::Model model;
-    model.dim = flavor.dim;
-    model.n_layers = flavor.n_layers;
-    model.n_heads = flavor.n_heads;
-    model.n_kv_heads = flavor.n_kv_heads;
-    model.ffn_dim_multiplier = flavor.ffn_dim_multiplier;
-    model.multiple_of = flavor.multiple_of;
-    const plan::ModelShape shape = plan::model_shape(model, kVocabSize);
-    const auto parameters = static_cast<double>(plan::parameter_plan(shape).num_parameters);
-    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", flavor.name, flavor.dim, flavor.n_layers,
-                        flavor.n_heads, flavor.n_kv_heads, shape.F, flavor.rope_theta, format_count(parameters));
+    const int64_t vocab_size = vocab_size_of(flavor.family);
+    const plan::ModelShape shape = plan::model_shape(model_of(flavor), vocab_size);
+    text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", flavor.family,
+                        flavor.name, flavor.dim, flavor.n_layers, flavor.n_heads, flavor.n_kv_heads, shape.F,
+                        flavor.rope_theta, flavor.rope_scaling_factor, flavor.tied ? "yes" : "", vocab_size,
+                        plan::parameter_plan(shape).num_parameters);
   }
   return text;
 }

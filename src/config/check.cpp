@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "config/derived.h"
 #include "config/fields.h"
+#include "config/flavors.h"
 
 namespace hearth::config {
 namespace {
@@ -41,6 +42,14 @@ class Rules {
 };
 
 void check_model(Rules& rules, const Model& m) {
+  rules.require(m.flavor.empty() || find_flavor(m.name, m.flavor) != nullptr, {"model.flavor", "model.name"},
+                fmt::format("model.name = \"{}\" has no model.flavor = \"{}\"", m.name, m.flavor),
+                fmt::format("its flavors: {}", flavor_names(m.name)));
+  rules.require(m.rope_low_freq_factor < m.rope_high_freq_factor,
+                {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
+                fmt::format("model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}",
+                            m.rope_high_freq_factor, m.rope_low_freq_factor),
+                "Llama 3.1 has 4 and 1");
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
   rules.require(m.dim % m.n_heads == 0, {"model.n_heads", "model.dim"},
                 fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),

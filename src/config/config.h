@@ -19,8 +19,8 @@ struct Job {
 };
 
 struct Model {
-  std::string name = "llama3";  // the architecture
-  std::string flavor;           // a named shape; keys given beside it override it. Empty: all from the keys
+  std::string name = "llama3";  // the family of flavors
+  std::string flavor;           // a named shape of it; keys given beside it override it. Empty: all from the keys
   int64_t dim = 256;
   int64_t n_layers = 4;
   int64_t n_heads = 4;
@@ -30,6 +30,10 @@ struct Model {
   int64_t multiple_of = 64;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
+  double rope_scaling_factor = 1;  // Llama 3.1's; 1: none
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
+  int64_t rope_original_seq_len = 8192;
+  std::string rope_pairs = "interleaved";  // "interleaved" | "halves"
   bool enable_weight_tying = false;
   bool depth_init = true;
   int64_t vocab_size = 0;  // 0: the tokenizer's

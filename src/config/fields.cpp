@@ -69,11 +69,13 @@ const std::vector<Field>& table() {
     {"job", "description", slot<&RunConfig::job, &Job::description>, kMayChange, "",
      "what this run is about, for people", {}},
 
-    {"model", "name", slot<&RunConfig::model, &Model::name>, kRefuse, "",
-     "the architecture", one_of({"llama3"})},
+    {"model", "name", slot<&RunConfig::model, &Model::name>, kMayChange, "",
+     "the family that flavor is one of; they differ in shape alone",
+     one_of({"llama2", "llama3", "llama3.1", "llama3.2", "llemma"})},
     {"model", "flavor", slot<&RunConfig::model, &Model::flavor>, kMayChange, "",
-     "a named shape; keys given beside it win, empty means all from the keys",
-     one_of({"", "debugmodel", "250M", "870M", "1B", "2B", "3B", "5B", "7B", "8B", "70B", "405B"})},
+     "a named shape of model.name; keys given beside it win, empty means all from the keys",
+     one_of({"", "debugmodel", "250M", "271M", "870M", "1B", "2B", "3B", "5B", "7B", "8B", "13B", "26B", "34B", "70B",
+             "405B"})},
     {"model", "dim", slot<&RunConfig::model, &Model::dim>, kRefuse, "",
      "width of the residual stream", between(1, 1 << 20)},
     {"model", "n_layers", slot<&RunConfig::model, &Model::n_layers>, kRefuse, "",
@@ -93,6 +95,18 @@ const std::vector<Field>& table() {
      "added to the mean square in RMSNorm", between(0, 1)},
     {"model", "rope_theta", slot<&RunConfig::model, &Model::rope_theta>, kRefuse, "",
      "base of the rotary frequencies", at_least(1)},
+    {"model", "rope_scaling_factor", slot<&RunConfig::model, &Model::rope_scaling_factor>, kRefuse, "",
+     "Llama 3.1's scaling: rotary frequencies whose wave is long beside rope_original_seq_len are divided by this; 1 means none",
+     at_least(1)},
+    {"model", "rope_low_freq_factor", slot<&RunConfig::model, &Model::rope_low_freq_factor>, kRefuse, "",
+     "a wave longer than rope_original_seq_len / this is scaled in full", above(0, 1e6)},
+    {"model", "rope_high_freq_factor", slot<&RunConfig::model, &Model::rope_high_freq_factor>, kRefuse, "",
+     "a wave shorter than rope_original_seq_len / this is not scaled; in between, in part", above(0, 1e6)},
+    {"model", "rope_original_seq_len", slot<&RunConfig::model, &Model::rope_original_seq_len>, kRefuse, "tokens",
+     "the window that the frequencies were made for", at_least(1)},
+    {"model", "rope_pairs", slot<&RunConfig::model, &Model::rope_pairs>, kRefuse, "",
+     "which elements of a head turn together: neighbours (Meta, torchtitan), or the halves (GPT-NeoX, Hugging Face)",
+     one_of({"interleaved", "halves"})},
     {"model", "enable_weight_tying", slot<&RunConfig::model, &Model::enable_weight_tying>, kRefuse, "",
      "the output matrix is the token embedding", {}},
     {"model", "depth_init", slot<&RunConfig::model, &Model::depth_init>, kNoEffect, "",
@@ -275,17 +289,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSection
     {"memory", "Memory against speed."},
 }};
 
-// The shapes of torchtitan's Llama 3 and of the neural-data repositories that grew from it. Sources: torchtitan,
-// models/llama3; "1B", "3B", 250M to 7B: their flavor tables. "1B" and "3B" are not the shapes of Meta's Llama 3.2.
-constexpr Flavor kFlavors[] = {
-    {"debugmodel", 256, 8, 16, 16, 0, 256, 500000},  {"250M", 1024, 16, 16, 8, 1.3, 1024, 10000},
-    {"870M", 2048, 16, 32, 8, 1.3, 1024, 10000},     {"1B", 2048, 16, 32, 8, 1.3, 1024, 500000},
-    {"2B", 3072, 16, 32, 8, 1.3, 1024, 10000},       {"3B", 3072, 28, 24, 8, 1.3, 1024, 500000},
-    {"5B", 4096, 16, 32, 8, 1.3, 1024, 10000},       {"7B", 4096, 32, 32, 8, 1.3, 1024, 10000},
-    {"8B", 4096, 32, 32, 8, 1.3, 1024, 500000},      {"70B", 8192, 80, 64, 8, 1.3, 4096, 500000},
-    {"405B", 16384, 126, 128, 8, 1.2, 4096, 500000},
-};
-
 }  // namespace
 
 std::string Field::name(size_t item) const {
@@ -389,7 +392,5 @@ std::string_view section_help(std::string_view section) {
   }
   return {};
 }
-
-std::span<const Flavor> flavors() { return kFlavors; }
 
 }  // namespace hearth::config

@@ -92,14 +92,4 @@ std::vector<Entry> entries(const RunConfig& config);
 // As TOML writes it; numbers read back as the same bits.
 std::string to_toml_value(const Value& value);
 
-// A named shape: fills the [model] keys that are not given.
-struct Flavor {
-  std::string_view name;
-  int64_t dim, n_layers, n_heads, n_kv_heads;
-  double ffn_dim_multiplier;
-  int64_t multiple_of;
-  double rope_theta;
-};
-std::span<const Flavor> flavors();
-
 }  // namespace hearth::config

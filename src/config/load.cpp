@@ -10,6 +10,8 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "config/check.h"
+#include "config/fields.h"
+#include "config/flavors.h"
 #include "config/toml_text.h"
 #include "config/torchtitan.h"
 
@@ -272,24 +274,18 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
 
 // What follows from given keys for keys that are not given.
 void resolve(LoadResult& result) {
-  Model& model = result.config.model;
-  const auto fill = [&result](std::string_view key, const auto& value) {
-    const Field& field = *find_field(fmt::format("model.{}", key));
-    if (result.origin(field.name()).given()) return;
-    using T = std::remove_cvref_t<decltype(value)>;
-    *std::get<T*>(field.slot(result.config)) = value;
-    result.origins[field.name()].kind = Origin::Kind::kFlavor;
-  };
-  for (const Flavor& flavor : flavors()) {
-    if (flavor.name != model.flavor) continue;
-    fill("dim", flavor.dim);
-    fill("n_layers", flavor.n_layers);
-    fill("n_heads", flavor.n_heads);
-    fill("n_kv_heads", flavor.n_kv_heads);
-    // A width given as such needs no rule for it.
-    if (model.hidden_dim == 0) fill("ffn_dim_multiplier", flavor.ffn_dim_multiplier);
-    fill("multiple_of", flavor.multiple_of);
-    fill("rope_theta", flavor.rope_theta);
+  const Model& model = result.config.model;
+  if (const Flavor* flavor = find_flavor(model.name, model.flavor); flavor != nullptr) {
+    RunConfig named;
+    named.model = model_of(*flavor);
+    const bool own_width = model.hidden_dim != 0;  // a width given as such needs no rule for it
+    for (const std::string_view key : kFlavorKeys) {
+      const Field& field = *find_field(fmt::format("model.{}", key));
+      if (result.origin(field.name()).given() || (own_width && key == "ffn_dim_multiplier")) continue;
+      std::visit([&](auto* slot) { *slot = std::get<std::remove_pointer_t<decltype(slot)>>(field.value(named)); },
+                 field.slot(result.config, 0));
+      result.origins[field.name()].kind = Origin::Kind::kFlavor;
+    }
   }
   // warmup_fraction stands instead of the default warmup_steps.
   if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())

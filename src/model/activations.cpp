@@ -9,7 +9,7 @@ Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequen
     : shape(model_shape),
       B(num_sequences),
       S(num_positions),
-      rope_SK(ops::rope_table(S, shape.K, shape.rope_theta, dtype)),
+      rope_SK(ops::rope_table(S, shape.K, shape.rope, dtype)),
       plan_(plan::activation_plan(shape, B, S, dtype, loss_chunk_tokens, training)),
       arena_(plan_.total_bytes) {
   const at::Tensor memory = arena_.take({plan_.total_bytes / dtype_size(dtype)}, dtype);

@@ -47,19 +47,21 @@ void rmsnorm_backward(Matrix<T> dx, T* dweight, Matrix<const T> dy, Matrix<const
   for (int64_t d = 0; d < x.cols; ++d) dweight[d] = T(double(dweight[d]) + dw[static_cast<size_t>(d)]);
 }
 
-// direction +1 rotates forward, -1 back. table row: (cos, sin) pairs.
+// direction +1 rotates forward, -1 back. table row: (cos, sin) pairs; with halves all cosines, then all sines.
 template <class T>
-void rope(Heads<T> x, Matrix<const T> table, int64_t start, double direction) {
+void rope(Heads<T> x, Matrix<const T> table, bool halves, int64_t start, double direction) {
+  const int64_t half = x.K / 2;
   for (int64_t b = 0; b < x.B; ++b) {
     for (int64_t s = 0; s < x.S; ++s) {
       const T* rotation = table.row(start + s);
       for (int64_t n = 0; n < x.N; ++n) {
         T* head = x.at(b, s, n);
-        for (int64_t k = 0; k < x.K; k += 2) {
-          const double c = double(rotation[k]), i = direction * double(rotation[k + 1]);
-          const double even = double(head[k]), odd = double(head[k + 1]);
-          head[k] = T(even * c - odd * i);
-          head[k + 1] = T(odd * c + even * i);
+        for (int64_t i = 0; i < half; ++i) {
+          const int64_t k = halves ? i : 2 * i, partner = halves ? half + i : 2 * i + 1;
+          const double c = double(rotation[k]), z = direction * double(rotation[partner]);
+          const double real = double(head[k]), imaginary = double(head[partner]);
+          head[k] = T(real * c - imaginary * z);
+          head[partner] = T(imaginary * c + real * z);
         }
       }
     }

@@ -4,7 +4,9 @@
 #define HWY_TARGET_INCLUDE "ops/rope.cpp"
 #include <hwy/foreach_target.h>
 //
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "ops/access.h"
 #include "ops/reference.h"
@@ -29,6 +31,22 @@ void rotate_heads(float* heads, int64_t num_heads, int64_t stride, const float* 
   });
 }
 
+// The same for elements half a head apart; the row holds K/2 cosines, then K/2 sines.
+void rotate_halves(float* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, float direction) {
+  const F32 d;
+  const V32 sign = hn::Set(d, direction);
+  const int64_t half = K / 2;
+  for_lanes(d, half, [&](int64_t k, int64_t count) HWY_ATTR {
+    const V32 c = load(d, rotation + k, count), s = hn::Mul(load(d, rotation + half + k, count), sign);
+    for (int64_t n = 0; n < num_heads; ++n) {
+      float* head = heads + n * stride + k;
+      const V32 first = load(d, head, count), second = load(d, head + half, count);
+      store(hn::NegMulAdd(second, s, hn::Mul(first, c)), d, head, count);
+      store(hn::MulAdd(first, s, hn::Mul(second, c)), d, head + half, count);
+    }
+  });
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -36,32 +54,35 @@ HWY_AFTER_NAMESPACE();
 namespace hearth::ops {
 
 HWY_EXPORT(rotate_heads);
+HWY_EXPORT(rotate_halves);
 
 namespace {
 
 template <class T>
-void fill_table(T* out, int64_t S, int64_t K, double theta) {
+void fill_table(T* out, int64_t S, int64_t K, const plan::Rope& rope) {
+  const std::vector<double> frequencies = rope_frequencies(rope, K);
   for (int64_t s = 0; s < S; ++s) {
-    for (int64_t k = 0; k < K; k += 2) {
-      const double angle = static_cast<double>(s) * std::pow(theta, -static_cast<double>(k) / static_cast<double>(K));
-      out[s * K + k] = static_cast<T>(std::cos(angle));
-      out[s * K + k + 1] = static_cast<T>(std::sin(angle));
+    for (int64_t i = 0; i < K / 2; ++i) {
+      const double angle = static_cast<double>(s) * frequencies[static_cast<size_t>(i)];
+      out[s * K + (rope.halves ? i : 2 * i)] = static_cast<T>(std::cos(angle));
+      out[s * K + (rope.halves ? K / 2 + i : 2 * i + 1)] = static_cast<T>(std::sin(angle));
     }
   }
 }
 
-void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, int64_t start, double direction) {
+void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, int64_t start, double direction) {
   const int64_t S = x_BSNK.size(1), K = x_BSNK.size(3);
   HEARTH_CHECK(K % 2 == 0, "head width {} is odd", K);
   HEARTH_CHECK(start >= 0 && start + S <= table_SK.size(0), "positions {}..{} but the table has {}", start, start + S,
                table_SK.size(0));
   if (!is_float32(x_BSNK)) {
-    reference::rope(heads<double>(x_BSNK), matrix<const double>(table_SK, table_SK.size(0), K), start, direction);
+    reference::rope(heads<double>(x_BSNK), matrix<const double>(table_SK, table_SK.size(0), K), halves, start,
+                    direction);
     return;
   }
   const auto x = heads<float>(x_BSNK);
   const auto table = matrix<const float>(table_SK, table_SK.size(0), K);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(rotate_heads);
+  const auto kernel = halves ? HWY_DYNAMIC_DISPATCH(rotate_halves) : HWY_DYNAMIC_DISPATCH(rotate_heads);
   parallel(x.B * S, x.N * K, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       kernel(x.at(t / S, t % S, 0), x.N, x.stride_n, table.row(start + t % S), K, static_cast<float>(direction));
@@ -71,22 +92,35 @@ void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, int64_t start,
 
 }  // namespace
 
-at::Tensor rope_table(int64_t S, int64_t K, double theta, DType dtype) {
+std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K) {
+  std::vector<double> frequencies;
+  for (int64_t k = 0; k < K; k += 2) {
+    const double w = std::pow(rope.theta, -static_cast<double>(k) / static_cast<double>(K));
+    // How many waves fit into the original window: few of a slow pair, which is stretched in full, many of a fast one.
+    const double waves = static_cast<double>(rope.original_seq_len) * w / (2 * std::numbers::pi);
+    const double kept =
+        std::clamp((waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
+    frequencies.push_back(rope.scaling_factor == 1 ? w : (kept + (1 - kept) / rope.scaling_factor) * w);
+  }
+  return frequencies;
+}
+
+at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype) {
   const at::Tensor table = empty({S, K}, dtype);
   if (dtype == DType::kFloat32) {
-    fill_table(flat<float>(table, S * K), S, K, theta);
+    fill_table(flat<float>(table, S * K), S, K, rope);
   } else {
-    fill_table(flat<double>(table, S * K), S, K, theta);
+    fill_table(flat<double>(table, S * K), S, K, rope);
   }
   return table;
 }
 
-void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, int64_t start) {
-  rotate(x_BSNK, table_SK, start, 1);
+void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, int64_t start) {
+  rotate(x_BSNK, table_SK, halves, start, 1);
 }
 
-void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, int64_t start) {
-  rotate(dx_BSNK, table_SK, start, -1);
+void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves, int64_t start) {
+  rotate(dx_BSNK, table_SK, halves, start, -1);
 }
 
 }  // namespace hearth::ops

@@ -1,5 +1,6 @@
-// Rotary position embedding, interleaved pairs (Meta's convention): elements (2i, 2i+1) of a head are a complex number,
-// multiplied by exp(i * position * theta^(-2i/K)). Source: arXiv 2104.09864.
+// Rotary position embedding: a pair of elements of a head is a complex number, multiplied by exp(i * position * w).
+// Source: arXiv 2104.09864. Pair i is (2i, 2i+1), Meta's convention, or (i, i + K/2), that of GPT-NeoX and Hugging
+// Face; w = theta^(-2i/K), scaled as plan::Rope says (Llama 3.1, meta-llama/llama-models, apply_scaling).
 //
 // Works in place on any strided [B, S, N, K] view: the first N = H+G heads of a packed QKV buffer [B*S, (H+2G)*K] are
 // qkv.view({B, S, H+2*G, K}).narrow(2, 0, H+G).
@@ -8,18 +9,25 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "base/dtype.h"
+#include "plan/parameters.h"
 
 namespace hearth::ops {
 
-// [S, K]: row p holds (cos, sin) of pair 0, of pair 1, ... for position p. Computed in double, then rounded.
-at::Tensor rope_table(int64_t S, int64_t K, double theta, DType dtype);
+// [K/2]: w of each pair.
+std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K);
+
+// [S, K]: row p holds (cos, sin) of pair 0, of pair 1, ... for position p; with halves all cosines, then all sines.
+// Computed in double, then rounded.
+at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype);
 
 // Rotates x in place. Position s of x is row start + s of the table (start > 0: decoding behind a KV cache).
-void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, int64_t start = 0);
+// `halves`: as the table was made.
+void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, int64_t start = 0);
 
 // The gradient, in place: the inverse rotation.
-void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, int64_t start = 0);
+void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves, int64_t start = 0);
 
 }  // namespace hearth::ops

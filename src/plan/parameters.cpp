@@ -79,7 +79,12 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.F = feed_forward_width(model);
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
   s.norm_eps = model.norm_eps;
-  s.rope_theta = model.rope_theta;
+  s.rope = {model.rope_theta,
+            model.rope_scaling_factor,
+            model.rope_low_freq_factor,
+            model.rope_high_freq_factor,
+            model.rope_original_seq_len,
+            model.rope_pairs == "halves"};
   s.tied = model.enable_weight_tying;
   s.depth_init = model.depth_init;
   if (s.D % s.H != 0) throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D));

@@ -16,10 +16,20 @@
 
 namespace hearth::plan {
 
+// Which angle a position turns which pair of a head's elements by.
+struct Rope {
+  double theta = 10000;
+  double scaling_factor = 1;  // Llama 3.1's scaling; 1: none
+  double low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_seq_len = 8192;
+  bool halves = false;  // pairs are (i, i + K/2) and not (2i, 2i + 1)
+};
+
 // The model's shape with every default worked out.
 struct ModelShape {
   int64_t D, H, G, K, F, V, L;
-  double norm_eps, rope_theta;
+  double norm_eps;
+  Rope rope;
   bool tied, depth_init;
 };
 

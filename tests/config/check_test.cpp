@@ -64,6 +64,17 @@ TEST(Check, HeadsDivideTheModel) {
   EXPECT_EQ(problems({"model.n_heads=3", "model.n_kv_heads=2"}).size(), 2u);
 }
 
+TEST(Check, AFlavorIsOneOfItsFamily) {
+  EXPECT_TRUE(problems({"model.name=llama2", "model.flavor=13B"}).empty());
+  EXPECT_EQ(problems({"model.name=llama3.2", "model.flavor=13B"}),
+            one("model.name = \"llama3.2\" has no model.flavor = \"13B\""));
+}
+
+TEST(Check, TheFactorsOfARotaryScalingStandInOrder) {
+  EXPECT_EQ(problems({"model.rope_low_freq_factor=4"}),
+            one("model.rope_high_freq_factor = 4 is not above model.rope_low_freq_factor = 4"));
+}
+
 TEST(Check, TheFeedForwardWidthIsGivenOnce) {
   EXPECT_EQ(problems({"model.hidden_dim=64", "model.ffn_dim_multiplier=1.5"}),
             one("model.hidden_dim and model.ffn_dim_multiplier are both given"));

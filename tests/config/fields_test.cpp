@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "config/flavors.h"
 #include "plan/parameters.h"
 
 namespace hearth::config {
@@ -123,35 +124,64 @@ TEST(Fields, ValuesAreWrittenAsTomlWritesThem) {
   EXPECT_EQ(to_toml_value(std::string("a \"b\" \\ \n")), "\"a \\\"b\\\" \\\\ \\u000a\"");
 }
 
-// Counts from reference tables of Llama 3 (8B, 405B: Meta; the others: the repositories that trained them).
+// Counts as Meta, the neural-data repositories and EleutherAI publish them for their own vocabularies.
 TEST(Flavors, HaveTheParameterCountsOfTheModelsTheyAreNamedAfter) {
   struct Known {
-    std::string_view flavor;
+    std::string_view family, flavor;
     int64_t vocab_size, parameters;
   };
-  for (const Known& known :
-       {Known{"8B", 128256, 8'030'261'248}, Known{"1B", 128256, 1'397'819'392}, Known{"8B", 256, 6'981'685'248}}) {
-    const Flavor* flavor = nullptr;
-    for (const Flavor& candidate : flavors()) {
-      if (candidate.name == known.flavor) flavor = &candidate;
-    }
+  for (const Known& known : {Known{"llama3", "8B", 128256, 8'030'261'248},
+                             {"llama3", "1B", 128256, 1'397'819'392},
+                             {"llama3", "8B", 256, 6'981'685'248},
+                             {"llama3", "70B", 128256, 70'553'706'496},
+                             {"llama3.1", "8B", 128256, 8'030'261'248},
+                             {"llama3.1", "405B", 128256, 405'853'388'800},
+                             {"llama3.2", "1B", 128256, 1'235'814'400},
+                             {"llama3.2", "3B", 128256, 3'212'749'824},
+                             {"llama2", "7B", 32000, 6'738'415'616},
+                             {"llama2", "13B", 32000, 13'015'864'320},
+                             {"llama2", "70B", 32000, 68'976'648'192},
+                             {"llemma", "7B", 32016, 6'738'546'688},
+                             {"llemma", "34B", 32000, 33'743'970'304}}) {
+    const Flavor* flavor = find_flavor(known.family, known.flavor);
     ASSERT_NE(flavor, nullptr);
-    Model model;
-    model.dim = flavor->dim;
-    model.n_layers = flavor->n_layers;
-    model.n_heads = flavor->n_heads;
-    model.n_kv_heads = flavor->n_kv_heads;
-    model.ffn_dim_multiplier = flavor->ffn_dim_multiplier;
-    model.multiple_of = flavor->multiple_of;
-    const plan::ModelShape shape = plan::model_shape(model, known.vocab_size);
-    EXPECT_EQ(plan::parameter_plan(shape).num_parameters, known.parameters) << known.flavor;
+    const plan::ModelShape shape = plan::model_shape(model_of(*flavor), known.vocab_size);
+    EXPECT_EQ(plan::parameter_plan(shape).num_parameters, known.parameters) << known.family << " " << known.flavor;
+  }
+  // In millions, where no more digits are known.
+  for (const Known& known : {Known{"llama3", "250M", 32000, 3172},
+                             {"llama3", "870M", 32000, 10036},
+                             {"llama3", "2B", 32000, 22351},
+                             {"llama3", "5B", 32000, 37519},
+                             {"llama3", "7B", 32000, 72417},
+                             {"llama3", "3B", 128256, 43995}}) {
+    const plan::ModelShape shape =
+        plan::model_shape(model_of(*find_flavor(known.family, known.flavor)), known.vocab_size);
+    EXPECT_EQ((plan::parameter_plan(shape).num_parameters + 50'000) / 100'000, known.parameters) << known.flavor;
   }
 }
 
-TEST(Flavors, AreAllChoicesOfModelFlavor) {
-  const Limits& choices = find_field("model.flavor")->limits;
-  EXPECT_EQ(choices.choices.size(), flavors().size() + 1);  // and the empty one
-  for (const Flavor& flavor : flavors()) EXPECT_TRUE(choices.allow(flavor.name)) << flavor.name;
+TEST(Flavors, AreAllChoicesOfModelFlavorAndTheirFamiliesOfModelName) {
+  const Limits &names = find_field("model.flavor")->limits, &families = find_field("model.name")->limits;
+  std::set<std::string_view> all{""}, all_families;
+  for (const Flavor& flavor : flavors()) {
+    all.insert(flavor.name);
+    all_families.insert(flavor.family);
+  }
+  EXPECT_EQ(all, std::set<std::string_view>(names.choices.begin(), names.choices.end()));
+  EXPECT_EQ(all_families, std::set<std::string_view>(families.choices.begin(), families.choices.end()));
+  EXPECT_EQ(flavor_names("llama3.2"), "1B, 3B");
+}
+
+TEST(Flavors, SetTheirKeysAndNoOther) {
+  const Model given = model_of(*find_flavor("llama3.2", "3B"));
+  RunConfig config, standard;
+  config.model = given;
+  for (const Field& field : fields()) {
+    if (field.section != "model" || field.key == "name" || field.key == "flavor") continue;
+    const bool is_key = std::find(std::begin(kFlavorKeys), std::end(kFlavorKeys), field.key) != std::end(kFlavorKeys);
+    EXPECT_EQ(field.value(config) != field.value(standard), is_key) << field.key;
+  }
 }
 
 TEST(Nearest, FindsWhatWasMeantAndNothingWhereNothingIsLikeIt) {

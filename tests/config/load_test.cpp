@@ -243,6 +243,7 @@ RunConfig unusual() {
     ++i;
   }
   config.model.rope_theta = 1e6 / 3;
+  config.model.rope_scaling_factor = 100.0 / 3;
   return config;
 }
 

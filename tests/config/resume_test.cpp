@@ -61,8 +61,7 @@ TEST(Resume, ChangesThatMakeItAnotherTrainingAreRefusedAllAtOnce) {
 // The promise of docs/config.md in both directions: what decides the weights' shapes or the order of the data refuses,
 // the rest does not.
 TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
-  const std::vector<std::string> refused = {"model.name",
-                                            "model.dim",
+  const std::vector<std::string> refused = {"model.dim",
                                             "model.n_layers",
                                             "model.n_heads",
                                             "model.n_kv_heads",
@@ -71,6 +70,11 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "model.multiple_of",
                                             "model.norm_eps",
                                             "model.rope_theta",
+                                            "model.rope_scaling_factor",
+                                            "model.rope_low_freq_factor",
+                                            "model.rope_high_freq_factor",
+                                            "model.rope_original_seq_len",
+                                            "model.rope_pairs",
                                             "model.enable_weight_tying",
                                             "model.vocab_size",
                                             "optimizer.name",

@@ -76,9 +76,9 @@ at::Tensor reference_loss(const std::function<at::Tensor(const std::string&)>& p
     const std::string n = "layers." + std::to_string(layer) + ".";
     const at::Tensor y = norm(x, p(n + "attention_norm.weight"), s.norm_eps);
     auto heads = [&](const char* w, int64_t count) { return at::matmul(y, p(n + w).t()).view({c.B, c.S, count, s.K}); };
-    const at::Tensor q = rotate(heads("attention.wq.weight", s.H), s.rope_theta).transpose(1, 2);
+    const at::Tensor q = rotate(heads("attention.wq.weight", s.H), s.rope.theta).transpose(1, 2);
     const at::Tensor k =
-        rotate(heads("attention.wk.weight", s.G), s.rope_theta).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
+        rotate(heads("attention.wk.weight", s.G), s.rope.theta).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor v = heads("attention.wv.weight", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor mask = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
     const at::Tensor scores =

@@ -1,7 +1,7 @@
 """Runs transformers.LlamaForCausalLM on weights written by the test; writes its logits, loss and gradients.
 
 Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes. <parameter name>.bin: float32, row-major, as on
-disk (interleaved rotary pairs). tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
+disk. tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
 Writes logits.bin [B, S, V], loss.bin [1] (mean over counted labels) and <parameter name>.grad.bin.
 """
 
@@ -24,7 +24,7 @@ def pairs(w, heads, K):  # and back
     return w.view(heads, 2, K // 2, D).transpose(1, 2).reshape(heads * K, D)
 
 
-def names_of(L, H, G, tied):
+def names_of(L, H, G, tied, halves):
     """Our name -> (Hugging Face's name, heads whose rotary pairs differ in order or 0)."""
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", 0), "norm.weight": ("model.norm.weight", 0)}
     if not tied:
@@ -33,7 +33,7 @@ def names_of(L, H, G, tied):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
         names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
         names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
-        for a, b, heads in (("wq", "q_proj", H), ("wk", "k_proj", G), ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
+        for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G), ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
         for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
             names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
@@ -51,12 +51,17 @@ def run(folder):
     def save(name, tensor):
         tensor.detach().to(torch.float32).contiguous().numpy().tofile(folder / name)
 
+    # Our rotary pairs are neighbours, unless the case says that they are Hugging Face's.
+    scaling = None
+    if case["scaling_factor"] != 1:
+        scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": case["original_seq_len"]}
     config = LlamaConfig(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
-        vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),
+        vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16), rope_scaling=scaling,
         tie_word_embeddings=case["tied"], attention_bias=False, mlp_bias=False, attn_implementation="eager")
     model = LlamaForCausalLM(config).float().train()
-    names, parameters = names_of(L, H, G, case["tied"]), dict(model.named_parameters())
+    names, parameters = names_of(L, H, G, case["tied"], case["halves"]), dict(model.named_parameters())
     assert set(parameters) == {theirs for theirs, _ in names.values()}, set(parameters)
     with torch.no_grad():
         for ours, (theirs, heads) in names.items():

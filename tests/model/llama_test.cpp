@@ -35,10 +35,14 @@ struct Case {
   const char* name;
   int64_t H, G;
   bool tied;
+  bool halves = false;        // rotary pairs as Hugging Face has them: its weights fit as they are
+  double scaling_factor = 1;  // Llama 3.1's, with a window so short that all its branches are taken
 };
 constexpr Case kCases[] = {{"as many key heads as query heads", 4, 4, false},
                            {"grouped queries", 8, 2, false},
-                           {"one key head, tied weights", 4, 1, true}};
+                           {"one key head, tied weights", 4, 1, true},
+                           {"pairs in halves", 4, 2, false, true},
+                           {"scaled rotation", 2, 1, false, false, 8}};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -52,6 +56,8 @@ struct Prepared {
 Prepared prepare(const Case& c, const Path& folder) {
   config::Model m;
   m.dim = 64, m.n_layers = 2, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = 96, m.enable_weight_tying = c.tied;
+  m.rope_pairs = c.halves ? "halves" : "interleaved";
+  m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
   p.plan = plan::parameter_plan(p.shape);
   p.weights = std::make_unique<test::LocalWeights>(p.plan, DType::kFloat32, 17);
@@ -71,8 +77,10 @@ Prepared prepare(const Case& c, const Path& folder) {
   const plan::ModelShape& s = p.shape;
   write_file_atomic(folder / "case.json",
                     fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
-                                R"("norm_eps": {}, "rope_theta": {}, "tied": {}}})",
-                                s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm_eps, s.rope_theta, s.tied));
+                                R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
+                                R"("original_seq_len": {}}})",
+                                s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm_eps, s.rope.theta, s.tied, s.rope.halves,
+                                s.rope.scaling_factor, s.rope.original_seq_len));
   return p;
 }
 

@@ -16,59 +16,85 @@ namespace {
 
 constexpr double kTheta = 10000;
 
-class Rope : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {
+class RopeTest : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t, bool>> {
  protected:
   void SetUp() override { at::manual_seed(1); }
   at::ScalarType type() const { return std::get<0>(GetParam()); }
   int64_t K() const { return std::get<1>(GetParam()); }
+  bool halves() const { return std::get<2>(GetParam()); }
   DType dtype() const { return type() == at::kFloat ? DType::kFloat32 : DType::kFloat64; }
+  plan::Rope rope() const {
+    plan::Rope rope;
+    rope.theta = kTheta;
+    rope.halves = halves();
+    return rope;
+  }
 };
 
 // Complex multiplication by exp(i p theta^(-2k/K)), in float64.
-at::Tensor oracle(const at::Tensor& x, int64_t start) {
+at::Tensor oracle(const at::Tensor& x, bool halves, int64_t start) {
   const int64_t S = x.size(1), K = x.size(3);
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor frequency = at::pow(kTheta, at::arange(0, K, 2, options) / static_cast<double>(-K));
   const at::Tensor angle = at::outer(at::arange(start, start + S, options), frequency);
   const at::Tensor rotation = at::polar(at::ones_like(angle), angle).view({1, S, 1, K / 2});
-  const at::Tensor pairs = at::view_as_complex(x.to(at::kDouble).reshape({x.size(0), S, x.size(2), K / 2, 2}));
-  return at::view_as_real(pairs * rotation).reshape(x.sizes());
+  const at::Tensor wide = x.to(at::kDouble);
+  const at::Tensor split = halves ? wide.reshape({x.size(0), S, x.size(2), 2, K / 2}).transpose(3, 4).contiguous()
+                                  : wide.reshape({x.size(0), S, x.size(2), K / 2, 2});
+  const at::Tensor turned = at::view_as_real(at::view_as_complex(split) * rotation);
+  return (halves ? turned.transpose(3, 4) : turned).reshape(x.sizes());
 }
 
-TEST_P(Rope, RotatesTheFirstHeadsOfPackedQkvAsComplexNumbers) {
+TEST_P(RopeTest, RotatesTheFirstHeadsOfPackedQkvAsComplexNumbers) {
   const int64_t B = 3, S = 9, H = 4, G = 2;
   const at::Tensor qkv = random({B * S, (H + 2 * G) * K()}, type()), before = qkv.clone();
   const at::Tensor view = qkv.view({B, S, H + 2 * G, K()}).narrow(2, 0, H + G);
-  const at::Tensor expected = oracle(view, 0);
-  rope_forward(view, rope_table(S, K(), kTheta, dtype()));
+  const at::Tensor expected = oracle(view, halves(), 0);
+  rope_forward(view, rope_table(S, K(), rope(), dtype()), halves());
   EXPECT_LE(relative_error(view, expected), bound(type(), 1e-7));
   const int64_t rotated = (H + G) * K();
   EXPECT_TRUE(same_bits(qkv.narrow(1, rotated, G * K()), before.narrow(1, rotated, G * K())));  // v untouched
 }
 
-TEST_P(Rope, StartIsThePositionOfTheFirstRow) {
-  const at::Tensor x = random({2, 3, 2, K()}, type()), expected = oracle(x, 1000);
-  rope_forward(x, rope_table(1003, K(), kTheta, dtype()), 1000);
+TEST_P(RopeTest, StartIsThePositionOfTheFirstRow) {
+  const at::Tensor x = random({2, 3, 2, K()}, type()), expected = oracle(x, halves(), 1000);
+  rope_forward(x, rope_table(1003, K(), rope(), dtype()), halves(), 1000);
   EXPECT_LE(relative_error(x, expected), bound(type(), 1e-7));
 }
 
-TEST_P(Rope, BackwardIsTheGradient) {
+TEST_P(RopeTest, BackwardIsTheGradient) {
   const at::Tensor x = random({2, 11, 3, K()}, at::kDouble).requires_grad_();
   const at::Tensor dy = random({2, 11, 3, K()}, type());
-  oracle(x, 0).backward(dy.to(at::kDouble));
+  oracle(x, halves(), 0).backward(dy.to(at::kDouble));
   const at::Tensor dx = dy.clone();
-  rope_backward(dx, rope_table(11, K(), kTheta, dtype()));
+  rope_backward(dx, rope_table(11, K(), rope(), dtype()), halves());
   EXPECT_LE(relative_error(dx, x.grad()), bound(type(), 1e-7));
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, Rope,
+INSTANTIATE_TEST_SUITE_P(Widths, RopeTest,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble),
-                                          testing::Values<int64_t>(2, 6, 64, 70)));
+                                          testing::Values<int64_t>(2, 6, 64, 70), testing::Bool()));
+
+// What transformers' modeling_rope_utils gives for theta 500000, width 128, factor 8, 1 and 4, 8192: pairs that keep
+// their frequency, seven in between, and pairs that turn an eighth as fast.
+TEST(RopeScaling, HasTheFrequenciesOfLlama31) {
+  plan::Rope rope;
+  rope.theta = 500000;
+  const std::vector<double> plain = rope_frequencies(rope, 128);
+  rope.scaling_factor = 8;
+  const std::vector<double> scaled = rope_frequencies(rope, 128);
+  const std::vector<double> expected = {0.0021665706299245358, 0.0013718936825171113, 0.0008567514596506953,
+                                        0.0005248460220173001, 0.0003126936499029398, 0.0001785077911335975,
+                                        9.556212171446532e-05};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(scaled[29 + i] / expected[i], 1, 1e-6) << i;
+  for (size_t i = 0; i <= 28; ++i) EXPECT_EQ(scaled[i], plain[i]) << i;
+  for (size_t i = 36; i < 64; ++i) EXPECT_EQ(scaled[i], plain[i] / 8) << i;
+}
 
 TEST(RopeEdge, AWrongStartIsRefused) {
   EXPECT_TRUE(refused(
       [&] {
-        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, kTheta, DType::kFloat32), 3);
+        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, {}, DType::kFloat32), false, 3);
       },
       "the table has 6"));
 }
