@@ -1,8 +1,8 @@
 // A run, completely described: what a TOML file may say. Read-only for everything else.
 //
-// Section and key names are torchtitan's (2025) where it has the key. The table in config/fields.cpp gives each field
-// its name, unit, default, bounds and help; parsing, checking, `hearth config show`, --help and docs/config.md come
-// from it. A key stands here only if code obeys it.
+// Section and key names are torchtitan's (2025) where it has the key. The table in config/field_table.cpp gives each
+// field its name, unit, default, bounds and help; parsing, checking, `hearth config show`, --help and docs/config.md
+// come from it. A key stands here only if code obeys it.
 #pragma once
 
 #include <cstdint>

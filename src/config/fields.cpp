@@ -4,257 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+
+#include "config/field_table.h"
 
 namespace hearth::config {
 namespace {
-
-template <auto Section, auto Member>
-Slot slot(RunConfig& config, size_t) {
-  return &(config.*Section.*Member);
-}
-
-template <auto Section, auto List, auto Member>
-Slot slot(RunConfig& config, size_t item) {
-  return &((config.*Section.*List).at(item).*Member);
-}
-
-Limits at_least(double least) {
-  Limits limits;
-  limits.least = least;
-  return limits;
-}
-
-Limits between(double least, double most) {
-  Limits limits;
-  limits.least = least;
-  limits.most = most;
-  return limits;
-}
-
-// [least, most): most itself is not allowed.
-Limits from_below(double least, double most) {
-  Limits limits = between(least, most);
-  limits.most_open = true;
-  return limits;
-}
-
-// (least, most].
-Limits above(double least, double most = std::numeric_limits<double>::infinity()) {
-  Limits limits = between(least, most);
-  limits.least_open = true;
-  return limits;
-}
-
-Limits or_special(double special, Limits limits) {
-  limits.special = special;
-  return limits;
-}
-
-Limits one_of(std::vector<std::string_view> choices) {
-  Limits limits;
-  limits.choices = std::move(choices);
-  return limits;
-}
-
-constexpr auto kMayChange = AtResume::kMayChange;
-constexpr auto kNoEffect = AtResume::kNoEffect;
-constexpr auto kRefuse = AtResume::kRefuse;
-
-// clang-format off
-const std::vector<Field>& table() {
-  static const std::vector<Field> fields = {
-    {"job", "dump_folder", slot<&RunConfig::job, &Job::dump_folder>, kMayChange, "",
-     "the run folder, for checkpoints and metrics.jsonl; relative to the run file's folder", {}},
-    {"job", "description", slot<&RunConfig::job, &Job::description>, kMayChange, "",
-     "what this run is about, for people", {}},
-
-    {"model", "name", slot<&RunConfig::model, &Model::name>, kMayChange, "",
-     "the family that flavor is one of; they differ in shape alone",
-     one_of({"llama2", "llama3", "llama3.1", "llama3.2", "llemma"})},
-    {"model", "flavor", slot<&RunConfig::model, &Model::flavor>, kMayChange, "",
-     "a named shape of model.name; keys given beside it win, empty means all from the keys",
-     one_of({"", "debugmodel", "250M", "271M", "870M", "1B", "2B", "3B", "5B", "7B", "8B", "13B", "26B", "34B", "70B",
-             "405B"})},
-    {"model", "dim", slot<&RunConfig::model, &Model::dim>, kRefuse, "",
-     "width of the residual stream", between(1, 1 << 20)},
-    {"model", "n_layers", slot<&RunConfig::model, &Model::n_layers>, kRefuse, "",
-     "number of blocks", between(1, 10000)},
-    {"model", "n_heads", slot<&RunConfig::model, &Model::n_heads>, kRefuse, "",
-     "query heads; their width is dim / n_heads", between(1, 1 << 16)},
-    {"model", "n_kv_heads", slot<&RunConfig::model, &Model::n_kv_heads>, kRefuse, "",
-     "key/value heads, each shared by n_heads / n_kv_heads query heads; 0 means n_heads", between(0, 1 << 16)},
-    {"model", "hidden_dim", slot<&RunConfig::model, &Model::hidden_dim>, kRefuse, "",
-     "width of the feed-forward layer; 0 means 8/3 dim times ffn_dim_multiplier, rounded up to multiple_of",
-     between(0, 1 << 24)},
-    {"model", "ffn_dim_multiplier", slot<&RunConfig::model, &Model::ffn_dim_multiplier>, kRefuse, "",
-     "factor on the feed-forward width where hidden_dim is 0; 0 means none", between(0, 100)},
-    {"model", "multiple_of", slot<&RunConfig::model, &Model::multiple_of>, kRefuse, "",
-     "the feed-forward width is rounded up to a multiple of this where hidden_dim is 0", between(1, 1 << 20)},
-    {"model", "norm_eps", slot<&RunConfig::model, &Model::norm_eps>, kRefuse, "",
-     "added to the mean square in RMSNorm", between(0, 1)},
-    {"model", "rope_theta", slot<&RunConfig::model, &Model::rope_theta>, kRefuse, "",
-     "base of the rotary frequencies", at_least(1)},
-    {"model", "rope_scaling_factor", slot<&RunConfig::model, &Model::rope_scaling_factor>, kRefuse, "",
-     "Llama 3.1's scaling: rotary frequencies whose wave is long beside rope_original_seq_len are divided by this; 1 means none",
-     at_least(1)},
-    {"model", "rope_low_freq_factor", slot<&RunConfig::model, &Model::rope_low_freq_factor>, kRefuse, "",
-     "a wave longer than rope_original_seq_len / this is scaled in full", above(0, 1e6)},
-    {"model", "rope_high_freq_factor", slot<&RunConfig::model, &Model::rope_high_freq_factor>, kRefuse, "",
-     "a wave shorter than rope_original_seq_len / this is not scaled; in between, in part", above(0, 1e6)},
-    {"model", "rope_original_seq_len", slot<&RunConfig::model, &Model::rope_original_seq_len>, kRefuse, "tokens",
-     "the window that the frequencies were made for", at_least(1)},
-    {"model", "rope_pairs", slot<&RunConfig::model, &Model::rope_pairs>, kRefuse, "",
-     "which elements of a head turn together: neighbours (Meta, torchtitan), or the halves (GPT-NeoX, Hugging Face)",
-     one_of({"interleaved", "halves"})},
-    {"model", "enable_weight_tying", slot<&RunConfig::model, &Model::enable_weight_tying>, kRefuse, "",
-     "the output matrix is the token embedding", {}},
-    {"model", "depth_init", slot<&RunConfig::model, &Model::depth_init>, kNoEffect, "",
-     "the initial scale of wo, w2 and w3 falls with the layer's own depth, else with n_layers", {}},
-    {"model", "vocab_size", slot<&RunConfig::model, &Model::vocab_size>, kRefuse, "tokens",
-     "rows of the embedding; 0 means the tokenizer's vocabulary", between(0, 1 << 26)},
-
-    {"optimizer", "name", slot<&RunConfig::optimizer, &Optimizer::name>, kRefuse, "",
-     "the update rule", one_of({"AdamW"})},
-    {"optimizer", "lr", slot<&RunConfig::optimizer, &Optimizer::lr>, kMayChange, "",
-     "the learning rate at its highest", between(0, 100)},
-    {"optimizer", "beta1", slot<&RunConfig::optimizer, &Optimizer::beta1>, kMayChange, "",
-     "decay of the mean of the gradients", from_below(0, 1)},
-    {"optimizer", "beta2", slot<&RunConfig::optimizer, &Optimizer::beta2>, kMayChange, "",
-     "decay of the mean of their squares", from_below(0, 1)},
-    {"optimizer", "eps", slot<&RunConfig::optimizer, &Optimizer::eps>, kMayChange, "",
-     "added to the root of the mean square", above(0, 1)},
-    {"optimizer", "weight_decay", slot<&RunConfig::optimizer, &Optimizer::weight_decay>, kMayChange, "",
-     "decoupled: each step takes lr * weight_decay of a weight away", between(0, 100)},
-    {"optimizer", "weight_decay_on", slot<&RunConfig::optimizer, &Optimizer::weight_decay_on>, kMayChange, "",
-     "which weights decay: matrices only, or norms too", one_of({"matrices", "all"})},
-
-    {"lr_scheduler", "warmup_steps", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_steps>, kMayChange, "steps",
-     "the rate rises linearly over these", at_least(0)},
-    {"lr_scheduler", "warmup_fraction", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_fraction>, kMayChange, "",
-     "of all steps, instead of warmup_steps; 0 means warmup_steps counts", between(0, 1)},
-    {"lr_scheduler", "decay_ratio", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_ratio>, kMayChange, "",
-     "share of all steps, at the end, that decay (warm-up, stable, decay); -1 means all after the warm-up",
-     or_special(-1, between(0, 1))},
-    {"lr_scheduler", "decay_type", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_type>, kMayChange, "",
-     "shape of the decay; constant means none", one_of({"linear", "cosine", "sqrt", "constant"})},
-    {"lr_scheduler", "min_lr_factor", slot<&RunConfig::lr_scheduler, &LrScheduler::min_lr_factor>, kMayChange, "",
-     "what the decay ends at, as a share of lr", between(0, 1)},
-
-    {"training", "seq_len", slot<&RunConfig::training, &Training::seq_len>, kRefuse, "tokens",
-     "length of a sequence", between(1, 1 << 24)},
-    {"training", "local_batch_size", slot<&RunConfig::training, &Training::local_batch_size>, kMayChange, "sequences",
-     "what a rank computes at a time", between(1, 1 << 20)},
-    {"training", "global_batch_size", slot<&RunConfig::training, &Training::global_batch_size>, kMayChange, "sequences",
-     "what a step counts over all ranks; gradients accumulate until it is reached; "
-     "-1 means local_batch_size on each rank, once", or_special(-1, between(1, 1 << 30))},
-    {"training", "steps", slot<&RunConfig::training, &Training::steps>, kMayChange, "steps",
-     "length of the training; give exactly one of steps, tokens and epochs", at_least(0)},
-    {"training", "tokens", slot<&RunConfig::training, &Training::tokens>, kMayChange, "tokens",
-     "length of the training, rounded up to whole steps", at_least(0)},
-    {"training", "epochs", slot<&RunConfig::training, &Training::epochs>, kMayChange, "epochs",
-     "length of the training, passes over the data, rounded up to whole steps", between(0, 1e9)},
-    {"training", "max_norm", slot<&RunConfig::training, &Training::max_norm>, kMayChange, "",
-     "gradients are scaled down to this global norm; 0 means no clipping", at_least(0)},
-    {"training", "token_weights", slot<&RunConfig::training, &Training::token_weights>, kMayChange, "",
-     "of hearth data stats --token-weights: what each label weighs in the training loss; empty means 1", {}},
-    {"training", "seed", slot<&RunConfig::training, &Training::seed>, kRefuse, "",
-     "of the initial weights and the order of the data", at_least(0)},
-    {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
-     "element type of weights and computation", one_of({"float32", "float64"})},
-    {"training", "threads", slot<&RunConfig::training, &Training::threads>, kMayChange, "threads",
-     "of the CPU; 0 means all the process may use; another number changes the last bits of the results",
-     between(0, 4096)},
-
-    {"parallelism", "data_parallel_shard_degree",
-     slot<&RunConfig::parallelism, &Parallelism::data_parallel_shard_degree>, kMayChange, "ranks",
-     "that share the weights and the batch; on a CPU they are threads of one process", between(1, 1 << 20)},
-
-    {"checkpoint", "folder", slot<&RunConfig::checkpoint, &Checkpoint::folder>, kMayChange, "",
-     "where checkpoints go, relative to the run folder", {}},
-    {"checkpoint", "interval", slot<&RunConfig::checkpoint, &Checkpoint::interval>, kMayChange, "steps",
-     "between checkpoints; 0 means only the last step", at_least(0)},
-    {"checkpoint", "interval_seconds", slot<&RunConfig::checkpoint, &Checkpoint::interval_seconds>, kMayChange, "s",
-     "between checkpoints, besides interval; 0 means none", at_least(0)},
-    {"checkpoint", "keep_latest_k", slot<&RunConfig::checkpoint, &Checkpoint::keep_latest_k>, kMayChange, "checkpoints",
-     "that stay; older ones are deleted, but never the last one that was verified; 0 means all are kept", at_least(0)},
-    {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
-     "a checkpoint folder, ours or PyTorch's, to start from where the run has none; relative to the run file's folder",
-     {}},
-    {"checkpoint", "initial_load_model_only", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_model_only>,
-     kNoEffect, "",
-     "take its weights only and start at step 0; false takes optimizer, step and data position too: a branch", {}},
-
-    {"validation", "freq", slot<&RunConfig::validation, &Validation::freq>, kMayChange, "steps",
-     "between measurements on the held-out documents, and at step 0; 0 means never", at_least(0)},
-    {"validation", "steps", slot<&RunConfig::validation, &Validation::steps>, kMayChange, "global batches",
-     "how much of each set is measured; -1 means all of it", or_special(-1, at_least(1))},
-
-    {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
-     "between lines of output where it is no terminal", at_least(1)},
-
-    {"comm", "train_timeout_seconds", slot<&RunConfig::comm, &Comm::train_timeout_seconds>, kMayChange, "s",
-     "a rank that waits longer for the others gives up and names who is missing", above(0)},
-
-    {"data", "path", slot<&RunConfig::data, &Data::path>, kMayChange, "",
-     "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
-     {}},
-    {"data", "weight_unit", slot<&RunConfig::data, &Data::weight_unit>, kMayChange, "",
-     "what the weights of sources are shares of; documents: a source with longer documents gives more tokens",
-     one_of({"tokens", "documents"})},
-    {"data", "weight_rule", slot<&RunConfig::data, &Data::weight_rule>, kRefuse, "",
-     "how sources take turns: slots spreads each evenly; neox is GPT-NeoX's rule", one_of({"slots", "neox"})},
-    {"data", "order", slot<&RunConfig::data, &Data::order>, kRefuse, "",
-     "which sequence comes when: shuffle needs no table; neox is GPT-NeoX's order", one_of({"shuffle", "neox"})},
-    {"data", "packing", slot<&RunConfig::data, &Data::packing>, kRefuse, "",
-     "how documents fill sequences: concat cuts them; best_fit cuts only what is longer than one, and pads",
-     one_of({"concat", "best_fit"})},
-    {"data", "stride", slot<&RunConfig::data, &Data::stride>, kRefuse, "",
-     "where sequences start: exact predicts every token once a pass; torchtitan leaves out the first of each sequence "
-     "and, as neox does, an end that fills none",
-     one_of({"exact", "torchtitan", "neox"})},
-    {"data", "on_damage", slot<&RunConfig::data, &Data::on_damage>, kMayChange, "",
-     "what a damaged block of a dataset does: stop the run, naming it, or substitute another sequence, which is logged",
-     one_of({"stop", "substitute"})},
-    {"data", "prefetch_threads", slot<&RunConfig::data, &Data::prefetch_threads>, kMayChange, "threads",
-     "that read batches ahead, for each rank", between(1, 256)},
-    {"data", "prefetch_steps", slot<&RunConfig::data, &Data::prefetch_steps>, kMayChange, "steps",
-     "read ahead at most", between(1, 10000)},
-
-    {"memory", "loss_chunk_tokens", slot<&RunConfig::memory, &Memory::loss_chunk_tokens>, kMayChange, "tokens",
-     "logits exist for this many tokens at a time", between(1, 1 << 30)},
-  };
-  return fields;
-}
-
-// The keys of lists: each stands once a table.
-const std::vector<Field>& list_table() {
-  static const std::vector<Field> fields = {
-    {"validation.set", "name", slot<&RunConfig::validation, &Validation::set, &ValidationSet::name>, kMayChange, "",
-     "its loss is called validation_loss.NAME in the log; letters, digits, - and _", {}},
-    {"validation.set", "path", slot<&RunConfig::validation, &Validation::set, &ValidationSet::path>, kMayChange, "",
-     "a folder made by hearth data build", {}},
-    {"validation.set", "split", slot<&RunConfig::validation, &Validation::set, &ValidationSet::split>, kMayChange, "",
-     "which of its documents; empty means those of validation, or all where none were held out",
-     one_of({"", "train", "validation", "test"})},
-
-    {"data.source", "path", slot<&RunConfig::data, &Data::source, &DataSource::path>, kMayChange, "",
-     "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
-     {}},
-    {"data.source", "weight", slot<&RunConfig::data, &Data::source, &DataSource::weight>, kMayChange, "",
-     "its share beside the other weights, on any scale; 0 means that it is not used, or only by a segment",
-     between(0, 1e15)},
-    {"data.source", "epochs_max", slot<&RunConfig::data, &Data::source, &DataSource::epochs_max>, kMayChange, "epochs",
-     "a run that would see it more often is refused before it starts; 0 means no limit", between(0, 1e9)},
-
-    {"data.segment", "from_tokens", slot<&RunConfig::data, &Data::segment, &DataSegment::from_tokens>, kMayChange,
-     "tokens", "of the training, rounded up to whole sequences, after which its weights hold", at_least(1)},
-    {"data.segment", "weights", slot<&RunConfig::data, &Data::segment, &DataSegment::weights>, kMayChange, "",
-     "one a source, in their order, instead of theirs", between(0, 1e15)},
-  };
-  return fields;
-}
-// clang-format on
 
 template <auto Section, auto Member>
 List list(std::string_view name, std::string_view help) {
@@ -324,7 +78,7 @@ std::string_view Field::type() const {
   }
 }
 
-std::span<const Field> fields() { return table(); }
+std::span<const Field> fields() { return field_table(); }
 
 const Field* find_field(std::string_view name) {
   for (const Field& field : fields()) {
@@ -343,7 +97,7 @@ const List* find_list(std::string_view name) {
   return found == lists().end() ? nullptr : &*found;
 }
 
-std::span<const Field> list_fields() { return list_table(); }
+std::span<const Field> list_fields() { return list_field_table(); }
 
 const Field* find_list_field(std::string_view list, std::string_view key) {
   for (const Field& field : list_fields()) {

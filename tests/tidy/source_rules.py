@@ -19,7 +19,7 @@ MAX_FUNCTION_LINES = 70
 # Files and functions over the limit, each with its reason. A ratchet: a number here may only shrink.
 LONG_FILES = {}  # path: (lines, reason)
 LONG_FUNCTIONS = {  # (path, start of its first line): (lines, reason)
-    ("src/config/fields.cpp", "const std::vector<Field>& table()"): (150, "a table: a row or two a key"),
+    ("src/config/field_table.cpp", "std::vector<Field> run_fields()"): (130, "a table: a row or two a key"),
 }
 
 CODE = (".cpp", ".h", ".cu", ".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
