@@ -233,6 +233,22 @@ void make_folders(const Path& folder) {
   }
 }
 
+bool link_or_copy(const Path& from, const Path& to) {
+  if (failpoint::fails("create", to)) fail("create", to);
+  if (::link(from.c_str(), to.c_str()) == 0) return true;
+  // Another file system, one without links, or too many of them. Whatever else is wrong, the copy says.
+  const File source = File::open_read(from);
+  File copy = File::create(to);
+  std::vector<std::byte> buffer(1 << 20);
+  for (int64_t at = 0, size = source.size_bytes(); at < size; at += static_cast<int64_t>(buffer.size())) {
+    buffer.resize(static_cast<size_t>(std::min<int64_t>(1 << 20, size - at)));
+    source.read_at(at, buffer);
+    copy.write(buffer);
+  }
+  copy.sync();
+  copy.close();
+  return false;
+}
 void remove_file(const Path& path) {
   if (failpoint::fails("remove", path) || (::unlink(path.c_str()) != 0 && errno != ENOENT)) fail("remove", path);
 }

@@ -68,6 +68,9 @@ void write_file_atomic(const Path& path, std::string_view content);
 // The same by way of `temporary`, a name in the same folder, for files that several programs may write at once.
 void write_file_atomic(const Path& path, std::string_view content, const Path& temporary);
 void rename_path(const Path& from, const Path& to);  // and fsyncs the folder of `to`
+// Gives the file a second name, or copies and fsyncs it where the file system cannot; true: it was a name. `to` is not
+// there yet, and its folder is not fsynced.
+bool link_or_copy(const Path& from, const Path& to);
 void sync_folder(const Path& folder);
 void make_folders(const Path& folder);
 void remove_file(const Path& path);                        // missing is fine

@@ -9,7 +9,10 @@ constexpr Command kCommands[] = {
      "data build --out data/books --validation 0.05 books/\n"
      "data build --out data/spikes --tokenizer spikes --n-fixed 256 --validation 0.01 recordings/",
      data_build},
-    {"Data", "data merge", "join the parts of a build into a dataset", "data merge data/web", data_merge},
+    {"Data", "data merge", "join the parts of a build, or several datasets, into one",
+     "data merge data/web\n"
+     "data merge --out data/both data/books data/web",
+     data_merge},
     {"Data", "data export", "write a dataset in another program's format",
      "data export --to bin-idx --out books_text_document data/books", data_export},
     {"Data", "data pack", "write a dataset as rows of one length, for trainers that take them ready-made",

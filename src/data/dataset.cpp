@@ -209,7 +209,7 @@ DocumentOrigin Split::origin(int64_t document) const {
     return usable ? column : nullptr;
   };
   if (const Column* column = find(kSourceColumn, ElementType::kU32))
-    origin.source = element<uint32_t>(reader, *column, row);
+    origin.source = shards_->entries[static_cast<size_t>(index)].first_source + element<uint32_t>(reader, *column, row);
   const auto u64_at = [&](std::string_view name) {
     const Column* column = find(name, ElementType::kU64);
     return column != nullptr ? static_cast<int64_t>(element<uint64_t>(reader, *column, row)) : -1;

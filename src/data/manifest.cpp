@@ -51,6 +51,7 @@ Json split_json(const SplitEntry& split) {
                       {"documents", shard.documents},
                       {"identity", shard.identity},
                       {"header_checksum", shard.checksum}});
+    if (shard.first_source > 0) shards.back()["first_source"] = shard.first_source;
     if (shard.tokens_in >= 0) shards.back()["tokens_in"] = shard.tokens_in;
   }
   return {{"name", split.name},       {"documents", split.documents},
@@ -103,6 +104,7 @@ SplitEntry parse_split(const Json& json, const BuildRules& rules, const std::vec
     shard.documents = count_at(item, "documents");
     shard.identity = item.at("identity").get<std::string>();
     shard.checksum = item.at("header_checksum").get<std::string>();
+    if (item.contains("first_source")) shard.first_source = count_at(item, "first_source");
     if (item.contains("tokens_in")) shard.tokens_in = count_at(item, "tokens_in");
     if (!can_hold(room_of(shard, sources), shard.tokens, rules) || shard.documents > shard.size_bytes)
       throw damaged(fmt::format("shard {} counts more than its size can hold", shard.file));
@@ -196,6 +198,13 @@ Manifest parse_json(const Json& json) {
   m.special_text_seen = counts.value("special_text_seen", int64_t{0});
   m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
   if (json.contains("part")) m.part = parse_part(json.at("part"));
+  for (const Json& item : json.value("joined", Json::array())) {
+    JoinedDataset& joined = m.joined.emplace_back();
+    joined = {item.at("identity").get<std::string>(), item.at("build").get<std::string>(), count_at(item, "sources"),
+              parse_rules(item.at("options"))};
+    joined.rules.tokenizer = m.rules.tokenizer;
+    joined.rules.read.vocab_size = m.vocab_size;
+  }
   for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
   for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item, m.rules, m.sources));
   return m;
@@ -295,9 +304,10 @@ namespace {
 
 // So that a hearth which knows version 1 alone names what it meets, instead of finding damage.
 int64_t version_of(const Manifest& m) {
+  if (!m.joined.empty()) return kWiderManifestVersion;
   for (const SplitEntry& split : m.splits) {
     for (const ShardEntry& shard : split.shards) {
-      if (shard.tokens_in >= 0) return kOutsideManifestVersion;
+      if (shard.tokens_in >= 0) return kWiderManifestVersion;
     }
   }
   return kManifestVersion;
@@ -317,6 +327,11 @@ std::string manifest_text(const Manifest& m) {
   if (m.part.count > 1)
     json["part"] = {
         {"index", m.part.index}, {"count", m.part.count}, {"first_unit", m.part.first_unit}, {"units", m.part.units}};
+  for (const JoinedDataset& joined : m.joined)
+    json["joined"].push_back({{"identity", joined.identity},
+                              {"build", joined.build},
+                              {"sources", joined.num_sources},
+                              {"options", rules_json(joined.rules)}});
   json["splits"] = Json::array();
   for (const SplitEntry& split : m.splits) json["splits"].push_back(split_json(split));
   json["sources"] = Json::array();
@@ -333,9 +348,9 @@ Manifest parse_manifest(std::string_view text, const std::string& origin) {
                      fmt::format("it has no \"format\": \"{}\"", kFormatName),
                      "give a folder made by `hearth data build`");
   const Json version = json.value("version", Json());
-  if (version != kManifestVersion && version != kOutsideManifestVersion)
+  if (version != kManifestVersion && version != kWiderManifestVersion)
     throw user_error(fmt::format("{} has version {}", origin, version.dump()),
-                     fmt::format("this hearth reads versions {} and {}", kManifestVersion, kOutsideManifestVersion),
+                     fmt::format("this hearth reads versions {} and {}", kManifestVersion, kWiderManifestVersion),
                      "build the dataset again, or use the hearth that wrote it");
   if (!checksum_is_good(text, json))
     throw damaged(fmt::format("{} is damaged", origin), "its checksum is wrong: it was changed after it was written",

@@ -12,8 +12,8 @@
 
 namespace hearth::data {
 
-inline constexpr int64_t kManifestVersion = 1;         // stored on disk
-inline constexpr int64_t kOutsideManifestVersion = 2;  // with shards that version 1 has no words for
+inline constexpr int64_t kManifestVersion = 1;       // stored on disk
+inline constexpr int64_t kWiderManifestVersion = 2;  // with shards that version 1 has no words for
 inline constexpr std::string_view kManifestName = "manifest.json";
 
 struct ShardEntry {
@@ -23,6 +23,7 @@ struct ShardEntry {
   std::string identity;               // 32 hexadecimal digits: what it was made from
   std::string checksum;               // 16 hexadecimal digits: the header's checksum, which stands for every byte
   int64_t tokens_in = -1;             // index of the source that its tokens lie in; -1: they lie in the shard
+  int64_t first_source = 0;           // what its column "source" is counted from, in the manifest's sources
   bool operator==(const ShardEntry&) const = default;
 };
 
@@ -86,6 +87,14 @@ struct BuildPart {
 std::string part_manifest_name(int64_t index, int64_t count);  // "part-00001-of-00008.json"
 bool is_part_manifest(std::string_view name);
 
+// A dataset that another was joined from: see join.h.
+struct JoinedDataset {
+  std::string identity, build;
+  int64_t num_sources = 0;  // of the manifest's, in order
+  BuildRules rules;
+  bool operator==(const JoinedDataset&) const = default;
+};
+
 struct Manifest {
   std::string identity;  // 32 hexadecimal digits over rules, tokenizer, and the documents' content and order
   std::string build;     // 32 hexadecimal digits over everything that decides the shards; empty: unknown
@@ -93,13 +102,14 @@ struct Manifest {
   int64_t vocab_size = 0;
   int64_t bos = -1, eos = -1;  // ids; -1: the tokenizer has none
   BuildRules rules;
-  std::vector<SourceFile> sources;  // sorted by real path
+  std::vector<SourceFile> sources;  // sorted by real path; of joined datasets one after the other
   std::vector<SplitEntry> splits;
   // Of files: see Discovery.
   int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
   RecordCounts records;
   int64_t special_text_seen = 0, invalid_bytes_replaced = 0;  // tokenizer::EncodeCounts over all documents
   BuildPart part;
+  std::vector<JoinedDataset> joined;  // empty: the dataset was built
 
   const SplitEntry* find_split(std::string_view name) const;
 };

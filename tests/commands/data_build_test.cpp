@@ -226,6 +226,29 @@ TEST(DataBuild, SplitsByPositionAreShownAndOnesThatMakeNoSenseAreUserErrors) {
   EXPECT_NE(shown.output.find("by position, 4,2,2"), std::string::npos) << shown.output;
 }
 
+TEST(DataBuild, SeveralDatasetsAreMergedIntoANewOneAndOneFolderInPlace) {
+  const ScratchFolder scratch;
+  write_corpus(scratch / "text");
+  const std::string a = text(scratch / "a"), b = text(scratch / "b"), out = text(scratch / "out");
+  ASSERT_EQ(hearth(fmt::format("data build --out {} {}", a, text(scratch / "text" / "0.txt"))).exit_code, 0);
+  ASSERT_EQ(hearth(fmt::format("data build --out {} {}", b, text(scratch / "text" / "1.txt"))).exit_code, 0);
+  const auto refused = [](const std::string& arguments, const char* what) {
+    const CommandResult wrong = hearth("data merge " + arguments);
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_NE(wrong.output.find(what), std::string::npos) << wrong.output;
+  };
+  refused(a + " " + b, "several datasets become a new one");
+  refused(fmt::format("--out {} {}", out, a), "--out goes with several datasets");
+  refused("--overwrite " + a, "--overwrite goes with several datasets");
+  const CommandResult merged = hearth(fmt::format("data merge --out {} {} {}", out, a, b));
+  ASSERT_EQ(merged.exit_code, 0) << merged.output;
+  EXPECT_NE(merged.output.find("train              2 documents"), std::string::npos) << merged.output;
+  EXPECT_NE(merged.output.find("2 shards share their disk space"), std::string::npos) << merged.output;
+  EXPECT_NE(hearth(fmt::format("data merge --out {} {} {}", out, a, b)).output.find("is complete already"),
+            std::string::npos);
+  EXPECT_EQ(hearth("data verify " + out).exit_code, 0);
+}
+
 TEST(DataBuild, AnEmptyCorpusIsAUserError) {
   const ScratchFolder scratch;
   make_folders(scratch / "text");
