@@ -99,7 +99,7 @@ class IpcRows final : public data::ColumnRows {
         memory_(request.memory_bytes),
         file_(std::make_shared<arrow::Buffer>(reinterpret_cast<const uint8_t*>(request.file.data()),
                                               static_cast<int64_t>(request.file.size()))),
-        rows_({}) {}
+        rows_({}, 0) {}
 
   Status open(data::ColumnFailure& failure) {
     ipc::IpcReadOptions options;
@@ -112,6 +112,7 @@ class IpcRows final : public data::ColumnRows {
                               std::make_unique<RangeMessages>(file_, begin, data::SourceRange{}, options), options));
     WantedColumns wanted;
     if (!find_wanted(*opened->schema(), *request_.keys, wanted, failure)) return Status::OK();
+    if (wanted.kind == data::ColumnKind::kArrays) memory_.set_limit(request_.array_memory_bytes);
     for (const WantedColumn& column : wanted.columns) options.included_fields.push_back(column.column);
     std::sort(options.included_fields.begin(), options.included_fields.end());
     options.included_fields.erase(std::unique(options.included_fields.begin(), options.included_fields.end()),
@@ -121,11 +122,11 @@ class IpcRows final : public data::ColumnRows {
     ARROW_ASSIGN_OR_RAISE(batches_, ipc::RecordBatchStreamReader::Open(std::move(messages), options));
     if (!find_wanted(*batches_->schema(), *request_.keys, wanted, failure))
       return Status::Invalid("the schema differs from itself");
-    rows_ = BatchRows(wanted);
+    rows_ = BatchRows(wanted, request_.max_record_bytes);
     return Status::OK();
   }
 
-  bool gives_ids() const override { return rows_.gives_ids(); }
+  data::ColumnKind kind() const override { return rows_.kind(); }
 
   bool next(data::ColumnRow& row) override {
     if (done_) return false;

@@ -30,6 +30,8 @@ class LimitedMemory final : public arrow::MemoryPool {
     system_->Free(buffer, size, alignment);
     held_bytes_ -= size;
   }
+  void set_limit(int64_t limit_bytes) { limit_bytes_ = limit_bytes; }  // while no other thread uses it
+
   int64_t bytes_allocated() const override { return held_bytes_; }
   int64_t total_bytes_allocated() const override { return taken_bytes_; }
   int64_t num_allocations() const override { return num_allocations_; }
@@ -38,7 +40,8 @@ class LimitedMemory final : public arrow::MemoryPool {
  private:
   arrow::Status take(int64_t size) {
     if (held_bytes_ + size > limit_bytes_)
-      return arrow::Status::OutOfMemory("decoding it takes more than ", limit_bytes_, " bytes of memory");
+      return arrow::Status::OutOfMemory("decoding it takes more than ", limit_bytes_,
+                                        " bytes of memory (a larger --max-record-bytes allows more)");
     held_bytes_ += size;
     taken_bytes_ += size > 0 ? size : 0;
     ++num_allocations_;

@@ -22,7 +22,7 @@ constexpr int64_t kMostBatchRows = 1024;
 class ParquetRows final : public data::ColumnRows {
  public:
   explicit ParquetRows(const data::ColumnRequest& request)
-      : request_(request), memory_(request.memory_bytes), rows_({}) {}
+      : request_(request), memory_(request.memory_bytes), rows_({}, 0) {}
 
   // Nothing but `failure` where the file has no such columns.
   Status open(data::ColumnFailure& failure) {
@@ -45,12 +45,13 @@ class ParquetRows final : public data::ColumnRows {
     ARROW_RETURN_NOT_OK(file_->GetSchema(&schema));
     WantedColumns wanted;
     if (!find_wanted(*schema, *request_.keys, wanted, failure)) return Status::OK();
-    rows_ = BatchRows(wanted);
+    if (wanted.kind == data::ColumnKind::kArrays) memory_.set_limit(request_.array_memory_bytes);
+    rows_ = BatchRows(wanted, request_.max_record_bytes);
     find_leaves(wanted);
     return find_groups();
   }
 
-  bool gives_ids() const override { return rows_.gives_ids(); }
+  data::ColumnKind kind() const override { return rows_.kind(); }
 
   bool next(data::ColumnRow& row) override {
     if (failed_) return false;
@@ -159,7 +160,7 @@ class ParquetRows final : public data::ColumnRows {
       data::ColumnFailure failure;
       if (!find_wanted(*batches_->schema(), *request_.keys, wanted, failure))
         return Status::Invalid("the columns of a row group differ from the file's");
-      rows_ = BatchRows(wanted);
+      rows_ = BatchRows(wanted, request_.max_record_bytes);
       row_in_group_ = 0;
     }
     rows_.clear();
@@ -184,8 +185,12 @@ class ParquetRows final : public data::ColumnRows {
   int64_t rows_a_batch(const Group& group) const {
     const auto metadata = file_->parquet_reader()->metadata()->RowGroup(group.index);
     int64_t bytes = 0;
-    for (const int leaf : leaves_)
-      bytes += std::clamp<int64_t>(metadata->ColumnChunk(leaf)->total_uncompressed_size(), 0, int64_t{1} << 50);
+    for (const int leaf : leaves_) {
+      // Runs of equal values take no bytes, and eight each when they are decoded (with their levels).
+      const auto chunk = metadata->ColumnChunk(leaf);
+      const int64_t values = std::clamp<int64_t>(chunk->num_values(), 0, int64_t{1} << 38);
+      bytes += std::clamp<int64_t>(chunk->total_uncompressed_size(), 8 * values, int64_t{1} << 42);
+    }
     const int64_t a_row = bytes / std::max<int64_t>(1, group.num_rows) + 1;
     return std::clamp<int64_t>(kBatchBytes / a_row, 1, kMostBatchRows);
   }

@@ -1,10 +1,14 @@
 #include "columnar/wanted.h"
 
 #include <arrow/array.h>
-#include <arrow/extension_type.h>
 
+#include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
+
+#include "columnar/counts.h"
+#include "columnar/lists.h"
 
 namespace hearth::columnar {
 namespace {
@@ -13,62 +17,54 @@ using arrow::Array;
 using arrow::ArrayData;
 using arrow::DataType;
 using arrow::Type;
+using data::ColumnKind;
 using data::Problem;
-
-bool is_any_list(Type::type id) {
-  return id == Type::LIST || id == Type::LARGE_LIST || id == Type::FIXED_SIZE_LIST || id == Type::LIST_VIEW ||
-         id == Type::LARGE_LIST_VIEW;
-}
 
 bool is_any_text(Type::type id) {
   return id == Type::STRING || id == Type::LARGE_STRING || id == Type::STRING_VIEW || id == Type::BINARY ||
          id == Type::LARGE_BINARY || id == Type::BINARY_VIEW || id == Type::NA;
 }
 
-std::shared_ptr<DataType> without_extension(std::shared_ptr<DataType> type) {
-  while (type->id() == Type::EXTENSION) type = static_cast<const arrow::ExtensionType&>(*type).storage_type();
-  return type;
-}
+// Where a key leads to.
+struct Found {
+  std::shared_ptr<DataType> type;  // null: nowhere
+  std::vector<int> way;
+  int num_lists = 0;  // that are passed through on the way
+};
 
-std::shared_ptr<DataType> without_lists(std::shared_ptr<DataType> type, int& num_lists) {
-  type = without_extension(type);
-  while (is_any_list(type->id())) {
-    type = without_extension(type->field(0)->type());
-    ++num_lists;
-  }
-  return type;
-}
-
-// The type that `key` leads to, and the way there; null: nowhere.
-std::shared_ptr<DataType> find(const arrow::FieldVector& fields, std::string_view key, std::vector<int>& way) {
+std::shared_ptr<DataType> find(const arrow::FieldVector& fields, std::string_view key, Found& found) {
   for (size_t i = 0; i < fields.size(); ++i) {
     if (fields[i]->name() != key) continue;
-    way.push_back(static_cast<int>(i));
+    found.way.push_back(static_cast<int>(i));
     return fields[i]->type();
   }
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string& name = fields[i]->name();
     if (key.size() <= name.size() || !key.starts_with(name) || key[name.size()] != '.') continue;
-    int ignored = 0;
-    const auto inner = without_lists(fields[i]->type(), ignored);
+    int num_lists = 0;
+    const auto inner = without_lists(fields[i]->type(), num_lists);
     if (inner->id() != Type::STRUCT) continue;
-    way.push_back(static_cast<int>(i));
-    if (auto found = find(inner->fields(), key.substr(name.size() + 1), way)) return found;
-    way.pop_back();
+    found.way.push_back(static_cast<int>(i));
+    found.num_lists += num_lists;
+    if (auto type = find(inner->fields(), key.substr(name.size() + 1), found)) return type;
+    found.way.pop_back();
+    found.num_lists -= num_lists;
   }
   return nullptr;
 }
 
-enum class Kind { kText, kIds, kNeither };
+bool is_text(const DataType& type) {
+  return type.id() == Type::DICTIONARY ? is_any_text(static_cast<const arrow::DictionaryType&>(type).value_type()->id())
+                                       : is_any_text(type.id());
+}
 
-Kind kind_of(const std::shared_ptr<DataType>& type) {
+std::optional<ColumnKind> kind_of(const Found& found) {
   int num_lists = 0;
-  const auto inner = without_lists(type, num_lists);
-  if (inner->id() == Type::DICTIONARY)
-    return is_any_text(static_cast<const arrow::DictionaryType&>(*inner).value_type()->id()) ? Kind::kText
-                                                                                             : Kind::kNeither;
-  if (is_any_text(inner->id())) return Kind::kText;
-  return arrow::is_integer(inner->id()) && num_lists == 1 ? Kind::kIds : Kind::kNeither;
+  const auto inner = without_lists(found.type, num_lists);
+  if (is_text(*inner)) return ColumnKind::kText;
+  if (!arrow::is_integer(inner->id())) return {};
+  if (num_lists == 2 && found.num_lists == 0) return ColumnKind::kArrays;
+  return num_lists == 1 ? std::optional(ColumnKind::kIds) : std::nullopt;
 }
 
 std::string list_of_columns(const arrow::Schema& schema) {
@@ -77,6 +73,52 @@ std::string list_of_columns(const arrow::Schema& schema) {
   for (int i = 0; i < schema.num_fields() && i < kMostNamed; ++i)
     text += (i == 0 ? "" : ", ") + schema.field(i)->name() + " (" + schema.field(i)->type()->ToString() + ")";
   return text + (schema.num_fields() > kMostNamed ? ", ..." : "");
+}
+
+// The columns of the arrays' labels, as far as there are such.
+bool find_labels(const arrow::Schema& schema, WantedColumns& wanted, data::ColumnFailure& failure) {
+  for (size_t label = 0; label < data::kLabelNames.size(); ++label) {
+    const std::string name(data::kLabelNames[label]);
+    const auto& fields = schema.fields();
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f->name() == name; });
+    if (field == fields.end()) continue;
+    const auto type = without_extension((*field)->type());
+    if (!is_text(*type) && !arrow::is_integer(type->id())) {
+      failure = {false, "has no text in column \"" + name + "\"",
+                 "it is " + (*field)->type()->ToString() + ", and says what an array is a recording of",
+                 "write it as strings, or leave the column out"};
+      return false;
+    }
+    wanted.labels[label] = wanted.columns.size();
+    wanted.columns.push_back({static_cast<int>(field - fields.begin()), {}});
+  }
+  return true;
+}
+
+std::string_view bytes_at(const Array& array, int64_t i) {
+  switch (array.type_id()) {
+    case Type::BINARY:
+      return static_cast<const arrow::BinaryArray&>(array).GetView(i);
+    case Type::LARGE_BINARY:
+      return static_cast<const arrow::LargeBinaryArray&>(array).GetView(i);
+    default:
+      return static_cast<const arrow::BinaryViewArray&>(array).GetView(i);
+  }
+}
+
+// Of a narrowed column of strings or integers; empty where it is null.
+std::string text_at(const Array& array, int64_t i) {
+  if (array.IsNull(i)) return {};
+  if (array.type_id() == Type::DICTIONARY) {
+    const auto& dictionary = static_cast<const arrow::DictionaryArray&>(array);
+    return text_at(*dictionary.dictionary(), dictionary.GetValueIndex(i));
+  }
+  if (arrow::is_integer(array.type_id())) {
+    std::string text;
+    with_integers(array, [&](const auto* values) { text = std::to_string(values[i]); });
+    return text;
+  }
+  return std::string(bytes_at(array, i));
 }
 
 // `data` with bytes for strings, which then need not be UTF-8 to be valid, and of structs only the members on the way.
@@ -140,13 +182,9 @@ class RowWalk {
     if (array.IsNull(i)) return note(Problem::kMissingKey, "is null");
     switch (array.type_id()) {
       case Type::BINARY:
-        row_.texts.push_back(static_cast<const arrow::BinaryArray&>(array).GetView(i));
-        return;
       case Type::LARGE_BINARY:
-        row_.texts.push_back(static_cast<const arrow::LargeBinaryArray&>(array).GetView(i));
-        return;
       case Type::BINARY_VIEW:
-        row_.texts.push_back(static_cast<const arrow::BinaryViewArray&>(array).GetView(i));
+        row_.texts.push_back(bytes_at(array, i));
         return;
       case Type::DICTIONARY: {
         const auto& dictionary = static_cast<const arrow::DictionaryArray&>(array);
@@ -155,15 +193,11 @@ class RowWalk {
       case Type::STRUCT:
         return visit(*static_cast<const arrow::StructArray&>(array).field(0), i);
       case Type::LIST:
-        return visit_list<arrow::ListArray>(array, i);
       case Type::LARGE_LIST:
-        return visit_list<arrow::LargeListArray>(array, i);
       case Type::FIXED_SIZE_LIST:
-        return visit_list<arrow::FixedSizeListArray>(array, i);
       case Type::LIST_VIEW:
-        return visit_list<arrow::ListViewArray>(array, i);
       case Type::LARGE_LIST_VIEW:
-        return visit_list<arrow::LargeListViewArray>(array, i);
+        return visit_list(elements_of(array, i));
       default:
         return note(Problem::kWrongType, "is of type " + array.type()->ToString());
     }
@@ -177,47 +211,22 @@ class RowWalk {
     row_.why = std::move(why);
   }
 
-  template <typename List>
-  void visit_list(const Array& array, int64_t i) {
-    const auto& list = static_cast<const List&>(array);
-    const int64_t begin = list.value_offset(i), end = begin + list.value_length(i);
-    const Array& values = *list.values();
-    if (arrow::is_integer(values.type_id())) return add_ids(values, begin, end);
-    for (int64_t k = begin; k < end; ++k) visit(values, k);
+  void visit_list(const Elements& list) {
+    if (arrow::is_integer(list.values.type_id())) return add_ids(list);
+    for (int64_t k = list.begin; k < list.end; ++k) visit(list.values, k);
   }
 
-  void add_ids(const Array& values, int64_t begin, int64_t end) {
-    for (int64_t k = begin; values.null_count() > 0 && k < end; ++k)
-      if (values.IsNull(k)) return note(Problem::kWrongType, "has a null among its tokens");
-    switch (values.type_id()) {
-      case Type::INT8:
-        return add<arrow::Int8Array>(values, begin, end);
-      case Type::INT16:
-        return add<arrow::Int16Array>(values, begin, end);
-      case Type::INT32:
-        return add<arrow::Int32Array>(values, begin, end);
-      case Type::INT64:
-        return add<arrow::Int64Array>(values, begin, end);
-      case Type::UINT8:
-        return add<arrow::UInt8Array>(values, begin, end);
-      case Type::UINT16:
-        return add<arrow::UInt16Array>(values, begin, end);
-      case Type::UINT32:
-        return add<arrow::UInt32Array>(values, begin, end);
-      default:
-        return add<arrow::UInt64Array>(values, begin, end);
-    }
-  }
-
-  template <typename Values>
-  void add(const Array& values, int64_t begin, int64_t end) {
-    const auto* raw = static_cast<const Values&>(values).raw_values();
-    ids_.reserve(ids_.size() + static_cast<size_t>(end - begin));
-    for (int64_t k = begin; k < end; ++k) {
-      if (!std::in_range<uint32_t>(raw[k]))
-        return note(Problem::kWrongType, "has " + std::to_string(raw[k]) + " among its tokens, which is no id");
-      ids_.push_back(static_cast<uint32_t>(raw[k]));
-    }
+  void add_ids(const Elements& list) {
+    for (int64_t k = list.begin; list.values.null_count() > 0 && k < list.end; ++k)
+      if (list.values.IsNull(k)) return note(Problem::kWrongType, "has a null among its tokens");
+    with_integers(list.values, [&](const auto* raw) {
+      ids_.reserve(ids_.size() + static_cast<size_t>(list.size()));
+      for (int64_t k = list.begin; k < list.end; ++k) {
+        if (!std::in_range<uint32_t>(raw[k]))
+          return note(Problem::kWrongType, "has " + std::to_string(raw[k]) + " among its tokens, which is no id");
+        ids_.push_back(static_cast<uint32_t>(raw[k]));
+      }
+    });
   }
 
   data::ColumnRow& row_;
@@ -230,28 +239,31 @@ bool find_wanted(const arrow::Schema& schema, const std::vector<std::string>& ke
                  data::ColumnFailure& failure) {
   wanted = {};
   for (const std::string& key : keys) {
-    std::vector<int> way;
-    const auto type = find(schema.fields(), key, way);
-    if (type == nullptr) {
+    Found found;
+    found.type = find(schema.fields(), key, found);
+    if (found.type == nullptr) {
       failure = {false, "has no column \"" + key + "\"", "its columns are " + list_of_columns(schema),
-                 "name the one that holds text or token ids with --text-key"};
+                 "name the one that holds text, token ids or arrays of counts with --text-key"};
       return false;
     }
-    const Kind kind = kind_of(type);
-    if (kind == Kind::kNeither) {
+    const auto kind = kind_of(found);
+    if (!kind) {
       failure = {false, "has no text in column \"" + key + "\"",
-                 "it is " + type->ToString() + ", neither strings nor lists of token ids",
+                 (found.num_lists > 0 ? "inside of a list it is " : "it is ") + found.type->ToString() +
+                     ", neither strings nor lists of token ids nor lists of lists of counts",
                  "name another one with --text-key: there are " + list_of_columns(schema)};
       return false;
     }
-    if (kind == Kind::kIds && keys.size() > 1) {
-      failure = {false, "has token ids in column \"" + key + "\"", "only texts can be joined", "give one --text-key"};
+    if (*kind != ColumnKind::kText && keys.size() > 1) {
+      failure = {false,
+                 std::string(*kind == ColumnKind::kIds ? "has token ids" : "has arrays") + " in column \"" + key + "\"",
+                 "only texts can be joined", "give one --text-key"};
       return false;
     }
-    wanted.ids = kind == Kind::kIds;
-    wanted.columns.push_back({way.front(), {way.begin() + 1, way.end()}});
+    wanted.kind = *kind;
+    wanted.columns.push_back({found.way.front(), {found.way.begin() + 1, found.way.end()}});
   }
-  return true;
+  return wanted.kind != ColumnKind::kArrays || find_labels(schema, wanted, failure);
 }
 
 void BatchRows::clear() {
@@ -276,6 +288,11 @@ void BatchRows::read(int64_t i, data::ColumnRow& row) {
   row.why.clear();
   ids_.clear();
   RowWalk walk(row, ids_);
+  if (wanted_.kind == ColumnKind::kArrays) {
+    for (size_t label = 0; label < wanted_.labels.size(); ++label)
+      row.labels[label] = wanted_.labels[label] == 0 ? "" : text_at(*arrays_[wanted_.labels[label]], i);
+    return read_counts(*arrays_[0], i, most_cells_, row, counts_);
+  }
   for (const auto& array : arrays_) walk.visit(*array, i);
   row.ids = ids_;
 }

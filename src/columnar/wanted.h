@@ -5,6 +5,7 @@
 #include <arrow/status.h>
 #include <arrow/type.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,21 +21,24 @@ struct WantedColumn {
 };
 
 struct WantedColumns {
-  std::vector<WantedColumn> columns;  // of each key
-  bool ids = false;                   // lists of integers; otherwise strings or bytes
+  std::vector<WantedColumn> columns;  // of each key; then those of labels
+  data::ColumnKind kind = data::ColumnKind::kText;
+  // Of arrays: where in `columns` each of data::kLabelNames is; 0: nowhere.
+  std::array<size_t, data::kLabelNames.size()> labels{};
 };
 
-// False, and `failure` with what the table has instead, where a key leads nowhere, or to something that is neither text
-// nor a list of integers. A key is looked for as it stands first, and as a dotted path then.
+// False, and `failure` with what the table has instead, where a key leads nowhere, or to something that is none of
+// data::ColumnKind. A key is looked for as it stands first, and as a dotted path then.
 bool find_wanted(const arrow::Schema& schema, const std::vector<std::string>& keys, WantedColumns& wanted,
                  data::ColumnFailure& failure);
 
 // Rows of one record batch after another. Everything in a batch is checked before it is touched.
 class BatchRows {
  public:
-  explicit BatchRows(WantedColumns wanted) : wanted_(std::move(wanted)) {}
+  // Larger arrays are a problem of their rows.
+  BatchRows(WantedColumns wanted, int64_t most_cells) : wanted_(std::move(wanted)), most_cells_(most_cells) {}
 
-  bool gives_ids() const { return wanted_.ids; }
+  data::ColumnKind kind() const { return wanted_.kind; }
   arrow::Status set_batch(const arrow::RecordBatch& batch);
   void clear();  // lets go of the batch
   int64_t num_rows() const { return num_rows_; }
@@ -43,9 +47,11 @@ class BatchRows {
 
  private:
   WantedColumns wanted_;
-  std::vector<std::shared_ptr<arrow::Array>> arrays_;  // of each key, without the other members of structs
+  int64_t most_cells_;
+  std::vector<std::shared_ptr<arrow::Array>> arrays_;  // of each column, without the other members of structs
   int64_t num_rows_ = 0;
   std::vector<uint32_t> ids_;
+  std::vector<uint8_t> counts_;
 };
 
 }  // namespace hearth::columnar

@@ -27,12 +27,13 @@ std::string unescape(const std::string& text) {
 }  // namespace
 
 void SourceOptions::declare(CommandLine& line) {
+  read.text_keys.clear();
   line.positional(
           "PATH", &paths,
           "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
           "compressed (gzip, zstd), Parquet or Arrow files, folders of Hugging Face's save_to_disk, token files "
-          "of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of spike counts (.npy, with a "
-          "metadata.jsonl beside them)")
+          "of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of spike counts (.npy with a metadata.jsonl "
+          "beside them, or a table's column)")
       .optional();
   line.option("--source-list", "FILE", &source_list, "more paths, one a line, relative to FILE's folder");
   line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
@@ -44,8 +45,9 @@ void SourceOptions::declare(CommandLine& line) {
   line.option("--document-bytes", "N", &read.document_bytes,
               "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
   line.option("--text-key", "KEY", &read.text_keys,
-              "where a JSON object has its text, or which column of a table is text or token ids; dotted (meta.text), "
-              "through lists (files.text)");
+              "where a JSON object has its text, or which column of a table is text, token ids or arrays of counts; "
+              "dotted (meta.text), through lists (files.text); none given: text, or spike_counts for a tokenizer of "
+              "arrays");
   line.option("--text-join", "TEXT", &text_join, "between several texts of a record; \\n and \\t are understood");
   line.flag("--join-first", &read.join_first, "put --text-join before the first text too, as the Stack-v2 recipe does");
   line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line, or array, that is read");

@@ -17,7 +17,8 @@ struct SourceOptions {
   std::string text_join = "\\n\\n", on_error = "stop", source_dataset;
 
   // PATH... --source-list --include --format --dialect --document-bytes --text-key --text-join --join-first
-  // --max-record-bytes --on-error --source-dataset
+  // --max-record-bytes --on-error --source-dataset. Without --text-key there is none in `read`: see
+  // data::default_text_key.
   void declare(CommandLine& line);
   // After parsing. Each throws user_error for what makes no sense.
   std::vector<Path> all_paths() const;  // patterns and the list resolved; at least one

@@ -145,7 +145,10 @@ int tokenizer_train(CommandLine& line) {
   check(r);
   r.discovery.paths = r.sources.all_paths();
   r.discovery.include = r.sources.include;
-  r.discovery.read = r.rules.read = r.sources.read_rules();
+  r.rules.read = r.sources.read_rules();
+  if (r.rules.read.text_keys.empty()) r.rules.read.text_keys = {data::default_text_key(r.kind == "patches")};
+  data::check_read_rules(r.rules.read);
+  r.discovery.read = r.rules.read;
   r.rules.on_error = r.sources.error_policy();
   r.rules.source_dataset = r.sources.source_dataset;
   if (r.discovery.threads == 0) r.discovery.threads = data::usable_cores();

@@ -23,12 +23,23 @@ struct ColumnFailure {
   std::string what, why, fix;  // as in Error, `what` to be put behind the file's name
 };
 
+// What the wanted columns hold.
+enum class ColumnKind {
+  kText,    // strings or bytes
+  kIds,     // lists of integers
+  kArrays,  // lists of lists of integers
+};
+
 // A row's values at the wanted columns. Views are good until the next call.
 struct ColumnRow {
   int64_t number = 0;                   // in the file, counted from 0
   std::vector<std::string_view> texts;  // in the order of the keys, a list's elements in theirs; any bytes
-  std::span<const uint32_t> ids;        // where ColumnRows::gives_ids()
-  // kMissingKey (null), kWrongType (a token that is no id), or kUnreadable, after which there is nothing.
+  std::span<const uint32_t> ids;
+  std::span<const uint8_t> counts;  // [neurons, bins] of `shape`
+  ArrayShape shape;
+  ArrayLabels labels;  // of an array whatever is wrong with it: the columns of these names; empty where there is none
+  // kMissingKey (null), kWrongType (a token that is no id, an array that is none), kTooLong (an array), or kUnreadable,
+  // after which there is nothing.
   Problem problem = Problem::kNone;
   std::string why;
 };
@@ -37,7 +48,7 @@ struct ColumnRow {
 class ColumnRows {
  public:
   virtual ~ColumnRows() = default;
-  virtual bool gives_ids() const = 0;  // lists of integers; otherwise text
+  virtual ColumnKind kind() const = 0;
   virtual bool next(ColumnRow& row) = 0;
   virtual int64_t bytes_read() const = 0;  // of the range, about
 };
@@ -47,6 +58,8 @@ struct ColumnRequest {
   std::span<const std::byte> file;       // mapped; outlives the rows
   const std::vector<std::string>* keys;  // ReadRules::text_keys; outlive the rows
   int64_t memory_bytes = 0;              // what decoding may take; a file that asks for more is damaged
+  int64_t array_memory_bytes = 0;        // the same, where the column is one of arrays
+  int64_t max_record_bytes = 0;          // of an array
   SourceRange range;
 };
 

@@ -76,7 +76,8 @@ class Build {
                        "give --tokenizer spikes, or a tokenizer.patches");
     throw user_error(fmt::format("{} is no array", path),
                      fmt::format("tokenizer \"{}\" has tokens for arrays alone", plan_.tokenizer->name()),
-                     "leave the file out (--include \"*.npy\"), or give a tokenizer of text");
+                     "leave the file out (--include \"*.npy\"), name a table's column of arrays with --text-key, or "
+                     "give a tokenizer of text");
   }
 
   bool is_duplicate(size_t unit, uint32_t number) const {
@@ -153,7 +154,7 @@ void refuse_empty(const Manifest& m) {
   if (m.records.other_source_dataset > 0)
     throw user_error(fmt::format("no array has the source_dataset \"{}\"", m.rules.source_dataset),
                      fmt::format("{} arrays have another", m.records.other_source_dataset),
-                     "give --source-dataset as it stands in metadata.jsonl");
+                     "give --source-dataset as it stands in metadata.jsonl, or in the tables' column of that name");
   throw user_error("there is no text to build from",
                    fmt::format("the {} files gave no document ({} records had a problem, {} were empty)",
                                m.sources.size(), m.records.num_skipped(), m.records.empty_dropped),
@@ -172,6 +173,8 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
     throw user_error(fmt::format("{} goes with text", given.bos ? "--bos" : "--eos"),
                      "a stream of arrays has BOS before every column of patches and no EOS", "remove it");
   options.rules.read.vocab_size = tokenizer->vocab_size();
+  if (options.rules.read.text_keys.empty())
+    options.rules.read.text_keys = {default_text_key(tokenizer->arrays() != nullptr)};
   BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
   BuildFolder folder(options, plan);
   BuildResult result;

@@ -11,12 +11,20 @@
 namespace hearth::data {
 namespace {
 
-// What decoding may take: a small file may expand a thousandfold, as compressed text may, and no file may take all
-// memory there is.
-int64_t memory_for(const SourceFile& file, const ReadRules& rules) {
-  constexpr int64_t kBase = 4 << 20, kExpansion = 1000, kMostRecord = INT64_MAX / 8;
-  const int64_t most = kBase + 4 * std::min(rules.max_record_bytes, kMostRecord);
-  return file.size_bytes > (most - kBase) / kExpansion ? most : kBase + kExpansion * file.size_bytes;
+constexpr int64_t kBaseMemory = 4 << 20;
+
+// What decoding may take: no file may take all memory there is.
+int64_t most_memory(const ReadRules& rules) {
+  constexpr int64_t kMostRecord = INT64_MAX / 8;
+  return kBaseMemory + 4 * std::min(rules.max_record_bytes, kMostRecord);
+}
+
+// Less for text: a small file may expand a thousandfold, as compressed text may. Of an array of zeros a few bytes stand
+// for any number.
+int64_t text_memory(const SourceFile& file, const ReadRules& rules) {
+  constexpr int64_t kExpansion = 1000;
+  const int64_t most = most_memory(rules);
+  return file.size_bytes > (most - kBaseMemory) / kExpansion ? most : kBaseMemory + kExpansion * file.size_bytes;
 }
 
 class ColumnReader final : public SourceReader {
@@ -24,7 +32,13 @@ class ColumnReader final : public SourceReader {
   ColumnReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
       : rules_(rules), mapped_(file.real_path) {
     ColumnFailure failure;
-    rows_ = arrow_library().open_rows({file.format, mapped_.bytes(), &rules_.text_keys, memory_for(file, rules), range},
+    rows_ = arrow_library().open_rows({.format = file.format,
+                                       .file = mapped_.bytes(),
+                                       .keys = &rules_.text_keys,
+                                       .memory_bytes = text_memory(file, rules),
+                                       .array_memory_bytes = most_memory(rules),
+                                       .max_record_bytes = rules.max_record_bytes,
+                                       .range = range},
                                       failure);
     if (rows_ != nullptr) return;
     if (!failure.damaged) throw user_error(fmt::format("{} {}", file.path, failure.what), failure.why, failure.fix);
@@ -44,9 +58,10 @@ class ColumnReader final : public SourceReader {
     if (!rows_->next(row_)) return false;
     record.position = row_.number;
     record.place = fmt::format("row {}", row_.number);
-    record.is_ids = rows_->gives_ids();
+    record.is_ids = rows_->kind() == ColumnKind::kIds;
     record.problem = row_.problem;
     record.why = std::move(row_.why);
+    if (rows_->kind() == ColumnKind::kArrays) return set_array(record);
     if (record.problem != Problem::kNone) return true;
     if (record.is_ids)
       check_ids(record);
@@ -65,6 +80,29 @@ class ColumnReader final : public SourceReader {
     if (outside == row_.ids.end()) return;
     record.problem = Problem::kWrongType;
     record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
+  }
+
+  // Of a row with a problem the labels alone, so that rows of other datasets are left out before it is told.
+  bool set_array(Record& record) {
+    if (record.problem == Problem::kUnreadable) return true;
+    auto array = std::make_shared<SpikeArray>();
+    array->labels = std::move(row_.labels);
+    if (record.problem == Problem::kNone) {
+      array->shape = row_.shape;
+      array->counts = time_major(row_.counts, row_.shape);
+      for (size_t i = 0; i < kLabelNames.size(); ++i) check_label(kLabelNames[i], array->labels[i], record);
+    }
+    record.array = std::move(array);
+    return true;
+  }
+
+  static void check_label(std::string_view name, std::string& label, Record& record) {
+    if (count_invalid_utf8(label) == 0) return;
+    std::string valid;
+    tokenizer::append_valid_utf8(label, valid);
+    label = std::move(valid);
+    record.problem = Problem::kNotUnicode;
+    record.why = fmt::format("its {} has bytes that are not UTF-8", name);
   }
 
   void join_texts(Record& record) {

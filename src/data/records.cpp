@@ -44,7 +44,7 @@ void UnitRecords::stop() const {
 }
 
 void UnitRecords::check_array() {
-  const auto [shape, counts, labels] = *record_.array;
+  const auto& [shape, counts, labels] = *record_.array;
   const auto wrong = [&](Problem problem, std::string why) {
     record_.problem = problem;
     record_.why = std::move(why);
@@ -71,7 +71,8 @@ bool UnitRecords::judge() {
     ++counts_.other_source_dataset;
     return false;
   }
-  if (record_.array != nullptr && record_.problem == Problem::kNone) check_array();
+  const bool may_stay = record_.problem == Problem::kNone || record_.problem == Problem::kNotUnicode;
+  if (record_.array != nullptr && may_stay) check_array();
   if (record_.problem != Problem::kNone) {
     if (rules_.on_error == OnError::kStop) stop();
     if (rules_.on_error == OnError::kSkip || record_.problem != Problem::kNotUnicode) {

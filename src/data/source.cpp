@@ -89,6 +89,9 @@ std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRule
   HEARTH_CHECK(false);
 }
 
+// The neural-data repositories' name.
+std::string default_text_key(bool arrays) { return arrays ? "spike_counts" : "text"; }
+
 void check_read_rules(const ReadRules& rules) {
   if (rules.document_bytes < 0) throw user_error(fmt::format("--document-bytes {} is negative", rules.document_bytes));
   if (!rules.format.empty()) parse_format(rules.format);

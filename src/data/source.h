@@ -57,8 +57,9 @@ struct SourceFile {
 struct ReadRules {
   std::string format;          // a format's name for every file; empty: what each file's content says
   int64_t document_bytes = 0;  // longer text files are cut at line ends into documents of about this size; 0: never
-  // Where the text of a row is: see json_text.h. Several texts are joined with text_join between them, and before the
-  // first one too if join_first is true.
+  // Where the text of a row is: see json_text.h and column_source.h. Several texts are joined with text_join between
+  // them, and before the first one too if join_first is true. Empty: a build and those who read a corpus for a
+  // tokenizer put default_text_key() there; readers want one.
   std::vector<std::string> text_keys = {"text"};
   std::string text_join = "\n\n";
   bool join_first = false;
@@ -67,6 +68,9 @@ struct ReadRules {
   int64_t vocab_size = 0;                // larger ids of token sources are a problem; 0: not known. A build fills it in
   bool operator==(const ReadRules&) const = default;
 };
+
+// Where the rows of a table have what a tokenizer of text, or of arrays, wants: "text", "spike_counts".
+std::string default_text_key(bool arrays);
 
 // Bytes [begin, end) of the file as it lies on disk. A record belongs to the range in which it starts.
 struct SourceRange {
@@ -94,7 +98,7 @@ struct Record {
   std::string_view text;          // any bytes; empty where the record is something else
   std::span<const uint32_t> ids;  // instead of the text, where is_ids
   bool is_ids = false;
-  std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null
+  std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null. With a problem: its labels at least
   // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
   std::shared_ptr<const void> owner;
   bool is_utf8 = false;  // `text` is known to be; otherwise somebody else looks

@@ -91,6 +91,52 @@ def every_type_of_ids():
     write_parquet("ids-wrong.parquet", pa.table({"input_ids": array}), expected, ["input_ids"])
 
 
+def every_type_of_arrays():
+    """Lists of lists of counts: neurons, each with its time bins."""
+    shapes = [(RANDOM.randint(1, 7), RANDOM.randint(0, 12)) for _ in range(30)] + [(3, 0), (0, 0), (1, 40)]
+    rows = [[[RANDOM.randint(0, 120) for _ in range(t)] for _ in range(n)] for n, t in shapes] + [None, [[127]]]
+    expected = [{"problem": "missing_key"} if row is None else row for row in rows]
+    lists = {"list": pa.list_, "large": pa.large_list, "view": pa.list_view, "large-view": pa.large_list_view}
+    types = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+    for i, type_ in enumerate(types):
+        outer, inner = list(lists)[i % 4], list(lists)[(i // 2 + i) % 4]
+        for a, b in ((outer, inner), ("list", "list"), (inner, outer)):
+            array = pa.array(rows, lists[a](lists[b](type_)))
+            name = f"arrays-{a}-{b}-{type_}"
+            write_ipc(name, batches_of(array, name="spike_counts"), expected, ["spike_counts"])
+            if "view" not in a + b:
+                write_parquet(f"{name}.parquet", pa.table({"spike_counts": array}), expected, ["spike_counts"],
+                              row_group_size=9)
+        fixed = [[[i, 2, k] for k in range(5)] for i in range(20)]
+        for name, array_type in (("inner", pa.list_(pa.list_(type_, 3))), ("both", pa.list_(pa.list_(type_, 3), 5)),
+                                 ("outer", pa.list_(pa.list_(type_), 5))):
+            array = pa.array(fixed, array_type)
+            name = f"arrays-fixed-{name}-{type_}"
+            write_ipc(name, batches_of(array, name="spike_counts"), fixed, ["spike_counts"])
+            write_parquet(f"{name}.parquet", pa.table({"spike_counts": array}), fixed, ["spike_counts"])
+    table = pa.table({"rec": pa.array([None if row is None else {"id": 7, "counts": row} for row in rows],
+                                      pa.struct([("id", pa.int8()), ("counts", pa.list_(pa.list_(pa.uint8())))]))})
+    write_parquet("arrays-struct.parquet", table, expected, ["rec.counts"], row_group_size=9)
+    write_ipc("arrays-struct", table.to_batches(max_chunksize=5), expected, ["rec.counts"])
+    # Neurons that are views of the same counts, out of order.
+    values = pa.array([1, 2, 3, 4, 5, 6], pa.uint8())
+    neurons = pa.ListViewArray.from_arrays(pa.array([4, 0, 2, 0], pa.int32()), pa.array([2, 2, 2, 2], pa.int32()), values)
+    arrays = pa.ListViewArray.from_arrays(pa.array([2, 0, 1], pa.int32()), pa.array([2, 4, 1], pa.int32()), neurons)
+    write_ipc("arrays-views", [pa.record_batch({"spike_counts": arrays})],
+              [[[3, 4], [1, 2]], [[5, 6], [1, 2], [3, 4], [1, 2]], [[1, 2]]], ["spike_counts"])
+    wrong = [[[1, 2], [3, 4]], [[1, 2], [3]], [[1], [2, 3]], [[1, 2], None], [[1, None]], [[-1]], [[255], [256]], [[255]]]
+    expected = [wrong[0]] + [{"problem": "wrong_type"}] * 6 + [wrong[7]]
+    array = pa.array(wrong, pa.list_(pa.list_(pa.int16())))
+    write_ipc("arrays-wrong", batches_of(array, name="spike_counts"), expected, ["spike_counts"])
+    write_parquet("arrays-wrong.parquet", pa.table({"spike_counts": array}), expected, ["spike_counts"])
+    counts = [[[RANDOM.choice([0, 0, 0, 1, 2]) for _ in range(50)] for _ in range(8)] for _ in range(40)]
+    table = pa.table({"spike_counts": pa.array(counts, pa.list_(pa.list_(pa.uint8()))),
+                      "subject_id": [f"s{i % 3}" for i in range(40)], "source_dataset": ["ibl"] * 40})
+    write_parquet("arrays-packed.parquet", table, counts, ["spike_counts"], row_group_size=9, compression="zstd",
+                  data_page_size=600, write_page_checksum=True)
+    write_ipc("arrays-packed", table.to_batches(max_chunksize=9), counts, ["spike_counts"], compression="lz4")
+
+
 def nested():
     rows = [{"meta": {"text": "a", "n": 1}, "files": [{"path": "p", "text": "x"}, {"path": "q", "text": "y"}],
              "parts": ["one", "two"], "a.b": "literal", "a": {"b": "dotted"}, "deep": {"ids": [1, 2]}},
@@ -160,6 +206,6 @@ def one_text_many_times():
     pq.write_table(pa.table({"text": rows}), os.path.join(FOLDER, "repeated.parquet"), compression="zstd", store_schema=False)
 
 
-for write_cases in (every_type_of_text, every_type_of_ids, nested, compressions_and_encodings, bytes_that_are_no_text,
+for write_cases in (every_type_of_text, every_type_of_ids, every_type_of_arrays, nested, compressions_and_encodings, bytes_that_are_no_text,
                     one_text_many_times):
     write_cases()

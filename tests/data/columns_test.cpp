@@ -38,6 +38,18 @@ SourceFile source_at(const Path& path) {
   return file;
 }
 
+// [neurons, bins] as lists.
+json lists_of(const SpikeArray& array) {
+  json lists = json::array();
+  const auto bins = static_cast<size_t>(array.shape.bins), neurons = static_cast<size_t>(array.shape.neurons);
+  EXPECT_EQ(array.counts.size(), neurons * bins);
+  for (size_t n = 0; n < neurons; ++n) {
+    json& list = lists.emplace_back(json::array());
+    for (size_t t = 0; t < bins; ++t) list.push_back(array.counts[t * neurons + n]);
+  }
+  return lists;
+}
+
 // The records as the reference spells them, each with its row's number in front.
 json read_rows(const SourceFile& file, const ReadRules& rules, SourceRange range = {}) {
   json rows = json::array();
@@ -49,6 +61,8 @@ json read_rows(const SourceFile& file, const ReadRules& rules, SourceRange range
       if (record.problem == Problem::kNotUnicode) value["text"] = record.text;
       if (record.problem == Problem::kUnreadable) value["text"] = record.why;
       EXPECT_FALSE(record.why.empty());
+    } else if (record.array != nullptr) {
+      value = lists_of(*record.array);
     } else if (record.is_ids) {
       value = std::vector<uint32_t>(record.ids.begin(), record.ids.end());
     } else {
@@ -61,7 +75,7 @@ json read_rows(const SourceFile& file, const ReadRules& rules, SourceRange range
 
 TEST(Columns, EveryTypeEncodingAndCompressionGivesTheRowsThatPyarrowWroteWholeAndInRanges) {
   HEARTH_NEEDS_ARROW();
-  ASSERT_GT(cases().all.size(), 190U);
+  ASSERT_GT(cases().all.size(), 290U);
   for (const json& c : cases().all) {
     SCOPED_TRACE(c["file"].get<std::string>() + " " + c["keys"].dump());
     ReadRules rules;
@@ -160,7 +174,8 @@ TEST(Columns, AKeyThatLeadsNowhereOrToSomethingElseIsNamedWithWhatTheFileHas) {
     EXPECT_NE(none.find("has no column \"meta.body\""), std::string::npos) << none;
     EXPECT_NE(none.find("parts (list<"), std::string::npos) << none;
     EXPECT_NE(refused(name, {"meta"}).find("it is struct<"), std::string::npos);
-    EXPECT_NE(refused(name, {"meta.n"}).find("it is int64, neither strings nor lists of token ids"), std::string::npos);
+    EXPECT_NE(refused(name, {"meta.n"}).find("it is int64, neither strings nor lists of token ids nor"),
+              std::string::npos);
     EXPECT_NE(refused(name, {"parts", "deep.ids"}).find("only texts can be joined"), std::string::npos);
   }
 }
@@ -218,11 +233,13 @@ Outcome read_damaged(const Path& path, std::string_view bytes, const std::vector
 TEST(Columns, AFileThatIsCutShortAnywhereIsUnreadableFromThere) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
-  for (const std::string name :
-       {"packed-zstd-1.0.parquet", "packed-lz4.arrow", "packed-zstd.arrows", "nested.arrows"}) {
+  for (const std::string name : {"packed-zstd-1.0.parquet", "packed-lz4.arrow", "packed-zstd.arrows", "nested.arrows",
+                                 "arrays-packed.parquet", "arrays-packed.arrow", "arrays-packed.arrows"}) {
     const std::string bytes = read_file(cases().folder / name);
     const Path path = scratch / Path("cut" + Path(name).extension().string()).string();
-    const std::vector<std::string> keys = {name == "nested.arrows" ? "meta.text" : "text"};
+    const std::vector<std::string> keys = {name == "nested.arrows"      ? "meta.text"
+                                           : name.starts_with("arrays") ? "spike_counts"
+                                                                        : "text"};
     const Outcome whole = read_damaged(path, bytes, keys);
     EXPECT_FALSE(whole.unreadable);
     size_t most = 0;
@@ -246,11 +263,13 @@ TEST(Columns, FlippedBytesNeverDoMoreThanMakeAFileUnreadable) {
   const ScratchFolder scratch;
   for (const std::string name :
        {"dictionary.parquet", "ids-list-int32.parquet", "text-string_view.arrow", "ids-view-uint16.arrows",
-        "deltas.arrows", "packed-zstd-2.0.parquet", "packed-lz4.arrows"}) {
+        "deltas.arrows", "packed-zstd-2.0.parquet", "packed-lz4.arrows", "arrays-packed.parquet",
+        "arrays-list-list-uint8.parquet", "arrays-list-list-uint8.arrows", "arrays-views.arrow",
+        "arrays-fixed-both-int16.arrows"}) {
     std::string bytes = read_file(cases().folder / name);
     const Path path = scratch / Path("flipped" + Path(name).extension().string()).string();
-    const std::vector<std::string> keys = {name.starts_with("ids") || name.starts_with("packed-zstd") ? "input_ids"
-                                                                                                      : "text"};
+    const bool ids = name.starts_with("ids") || name.starts_with("packed-zstd");
+    const std::vector<std::string> keys = {ids ? "input_ids" : name.starts_with("arrays") ? "spike_counts" : "text"};
     int noticed = 0, all = 0;
     const size_t step = std::max<size_t>(1, bytes.size() / 250);
     for (size_t i = 0; i < bytes.size(); i += step, ++all) {
@@ -262,7 +281,7 @@ TEST(Columns, FlippedBytesNeverDoMoreThanMakeAFileUnreadable) {
     }
     EXPECT_GT(noticed, 0) << name;
     // Pages with checksums: whatever is hit there is found.
-    if (name.starts_with("packed-zstd-2")) {
+    if (name.starts_with("packed-zstd-2") || name == "arrays-packed.parquet") {
       EXPECT_GT(noticed, all / 2) << noticed << " of " << all;
     }
   }

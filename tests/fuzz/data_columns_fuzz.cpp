@@ -1,5 +1,5 @@
-// Parquet and Arrow files: whole, and where all is well in ranges too. Seeds of Parquet, which we do not write, lie in
-// the corpus.
+// Parquet and Arrow files: whole, and where all is well in ranges too. Seeds of Parquet and of arrays, which we do not
+// write, lie in the corpus.
 #include "data/arrow_library.h"
 #include "data/source.h"
 #include "target.h"
@@ -25,6 +25,12 @@ void read(const data::SourceFile& source, const std::string& key, data::SourceRa
     require(record.problem == data::Problem::kNone || !record.why.empty(), "a problem without a reason");
     std::string row = fmt::format("{} {} {}", record.position, data::problem_name(record.problem), record.text);
     for (const uint32_t id : record.ids) row += fmt::format(" {}", id);
+    if (record.array != nullptr) {
+      const auto& [shape, counts, labels] = *record.array;
+      require(static_cast<int64_t>(counts.size()) == shape.cells(), "an array has another size than its shape");
+      row += fmt::format(" {} {} {} {} {} {}", shape.neurons, shape.bins, labels[0], labels[1], labels[2], labels[3]);
+      for (const int count : counts) row += fmt::format(" {}", count);
+    }
     out.rows.push_back(std::move(row));
   }
 }
@@ -47,7 +53,7 @@ void run(std::string_view input) {
   source.path = source.real_path = path.string();
   source.size_bytes = static_cast<int64_t>(input.size());
   source.format = input.starts_with("PAR") ? data::Format::kParquet : data::Format::kArrow;
-  for (const char* key : {"text", "input_ids", "meta.text"}) {
+  for (const char* key : {"text", "input_ids", "meta.text", "spike_counts"}) {
     accepted([&] {
       Rows whole;
       read(source, key, {}, whole);

@@ -1,0 +1,51 @@
+// Arrow's five kinds of lists as one, and types without what only names them.
+#pragma once
+
+#include <arrow/array.h>
+#include <arrow/type.h>
+
+#include <memory>
+
+namespace hearth::columnar {
+
+bool is_any_list(arrow::Type::type id);
+
+// An extension type is a name for what it stores, such as Array2D of `datasets` for lists of lists.
+std::shared_ptr<arrow::DataType> without_extension(std::shared_ptr<arrow::DataType> type);
+
+// What lists of lists of ... hold in the end; `num_lists` grows by how many there were.
+std::shared_ptr<arrow::DataType> without_lists(std::shared_ptr<arrow::DataType> type, int& num_lists);
+
+// The elements [begin, end) of `values` are element `i` of an array of lists of any kind.
+struct Elements {
+  const arrow::Array& values;
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+Elements elements_of(const arrow::Array& lists, int64_t i);
+
+// Calls body(pointer) with the values of an array of integers, which start at index 0, nulls included.
+template <typename Body>
+void with_integers(const arrow::Array& values, Body body) {
+  using arrow::Type;
+  switch (values.type_id()) {
+    case Type::INT8:
+      return body(static_cast<const arrow::Int8Array&>(values).raw_values());
+    case Type::INT16:
+      return body(static_cast<const arrow::Int16Array&>(values).raw_values());
+    case Type::INT32:
+      return body(static_cast<const arrow::Int32Array&>(values).raw_values());
+    case Type::INT64:
+      return body(static_cast<const arrow::Int64Array&>(values).raw_values());
+    case Type::UINT8:
+      return body(static_cast<const arrow::UInt8Array&>(values).raw_values());
+    case Type::UINT16:
+      return body(static_cast<const arrow::UInt16Array&>(values).raw_values());
+    case Type::UINT32:
+      return body(static_cast<const arrow::UInt32Array&>(values).raw_values());
+    default:
+      return body(static_cast<const arrow::UInt64Array&>(values).raw_values());
+  }
+}
+
+}  // namespace hearth::columnar
