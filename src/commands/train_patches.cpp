@@ -9,6 +9,7 @@
 #include "commands/progress_line.h"
 #include "data/array_stream.h"
 #include "data/parallel.h"
+#include "tokenizer/nearest_reference.h"
 #include "tokenizer/train_patches.h"
 
 namespace hearth::commands {
