@@ -59,6 +59,7 @@ Json header(const Manifest& m) {
   j["eos"] = m.eos < 0 ? Json() : Json(m.eos);
   j["document_bos"] = m.document_bos;
   j["dataset_hash"] = m.dataset_hash;
+  if (!m.token_weights_hash.empty()) j["token_weights_hash"] = m.token_weights_hash;
   j["ranks"] = m.ranks;
   j["parent"] = m.parent;
   j["code_version"] = m.code_version;
@@ -134,6 +135,7 @@ Manifest parse_fields(const Json& j) {
   m.eos = id("eos");
   m.document_bos = j.value("document_bos", false);
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
+  m.token_weights_hash = j.value("token_weights_hash", "");
   parse_mixture(j.at("data"), m);
   m.ranks = j.at("ranks").get_ref<const int64_t&>();
   m.parent = j.at("parent").get<std::string>();

@@ -42,6 +42,7 @@ struct Manifest {
   uint64_t order_samples = 0;  // that the tables of data.order = "neox" were made for; 0: there are none
   std::string tokenizer;       // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
+  std::string token_weights_hash;         // XXH3-128 of the weights of the loss; empty: all 1, or an older checkpoint
   int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
   bool document_bos = false;              // whether BOS stood before each document
   std::string tokenizer_file;             // content of the copy, for commit(); no part of hearth.json

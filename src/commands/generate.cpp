@@ -9,10 +9,14 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   config::GenerateOptions options;
   line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
       .required();
-  line.option("--prompt", "TEXT", &options.prompt, "what the text begins with").required();
+  line.option("--prompt", "TEXT", &options.prompt,
+              "what the text begins with; of a checkpoint of spike counts a .npy (uint8, neurons x time bins), whose "
+              "next bins are printed: a line a bin, a count a neuron")
+      .required();
   line.option("--max-tokens", "N", &options.max_tokens,
               "tokens after the prompt; when prompt and text fill the window that the model was trained on "
-              "(training.seq_len), the newer half of the window stays as context and the rest is forgotten")
+              "(training.seq_len), the newer half of the window stays as context and the rest is forgotten; of spike "
+              "counts a time bin is one more than there are neurons, and the last one is finished")
       .range(1, 1e15);
   line.option("--temperature", "T", &options.temperature,
               "of the choice among tokens; 0 always takes the most likely one")

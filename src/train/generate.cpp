@@ -2,27 +2,19 @@
 
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "base/random.h"
 #include "base/units.h"
 #include "metrics/throughput.h"
-#include "model/decoder.h"
-#include "ops/tensor.h"
+#include "train/continuation.h"
+#include "train/generate_array.h"
 #include "train/text_stream.h"
 
 namespace hearth::train {
 namespace {
-
-// The logits of the tokenizer's own ids: a vocabulary may be padded to a round size.
-std::vector<double> to_doubles(const at::Tensor& logits_V, int64_t vocab_size) {
-  std::vector<double> values(static_cast<size_t>(std::min(logits_V.numel(), vocab_size)));
-  const bool is_double = ops::dtype_of(logits_V) == DType::kFloat64;
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = is_double ? logits_V.data_ptr<double>()[i] : static_cast<double>(logits_V.data_ptr<float>()[i]);
-  return values;
-}
 
 // What the model saw before each document's first token: a prompt begins a document.
 std::vector<int32_t> document_start(const LoadedModel& model) {
@@ -47,22 +39,13 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   if (context.empty())
     throw user_error("the prompt is empty", "this tokenizer has no token that starts a document", "give --prompt TEXT");
 
-  // Rotary positions past the trained window were never seen: the window slides instead, by half its length at a time.
-  const int64_t window = model.config.training.seq_len;
-  model::Decoder decoder(model.shape, model.plan, *model.weights, window, model.dtype);
-  std::vector<int32_t> fresh = context;
-  if (static_cast<int64_t>(fresh.size()) > window) fresh.assign(context.end() - (window + 1) / 2, context.end());
-
   TextStream stream;
   show(stream.push(request.prompt));
   GenerationCounts counts{static_cast<int64_t>(context.size()), 0, false};
   const RandomKey key = random_key(request.seed, "generate");
+  Continuation continuation(model, std::move(context));
   while (counts.generated_tokens < request.max_tokens) {
-    if (decoder.size() + static_cast<int64_t>(fresh.size()) > window) {
-      decoder.clear();
-      fresh.assign(context.end() - (window + 1) / 2, context.end());
-    }
-    const std::vector<double> logits = to_doubles(decoder.append(fresh), tokenizer.vocab_size());
+    const std::vector<double> logits = continuation.logits();
     const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
     const auto id = static_cast<uint32_t>(sample_token(logits, request.sampling, uniform));
     if (tokenizer.eos() == id) {
@@ -70,8 +53,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
       break;
     }
     ++counts.generated_tokens;
-    fresh = {static_cast<int32_t>(id)};
-    context.push_back(static_cast<int32_t>(id));
+    continuation.append(static_cast<int32_t>(id));
     std::string bytes;
     tokenizer.decode(id, bytes);
     show(stream.push(bytes));
@@ -82,20 +64,31 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
 
 ExitCode run_generate(const config::GenerateOptions& options) {
   const auto model = load_model(options.checkpoint);
-  const Generation request{
-      .prompt = options.prompt,
-      .max_tokens = options.max_tokens,
-      .sampling = {.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p},
-      .seed = options.seed};
+  const SamplingOptions sampling{.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p};
   const double start_s = metrics::monotonic_seconds();
-  const GenerationCounts counts = generate(*model, request, [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  });
+  GenerationCounts counts;
+  std::string what;
+  if (model->tokenizer->arrays() != nullptr) {
+    const ArrayGeneration request{read_prompt_array(*model, options.prompt), options.max_tokens, sampling,
+                                  options.seed};
+    int64_t bins = 0;
+    counts = generate_array(*model, request, [&](std::span<const uint8_t> bin) {
+      ++bins;
+      fmt::print(stdout, "{}\n", fmt::join(bin, " "));
+      std::fflush(stdout);
+    });
+    what = fmt::format("{} time bins of {} neurons, ", bins, request.prompt.shape.neurons);
+  } else {
+    const Generation request{options.prompt, options.max_tokens, sampling, options.seed};
+    counts = generate(*model, request, [](std::string_view text) {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::fflush(stdout);
+    });
+    fmt::print(stdout, "\n");
+    std::fflush(stdout);  // before what stderr says, where both go to one place
+  }
   const double seconds = metrics::monotonic_seconds() - start_s;
-  fmt::print(stdout, "\n");
-  std::fflush(stdout);  // before what stderr says, where both go to one place
-  fmt::print(stderr, "{} tokens in {} ({:.0f} tokens/s){}\n", counts.generated_tokens, format_duration(seconds),
+  fmt::print(stderr, "{}{} tokens in {} ({:.0f} tokens/s){}\n", what, counts.generated_tokens, format_duration(seconds),
              static_cast<double>(counts.generated_tokens) / seconds, counts.ended ? "; the model ended the text" : "");
   return ExitCode::kDone;
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/hash.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "data/token_weights.h"
@@ -47,6 +48,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.eos = data.manifest().eos;
   m.document_bos = data.manifest().rules.bos;
   m.dataset_hash = data.identity();
+  m.token_weights_hash = token_weights_hash;
   m.config_toml = config_toml;
   m.libtorch_version = HEARTH_LIBTORCH_VERSION;
   m.parent = progress.parent;
@@ -160,8 +162,11 @@ Run open_run(const config::RunConfig& given) {
   data::TrainingData data(config);
   std::vector<ValidationSet> validation = open_validation(config, data);
   std::vector<float> token_weights;
-  if (!config.training.token_weights.empty())
+  std::string token_weights_hash;
+  if (!config.training.token_weights.empty()) {
     token_weights = data::read_token_weights(config.training.token_weights, data.manifest().vocab_size);
+    token_weights_hash = xxh3_128_hex(std::as_bytes(std::span(token_weights)));
+  }
   std::string tokenizer_file(data.sources().front().dataset.open_tokenizer()->file_content());
 
   const plan::ModelShape shape = plan::model_shape(config.model, data.manifest().vocab_size);
@@ -183,6 +188,7 @@ Run open_run(const config::RunConfig& given) {
           .data = std::move(data),
           .validation = std::move(validation),
           .token_weights = std::move(token_weights),
+          .token_weights_hash = std::move(token_weights_hash),
           .tokenizer_file = std::move(tokenizer_file),
           .shape = shape,
           .plan = plan::parameter_plan(shape),

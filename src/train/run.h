@@ -34,6 +34,7 @@ struct Run {
   data::TrainingData data;
   std::vector<ValidationSet> validation;  // empty where it does not validate
   std::vector<float> token_weights;       // of the loss; empty: all 1
+  std::string token_weights_hash;         // of those; empty with them
   std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"
   plan::ModelShape shape;
   plan::ParameterPlan plan;

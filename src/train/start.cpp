@@ -37,6 +37,21 @@ void continue_data(Run& run, const checkpoint::Manifest& manifest, const Path& f
                           manifest.order_version});
 }
 
+// Other weights of the loss are a change like that of a learning rate: a run may go on with them, where the run file
+// says so. A file that is another one under the old name says nothing.
+void check_same_weights(const Run& run, const config::RunConfig& before, const checkpoint::Manifest& manifest,
+                        const Path& folder) {
+  const std::string& path = run.config.training.token_weights;
+  if (path.empty() || path != before.training.token_weights || manifest.token_weights_hash.empty() ||
+      manifest.token_weights_hash == run.token_weights_hash)
+    return;
+  throw user_error(
+      fmt::format("{} is not the file that {} was trained with", path, folder.string()),
+      fmt::format("its weights have the hash {}, and had {}", run.token_weights_hash, manifest.token_weights_hash),
+      "put the old file back; or, to go on with these weights, give the file another name and name it in "
+      "training.token_weights");
+}
+
 // Goes on exactly where `folder`, a checkpoint of this run or of the one it branches from, stands.
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
@@ -45,6 +60,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   const auto before = config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
   const auto changes = config::differences(before, run.config);
   config::refuse_changes(changes, folder.string());
+  check_same_weights(run, before, manifest, folder);
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
   start.progress = progress_of(manifest);

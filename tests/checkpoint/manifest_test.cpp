@@ -36,6 +36,14 @@ TEST(Manifest, TheMixtureReadsBackAsTheSameBits) {
   EXPECT_EQ(back.data_segments, m.data_segments);
 }
 
+TEST(Manifest, TheHashOfTokenWeightsIsThereWhereThereAreSome) {
+  Manifest m = example_manifest(3, 1);
+  EXPECT_EQ(format_manifest(m).find("token_weights"), std::string::npos);
+  EXPECT_EQ(parse_manifest(format_manifest(m), "x").token_weights_hash, "");
+  m.token_weights_hash = "w0";
+  EXPECT_EQ(parse_manifest(format_manifest(m), "x").token_weights_hash, "w0");
+}
+
 TEST(Manifest, WithoutAMixtureItWasTrainedOnItsOneDataset) {
   const Manifest back = parse_manifest(format_manifest(example_manifest(3, 1)), "x");
   EXPECT_EQ(back.data_sources, std::vector<std::string>{"d0"});

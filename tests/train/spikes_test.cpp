@@ -72,6 +72,31 @@ TEST_F(TrainSpikes, TokenWeightsMakeTheLossTheirMean) {
   EXPECT_EQ(error_of([&] { run_training(wrong, {}); }).code(), ExitCode::kUser);
 }
 
+TEST_F(TrainSpikes, AnEditedFileOfTokenWeightsIsNoticedAtAResumeAndAnotherOneIsAChange) {
+  config::RunConfig c = config("run");
+  c.training.steps = 4;
+  c.training.token_weights = weights("w.npy", 2, 3);
+  train(c);
+  const auto steps_after = [&](int64_t steps) {
+    c.training.steps = steps;
+    train(c);
+    return metrics::read_metrics(c.run_folder() / "metrics.jsonl").back().step;
+  };
+  EXPECT_EQ(steps_after(5), 5);
+  weights("w.npy", 2, 4);
+  const Error e = error_of([&] { steps_after(6); });
+  EXPECT_EQ(e.code(), ExitCode::kUser);
+  EXPECT_EQ(e.message(), fmt::format("{} is not the file that {} was trained with", (scratch / "w.npy").string(),
+                                     step_of(c, 5).string()));
+  EXPECT_NE(e.why().find("have the hash "), std::string::npos) << e.why();
+  weights("w.npy", 2, 3);
+  EXPECT_EQ(steps_after(6), 6);
+  c.training.token_weights = weights("other.npy", 2, 4);
+  EXPECT_EQ(steps_after(7), 7);
+  c.training.token_weights.clear();
+  EXPECT_EQ(steps_after(8), 8);
+}
+
 TEST_F(TrainSpikes, EvalHasNoBytesToCount) {
   config::RunConfig c = config("run");
   c.training.steps = 2;

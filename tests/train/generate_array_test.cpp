@@ -1,0 +1,178 @@
+// Spike counts from a checkpoint, against the whole forward pass of the training.
+#include "train/generate_array.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "data/npy.h"
+#include "data/synthetic_spikes.h"
+#include "model/transformer.h"
+#include "ops/tensor.h"
+#include "tiny_run.h"
+#include "tokenizer/patches.h"
+
+namespace hearth::train {
+namespace {
+
+constexpr int64_t kTopK = 4;
+
+struct GenerateArray : ::testing::Test {
+  // 6 neurons, windows of 32 tokens.
+  void train_on(const std::string& tokenizer) {
+    data::write_synthetic_spikes(scratch / "rec", 1, 6);
+    data::BuildOptions options;
+    options.out = scratch / "data";
+    options.paths = {scratch / "rec"};
+    options.rules.tokenizer = tokenizer;
+    options.rules.n_fixed = 6;
+    options.rules.validation = 0.3;
+    data::BuildProgress progress;
+    data::build_dataset(options, progress);
+    config::RunConfig c = tiny_config(scratch);
+    c.training.steps = 20;
+    train(c);
+    model = load_model(scratch / "run");
+  }
+  // Patches of 4 neurons x 3 bins, five of them; ids up to BOS = 15 have none.
+  std::string patch_file() const {
+    tokenizer::PatchVocabulary v;
+    v.shape = {4, 3};
+    v.vocab_size = 16;
+    for (int i = 0; i < 5; ++i) {
+      std::string patch(12, '\0');
+      if (i > 0) patch.replace(static_cast<size_t>(i - 1) * 3, 3, {'\1', static_cast<char>(i), '\1'});
+      v.references += patch;
+    }
+    write_file_atomic(scratch / "x.patches", tokenizer::patch_file(v));
+    return (scratch / "x.patches").string();
+  }
+  // counts: [neurons, bins]
+  std::string prompt_file(int64_t neurons, int64_t bins, const std::string& counts) const {
+    const int64_t shape[] = {neurons, bins};
+    write_file_atomic(scratch / "prompt.npy", data::npy_header("|u1", shape) + counts);
+    return (scratch / "prompt.npy").string();
+  }
+  test::ScratchFolder scratch;
+  std::unique_ptr<LoadedModel> model;
+};
+
+// The next id below `choices`, without a cache.
+int32_t next_without_cache(LoadedModel& model, const std::vector<int32_t>& visible, int64_t choices, double uniform) {
+  const auto S = static_cast<int64_t>(visible.size());
+  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false);
+  const at::Tensor tokens = ops::from_int32(visible);
+  transformer.loss(*model.weights, {tokens, tokens, {}});
+  const at::Tensor logits_V = transformer.logits(*model.weights).select(0, S - 1).narrow(0, 0, choices).to(at::kDouble);
+  const auto [values, ids] = at::topk(logits_V, kTopK);
+  const at::Tensor until = at::cumsum(at::softmax(values, 0), 0);
+  int64_t i = 0;
+  while (i + 1 < kTopK && until[i].item<double>() <= uniform) ++i;
+  return static_cast<int32_t>(ids[i].item<int64_t>());
+}
+
+// `columns` columns of `patches` ids after the tokens of a prompt, as the rule in generate.h says.
+std::vector<int32_t> ids_without_cache(LoadedModel& model, std::vector<int32_t> all, int64_t columns, int64_t patches,
+                                       int64_t choices, uint64_t seed) {
+  const c10::InferenceMode no_gradients;
+  const auto bos = static_cast<int32_t>(*model.tokenizer->bos());
+  std::vector<int32_t> drawn;
+  size_t begin = all.size() + 1 > 32 ? all.size() + 1 - 16 : 0;
+  uint64_t n = 0;  // every token has a random number, BOS too
+  for (int64_t column = 0; column < columns; ++column) {
+    all.push_back(bos);
+    ++n;
+    for (int64_t i = 0; i < patches; ++i, ++n) {
+      if (all.size() - begin > 32) begin = all.size() - 16;
+      const std::vector<int32_t> visible(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
+      all.push_back(next_without_cache(model, visible, choices, random_uniform(random_key(seed, "generate"), n)));
+      drawn.push_back(all.back());
+    }
+  }
+  return drawn;
+}
+
+using Bins = std::vector<std::vector<uint8_t>>;
+
+Bins bins_after(LoadedModel& model, const std::string& prompt, int64_t max_tokens, uint64_t seed,
+                GenerationCounts* counts = nullptr) {
+  Bins bins;
+  const GenerationCounts c =
+      generate_array(model, {read_prompt_array(model, prompt), max_tokens, {.top_k = kTopK}, seed},
+                     [&](std::span<const uint8_t> bin) { bins.emplace_back(bin.begin(), bin.end()); });
+  if (counts != nullptr) *counts = c;
+  return bins;
+}
+
+TEST_F(GenerateArray, EveryCountIsThatOfAModelWithoutACacheWithinTheWindowAndPastIt) {
+  train_on("spikes");
+  for (const int64_t bins : {0, 2, 9}) {
+    std::string counts;
+    std::vector<int32_t> stream;
+    for (int64_t i = 0; i < 6 * bins; ++i) counts += static_cast<char>(i % 3 == 0 ? i % 5 : 0);
+    for (int64_t t = 0; t < bins; ++t) {
+      stream.push_back(255);
+      for (int64_t n = 0; n < 6; ++n) stream.push_back(counts[static_cast<size_t>(n * bins + t)]);
+    }
+    GenerationCounts c;
+    const Bins result = bins_after(*model, prompt_file(6, bins, counts), 43, 7, &c);
+    ASSERT_EQ(result.size(), 7U) << "43 tokens begin a seventh column of seven";
+    EXPECT_EQ(c.prompt_tokens, 7 * bins);
+    EXPECT_EQ(c.generated_tokens, 49);
+    const auto expected = ids_without_cache(*model, stream, 7, 6, 255, 7);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(result[i / 6].at(i % 6), expected[i]) << i;
+  }
+}
+
+TEST_F(GenerateArray, PatchesAreDrawnFromThoseThatThereAreAndShownAsTheirBins) {
+  train_on(patch_file());
+  // Eleven bins: three columns of patches, the first two bins left out.
+  std::string counts(6 * 11, '\0');
+  for (size_t bin = 2; bin < 11; ++bin) counts[11 * 1 + bin] = static_cast<char>(bin % 3 == 0 ? 2 : 1);
+  const Bins result = bins_after(*model, prompt_file(6, 11, counts), 30, 3);
+  ASSERT_EQ(result.size(), 30U);
+  const auto expected = ids_without_cache(*model, {15, 2, 0, 15, 2, 0, 15, 2, 0}, 10, 2, 5, 3);
+  int others = 0;
+  for (size_t column = 0; column < 10; ++column) {
+    for (size_t patch = 0; patch < 2; ++patch) {
+      const int32_t id = expected[column * 2 + patch];
+      others += id > 0 ? 1 : 0;
+      for (size_t neuron = patch * 4; neuron < std::min<size_t>(6, patch * 4 + 4); ++neuron) {
+        const bool fires = id > 0 && neuron - patch * 4 == static_cast<size_t>(id - 1);
+        for (size_t bin = 0; bin < 3; ++bin)
+          EXPECT_EQ(result[column * 3 + bin].at(neuron), !fires ? 0 : bin == 1 ? id : 1) << column << " " << neuron;
+      }
+    }
+  }
+  EXPECT_GT(others, 3);
+  EXPECT_EQ(result.front().size(), 6U);
+}
+
+TEST_F(GenerateArray, TheCommandPrintsALineABinAndRefusesWhatIsNoArray) {
+  train_on("spikes:9");
+  const auto printed = [&](const std::string& prompt) {
+    ::testing::internal::CaptureStdout();
+    run_generate({.checkpoint = scratch / "run", .prompt = prompt, .max_tokens = 14, .temperature = 0});
+    return ::testing::internal::GetCapturedStdout();
+  };
+  const std::string lines = printed(prompt_file(6, 1, std::string("\0\0\1\0\2\0", 6)));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), ' '), 10);
+  EXPECT_EQ(lines.find_first_not_of("012345678 \n"), std::string::npos) << lines;
+  const auto refused = [&](const std::string& prompt) {
+    const Error e = error_of([&] { printed(prompt); });
+    ::testing::internal::GetCapturedStdout();
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    EXPECT_NE(e.why().find("continues arrays of counts: its tokenizer is spikes:9"), std::string::npos) << e.why();
+    EXPECT_NE(e.fix().find("give a .npy of uint8, neurons x time bins"), std::string::npos);
+    return e.message();
+  };
+  EXPECT_EQ(refused("Once"), "--prompt: there is no file \"Once\"");
+  const std::string path = (scratch / "prompt.npy").string();
+  EXPECT_EQ(refused(prompt_file(0, 3, "")), "--prompt " + path + ": it has no neurons");
+  EXPECT_EQ(refused(prompt_file(1, 2, std::string("\7\10", 2))), "--prompt " + path + ": it has the count 8");
+  EXPECT_EQ(refused(prompt_file(1, 2, "\7")), "--prompt " + path + ": it is cut short: 1 bytes of 2");
+}
+
+}  // namespace
+}  // namespace hearth::train
