@@ -144,7 +144,8 @@ TEST_F(DatasetTest, AForeignShardOfTheSameSizeIsDamage) {
   BuildRules rules;
   rules.shard_tokens = 1000;
   build(scratch_ / "other", {scratch_ / "text"}, rules);
-  std::filesystem::copy_file(scratch_ / "other" / "train-000000-0001.shard", scratch_ / "out" / "train-000000-0001.shard",
+  std::filesystem::copy_file(scratch_ / "other" / "train-000000-0001.shard",
+                             scratch_ / "out" / "train-000000-0001.shard",
                              std::filesystem::copy_options::overwrite_existing);
   const Dataset dataset = Dataset::open(scratch_ / "out");
   const Error error = error_of([&] { all_tokens(dataset.split("train")); });
@@ -201,6 +202,9 @@ TEST(Dataset, DocumentEndsThatDoNotAscendToTheNumberOfTokensAreDamage) {
   EXPECT_EQ(why_with_ends({10, 20, 30}, [](const Split& split) { split.locate(35); }), why);
   EXPECT_EQ(why_with_ends({10, 45, 40}, [](const Split& split) { split.document_begin(2); }), why);
   EXPECT_EQ(why_with_ends({30, 5, 40}, [&](const Split& split) { split.document_starts(0, 40, starts); }), why);
+  EXPECT_EQ(why_with_ends({10, 45, 40}, [](const Split& split) { split.document_begins(0, 3); }), why);
+  EXPECT_EQ(why_with_ends({30, 5, 40}, [](const Split& split) { split.document_begins(0, 4); }), why);
+  EXPECT_EQ(why_with_ends({30, 5, 40}, [](const Split& split) { split.document_begins(2, 1); }), why);
 }
 
 }  // namespace

@@ -63,6 +63,54 @@ TEST(Stats, AHeldOutDocumentThatIsAlsoTrainedOnIsCounted) {
   EXPECT_EQ(all[1].duplicates, 0);
 }
 
+TEST(Stats, EachDocumentOfALaterSplitThatStoodBeforeCountsAndTheCommandSaysHowMany) {
+  const test::ScratchFolder scratch;
+  write_text(scratch / "text" / "lines.txt", "one\ntwo\nthree\none\na\none\ntwo\n");
+  BuildRules rules;
+  rules.read.document_bytes = 1;
+  rules.shard_tokens = 14;  // two shards: up to "three", and the rest
+  build(scratch / "out", {scratch / "text"}, rules);
+  Manifest manifest = Dataset::open(scratch / "out").manifest();
+  ASSERT_EQ(manifest.splits[0].shards.size(), 2u);
+  manifest.splits.push_back(manifest.splits[0]);
+  SplitEntry &first = manifest.splits[0], &second = manifest.splits[1];
+  first.shards.pop_back();
+  second.shards.erase(second.shards.begin());
+  second.name = "validation";
+  for (SplitEntry* split : {&first, &second}) {
+    split->documents = split->shards[0].documents;
+    split->tokens = split->shards[0].tokens;
+  }
+  write_file_atomic(scratch / "out" / std::string(kManifestName), manifest_text(manifest));
+  const auto all = dataset_stats(Dataset::open(scratch / "out"), 1);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].documents, 3);
+  EXPECT_EQ(all[0].in_earlier_splits, 0);
+  EXPECT_EQ(all[1].documents, 4);
+  EXPECT_EQ(all[1].duplicates, 1);
+  EXPECT_EQ(all[1].in_earlier_splits, 3);
+  const std::string command = fmt::format("{} data stats {}", test::hearth_binary(), (scratch / "out").string());
+  const std::string text = test::run_command(command).output;
+  const std::string overlap = "3 documents are in a split before this one, too";
+  EXPECT_NE(text.find("overlap         " + overlap), std::string::npos) << text;
+  EXPECT_EQ(text.find("overlap"), text.rfind("overlap")) << text;
+  const std::string page = (scratch / "page.html").string();
+  EXPECT_EQ(test::run_command(command + " --plot " + page).exit_code, 0);
+  EXPECT_NE(read_file(page).find(overlap), std::string::npos);
+}
+
+TEST(Stats, ATokenThatIsTheFirstOutsideOfTheVocabularyIsDamage) {
+  const test::ScratchFolder scratch;
+  Manifest manifest = lines(scratch, "one\n").manifest();
+  ASSERT_EQ(manifest.vocab_size, 258);
+  manifest.vocab_size = 257;  // and EOS is token 257
+  write_file_atomic(scratch / "out" / std::string(kManifestName), manifest_text(manifest));
+  const Error e = error_of([&] { dataset_stats(Dataset::open(scratch / "out"), 1); });
+  EXPECT_EQ(e.code(), ExitCode::kDamaged);
+  EXPECT_EQ(e.message(), "document 0 of split train holds token 257");
+  EXPECT_EQ(e.why(), "the vocabulary has 257");
+}
+
 TEST(Stats, DocumentsThatDifferInTheirLastTokenAloneAreNoDuplicates) {
   const test::ScratchFolder scratch;
   const auto all = dataset_stats(lines(scratch, "same a\nsame b\nsame a\n"), 1);
