@@ -78,7 +78,8 @@ start prints every key that has another value now. The last column below says wh
 - *refused*: it would no longer be the same training. Set it back, or start a new run: another `job.dump_folder`, or
   `--restart`.
 
-The tokenizer and the content of the dataset may not change either; their hashes are in the checkpoint.
+The tokenizer and the content of the dataset may not change either; their hashes are in the checkpoint. Nor may the file of
+`training.token_weights` be edited; other weights have another name.
 )";
 
 std::string_view at_resume_text(config::AtResume at_resume) {

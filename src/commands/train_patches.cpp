@@ -22,7 +22,8 @@ CountDocument patch_counter(tokenizer::PatchShape shape) {
              const data::Document& document, const std::string& path, tokenizer::PieceCounts& counts) mutable {
     if (document.array == nullptr)
       throw user_error(fmt::format("{} is no array", path), "patches are parts of arrays",
-                       "leave it out (--include \"*.npy\"), or train with --kind bpe");
+                       "leave it out (--include \"*.parquet\"), name a table's column of arrays with --text-key, or "
+                       "train with --kind bpe");
     const data::SpikeArray& array = *document.array;
     for (int64_t column = 0; column < div_ceil(array.shape.bins, shape.bins); ++column) {
       for (int64_t row = 0; row < div_ceil(array.shape.neurons, shape.neurons); ++row) {

@@ -74,10 +74,11 @@ class Build {
       throw user_error(fmt::format("{} is an array", path),
                        fmt::format("tokenizer \"{}\" has no tokens for it", plan_.tokenizer->name()),
                        "give --tokenizer spikes, or a tokenizer.patches");
-    throw user_error(fmt::format("{} is no array", path),
-                     fmt::format("tokenizer \"{}\" has tokens for arrays alone", plan_.tokenizer->name()),
-                     "leave the file out (--include \"*.npy\"), name a table's column of arrays with --text-key, or "
-                     "give a tokenizer of text");
+    throw user_error(
+        fmt::format("{} is no array", path),
+        fmt::format("tokenizer \"{}\" has tokens for arrays alone", plan_.tokenizer->name()),
+        "leave the file out (--include \"*.parquet\"), name a table's column of arrays with --text-key, or "
+        "give a tokenizer of text");
   }
 
   bool is_duplicate(size_t unit, uint32_t number) const {

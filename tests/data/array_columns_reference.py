@@ -77,7 +77,8 @@ def labels(out):
     pq.write_table(table, f"{out}/good.parquet")
     with pa.ipc.new_stream(f"{out}/good.arrows", table.schema) as f:
         f.write_table(table)
-    bad = pa.table({"spike_counts": counts, "subject_id": pa.array([b"x", b"\xffy", b"z"], pa.binary())})
+    four = pa.array([[[1]], [[2]], [[3]], [[255]]], counts.type)
+    bad = pa.table({"spike_counts": four, "subject_id": pa.array([b"x", b"\xffy", b"z", b"\xff"], pa.binary())})
     pq.write_table(bad, f"{out}/bad.parquet")
     pq.write_table(pa.table({"spike_counts": counts, "segment_id": [1.5, 2.5, 3.5]}), f"{out}/float.parquet")
 

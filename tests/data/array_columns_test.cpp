@@ -121,7 +121,9 @@ TEST(ArrayColumns, LabelsAreStringsOrIntegersAndChooseRows) {
   const Error no_text = error_of([&] { build(scratch / "out", {bad}, rules, 1, true); });
   EXPECT_EQ(no_text.message(), bad + ": row 1: its subject_id has bytes that are not UTF-8");
   rules.on_error = OnError::kReplace;
-  EXPECT_EQ(built(scratch / "out", {bad}, rules).arrays[1].labels[0], "\xEF\xBF\xBDy");
+  const Built repaired = built(scratch / "out", {bad}, rules);
+  ASSERT_EQ(repaired.arrays.size(), 3U) << "another one has no UTF-8 and a count that equals BOS";
+  EXPECT_EQ(repaired.arrays[1].labels[0], "\xEF\xBF\xBDy");
   rules.on_error = OnError::kSkip;
   EXPECT_EQ(built(scratch / "out", {bad}, rules).arrays.size(), 2U);
   const Error of_floats = error_of([&] { build(scratch / "out", {tables / "float.parquet"}, rules, 1, true); });
@@ -227,7 +229,7 @@ TEST(ArrayColumns, ArraysOfZerosInAFewBytesAreReadOneAfterTheOther) {
   EXPECT_EQ(read(),
             "unreadable decoding it takes more than 8194304 bytes of memory (a larger --max-record-bytes "
             "allows more)");
-  rules.max_record_bytes = 4'000'000;
+  rules.max_record_bytes = ReadRules().max_record_bytes;  // and so room for all of them
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   EXPECT_EQ(read(), "30");
