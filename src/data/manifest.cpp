@@ -81,9 +81,10 @@ bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
 
 // Bytes that hold the shard's tokens, at most.
 int64_t room_of(const ShardEntry& shard, const std::vector<SourceFile>& sources) {
-  if (shard.tokens_in < 0) return shard.size_bytes;
-  if (shard.tokens_in >= static_cast<int64_t>(sources.size()))
+  const auto count = static_cast<int64_t>(sources.size());
+  if (shard.first_source > count || shard.tokens_in >= count)
     throw damaged(fmt::format("shard {} refers to a source that is not there", shard.file));
+  if (shard.tokens_in < 0) return shard.size_bytes;
   return sources[static_cast<size_t>(shard.tokens_in)].size_bytes;
 }
 

@@ -73,6 +73,22 @@ TEST(Manifest, AShardNameCannotLeadOutOfTheFolder) {
   }
 }
 
+TEST(Manifest, AShardCannotReferToASourceThatIsNotListed) {
+  for (const bool tokens : {false, true}) {
+    Manifest m = parse_manifest(example(), "m");
+    ShardEntry& shard = m.splits[0].shards[0];
+    m.joined.push_back({m.identity, m.build, 1, m.rules});
+    m.sources.back().size_bytes = 1 << 20;  // room for the tokens
+    const auto count = static_cast<int64_t>(m.sources.size());
+    (tokens ? shard.tokens_in : shard.first_source) = count - 1;
+    EXPECT_EQ(manifest_text(parse_manifest(manifest_text(m), "m")), manifest_text(m));
+    (tokens ? shard.tokens_in : shard.first_source) = count + 1;
+    const Error e = error_of([&] { parse_manifest(manifest_text(m), "m"); });
+    EXPECT_EQ(e.code(), ExitCode::kDamaged);
+    EXPECT_NE(e.why().find("refers to a source that is not there"), std::string::npos) << e.why();
+  }
+}
+
 TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
   Manifest m;
   m.splits.push_back({"train", 1, 10, 9, "", {{"a.shard", 100, 9, 1, "", ""}}});

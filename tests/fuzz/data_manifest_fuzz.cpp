@@ -33,8 +33,13 @@ std::vector<std::string> seeds() {
   data::BuildRules rules;
   rules.validation = 0.3;
   rules.shard_tokens = 500;
-  return {manifest_text(data::Manifest{}),
-          manifest_text(data::build(scratch() / "data", {scratch() / "text"}, rules).manifest)};
+  const data::Manifest built = data::build(scratch() / "data", {scratch() / "text"}, rules).manifest;
+  data::Manifest joined = built;
+  joined.joined.resize(2, {built.identity, built.build, 2, rules});
+  joined.splits[0].shards.back().first_source = 2;
+  joined.splits[0].shards.back().tokens_in = 3;
+  joined.sources[3].size_bytes = 1 << 20;
+  return {manifest_text(data::Manifest{}), manifest_text(built), manifest_text(joined)};
 }
 
 }  // namespace hearth::fuzz
