@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/load.h"
+#include "plan/parameters.h"
 
 namespace hearth::commands {
 namespace {
@@ -31,6 +33,22 @@ std::string origin_text(const config::LoadResult& run, const config::Entry& entr
 std::string comment(const config::Field& field) {
   const std::string_view help = field.help.substr(0, field.help.find(';'));
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
+}
+
+// What the keys of [model] amount to. Empty where they cannot be a model: `hearth config check` says why.
+std::string shape_text(const config::Model& model) {
+  try {
+    const plan::ModelShape s = plan::model_shape(model, 0);
+    const int64_t parameters = plan::parameter_plan(s).num_parameters;
+    const int64_t a_token = (s.tied ? 1 : 2) * s.D;
+    return fmt::format(
+        "# {} layers, width {}, {} heads of {} ({} for keys and values), feed-forward {}{}: {} parameters{}\n", s.L,
+        s.D, s.H, s.K, s.G, s.F, s.V > 0 ? fmt::format(", vocabulary {}", s.V) : "", parameters,
+        s.V > 0 ? "" : fmt::format(", and {} for each token of the vocabulary", a_token));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kUser) throw;
+    return {};
+  }
 }
 
 }  // namespace
@@ -57,6 +75,7 @@ int config_show(CommandLine& line) {
     origin_width = std::max(origin_width, origin_text(run, entry).size());
   }
   std::string text = fmt::format("# {}, resolved: value, where it comes from, what it is\n", toml.string());
+  text += shape_text(run.config.model);
   for (const config::Entry& entry : entries) {
     const std::string heading = entry.heading();
     if (!heading.empty()) text += fmt::format("\n{}\n", heading);

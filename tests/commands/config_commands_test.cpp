@@ -97,6 +97,22 @@ TEST_F(ConfigCommandsTest, ShowSaysWhereEveryValueComesFrom) {
   EXPECT_NE(line_of("seq_len").find("tokens: length of a sequence"), std::string::npos);
 }
 
+TEST_F(ConfigCommandsTest, ShowCountsTheParameters) {
+  file("run.toml", std::string(kComplete) + "[model]\nflavor = \"debugmodel\"\n");
+  const auto second_line = [&](const std::string& sets) {
+    return split_lines(run("config show run.toml" + sets).output).at(1);
+  };
+  // 8 (4 x 256^2 + 3 x 256 x 768 + 2 x 256) + 256
+  EXPECT_EQ(second_line(""),
+            "# 8 layers, width 256, 16 heads of 16 (16 for keys and values), feed-forward 768: 6820096 parameters, and "
+            "512 for "
+            "each token of the vocabulary");
+  EXPECT_EQ(second_line(" --set model.name=llama3.2 --set model.flavor=1B --set model.vocab_size=128256"),
+            "# 16 layers, width 2048, 32 heads of 64 (8 for keys and values), feed-forward 8192, vocabulary 128256: "
+            "1235814400 parameters");
+  EXPECT_EQ(second_line(" --set model.n_heads=3"), "");  // no model: config check says why
+}
+
 TEST_F(ConfigCommandsTest, TheManualInTheRepositoryIsWhatDocsPrints) {
   const CommandResult docs = run("config docs");
   EXPECT_EQ(docs.exit_code, 0);
