@@ -50,6 +50,16 @@ void check_model(Rules& rules, const Model& m) {
                 fmt::format("model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}",
                             m.rope_high_freq_factor, m.rope_low_freq_factor),
                 "Llama 3.1 has 4 and 1");
+  // Defaults are silent: `hearth config show` prints every key.
+  const Model none;
+  const auto needs_scaling = [&](std::string_view key, bool is_default) {
+    rules.require(m.rope_scaling_factor != 1 || is_default, {key},
+                  fmt::format("{} has no effect with model.rope_scaling_factor = 1", key),
+                  "remove it, or give the factor");
+  };
+  needs_scaling("model.rope_low_freq_factor", m.rope_low_freq_factor == none.rope_low_freq_factor);
+  needs_scaling("model.rope_high_freq_factor", m.rope_high_freq_factor == none.rope_high_freq_factor);
+  needs_scaling("model.rope_original_seq_len", m.rope_original_seq_len == none.rope_original_seq_len);
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
   rules.require(m.dim % m.n_heads == 0, {"model.n_heads", "model.dim"},
                 fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),

@@ -1,7 +1,7 @@
 #include "tokenizer/ascii_window.h"
 
-// For the instruction set that everything is compiled for: choosing a wider one at run time needs Highway's shared
-// library, and gains a tenth of a nanosecond a piece.
+// For the instruction set that everything is compiled for: to choose a wider one at run time needs Highway's shared
+// library, which `hearth` otherwise does without.
 #include <hwy/highway.h>
 
 namespace hearth::tokenizer {

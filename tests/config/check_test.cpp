@@ -71,7 +71,7 @@ TEST(Check, AFlavorIsOneOfItsFamily) {
 }
 
 TEST(Check, TheFactorsOfARotaryScalingStandInOrder) {
-  EXPECT_EQ(problems({"model.rope_low_freq_factor=4"}),
+  EXPECT_EQ(problems({"model.rope_low_freq_factor=4", "model.rope_scaling_factor=8"}),
             one("model.rope_high_freq_factor = 4 is not above model.rope_low_freq_factor = 4"));
 }
 
@@ -96,6 +96,10 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
             one("lr_scheduler.decay_ratio = 0.2 has no effect with decay_type = \"constant\""));
   EXPECT_EQ(problems({"lr_scheduler.decay_type=constant", "lr_scheduler.min_lr_factor=0.2"}),
             one("lr_scheduler.min_lr_factor = 0.2 has no effect with decay_type = \"constant\""));
+  EXPECT_EQ(problems({"model.rope_low_freq_factor=2"}),
+            one("model.rope_low_freq_factor has no effect with model.rope_scaling_factor = 1"));
+  EXPECT_EQ(problems({"model.rope_high_freq_factor=8", "model.rope_original_seq_len=4096"}).size(), 2u);
+  EXPECT_TRUE(problems({"model.rope_original_seq_len=4096", "model.rope_scaling_factor=2"}).empty());
   EXPECT_EQ(problems({"validation.steps=3"}), one("validation.steps = 3 has no effect with validation.freq = 0"));
   EXPECT_EQ(problems({"checkpoint.initial_load_model_only=false"}),
             one("checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path"));

@@ -256,7 +256,9 @@ TEST_F(TrainingDataTest, ACheckpointInAnotherVersionOfTheOrderIsNotContinued) {
   DataState old = TrainingData(neox(config(sources), 40)).state(100);
   old.order_version = 1;
   TrainingData by_neox(neox(config(sources), 40));
-  EXPECT_NO_THROW(by_neox.continue_from(old));
+  by_neox.continue_from(old);
+  EXPECT_EQ(by_neox.state(101).order_samples, old.order_samples);
+  EXPECT_EQ(by_neox.state(101).order_version, kSampleOrderVersion);
 }
 
 TEST_F(TrainingDataTest, ALongerRunGoesOnWithTheTablesItBeganWith) {
