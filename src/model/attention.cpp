@@ -30,7 +30,7 @@ void attention_forward(const Activations& a, const BlockViews& weights, int64_t 
   ops::matmul(qkv_TN, a(kAttentionInput, layer), weights.wqkv_ND);
   ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves);
   const auto [q, k, v] = qkv_views(qkv_TN, s, a.B, a.S);
-  ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, /*causal=*/true);
+  ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, {.causal = true});
   ops::matmul(a(kBranch), attention_TN, weights.wo_DN);
 }
 
@@ -47,7 +47,7 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   const auto [q, k, v] = qkv_views(a(kQkv, layer), s, a.B, a.S);
   const auto [dq, dk, dv] = qkv_views(dqkv_TN, s, a.B, a.S);
   ops::attention_backward(dq, dk, dv, dattention_TN.view(heads_BSHK), a(kAttention, layer).view(heads_BSHK),
-                          a(kLogSumExp, layer), q, k, v, /*causal=*/true);
+                          a(kLogSumExp, layer), q, k, v, {.causal = true});
   ops::rope_backward(rotated_heads(dqkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves);
 
   ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, a(kAttentionInput, layer));

@@ -75,57 +75,76 @@ void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::
   HEARTH_CHECK(q_BSHK.stride(3) == 1 && k_BSGK.stride(3) == 1 && v_BSGK.stride(3) == 1, "heads are not contiguous");
 }
 
-}  // namespace
+// Positions begin .. end of sequence b see nothing but each other.
+struct Document {
+  int64_t b, begin, end;
+  int64_t size() const { return end - begin; }
+  at::Tensor of(const at::Tensor& x_BSHK) const { return x_BSHK.narrow(0, b, 1).narrow(1, begin, size()); }
+  at::Tensor of_lse(const at::Tensor& lse_BHS) const { return lse_BHS.narrow(0, b, 1).narrow(2, begin, size()); }
+};
 
-void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
-                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal) {
-  check_shapes(q_BSHK, k_BSGK, v_BSGK);
-  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2), G = k_BSGK.size(2);
-  HEARTH_CHECK(S == k_BSGK.size(1) && out_BSHK.sizes() == q_BSHK.sizes() &&
-               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
-  if (q_BSHK.numel() == 0) return;
-  if (!is_float32(q_BSHK)) {
-    reference::attention_forward(heads<double>(out_BSHK), flat<double>(lse_BHS, B * H * S), heads<const double>(q_BSHK),
-                                 heads<const double>(k_BSGK), heads<const double>(v_BSGK), S, causal);
+std::vector<Document> documents(const AttentionMask& mask, int64_t B, int64_t S) {
+  std::vector<Document> result;
+  const int64_t N = mask.document_starts_N.numel();
+  const int32_t* starts = flat<const int32_t>(mask.document_starts_N, N);
+  HEARTH_CHECK(N > 0, "no document");
+  for (int64_t i = 0; i < N; ++i) {
+    const int64_t begin = starts[i], end = i + 1 < N ? starts[i + 1] : B * S;
+    HEARTH_CHECK(begin < end && begin / S == (end - 1) / S && (i > 0 || begin == 0),
+                 "document {} of {} reaches from {} to {} in rows of {}", i, N, begin, end, S);
+    result.push_back({begin / S, begin % S, begin % S + end - begin});
+  }
+  return result;
+}
+
+struct Forward {
+  at::Tensor out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK;
+};
+
+void run(const Forward& t, bool causal) {
+  const int64_t S = t.q_BSHK.size(1), H = t.q_BSHK.size(2), G = t.k_BSGK.size(2);
+  if (!is_float32(t.q_BSHK)) {
+    const at::Tensor lse = at::empty(t.lse_BHS.sizes(), t.lse_BHS.options());
+    reference::attention_forward(heads<double>(t.out_BSHK), flat<double>(lse, lse.numel()),
+                                 heads<const double>(t.q_BSHK), heads<const double>(t.k_BSGK),
+                                 heads<const double>(t.v_BSGK), S, causal);
+    t.lse_BHS.copy_(lse);
     return;
   }
   // Any strides but the last are welcome as inputs; the result is the operator's own and is copied where it belongs
   // (the kernel behind it, which would write there, is not exported).
-  const at::Tensor k = k_BSGK.transpose(1, 2), v = v_BSGK.transpose(1, 2);
+  const at::Tensor k = t.k_BSGK.transpose(1, 2), v = t.v_BSGK.transpose(1, 2);
   for (int64_t r = 0; r < H / G; ++r) {
     const auto [out, lse] =
-        at::_scaled_dot_product_flash_attention_for_cpu(one_of_each_group(q_BSHK, G, r), k, v, 0.0, causal);
-    one_of_each_group(out_BSHK, G, r).copy_(out);
-    lse_of_each_group(lse_BHS, G, r).copy_(lse);
+        at::_scaled_dot_product_flash_attention_for_cpu(one_of_each_group(t.q_BSHK, G, r), k, v, 0.0, causal);
+    one_of_each_group(t.out_BSHK, G, r).copy_(out);
+    lse_of_each_group(t.lse_BHS, G, r).copy_(lse);
   }
 }
 
-void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
-                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
-                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal) {
-  check_shapes(q_BSHK, k_BSGK, v_BSGK);
-  check_shapes(dq_BSHK, dk_BSGK, dv_BSGK);
-  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2), G = k_BSGK.size(2);
-  HEARTH_CHECK(S == k_BSGK.size(1) && dk_BSGK.sizes() == k_BSGK.sizes() &&
-               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
-  HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
-               out_BSHK.sizes() == q_BSHK.sizes());
-  if (!is_float32(q_BSHK)) {
-    for (const at::Tensor& gradient : {dq_BSHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // the reference adds to them
-    reference::attention_backward(heads<double>(dq_BSHK), heads<double>(dk_BSGK), heads<double>(dv_BSGK),
-                                  heads<const double>(dout_BSHK), heads<const double>(out_BSHK),
-                                  flat<const double>(lse_BHS, B * H * S), heads<const double>(q_BSHK),
-                                  heads<const double>(k_BSGK), heads<const double>(v_BSGK), causal);
+struct Backward {
+  at::Tensor dq_BSHK, dk_BSGK, dv_BSGK, dout_BSHK, out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK;
+};
+
+void run(const Backward& t, bool causal) {
+  const int64_t H = t.q_BSHK.size(2), G = t.k_BSGK.size(2);
+  if (!is_float32(t.q_BSHK)) {
+    for (const at::Tensor& gradient : {t.dq_BSHK, t.dk_BSGK, t.dv_BSGK})
+      gradient.zero_();  // the reference adds to them
+    const at::Tensor lse = t.lse_BHS.contiguous();
+    reference::attention_backward(heads<double>(t.dq_BSHK), heads<double>(t.dk_BSGK), heads<double>(t.dv_BSGK),
+                                  heads<const double>(t.dout_BSHK), heads<const double>(t.out_BSHK),
+                                  flat<const double>(lse, lse.numel()), heads<const double>(t.q_BSHK),
+                                  heads<const double>(t.k_BSGK), heads<const double>(t.v_BSGK), causal);
     return;
   }
-  if (q_BSHK.numel() == 0) return;
-  const at::Tensor k = k_BSGK.transpose(1, 2), v = v_BSGK.transpose(1, 2);
-  const at::Tensor dk_sum = dk_BSGK.transpose(1, 2), dv_sum = dv_BSGK.transpose(1, 2);
+  const at::Tensor k = t.k_BSGK.transpose(1, 2), v = t.v_BSGK.transpose(1, 2);
+  const at::Tensor dk_sum = t.dk_BSGK.transpose(1, 2), dv_sum = t.dv_BSGK.transpose(1, 2);
   for (int64_t r = 0; r < H / G; ++r) {
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        one_of_each_group(dout_BSHK, G, r), one_of_each_group(q_BSHK, G, r), k, v, one_of_each_group(out_BSHK, G, r),
-        lse_of_each_group(lse_BHS, G, r), 0.0, causal);
-    one_of_each_group(dq_BSHK, G, r).copy_(dq);
+        one_of_each_group(t.dout_BSHK, G, r), one_of_each_group(t.q_BSHK, G, r), k, v,
+        one_of_each_group(t.out_BSHK, G, r), lse_of_each_group(t.lse_BHS, G, r), 0.0, causal);
+    one_of_each_group(t.dq_BSHK, G, r).copy_(dq);
     if (r == 0) {
       dk_sum.copy_(dk);
       dv_sum.copy_(dv);
@@ -133,6 +152,47 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
       dk_sum.add_(dk);
       dv_sum.add_(dv);
     }
+  }
+}
+
+}  // namespace
+
+void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
+  check_shapes(q_BSHK, k_BSGK, v_BSGK);
+  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
+  HEARTH_CHECK(S == k_BSGK.size(1) && out_BSHK.sizes() == q_BSHK.sizes() &&
+               lse_BHS.sizes() == at::IntArrayRef({B, H, S}) && lse_BHS.is_contiguous());
+  if (q_BSHK.numel() == 0) return;
+  if (!mask.document_starts_N.defined()) {
+    run(Forward{out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK}, mask.causal);
+    return;
+  }
+  for (const Document& d : documents(mask, B, S)) {
+    run(Forward{d.of(out_BSHK), d.of_lse(lse_BHS), d.of(q_BSHK), d.of(k_BSGK), d.of(v_BSGK)}, mask.causal);
+  }
+}
+
+void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
+                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
+                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
+                        const AttentionMask& mask) {
+  check_shapes(q_BSHK, k_BSGK, v_BSGK);
+  check_shapes(dq_BSHK, dk_BSGK, dv_BSGK);
+  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
+  HEARTH_CHECK(S == k_BSGK.size(1) && dk_BSGK.sizes() == k_BSGK.sizes() &&
+               lse_BHS.sizes() == at::IntArrayRef({B, H, S}) && lse_BHS.is_contiguous());
+  HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
+               out_BSHK.sizes() == q_BSHK.sizes());
+  if (q_BSHK.numel() == 0) return;
+  if (!mask.document_starts_N.defined()) {
+    run(Backward{dq_BSHK, dk_BSGK, dv_BSGK, dout_BSHK, out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK}, mask.causal);
+    return;
+  }
+  for (const Document& d : documents(mask, B, S)) {
+    run(Backward{d.of(dq_BSHK), d.of(dk_BSGK), d.of(dv_BSGK), d.of(dout_BSHK), d.of(out_BSHK), d.of_lse(lse_BHS),
+                 d.of(q_BSHK), d.of(k_BSGK), d.of(v_BSGK)},
+        mask.causal);
   }
 }
 
@@ -149,7 +209,8 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
   }
   if (N == length && N > 1) {  // a prompt: as in training
     const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options());
-    attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N), true);
+    attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N),
+                      {.causal = true});
     return;
   }
   const auto out = heads<float>(out_BNHK);

@@ -12,16 +12,24 @@
 
 namespace hearth::ops {
 
+// Which keys a query sees: those of its own document - all of them, or (causal) those up to its own position.
+struct AttentionMask {
+  bool causal = true;
+  // Where documents begin: int32 offsets into [B*S], ascending, each row's first place included. Undefined: a row is
+  // one document.
+  at::Tensor document_starts_N = {};
+};
+
 // out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, of q's type: the log
 // of the softmax denominators, which the backward needs.
 void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
-                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal);
+                       const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
 
 // Overwrites dq, dk, dv (dk and dv are summed over the queries of a group). They may be views of one packed buffer,
 // but not of the buffer that q, k and v lie in.
 void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
                         const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
-                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, bool causal);
+                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
 
 // Inference against a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C), whose keys
 // and values, the N new ones included, are the first `length` rows of the caches [B, C, G, K]. Query i sees positions

@@ -5,6 +5,10 @@
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <vector>
 
 #include "compare.h"
 
@@ -17,17 +21,52 @@ struct Shape {
   int64_t B, S, H, G, K;
 };
 
-class Attention : public testing::TestWithParam<std::tuple<at::ScalarType, bool, Shape>> {
+enum class Documents { kOneARow, kSeveral };
+
+// Rows of one document, of several (one of a single position among them), and of two, in turns.
+at::Tensor several_documents(int64_t B, int64_t S) {
+  std::vector<int32_t> starts;
+  for (int64_t b = 0; b < B; ++b) {
+    const std::vector<int64_t> of_row[] = {{0, S / 4, S / 4 + 1, S / 2}, {0}, {0, S - 1}};
+    for (const int64_t start : of_row[b % 3]) {
+      const auto place = static_cast<int32_t>(b * S + start);
+      if (start < S && (starts.empty() || place > starts.back())) starts.push_back(place);
+    }
+  }
+  return at::tensor(starts, at::kInt);
+}
+
+// Written out with the full score matrix, in float64; also returns the log of the softmax denominators.
+std::pair<at::Tensor, at::Tensor> oracle(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                         const AttentionMask& mask) {
+  const int64_t group = q.size(2) / k.size(2), B = q.size(0), N = q.size(1), C = k.size(1);
+  const at::Tensor keys = k.repeat_interleave(group, 2).transpose(1, 2),
+                   values = v.repeat_interleave(group, 2).transpose(1, 2);
+  at::Tensor scores = q.transpose(1, 2).matmul(keys.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
+  at::Tensor hidden_BNC = at::zeros({B, N, C}, at::kBool);
+  if (mask.causal) hidden_BNC = hidden_BNC.logical_or(at::ones({N, C}, at::kBool).triu(C - N + 1));
+  if (mask.document_starts_N.defined()) {
+    at::Tensor begins = at::zeros({B * N}, at::kInt);
+    begins.index_fill_(0, mask.document_starts_N.to(at::kLong), 1);
+    const at::Tensor document_BN = begins.cumsum(0).view({B, N});
+    hidden_BNC = hidden_BNC.logical_or(document_BN.unsqueeze(2).ne(document_BN.unsqueeze(1)));
+  }
+  scores = scores.masked_fill(hidden_BNC.unsqueeze(1), -std::numeric_limits<double>::infinity());
+  return {scores.softmax(-1).matmul(values).transpose(1, 2), scores.logsumexp(-1)};
+}
+
+class Attention : public testing::TestWithParam<std::tuple<at::ScalarType, bool, Documents, Shape>> {
  protected:
   void SetUp() override {
     at::manual_seed(1);
     const auto [B, S, H, G, K] = shape();
     qkv_ = random({B * S, (H + 2 * G) * K}, type());
     dout_ = random({B * S, H * K}, type()).view({B, S, H, K});
+    mask_.causal = std::get<1>(GetParam());
+    if (std::get<2>(GetParam()) == Documents::kSeveral) mask_.document_starts_N = several_documents(B, S);
   }
   at::ScalarType type() const { return std::get<0>(GetParam()); }
-  bool causal() const { return std::get<1>(GetParam()); }
-  Shape shape() const { return std::get<2>(GetParam()); }
+  Shape shape() const { return std::get<3>(GetParam()); }
   // q, k or v of a packed buffer like qkv_.
   at::Tensor part(const at::Tensor& packed, int which) const {
     const auto [B, S, H, G, K] = shape();
@@ -35,35 +74,24 @@ class Attention : public testing::TestWithParam<std::tuple<at::ScalarType, bool,
     return which == 0 ? heads.narrow(2, 0, H) : heads.narrow(2, H + (which - 1) * G, G);
   }
   at::Tensor qkv_, dout_;
+  AttentionMask mask_;
 };
-
-// Written out with the full score matrix, in float64; also returns the log of the softmax denominators.
-std::pair<at::Tensor, at::Tensor> oracle(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
-  const int64_t group = q.size(2) / k.size(2), N = q.size(1), C = k.size(1);
-  const at::Tensor keys = k.repeat_interleave(group, 2).transpose(1, 2),
-                   values = v.repeat_interleave(group, 2).transpose(1, 2);
-  at::Tensor scores = q.transpose(1, 2).matmul(keys.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
-  if (causal) {
-    const at::Tensor hidden = at::ones({N, C}, at::kBool).triu(C - N + 1);
-    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
-  }
-  return {scores.softmax(-1).matmul(values).transpose(1, 2), scores.logsumexp(-1)};
-}
 
 TEST_P(Attention, ForwardAndBackwardAgreeWithAutogradOnPackedQkv) {
   const auto [B, S, H, G, K] = shape();
   const at::Tensor x = leaf(qkv_);
-  const auto [expected, expected_lse] = oracle(part(x, 0), part(x, 1), part(x, 2), causal());
+  const auto [expected, expected_lse] = oracle(part(x, 0), part(x, 1), part(x, 2), mask_);
   expected.backward(dout_.to(at::kDouble));
 
-  const at::Tensor out = at::empty({B, S, H, K}, qkv_.options()), lse = at::empty({B, H, S}, qkv_.options());
-  attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), causal());
+  const at::Tensor out = at::full({B, S, H, K}, std::nan(""), qkv_.options());
+  const at::Tensor lse = at::full({B, H, S}, std::nan(""), qkv_.options());
+  attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), mask_);
   EXPECT_LE(relative_error(out, expected), bound(type(), kFloat32));
   EXPECT_LE(relative_error(lse, expected_lse), bound(type(), kFloat32));
 
   const at::Tensor dqkv = at::full_like(qkv_, std::nan(""));
   attention_backward(part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), dout_, out, lse, part(qkv_, 0), part(qkv_, 1),
-                     part(qkv_, 2), causal());
+                     part(qkv_, 2), mask_);
   for (int which = 0; which < 3; ++which) {
     EXPECT_LE(relative_error(part(dqkv, which), part(x.grad(), which)), bound(type(), kFloat32)) << "qkv"[which];
   }
@@ -75,18 +103,18 @@ TEST_P(Attention, TwoRunsGiveTheSameBits) {
   for (at::Tensor& dqkv : gradients) {
     const at::Tensor out = at::empty({B, S, H, K}, qkv_.options()), lse = at::empty({B, H, S}, qkv_.options());
     dqkv = at::empty_like(qkv_);
-    attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), causal());
+    attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), mask_);
     attention_backward(part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), dout_, out, lse, part(qkv_, 0), part(qkv_, 1),
-                       part(qkv_, 2), causal());
+                       part(qkv_, 2), mask_);
   }
   EXPECT_TRUE(same_bits(gradients[0], gradients[1]));
 }
 
 TEST_P(Attention, DecodingStepByStepEqualsTheWholeSequence) {
-  if (!causal()) return;  // decoding is causal
+  if (!mask_.causal || mask_.document_starts_N.defined()) return;  // one text, continued
   const auto [B, S, H, G, K] = shape();
   const at::Tensor q = part(qkv_, 0).to(at::kDouble);
-  const at::Tensor expected = oracle(q, part(qkv_, 1).to(at::kDouble), part(qkv_, 2).to(at::kDouble), true).first;
+  const at::Tensor expected = oracle(q, part(qkv_, 1).to(at::kDouble), part(qkv_, 2).to(at::kDouble), mask_).first;
   // A cache with room to spare, filled with NaN where nothing has been written.
   const at::Tensor cache = at::full({2, B, S + 3, G, K}, std::nan(""), qkv_.options());
   cache.narrow(2, 0, S).copy_(at::stack({part(qkv_, 1), part(qkv_, 2)}));
@@ -103,18 +131,29 @@ TEST_P(Attention, DecodingStepByStepEqualsTheWholeSequence) {
   EXPECT_LE(relative_error(out.narrow(1, 0, length), expected.narrow(1, 0, length)), bound(type(), kFloat32));
 }
 
+const auto kDocuments = testing::Values(Documents::kOneARow, Documents::kSeveral);
+
 INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
-                         testing::Combine(testing::Values(at::kFloat, at::kDouble), testing::Bool(),
+                         testing::Combine(testing::Values(at::kFloat, at::kDouble), testing::Bool(), kDocuments,
                                           testing::Values(Shape{1, 1, 1, 1, 2}, Shape{2, 7, 4, 4, 6},
-                                                          Shape{2, 33, 4, 2, 16}, Shape{3, 50, 8, 2, 12},
-                                                          Shape{1, 200, 4, 1, 64})));
+                                                          Shape{2, 33, 4, 2, 16}, Shape{3, 50, 8, 2, 12})));
+
+// Every head width that a model may have, queries to a key from 1 to H, lengths beside the borders of tiles.
+INSTANTIATE_TEST_SUITE_P(Widths, Attention,
+                         testing::Combine(testing::Values(at::kFloat), testing::Bool(), kDocuments,
+                                          testing::Values(Shape{3, 1, 4, 2, 16}, Shape{2, 63, 4, 4, 32},
+                                                          Shape{3, 129, 8, 4, 64}, Shape{2, 129, 3, 1, 80},
+                                                          Shape{1, 65, 4, 2, 96}, Shape{1, 300, 4, 1, 128},
+                                                          Shape{2, 129, 2, 1, 256}, Shape{1, 600, 2, 2, 64})));
 
 TEST(AttentionEdge, LongSequencesUseTheLargeTilesOfTheKernel) {
   at::manual_seed(3);
   const at::Tensor q = at::randn({1, 800, 2, 32}), k = at::randn({1, 800, 1, 32}), v = at::randn({1, 800, 1, 32});
   const at::Tensor out = at::empty_like(q), lse = at::empty({1, 2, 800});
-  attention_forward(out, lse, q, k, v, true);
-  EXPECT_LE(relative_error(out, oracle(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble), true).first), kFloat32);
+  attention_forward(out, lse, q, k, v, {.causal = true});
+  EXPECT_LE(
+      relative_error(out, oracle(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble), {.causal = true}).first),
+      kFloat32);
 }
 
 TEST(AttentionEdge, NanReachesEveryLaterPositionAndNoEarlierOne) {
@@ -126,11 +165,21 @@ TEST(AttentionEdge, NanReachesEveryLaterPositionAndNoEarlierOne) {
   EXPECT_TRUE(out.isnan().any(3).view({6}).slice(0, 3).all().item<bool>());
 }
 
+TEST(AttentionEdge, DocumentsThatLeaveTheirRowAreRefused) {
+  const at::Tensor q = at::ones({2, 6, 1, 8}), lse = at::empty({2, 1, 6});
+  const std::vector<std::vector<int32_t>> wrong = {{0, 3}, {1, 6}, {0, 6, 6}, {0, 6, 4}, {0, 6, 12}, {}};
+  for (const auto& starts : wrong) {
+    const AttentionMask mask{.document_starts_N = at::tensor(starts, at::kInt)};
+    EXPECT_TRUE(refused([&] { attention_forward(at::empty_like(q), lse, q, q, q, mask); }, "document"))
+        << testing::PrintToString(starts);
+  }
+}
+
 TEST(AttentionEdge, NoSequencesOrNoPositionsIsNoWork) {
   for (const auto& [B, S] : {std::pair<int64_t, int64_t>{0, 4}, {2, 0}}) {
     const at::Tensor q = at::empty({B, S, 2, 8}), k = at::empty({B, S, 1, 8}), lse = at::empty({B, 2, S});
-    attention_forward(q, lse, q, k, k, true);
-    attention_backward(q, k, k, q, q, lse, q, k, k, true);
+    attention_forward(q, lse, q, k, k, {.causal = true});
+    attention_backward(q, k, k, q, q, lse, q, k, k, {.causal = true});
   }
 }
 
