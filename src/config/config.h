@@ -34,6 +34,7 @@ struct Model {
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   int64_t rope_original_seq_len = 8192;
   std::string rope_pairs = "interleaved";  // "interleaved" | "halves"
+  std::string attention_scope = "window";  // "window" | "document"
   bool enable_weight_tying = false;
   bool depth_init = true;
   int64_t vocab_size = 0;  // 0: the tokenizer's

@@ -1,6 +1,5 @@
 #include "model/attention.h"
 
-#include "ops/attention.h"
 #include "ops/matmul.h"
 #include "ops/rope.h"
 
@@ -22,19 +21,20 @@ at::Tensor rotated_heads(const at::Tensor& qkv_TN, const plan::ModelShape& s, in
 
 }  // namespace
 
-void attention_forward(const Activations& a, const BlockViews& weights, int64_t layer) {
+void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
   const at::Tensor& qkv_TN = a(kQkv, layer);
   const at::Tensor& attention_TN = a(kAttention, layer);  // [T, H*K]
 
   ops::matmul(qkv_TN, a(kAttentionInput, layer), weights.wqkv_ND);
-  ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves);
+  ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
   const auto [q, k, v] = qkv_views(qkv_TN, s, a.B, a.S);
-  ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, {.causal = true});
+  ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, mask);
   ops::matmul(a(kBranch), attention_TN, weights.wo_DN);
 }
 
-void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer) {
+void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients,
+                        const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
   const at::Tensor& dbranch_TD = a(kStreamGradient);
   const at::Tensor& dattention_TN = a(kAttentionGradient);
@@ -47,8 +47,8 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   const auto [q, k, v] = qkv_views(a(kQkv, layer), s, a.B, a.S);
   const auto [dq, dk, dv] = qkv_views(dqkv_TN, s, a.B, a.S);
   ops::attention_backward(dq, dk, dv, dattention_TN.view(heads_BSHK), a(kAttention, layer).view(heads_BSHK),
-                          a(kLogSumExp, layer), q, k, v, {.causal = true});
-  ops::rope_backward(rotated_heads(dqkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves);
+                          a(kLogSumExp, layer), q, k, v, mask);
+  ops::rope_backward(rotated_heads(dqkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
 
   ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, a(kAttentionInput, layer));
   ops::matmul_input_gradient(a(kInputGradient), dqkv_TN, weights.wqkv_ND, /*accumulate=*/false);

@@ -1,5 +1,5 @@
-// Grouped-query causal attention with rotary positions: branch = wo attention(rope(wq y), rope(wk y), wv y), y the
-// normed stream. Sources: GQA arXiv 2305.13245, RoPE arXiv 2104.09864 (interleaved pairs), FlashAttention-2 arXiv
+// Grouped-query attention with rotary positions: branch = wo attention(rope(wq y), rope(wk y), wv y), y the
+// normed stream. Sources: GQA arXiv 2305.13245, RoPE arXiv 2104.09864 , FlashAttention-2 arXiv
 // 2307.08691.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "model/activations.h"
 #include "model/unit_views.h"
+#include "ops/attention.h"
 
 namespace hearth::model {
 
@@ -16,10 +17,11 @@ struct QkvViews {
 };
 QkvViews qkv_views(const at::Tensor& qkv_TN, const plan::ModelShape& shape, int64_t B, int64_t S);
 
-// kAttentionInput -> kBranch; keeps kQkv, kAttention, kLogSumExp.
-void attention_forward(const Activations& a, const BlockViews& weights, int64_t layer);
+// kAttentionInput -> kBranch; keeps kQkv, kAttention, kLogSumExp. Positions restart where documents of the mask do.
+void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer);
 
 // Gradient of kBranch (= kStreamGradient) -> kInputGradient, the gradient of kAttentionInput. Adds to `gradients`.
-void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer);
+void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients,
+                        const ops::AttentionMask& mask, int64_t layer);
 
 }  // namespace hearth::model

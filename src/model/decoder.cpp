@@ -71,7 +71,8 @@ void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t la
   const at::Tensor& values = values_[static_cast<size_t>(layer)];
 
   ops::matmul(a(kQkv), a(kAttentionInput), weights.wqkv_ND);
-  ops::rope_forward(a(kQkv).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves, size_);
+  ops::rope_forward(a(kQkv).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves, {},
+                    size_);
   const auto [q, k, v] = qkv_views(a(kQkv), s, 1, N);
   ops::copy_(keys.narrow(1, size_, N), k);
   ops::copy_(values.narrow(1, size_, N), v);

@@ -13,6 +13,9 @@ struct MicroBatch {
   at::Tensor tokens_T;   // int32
   at::Tensor labels_T;   // int32, -100 where not counted
   at::Tensor weights_T;  // float32, of each label's loss; undefined: all 1
+  // int32, rising: the places at which documents start, the first of each row among them. Read only by a model whose
+  // attention keeps to documents.
+  at::Tensor document_starts_N = {};
 };
 
 // Reads kFinalInput. Returns the sum over counted positions of weight * -log softmax(logits)[label].

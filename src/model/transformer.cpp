@@ -18,23 +18,24 @@ Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPla
     : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training) {}
 
 double Transformer::loss(Weights& weights, const MicroBatch& batch) {
-  forward(weights, batch.tokens_T);
+  forward(weights, batch);
   return loss_forward(a_, output_VD(weights), batch);
 }
 
 double Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale) {
-  forward(weights, batch.tokens_T);
+  forward(weights, batch);
   const double sum = loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, loss_scale);
-  backward(weights, batch.tokens_T);
+  backward(weights, batch);
   return sum;
 }
 
-void Transformer::forward(Weights& weights, const at::Tensor& tokens_T) {
+void Transformer::forward(Weights& weights, const MicroBatch& batch) {
   const plan::ModelShape& s = a_.shape;
-  HEARTH_CHECK(tokens_T.numel() == a_.B * a_.S, "{} tokens for {} x {}", tokens_T.numel(), a_.B, a_.S);
+  const ops::AttentionMask mask = mask_of(batch);
+  HEARTH_CHECK(batch.tokens_T.numel() == a_.B * a_.S, "{} tokens for {} x {}", batch.tokens_T.numel(), a_.B, a_.S);
 
   const at::Tensor embedding_VD = parameter_view(weights.gather(0), plan_.parameters.front());
-  ops::embedding_forward(a_(kStream, 0), embedding_VD, tokens_T);
+  ops::embedding_forward(a_(kStream, 0), embedding_VD, batch.tokens_T);
 
   for (int64_t layer = 0; layer < s.L; ++layer) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
@@ -46,7 +47,7 @@ void Transformer::forward(Weights& weights, const at::Tensor& tokens_T) {
       ops::add_rmsnorm_forward(a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionRstd, layer),
                                a_(kMiddle, layer - 1), a_(kBranch), w.attention_norm_D, s.norm_eps);
     }
-    attention_forward(a_, w, layer);
+    attention_forward(a_, w, mask, layer);
     ops::add_rmsnorm_forward(a_(kMiddle, layer), a_(kFeedForwardInput, layer), a_(kFeedForwardRstd, layer),
                              a_(kStream, layer), a_(kBranch), w.ffn_norm_D, s.norm_eps);
     feedforward_forward(a_, w, layer);
@@ -58,8 +59,9 @@ void Transformer::forward(Weights& weights, const at::Tensor& tokens_T) {
 }
 
 // On entry kInputGradient holds the gradient of kFinalInput.
-void Transformer::backward(Weights& weights, const at::Tensor& tokens_T) {
+void Transformer::backward(Weights& weights, const MicroBatch& batch) {
   const plan::ModelShape& s = a_.shape;
+  const ops::AttentionMask mask = mask_of(batch);
   const at::Tensor& dstream_TD = a_(kStreamGradient);
 
   const at::Tensor norm_D = parameter_view(weights.gather(last_unit()), final_norm());
@@ -75,15 +77,21 @@ void Transformer::backward(Weights& weights, const at::Tensor& tokens_T) {
     feedforward_backward(a_, w, dw, layer);
     ops::rmsnorm_backward(dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
                           a_(kFeedForwardRstd, layer), w.ffn_norm_D, /*accumulate=*/true);
-    attention_backward(a_, w, dw, layer);
+    attention_backward(a_, w, dw, mask, layer);
     ops::rmsnorm_backward(dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
                           a_(kAttentionRstd, layer), w.attention_norm_D, /*accumulate=*/true);
     weights.gradient_ready(1 + layer);
   }
 
   const at::Tensor dembedding_VD = parameter_view(weights.gradient(0), plan_.parameters.front());
-  ops::embedding_backward(dembedding_VD, dstream_TD, tokens_T);
+  ops::embedding_backward(dembedding_VD, dstream_TD, batch.tokens_T);
   weights.gradient_ready(0);
+}
+
+ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
+  if (!a_.shape.document_scope) return {a_.shape.causal, {}};
+  HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
+  return {a_.shape.causal, batch.document_starts_N};
 }
 
 at::Tensor Transformer::logits(Weights& weights) {

@@ -18,6 +18,7 @@
 #include "model/activations.h"
 #include "model/loss_head.h"
 #include "model/weights.h"
+#include "ops/attention.h"
 
 namespace hearth::model {
 
@@ -38,8 +39,9 @@ class Transformer {
   at::Tensor logits(Weights& weights);
 
  private:
-  void forward(Weights& weights, const at::Tensor& tokens_T);
-  void backward(Weights& weights, const at::Tensor& tokens_T);
+  void forward(Weights& weights, const MicroBatch& batch);
+  void backward(Weights& weights, const MicroBatch& batch);
+  ops::AttentionMask mask_of(const MicroBatch& batch) const;
   int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
   const plan::Parameter& final_norm() const;
   // The output matrix, or its gradient, in the unit that holds it (tied weights: the embedding's).

@@ -48,12 +48,13 @@ void rmsnorm_backward(Matrix<T> dx, T* dweight, Matrix<const T> dy, Matrix<const
 }
 
 // direction +1 rotates forward, -1 back. table row: (cos, sin) pairs; with halves all cosines, then all sines.
-template <class T>
-void rope(Heads<T> x, Matrix<const T> table, bool halves, int64_t start, double direction) {
+// position(b * S + s) is the row that turns position s of sequence b.
+template <class T, class Position>
+void rope(Heads<T> x, Matrix<const T> table, bool halves, const Position& position, double direction) {
   const int64_t half = x.K / 2;
   for (int64_t b = 0; b < x.B; ++b) {
     for (int64_t s = 0; s < x.S; ++s) {
-      const T* rotation = table.row(start + s);
+      const T* rotation = table.row(position(b * x.S + s));
       for (int64_t n = 0; n < x.N; ++n) {
         T* head = x.at(b, s, n);
         for (int64_t i = 0; i < half; ++i) {

@@ -70,13 +70,39 @@ void fill_table(T* out, int64_t S, int64_t K, const plan::Rope& rope) {
   }
 }
 
-void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, int64_t start, double direction) {
+// The position of each of the B*S places.
+class Positions {
+ public:
+  Positions(const at::Tensor& document_starts_N, int64_t S, int64_t start)
+      : starts_(document_starts_N.defined() ? flat<const int32_t>(document_starts_N, document_starts_N.numel())
+                                            : nullptr),
+        num_(document_starts_N.defined() ? document_starts_N.numel() : 0),
+        S_(S),
+        start_(start) {
+    HEARTH_CHECK(num_ == 0 || starts_[0] == 0, "the first document starts at {}", starts_[0]);
+  }
+
+  int64_t operator()(int64_t place) const {
+    if (num_ == 0) return start_ + place % S_;
+    const int64_t document = *(std::upper_bound(starts_, starts_ + num_, place) - 1);
+    HEARTH_CHECK(place - document < S_, "a document from {} to {} in sequences of {}", document, place, S_);
+    return start_ + place - document;
+  }
+
+ private:
+  const int32_t* starts_;
+  int64_t num_, S_, start_;
+};
+
+void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
+            int64_t start, double direction) {
   const int64_t S = x_BSNK.size(1), K = x_BSNK.size(3);
   HEARTH_CHECK(K % 2 == 0, "head width {} is odd", K);
   HEARTH_CHECK(start >= 0 && start + S <= table_SK.size(0), "positions {}..{} but the table has {}", start, start + S,
                table_SK.size(0));
+  const Positions position(document_starts_N, S, start);
   if (!is_float32(x_BSNK)) {
-    reference::rope(heads<double>(x_BSNK), matrix<const double>(table_SK, table_SK.size(0), K), halves, start,
+    reference::rope(heads<double>(x_BSNK), matrix<const double>(table_SK, table_SK.size(0), K), halves, position,
                     direction);
     return;
   }
@@ -85,7 +111,7 @@ void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, i
   const auto kernel = halves ? HWY_DYNAMIC_DISPATCH(rotate_halves) : HWY_DYNAMIC_DISPATCH(rotate_heads);
   parallel(x.B * S, x.N * K, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      kernel(x.at(t / S, t % S, 0), x.N, x.stride_n, table.row(start + t % S), K, static_cast<float>(direction));
+      kernel(x.at(t / S, t % S, 0), x.N, x.stride_n, table.row(position(t)), K, static_cast<float>(direction));
     }
   });
 }
@@ -115,12 +141,14 @@ at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype)
   return table;
 }
 
-void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, int64_t start) {
-  rotate(x_BSNK, table_SK, halves, start, 1);
+void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
+                  const at::Tensor& document_starts_N, int64_t start) {
+  rotate(x_BSNK, table_SK, halves, document_starts_N, start, 1);
 }
 
-void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves, int64_t start) {
-  rotate(dx_BSNK, table_SK, halves, start, -1);
+void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves,
+                   const at::Tensor& document_starts_N, int64_t start) {
+  rotate(dx_BSNK, table_SK, halves, document_starts_N, start, -1);
 }
 
 }  // namespace hearth::ops

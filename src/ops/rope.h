@@ -24,10 +24,13 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K);
 at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype);
 
 // Rotates x in place. Position s of x is row start + s of the table (start > 0: decoding behind a KV cache).
-// `halves`: as the table was made.
-void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, int64_t start = 0);
+// `halves`: as the table was made. `document_starts_N`, int32, rising, if defined: the places in [B*S] at which
+// positions begin again at `start`, each sequence's first place among them.
+void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
+                  const at::Tensor& document_starts_N = {}, int64_t start = 0);
 
 // The gradient, in place: the inverse rotation.
-void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves, int64_t start = 0);
+void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves,
+                   const at::Tensor& document_starts_N = {}, int64_t start = 0);
 
 }  // namespace hearth::ops

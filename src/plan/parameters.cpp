@@ -87,6 +87,7 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
             model.rope_pairs == "halves"};
   s.tied = model.enable_weight_tying;
   s.depth_init = model.depth_init;
+  s.document_scope = model.attention_scope == "document";
   if (s.D % s.H != 0) throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D));
   if (s.H % s.G != 0)
     throw user_error(fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", s.G, s.H));
@@ -100,6 +101,10 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
                      {}, "leave it at 0 to use the tokenizer's size");
   }
   return s;
+}
+
+ModelShape model_shape(const config::RunConfig& config, int64_t tokenizer_vocab_size) {
+  return model_shape(config.model, tokenizer_vocab_size);
 }
 
 int64_t ParameterPlan::find(const std::string& name) const {

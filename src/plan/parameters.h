@@ -31,10 +31,14 @@ struct ModelShape {
   double norm_eps;
   Rope rope;
   bool tied, depth_init;
+  bool causal = true;           // a position sees those up to its own, and not all
+  bool document_scope = false;  // of its own document, where positions begin at 0; not of the whole window
 };
 
 // `tokenizer_vocab_size` fills model.vocab_size = 0. Throws user_error where a size does not divide.
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
+// With what the rest of the run says about the model: the objective decides whether it is causal.
+ModelShape model_shape(const config::RunConfig& config, int64_t tokenizer_vocab_size);
 
 enum class Init { kOnes, kNormal, kTruncatedNormal };
 

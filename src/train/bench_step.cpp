@@ -31,6 +31,7 @@ data::StepBatch random_batch(const config::Training& training, int64_t V, int64_
     batch.tokens.resize(static_cast<size_t>(batch.B * batch.S));
     batch.labels.resize(batch.tokens.size());
     std::generate(batch.tokens.begin(), batch.tokens.end(), token);
+    for (int64_t b = 0; b < batch.B; ++b) batch.document_starts.push_back(static_cast<int32_t>(b * batch.S));
     std::generate(batch.labels.begin(), batch.labels.end(), token);
     step.micro_batches.push_back(std::move(batch));
   }
@@ -57,7 +58,7 @@ Shape shape_of(const config::RunConfig& config) {
   Shape s;
   const auto sources = config.sources();
   const int64_t vocab_size = sources.empty() ? 0 : data::read_manifest(config.resolve(sources.front().path)).vocab_size;
-  s.model = plan::model_shape(config.model, vocab_size);
+  s.model = plan::model_shape(config, vocab_size);
   s.plan = plan::parameter_plan(s.model);
   s.dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32;
   s.ranks = config.parallelism.data_parallel_shard_degree;

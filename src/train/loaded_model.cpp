@@ -32,7 +32,7 @@ std::unique_ptr<LoadedModel> load_model(const Path& given) {
   model->config = config::from_toml_text(model->manifest.config_toml,
                                          (model->folder / checkpoint::kManifestFile).string(), model->folder);
   model->tokenizer = reader.open_tokenizer();
-  model->shape = plan::model_shape(model->config.model, model->tokenizer->vocab_size());
+  model->shape = plan::model_shape(model->config, model->tokenizer->vocab_size());
   model->plan = plan::parameter_plan(model->shape);
   model->dtype = model->config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32;
   model->group = comm::single();

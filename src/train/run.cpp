@@ -169,7 +169,7 @@ Run open_run(const config::RunConfig& given) {
   }
   std::string tokenizer_file(data.sources().front().dataset.open_tokenizer()->file_content());
 
-  const plan::ModelShape shape = plan::model_shape(config.model, data.manifest().vocab_size);
+  const plan::ModelShape shape = plan::model_shape(config, data.manifest().vocab_size);
   if (shape.V < data.manifest().vocab_size)
     throw user_error(
         fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, data.manifest().vocab_size),

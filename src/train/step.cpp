@@ -34,6 +34,7 @@ model::MicroBatch to_tensors(const data::Batch& batch) {
   result.tokens_T = ops::from_int32(batch.tokens);
   result.labels_T = ops::from_int32(batch.labels);
   if (!batch.weights.empty()) result.weights_T = ops::from_float32(batch.weights);
+  if (!batch.document_starts.empty()) result.document_starts_N = ops::from_int32(batch.document_starts);
   return result;
 }
 

@@ -75,6 +75,7 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "model.rope_high_freq_factor",
                                             "model.rope_original_seq_len",
                                             "model.rope_pairs",
+                                            "model.attention_scope",
                                             "model.enable_weight_tying",
                                             "model.vocab_size",
                                             "optimizer.name",

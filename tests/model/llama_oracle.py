@@ -2,6 +2,7 @@
 
 Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes. <parameter name>.bin: float32, row-major, as on
 disk. tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
+case.json's "documents": the places in [B*S] where documents start; attention keeps to them. Empty: rows are documents.
 Writes logits.bin [B, S, V], loss.bin [1] (mean over counted labels) and <parameter name>.grad.bin.
 """
 
@@ -70,7 +71,15 @@ def run(folder):
 
     tokens = load("tokens.bin", np.int32, (B, S)).long()
     labels = load("labels.bin", np.int32, (B, S)).long()
-    logits = model(input_ids=tokens).logits
+    starts = np.zeros(B * S, dtype=np.int64)
+    starts[case["documents"] or np.arange(0, B * S, S)] = 1
+    document = torch.from_numpy(np.cumsum(starts).reshape(B, S))
+    first = torch.from_numpy(np.maximum.accumulate(np.where(starts, np.arange(B * S), 0)).reshape(B, S))
+    sees = document[:, :, None] == document[:, None, :]
+    if case["causal"]:
+        sees = sees & torch.ones(S, S, dtype=torch.bool).tril()
+    mask = torch.zeros(B, 1, S, S).masked_fill(~sees[:, None], torch.finfo(torch.float32).min)
+    logits = model(input_ids=tokens, attention_mask=mask, position_ids=torch.arange(B * S).view(B, S) - first).logits
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
     loss.backward()
     save("logits.bin", logits)

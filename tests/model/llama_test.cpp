@@ -37,12 +37,18 @@ struct Case {
   bool tied;
   bool halves = false;        // rotary pairs as Hugging Face has them: its weights fit as they are
   double scaling_factor = 1;  // Llama 3.1's, with a window so short that all its branches are taken
+  bool causal = true;
+  std::vector<int32_t> documents = {};  // the places where they start, if attention keeps to them
 };
-constexpr Case kCases[] = {{"as many key heads as query heads", 4, 4, false},
-                           {"grouped queries", 8, 2, false},
-                           {"one key head, tied weights", 4, 1, true},
-                           {"pairs in halves", 4, 2, false, true},
-                           {"scaled rotation", 2, 1, false, false, 8}};
+const Case kCases[] = {
+    {"as many key heads as query heads", 4, 4, false},
+    {"grouped queries", 8, 2, false},
+    {"one key head, tied weights", 4, 1, true},
+    {"pairs in halves", 4, 2, false, true},
+    {"scaled rotation", 2, 1, false, false, 8},
+    {"every position sees every other", 4, 2, false, false, 1, false},
+    {"three documents in a row, and a row that begins within one", 4, 2, false, false, 1, true, {0, 9, 20, 29, 30, 49}},
+    {"documents whose positions see each other", 4, 1, false, true, 1, false, {0, 5, 29, 41}}};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -58,7 +64,9 @@ Prepared prepare(const Case& c, const Path& folder) {
   m.dim = 64, m.n_layers = 2, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = 96, m.enable_weight_tying = c.tied;
   m.rope_pairs = c.halves ? "halves" : "interleaved";
   m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
+  m.attention_scope = c.documents.empty() ? "window" : "document";
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
+  p.shape.causal = c.causal;
   p.plan = plan::parameter_plan(p.shape);
   p.weights = std::make_unique<test::LocalWeights>(p.plan, DType::kFloat32, 17);
   make_folders(folder);
@@ -75,12 +83,13 @@ Prepared prepare(const Case& c, const Path& folder) {
   write_bytes(folder / "tokens.bin", p.tokens);
   write_bytes(folder / "labels.bin", p.labels);
   const plan::ModelShape& s = p.shape;
-  write_file_atomic(folder / "case.json",
-                    fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
-                                R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
-                                R"("original_seq_len": {}}})",
-                                s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm_eps, s.rope.theta, s.tied, s.rope.halves,
-                                s.rope.scaling_factor, s.rope.original_seq_len));
+  write_file_atomic(
+      folder / "case.json",
+      fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
+                  R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
+                  R"("original_seq_len": {}, "causal": {}, "documents": [{}]}})",
+                  s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm_eps, s.rope.theta, s.tied, s.rope.halves,
+                  s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", ")));
   return p;
 }
 
@@ -103,7 +112,9 @@ TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
     const Prepared& p = prepared[i];
     const double counted = p.labels.ne(-100).sum().item<double>();
     Transformer model(p.shape, p.plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
-    const double loss = model.loss_and_gradient(*p.weights, {p.tokens, p.labels, {}}, 1 / counted) / counted;
+    MicroBatch batch{p.tokens, p.labels, {}};
+    if (!kCases[i].documents.empty()) batch.document_starts_N = ops::from_int32(kCases[i].documents);
+    const double loss = model.loss_and_gradient(*p.weights, batch, 1 / counted) / counted;
     EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
     EXPECT_LT(relative(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})), 1e-5);
     for (const plan::Parameter& parameter : p.plan.parameters) {

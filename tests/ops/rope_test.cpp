@@ -1,10 +1,12 @@
 #include "ops/rope.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/polar.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
@@ -58,8 +60,23 @@ TEST_P(RopeTest, RotatesTheFirstHeadsOfPackedQkvAsComplexNumbers) {
 
 TEST_P(RopeTest, StartIsThePositionOfTheFirstRow) {
   const at::Tensor x = random({2, 3, 2, K()}, type()), expected = oracle(x, halves(), 1000);
-  rope_forward(x, rope_table(1003, K(), rope(), dtype()), halves(), 1000);
+  rope_forward(x, rope_table(1003, K(), rope(), dtype()), halves(), {}, 1000);
   EXPECT_LE(relative_error(x, expected), bound(type(), 1e-7));
+}
+
+// Five documents in two sequences, one of a single place: each is turned as if it stood alone.
+TEST_P(RopeTest, PositionsBeginAgainWhereADocumentStarts) {
+  const at::Tensor x = random({2, 20, 3, K()}, type()), dx = x.clone(),
+                   starts = at::tensor({0, 7, 8, 20, 33}, at::kInt);
+  std::vector<at::Tensor> expected;
+  for (const auto [row, begin, end] : {std::array<int64_t, 3>{0, 0, 7}, {0, 7, 8}, {0, 8, 20}, {1, 0, 13}, {1, 13, 20}})
+    expected.push_back(oracle(x.narrow(0, row, 1).narrow(1, begin, end - begin), halves(), 0));
+  const at::Tensor table = rope_table(20, K(), rope(), dtype());
+  rope_forward(x, table, halves(), starts);
+  EXPECT_LE(relative_error(x, at::cat(expected, 1).view(x.sizes())), bound(type(), 1e-7));
+  const at::Tensor turned_back = x.clone();
+  rope_backward(turned_back, table, halves(), starts);
+  EXPECT_LE(relative_error(turned_back, dx), bound(type(), 2e-7));
 }
 
 TEST_P(RopeTest, BackwardIsTheGradient) {
@@ -91,10 +108,19 @@ TEST(RopeScaling, HasTheFrequenciesOfLlama31) {
   for (size_t i = 36; i < 64; ++i) EXPECT_EQ(scaled[i], plain[i] / 8) << i;
 }
 
+TEST(RopeEdge, DocumentsThatReachOverASequenceAreRefused) {
+  const at::Tensor table = rope_table(6, 8, {}, DType::kFloat32);
+  const auto turn = [&](const at::Tensor& starts) {
+    return [&] { rope_forward(at::zeros({2, 6, 1, 8}), table, false, starts); };
+  };
+  EXPECT_TRUE(refused(turn(at::tensor({0, 4}, at::kInt)), "a document from 4 to 10 in sequences of 6"));
+  EXPECT_TRUE(refused(turn(at::tensor({1, 6}, at::kInt)), "the first document starts at 1"));
+}
+
 TEST(RopeEdge, AWrongStartIsRefused) {
   EXPECT_TRUE(refused(
       [&] {
-        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, {}, DType::kFloat32), false, 3);
+        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, {}, DType::kFloat32), false, {}, 3);
       },
       "the table has 6"));
 }

@@ -49,6 +49,27 @@ TEST_F(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
   }
 }
 
+TEST_F(Ranks, WhereAttentionKeepsToDocumentsTheyGiveTheSameLossesAndOtherOnesThanWithWindows) {
+  build_tiny_data(scratch / "short", /*words_per_document=*/9);  // some four documents a window
+  std::vector<metrics::Record> one;
+  for (const int64_t ranks : {1, 2, 4}) {
+    config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
+    c.data.path = "short/data";
+    c.model.attention_scope = "document";
+    c.training.dtype = "float64";
+    c.training.steps = 6;
+    const auto records = train(c);
+    if (ranks == 1) one = records;
+    ASSERT_EQ(records.size(), one.size());
+    for (size_t i = 0; i < records.size(); ++i) EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
+  }
+  config::RunConfig windows = with_ranks(scratch, 1, "windows");
+  windows.data.path = "short/data";
+  windows.training.dtype = "float64";
+  windows.training.steps = 1;
+  EXPECT_GT(std::abs(*train(windows).front().loss - *one.front().loss), 1e-6);
+}
+
 TEST_F(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
   std::map<std::string, std::vector<std::byte>> one;
   for (const int64_t ranks : {1, 2, 4}) {
