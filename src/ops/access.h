@@ -15,6 +15,15 @@ namespace hearth::ops {
 
 inline bool is_float32(const at::Tensor& tensor) { return tensor.scalar_type() == at::kFloat; }
 
+// Calls body(float()), body(double()) or body(c10::BFloat16()): the element type as a type, for templates.
+template <class Body>
+decltype(auto) with_element_type(const at::Tensor& tensor, const Body& body) {
+  if (tensor.scalar_type() == at::kFloat) return body(float());
+  if (tensor.scalar_type() == at::kBFloat16) return body(c10::BFloat16());
+  HEARTH_CHECK(tensor.scalar_type() == at::kDouble, "no kernel for {}", c10::toString(tensor.scalar_type()));
+  return body(double());
+}
+
 // T may be const: then the tensor is only read.
 template <class T>
 T* data_of(const at::Tensor& tensor) {

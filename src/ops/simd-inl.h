@@ -2,6 +2,10 @@
 // foreach_target, inside HWY_BEFORE_NAMESPACE's effect, hence no ordinary guard.
 //
 // The tail goes through a small buffer: masked loads read past the end below AVX-512.
+//
+// Lanes are always float32. Memory is float32 or bfloat16, by the pointer's type: a kernel that is a template over it
+// computes the same either way, and a store to bfloat16 rounds to nearest, ties to even, as c10::BFloat16 does (NaN
+// becomes 0x7FC0). HWY_EXPORT takes no templates, so a kernel `row` is exported as row_f32 and row_bf16.
 #if defined(HEARTH_OPS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_SIMD_INL_H_
 #undef HEARTH_OPS_SIMD_INL_H_
@@ -9,6 +13,7 @@
 #define HEARTH_OPS_SIMD_INL_H_
 #endif
 
+#include <c10/util/BFloat16.h>
 #include <hwy/highway.h>
 
 #include <cstdint>
@@ -38,6 +43,38 @@ HWY_INLINE void store(V32 v, F32 d, float* p, int64_t count) {
   HWY_ALIGN float buffer[hn::MaxLanes(F32())];
   hn::Store(v, d, buffer);
   std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
+}
+
+// A bfloat16 is the upper half of a float32.
+HWY_INLINE V32 load(F32 d, const c10::BFloat16* p, int64_t count, float fill = 0) {
+  const hn::RebindToUnsigned<F32> d32;
+  const hn::Rebind<uint16_t, F32> d16;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* bits = reinterpret_cast<const uint16_t*>(p);
+  if (count == lanes) return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, bits))));
+  HWY_ALIGN float buffer[hn::MaxLanes(F32())];
+  for (int64_t i = 0; i < lanes; ++i) buffer[i] = i < count ? static_cast<float>(p[i]) : fill;
+  return hn::Load(d, buffer);
+}
+
+// Below half a unit of the last kept place nothing is carried, above it one; at the half, what makes the place even.
+HWY_INLINE void store(V32 v, F32 d, c10::BFloat16* p, int64_t count) {
+  const hn::RebindToUnsigned<F32> d32;
+  const hn::RebindToSigned<F32> d32_signed;
+  const hn::Rebind<uint16_t, F32> d16;
+  const auto bits = hn::BitCast(d32, v);
+  const auto is_odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(is_odd, hn::Set(d32, 0x7FFFu))));
+  const auto kept = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), hn::Set(d32, 0x7FC0u), rounded);
+  const auto halves = hn::DemoteTo(d16, hn::BitCast(d32_signed, kept));  // saturates, but all are below 65536
+  auto* to = reinterpret_cast<uint16_t*>(p);
+  if (count == static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(halves, d16, to);
+    return;
+  }
+  HWY_ALIGN uint16_t buffer[hn::MaxLanes(F32())];
+  hn::Store(halves, d16, buffer);
+  std::memcpy(to, buffer, static_cast<size_t>(count) * sizeof(uint16_t));
 }
 
 // body(i, count) for i = 0, lanes, 2 lanes, ...; count < lanes only in the last call. Bodies carry HWY_ATTR.

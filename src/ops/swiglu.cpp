@@ -21,7 +21,8 @@ HWY_INLINE V32 sigmoid(F32 d, V32 g) {
   return hn::Div(one, hn::Add(one, e));
 }
 
-void swiglu_forward_row(float* a, const float* gate, const float* up, int64_t F) {
+template <class T>
+HWY_INLINE void forward_row(T* a, const T* gate, const T* up, int64_t F) {
   const F32 d;
   for_lanes(d, F, [&](int64_t f, int64_t count) HWY_ATTR {
     const V32 g = load(d, gate + f, count);
@@ -30,8 +31,8 @@ void swiglu_forward_row(float* a, const float* gate, const float* up, int64_t F)
 }
 
 // d_gate = da u (s + g s (1 - s)), d_up = da g s. Reads each element before it writes it: outputs may be the inputs.
-void swiglu_backward_row(float* d_gate, float* d_up, float* a, const float* da, const float* gate, const float* up,
-                         int64_t F) {
+template <class T>
+HWY_INLINE void backward_row(T* d_gate, T* d_up, T* a, const T* da, const T* gate, const T* up, int64_t F) {
   const F32 d;
   for_lanes(d, F, [&](int64_t f, int64_t count) HWY_ATTR {
     const V32 g = load(d, gate + f, count), u = load(d, up + f, count), gradient = load(d, da + f, count);
@@ -44,47 +45,82 @@ void swiglu_backward_row(float* d_gate, float* d_up, float* a, const float* da, 
   });
 }
 
+void swiglu_forward_f32(float* a, const float* gate, const float* up, int64_t F) { forward_row(a, gate, up, F); }
+void swiglu_forward_bf16(c10::BFloat16* a, const c10::BFloat16* gate, const c10::BFloat16* up, int64_t F) {
+  forward_row(a, gate, up, F);
+}
+void swiglu_backward_f32(float* d_gate, float* d_up, float* a, const float* da, const float* gate, const float* up,
+                         int64_t F) {
+  backward_row(d_gate, d_up, a, da, gate, up, F);
+}
+void swiglu_backward_bf16(c10::BFloat16* d_gate, c10::BFloat16* d_up, c10::BFloat16* a, const c10::BFloat16* da,
+                          const c10::BFloat16* gate, const c10::BFloat16* up, int64_t F) {
+  backward_row(d_gate, d_up, a, da, gate, up, F);
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(swiglu_forward_row);
-HWY_EXPORT(swiglu_backward_row);
+HWY_EXPORT(swiglu_forward_f32);
+HWY_EXPORT(swiglu_forward_bf16);
+HWY_EXPORT(swiglu_backward_f32);
+HWY_EXPORT(swiglu_backward_bf16);
+
+namespace {
+
+auto forward_kernel(float) { return HWY_DYNAMIC_DISPATCH(swiglu_forward_f32); }
+auto forward_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(swiglu_forward_bf16); }
+auto backward_kernel(float) { return HWY_DYNAMIC_DISPATCH(swiglu_backward_f32); }
+auto backward_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(swiglu_backward_bf16); }
+
+template <class T>
+void forward(const Matrix<T>& a, const Matrix<const T>& gate_up) {
+  const int64_t F = a.cols;
+  const auto kernel = forward_kernel(T());
+  parallel(a.rows, F, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) kernel(a.row(t), gate_up.row(t), gate_up.row(t) + F, F);
+  });
+}
+
+void forward(const Matrix<double>& a, const Matrix<const double>& gate_up) { reference::swiglu_forward(a, gate_up); }
+
+template <class T>
+void backward(const Matrix<T>& dgate_up, const Matrix<const T>& da, const Matrix<const T>& gate_up,
+              const Matrix<T>& a) {
+  const int64_t F = da.cols;
+  const auto kernel = backward_kernel(T());
+  parallel(da.rows, F, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t)
+      kernel(dgate_up.row(t), dgate_up.row(t) + F, a.row(t), da.row(t), gate_up.row(t), gate_up.row(t) + F, F);
+  });
+}
+
+void backward(const Matrix<double>& dgate_up, const Matrix<const double>& da, const Matrix<const double>& gate_up,
+              const Matrix<double>& a) {
+  reference::swiglu_backward(dgate_up, da, gate_up, a);
+}
+
+}  // namespace
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
   const int64_t T = a_TF.size(0), F = a_TF.size(1);
-  if (!is_float32(a_TF)) {
-    reference::swiglu_forward(matrix<double>(a_TF, T, F), matrix<const double>(gate_up_T2F, T, 2 * F));
-    return;
-  }
-  const auto a = matrix<float>(a_TF, T, F);
-  const auto gate_up = matrix<const float>(gate_up_T2F, T, 2 * F);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(swiglu_forward_row);
-  parallel(T, F, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) kernel(a.row(t), gate_up.row(t), gate_up.row(t) + F, F);
+  with_element_type(a_TF, [&](auto zero) {
+    using Value = decltype(zero);
+    forward(matrix<Value>(a_TF, T, F), matrix<const Value>(gate_up_T2F, T, 2 * F));
   });
 }
 
 void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
                      const at::Tensor& a_TF) {
   const int64_t T = da_TF.size(0), F = da_TF.size(1);
-  if (!is_float32(da_TF)) {
-    const auto a = a_TF.defined() ? matrix<double>(a_TF, T, F) : Matrix<double>{};
-    reference::swiglu_backward(matrix<double>(dgate_up_T2F, T, 2 * F), matrix<const double>(da_TF, T, F),
-                               matrix<const double>(gate_up_T2F, T, 2 * F), a);
-    return;
-  }
-  const auto dgate_up = matrix<float>(dgate_up_T2F, T, 2 * F);
-  const auto da = matrix<const float>(da_TF, T, F);
-  const auto gate_up = matrix<const float>(gate_up_T2F, T, 2 * F);
-  const auto a = a_TF.defined() ? matrix<float>(a_TF, T, F) : Matrix<float>{};
-  const auto kernel = HWY_DYNAMIC_DISPATCH(swiglu_backward_row);
-  parallel(T, F, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      kernel(dgate_up.row(t), dgate_up.row(t) + F, a.row(t), da.row(t), gate_up.row(t), gate_up.row(t) + F, F);
-    }
+  with_element_type(da_TF, [&](auto zero) {
+    using Value = decltype(zero);
+    const auto a = a_TF.defined() ? matrix<Value>(a_TF, T, F) : Matrix<Value>{};
+    backward(matrix<Value>(dgate_up_T2F, T, 2 * F), matrix<const Value>(da_TF, T, F),
+             matrix<const Value>(gate_up_T2F, T, 2 * F), a);
   });
 }
 

@@ -51,8 +51,8 @@ TEST_P(Swiglu, BackwardAgreesWithAutogradAlsoInPlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Swiglu,
-                         testing::Combine(testing::Values(at::kFloat, at::kDouble), testing::Values<int64_t>(0, 1, 65),
-                                          testing::Values<int64_t>(1, 17, 704)));
+                         testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
+                                          testing::Values<int64_t>(0, 1, 65), testing::Values<int64_t>(1, 17, 704)));
 
 TEST(SwigluEdge, LargeGatesSaturateAndNanPropagates) {
   const at::Tensor gate_up =

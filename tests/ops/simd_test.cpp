@@ -1,0 +1,110 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/simd_test.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "ops/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+void widen(float* to, const c10::BFloat16* from, int64_t n) {
+  const F32 d;
+  for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR { store(load(d, from + i, count), d, to + i, count); });
+}
+
+void narrow(c10::BFloat16* to, const float* from, int64_t n) {
+  const F32 d;
+  for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR { store(load(d, from + i, count), d, to + i, count); });
+}
+
+// All lanes of one load of `count` elements behind which the memory ends, and how many lanes there are.
+int64_t lanes_of(float* lanes, const c10::BFloat16* from, int64_t count, float fill) {
+  const F32 d;
+  hn::StoreU(load(d, from, std::min<int64_t>(count, static_cast<int64_t>(hn::Lanes(d))), fill), d, lanes);
+  return static_cast<int64_t>(hn::Lanes(d));
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <gtest/gtest.h>
+
+namespace hearth::ops {
+
+HWY_EXPORT(widen);
+HWY_EXPORT(narrow);
+HWY_EXPORT(lanes_of);
+
+namespace {
+
+// Runs `body` with each instruction set that this machine has and the kernels are compiled for.
+template <class Body>
+void with_each_target(const Body& body) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+std::vector<c10::BFloat16> every_bfloat16() {
+  std::vector<c10::BFloat16> all;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits)
+    all.push_back(c10::BFloat16(static_cast<uint16_t>(bits), c10::BFloat16::from_bits()));
+  return all;
+}
+
+TEST(Simd, EveryBfloat16IsLoadedAsItsValue) {
+  const std::vector<c10::BFloat16> from = every_bfloat16();
+  with_each_target([&] {
+    std::vector<float> to(from.size());
+    HWY_DYNAMIC_DISPATCH(widen)(to.data(), from.data(), static_cast<int64_t>(from.size()));
+    for (size_t i = 0; i < from.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(to[i]), static_cast<uint32_t>(from[i].x) << 16) << i;
+  });
+}
+
+TEST(Simd, StoresRoundAsC10DoesBelowAtAndAboveTheHalf) {
+  std::vector<float> from;
+  for (uint32_t high = 0; high < 0x10000; ++high)
+    for (const uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
+      from.push_back(std::bit_cast<float>(high << 16 | low));
+  with_each_target([&] {
+    std::vector<c10::BFloat16> to(from.size());
+    HWY_DYNAMIC_DISPATCH(narrow)(to.data(), from.data(), static_cast<int64_t>(from.size()));
+    for (size_t i = 0; i < from.size(); ++i)
+      ASSERT_EQ(to[i].x, c10::BFloat16(from[i]).x) << std::hex << std::bit_cast<uint32_t>(from[i]);
+  });
+}
+
+TEST(Simd, TailsOfBfloat16AreFilledAndNothingBehindThemIsWritten) {
+  constexpr int64_t kMost = 40;
+  const std::vector<c10::BFloat16> every = every_bfloat16();
+  with_each_target([&] {
+    for (int64_t n = 0; n <= kMost; ++n) {
+      const std::vector<c10::BFloat16> from(every.begin() + 0x3F80, every.begin() + 0x3F80 + n);  // 1 and up
+      std::vector<float> lanes(256);
+      const int64_t num_lanes = HWY_DYNAMIC_DISPATCH(lanes_of)(lanes.data(), from.data(), n, -3.0f);
+      for (int64_t i = 0; i < num_lanes; ++i)
+        ASSERT_EQ(lanes[static_cast<size_t>(i)], i < n ? static_cast<float>(from[static_cast<size_t>(i)]) : -3.0f);
+
+      const std::vector<float> wide(from.begin(), from.end());
+      std::vector<c10::BFloat16> to(static_cast<size_t>(n + 8), c10::BFloat16(-7.0f));
+      HWY_DYNAMIC_DISPATCH(narrow)(to.data(), wide.data(), n);
+      for (int64_t i = 0; i < n + 8; ++i) {
+        const auto at = static_cast<size_t>(i);
+        ASSERT_EQ(static_cast<float>(to[at]), i < n ? static_cast<float>(from[at]) : -7.0f) << i << " of " << n;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hearth::ops
+#endif
