@@ -28,6 +28,7 @@ struct Model {
   int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, as Meta computes it
   double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
+  std::string norm_type = "rmsnorm";  // "rmsnorm" | "layernorm" | "np_layernorm" | "rmsnorm_neox"
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   double rope_scaling_factor = 1;  // Llama 3.1's; 1: none

@@ -88,8 +88,11 @@ std::vector<Field> model_fields() {
      "factor on the feed-forward width where hidden_dim is 0; 0 means none", between(0, 100)},
     {"model", "multiple_of", slot<&RunConfig::model, &Model::multiple_of>, kRefuse, "",
      "the feed-forward width is rounded up to a multiple of this where hidden_dim is 0", between(1, 1 << 20)},
+    {"model", "norm_type", slot<&RunConfig::model, &Model::norm_type>, kRefuse, "",
+     "layernorm has a weight and no bias, np_layernorm no parameters; rmsnorm_neox adds norm_eps to the root mean square, "
+     "as GPT-NeoX did until 2025", one_of({"rmsnorm", "layernorm", "np_layernorm", "rmsnorm_neox"})},
     {"model", "norm_eps", slot<&RunConfig::model, &Model::norm_eps>, kRefuse, "",
-     "added to the mean square in RMSNorm", between(0, 1)},
+     "added to the mean square (layernorm: the variance; rmsnorm_neox: its root) of a row", between(0, 1)},
     {"model", "rope_theta", slot<&RunConfig::model, &Model::rope_theta>, kRefuse, "",
      "base of the rotary frequencies", at_least(1)},
     {"model", "rope_scaling_factor", slot<&RunConfig::model, &Model::rope_scaling_factor>, kRefuse, "",

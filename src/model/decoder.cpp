@@ -7,7 +7,7 @@
 #include "ops/attention.h"
 #include "ops/embedding.h"
 #include "ops/matmul.h"
-#include "ops/rmsnorm.h"
+#include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/tensor.h"
 
@@ -42,22 +42,21 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
   for (int64_t layer = 0; layer < shape_.L; ++layer) {
     const BlockViews w = block_views(weights_.gather(1 + layer), plan_, layer);
     if (layer == 0) {
-      ops::rmsnorm_forward(a(kAttentionInput), a(kAttentionRstd), a(kStream), w.attention_norm_D, shape_.norm_eps);
+      ops::norm_forward(shape_.norm, a(kAttentionInput), a(kAttentionStatistics), a(kStream), w.attention_norm_D);
     } else {
-      ops::add_rmsnorm_forward(a(kStream), a(kAttentionInput), a(kAttentionRstd), a(kMiddle), a(kBranch),
-                               w.attention_norm_D, shape_.norm_eps);
+      ops::add_norm_forward(shape_.norm, a(kStream), a(kAttentionInput), a(kAttentionStatistics), a(kMiddle),
+                            a(kBranch), w.attention_norm_D);
     }
     attend(a, w, layer);
-    ops::add_rmsnorm_forward(a(kMiddle), a(kFeedForwardInput), a(kFeedForwardRstd), a(kStream), a(kBranch),
-                             w.ffn_norm_D, shape_.norm_eps);
+    ops::add_norm_forward(shape_.norm, a(kMiddle), a(kFeedForwardInput), a(kFeedForwardStatistics), a(kStream),
+                          a(kBranch), w.ffn_norm_D);
     feedforward_forward(a, w, layer);
   }
   size_ += N;
 
-  const plan::Unit& last = plan_.units.back();
   const at::Tensor last_flat = weights_.gather(static_cast<int64_t>(plan_.units.size()) - 1);
-  const at::Tensor norm_D = parameter_view(last_flat, plan_.parameters[static_cast<size_t>(last.first_parameter)]);
-  ops::add_rmsnorm_forward(a(kStream), a(kFinalInput), a(kFinalRstd), a(kMiddle), a(kBranch), norm_D, shape_.norm_eps);
+  const at::Tensor norm_D = final_norm_view(last_flat, plan_);
+  ops::add_norm_forward(shape_.norm, a(kStream), a(kFinalInput), a(kFinalStatistics), a(kMiddle), a(kBranch), norm_D);
   const at::Tensor output_VD = shape_.tied ? embedding_VD : parameter_view(last_flat, plan_.parameters.back());
   ops::matmul(a(kLogits), a(kFinalInput).narrow(0, N - 1, 1), output_VD);
   return a(kLogits).view({shape_.V});

@@ -6,7 +6,7 @@
 #include "model/unit_views.h"
 #include "ops/embedding.h"
 #include "ops/matmul.h"
-#include "ops/rmsnorm.h"
+#include "ops/norm.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
@@ -40,22 +40,22 @@ void Transformer::forward(Weights& weights, const MicroBatch& batch) {
   for (int64_t layer = 0; layer < s.L; ++layer) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
     if (layer == 0) {
-      ops::rmsnorm_forward(a_(kAttentionInput, 0), a_(kAttentionRstd, 0), a_(kStream, 0), w.attention_norm_D,
-                           s.norm_eps);
+      ops::norm_forward(s.norm, a_(kAttentionInput, 0), a_(kAttentionStatistics, 0), a_(kStream, 0),
+                        w.attention_norm_D);
     } else {
       // The feed-forward branch of the block before joins the stream here.
-      ops::add_rmsnorm_forward(a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionRstd, layer),
-                               a_(kMiddle, layer - 1), a_(kBranch), w.attention_norm_D, s.norm_eps);
+      ops::add_norm_forward(s.norm, a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionStatistics, layer),
+                            a_(kMiddle, layer - 1), a_(kBranch), w.attention_norm_D);
     }
     attention_forward(a_, w, mask, layer);
-    ops::add_rmsnorm_forward(a_(kMiddle, layer), a_(kFeedForwardInput, layer), a_(kFeedForwardRstd, layer),
-                             a_(kStream, layer), a_(kBranch), w.ffn_norm_D, s.norm_eps);
+    ops::add_norm_forward(s.norm, a_(kMiddle, layer), a_(kFeedForwardInput, layer), a_(kFeedForwardStatistics, layer),
+                          a_(kStream, layer), a_(kBranch), w.ffn_norm_D);
     feedforward_forward(a_, w, layer);
   }
 
-  const at::Tensor norm_D = parameter_view(weights.gather(last_unit()), final_norm());
-  ops::add_rmsnorm_forward(a_(kStream, s.L), a_(kFinalInput), a_(kFinalRstd), a_(kMiddle, s.L - 1), a_(kBranch), norm_D,
-                           s.norm_eps);
+  const at::Tensor norm_D = final_norm_view(weights.gather(last_unit()), plan_);
+  ops::add_norm_forward(s.norm, a_(kStream, s.L), a_(kFinalInput), a_(kFinalStatistics), a_(kMiddle, s.L - 1),
+                        a_(kBranch), norm_D);
 }
 
 // On entry kInputGradient holds the gradient of kFinalInput.
@@ -64,10 +64,10 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
   const ops::AttentionMask mask = mask_of(batch);
   const at::Tensor& dstream_TD = a_(kStreamGradient);
 
-  const at::Tensor norm_D = parameter_view(weights.gather(last_unit()), final_norm());
-  const at::Tensor dnorm_D = parameter_view(weights.gradient(last_unit()), final_norm());
-  ops::rmsnorm_backward(dstream_TD, dnorm_D, a_(kInputGradient), a_(kStream, s.L), a_(kFinalRstd), norm_D,
-                        /*accumulate=*/false);
+  const at::Tensor norm_D = final_norm_view(weights.gather(last_unit()), plan_);
+  const at::Tensor dnorm_D = final_norm_view(weights.gradient(last_unit()), plan_);
+  ops::norm_backward(s.norm, dstream_TD, dnorm_D, a_(kInputGradient), a_(kStream, s.L), a_(kFinalStatistics), norm_D,
+                     /*accumulate=*/false);
   weights.gradient_ready(last_unit());
 
   for (int64_t layer = s.L - 1; layer >= 0; --layer) {
@@ -75,11 +75,11 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
     BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
     // The stream's gradient is that of both summands: it enters the branch and goes on past it.
     feedforward_backward(a_, w, dw, layer);
-    ops::rmsnorm_backward(dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
-                          a_(kFeedForwardRstd, layer), w.ffn_norm_D, /*accumulate=*/true);
+    ops::norm_backward(s.norm, dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
+                       a_(kFeedForwardStatistics, layer), w.ffn_norm_D, /*accumulate=*/true);
     attention_backward(a_, w, dw, mask, layer);
-    ops::rmsnorm_backward(dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
-                          a_(kAttentionRstd, layer), w.attention_norm_D, /*accumulate=*/true);
+    ops::norm_backward(s.norm, dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
+                       a_(kAttentionStatistics, layer), w.attention_norm_D, /*accumulate=*/true);
     weights.gradient_ready(1 + layer);
   }
 
@@ -98,10 +98,6 @@ at::Tensor Transformer::logits(Weights& weights) {
   const at::Tensor logits_TV = ops::empty({a_.B * a_.S, a_.shape.V}, ops::dtype_of(a_(kFinalInput)));
   ops::matmul(logits_TV, a_(kFinalInput), output_VD(weights));
   return logits_TV;
-}
-
-const plan::Parameter& Transformer::final_norm() const {
-  return plan_.parameters[static_cast<size_t>(plan_.units.back().first_parameter)];
 }
 
 at::Tensor Transformer::output_VD(Weights& weights) {

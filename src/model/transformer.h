@@ -1,8 +1,8 @@
 // The Llama decoder, forward and backward written out, as if there were one device. Pre-norm blocks:
 //
 //   stream = embedding(tokens)
-//   for each block:  stream += attention(rmsnorm(stream));  stream += feedforward(rmsnorm(stream))
-//   loss = cross_entropy(output(rmsnorm(stream)), labels)
+//   for each block:  stream += attention(norm(stream));  stream += feedforward(norm(stream))
+//   loss = cross_entropy(output(norm(stream)), labels)
 //
 // A branch's output is added to the stream together with the next norm (one pass over memory), so a block begins with
 // the addition that the block before left over.
@@ -43,7 +43,6 @@ class Transformer {
   void backward(Weights& weights, const MicroBatch& batch);
   ops::AttentionMask mask_of(const MicroBatch& batch) const;
   int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
-  const plan::Parameter& final_norm() const;
   // The output matrix, or its gradient, in the unit that holds it (tied weights: the embedding's).
   at::Tensor output_VD(Weights& weights);
   at::Tensor output_gradient_VD(Weights& weights);

@@ -10,19 +10,30 @@ at::Tensor parameter_view(const at::Tensor& flat, const plan::Parameter& paramet
 
 BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, int64_t layer) {
   const plan::Unit& unit = plan.units[static_cast<size_t>(1 + layer)];
-  const plan::Parameter* p = &plan.parameters[static_cast<size_t>(unit.first_parameter)];
-  // The order in which plan::parameter_plan lays out a block.
-  enum { kAttentionNorm, kWq, kWk, kWv, kWo, kFfnNorm, kW1, kW3, kW2, kCount };
-  HEARTH_CHECK(unit.num_parameters == kCount && flat.numel() >= unit.numel, "layer {}", layer);
-  // Several parameters that lie without a gap, as one matrix.
-  auto stacked = [&](int first, int last) {
+  HEARTH_CHECK((unit.num_parameters == 9 || unit.num_parameters == 7) && flat.numel() >= unit.numel, "layer {}", layer);
+  const bool norms = unit.num_parameters == 9;
+  const plan::Parameter* next = &plan.parameters[static_cast<size_t>(unit.first_parameter)];
+  // The next `count` parameters, which lie without a gap, as one matrix.
+  auto stacked = [&](int count) {
     int64_t rows = 0;
-    for (int i = first; i <= last; ++i) rows += p[i].shape[0];
-    const int64_t columns = p[first].shape[1];
-    return flat.narrow(0, p[first].offset, rows * columns).view({rows, columns});
+    const int64_t columns = next->shape[1], offset = next->offset;
+    for (; count > 0; --count) rows += (next++)->shape[0];
+    return flat.narrow(0, offset, rows * columns).view({rows, columns});
   };
-  return {parameter_view(flat, p[kAttentionNorm]), stacked(kWq, kWv), parameter_view(flat, p[kWo]),
-          parameter_view(flat, p[kFfnNorm]),       stacked(kW1, kW3), parameter_view(flat, p[kW2])};
+  BlockViews views;  // in the order in which plan::parameter_plan lays out a block
+  if (norms) views.attention_norm_D = parameter_view(flat, *next++);
+  views.wqkv_ND = stacked(3);
+  views.wo_DN = stacked(1);
+  if (norms) views.ffn_norm_D = parameter_view(flat, *next++);
+  views.w13_FD = stacked(2);
+  views.w2_DF = stacked(1);
+  return views;
+}
+
+at::Tensor final_norm_view(const at::Tensor& flat, const plan::ParameterPlan& plan) {
+  const auto first = static_cast<size_t>(plan.units.back().first_parameter);
+  const bool norm = first < plan.parameters.size() && plan.parameters[first].name == "norm.weight";
+  return norm ? parameter_view(flat, plan.parameters[first]) : at::Tensor();
 }
 
 }  // namespace hearth::model

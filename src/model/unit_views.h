@@ -8,9 +8,9 @@
 namespace hearth::model {
 
 struct BlockViews {
-  at::Tensor attention_norm_D;
-  at::Tensor wqkv_ND;  // [(H+2G)*K, D]: wq, wk and wv, one below the other
-  at::Tensor wo_DN;    // [D, H*K]
+  at::Tensor attention_norm_D;  // the norms: undefined where they have no parameters
+  at::Tensor wqkv_ND;           // [(H+2G)*K, D]: wq, wk and wv, one below the other
+  at::Tensor wo_DN;             // [D, H*K]
   at::Tensor ffn_norm_D;
   at::Tensor w13_FD;  // [2*F, D]: w1 and w3
   at::Tensor w2_DF;   // [D, F]
@@ -18,6 +18,9 @@ struct BlockViews {
 
 // `flat` is unit 1 + layer, [numel].
 BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, int64_t layer);
+
+// The weight of the norm before the output matrix, [D], of the last unit; undefined where it has none.
+at::Tensor final_norm_view(const at::Tensor& flat, const plan::ParameterPlan& plan);
 
 // Any one parameter of a unit: [shape].
 at::Tensor parameter_view(const at::Tensor& flat, const plan::Parameter& parameter);

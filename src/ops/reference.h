@@ -10,41 +10,61 @@
 #include <vector>
 
 #include "ops/strided.h"
+#include "plan/parameters.h"
 
 namespace hearth::ops::reference {
 
-template <class T>
-void rmsnorm_forward(Matrix<T> y, T* rstd, Matrix<const T> x, const T* weight, double eps) {
+// Statistics of a row in A: `size` as ops/norm.h says, `mean` or null; `weight` null: 1.
+template <class T, class A>
+void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<const T> x, const T* weight) {
   for (int64_t t = 0; t < x.rows; ++t) {
-    double squares = 0;
-    for (int64_t d = 0; d < x.cols; ++d) squares += double(x.row(t)[d]) * double(x.row(t)[d]);
-    const double r = 1 / std::sqrt(squares / double(x.cols) + eps);
-    for (int64_t d = 0; d < x.cols; ++d) y.row(t)[d] = T(double(x.row(t)[d]) * r * double(weight[d]));
-    rstd[t] = T(r);
+    double m = 0, squares = 0;
+    if (mean != nullptr) {
+      for (int64_t d = 0; d < x.cols; ++d) m += double(x.row(t)[d]);
+      m /= double(x.cols);
+      mean[t] = A(m);
+    }
+    for (int64_t d = 0; d < x.cols; ++d) squares += (double(x.row(t)[d]) - m) * (double(x.row(t)[d]) - m);
+    squares /= double(x.cols);
+    const bool eps_outside = norm.type == plan::NormType::kRmsNormNeox;
+    const double r = 1 / (eps_outside ? std::sqrt(squares) + norm.eps : std::sqrt(squares + norm.eps));
+    size[t] = A(eps_outside ? std::sqrt(squares) : r);
+    for (int64_t d = 0; d < x.cols; ++d) {
+      y.row(t)[d] = T((double(x.row(t)[d]) - m) * r * (weight == nullptr ? 1 : double(weight[d])));
+    }
   }
 }
 
-// With n = x * rstd:  dweight = sum_t dy n,  dx = rstd * (w dy - n * mean_d(w dy n)).
-template <class T>
-void rmsnorm_backward(Matrix<T> dx, T* dweight, Matrix<const T> dy, Matrix<const T> x, const T* rstd, const T* weight,
-                      bool accumulate) {
+// With n = (x - m) r and g = w dy:  dweight = sum_t dy n,  dx = r (g - mean(g) - c n mean(g n)), mean(g) only where m
+// is taken away. dr/dx is -r^3 x / D, hence c = 1; of rmsnorm_neox it is -r^2 x / (D rms), hence c = 1 / (r rms).
+template <class T, class A>
+void norm_backward(const plan::Norm& norm, Matrix<T> dx, A* dweight, Matrix<const T> dy, Matrix<const T> x,
+                   const A* size, const A* mean, const T* weight, bool accumulate) {
   std::vector<double> dw(static_cast<size_t>(x.cols));
+  const bool eps_outside = norm.type == plan::NormType::kRmsNormNeox;
   for (int64_t t = 0; t < x.rows; ++t) {
-    const double r = double(rstd[t]);
-    double dot = 0;
+    const double m = mean == nullptr ? 0 : double(mean[t]);
+    const double r = eps_outside ? 1 / (double(size[t]) + norm.eps) : double(size[t]);
+    double dot = 0, total = 0;
     for (int64_t d = 0; d < x.cols; ++d) {
-      const double n = double(x.row(t)[d]) * r, g = double(dy.row(t)[d]);
-      dw[static_cast<size_t>(d)] += g * n;
-      dot += g * double(weight[d]) * n;
+      const double n = (double(x.row(t)[d]) - m) * r, dyd = double(dy.row(t)[d]);
+      const double g = dyd * (weight == nullptr ? 1 : double(weight[d]));
+      dw[static_cast<size_t>(d)] += dyd * n;
+      dot += g * n;
+      total += g;
     }
+    // A row of zeros has no direction in which its size grows: the gradient of |x| is 0 there, as in PyTorch.
+    if (eps_outside) dot = double(size[t]) > 0 ? dot / (r * double(size[t])) : 0;
     dot /= double(x.cols);
+    total = mean == nullptr ? 0 : total / double(x.cols);
     for (int64_t d = 0; d < x.cols; ++d) {
-      const double n = double(x.row(t)[d]) * r;
-      const double gradient = r * (double(dy.row(t)[d]) * double(weight[d]) - n * dot);
-      dx.row(t)[d] = T(gradient + (accumulate ? double(dx.row(t)[d]) : 0));
+      const double n = (double(x.row(t)[d]) - m) * r;
+      const double g = double(dy.row(t)[d]) * (weight == nullptr ? 1 : double(weight[d]));
+      dx.row(t)[d] = T(r * (g - total - n * dot) + (accumulate ? double(dx.row(t)[d]) : 0));
     }
   }
-  for (int64_t d = 0; d < x.cols; ++d) dweight[d] = T(double(dweight[d]) + dw[static_cast<size_t>(d)]);
+  if (dweight == nullptr) return;
+  for (int64_t d = 0; d < x.cols; ++d) dweight[d] = A(double(dweight[d]) + dw[static_cast<size_t>(d)]);
 }
 
 // direction +1 rotates forward, -1 back. table row: (cos, sin) pairs; with halves all cosines, then all sines.

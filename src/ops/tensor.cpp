@@ -102,6 +102,11 @@ at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape
   return flat.narrow(0, offset, c10::multiply_integers(shape)).view(shape);
 }
 
+at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRef shape, DType dtype) {
+  const int64_t size_bytes = c10::multiply_integers(shape) * dtype_size(dtype);
+  return bytes.narrow(0, offset_bytes, size_bytes).view(scalar_type(dtype)).view(shape);
+}
+
 namespace {
 
 template <class T>

@@ -36,6 +36,9 @@ at::Tensor zeros(at::IntArrayRef shape, DType dtype);
 // A view of `shape` into the 1-D contiguous `flat`, from element `offset` on; shares memory.
 at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape);
 
+// The same of `dtype` into bytes [N] uint8, from byte `offset_bytes` on.
+at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRef shape, DType dtype);
+
 // Copies host values into a new 1-D tensor (int32, float32).
 at::Tensor from_int32(std::span<const int32_t> values);
 at::Tensor from_float32(std::span<const float> values);

@@ -15,20 +15,20 @@ namespace hearth::plan {
 
 enum class Activation {
   // Kept per layer.
-  kStream,            // [T, D]         residual stream at the block's entry; entry L is the input of the final norm
-  kAttentionRstd,     // [T]            1 / rms of it
-  kAttentionInput,    // [T, D]         normed stream: input of wq, wk, wv
-  kQkv,               // [T, (H+2G)*K]  queries and keys after rotation, values
-  kAttention,         // [T, H*K]       attention's output: input of wo
-  kLogSumExp,         // [B, H, S]
-  kMiddle,            // [T, D]         stream after attention
-  kFeedForwardRstd,   // [T]
-  kFeedForwardInput,  // [T, D]         input of w1, w3
-  kGateUp,            // [T, 2*F]       w1 x | w3 x; backward overwrites it with its gradient
-  kGated,             // [T, F]         silu(w1 x) * w3 x: input of w2
+  kStream,               // [T, D]         residual stream at the block's entry; entry L is the input of the final norm
+  kAttentionStatistics,  // [1 or 2, T]    of its norm (ops/norm.h)
+  kAttentionInput,       // [T, D]         normed stream: input of wq, wk, wv
+  kQkv,                  // [T, (H+2G)*K]  queries and keys after rotation, values
+  kAttention,            // [T, H*K]       attention's output: input of wo
+  kLogSumExp,            // [B, H, S]
+  kMiddle,               // [T, D]         stream after attention
+  kFeedForwardStatistics,  // [1 or 2, T]
+  kFeedForwardInput,       // [T, D]         input of w1, w3
+  kGateUp,                 // [T, 2*F]       w1 x | w3 x; backward overwrites it with its gradient
+  kGated,                  // [T, F]         silu(w1 x) * w3 x: input of w2
   // One each.
   kFinalInput,         // [T, D]         normed stream: input of the output matrix
-  kFinalRstd,          // [T]
+  kFinalStatistics,    // [1 or 2, T]
   kBranch,             // [T, D]         output of wo or w2, on its way into the stream
   kLogits,             // [C, V]         of loss_chunk_tokens tokens at a time; becomes their gradient in place
   kStreamGradient,     // [T, D]         travels from the last layer to the first
@@ -42,6 +42,7 @@ enum class Activation {
 struct ActivationBuffer {
   std::string_view name;
   std::vector<int64_t> shape;
+  DType dtype;
   int64_t copies;        // L, L + 1 or 1
   int64_t offset_bytes;  // of copy 0
   int64_t stride_bytes;  // from one copy to the next
@@ -54,7 +55,8 @@ struct ActivationPlan {
   const ActivationBuffer& operator[](Activation a) const { return buffers[static_cast<size_t>(a)]; }
 };
 
-// For micro-batches of B sequences of S positions. Without `training`, layers share what only backward would read again
+// For micro-batches of B sequences of S positions, computed in `dtype`; statistics of rows are float32 where that is
+// bfloat16. Without `training`, layers share what only backward would read again
 // and the gradients need nothing.
 ActivationPlan activation_plan(const ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
                                bool training);

@@ -18,6 +18,14 @@ int64_t feed_forward_width(const config::Model& model) {
   return round_up(width, model.multiple_of);
 }
 
+NormType norm_type(const std::string& name) {
+  if (name == "rmsnorm") return NormType::kRmsNorm;
+  if (name == "layernorm") return NormType::kLayerNorm;
+  if (name == "np_layernorm") return NormType::kNpLayerNorm;
+  HEARTH_CHECK(name == "rmsnorm_neox", "norm {}", name);
+  return NormType::kRmsNormNeox;
+}
+
 // Lays parameters into units one after the other.
 class Layout {
  public:
@@ -57,12 +65,12 @@ void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
   const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(s.depth_init ? layer + 1 : s.L));
   const auto matrix = Init::kTruncatedNormal;
   layout.begin_unit();
-  layout.add(prefix + "attention_norm.weight", {s.D}, Init::kOnes);
+  if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, Init::kOnes);
   layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, matrix, kStd, kBound);
   layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, matrix, kStd, kBound);
   layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, matrix, kStd, kBound);
   layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, matrix, deep_std, kBound);
-  layout.add(prefix + "ffn_norm.weight", {s.D}, Init::kOnes);
+  if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, Init::kOnes);
   layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, matrix, kStd, kBound);
   layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, matrix, deep_std, kBound);
   layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, matrix, deep_std, kBound);
@@ -78,7 +86,7 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
   s.F = feed_forward_width(model);
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
-  s.norm_eps = model.norm_eps;
+  s.norm = {norm_type(model.norm_type), model.norm_eps};
   s.rope = {model.rope_theta,
             model.rope_scaling_factor,
             model.rope_low_freq_factor,
@@ -130,7 +138,7 @@ ParameterPlan parameter_plan(const ModelShape& s) {
     add_block(layout, s, layer);
   }
   layout.begin_unit();
-  layout.add("norm.weight", {s.D}, Init::kOnes);
+  if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, Init::kOnes);
   if (!s.tied) layout.add("output.weight", {s.V, s.D}, Init::kTruncatedNormal, output_std, 3 * output_std);
   return plan;
 }

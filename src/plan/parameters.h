@@ -25,10 +25,19 @@ struct Rope {
   bool halves = false;  // pairs are (i, i + K/2) and not (2i, 2i + 1)
 };
 
+// Which of the norms of ops/norm.h, and what it adds to a row's size.
+enum class NormType { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
+struct Norm {
+  NormType type = NormType::kRmsNorm;
+  double eps = 1e-5;
+};
+constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
+constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
+
 // The model's shape with every default worked out.
 struct ModelShape {
   int64_t D, H, G, K, F, V, L;
-  double norm_eps;
+  Norm norm;
   Rope rope;
   bool tied, depth_init;
   bool causal = true;           // a position sees those up to its own, and not all

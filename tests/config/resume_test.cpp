@@ -68,6 +68,7 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "model.hidden_dim",
                                             "model.ffn_dim_multiplier",
                                             "model.multiple_of",
+                                            "model.norm_type",
                                             "model.norm_eps",
                                             "model.rope_theta",
                                             "model.rope_scaling_factor",

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -32,6 +33,7 @@ struct Case {
   const char* name;
   int64_t D, L, H, G, F, V, B, S, chunk;
   bool tied, weighted;
+  const char* norm_type = "rmsnorm";
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -40,6 +42,7 @@ config::Model model_config(const Case& c) {
   config::Model m;
   m.dim = c.D, m.n_layers = c.L, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = c.F;
   m.enable_weight_tying = c.tied;
+  m.norm_type = c.norm_type;
   return m;
 }
 
@@ -63,18 +66,24 @@ at::Tensor rotate(const at::Tensor& x_BSNK, double theta) {
   return at::view_as_real(pairs * turn).flatten(3);
 }
 
-at::Tensor norm(const at::Tensor& x, const at::Tensor& w, double eps) {
-  return x * at::rsqrt(x.square().mean(-1, true) + eps) * w;
+using Parameters = std::function<at::Tensor(const std::string&)>;
+
+at::Tensor norm(const at::Tensor& x, const Parameters& p, const std::string& name, const Case& c, double eps) {
+  const std::string type = c.norm_type;
+  if (type == "np_layernorm") return at::layer_norm(x, {c.D}, {}, {}, eps);
+  if (type == "layernorm") return at::layer_norm(x, {c.D}, p(name), {}, eps);
+  if (type == "rmsnorm") return x * at::rsqrt(x.square().mean(-1, true) + eps) * p(name);
+  return x / (x.norm(2, -1, true) * std::pow(static_cast<double>(c.D), -0.5) + eps) * p(name);
 }
 
 // The loss sum of the reference, from parameters by name.
-at::Tensor reference_loss(const std::function<at::Tensor(const std::string&)>& p, const plan::ModelShape& s,
-                          const Case& c, const MicroBatch& batch, at::Tensor* logits) {
+at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const Case& c, const MicroBatch& batch,
+                          at::Tensor* logits) {
   const auto tokens = batch.tokens_T.to(at::kLong).view({c.B, c.S});
   at::Tensor x = at::embedding(p("tok_embeddings.weight"), tokens);
   for (int64_t layer = 0; layer < s.L; ++layer) {
     const std::string n = "layers." + std::to_string(layer) + ".";
-    const at::Tensor y = norm(x, p(n + "attention_norm.weight"), s.norm_eps);
+    const at::Tensor y = norm(x, p, n + "attention_norm.weight", c, s.norm.eps);
     auto heads = [&](const char* w, int64_t count) { return at::matmul(y, p(n + w).t()).view({c.B, c.S, count, s.K}); };
     const at::Tensor q = rotate(heads("attention.wq.weight", s.H), s.rope.theta).transpose(1, 2);
     const at::Tensor k =
@@ -85,13 +94,13 @@ at::Tensor reference_loss(const std::function<at::Tensor(const std::string&)>& p
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.K))).masked_fill(mask, -INFINITY);
     const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, s.H * s.K});
     x = x + at::matmul(o, p(n + "attention.wo.weight").t());
-    const at::Tensor z = norm(x, p(n + "ffn_norm.weight"), s.norm_eps);
+    const at::Tensor z = norm(x, p, n + "ffn_norm.weight", c, s.norm.eps);
     x = x + at::matmul(at::silu(at::matmul(z, p(n + "feed_forward.w1.weight").t())) *
                            at::matmul(z, p(n + "feed_forward.w3.weight").t()),
                        p(n + "feed_forward.w2.weight").t());
   }
   const at::Tensor output = p(s.tied ? "tok_embeddings.weight" : "output.weight");
-  *logits = at::matmul(norm(x, p("norm.weight"), s.norm_eps), output.t()).view({c.B * c.S, s.V});
+  *logits = at::matmul(norm(x, p, "norm.weight", c, s.norm.eps), output.t()).view({c.B * c.S, s.V});
   const at::Tensor labels = batch.labels_T.to(at::kLong), counted = labels.ne(-100);
   const at::Tensor losses = -logits->log_softmax(-1).gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1);
   const at::Tensor weights = batch.weights_T.defined() ? batch.weights_T.to(at::kDouble) : at::ones_like(losses);
@@ -149,12 +158,20 @@ class WholeModel : public testing::TestWithParam<Case> {
 TEST_P(WholeModel, Float64EqualsAutograd) { compare(DType::kFloat64, 1e-10); }
 TEST_P(WholeModel, Float32EqualsFloat64Autograd) { compare(DType::kFloat32, 2e-6); }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, WholeModel,
-                         testing::Values(Case{"MultiHead", 32, 2, 4, 4, 48, 61, 2, 17, 1000, false, false},
-                                         Case{"GroupedTwo", 48, 3, 4, 2, 80, 258, 3, 33, 20, false, true},
-                                         Case{"GroupedOneTied", 40, 2, 5, 1, 36, 97, 1, 9, 4, true, false},
-                                         Case{"OneLayerOneToken", 16, 1, 2, 1, 16, 31, 2, 1, 64, false, false}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, WholeModel,
+    testing::Values(Case{"MultiHead", 32, 2, 4, 4, 48, 61, 2, 17, 1000, false, false},
+                    Case{"GroupedTwo", 48, 3, 4, 2, 80, 258, 3, 33, 20, false, true},
+                    Case{"GroupedOneTied", 40, 2, 5, 1, 36, 97, 1, 9, 4, true, false},
+                    Case{"OneLayerOneToken", 16, 1, 2, 1, 16, 31, 2, 1, 64, false, false},
+                    Case{"LayerNorm", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, false, "layernorm"},
+                    Case{"NpLayerNormTied", 40, 2, 4, 2, 36, 31, 2, 13, 9, true, false, "np_layernorm"},
+                    Case{"RmsNormNeox", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, true, "rmsnorm_neox"},
+                    Case{"HeadsOf256", 512, 1, 2, 1, 16, 31, 1, 70, 64, false, false},
+                    Case{"HeadsOf16SevenToOne", 112, 1, 7, 1, 16, 31, 2, 19, 64, false, false},
+                    Case{"HeadsOf96TwelveToThree", 1152, 1, 12, 3, 16, 31, 1, 40, 64, false, false},
+                    Case{"HeadsOf128", 256, 1, 2, 2, 16, 31, 1, 65, 64, false, false}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace hearth::model

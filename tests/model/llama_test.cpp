@@ -88,7 +88,7 @@ Prepared prepare(const Case& c, const Path& folder) {
       fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
                   R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
                   R"("original_seq_len": {}, "causal": {}, "documents": [{}]}})",
-                  s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm_eps, s.rope.theta, s.tied, s.rope.halves,
+                  s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
                   s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", ")));
   return p;
 }

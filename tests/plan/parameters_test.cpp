@@ -30,6 +30,16 @@ TEST(Parameters, TiedWeightsCountOnce) {
   EXPECT_EQ(parameter_plan(model_shape(m, 128256)).num_parameters, 1235814400);  // Llama-3.2-1B's model card
 }
 
+TEST(Parameters, NormsWithoutParametersHaveNone) {
+  config::Model m = llama3_8b();
+  m.norm_type = "np_layernorm";
+  const ParameterPlan plan = parameter_plan(model_shape(m, 128256));
+  EXPECT_EQ(plan.num_parameters, 8030261248 - (2 * 32 + 1) * 4096);
+  for (const Parameter& p : plan.parameters) EXPECT_EQ(p.name.find("norm"), std::string::npos) << p.name;
+  m.norm_type = "layernorm";
+  EXPECT_EQ(parameter_plan(model_shape(m, 128256)).num_parameters, 8030261248);
+}
+
 TEST(Parameters, NoTwoOverlapAndGroupsThatShareAGemmAreAdjacent) {
   config::Model m;
   m.dim = 24, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 36;

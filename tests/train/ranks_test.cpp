@@ -70,6 +70,25 @@ TEST_F(Ranks, WhereAttentionKeepsToDocumentsTheyGiveTheSameLossesAndOtherOnesTha
   EXPECT_GT(std::abs(*train(windows).front().loss - *one.front().loss), 1e-6);
 }
 
+// A tied model without parameters in its norms: its last unit is empty.
+TEST_F(Ranks, AModelWhoseNormsHaveNoParametersTrainsOnAnyOfThemAndGoesOnFromItsCheckpoint) {
+  std::vector<metrics::Record> one;
+  for (const int64_t ranks : {1, 2, 4}) {
+    config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
+    c.model.norm_type = "np_layernorm";
+    c.model.enable_weight_tying = true;
+    c.training.dtype = "float64";
+    c.training.steps = 3;
+    train(c);
+    c.training.steps = 6;
+    const auto records = train(c);
+    if (ranks == 1) one = records;
+    ASSERT_EQ(records.size(), one.size());
+    for (size_t i = 0; i < records.size(); ++i) EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
+    for (const auto& [name, bytes] : tensors_of(step_of(c, 6))) EXPECT_EQ(name.find("norm"), std::string::npos);
+  }
+}
+
 TEST_F(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
   std::map<std::string, std::vector<std::byte>> one;
   for (const int64_t ranks : {1, 2, 4}) {

@@ -1,0 +1,236 @@
+#include "ops/norm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/norm.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+
+#include "ops/access.h"
+#include "ops/reference.h"
+#include "ops/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+// `mean` is null where the mean is not taken away, `weight` where it is 1.
+template <class T>
+void forward_row(T* y, const T* x, const T* weight, int64_t D, plan::Norm norm, float* statistic, float* mean) {
+  const F32 d;
+  const auto size = static_cast<float>(D), eps = static_cast<float>(norm.eps);
+  float m = 0;
+  if (mean != nullptr) {
+    V32 total = hn::Zero(d);
+    for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR { total = hn::Add(total, load(d, x + i, count)); });
+    m = *mean = sum(d, total) / size;
+  }
+  const V32 vm = hn::Set(d, m);
+  V32 squares = hn::Zero(d);
+  for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
+    const V32 v = hn::Sub(load(d, x + i, count, m), vm);
+    squares = hn::MulAdd(v, v, squares);
+  });
+  const float mean_square = sum(d, squares) / size;
+  const bool eps_outside = norm.type == plan::NormType::kRmsNormNeox;
+  const float r = 1 / (eps_outside ? std::sqrt(mean_square) + eps : std::sqrt(mean_square + eps));
+  *statistic = eps_outside ? std::sqrt(mean_square) : r;
+  const V32 vr = hn::Set(d, r);
+  for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
+    const V32 n = hn::Mul(hn::Sub(load(d, x + i, count), vm), vr);
+    store(weight == nullptr ? n : hn::Mul(n, load(d, weight + i, count)), d, y + i, count);
+  });
+}
+
+template <class T>
+void add_row(T* h, const T* x, const T* r, int64_t D) {
+  const F32 d;
+  for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
+    store(hn::Add(load(d, x + i, count), load(d, r + i, count)), d, h + i, count);
+  });
+}
+
+// With g = w dy:  dx = r (g - mean(g) - c n mean(g n)) (+ dx), mean(g) only where m is taken away, c as in
+// ops/reference.h. partial_dw += dy n.
+template <class T>
+void backward_row(T* dx, float* partial_dw, const T* dy, const T* x, const T* weight, int64_t D, plan::Norm norm,
+                  float statistic, const float* mean, bool accumulate) {
+  const F32 d;
+  const auto size = static_cast<float>(D), eps = static_cast<float>(norm.eps);
+  const bool eps_outside = norm.type == plan::NormType::kRmsNormNeox;
+  const float r = eps_outside ? 1 / (statistic + eps) : statistic;
+  const float c = !eps_outside ? 1 : statistic > 0 ? (statistic + eps) / statistic : 0;
+  const float m = mean != nullptr ? *mean : 0;
+  const V32 vr = hn::Set(d, r), vm = hn::Set(d, m);
+  const auto weighted = [&](V32 g, int64_t i, int64_t count)
+                            HWY_ATTR { return weight == nullptr ? g : hn::Mul(g, load(d, weight + i, count)); };
+  V32 dot = hn::Zero(d), total = hn::Zero(d);
+  for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
+    const V32 g = load(d, dy + i, count), n = hn::Mul(hn::Sub(load(d, x + i, count), vm), vr), gn = hn::Mul(g, n);
+    if (partial_dw != nullptr) store(hn::Add(load(d, partial_dw + i, count), gn), d, partial_dw + i, count);
+    dot = weight == nullptr ? hn::Add(dot, gn) : hn::MulAdd(gn, load(d, weight + i, count), dot);
+    if (mean != nullptr) total = hn::Add(total, weighted(g, i, count));
+  });
+  const V32 along = hn::Set(d, c * sum(d, dot) / size), even = hn::Set(d, sum(d, total) / size);
+  for_lanes(d, D, [&](int64_t i, int64_t count) HWY_ATTR {
+    const V32 n = hn::Mul(hn::Sub(load(d, x + i, count), vm), vr);
+    const V32 inner = hn::NegMulAdd(n, along, hn::Sub(weighted(load(d, dy + i, count), i, count), even));
+    const V32 before = accumulate ? load(d, dx + i, count) : hn::Zero(d);
+    store(hn::MulAdd(vr, inner, before), d, dx + i, count);
+  });
+}
+
+void forward_row_f32(float* y, const float* x, const float* weight, int64_t D, plan::Norm norm, float* statistic,
+                     float* mean) {
+  forward_row(y, x, weight, D, norm, statistic, mean);
+}
+void add_row_f32(float* h, const float* x, const float* r, int64_t D) { add_row(h, x, r, D); }
+void backward_row_f32(float* dx, float* partial_dw, const float* dy, const float* x, const float* weight, int64_t D,
+                      plan::Norm norm, float statistic, const float* mean, bool accumulate) {
+  backward_row(dx, partial_dw, dy, x, weight, D, norm, statistic, mean, accumulate);
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hearth::ops {
+
+HWY_EXPORT(forward_row_f32);
+HWY_EXPORT(add_row_f32);
+HWY_EXPORT(backward_row_f32);
+
+namespace {
+
+// The kernels of an element type.
+template <class T>
+struct Kernels {
+  void (*forward)(T*, const T*, const T*, int64_t, plan::Norm, float*, float*);
+  void (*add)(T*, const T*, const T*, int64_t);
+  void (*backward)(T*, float*, const T*, const T*, const T*, int64_t, plan::Norm, float, const float*, bool);
+};
+
+Kernels<float> kernels_of(float) {
+  return {HWY_DYNAMIC_DISPATCH(forward_row_f32), HWY_DYNAMIC_DISPATCH(add_row_f32),
+          HWY_DYNAMIC_DISPATCH(backward_row_f32)};
+}
+
+// What a row is divided by, and its mean, of all rows; `mean` null where there is none.
+template <class T>
+struct Statistics {
+  T *size, *mean;
+  T* mean_of(int64_t t) const { return mean == nullptr ? nullptr : mean + t; }
+};
+
+template <class T>
+Statistics<T> statistics(const plan::Norm& norm, const at::Tensor& statistics_NT, int64_t rows) {
+  const bool centred = plan::is_centred(norm.type);
+  T* data = flat<T>(statistics_NT, (centred ? 2 : 1) * rows);
+  return {data, centred ? data + rows : nullptr};
+}
+
+template <class T>
+const T* weight_of(const plan::Norm& norm, const at::Tensor& weight_D, int64_t D) {
+  HEARTH_CHECK(weight_D.defined() == plan::has_weight(norm.type), "norm {} and its weight",
+               static_cast<int>(norm.type));
+  return weight_D.defined() ? flat<const T>(weight_D, D) : nullptr;
+}
+
+// `r_TD` undefined: y = norm(x).
+template <class T>
+void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
+             const at::Tensor& x_TD, const at::Tensor& r_TD, const at::Tensor& weight_D) {
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const auto x = matrix<const T>(x_TD, rows, D);
+  const auto y = matrix<T>(y_TD, rows, D);
+  const auto s = statistics<float>(norm, statistics_NT, rows);
+  const T* weight = weight_of<T>(norm, weight_D, D);
+  const bool adds = r_TD.defined();
+  const auto h = adds ? matrix<T>(h_TD, rows, D) : Matrix<T>{};
+  const auto r = adds ? matrix<const T>(r_TD, rows, D) : Matrix<const T>{};
+  const Kernels<T> kernels = kernels_of(T{});
+  parallel(rows, D, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {  // a row of h is still in the first cache when it is normalised
+      if (adds) kernels.add(h.row(t), x.row(t), r.row(t), D);
+      kernels.forward(y.row(t), adds ? h.row(t) : x.row(t), weight, D, norm, s.size + t, s.mean_of(t));
+    }
+  });
+}
+
+// Rows are cut into at most 64 blocks, each with a partial sum of the weight's gradient of its own; the partial sums
+// are added in order. The cuts depend on the number of rows alone.
+template <class T>
+void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D, const at::Tensor& dy_TD,
+              const at::Tensor& x_TD, const at::Tensor& statistics_NT, const at::Tensor& weight_D, bool accumulate) {
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const auto dx = matrix<T>(dx_TD, rows, D);
+  const auto dy = matrix<const T>(dy_TD, rows, D), x = matrix<const T>(x_TD, rows, D);
+  const auto s = statistics<float>(norm, statistics_NT, rows);
+  const T* weight = weight_of<T>(norm, weight_D, D);
+  const Kernels<T> kernels = kernels_of(T{});
+
+  const int64_t block = std::max<int64_t>(16, (rows + 63) / 64), blocks = (rows + block - 1) / block;
+  const bool weighted = weight != nullptr;
+  const at::Tensor partial = at::empty({weighted ? blocks : 0, D}, at::TensorOptions().dtype(at::kFloat));
+  float* partial_dw = weighted ? partial.mutable_data_ptr<float>() : nullptr;
+  parallel(blocks, block * D, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      float* dw = weighted ? partial_dw + b * D : nullptr;
+      if (weighted) std::fill_n(dw, D, 0.0F);
+      for (int64_t t = b * block; t < std::min(rows, (b + 1) * block); ++t) {
+        kernels.backward(dx.row(t), dw, dy.row(t), x.row(t), weight, D, norm, s.size[t], s.mean_of(t), accumulate);
+      }
+    }
+  });
+  if (!weighted) return;
+  float* dweight = flat<float>(dweight_D, D);
+  parallel(D, blocks, [&](int64_t begin, int64_t end) {
+    std::vector<double> total(dweight + begin, dweight + end);
+    for (int64_t b = 0; b < blocks; ++b) {  // row by row, so that memory is read in order
+      const float* dw = partial_dw + b * D + begin;
+      for (size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(dw[i]);
+    }
+    for (size_t i = 0; i < total.size(); ++i) dweight[begin + static_cast<int64_t>(i)] = static_cast<float>(total[i]);
+  });
+}
+
+}  // namespace
+
+void norm_forward(const plan::Norm& norm, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
+                  const at::Tensor& x_TD, const at::Tensor& weight_D) {
+  if (is_float32(x_TD)) return forward<float>(norm, {}, y_TD, statistics_NT, x_TD, {}, weight_D);
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const auto s = statistics<double>(norm, statistics_NT, rows);
+  reference::norm_forward(norm, matrix<double>(y_TD, rows, D), s.size, s.mean, matrix<const double>(x_TD, rows, D),
+                          weight_of<double>(norm, weight_D, D));
+}
+
+void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
+                      const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
+                      const at::Tensor& weight_D) {
+  if (is_float32(x_TD)) return forward<float>(norm, h_TD, y_TD, statistics_NT, x_TD, r_TD, weight_D);
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const auto h = matrix<double>(h_TD, rows, D);
+  const auto x = matrix<const double>(x_TD, rows, D), r = matrix<const double>(r_TD, rows, D);
+  for (int64_t t = 0; t < rows; ++t) {
+    for (int64_t d = 0; d < D; ++d) h.row(t)[d] = x.row(t)[d] + r.row(t)[d];
+  }
+  norm_forward(norm, y_TD, statistics_NT, h_TD, weight_D);
+}
+
+void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
+                   const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
+                   const at::Tensor& weight_D, bool accumulate) {
+  if (is_float32(x_TD))
+    return backward<float>(norm, dx_TD, dweight_D, dy_TD, x_TD, statistics_NT, weight_D, accumulate);
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const auto s = statistics<double>(norm, statistics_NT, rows);
+  const double* weight = weight_of<double>(norm, weight_D, D);
+  reference::norm_backward(
+      norm, matrix<double>(dx_TD, rows, D), weight == nullptr ? nullptr : flat<double>(dweight_D, D),
+      matrix<const double>(dy_TD, rows, D), matrix<const double>(x_TD, rows, D), s.size, s.mean, weight, accumulate);
+}
+
+}  // namespace hearth::ops
+#endif

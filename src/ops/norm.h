@@ -1,0 +1,33 @@
+// The norms of rows of D elements, y = w n. m is the mean of a row, r one over its size:
+//
+//   rmsnorm       n = x r         r = 1 / sqrt(mean(x^2) + eps)          arXiv 1910.07467
+//   layernorm     n = (x - m) r   r = 1 / sqrt(mean((x - m)^2) + eps)    arXiv 1607.06450, without a bias
+//   np_layernorm  the same with w = 1: no parameters                     OLMo, arXiv 2402.00838
+//   rmsnorm_neox  n = x r         r = 1 / (sqrt(mean(x^2)) + eps)        GPT-NeoX until May 2025
+//
+// x, y [T, D]; weight [D], undefined for np_layernorm. statistics [1 or 2, T] is what backward needs of each row: r
+// (rmsnorm_neox: the root mean square, from which r follows), and m of the layernorms.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "plan/parameters.h"
+
+namespace hearth::ops {
+
+// y may be x.
+void norm_forward(const plan::Norm& norm, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
+                  const at::Tensor& x_TD, const at::Tensor& weight_D);
+
+// h = x + r, y = norm(h). h may be x or r.
+void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
+                      const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
+                      const at::Tensor& weight_D);
+
+// dx = (or += if accumulate) the gradient of x; dweight += that of the weight. dx may be dy when not accumulating.
+// With accumulate, dx holds the gradient that came along the residual stream.
+void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
+                   const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
+                   const at::Tensor& weight_D, bool accumulate);
+
+}  // namespace hearth::ops
