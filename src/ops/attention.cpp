@@ -4,17 +4,16 @@
 #define HWY_TARGET_INCLUDE "ops/attention.cpp"
 #include <hwy/foreach_target.h>
 //
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "ops/access.h"
+#include "ops/flash_attention.h"
 #include "ops/reference.h"
+#include "ops/scratch.h"
 #include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -58,16 +57,6 @@ HWY_EXPORT(decode_row);
 
 namespace {
 
-// Query heads of one group are r = 0 .. H/G-1; those with the same r make G heads that pair with the G key/value heads,
-// so attention without grouping runs on [B, G, S, K] views (ATen's order), once per r.
-at::Tensor one_of_each_group(const at::Tensor& x_BSHK, int64_t G, int64_t r) {
-  return x_BSHK.unflatten(2, {G, x_BSHK.size(2) / G}).select(3, r).transpose(1, 2);
-}
-
-at::Tensor lse_of_each_group(const at::Tensor& lse_BHS, int64_t G, int64_t r) {
-  return lse_BHS.unflatten(1, {G, lse_BHS.size(1) / G}).select(2, r);
-}
-
 void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK) {
   HEARTH_CHECK(q_BSHK.dim() == 4 && k_BSGK.dim() == 4 && k_BSGK.sizes() == v_BSGK.sizes());
   HEARTH_CHECK(q_BSHK.size(0) == k_BSGK.size(0) && q_BSHK.size(3) == k_BSGK.size(3));
@@ -75,84 +64,23 @@ void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::
   HEARTH_CHECK(q_BSHK.stride(3) == 1 && k_BSGK.stride(3) == 1 && v_BSGK.stride(3) == 1, "heads are not contiguous");
 }
 
-// Positions begin .. end of sequence b see nothing but each other.
-struct Document {
-  int64_t b, begin, end;
-  int64_t size() const { return end - begin; }
-  at::Tensor of(const at::Tensor& x_BSHK) const { return x_BSHK.narrow(0, b, 1).narrow(1, begin, size()); }
-  at::Tensor of_lse(const at::Tensor& lse_BHS) const { return lse_BHS.narrow(0, b, 1).narrow(2, begin, size()); }
-};
-
-std::vector<Document> documents(const AttentionMask& mask, int64_t B, int64_t S) {
-  std::vector<Document> result;
-  const int64_t N = mask.document_starts_N.numel();
-  const int32_t* starts = flat<const int32_t>(mask.document_starts_N, N);
+// The keys of every query of [B, S].
+const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t S) {
+  auto* visible = thread_scratch<VisibleKeys>(Scratch::kDescription, B * S);
+  const bool rows = !mask.document_starts_N.defined();
+  const int64_t N = rows ? B : mask.document_starts_N.numel();
+  const int32_t* starts = rows ? nullptr : flat<const int32_t>(mask.document_starts_N, N);
   HEARTH_CHECK(N > 0, "no document");
   for (int64_t i = 0; i < N; ++i) {
-    const int64_t begin = starts[i], end = i + 1 < N ? starts[i + 1] : B * S;
+    const int64_t begin = rows ? i * S : starts[i], end = rows ? begin + S : i + 1 < N ? starts[i + 1] : B * S;
     HEARTH_CHECK(begin < end && begin / S == (end - 1) / S && (i > 0 || begin == 0),
                  "document {} of {} reaches from {} to {} in rows of {}", i, N, begin, end, S);
-    result.push_back({begin / S, begin % S, begin % S + end - begin});
-  }
-  return result;
-}
-
-struct Forward {
-  at::Tensor out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK;
-};
-
-void run(const Forward& t, bool causal) {
-  const int64_t S = t.q_BSHK.size(1), H = t.q_BSHK.size(2), G = t.k_BSGK.size(2);
-  if (!is_float32(t.q_BSHK)) {
-    const at::Tensor lse = at::empty(t.lse_BHS.sizes(), t.lse_BHS.options());
-    reference::attention_forward(heads<double>(t.out_BSHK), flat<double>(lse, lse.numel()),
-                                 heads<const double>(t.q_BSHK), heads<const double>(t.k_BSGK),
-                                 heads<const double>(t.v_BSGK), S, causal);
-    t.lse_BHS.copy_(lse);
-    return;
-  }
-  // Any strides but the last are welcome as inputs; the result is the operator's own and is copied where it belongs
-  // (the kernel behind it, which would write there, is not exported).
-  const at::Tensor k = t.k_BSGK.transpose(1, 2), v = t.v_BSGK.transpose(1, 2);
-  for (int64_t r = 0; r < H / G; ++r) {
-    const auto [out, lse] =
-        at::_scaled_dot_product_flash_attention_for_cpu(one_of_each_group(t.q_BSHK, G, r), k, v, 0.0, causal);
-    one_of_each_group(t.out_BSHK, G, r).copy_(out);
-    lse_of_each_group(t.lse_BHS, G, r).copy_(lse);
-  }
-}
-
-struct Backward {
-  at::Tensor dq_BSHK, dk_BSGK, dv_BSGK, dout_BSHK, out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK;
-};
-
-void run(const Backward& t, bool causal) {
-  const int64_t H = t.q_BSHK.size(2), G = t.k_BSGK.size(2);
-  if (!is_float32(t.q_BSHK)) {
-    for (const at::Tensor& gradient : {t.dq_BSHK, t.dk_BSGK, t.dv_BSGK})
-      gradient.zero_();  // the reference adds to them
-    const at::Tensor lse = t.lse_BHS.contiguous();
-    reference::attention_backward(heads<double>(t.dq_BSHK), heads<double>(t.dk_BSGK), heads<double>(t.dv_BSGK),
-                                  heads<const double>(t.dout_BSHK), heads<const double>(t.out_BSHK),
-                                  flat<const double>(lse, lse.numel()), heads<const double>(t.q_BSHK),
-                                  heads<const double>(t.k_BSGK), heads<const double>(t.v_BSGK), causal);
-    return;
-  }
-  const at::Tensor k = t.k_BSGK.transpose(1, 2), v = t.v_BSGK.transpose(1, 2);
-  const at::Tensor dk_sum = t.dk_BSGK.transpose(1, 2), dv_sum = t.dv_BSGK.transpose(1, 2);
-  for (int64_t r = 0; r < H / G; ++r) {
-    const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        one_of_each_group(t.dout_BSHK, G, r), one_of_each_group(t.q_BSHK, G, r), k, v,
-        one_of_each_group(t.out_BSHK, G, r), lse_of_each_group(t.lse_BHS, G, r), 0.0, causal);
-    one_of_each_group(t.dq_BSHK, G, r).copy_(dq);
-    if (r == 0) {
-      dk_sum.copy_(dk);
-      dv_sum.copy_(dv);
-    } else {
-      dk_sum.add_(dk);
-      dv_sum.add_(dv);
+    for (int64_t t = begin; t < end; ++t) {
+      visible[t].begin = static_cast<int32_t>(begin % S);
+      visible[t].end = static_cast<int32_t>((mask.causal ? t : end - 1) % S + 1);
     }
   }
+  return visible;
 }
 
 }  // namespace
@@ -162,15 +90,18 @@ void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, co
   check_shapes(q_BSHK, k_BSGK, v_BSGK);
   const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
   HEARTH_CHECK(S == k_BSGK.size(1) && out_BSHK.sizes() == q_BSHK.sizes() &&
-               lse_BHS.sizes() == at::IntArrayRef({B, H, S}) && lse_BHS.is_contiguous());
+               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
   if (q_BSHK.numel() == 0) return;
-  if (!mask.document_starts_N.defined()) {
-    run(Forward{out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK}, mask.causal);
-    return;
-  }
-  for (const Document& d : documents(mask, B, S)) {
-    run(Forward{d.of(out_BSHK), d.of_lse(lse_BHS), d.of(q_BSHK), d.of(k_BSGK), d.of(v_BSGK)}, mask.causal);
-  }
+  const VisibleKeys* visible = visible_keys(mask, B, S);
+  with_element_type(q_BSHK, [&]<class T>(T) {
+    const auto out = heads<T>(out_BSHK);
+    const auto q = heads<const T>(q_BSHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
+    if constexpr (std::is_same_v<T, double>) {
+      reference::attention_forward(out, flat<double>(lse_BHS, B * H * S), q, k, v, visible);
+    } else {
+      flash_forward(FlashForward<T>{out, flat<float>(lse_BHS, B * H * S), q, k, v, visible});
+    }
+  });
 }
 
 void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
@@ -181,19 +112,24 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
   check_shapes(dq_BSHK, dk_BSGK, dv_BSGK);
   const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
   HEARTH_CHECK(S == k_BSGK.size(1) && dk_BSGK.sizes() == k_BSGK.sizes() &&
-               lse_BHS.sizes() == at::IntArrayRef({B, H, S}) && lse_BHS.is_contiguous());
+               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
   HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
                out_BSHK.sizes() == q_BSHK.sizes());
   if (q_BSHK.numel() == 0) return;
-  if (!mask.document_starts_N.defined()) {
-    run(Backward{dq_BSHK, dk_BSGK, dv_BSGK, dout_BSHK, out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK}, mask.causal);
-    return;
-  }
-  for (const Document& d : documents(mask, B, S)) {
-    run(Backward{d.of(dq_BSHK), d.of(dk_BSGK), d.of(dv_BSGK), d.of(dout_BSHK), d.of(out_BSHK), d.of_lse(lse_BHS),
-                 d.of(q_BSHK), d.of(k_BSGK), d.of(v_BSGK)},
-        mask.causal);
-  }
+  const VisibleKeys* visible = visible_keys(mask, B, S);
+  with_element_type(q_BSHK, [&]<class T>(T) {
+    const auto dq = heads<T>(dq_BSHK), dk = heads<T>(dk_BSGK), dv = heads<T>(dv_BSGK);
+    const auto dout = heads<const T>(dout_BSHK), out = heads<const T>(out_BSHK);
+    const auto q = heads<const T>(q_BSHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
+    if constexpr (std::is_same_v<T, double>) {
+      for (const at::Tensor& gradient : {dq_BSHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // the reference adds to them
+      const double* lse = flat<const double>(lse_BHS, B * H * S);
+      reference::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, visible);
+    } else {
+      const float* lse = flat<const float>(lse_BHS, B * H * S);
+      flash_backward(FlashBackward<T>{dq, dk, dv, dout, out, lse, q, k, v, visible});
+    }
+  });
 }
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
@@ -202,9 +138,11 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
   const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2), group = H / k_cache_BCGK.size(2);
   HEARTH_CHECK(out_BNHK.sizes() == q_BNHK.sizes() && N >= 1 && N <= length && length <= k_cache_BCGK.size(1));
   if (!is_float32(q_BNHK)) {
+    std::vector<VisibleKeys> visible;
+    for (int64_t i = 0; i < B * N; ++i) visible.push_back({0, static_cast<int32_t>(length - N + i % N + 1)});
     reference::attention_forward<double>(heads<double>(out_BNHK), nullptr, heads<const double>(q_BNHK),
-                                         heads<const double>(k_cache_BCGK), heads<const double>(v_cache_BCGK), length,
-                                         true);
+                                         heads<const double>(k_cache_BCGK), heads<const double>(v_cache_BCGK),
+                                         visible.data());
     return;
   }
   if (N == length && N > 1) {  // a prompt: as in training

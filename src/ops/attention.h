@@ -1,6 +1,6 @@
 // Scaled dot-product attention with grouped queries: softmax(q k^T / sqrt(K)) v, query head h reading key/value head
-// h / (H/G). K and V are never copied to all heads. float32 runs ATen's CPU flash kernel once per query of a group;
-// float64 the plain reference.
+// h / (H/G). K and V are never copied to all heads. float32 and bfloat16 (sums and softmax in float32) run the tiled
+// kernels of flash_attention.h; float64 the plain reference. Nothing is allocated but scratch memory that is kept.
 //
 // q, out [B, S, H, K] and k, v [B, S, G, K] are any strided views with contiguous K, such as slices of a packed QKV
 // buffer.
@@ -20,8 +20,8 @@ struct AttentionMask {
   at::Tensor document_starts_N = {};
 };
 
-// out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, of q's type: the log
-// of the softmax denominators, which the backward needs.
+// out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, float64 with
+// float64 and else float32: the log of the softmax denominators, which the backward needs.
 void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
 

@@ -14,13 +14,6 @@
 
 namespace hearth::ops::reference {
 
-template <class T>
-void add(Matrix<T> h, Matrix<const T> x, Matrix<const T> r) {
-  for (int64_t t = 0; t < h.rows; ++t) {
-    for (int64_t d = 0; d < h.cols; ++d) h.row(t)[d] = x.row(t)[d] + r.row(t)[d];
-  }
-}
-
 // Statistics of a row in A: `size` as ops/norm.h says, `mean` or null; `weight` null: 1.
 template <class T, class A>
 void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<const T> x, const T* weight) {
@@ -103,24 +96,24 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-// The last q.S of `length` positions attend to the first `length` rows of k and v. lse [B, N, S] or null.
+// visible [B, S]: what each query sees of k and v. lse [B, N, S] or null.
 template <class T>
-void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v, int64_t length,
-                       bool causal) {
+void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+                       const VisibleKeys* visible) {
   const double scale = 1 / std::sqrt(double(q.K));
   const int64_t group = q.N / k.N;
-  std::vector<double> p(static_cast<size_t>(length)), sum(static_cast<size_t>(q.K));
+  std::vector<double> p(static_cast<size_t>(k.S)), sum(static_cast<size_t>(q.K));
   for (int64_t b = 0; b < q.B; ++b) {
     for (int64_t h = 0; h < q.N; ++h) {
       for (int64_t i = 0; i < q.S; ++i) {
-        const int64_t visible = causal ? length - q.S + i + 1 : length;
+        const auto [begin, end] = visible[b * q.S + i];
         double largest = -std::numeric_limits<double>::infinity(), denominator = 0;
-        for (int64_t j = 0; j < visible; ++j) {
+        for (int64_t j = begin; j < end; ++j) {
           p[static_cast<size_t>(j)] = scale * dot(q.at(b, i, h), k.at(b, j, h / group), q.K);
           largest = std::max(largest, p[static_cast<size_t>(j)]);
         }
         std::fill(sum.begin(), sum.end(), 0.0);
-        for (int64_t j = 0; j < visible; ++j) {
+        for (int64_t j = begin; j < end; ++j) {
           const double e = std::exp(p[static_cast<size_t>(j)] - largest);
           denominator += e;
           for (int64_t d = 0; d < q.K; ++d) sum[static_cast<size_t>(d)] += e * double(v.at(b, j, h / group)[d]);
@@ -135,7 +128,7 @@ void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k,
 // dq, dk, dv must be zero before. ds = p * (dout v^T - rowsum(dout * out)): FlashAttention-2, arXiv 2307.08691.
 template <class T>
 void attention_backward(Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<const T> dout, Heads<const T> out, const T* lse,
-                        Heads<const T> q, Heads<const T> k, Heads<const T> v, bool causal) {
+                        Heads<const T> q, Heads<const T> k, Heads<const T> v, const VisibleKeys* visible) {
   const double scale = 1 / std::sqrt(double(q.K));
   const int64_t group = q.N / k.N;
   for (int64_t b = 0; b < q.B; ++b) {
@@ -143,7 +136,7 @@ void attention_backward(Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<const T> do
       const int64_t g = h / group;
       for (int64_t i = 0; i < q.S; ++i) {
         const double delta = dot(dout.at(b, i, h), out.at(b, i, h), q.K);
-        for (int64_t j = 0; j < (causal ? i + 1 : k.S); ++j) {
+        for (int64_t j = visible[b * q.S + i].begin; j < visible[b * q.S + i].end; ++j) {
           const double s = scale * dot(q.at(b, i, h), k.at(b, j, g), q.K);
           const double p = std::exp(s - double(lse[(b * q.N + h) * q.S + i]));
           const double ds = scale * p * (dot(dout.at(b, i, h), v.at(b, j, g), q.K) - delta);

@@ -1,4 +1,5 @@
-// Pointers with strides, in elements; rows and heads are contiguous. What kernels and references are written on.
+// What kernels and references are written on: pointers with strides, in elements (rows and heads are contiguous), and
+// the mask of attention.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,12 @@ struct Heads {
   int64_t B, S, N, K;
   int64_t stride_b, stride_s, stride_n;
   T* at(int64_t b, int64_t s, int64_t n) const { return data + b * stride_b + s * stride_s + n * stride_n; }
+};
+
+// The keys [begin, end) that a query sees, positions in its own sequence. Neither end falls from a query to the next,
+// and there is at least one key.
+struct VisibleKeys {
+  int32_t begin, end;
 };
 
 }  // namespace hearth::ops

@@ -32,7 +32,7 @@ int64_t lanes_of(float* lanes, const c10::BFloat16* from, int64_t count, float f
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <gtest/gtest.h>
+#include "targets.h"
 
 namespace hearth::ops {
 
@@ -41,17 +41,6 @@ HWY_EXPORT(narrow);
 HWY_EXPORT(lanes_of);
 
 namespace {
-
-// Runs `body` with each instruction set that this machine has and the kernels are compiled for.
-template <class Body>
-void with_each_target(const Body& body) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-}
 
 std::vector<c10::BFloat16> every_bfloat16() {
   std::vector<c10::BFloat16> all;
@@ -62,7 +51,7 @@ std::vector<c10::BFloat16> every_bfloat16() {
 
 TEST(Simd, EveryBfloat16IsLoadedAsItsValue) {
   const std::vector<c10::BFloat16> from = every_bfloat16();
-  with_each_target([&] {
+  test::with_each_target([&] {
     std::vector<float> to(from.size());
     HWY_DYNAMIC_DISPATCH(widen)(to.data(), from.data(), static_cast<int64_t>(from.size()));
     for (size_t i = 0; i < from.size(); ++i)
@@ -75,7 +64,7 @@ TEST(Simd, StoresRoundAsC10DoesBelowAtAndAboveTheHalf) {
   for (uint32_t high = 0; high < 0x10000; ++high)
     for (const uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
       from.push_back(std::bit_cast<float>(high << 16 | low));
-  with_each_target([&] {
+  test::with_each_target([&] {
     std::vector<c10::BFloat16> to(from.size());
     HWY_DYNAMIC_DISPATCH(narrow)(to.data(), from.data(), static_cast<int64_t>(from.size()));
     for (size_t i = 0; i < from.size(); ++i)
@@ -86,7 +75,7 @@ TEST(Simd, StoresRoundAsC10DoesBelowAtAndAboveTheHalf) {
 TEST(Simd, TailsOfBfloat16AreFilledAndNothingBehindThemIsWritten) {
   constexpr int64_t kMost = 40;
   const std::vector<c10::BFloat16> every = every_bfloat16();
-  with_each_target([&] {
+  test::with_each_target([&] {
     for (int64_t n = 0; n <= kMost; ++n) {
       const std::vector<c10::BFloat16> from(every.begin() + 0x3F80, every.begin() + 0x3F80 + n);  // 1 and up
       std::vector<float> lanes(256);

@@ -1,0 +1,85 @@
+// What the two directions of flash attention share: blocks in scratch memory, and which of their elements are visible.
+// Included once per instruction set (see simd-inl.h).
+#if defined(HEARTH_OPS_FLASH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEARTH_OPS_FLASH_INL_H_
+#undef HEARTH_OPS_FLASH_INL_H_
+#else
+#define HEARTH_OPS_FLASH_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/flash_attention.h"
+#include "ops/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
+constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// Hands out parts of a scratch buffer, each at a cache line.
+struct Parts {
+  float* next;
+  float* take(int64_t count) {
+    float* part = next;
+    next += round_up(count, 16);
+    return part;
+  }
+};
+
+// dst[i][0, width) = factor * x[s + i], rows and columns behind them zero: [rows, width] from `count` rows of K.
+template <class T>
+HWY_INLINE void pack_rows(float* dst, int64_t rows, int64_t width, const T* x, int64_t stride, int64_t count, int64_t K,
+                          float factor) {
+  const F32 d;
+  const V32 f = hn::Set(d, factor);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t k = 0;
+    for (; k + kLanes <= K; k += kLanes) hn::StoreU(hn::Mul(load(d, x + k, kLanes), f), d, dst + k);
+    if (k < width) hn::StoreU(hn::Mul(load(d, x + k, K - k), f), d, dst + k);
+    x += stride;
+    dst += width;
+  }
+  std::fill_n(dst, (rows - count) * width, 0.0f);
+}
+
+// dst[k][i] = factor * x[i][k]: [K, columns] from `count` rows of K, columns behind them zero.
+template <class T>
+HWY_INLINE void pack_columns(float* dst, int64_t columns, const T* x, int64_t stride, int64_t count, int64_t K,
+                             float factor) {
+  for (int64_t k = 0; k < K; ++k) {
+    float* row = dst + k * columns;
+    for (int64_t i = 0; i < count; ++i) row[i] = factor * static_cast<float>(x[i * stride + k]);
+    std::fill(row + count, row + columns, 0.0f);
+  }
+}
+
+// The keys of some consecutive queries.
+struct Span {
+  int64_t begin_min, begin_max, end_min, end_max;
+  bool hides_some(int64_t first, int64_t last) const { return first < begin_max || last > end_min; }
+};
+
+// `visible` are the keys of `count` queries; begin and end [columns] get them as floats, the last query's behind it.
+HWY_INLINE Span load_visible(float* begin, float* end, int64_t columns, const VisibleKeys* visible, int64_t count) {
+  for (int64_t i = 0; i < columns; ++i) {
+    const VisibleKeys& keys = visible[std::min(i, count - 1)];
+    begin[i] = static_cast<float>(keys.begin);
+    end[i] = static_cast<float>(keys.end);
+  }
+  return {visible[0].begin, visible[count - 1].begin, visible[0].end, visible[count - 1].end};
+}
+
+// Lanes of the queries that see key j.
+HWY_INLINE hn::Mask<F32> sees(F32 d, int64_t j, const float* begin, const float* end) {
+  const V32 key = hn::Set(d, static_cast<float>(j));
+  return hn::And(hn::Ge(key, hn::LoadU(d, begin)), hn::Lt(key, hn::LoadU(d, end)));
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

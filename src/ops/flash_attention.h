@@ -1,0 +1,39 @@
+// Attention in tiles that stay in the caches, never a whole score matrix: FlashAttention-2, arXiv 2307.08691. For
+// attention.cpp, which checks shapes; T is float or c10::BFloat16, sums are float32.
+//
+// Scores are kept transposed, keys down and queries across the vectors: the softmax of a query is then a column, and
+// none of its steps adds up the lanes of a vector. Work is cut at places that follow from the shape alone, and partial
+// sums are added in order, so results do not depend on the number of threads.
+#pragma once
+
+#include <c10/util/BFloat16.h>
+
+#include <cstdint>
+
+#include "ops/strided.h"
+
+namespace hearth::ops {
+
+template <class T>
+struct FlashForward {
+  Heads<T> out;                // [B, S, H, K]
+  float* lse;                  // [B, H, S]
+  Heads<const T> q, k, v;      // [B, S, H, K], [B, S, G, K]
+  const VisibleKeys* visible;  // [B, S]
+};
+
+template <class T>
+struct FlashBackward {
+  Heads<T> dq, dk, dv;
+  Heads<const T> dout, out;
+  const float* lse;  // [B, H, S]
+  Heads<const T> q, k, v;
+  const VisibleKeys* visible;  // [B, S]
+};
+
+void flash_forward(const FlashForward<float>& t);
+void flash_forward(const FlashForward<c10::BFloat16>& t);
+void flash_backward(const FlashBackward<float>& t);
+void flash_backward(const FlashBackward<c10::BFloat16>& t);
+
+}  // namespace hearth::ops

@@ -1,0 +1,201 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/flash_forward.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <cmath>
+
+#include "ops/access.h"
+#include "ops/flash-inl.h"
+#include "ops/flash_attention.h"
+#include "ops/scratch.h"
+#include "ops/task_queue.h"
+
+#ifndef HEARTH_OPS_FORWARD_CUT
+#define HEARTH_OPS_FORWARD_CUT
+namespace hearth::ops {
+
+// A task is the queries of one or two heads of a group at up to kTaskQueries / heads positions: they share the keys and
+// values that it brings into scratch memory, which then costs 1 % of the products. Multiples of every kTileColumns.
+constexpr int64_t kTaskQueries = 192;
+
+struct ForwardCut {
+  int64_t heads, positions, blocks, num_tasks;
+  template <class T>
+  explicit ForwardCut(const FlashForward<T>& t)
+      : heads(t.q.N / t.k.N % 2 == 0 ? 2 : 1),
+        positions(kTaskQueries / heads),
+        blocks((t.q.S + positions - 1) / positions),
+        num_tasks(t.q.B * (t.q.N / heads) * blocks) {}
+};
+
+}  // namespace hearth::ops
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kBlockKeys = 96;
+
+// kTileColumns queries of one head: what is kept of them between blocks of keys.
+struct Panel {
+  int64_t h, s, count;
+  Span span;
+  float *q_t, *out;  // [K, kTileColumns] scaled to powers of 2; [kTileColumns, width] unnormalised
+  float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]
+};
+
+template <class T>
+Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int64_t width, Parts& parts) {
+  Panel p{};
+  p.h = h, p.s = s, p.count = std::min(kTileColumns, t.q.S - s);
+  const int64_t K = t.q.K;
+  p.q_t = parts.take(K * kTileColumns);
+  p.out = parts.take(kTileColumns * width);
+  for (float** part : {&p.begin, &p.end, &p.largest, &p.sum, &p.decay}) *part = parts.take(kTileColumns);
+  p.span = load_visible(p.begin, p.end, kTileColumns, t.visible + b * t.q.S + s, p.count);
+  pack_columns(p.q_t, kTileColumns, t.q.at(b, s, h), t.q.stride_s, p.count, K,
+               kLog2E / std::sqrt(static_cast<float>(K)));
+  std::fill_n(p.out, kTileColumns * width, 0.0f);
+  std::fill_n(p.largest, kTileColumns, kHidden);
+  std::fill_n(p.sum, kTileColumns, 0.0f);
+  return p;
+}
+
+// scores [n, kTileColumns] = K q for the rows first .. last of a block that begins with key j0; p.largest grows by
+// them, p.decay becomes what earlier sums are to be multiplied by.
+HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t width, int64_t K, int64_t j0,
+                      int64_t first, int64_t last) {
+  const F32 d;
+  V32 largest[kTileVectors];
+  for (int v = 0; v < kTileVectors; ++v) largest[v] = hn::LoadU(d, p.largest + v * kLanes);
+  for (int64_t j = first; j < last; j += kTileRows) {
+    const bool hides = p.span.hides_some(j0 + j, j0 + j + kTileRows);
+    tile<kTileVectors, Layout::kRows>(
+        keys + j * width, width, p.q_t, kTileColumns, K, [&](int r, int v, V32 x) HWY_ATTR {
+          if (hides) {
+            x = hn::IfThenElse(sees(d, j0 + j + r, p.begin + v * kLanes, p.end + v * kLanes), x, hn::Set(d, kHidden));
+          }
+          hn::StoreU(x, d, scores + (j + r) * kTileColumns + v * kLanes);
+          largest[v] = hn::Max(largest[v], x);
+        });
+  }
+  for (int v = 0; v < kTileVectors; ++v) {
+    hn::StoreU(exp2(d, hn::Sub(hn::LoadU(d, p.largest + v * kLanes), largest[v])), d, p.decay + v * kLanes);
+    hn::StoreU(largest[v], d, p.largest + v * kLanes);
+  }
+}
+
+// scores = 2^(scores - largest), and their sums.
+HWY_INLINE void exponentiate(const Panel& p, float* scores, int64_t first, int64_t last) {
+  const F32 d;
+  for (int v = 0; v < kTileVectors; ++v) {
+    const V32 largest = hn::LoadU(d, p.largest + v * kLanes);
+    V32 sum = hn::Zero(d);
+    for (int64_t j = first; j < last; ++j) {
+      float* x = scores + j * kTileColumns + v * kLanes;
+      const V32 e = exp2(d, hn::Sub(hn::LoadU(d, x), largest));
+      hn::StoreU(e, d, x);
+      sum = hn::Add(sum, e);
+    }
+    float* total = p.sum + v * kLanes;
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, total), hn::LoadU(d, p.decay + v * kLanes), sum), d, total);
+  }
+}
+
+// The panel's queries look at the block's `count` keys from j0 on.
+HWY_INLINE void attend(const Panel& p, float* scores, const float* keys, const float* values, int64_t width, int64_t K,
+                       int64_t j0, int64_t count) {
+  const F32 d;
+  const int64_t first = std::max<int64_t>(0, p.span.begin_min - j0) / kTileRows * kTileRows;
+  const int64_t last = round_up(std::min(count, p.span.end_max - j0), kTileRows);
+  if (first >= last) return;
+  score(p, scores, keys, width, K, j0, first, last);
+  exponentiate(p, scores, first, last);
+  for (int64_t i = 0; i < kTileColumns; i += kTileRows) {
+    tile_row<Layout::kColumns>(scores + first * kTileColumns + i, kTileColumns, values + first * width, width,
+                               last - first, width / kLanes, [&](int r, int64_t k, V32 x) HWY_ATTR {
+                                 float* out = p.out + (i + r) * width + k;
+                                 const V32 decay = hn::Set(d, p.decay[i + r]);
+                                 hn::StoreU(hn::MulAdd(hn::LoadU(d, out), decay, x), d, out);
+                               });
+  }
+}
+
+template <class T>
+void finish_panel(const FlashForward<T>& t, int64_t b, const Panel& p, int64_t width) {
+  const F32 d;
+  for (int64_t i = 0; i < p.count; ++i) {
+    const V32 factor = hn::Set(d, 1 / p.sum[i]);
+    T* out = t.out.at(b, p.s + i, p.h);
+    for_lanes(d, t.out.K, [&](int64_t k, int64_t n) HWY_ATTR {
+      store(hn::Mul(hn::LoadU(d, p.out + i * width + k), factor), d, out + k, n);
+    });
+    t.lse[(b * t.q.N + p.h) * t.q.S + p.s + i] = kLn2 * p.largest[i] + std::log(p.sum[i]);
+  }
+}
+
+template <class T>
+void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task) {
+  constexpr int64_t kMaxPanels = kTaskQueries / kTileColumns;
+  const int64_t K = t.q.K, S = t.q.S, width = round_up(K, kLanes);
+  // The last positions first: with a causal mask they take longest.
+  const int64_t pairs = t.q.N / cut.heads, block = cut.blocks - 1 - task / (t.q.B * pairs);
+  const int64_t b = task % (t.q.B * pairs) / pairs, h0 = task % pairs * cut.heads, g = h0 / (t.q.N / t.k.N);
+
+  const int64_t per_panel = kTileColumns * (K + width + 5) + 7 * 16;
+  Parts parts{
+      thread_scratch<float>(Scratch::kTask, kMaxPanels * per_panel + kBlockKeys * (2 * width + kTileColumns) + 3 * 16)};
+  Panel panels[kMaxPanels];
+  int64_t num_panels = 0, begin = S, end = 0;
+  for (int64_t h = h0; h < h0 + cut.heads; ++h) {
+    const int64_t s0 = block * cut.positions;
+    for (int64_t s = s0; s < std::min(S, s0 + cut.positions); s += kTileColumns) {
+      const Panel& p = panels[num_panels++] = start_panel(t, b, h, s, width, parts);
+      begin = std::min(begin, p.span.begin_min);
+      end = std::max(end, p.span.end_max);
+    }
+  }
+  float *keys = parts.take(kBlockKeys * width), *values = parts.take(kBlockKeys * width);
+  float* scores = parts.take(kBlockKeys * kTileColumns);
+  for (int64_t j0 = begin; j0 < end; j0 += kBlockKeys) {
+    const int64_t count = std::min(kBlockKeys, end - j0), rows = round_up(count, kTileRows);
+    pack_rows(keys, rows, width, t.k.at(b, j0, g), t.k.stride_s, count, K, 1);
+    pack_rows(values, rows, width, t.v.at(b, j0, g), t.v.stride_s, count, K, 1);
+    for (int64_t i = 0; i < num_panels; ++i) attend(panels[i], scores, keys, values, width, K, j0, count);
+  }
+  for (int64_t i = 0; i < num_panels; ++i) finish_panel(t, b, panels[i], width);
+}
+
+}  // namespace
+
+void forward_task_float32(const FlashForward<float>& t, const ForwardCut& cut, int64_t task) {
+  forward_task(t, cut, task);
+}
+void forward_task_bfloat16(const FlashForward<c10::BFloat16>& t, const ForwardCut& cut, int64_t task) {
+  forward_task(t, cut, task);
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hearth::ops {
+
+HWY_EXPORT(forward_task_float32);
+HWY_EXPORT(forward_task_bfloat16);
+
+void flash_forward(const FlashForward<float>& t) {
+  const ForwardCut cut(t);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(forward_task_float32);
+  run_tasks(cut.num_tasks, [&](int64_t task) { kernel(t, cut, task); });
+}
+
+void flash_forward(const FlashForward<c10::BFloat16>& t) {
+  const ForwardCut cut(t);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(forward_task_bfloat16);
+  run_tasks(cut.num_tasks, [&](int64_t task) { kernel(t, cut, task); });
+}
+
+}  // namespace hearth::ops
+#endif

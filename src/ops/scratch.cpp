@@ -1,0 +1,40 @@
+#include "ops/scratch.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.h"
+
+namespace hearth::ops {
+namespace {
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+struct Buffer {
+  std::unique_ptr<std::byte, Free> memory;
+  int64_t size_bytes = 0;
+};
+
+}  // namespace
+
+std::byte* thread_scratch(Scratch purpose, int64_t size_bytes) {
+  constexpr int64_t kAlignment = 64;
+  thread_local Buffer buffers[3];
+  Buffer& buffer = buffers[static_cast<size_t>(purpose)];
+  if (size_bytes > buffer.size_bytes) {
+    buffer = {};
+    const int64_t rounded = (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    buffer.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<size_t>(rounded))));
+    if (buffer.memory == nullptr) {
+      throw system_error(fmt::format("cannot allocate {} MiB for a kernel to work in", size_bytes >> 20), ENOMEM,
+                         "lower training.local_batch_size, training.seq_len or the size of the model");
+    }
+    buffer.size_bytes = rounded;
+  }
+  return buffer.memory.get();
+}
+
+}  // namespace hearth::ops
