@@ -76,6 +76,37 @@ void check_model(Rules& rules, const Model& m) {
                 "give the width itself (hidden_dim), or the factor (ffn_dim_multiplier)");
 }
 
+void check_objective(Rules& rules, const RunConfig& c) {
+  const Objective &o = c.objective, none;
+  // Defaults are silent: `hearth config show` prints every key.
+  const auto belongs_to = [&](std::string_view kind, std::string_view key, bool is_default) {
+    rules.require(o.kind == kind || is_default, {key, "objective.kind"},
+                  fmt::format("{} has no effect with objective.kind = \"{}\"", key, o.kind),
+                  fmt::format("remove it, or set objective.kind = \"{}\"", kind));
+  };
+  belongs_to("masked_lm", "objective.mlm_probability", o.mlm_probability == none.mlm_probability);
+  belongs_to("masked_lm", "objective.mask_token", o.mask_token.empty());
+  belongs_to("masked_lm", "objective.mask_id", o.mask_id == none.mask_id);
+  belongs_to("masked_lm", "objective.mask_replace_prob", o.mask_replace_prob == none.mask_replace_prob);
+  belongs_to("masked_lm", "objective.random_replace_prob", o.random_replace_prob == none.random_replace_prob);
+  belongs_to("masked_lm", "objective.mask_special_tokens", o.mask_special_tokens == none.mask_special_tokens);
+  belongs_to("masked_lm", "objective.at_least_one_mask", o.at_least_one_mask == none.at_least_one_mask);
+  belongs_to("spike_lm", "objective.count_bos", o.count_bos == none.count_bos);
+  rules.require(o.mask_token.empty() || o.mask_id < 0, {"objective.mask_id", "objective.mask_token"},
+                "objective.mask_token and objective.mask_id are both given", "give one of them");
+  rules.require(!o.masked() || o.mask_replace_prob + o.random_replace_prob <= 1 + 1e-12,
+                {"objective.random_replace_prob", "objective.mask_replace_prob"},
+                fmt::format("objective.mask_replace_prob = {} and objective.random_replace_prob = {} are more than 1",
+                            o.mask_replace_prob, o.random_replace_prob),
+                "they are shares of the hidden positions; BERT has 0.8 and 0.1");
+  rules.require(c.model.vocab_size == 0 || o.mask_id < c.model.vocab_size, {"objective.mask_id", "model.vocab_size"},
+                fmt::format("objective.mask_id = {} is outside model.vocab_size = {}", o.mask_id, c.model.vocab_size),
+                "give an id below it");
+  rules.require(!o.masked() || c.data.stride == "exact", {"data.stride", "objective.kind"},
+                fmt::format("data.stride = \"{}\" does not go with objective.kind = \"masked_lm\"", c.data.stride),
+                "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
+}
+
 void check_schedule(Rules& rules, const RunConfig& c) {
   const LrScheduler& s = c.lr_scheduler;
   rules.require(s.warmup_steps == 0 || s.warmup_fraction == 0,
@@ -260,6 +291,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   const RunConfig& c = loaded.config;
   Rules rules(loaded);
   check_model(rules, c.model);
+  check_objective(rules, c);
   check_batch(rules, c);
   check_data(rules, c, purpose);
   if (purpose == Purpose::kBench) return;

@@ -41,6 +41,21 @@ struct Model {
   int64_t vocab_size = 0;  // 0: the tokenizer's
 };
 
+// [objective]: what the model learns to predict.
+struct Objective {
+  std::string kind = "causal_lm";  // "causal_lm" | "masked_lm" | "spike_lm"
+  double z_loss = 0;
+  // masked_lm
+  double mlm_probability = 0.3;
+  std::string mask_token;  // a special token of the tokenizer; empty: the one that is called so
+  int64_t mask_id = -1;    // instead of mask_token; -1: mask_token's
+  double mask_replace_prob = 1, random_replace_prob = 0;
+  bool mask_special_tokens = false, at_least_one_mask = true;
+  bool count_bos = true;  // spike_lm
+
+  bool masked() const { return kind == "masked_lm"; }
+};
+
 struct Optimizer {
   std::string name = "AdamW";
   double lr = 8e-4;
@@ -138,9 +153,14 @@ struct Memory {
   int64_t loss_chunk_tokens = 1024;  // logits exist for this many tokens at a time
 };
 
+struct Numerics {
+  std::string loss_average = "global";  // "global" | "per_rank"
+};
+
 struct RunConfig {
   Job job;
   Model model;
+  Objective objective;
   Optimizer optimizer;
   LrScheduler lr_scheduler;
   Training training;
@@ -151,6 +171,7 @@ struct RunConfig {
   Comm comm;
   Data data;
   Memory memory;
+  Numerics numerics;
 
   // Where relative paths start: the TOML's folder. Not a key.
   Path base_folder = ".";

@@ -119,6 +119,36 @@ std::vector<Field> model_fields() {
   };
 }
 
+// What it learns to predict.
+std::vector<Field> objective_fields() {
+  return {
+    {"objective", "kind", slot<&RunConfig::objective, &Objective::kind>, kRefuse, "",
+     "causal_lm predicts the next token; masked_lm hidden ones, from both sides; spike_lm the next count of a recording",
+     one_of({"causal_lm", "masked_lm", "spike_lm"})},
+    {"objective", "z_loss", slot<&RunConfig::objective, &Objective::z_loss>, kMayChange, "",
+     "times the square of the log of the softmax's denominator is added to each label's loss (PaLM: 1e-4); 0 means none",
+     between(0, 1)},
+    {"objective", "mlm_probability", slot<&RunConfig::objective, &Objective::mlm_probability>, kMayChange, "",
+     "masked_lm: the share of positions that are hidden, each by itself", above(0, 1)},
+    {"objective", "mask_token", slot<&RunConfig::objective, &Objective::mask_token>, kRefuse, "",
+     "masked_lm: the special token that stands for a hidden one; empty means the tokenizer's [MASK] or <mask>", {}},
+    {"objective", "mask_id", slot<&RunConfig::objective, &Objective::mask_id>, kRefuse, "",
+     "masked_lm: its id, where the tokenizer has no such token; model.vocab_size may add a row for it; "
+     "-1 means that of mask_token", or_special(-1, between(0, 1 << 26))},
+    {"objective", "mask_replace_prob", slot<&RunConfig::objective, &Objective::mask_replace_prob>, kMayChange, "",
+     "masked_lm: the share of hidden positions that show the mask (BERT: 0.8)", between(0, 1)},
+    {"objective", "random_replace_prob", slot<&RunConfig::objective, &Objective::random_replace_prob>, kMayChange, "",
+     "masked_lm: the share of hidden positions that show any token (BERT: 0.1); what is left shows the true one",
+     between(0, 1)},
+    {"objective", "mask_special_tokens", slot<&RunConfig::objective, &Objective::mask_special_tokens>, kMayChange, "",
+     "masked_lm: BOS, EOS and other special tokens are hidden like any other", {}},
+    {"objective", "at_least_one_mask", slot<&RunConfig::objective, &Objective::at_least_one_mask>, kMayChange, "",
+     "masked_lm: a sequence of which nothing would be hidden hides one position", {}},
+    {"objective", "count_bos", slot<&RunConfig::objective, &Objective::count_bos>, kMayChange, "",
+     "spike_lm: predicting the BOS before a time bin is part of the loss", {}},
+  };
+}
+
 // How it is trained, and on what.
 std::vector<Field> run_fields() {
   return {
@@ -231,6 +261,10 @@ std::vector<Field> run_fields() {
 
     {"memory", "loss_chunk_tokens", slot<&RunConfig::memory, &Memory::loss_chunk_tokens>, kMayChange, "tokens",
      "logits exist for this many tokens at a time", between(1, 1 << 30)},
+
+    {"numerics", "loss_average", slot<&RunConfig::numerics, &Numerics::loss_average>, kMayChange, "",
+     "global: every label of a step weighs the same; per_rank: the mean of the means of all ranks and micro-batches, "
+     "as torchtitan's", one_of({"global", "per_rank"})},
   };
 }
 
@@ -239,8 +273,7 @@ std::vector<Field> run_fields() {
 const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
-    const std::vector<Field> more = run_fields();
-    all.insert(all.end(), more.begin(), more.end());
+    for (const auto& more : {objective_fields(), run_fields()}) all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return fields;

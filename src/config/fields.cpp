@@ -28,9 +28,10 @@ const std::vector<List>& list_names() {
   return names;
 }
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSections = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSections = {{
     {"job", "Where the run lives."},
     {"model", "The shape of the model."},
+    {"objective", "What the model learns to predict."},
     {"optimizer", "How gradients become updates."},
     {"lr_scheduler", "The learning rate over the steps: warm-up, stable, decay."},
     {"training", "What is trained, how long, in which batches."},
@@ -41,6 +42,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSection
     {"comm", "Talk between ranks."},
     {"data", "The token shards."},
     {"memory", "Memory against speed."},
+    {"numerics", "How numbers are computed and averaged."},
 }};
 
 }  // namespace
@@ -73,8 +75,10 @@ std::string_view Field::type() const {
       return "number";
     case 3:
       return "string";
-    default:
+    case 4:
       return "numbers";
+    default:
+      return "strings";
   }
 }
 

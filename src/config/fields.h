@@ -16,8 +16,9 @@ namespace hearth::config {
 
 // Where a field lives in a RunConfig, and so its type.
 using Numbers = std::vector<double>;
-using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*>;
-using Value = std::variant<bool, int64_t, double, std::string, Numbers>;
+using Names = std::vector<std::string>;
+using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*, Names*>;
+using Value = std::variant<bool, int64_t, double, std::string, Numbers, Names>;
 
 // What happens when a run goes on from a checkpoint and the key has another value than before.
 enum class AtResume {
@@ -33,7 +34,7 @@ struct Limits {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
   bool least_open = false, most_open = false;  // the bound itself is not allowed
   double special = std::numeric_limits<double>::quiet_NaN();
-  std::vector<std::string_view> choices = {};  // of strings; empty: any
+  std::vector<std::string_view> choices = {};  // of strings, and of each string of a list; empty: any
 
   bool allow(double number) const;
   bool allow(std::string_view text) const;
@@ -54,7 +55,7 @@ struct Field {
   std::string name(size_t item = 0) const;  // "training.steps", "data.source.0.weight"
   Value value(const RunConfig& config, size_t item = 0) const;
   Value default_value() const;
-  std::string_view type() const;  // "bool", "integer", "number", "string", "numbers"
+  std::string_view type() const;  // "bool", "integer", "number", "string", "numbers", "strings"
   bool in_list() const { return section.find('.') != std::string_view::npos; }
 };
 

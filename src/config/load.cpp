@@ -30,14 +30,20 @@ std::string_view expected(const Value& type) {
       return "a number";
     case 3:
       return "a text in quotes";
-    default:
+    case 4:
       return "a list of numbers";
+    default:
+      return "a list of texts in quotes";
   }
 }
 
 // `given` as the type of the field, if it is one: a number without a fraction counts as whole ("tokens = 3e8").
 std::optional<Value> convert(const Value& given, const Value& type) {
   if (given.index() == type.index()) return given;
+  // TOML's [] is a list of anything.
+  if (const auto* none = std::get_if<Numbers>(&given);
+      none != nullptr && none->empty() && std::holds_alternative<Names>(type))
+    return Value(Names{});
   if (const auto* whole = std::get_if<int64_t>(&given); whole != nullptr && std::holds_alternative<double>(type))
     return std::optional<Value>(std::in_place, static_cast<double>(*whole));
   if (const auto* number = std::get_if<double>(&given); number != nullptr && std::holds_alternative<int64_t>(type)) {
@@ -47,22 +53,41 @@ std::optional<Value> convert(const Value& given, const Value& type) {
   return std::nullopt;
 }
 
-// "[1, 0.5]"
-std::optional<Value> parse_numbers(std::string_view text) {
+// The parts of "[a, b]", without the spaces and quotes around them; nothing where it is no such list.
+std::optional<std::vector<std::string_view>> parse_list(std::string_view text) {
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
   text = text.substr(1, text.size() - 2);
-  Numbers numbers;
+  std::vector<std::string_view> parts;
   while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
+    std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(part.size() + 1, text.size()));
     const size_t begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
     if (begin == std::string_view::npos) return std::nullopt;
+    part = part.substr(begin, end + 1 - begin);
+    if (part.size() >= 2 && part.front() == '"' && part.back() == '"') part = part.substr(1, part.size() - 2);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+// "[1, 0.5]"
+std::optional<Value> parse_numbers(std::string_view text) {
+  const auto parts = parse_list(text);
+  if (!parts) return std::nullopt;
+  Numbers numbers;
+  for (const std::string_view part : *parts) {
     double number = 0;
-    const auto [stop, error] = std::from_chars(part.data() + begin, part.data() + end + 1, number);
-    if (error != std::errc() || stop != part.data() + end + 1) return std::nullopt;
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || stop != part.data() + part.size()) return std::nullopt;
     numbers.push_back(number);
   }
   return Value(std::move(numbers));
+}
+
+// "[norm, layers.0]", with quotes or without
+std::optional<Value> parse_names(std::string_view text) {
+  const auto parts = parse_list(text);
+  return parts ? std::optional<Value>(Names(parts->begin(), parts->end())) : std::nullopt;
 }
 
 // The value of a --set, read as the field's type; text needs no quotes.
@@ -77,6 +102,7 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
     return Value(quoted ? text.substr(1, text.size() - 2) : text);
   }
   if (std::holds_alternative<Numbers>(type)) return parse_numbers(text);
+  if (std::holds_alternative<Names>(type)) return parse_names(text);
   if (std::holds_alternative<bool>(type)) {
     if (text == "true") return Value(true);
     if (text == "false") return Value(false);
@@ -153,9 +179,13 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
   }
   if (!field.limits.allow(*value)) {
     const char* what = std::holds_alternative<std::string>(*value) ? "is not a choice" : "is out of range";
-    const bool is_list = std::holds_alternative<Numbers>(*value);
-    problem(fmt::format("{} = {} {}", name, is_list ? to_toml_value(*value) : shown, what),
-            fmt::format("give {}{}", is_list ? "numbers, each " : "", field.limits.text()));
+    const bool is_numbers = std::holds_alternative<Numbers>(*value), is_names = std::holds_alternative<Names>(*value);
+    problem(fmt::format("{} = {} {}", name, is_numbers || is_names ? to_toml_value(*value) : shown, what),
+            fmt::format("give {}{}",
+                        is_numbers ? "numbers, each "
+                        : is_names ? "texts, each "
+                                   : "",
+                        field.limits.text()));
     return;
   }
   std::visit([&](auto* member) { *member = std::get<std::remove_pointer_t<decltype(member)>>(*value); },

@@ -39,13 +39,24 @@ std::optional<Value> numbers_of(const toml::array& list) {
   return Value(std::move(numbers));
 }
 
+std::optional<Value> names_of(const toml::array& list) {
+  Names names;
+  for (const toml::node& node : list) {
+    const auto name = node.value_exact<std::string>();
+    if (!name) return std::nullopt;
+    names.push_back(*name);
+  }
+  return Value(std::move(names));
+}
+
 TomlEntry entry_of(const std::string& section, const toml::key& key, const toml::node& node) {
   TomlEntry entry{section, std::string(key.str()), std::nullopt, {}, line_of(key.source()), {}};
   if (const auto* flag = node.as_boolean()) entry.value = flag->get();
   if (const auto* whole = node.as_integer()) entry.value = whole->get();
   if (const auto* number = node.as_floating_point()) entry.value = number->get();
   if (const auto* text = node.as_string()) entry.value = text->get();
-  if (const auto* list = node.as_array()) entry.value = numbers_of(*list);
+  if (const auto* list = node.as_array())
+    entry.value = list->empty() || !list->front().is_string() ? numbers_of(*list) : names_of(*list);
   if (entry.value && !node.is_array()) {
     entry.shown = to_toml_value(*entry.value);
   } else {

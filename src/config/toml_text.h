@@ -12,7 +12,7 @@ namespace hearth::config {
 
 struct TomlEntry {
   std::string section, key;    // an empty section: the key stands at the top; an empty key: the section itself
-  std::optional<Value> value;  // empty: a list of other than numbers, a table or a date, which no field takes
+  std::optional<Value> value;  // empty: a list of other things than numbers or texts, a table or a date
   std::string shown;           // the value as it is written
   int line;
   std::optional<size_t> item{};  // in [[section]], "data.source": which of its tables

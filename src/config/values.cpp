@@ -14,6 +14,14 @@ std::string bound_text(double bound) {
                                                               : fmt::format("{}", bound);
 }
 
+// "[1.0, 0.5]", "[\"a\", \"b\"]"
+template <class Item>
+std::string list_text(const std::vector<Item>& items) {
+  std::string text;
+  for (const Item& item : items) text += (text.empty() ? "" : ", ") + to_toml_value(item);
+  return "[" + text + "]";
+}
+
 }  // namespace
 
 std::string Limits::text() const {
@@ -48,15 +56,14 @@ bool Limits::allow(const Value& value) const {
   if (const auto* whole = std::get_if<int64_t>(&value)) return allow(static_cast<double>(*whole));
   if (const auto* numbers = std::get_if<Numbers>(&value))
     return std::all_of(numbers->begin(), numbers->end(), [this](double number) { return allow(number); });
+  if (const auto* names = std::get_if<Names>(&value))
+    return std::all_of(names->begin(), names->end(), [this](std::string_view name) { return allow(name); });
   return true;
 }
 
 std::string to_toml_value(const Value& value) {
-  if (const auto* numbers = std::get_if<Numbers>(&value)) {
-    std::string text;
-    for (const double number : *numbers) text += (text.empty() ? "" : ", ") + to_toml_value(number);
-    return "[" + text + "]";
-  }
+  if (const auto* numbers = std::get_if<Numbers>(&value)) return list_text(*numbers);
+  if (const auto* names = std::get_if<Names>(&value)) return list_text(*names);
   if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const int64_t* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
   if (const double* number = std::get_if<double>(&value)) {

@@ -15,10 +15,13 @@ struct Batch {
   uint64_t first_sample = 0;    // g of row 0; row i is sample first_sample + i
   std::vector<int32_t> tokens;  // [B, S]
   std::vector<int32_t> labels;  // [B, S], kIgnore where not counted
-  std::vector<float> weights;   // [B, S] of each label's loss; empty: all 1
+  // [B]: places of a row that hold tokens; behind them is padding, which no token may attend to. Empty: all do.
+  std::vector<int32_t> row_tokens;
+  std::vector<float> weights;  // [B, S] of each label's loss; empty: all 1
   // Document boundaries: the places, as offsets into [B*S], at which a new document starts, or a part of one that goes
-  // on from another row; each row's first place is always listed. Ascending. (Varlen attention's cu_seqlens without the
-  // final B*S.) A token's position in its part is its place less the last of these that is not behind it.
+  // on from another row; each row's first place is always listed. Ascending. (Varlen
+  // attention's cu_seqlens without the final B*S.) A token's position in its part is its place less the last of these
+  // that is not behind it.
   std::vector<int32_t> document_starts;
 };
 

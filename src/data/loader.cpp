@@ -75,6 +75,8 @@ void fill_row(const Row& row, int64_t index, const std::vector<float>& token_wei
   for (const int32_t start : row.document_starts) {
     if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
   }
+  const auto length = static_cast<int32_t>(row.tokens.size());
+  batch.row_tokens.push_back(length);
 }
 
 }  // namespace
@@ -89,6 +91,7 @@ class Loader::Prefetch {
         sampler_(sampler_of(sources, options)),
         ring_(static_cast<size_t>(options.prefetch_steps)) {
     HEARTH_CHECK(options.shuffle || sources.size() == 1);
+    HEARTH_CHECK(options.labels.masking.has_value() == options.order.masked);
     const auto windows = static_cast<uint64_t>(sampler_.windows(0));
     num_samples_ = options_.shuffle ? std::numeric_limits<uint64_t>::max() : windows;
     const int64_t left =
@@ -190,7 +193,10 @@ class Loader::Prefetch {
     for (int64_t row = 0; row < batch.B; ++row) {
       batch.document_starts.push_back(static_cast<int32_t>(row * batch.S));
       const uint64_t g = first_sample + static_cast<uint64_t>(row);
-      if (g >= num_samples_) continue;
+      if (g >= num_samples_) {
+        batch.row_tokens.push_back(0);
+        continue;
+      }
       const Sample sample = sampler_.sample(g);
       try {
         read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, sample, options_.seed, read);
@@ -198,6 +204,7 @@ class Loader::Prefetch {
         if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
       }
+      options_.labels.apply(options_.seed, g, read.tokens, read.labels);
       fill_row(read, row, options_.token_weights, batch);
     }
     return batch;
@@ -254,7 +261,7 @@ Sampler sampler_of(const Sources& sources, const LoaderOptions& options) {
                      tables.empty() ? nullptr : tables[i]});
   }
   segments.erase(segments.begin());
-  return Sampler(std::move(mixed), Window::named(options.order.stride, options.seq_len), options.seed, options.shuffle,
+  return Sampler(std::move(mixed), options.order.window(options.seq_len), options.seed, options.shuffle,
                  std::move(segments), options.order.neox_mixture);
 }
 

@@ -14,6 +14,7 @@
 
 #include "data/batch.h"
 #include "data/dataset.h"
+#include "data/label_rule.h"
 #include "data/sampler.h"
 
 namespace hearth::data {
@@ -23,13 +24,16 @@ namespace hearth::data {
 struct SampleOrder {
   std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
   std::string stride = "exact";                              // Window::named
+  bool masked = false;                                       // windows are Window::masked, stride is "exact"
   std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: none has one
   std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments
+
+  Window window(int64_t seq_len) const { return masked ? Window::masked(seq_len) : Window::named(stride, seq_len); }
 };
 
 struct LoaderOptions {
   uint64_t seed = 0;
-  int64_t seq_len = 0;            // labels are the next tokens: windows of seq_len + 1, stride seq_len
+  int64_t seq_len = 0;            // positions of a sequence
   int64_t global_batch_size = 0;  // sequences per step, a multiple of ranks * local_batch_size
   int64_t local_batch_size = 0;
   int64_t rank = 0, ranks = 1;
@@ -39,6 +43,7 @@ struct LoaderOptions {
   // the same (1, 2, 4, 8, ... windows further, the first that is whole), and StepBatch::substitutes tells.
   bool substitute_damage = false;
   std::vector<float> token_weights{};  // of the loss, by the token that is predicted: Batch::weights; empty: all 1
+  LabelRule labels{};                  // with masking, order.masked is true
   int64_t prefetch_threads = 1;        // 0: next() prepares the step itself
   int64_t prefetch_steps = 4;          // steps kept ready, at least 1
   // true: shuffled, without end, epoch after epoch (training).

@@ -97,7 +97,8 @@ Sample Sampler::window(int64_t source, int64_t number) const {
 void Sampler::parts(const Sample& sample, std::vector<Part>& parts) const {
   const SamplerSource& source = sources_[static_cast<size_t>(sample.source)];
   if (source.table != nullptr) return source.table->parts(sample.window, parts);
-  parts.assign(1, {sample.first_token, sample.num_tokens - 1, /*label_after=*/true});
+  const int64_t labels_only = window_.shifted ? 1 : 0;
+  parts.assign(1, {sample.first_token, sample.num_tokens - labels_only, /*label_after=*/window_.shifted});
 }
 
 uint64_t Sampler::count(int64_t source, uint64_t g) const {

@@ -31,9 +31,11 @@ inline constexpr int64_t kSampleOrderVersion = 2;
 struct Window {
   int64_t length = 0, stride = 0;
   bool short_end = true;  // what is left at the end of the tokens is a window, too; false: it is left out
+  bool shifted = true;    // labels are the next tokens, so the last token of a window is only a label
   // Every token but the first is predicted once.
   static Window causal(int64_t seq_len) { return {seq_len + 1, seq_len}; }
-  static Window masked(int64_t seq_len) { return {seq_len, seq_len}; }
+  // Every token stands in one window, where it may be hidden and predicted at its own place.
+  static Window masked(int64_t seq_len) { return {seq_len, seq_len, true, /*shifted=*/false}; }
   // data.stride: "exact" is causal(); "neox" the same without a short end (GPT-NeoX's helpers.cpp); "torchtitan" cuts
   // the text into pieces of seq_len + 1 tokens (its hf_datasets.py), so that the first of each is never predicted.
   static Window named(const std::string& stride, int64_t seq_len);

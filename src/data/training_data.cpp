@@ -103,6 +103,7 @@ TrainingData::TrainingData(const config::RunConfig& config)
   HEARTH_CHECK(!sources_.empty());
   order_.segments = planned_segments(std::move(first), config, sources_);
   order_.stride = config.data.stride;
+  order_.masked = config.objective.masked();
   if (config.data.packing == "best_fit") {
     const int64_t threads = config.training.threads > 0 ? config.training.threads : usable_cores();
     for (const Source& source : sources_) {
@@ -216,7 +217,7 @@ DataState TrainingData::state(uint64_t next_sample) const {
 }
 
 int64_t TrainingData::windows() const {
-  const Window window = Window::named(order_.stride, seq_len_);
+  const Window window = order_.window(seq_len_);
   int64_t sum = 0;
   for (size_t i = 0; i < sources_.size(); ++i) {
     // A table of GPT-NeoX's order holds several epochs, as many as the run needs.

@@ -24,6 +24,7 @@ void add(std::string& line, std::string_view name, const std::optional<double>& 
 std::string to_line(const Record& r) {
   std::string line = fmt::format("{{\"step\": {}", r.step);
   add(line, "loss", r.loss);
+  add(line, "z_loss", r.z_loss);
   add(line, "grad_norm", r.grad_norm);
   add(line, "lr", r.lr);
   line += fmt::format(", \"tokens\": {}", r.tokens);
@@ -47,6 +48,7 @@ Record from_json(const nlohmann::json& object) {
   Record r;  // get_ref: get<int64_t>() also takes 1.5 and 1e300
   r.step = object.at("step").get_ref<const int64_t&>();
   r.loss = maybe(object, "loss");
+  r.z_loss = maybe(object, "z_loss");
   r.grad_norm = maybe(object, "grad_norm");
   r.lr = maybe(object, "lr");
   r.tokens = object.at("tokens").get_ref<const int64_t&>();

@@ -12,6 +12,7 @@ struct Record {
   int64_t step = 0;
   // Empty for step 0, which only validates.
   std::optional<double> loss{};       // global token mean, in nats, before the step's update
+  std::optional<double> z_loss{};     // what objective.z_loss adds to it; empty without that
   std::optional<double> grad_norm{};  // before clipping
   std::optional<double> lr{};
   int64_t tokens = 0;                       // seen since the start of the training, this step included

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "ops/cross_entropy.h"
 #include "ops/matmul.h"
+#include "ops/rows.h"
+#include "ops/tensor.h"
 
 namespace hearth::model {
 
@@ -11,44 +12,80 @@ using enum plan::Activation;
 
 namespace {
 
-// Calls body(first token, number of tokens, logits of that many) for each chunk, with logits = input output^T.
-template <typename Body>
-void for_each_chunk(const Activations& a, const at::Tensor& output_VD, Body body) {
-  const int64_t T = a.B * a.S, C = a(kLogits).size(0);
-  for (int64_t first = 0; first < T; first += C) {
-    const int64_t count = std::min(C, T - first);
-    const at::Tensor logits_CV = a(kLogits).narrow(0, 0, count);
-    ops::matmul(logits_CV, a(kFinalInput).narrow(0, first, count), output_VD);
-    body(first, count, logits_CV);
-  }
+// Some positions on their way through the head: those of a stretch, or those that count.
+struct Chunk {
+  at::Tensor input_CD, input_gradient_CD;  // the gradient is undefined without training
+  at::Tensor labels_C, weights_C;
+  at::Tensor index_C;  // which positions they are; undefined: a stretch, whose tensors are views
+};
+
+at::Tensor part_of(const at::Tensor& tensor, int64_t first, int64_t count) {
+  return tensor.defined() && tensor.numel() > 0 ? tensor.narrow(0, first, count) : at::Tensor();
 }
 
-at::Tensor weights_of(const MicroBatch& batch, int64_t first, int64_t count) {
-  return batch.weights_T.defined() ? batch.weights_T.narrow(0, first, count) : at::Tensor();
+Chunk stretch(const Activations& a, const MicroBatch& batch, int64_t first, int64_t count) {
+  return {part_of(a(kFinalInput), first, count),
+          part_of(a(kInputGradient), first, count),
+          part_of(batch.labels_T, first, count),
+          part_of(batch.weights_T, first, count),
+          {}};
+}
+
+Chunk counted(const Activations& a, const MicroBatch& batch, int64_t first, int64_t count) {
+  Chunk chunk{part_of(a(kHeadInput), 0, count),
+              part_of(a(kHeadGradient), 0, count),
+              {},
+              {},
+              part_of(batch.counted_N, first, count)};
+  ops::gather_rows(chunk.input_CD, a(kFinalInput), chunk.index_C);
+  chunk.labels_C = ops::gathered(batch.labels_T, chunk.index_C);
+  if (batch.weights_T.defined()) chunk.weights_C = ops::gathered(batch.weights_T, chunk.index_C);
+  return chunk;
+}
+
+bool only_counted(const Activations& a, const MicroBatch& batch) {
+  return batch.counted_N.defined() && a(kHeadInput).size(0) > 0;
+}
+
+// Calls body(chunk, logits) for each chunk, with logits = input output^T.
+template <typename Body>
+ops::CrossEntropy for_each_chunk(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch,
+                                 Body body) {
+  const bool some = only_counted(a, batch);
+  const int64_t N = some ? batch.counted_N.numel() : a.B * a.S, C = a(kLogits).size(0);
+  ops::CrossEntropy sum;
+  for (int64_t first = 0; first < N; first += C) {
+    const int64_t count = std::min(C, N - first);
+    const Chunk chunk = some ? counted(a, batch, first, count) : stretch(a, batch, first, count);
+    const at::Tensor logits_CV = a(kLogits).narrow(0, 0, count);
+    ops::matmul(logits_CV, chunk.input_CD, output_VD);
+    sum += body(chunk, logits_CV);
+  }
+  return sum;
 }
 
 }  // namespace
 
-double loss_forward(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch) {
-  double sum = 0;
-  for_each_chunk(a, output_VD, [&](int64_t first, int64_t count, const at::Tensor& logits_CV) {
-    sum +=
-        ops::cross_entropy_forward(logits_CV, batch.labels_T.narrow(0, first, count), weights_of(batch, first, count));
+ops::CrossEntropy loss_forward(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch) {
+  return for_each_chunk(a, output_VD, batch, [](const Chunk& chunk, const at::Tensor& logits_CV) {
+    return ops::cross_entropy_forward(logits_CV, chunk.labels_C, chunk.weights_C);
   });
-  return sum;
 }
 
-double loss_forward_backward(const Activations& a, const at::Tensor& output_VD, const at::Tensor& output_gradient_VD,
-                             const MicroBatch& batch, double loss_scale) {
-  double sum = 0;
-  for_each_chunk(a, output_VD, [&](int64_t first, int64_t count, const at::Tensor& logits_CV) {
-    sum += ops::cross_entropy_forward_backward(logits_CV, batch.labels_T.narrow(0, first, count), loss_scale,
-                                               weights_of(batch, first, count));
+ops::CrossEntropy loss_forward_backward(const Activations& a, const at::Tensor& output_VD,
+                                        const at::Tensor& output_gradient_VD, const MicroBatch& batch,
+                                        LossScale scale) {
+  // Positions that do not go through the head have no gradient.
+  if (only_counted(a, batch)) ops::zero_(a(kInputGradient));
+  return for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
+    const ops::CrossEntropy sum =
+        ops::cross_entropy_forward_backward(logits_CV, chunk.labels_C, scale.scale, chunk.weights_C, scale.z_factor);
     const at::Tensor& dlogits_CV = logits_CV;
-    ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, a(kFinalInput).narrow(0, first, count));
-    ops::matmul_input_gradient(a(kInputGradient).narrow(0, first, count), dlogits_CV, output_VD, /*accumulate=*/false);
+    ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD);
+    ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output_VD, /*accumulate=*/false);
+    if (chunk.index_C.defined()) ops::scatter_rows(a(kInputGradient), chunk.input_gradient_CD, chunk.index_C);
+    return sum;
   });
-  return sum;
 }
 
 }  // namespace hearth::model

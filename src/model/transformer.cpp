@@ -17,14 +17,15 @@ Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPla
                          DType dtype, int64_t loss_chunk_tokens, bool training)
     : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training) {}
 
-double Transformer::loss(Weights& weights, const MicroBatch& batch) {
+ops::CrossEntropy Transformer::loss(Weights& weights, const MicroBatch& batch) {
   forward(weights, batch);
   return loss_forward(a_, output_VD(weights), batch);
 }
 
-double Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale) {
+ops::CrossEntropy Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, LossScale scale) {
   forward(weights, batch);
-  const double sum = loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, loss_scale);
+  const ops::CrossEntropy sum =
+      loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, scale);
   backward(weights, batch);
   return sum;
 }
@@ -89,7 +90,8 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
 }
 
 ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
-  if (!a_.shape.document_scope) return {a_.shape.causal, {}};
+  // What is seen from the left alone never meets the padding at a row's end.
+  if (!a_.shape.document_scope) return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N};
   HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
   return {a_.shape.causal, batch.document_starts_N};
 }

@@ -28,12 +28,12 @@ class Transformer {
   Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S, DType dtype,
               int64_t loss_chunk_tokens, bool training);
 
-  // Sum of the weighted losses of the counted labels.
-  double loss(Weights& weights, const MicroBatch& batch);
+  // Sums over the counted labels, with their weights.
+  ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
 
-  // The same; adds the gradient of loss_scale * sum to weights.gradient(unit) of every unit and announces each unit,
-  // from the last to the first, with gradient_ready.
-  double loss_and_gradient(Weights& weights, const MicroBatch& batch, double loss_scale);
+  // The same; adds the gradient of what `scale` makes of the sums to weights.gradient(unit) of every unit and announces
+  // each unit, from the last to the first, with gradient_ready.
+  ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, LossScale scale);
 
   // For tests and tools: the logits [T, V] of the last forward's kFinalInput. Not used in training.
   at::Tensor logits(Weights& weights);

@@ -17,9 +17,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// log(sum(exp(logits))) of a row; NaN if a logit is NaN or +infinity. With `gradient`, the row becomes
-// factor * softmax (the caller subtracts the one-hot).
-double softmax_row(float* logits, int64_t V, double factor, bool gradient) {
+// log(sum(exp(logits))) of a row, z; NaN if a logit is NaN or +infinity. With `gradient`, the row becomes
+// factor * (1 + 2 z_factor z) * softmax (the caller subtracts the one-hot).
+double softmax_row(float* logits, int64_t V, double factor, double z_factor, bool gradient) {
   const F32 d;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   V32 largest = hn::Set(d, -kInfinity), poison = hn::Zero(d);
@@ -47,13 +47,14 @@ double softmax_row(float* logits, int64_t V, double factor, bool gradient) {
     });
     total += static_cast<double>(sum(d, partial));
   }
+  const double z = static_cast<double>(row_max) + std::log(total);
   if (gradient) {
-    const V32 scale = hn::Set(d, static_cast<float>(factor / total));
+    const V32 scale = hn::Set(d, static_cast<float>(factor * (1 + 2 * z_factor * z) / total));
     for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
       store(hn::Mul(load(d, logits + v, count), scale), d, logits + v, count);
     });
   }
-  return static_cast<double>(row_max) + std::log(total);
+  return z;
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -78,25 +79,25 @@ std::vector<int64_t> read_labels(const at::Tensor& labels_C, int64_t C, int64_t 
   return labels;
 }
 
-double row_loss(float* logits, int64_t V, int64_t label, double factor, bool gradient) {
-  const float at_label = logits[label];
-  const double loss = HWY_DYNAMIC_DISPATCH(softmax_row)(logits, V, factor, gradient) - static_cast<double>(at_label);
+// z of a row; with `gradient`, overwrites it with factor * ((1 + 2 z_factor z) softmax - onehot).
+double row_z(float* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
+  const double z = HWY_DYNAMIC_DISPATCH(softmax_row)(logits, V, factor, z_factor, gradient);
   if (gradient) logits[label] -= static_cast<float>(factor);
-  return loss;
+  return z;
 }
 
-double row_loss(double* logits, int64_t V, int64_t label, double factor, bool gradient) {
-  return reference::cross_entropy_row(logits, V, label, factor, gradient);
+double row_z(double* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
+  return reference::cross_entropy_row(logits, V, label, factor, z_factor, gradient);
 }
 
 template <class T>
-double run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale, const at::Tensor& weights_C,
-           bool gradient) {
+CrossEntropy run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale, const at::Tensor& weights_C,
+                 double z_factor, bool gradient) {
   const int64_t C = logits_CV.size(0), V = logits_CV.size(1);
   const auto logits = matrix<T>(logits_CV, C, V);
   const std::vector<int64_t> labels = read_labels(labels_C, C, V);
   const float* weights = weights_C.defined() ? flat<const float>(weights_C, C) : nullptr;
-  std::vector<double> losses(labels.size());
+  std::vector<CrossEntropy> rows(labels.size());
   parallel(C, 4 * V, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const auto i = static_cast<size_t>(c);
@@ -105,25 +106,28 @@ double run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale
         continue;
       }
       const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
-      losses[i] = weight * row_loss(logits.row(c), V, labels[i], scale * weight, gradient);
+      const auto at_label = static_cast<double>(logits.row(c)[labels[i]]);
+      const double z = row_z(logits.row(c), V, labels[i], scale * weight, z_factor, gradient);
+      rows[i] = {weight * (z - at_label), weight * z * z};
     }
   });
-  double total = 0;
-  for (const double loss : losses) total += loss;
+  CrossEntropy total;
+  for (const CrossEntropy& row : rows) total += row;
   return total;
 }
 
 }  // namespace
 
-double cross_entropy_forward(const at::Tensor& logits_CV, const at::Tensor& labels_C, const at::Tensor& weights_C) {
-  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, 1, weights_C, false)
-                               : run<double>(logits_CV, labels_C, 1, weights_C, false);
+CrossEntropy cross_entropy_forward(const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                                   const at::Tensor& weights_C) {
+  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, 1, weights_C, 0, false)
+                               : run<double>(logits_CV, labels_C, 1, weights_C, 0, false);
 }
 
-double cross_entropy_forward_backward(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale,
-                                      const at::Tensor& weights_C) {
-  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, scale, weights_C, true)
-                               : run<double>(logits_CV, labels_C, scale, weights_C, true);
+CrossEntropy cross_entropy_forward_backward(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale,
+                                            const at::Tensor& weights_C, double z_factor) {
+  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, scale, weights_C, z_factor, true)
+                               : run<double>(logits_CV, labels_C, scale, weights_C, z_factor, true);
 }
 
 }  // namespace hearth::ops

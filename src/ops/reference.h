@@ -175,19 +175,21 @@ void swiglu_backward(Matrix<T> dgate_up, Matrix<const T> da, Matrix<const T> gat
   }
 }
 
-// The loss of one row; with `gradient`, overwrites it with factor * (softmax - onehot).
+// z = log sum exp(logits) of one row; with `gradient`, overwrites it with factor * ((1 + 2 z_factor z) softmax -
+// onehot).
 template <class T>
-double cross_entropy_row(T* logits, int64_t V, int64_t label, double factor, bool gradient) {
+double cross_entropy_row(T* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (int64_t v = 0; v < V; ++v) largest = std::max(largest, double(logits[v]));
   for (int64_t v = 0; v < V; ++v) sum += std::exp(double(logits[v]) - largest);
-  const double loss = largest + std::log(sum) - double(logits[label]);
+  const double z = largest + std::log(sum);
   if (gradient) {
     for (int64_t v = 0; v < V; ++v) {
-      logits[v] = T(factor * (std::exp(double(logits[v]) - largest) / sum - (v == label ? 1 : 0)));
+      const double softmax = std::exp(double(logits[v]) - largest) / sum;
+      logits[v] = T(factor * ((1 + 2 * z_factor * z) * softmax - (v == label ? 1 : 0)));
     }
   }
-  return loss;
+  return z;
 }
 
 struct AdamWFactors {

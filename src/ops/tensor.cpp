@@ -119,6 +119,7 @@ at::Tensor from_values(std::span<const T> values, DType dtype) {
 }  // namespace
 
 at::Tensor from_int32(std::span<const int32_t> values) { return from_values(values, DType::kInt32); }
+at::Tensor from_int64(std::span<const int64_t> values) { return from_values(values, DType::kInt64); }
 at::Tensor from_float32(std::span<const float> values) { return from_values(values, DType::kFloat32); }
 
 void copy_(const at::Tensor& dst, const at::Tensor& src) {

@@ -39,8 +39,9 @@ at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape
 // The same of `dtype` into bytes [N] uint8, from byte `offset_bytes` on.
 at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRef shape, DType dtype);
 
-// Copies host values into a new 1-D tensor (int32, float32).
+// Copies host values into a new 1-D tensor (int32, int64, float32).
 at::Tensor from_int32(std::span<const int32_t> values);
+at::Tensor from_int64(std::span<const int64_t> values);
 at::Tensor from_float32(std::span<const float> values);
 
 // dst = src, of the same shape; converts between types. Any strides.

@@ -40,6 +40,9 @@ ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType 
   add(kFinalStatistics, "final_statistics", {N, T}, 1, exact);
   add(kBranch, "branch", {T, s.D}, 1, dtype);
   add(kLogits, "logits", {C, s.V}, 1, dtype);
+  const int64_t sparse = s.causal ? 0 : C;  // masked language modelling counts a part of the positions
+  add(kHeadInput, "head_input", {sparse, s.D}, 1, dtype);
+  add(kHeadGradient, "head_gradient", {gradient * sparse, s.D}, 1, dtype);
   add(kStreamGradient, "stream_gradient", {gradient * T, s.D}, 1, dtype);
   add(kInputGradient, "input_gradient", {gradient * T, s.D}, 1, dtype);
   add(kQkvGradient, "qkv_gradient", {gradient * T, qkv}, 1, dtype);

@@ -31,6 +31,8 @@ enum class Activation {
   kFinalStatistics,    // [1 or 2, T]
   kBranch,             // [T, D]         output of wo or w2, on its way into the stream
   kLogits,             // [C, V]         of loss_chunk_tokens tokens at a time; becomes their gradient in place
+  kHeadInput,          // [C, D]         rows of kFinalInput that count, where not all do; else of no rows
+  kHeadGradient,       // [C, D]         and their gradient
   kStreamGradient,     // [T, D]         travels from the last layer to the first
   kInputGradient,      // [T, D]         of a norm's output
   kQkvGradient,        // [T, (H+2G)*K]

@@ -30,6 +30,9 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   loading.ranks = group.size();
   loading.prefetch_threads = 0;  // copying a batch is nothing beside a forward pass
   loading.shuffle = false;
+  loading.labels = options.labels;
+  loading.order.masked = options.labels.masking.has_value();
+  loading.seed = options.seed;
   data::Loader loader(split, loading);
 
   // The loader gives every rank the same number of batches, empty ones at the end: gathering weights is collective.
@@ -40,7 +43,7 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   for (int64_t i = 0; i < batches; ++i) {
     const data::StepBatch step = loader.next();
     for (const data::Batch& batch : step.micro_batches) {
-      result.loss_sum += model.loss(weights, to_tensors(batch));
+      result.loss_sum += model.loss(weights, to_tensors(batch)).loss;
       result.counted_tokens += counted_weight(batch);
       result.counted_bytes += counted_bytes(batch, options.token_bytes);
     }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "data/dataset.h"
+#include "data/label_rule.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 
@@ -22,6 +23,8 @@ struct EvaluationOptions {
   int64_t local_batch_size = 0;            // as the model was made for
   int64_t max_sequences = 0;               // over all ranks, rounded up to whole batches; 0: the whole split
   std::span<const int64_t> token_bytes{};  // bytes each id stands for, [V]; empty: not counted
+  data::LabelRule labels{};                // what is predicted; hidden positions are the same at every call
+  uint64_t seed = 0;                       // of the hidden positions
 };
 
 // Collective: the same result on every rank. The weights are only read.

@@ -23,6 +23,7 @@ data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
   options.ranks = ranks;
   options.first_sample = first_sample;
   options.order = data.order();
+  options.labels = labels;
   options.token_weights = token_weights;
   options.substitute_damage = config.data.on_damage == "substitute";
   options.prefetch_threads = config.data.prefetch_threads;
@@ -167,7 +168,7 @@ Run open_run(const config::RunConfig& given) {
     token_weights = data::read_token_weights(config.training.token_weights, data.manifest().vocab_size);
     token_weights_hash = xxh3_128_hex(std::as_bytes(std::span(token_weights)));
   }
-  std::string tokenizer_file(data.sources().front().dataset.open_tokenizer()->file_content());
+  const auto tokenizer = data.sources().front().dataset.open_tokenizer();
 
   const plan::ModelShape shape = plan::model_shape(config, data.manifest().vocab_size);
   if (shape.V < data.manifest().vocab_size)
@@ -187,9 +188,10 @@ Run open_run(const config::RunConfig& given) {
           .config_toml = config::to_toml(config),
           .data = std::move(data),
           .validation = std::move(validation),
+          .labels = data::label_rule(config.objective, *tokenizer, shape.V),
           .token_weights = std::move(token_weights),
           .token_weights_hash = std::move(token_weights_hash),
-          .tokenizer_file = std::move(tokenizer_file),
+          .tokenizer_file = std::string(tokenizer->file_content()),
           .shape = shape,
           .plan = plan::parameter_plan(shape),
           .dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,

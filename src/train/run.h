@@ -33,6 +33,7 @@ struct Run {
   std::string config_toml;  // resolved, as it is stored in every checkpoint
   data::TrainingData data;
   std::vector<ValidationSet> validation;  // empty where it does not validate
+  data::LabelRule labels;                 // what is predicted
   std::vector<float> token_weights;       // of the loss; empty: all 1
   std::string token_weights_hash;         // of those; empty with them
   std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"

@@ -1,5 +1,6 @@
 #include "train/step.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -20,6 +21,41 @@ struct Stopwatch {
   }
 };
 
+std::vector<int64_t> counted_positions(const data::Batch& batch) {
+  std::vector<int64_t> positions;
+  for (size_t i = 0; i < batch.labels.size(); ++i)
+    if (batch.labels[i] != data::kIgnore) positions.push_back(static_cast<int64_t>(i));
+  return positions;
+}
+
+// `starts`, which hold the first place of each row, with those of the padding behind a row's tokens: nothing may attend
+// to that.
+std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t> starts) {
+  for (int64_t row = 0; row < static_cast<int64_t>(batch.row_tokens.size()); ++row) {
+    const int32_t tokens = batch.row_tokens[static_cast<size_t>(row)];
+    if (tokens > 0 && tokens < batch.S) starts.push_back(static_cast<int32_t>(row * batch.S) + tokens);
+  }
+  std::sort(starts.begin(), starts.end());
+  return starts;
+}
+
+// What the sums of each micro-batch are multiplied with. The mean's denominator must be known before the first
+// backward, over all ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ.
+std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank) {
+  std::vector<double> weights;
+  double sum = 0;
+  for (const data::Batch& micro : batch.micro_batches) {
+    weights.push_back(counted_weight(micro));
+    sum += weights.back();
+  }
+  const double counted = group.all_reduce(sum);
+  HEARTH_CHECK(counted > 0, "no label counts in a step");
+  const double means = group.all_reduce(static_cast<double>(weights.size()));
+  // A micro-batch in which nothing counts has no mean, and adds nothing.
+  for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
+  return weights;
+}
+
 }  // namespace
 
 double counted_weight(const data::Batch& batch) {
@@ -34,29 +70,34 @@ model::MicroBatch to_tensors(const data::Batch& batch) {
   result.tokens_T = ops::from_int32(batch.tokens);
   result.labels_T = ops::from_int32(batch.labels);
   if (!batch.weights.empty()) result.weights_T = ops::from_float32(batch.weights);
-  if (!batch.document_starts.empty()) result.document_starts_N = ops::from_int32(batch.document_starts);
+  if (!batch.document_starts.empty())
+    result.document_starts_N = ops::from_int32(with_padding(batch, batch.document_starts));
+  std::vector<int32_t> rows;
+  for (int64_t row = 0; row < batch.B; ++row) rows.push_back(static_cast<int32_t>(row * batch.S));
+  const std::vector<int32_t> starts = with_padding(batch, rows);
+  if (starts.size() > rows.size()) result.padding_starts_N = ops::from_int32(starts);
+  const std::vector<int64_t> counted = counted_positions(batch);
+  if (counted.size() < batch.labels.size()) result.counted_N = ops::from_int64(counted);
   return result;
 }
 
 StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
-                      const data::StepBatch& batch, int64_t t, double lr, double max_norm) {
+                      const data::StepBatch& batch, int64_t t, double lr, double max_norm, const LossOptions& options) {
   comm::Group& group = weights.group();
-
-  // The mean's denominator must be known before the first backward, over all ranks: a mean of per-rank means would
-  // weigh tokens differently wherever their numbers differ.
-  double counted = 0;
-  for (const data::Batch& micro : batch.micro_batches) counted += counted_weight(micro);
-  counted = group.all_reduce(counted);
-  HEARTH_CHECK(counted > 0, "no label counts in step {}", t);
+  const std::vector<double> scales = loss_scales(batch, group, options.per_rank);
 
   StepResult result;
   Stopwatch watch;
   weights.begin_step(static_cast<int64_t>(batch.micro_batches.size()));
-  double loss_sum = 0;
-  for (const data::Batch& micro : batch.micro_batches)
-    loss_sum += model.loss_and_gradient(weights, to_tensors(micro), 1 / counted);
-
-  result.loss = group.all_reduce(loss_sum) / counted;
+  double loss = 0, z_squares = 0;
+  for (size_t i = 0; i < batch.micro_batches.size(); ++i) {
+    const ops::CrossEntropy sum =
+        model.loss_and_gradient(weights, to_tensors(batch.micro_batches[i]), {scales[i], options.z_factor});
+    loss += sum.loss * scales[i];
+    z_squares += sum.z_squares * scales[i];
+  }
+  result.loss = group.all_reduce(loss);
+  result.z_loss = options.z_factor > 0 ? options.z_factor * group.all_reduce(z_squares) : 0;
   result.forward_backward_s = watch.lap();
   result.grad_norm = optim::gradient_norm(weights);
   result.norm_s = watch.lap();

@@ -10,9 +10,16 @@
 
 namespace hearth::train {
 
+// What is differentiated, beside the cross-entropy's sums.
+struct LossOptions {
+  double z_factor = 0;    // objective.z_loss
+  bool per_rank = false;  // numerics.loss_average: the mean of micro-batches' means, each weighing the same
+};
+
 struct StepResult {
-  double loss = 0;  // sum of weighted losses over all ranks and micro-batches / their weights: the global token mean
-  double grad_norm = 0;  // of that mean, before clipping
+  double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
+  double z_loss = 0;     // averaged alike, times z_factor; what is differentiated is loss + z_loss
+  double grad_norm = 0;  // of that, before clipping
   bool applied = false;  // false: loss or norm is NaN or infinite, and the weights are as they were
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's time went
 };
@@ -26,6 +33,7 @@ model::MicroBatch to_tensors(const data::Batch& batch);
 // Update number t, counted from 1. `lr` of this step; max_norm 0: no clipping. Collective: the same result on every
 // rank.
 StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
-                      const data::StepBatch& batch, int64_t t, double lr, double max_norm);
+                      const data::StepBatch& batch, int64_t t, double lr, double max_norm,
+                      const LossOptions& options = {});
 
 }  // namespace hearth::train

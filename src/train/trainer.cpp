@@ -80,7 +80,9 @@ class Trainer {
     const int64_t substituted = tell_substitutes(batch);
     const int64_t t = progress_.step + 1;
     const double lr = optim::learning_rate(run_.schedule, t);
-    const StepResult result = train_step(model_, weights_, optimizer_, batch, t, lr, run_.config.training.max_norm);
+    const StepResult result =
+        train_step(model_, weights_, optimizer_, batch, t, lr, run_.config.training.max_norm,
+                   {run_.config.objective.z_loss, /*per_rank=*/run_.config.numerics.loss_average == "per_rank"});
     if (!result.applied) throw run_.not_finite(t, result.loss, result.grad_norm, lr);
 
     progress_.step = t;
@@ -90,6 +92,7 @@ class Trainer {
     const double step_s = monotonic_seconds() - start_s;
     return {.step = t,
             .loss = result.loss,
+            .z_loss = run_.config.objective.z_loss > 0 ? std::optional(result.z_loss) : std::nullopt,
             .grad_norm = result.grad_norm,
             .lr = lr,
             .tokens = progress_.tokens_seen,
@@ -120,7 +123,8 @@ class Trainer {
   void validate(metrics::Record& record) {
     const EvaluationOptions options{.seq_len = run_.seq_len(),
                                     .local_batch_size = run_.config.training.local_batch_size,
-                                    .max_sequences = run_.config.validation.steps * run_.global_batch_size};
+                                    .max_sequences = run_.config.validation.steps * run_.global_batch_size,
+                                    .labels = run_.labels};
     Evaluation all;
     for (const ValidationSet& set : run_.validation) {
       const Evaluation one = evaluate(model_, weights_, set.dataset.split(set.split), options);

@@ -237,5 +237,32 @@ TEST(Check, AProblemNamesTheLineOfAKeyThatIsInTheFile) {
   EXPECT_EQ(run.problems[2].what, fmt::format("data.path = \"gone\": {} does not exist", (folder / "gone").string()));
 }
 
+TEST(Check, WhatAnObjectiveDoesNotReadIsAnError) {
+  EXPECT_EQ(problems({"objective.mlm_probability=0.15"}),
+            one("objective.mlm_probability has no effect with objective.kind = \"causal_lm\""));
+  EXPECT_EQ(problems({"objective.kind=masked_lm", "objective.count_bos=false"}),
+            one("objective.count_bos has no effect with objective.kind = \"masked_lm\""));
+  for (const std::string key : {"mask_token=<mask>", "mask_id=3", "mask_replace_prob=0.8", "random_replace_prob=0.1",
+                                "mask_special_tokens=true", "at_least_one_mask=false"}) {
+    EXPECT_EQ(problems({"objective.kind=spike_lm", "objective." + key}).size(), 1u) << key;
+    const bool together = key.starts_with("random");  // the default mask_replace_prob is 1
+    EXPECT_EQ(problems({"objective.kind=masked_lm", "objective." + key}).size(), together ? 1u : 0u) << key;
+  }
+}
+
+TEST(Check, MasksThatCannotBe) {
+  const std::string kind = "objective.kind=masked_lm";
+  EXPECT_EQ(problems({kind, "objective.mask_replace_prob=0.8", "objective.random_replace_prob=0.3"}),
+            one("objective.mask_replace_prob = 0.8 and objective.random_replace_prob = 0.3 are more than 1"));
+  EXPECT_TRUE(problems({kind, "objective.mask_replace_prob=0.8", "objective.random_replace_prob=0.2"}).empty());
+  EXPECT_EQ(problems({kind, "objective.mask_token=<mask>", "objective.mask_id=3"}),
+            one("objective.mask_token and objective.mask_id are both given"));
+  EXPECT_EQ(problems({kind, "objective.mask_id=300", "model.vocab_size=300"}),
+            one("objective.mask_id = 300 is outside model.vocab_size = 300"));
+  EXPECT_EQ(problems({kind, "data.stride=torchtitan"}),
+            one("data.stride = \"torchtitan\" does not go with objective.kind = \"masked_lm\""));
+  EXPECT_EQ(problems({kind, "objective.mlm_probability=0"}), one("objective.mlm_probability = 0 is out of range"));
+}
+
 }  // namespace
 }  // namespace hearth::config

@@ -125,7 +125,7 @@ TEST_F(LoadTest, AnUnknownKeyNamesTheNearestOneOfItsSectionOrOfAnother) {
 TEST_F(LoadTest, AnUnknownSectionIsOneErrorAndNamesTheNearest) {
   EXPECT_EQ(error_of(std::string(kComplete) + "[optimiser]\nlr = 1\nbeta1 = 0.5\n"),
             "error: run.toml:7: [optimiser] is not a section\n  fix: did you mean [optimizer]?");
-  EXPECT_NE(error_of(std::string(kComplete) + "[zebras]\n").find("the sections are job, model, optimizer"),
+  EXPECT_NE(error_of(std::string(kComplete) + "[zebras]\n").find("the sections are job, model, objective, optimizer"),
             std::string::npos);
 }
 

@@ -5,7 +5,9 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/nonzero.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/outer.h>
@@ -18,6 +20,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,6 +37,7 @@ struct Case {
   int64_t D, L, H, G, F, V, B, S, chunk;
   bool tied, weighted;
   const char* norm_type = "rmsnorm";
+  bool masked = false;  // every position sees every other, and only those that count go through the head
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -53,6 +57,7 @@ MicroBatch random_batch(const Case& c) {
   batch.labels_T = at::randint(c.V, {c.B * c.S}, at::kInt);
   batch.labels_T.index_put_({at::arange(0, c.B * c.S, 3)}, at::scalar_tensor(-100, at::kInt));
   if (c.weighted) batch.weights_T = at::rand({c.B * c.S}, at::kFloat);
+  if (c.masked) batch.counted_N = at::nonzero(batch.labels_T.ne(-100)).view(-1);
   return batch;
 }
 
@@ -89,7 +94,8 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
     const at::Tensor k =
         rotate(heads("attention.wk.weight", s.G), s.rope.theta).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
     const at::Tensor v = heads("attention.wv.weight", s.G).repeat_interleave(s.H / s.G, 2).transpose(1, 2);
-    const at::Tensor mask = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
+    const at::Tensor hidden = at::ones({c.S, c.S}, at::kBool).tril().logical_not();
+    const at::Tensor mask = c.masked ? at::zeros_like(hidden) : hidden;
     const at::Tensor scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.K))).masked_fill(mask, -INFINITY);
     const at::Tensor o = at::matmul(scores.softmax(-1), v).transpose(1, 2).reshape({c.B, c.S, s.H * s.K});
@@ -118,14 +124,15 @@ class WholeModel : public testing::TestWithParam<Case> {
   // Runs ours in `dtype` and the reference in float64 from the very same weights.
   void compare(DType dtype, double tolerance) {
     const Case& c = GetParam();
-    const plan::ModelShape shape = plan::model_shape(model_config(c), c.V);
+    plan::ModelShape shape = plan::model_shape(model_config(c), c.V);
+    shape.causal = !c.masked;
     const plan::ParameterPlan plan = plan::parameter_plan(shape);
     test::LocalWeights weights(plan, dtype, 11);
     const MicroBatch batch = random_batch(c);
-    const double scale = 0.037;
+    const double scale = 0.037, z_factor = 0.01;
 
     Transformer model(shape, plan, c.B, c.S, dtype, c.chunk, /*training=*/true);
-    const double sum = model.loss_and_gradient(weights, batch, scale);
+    const ops::CrossEntropy sum = model.loss_and_gradient(weights, batch, {scale, z_factor});
     const at::Tensor logits = model.logits(weights).clone();
 
     std::vector<at::Tensor> leaves;
@@ -136,10 +143,14 @@ class WholeModel : public testing::TestWithParam<Case> {
     const at::Tensor reference_sum =
         reference_loss([&](const std::string& name) { return leaves.at(static_cast<size_t>(plan.find(name))); }, shape,
                        c, batch, &reference_logits);
-    (reference_sum * scale).backward();
+    const at::Tensor z = reference_logits.logsumexp(-1);
+    const at::Tensor row_weights = batch.weights_T.defined() ? batch.weights_T.to(at::kDouble) : at::ones_like(z);
+    const at::Tensor z_squares = (z.square() * row_weights * batch.labels_T.ne(-100)).sum();
+    ((reference_sum + z_factor * z_squares) * scale).backward();
 
     EXPECT_LT(relative(logits, reference_logits.detach()), tolerance);
-    EXPECT_NEAR(sum / reference_sum.item<double>(), 1, tolerance);
+    EXPECT_NEAR(sum.loss / reference_sum.item<double>(), 1, tolerance);
+    EXPECT_NEAR(sum.z_squares / z_squares.item<double>(), 1, tolerance);
     for (size_t i = 0; i < leaves.size(); ++i) {
       const plan::Parameter& p = plan.parameters[i];
       EXPECT_LT(relative(parameter_view(weights.gradient(p.unit), p), leaves[i].grad()), tolerance) << p.name;
@@ -148,9 +159,9 @@ class WholeModel : public testing::TestWithParam<Case> {
     for (int64_t unit = shape.L + 1; unit >= 0; --unit) last_to_first.push_back(unit);
     EXPECT_EQ(weights.ready, last_to_first);
 
-    EXPECT_EQ(model.loss(weights, batch), sum);  // forward alone
+    EXPECT_EQ(model.loss(weights, batch).loss, sum.loss);  // forward alone
     const at::Tensor once = weights.gradient(1).clone();
-    model.loss_and_gradient(weights, batch, scale);  // a second micro-batch adds
+    model.loss_and_gradient(weights, batch, {scale, z_factor});  // a second micro-batch adds
     EXPECT_LT(relative(weights.gradient(1), once * 2), 1e-6);
   }
 };
@@ -170,7 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"HeadsOf256", 512, 1, 2, 1, 16, 31, 1, 70, 64, false, false},
                     Case{"HeadsOf16SevenToOne", 112, 1, 7, 1, 16, 31, 2, 19, 64, false, false},
                     Case{"HeadsOf96TwelveToThree", 1152, 1, 12, 3, 16, 31, 1, 40, 64, false, false},
-                    Case{"HeadsOf128", 256, 1, 2, 2, 16, 31, 1, 65, 64, false, false}),
+                    Case{"HeadsOf128", 256, 1, 2, 2, 16, 31, 1, 65, 64, false, false},
+                    Case{"Masked", 48, 2, 4, 2, 80, 97, 3, 33, 20, false, true, "rmsnorm", true},
+                    Case{"MaskedTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, "layernorm", true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

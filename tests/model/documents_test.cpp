@@ -33,8 +33,8 @@ void packed_equals_alone(bool causal) {
   const at::Tensor tokens = at::randint(shape.V, {B * S}, at::kInt), labels = at::randint(shape.V, {B * S}, at::kInt);
 
   Transformer model(shape, plan, B, S, DType::kFloat64, 10, /*training=*/true);
-  const MicroBatch batch{tokens, labels, {}, ops::from_int32(starts)};
-  const double sum = model.loss_and_gradient(packed, batch, 0.1);
+  const MicroBatch batch{tokens, labels, {}, {}, ops::from_int32(starts)};
+  const double sum = model.loss_and_gradient(packed, batch, {0.1}).loss;
   model.loss(packed, batch);
   const at::Tensor logits = model.logits(packed);
 
@@ -45,9 +45,10 @@ void packed_equals_alone(bool causal) {
     const MicroBatch document{tokens.narrow(0, begin, end - begin),
                               labels.narrow(0, begin, end - begin),
                               {},
+                              {},
                               ops::from_int32(std::vector<int32_t>{0})};
     Transformer one(shape, plan, 1, end - begin, DType::kFloat64, 10, /*training=*/true);
-    sum_alone += one.loss_and_gradient(alone, document, 0.1);
+    sum_alone += one.loss_and_gradient(alone, document, {0.1}).loss;
     one.loss(alone, document);
     logits_alone.push_back(one.logits(alone));
   }

@@ -114,7 +114,7 @@ TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
     Transformer model(p.shape, p.plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
     MicroBatch batch{p.tokens, p.labels, {}};
     if (!kCases[i].documents.empty()) batch.document_starts_N = ops::from_int32(kCases[i].documents);
-    const double loss = model.loss_and_gradient(*p.weights, batch, 1 / counted) / counted;
+    const double loss = model.loss_and_gradient(*p.weights, batch, {1 / counted}).loss / counted;
     EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
     EXPECT_LT(relative(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})), 1e-5);
     for (const plan::Parameter& parameter : p.plan.parameters) {

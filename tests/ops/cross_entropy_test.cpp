@@ -3,6 +3,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
@@ -32,20 +33,25 @@ class CrossEntropy : public testing::TestWithParam<std::tuple<at::ScalarType, in
 };
 
 TEST_P(CrossEntropy, LossAndGradientAgreeWithAutograd) {
-  const double scale = 0.37;
+  const double scale = 0.37, z_factor = 0.01;
   const at::Tensor x = leaf(logits_);
   const at::Tensor rows = at::cross_entropy_loss(x, labels_, {}, at::Reduction::None, kIgnore);
   const at::Tensor loss = (rows * weights_.to(at::kDouble)).sum();
-  (scale * loss).backward();
+  const at::Tensor counted = labels_.ne(kIgnore).to(at::kDouble) * weights_.to(at::kDouble);
+  const at::Tensor z_squares = (at::logsumexp(x, {1}).square() * counted).sum();
+  (scale * (loss + z_factor * z_squares)).backward();
 
   const at::Tensor forward_only = in_wider_rows(logits_);
   const at::Tensor before = forward_only.clone();
-  EXPECT_NEAR(cross_entropy_forward(forward_only, labels_, weights_) / loss.item<double>(), 1, bound(type(), kFloat32));
+  const ops::CrossEntropy sums = cross_entropy_forward(forward_only, labels_, weights_);
+  EXPECT_NEAR(sums.loss / loss.item<double>(), 1, bound(type(), kFloat32));
+  EXPECT_NEAR(sums.z_squares / z_squares.item<double>(), 1, bound(type(), kFloat32));
   EXPECT_TRUE(same_bits(forward_only, before));
 
   const at::Tensor gradient = in_wider_rows(logits_);
-  const double both = cross_entropy_forward_backward(gradient, labels_, scale, weights_);
-  EXPECT_NEAR(both / loss.item<double>(), 1, bound(type(), kFloat32));
+  const ops::CrossEntropy both = cross_entropy_forward_backward(gradient, labels_, scale, weights_, z_factor);
+  EXPECT_NEAR(both.loss / loss.item<double>(), 1, bound(type(), kFloat32));
+  EXPECT_NEAR(both.z_squares / z_squares.item<double>(), 1, bound(type(), kFloat32));
   EXPECT_LE(relative_error(gradient, x.grad()), bound(type(), kFloat32));
   EXPECT_EQ(gradient[3].abs().sum().item<double>(), 0);
   EXPECT_TRUE(surroundings_untouched(gradient));
@@ -54,13 +60,13 @@ TEST_P(CrossEntropy, LossAndGradientAgreeWithAutograd) {
 TEST_P(CrossEntropy, Int32LabelsWithoutWeightsSumPlainly) {
   const double expected =
       at::cross_entropy_loss(logits_.to(at::kDouble), labels_, {}, at::Reduction::Sum, kIgnore).item<double>();
-  EXPECT_NEAR(cross_entropy_forward(logits_, labels_.to(at::kInt)) / expected, 1, bound(type(), kFloat32));
+  EXPECT_NEAR(cross_entropy_forward(logits_, labels_.to(at::kInt)).loss / expected, 1, bound(type(), kFloat32));
 }
 
 TEST_P(CrossEntropy, TwoRunsGiveTheSameBits) {
   const at::Tensor a = logits_.clone(), b = logits_.clone();
-  EXPECT_EQ(cross_entropy_forward_backward(a, labels_, 1, weights_),
-            cross_entropy_forward_backward(b, labels_, 1, weights_));
+  EXPECT_EQ(cross_entropy_forward_backward(a, labels_, 1, weights_).loss,
+            cross_entropy_forward_backward(b, labels_, 1, weights_).loss);
   EXPECT_TRUE(same_bits(a, b));
 }
 
@@ -73,8 +79,8 @@ TEST(CrossEntropyEdge, NanPoisonsItsRowAndTheLossButNoOtherRow) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     const at::Tensor logits = at::randn({3, 50}), labels = at::tensor({1, 2, 3});
     logits[1][40] = bad;
-    EXPECT_TRUE(std::isnan(cross_entropy_forward(logits, labels)));
-    EXPECT_TRUE(std::isnan(cross_entropy_forward_backward(logits, labels, 1)));
+    EXPECT_TRUE(std::isnan(cross_entropy_forward(logits, labels).loss));
+    EXPECT_TRUE(std::isnan(cross_entropy_forward_backward(logits, labels, 1).loss));
     EXPECT_TRUE(logits.isnan().any(1).equal(at::tensor({0, 1, 0}).to(at::kBool)));
   }
 }
@@ -82,19 +88,19 @@ TEST(CrossEntropyEdge, NanPoisonsItsRowAndTheLossButNoOtherRow) {
 TEST(CrossEntropyEdge, MinusInfinityIsAProbabilityOfZero) {
   const at::Tensor logits = at::zeros({1, 4}), labels = at::tensor({0});
   logits[0][3] = -std::numeric_limits<float>::infinity();
-  EXPECT_NEAR(cross_entropy_forward_backward(logits, labels, 3), std::log(3.0), 1e-6);
+  EXPECT_NEAR(cross_entropy_forward_backward(logits, labels, 3).loss, std::log(3.0), 1e-6);
   EXPECT_TRUE(at::allclose(logits, at::tensor({-2.0f, 1.0f, 1.0f, 0.0f}).view({1, 4})));
 }
 
 TEST(CrossEntropyEdge, LargeLogitsDoNotOverflow) {
   const at::Tensor logits = at::tensor({1e30f, 1e4f, -1e30f}).view({1, 3}), labels = at::tensor({0});
-  EXPECT_EQ(cross_entropy_forward(logits, labels), 0);
+  EXPECT_EQ(cross_entropy_forward(logits, labels).loss, 0);
 }
 
 TEST(CrossEntropyEdge, NoRowsAndAllIgnored) {
-  EXPECT_EQ(cross_entropy_forward(at::empty({0, 7}), at::empty({0}, at::kLong)), 0);
+  EXPECT_EQ(cross_entropy_forward(at::empty({0, 7}), at::empty({0}, at::kLong)).loss, 0);
   const at::Tensor logits = at::full({2, 7}, std::nan(""));
-  EXPECT_EQ(cross_entropy_forward_backward(logits, at::tensor({-100, -100}), 1), 0);
+  EXPECT_EQ(cross_entropy_forward_backward(logits, at::tensor({-100, -100}), 1).loss, 0);
   EXPECT_EQ(logits.abs().sum().item<float>(), 0);
 }
 

@@ -87,6 +87,30 @@ TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
   }
 }
 
+// What numerics.loss_average = "per_rank" is: micro-batches of few labels weigh as much as those of many.
+TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
+  const Shape s = tiny_shape();
+  for (const int64_t ranks : {1, 3}) {
+    comm::run_ranks(ranks, 60, [&](comm::Group& group) {
+      const c10::InferenceMode no_gradients;
+      parallel::ShardedWeights weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining);
+      initialize_weights(weights, 3);
+      optim::AdamW optimizer({}, weights);
+      model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+      data::StepBatch mine;
+      double expected = 0;
+      for (uint64_t index = 0; index < kMicroBatches; ++index) {
+        const data::Batch batch = micro_batch(index, true);
+        expected += model.loss(weights, to_tensors(batch)).loss / counted_weight(batch) / kMicroBatches;
+        if (ranks == 1 || static_cast<int64_t>(index) == group.rank()) mine.micro_batches.push_back(batch);
+      }
+      const StepResult result = train_step(model, weights, optimizer, mine, 1, 0, 0, {.per_rank = true});
+      EXPECT_NEAR(result.loss, expected, 1e-13 * expected) << ranks;
+      EXPECT_GT(std::abs(result.loss - loss_by_aten(s, weights, true)), 1e-3) << "the two means do not differ here";
+    });
+  }
+}
+
 // The gradient is that of the same mean. A weight w of every label cancels from a mean, so the norm does not change;
 // and the loss falls along the gradient as fast as its norm says.
 TEST(Step, TheGradientIsThatOfTheMean) {
@@ -112,6 +136,35 @@ TEST(Step, TheGradientIsThatOfTheMean) {
   constexpr double kStep = 1e-5;
   const double slope = (moved_loss(kStep) - moved_loss(-kStep)) / (2 * kStep);
   EXPECT_NEAR(slope, result.grad_norm * result.grad_norm, 1e-7 * slope);
+}
+
+// The mean of z^2 over all counted labels, by ATen.
+TEST(Step, TheZLossIsAveragedLikeTheLossAndIsPartOfWhatIsDifferentiated) {
+  const Shape s = tiny_shape();
+  const auto group = comm::single();
+  const c10::InferenceMode no_gradients;
+  parallel::ShardedWeights weights(s.plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kTraining);
+  initialize_weights(weights, 3);
+  optim::AdamW optimizer({}, weights);
+  model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+  data::StepBatch batch;
+  double z_squares = 0, counted = 0;
+  for (uint64_t index = 0; index < kMicroBatches; ++index) {
+    batch.micro_batches.push_back(micro_batch(index, false));
+    model.loss(weights, to_tensors(batch.micro_batches.back()));
+    const at::Tensor z_T = at::logsumexp(model.logits(weights), {1});
+    for (int64_t t = 0; t < kB * kS; ++t) {
+      if (batch.micro_batches.back().labels[static_cast<size_t>(t)] == data::kIgnore) continue;
+      z_squares += z_T[t].item<double>() * z_T[t].item<double>();
+      ++counted;
+    }
+  }
+  const StepResult without = train_step(model, weights, optimizer, batch, 1, 0, 0);
+  const StepResult with = train_step(model, weights, optimizer, batch, 1, 0, 0, {.z_factor = 0.1});
+  EXPECT_EQ(without.z_loss, 0);
+  EXPECT_NEAR(with.z_loss, 0.1 * z_squares / counted, 1e-13);
+  EXPECT_EQ(with.loss, without.loss);
+  EXPECT_NE(with.grad_norm, without.grad_norm);
 }
 
 TEST(Step, WhatDoesNotCountWeighsNothing) {

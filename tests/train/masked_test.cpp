@@ -1,0 +1,109 @@
+// A run that predicts hidden tokens from both sides.
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "comm/group.h"
+#include "model/transformer.h"
+#include "tiny_run.h"
+#include "train/state.h"
+#include "train/step.h"
+
+namespace hearth::train {
+namespace {
+
+config::RunConfig masked(const Path& folder, const std::string& name) {
+  config::RunConfig c = tiny_config(folder);
+  c.job.dump_folder = name;
+  c.model.vocab_size = 259;  // a row for the mask
+  c.objective.kind = "masked_lm";
+  c.objective.mask_id = 258;
+  c.validation.freq = 6;
+  return c;
+}
+
+struct MaskedRun : TinyData {};
+
+TEST_F(MaskedRun, LearnsAndIsTheSameOnOneTwoAndFourRanks) {
+  std::vector<metrics::Record> one;
+  for (const int64_t ranks : {1, 2, 4}) {
+    config::RunConfig c = masked(scratch, fmt::format("run{}", ranks));
+    c.training.dtype = "float64";
+    c.training.steps = 60;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    const auto records = train(c);
+    if (ranks == 1) one = records;
+    ASSERT_EQ(records.size(), 61u);
+    EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (records[i].loss) {
+        EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
+      }
+      if (records[i].validation_loss) {
+        EXPECT_NEAR(*records[i].validation_loss, *one[i].validation_loss, 1e-9 * *one[i].validation_loss);
+      }
+    }
+  }
+}
+
+TEST_F(MaskedRun, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
+  const config::RunConfig whole = masked(scratch, "whole");
+  const auto expected = train(whole);
+  config::RunConfig parts = masked(scratch, "parts");
+  for (const int64_t steps : {5, 12}) {
+    parts.training.steps = steps;
+    train(parts);
+  }
+  expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
+}
+
+// The held-out loss hides the same positions whenever it is measured.
+TEST_F(MaskedRun, ValidationHidesTheSamePositionsEveryTime) {
+  config::RunConfig c = masked(scratch, "run");
+  c.optimizer.lr = 0;
+  std::vector<double> losses;
+  for (const metrics::Record& record : train(c))
+    if (record.validation_loss) losses.push_back(*record.validation_loss);
+  ASSERT_EQ(losses.size(), 3u);
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(losses[0], losses[2]);
+}
+
+// A short window is filled up. What stands there must not change what the model says of the text.
+TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
+  const plan::ModelShape shape = plan::model_shape(masked(scratch, "run"), 258);
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  const auto group = comm::single();
+  const c10::InferenceMode no_gradients;
+  parallel::ShardedWeights weights(plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kInference);
+  initialize_weights(weights, 3);
+  const auto loss_of = [&](int64_t S, int32_t padding) {
+    data::Batch batch;
+    batch.B = 1;
+    batch.S = S;
+    batch.row_tokens = {5};
+    batch.document_starts = {0};
+    batch.tokens = {10, 258, 30, 258, 50};
+    batch.labels = {data::kIgnore, 20, data::kIgnore, 40, data::kIgnore};
+    batch.tokens.resize(static_cast<size_t>(S), padding);
+    batch.labels.resize(static_cast<size_t>(S), data::kIgnore);
+    model::Transformer model(shape, plan, 1, S, DType::kFloat64, 64, /*training=*/false);
+    return model.loss(weights, to_tensors(batch)).loss;
+  };
+  const double alone = loss_of(5, 0);
+  EXPECT_NEAR(loss_of(9, 0), alone, 1e-12);
+  EXPECT_NEAR(loss_of(9, 77), alone, 1e-12);
+}
+
+TEST_F(MaskedRun, ARunWithoutAMaskIsRefusedBeforeItStarts) {
+  config::RunConfig c = masked(scratch, "run");
+  c.objective.mask_id = -1;
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
+            "the tokenizer has no mask token, and the run names none");
+  EXPECT_FALSE(path_exists(c.run_folder() / "metrics.jsonl"));
+}
+
+}  // namespace
+}  // namespace hearth::train
