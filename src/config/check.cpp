@@ -60,6 +60,16 @@ void check_model(Rules& rules, const Model& m) {
   needs_scaling("model.rope_low_freq_factor", m.rope_low_freq_factor == none.rope_low_freq_factor);
   needs_scaling("model.rope_high_freq_factor", m.rope_high_freq_factor == none.rope_high_freq_factor);
   needs_scaling("model.rope_original_seq_len", m.rope_original_seq_len == none.rope_original_seq_len);
+  const auto no_effect = [&](bool has_one, std::string_view key, const std::string& value, bool is_default) {
+    rules.require(has_one || is_default, {key},
+                  fmt::format("{} = {} has no effect with model.init = \"{}\"", key, value, m.init), "remove it");
+  };
+  const bool torchtitan = m.init == "torchtitan";
+  no_effect(torchtitan, "model.depth_init", "false", m.depth_init == none.depth_init);
+  no_effect(!torchtitan, "model.output_init", fmt::format("\"{}\"", m.output_init), m.output_init == none.output_init);
+  const auto takes_std = [](const std::string& law) { return law == "normal" || law == "scaled_normal"; };
+  no_effect(!torchtitan && (takes_std(m.init) || takes_std(m.output_init)), "model.init_std",
+            fmt::format("{}", m.init_std), m.init_std == none.init_std);
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
   rules.require(m.dim % m.n_heads == 0, {"model.n_heads", "model.dim"},
                 fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),

@@ -34,10 +34,13 @@ struct Model {
   double rope_scaling_factor = 1;  // Llama 3.1's; 1: none
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   int64_t rope_original_seq_len = 8192;
-  std::string rope_pairs = "interleaved";  // "interleaved" | "halves"
-  std::string attention_scope = "window";  // "window" | "document"
+  std::string rope_pairs = "interleaved";     // "interleaved" | "halves"
+  std::string attention_scope = "window";     // "window" | "document"
+  std::string init = "torchtitan";            // or "normal", "scaled_normal", "small_init", "wang_init"
+  std::string output_init = "scaled_normal";  // of wo and w2, unless init = "torchtitan"
+  double init_std = 0.02;                     // of "normal" and "scaled_normal"
+  bool depth_init = true;                     // of "torchtitan"
   bool enable_weight_tying = false;
-  bool depth_init = true;
   int64_t vocab_size = 0;  // 0: the tokenizer's
 };
 

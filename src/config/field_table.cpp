@@ -112,8 +112,17 @@ std::vector<Field> model_fields() {
      one_of({"window", "document"})},
     {"model", "enable_weight_tying", slot<&RunConfig::model, &Model::enable_weight_tying>, kRefuse, "",
      "the output matrix is the token embedding", {}},
+    {"model", "init", slot<&RunConfig::model, &Model::init>, kNoEffect, "",
+     "initial weights: torchtitan's, or a normal law of GPT-NeoX (normal: init_std; scaled_normal: init_std / sqrt(2 n_layers); "
+     "small_init: sqrt(2 / (5 dim)); wang_init: 2 / (n_layers sqrt(dim)))",
+     one_of({"torchtitan", "normal", "scaled_normal", "small_init", "wang_init"})},
+    {"model", "output_init", slot<&RunConfig::model, &Model::output_init>, kNoEffect, "",
+     "the law of wo and w2, which write to the residual stream, unless init is torchtitan",
+     one_of({"normal", "scaled_normal", "small_init", "wang_init"})},
+    {"model", "init_std", slot<&RunConfig::model, &Model::init_std>, kNoEffect, "",
+     "the standard deviation of normal, and of scaled_normal before it is scaled", above(0, 10)},
     {"model", "depth_init", slot<&RunConfig::model, &Model::depth_init>, kNoEffect, "",
-     "the initial scale of wo, w2 and w3 falls with the layer's own depth, else with n_layers", {}},
+     "with init = torchtitan, the initial scale of wo, w2 and w3 falls with the layer's own depth, else with n_layers", {}},
     {"model", "vocab_size", slot<&RunConfig::model, &Model::vocab_size>, kRefuse, "tokens",
      "rows of the embedding; 0 means the tokenizer's vocabulary", between(0, 1 << 26)},
   };

@@ -81,13 +81,23 @@ void backward_row(T* dx, float* partial_dw, const T* dy, const T* x, const T* we
   });
 }
 
-void forward_row_f32(float* y, const float* x, const float* weight, int64_t D, plan::Norm norm, float* statistic,
-                     float* mean) {
+void norm_forward_f32(float* y, const float* x, const float* weight, int64_t D, plan::Norm norm, float* statistic,
+                      float* mean) {
   forward_row(y, x, weight, D, norm, statistic, mean);
 }
-void add_row_f32(float* h, const float* x, const float* r, int64_t D) { add_row(h, x, r, D); }
-void backward_row_f32(float* dx, float* partial_dw, const float* dy, const float* x, const float* weight, int64_t D,
-                      plan::Norm norm, float statistic, const float* mean, bool accumulate) {
+void norm_forward_bf16(c10::BFloat16* y, const c10::BFloat16* x, const c10::BFloat16* weight, int64_t D,
+                       plan::Norm norm, float* statistic, float* mean) {
+  forward_row(y, x, weight, D, norm, statistic, mean);
+}
+void norm_add_f32(float* h, const float* x, const float* r, int64_t D) { add_row(h, x, r, D); }
+void norm_add_bf16(c10::BFloat16* h, const c10::BFloat16* x, const c10::BFloat16* r, int64_t D) { add_row(h, x, r, D); }
+void norm_backward_f32(float* dx, float* partial_dw, const float* dy, const float* x, const float* weight, int64_t D,
+                       plan::Norm norm, float statistic, const float* mean, bool accumulate) {
+  backward_row(dx, partial_dw, dy, x, weight, D, norm, statistic, mean, accumulate);
+}
+void norm_backward_bf16(c10::BFloat16* dx, float* partial_dw, const c10::BFloat16* dy, const c10::BFloat16* x,
+                        const c10::BFloat16* weight, int64_t D, plan::Norm norm, float statistic, const float* mean,
+                        bool accumulate) {
   backward_row(dx, partial_dw, dy, x, weight, D, norm, statistic, mean, accumulate);
 }
 
@@ -97,24 +107,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(forward_row_f32);
-HWY_EXPORT(add_row_f32);
-HWY_EXPORT(backward_row_f32);
+HWY_EXPORT(norm_forward_f32);
+HWY_EXPORT(norm_forward_bf16);
+HWY_EXPORT(norm_add_f32);
+HWY_EXPORT(norm_add_bf16);
+HWY_EXPORT(norm_backward_f32);
+HWY_EXPORT(norm_backward_bf16);
 
 namespace {
 
-// The kernels of an element type.
-template <class T>
-struct Kernels {
-  void (*forward)(T*, const T*, const T*, int64_t, plan::Norm, float*, float*);
-  void (*add)(T*, const T*, const T*, int64_t);
-  void (*backward)(T*, float*, const T*, const T*, const T*, int64_t, plan::Norm, float, const float*, bool);
-};
-
-Kernels<float> kernels_of(float) {
-  return {HWY_DYNAMIC_DISPATCH(forward_row_f32), HWY_DYNAMIC_DISPATCH(add_row_f32),
-          HWY_DYNAMIC_DISPATCH(backward_row_f32)};
-}
+auto forward_kernel(float) { return HWY_DYNAMIC_DISPATCH(norm_forward_f32); }
+auto forward_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_forward_bf16); }
+auto add_kernel(float) { return HWY_DYNAMIC_DISPATCH(norm_add_f32); }
+auto add_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_add_bf16); }
+auto backward_kernel(float) { return HWY_DYNAMIC_DISPATCH(norm_backward_f32); }
+auto backward_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_backward_bf16); }
 
 // What a row is divided by, and its mean, of all rows; `mean` null where there is none.
 template <class T>
@@ -137,7 +144,7 @@ const T* weight_of(const plan::Norm& norm, const at::Tensor& weight_D, int64_t D
   return weight_D.defined() ? flat<const T>(weight_D, D) : nullptr;
 }
 
-// `r_TD` undefined: y = norm(x).
+// `r_TD` undefined: y = norm(x), and no h.
 template <class T>
 void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
              const at::Tensor& x_TD, const at::Tensor& r_TD, const at::Tensor& weight_D) {
@@ -149,11 +156,12 @@ void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y
   const bool adds = r_TD.defined();
   const auto h = adds ? matrix<T>(h_TD, rows, D) : Matrix<T>{};
   const auto r = adds ? matrix<const T>(r_TD, rows, D) : Matrix<const T>{};
-  const Kernels<T> kernels = kernels_of(T{});
+  const auto add = add_kernel(T());
+  const auto normalize = forward_kernel(T());
   parallel(rows, D, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {  // a row of h is still in the first cache when it is normalised
-      if (adds) kernels.add(h.row(t), x.row(t), r.row(t), D);
-      kernels.forward(y.row(t), adds ? h.row(t) : x.row(t), weight, D, norm, s.size + t, s.mean_of(t));
+      if (adds) add(h.row(t), x.row(t), r.row(t), D);
+      normalize(y.row(t), adds ? h.row(t) : x.row(t), weight, D, norm, s.size + t, s.mean_of(t));
     }
   });
 }
@@ -168,7 +176,7 @@ void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor&
   const auto dy = matrix<const T>(dy_TD, rows, D), x = matrix<const T>(x_TD, rows, D);
   const auto s = statistics<float>(norm, statistics_NT, rows);
   const T* weight = weight_of<T>(norm, weight_D, D);
-  const Kernels<T> kernels = kernels_of(T{});
+  const auto kernel = backward_kernel(T());
 
   const int64_t block = std::max<int64_t>(16, (rows + 63) / 64), blocks = (rows + block - 1) / block;
   const bool weighted = weight != nullptr;
@@ -179,7 +187,7 @@ void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor&
       float* dw = weighted ? partial_dw + b * D : nullptr;
       if (weighted) std::fill_n(dw, D, 0.0F);
       for (int64_t t = b * block; t < std::min(rows, (b + 1) * block); ++t) {
-        kernels.backward(dx.row(t), dw, dy.row(t), x.row(t), weight, D, norm, s.size[t], s.mean_of(t), accumulate);
+        kernel(dx.row(t), dw, dy.row(t), x.row(t), weight, D, norm, s.size[t], s.mean_of(t), accumulate);
       }
     }
   });
@@ -195,41 +203,55 @@ void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor&
   });
 }
 
+template <>
+void forward<double>(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
+                     const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
+                     const at::Tensor& weight_D) {
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  auto normed = matrix<const double>(x_TD, rows, D);
+  if (r_TD.defined()) {
+    const auto h = matrix<double>(h_TD, rows, D);
+    reference::add(h, normed, matrix<const double>(r_TD, rows, D));
+    normed = matrix<const double>(h_TD, rows, D);
+  }
+  const auto s = statistics<double>(norm, statistics_NT, rows);
+  reference::norm_forward(norm, matrix<double>(y_TD, rows, D), s.size, s.mean, normed,
+                          weight_of<double>(norm, weight_D, D));
+}
+
+template <>
+void backward<double>(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
+                      const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
+                      const at::Tensor& weight_D, bool accumulate) {
+  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const auto s = statistics<double>(norm, statistics_NT, rows);
+  const double* weight = weight_of<double>(norm, weight_D, D);
+  double* dweight = weight == nullptr ? nullptr : flat<double>(dweight_D, D);
+  reference::norm_backward(norm, matrix<double>(dx_TD, rows, D), dweight, matrix<const double>(dy_TD, rows, D),
+                           matrix<const double>(x_TD, rows, D), s.size, s.mean, weight, accumulate);
+}
+
 }  // namespace
 
 void norm_forward(const plan::Norm& norm, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
                   const at::Tensor& x_TD, const at::Tensor& weight_D) {
-  if (is_float32(x_TD)) return forward<float>(norm, {}, y_TD, statistics_NT, x_TD, {}, weight_D);
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
-  const auto s = statistics<double>(norm, statistics_NT, rows);
-  reference::norm_forward(norm, matrix<double>(y_TD, rows, D), s.size, s.mean, matrix<const double>(x_TD, rows, D),
-                          weight_of<double>(norm, weight_D, D));
+  with_element_type(x_TD,
+                    [&](auto zero) { forward<decltype(zero)>(norm, {}, y_TD, statistics_NT, x_TD, {}, weight_D); });
 }
 
 void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
                       const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
                       const at::Tensor& weight_D) {
-  if (is_float32(x_TD)) return forward<float>(norm, h_TD, y_TD, statistics_NT, x_TD, r_TD, weight_D);
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
-  const auto h = matrix<double>(h_TD, rows, D);
-  const auto x = matrix<const double>(x_TD, rows, D), r = matrix<const double>(r_TD, rows, D);
-  for (int64_t t = 0; t < rows; ++t) {
-    for (int64_t d = 0; d < D; ++d) h.row(t)[d] = x.row(t)[d] + r.row(t)[d];
-  }
-  norm_forward(norm, y_TD, statistics_NT, h_TD, weight_D);
+  with_element_type(x_TD,
+                    [&](auto zero) { forward<decltype(zero)>(norm, h_TD, y_TD, statistics_NT, x_TD, r_TD, weight_D); });
 }
 
 void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
                    const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                    const at::Tensor& weight_D, bool accumulate) {
-  if (is_float32(x_TD))
-    return backward<float>(norm, dx_TD, dweight_D, dy_TD, x_TD, statistics_NT, weight_D, accumulate);
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
-  const auto s = statistics<double>(norm, statistics_NT, rows);
-  const double* weight = weight_of<double>(norm, weight_D, D);
-  reference::norm_backward(
-      norm, matrix<double>(dx_TD, rows, D), weight == nullptr ? nullptr : flat<double>(dweight_D, D),
-      matrix<const double>(dy_TD, rows, D), matrix<const double>(x_TD, rows, D), s.size, s.mean, weight, accumulate);
+  with_element_type(x_TD, [&](auto zero) {
+    backward<decltype(zero)>(norm, dx_TD, dweight_D, dy_TD, x_TD, statistics_NT, weight_D, accumulate);
+  });
 }
 
 }  // namespace hearth::ops

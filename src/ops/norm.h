@@ -6,7 +6,8 @@
 //   rmsnorm_neox  n = x r         r = 1 / (sqrt(mean(x^2)) + eps)        GPT-NeoX until May 2025
 //
 // x, y [T, D]; weight [D], undefined for np_layernorm. statistics [1 or 2, T] is what backward needs of each row: r
-// (rmsnorm_neox: the root mean square, from which r follows), and m of the layernorms.
+// (rmsnorm_neox: the root mean square, from which r follows), and m of the layernorms. With bfloat16 rows statistics
+// and dweight are float32.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -14,6 +14,13 @@
 
 namespace hearth::ops::reference {
 
+template <class T>
+void add(Matrix<T> h, Matrix<const T> x, Matrix<const T> r) {
+  for (int64_t t = 0; t < h.rows; ++t) {
+    for (int64_t d = 0; d < h.cols; ++d) h.row(t)[d] = x.row(t)[d] + r.row(t)[d];
+  }
+}
+
 // Statistics of a row in A: `size` as ops/norm.h says, `mean` or null; `weight` null: 1.
 template <class T, class A>
 void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<const T> x, const T* weight) {

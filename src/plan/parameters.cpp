@@ -18,6 +18,15 @@ int64_t feed_forward_width(const config::Model& model) {
   return round_up(width, model.multiple_of);
 }
 
+// The laws that GPT-NeoX names (its init_functions.py). small_init: arXiv 1910.05895; wang_init: mesh-transformer-jax.
+double initial_std(const std::string& law, const config::Model& model) {
+  const auto D = static_cast<double>(model.dim), L = static_cast<double>(model.n_layers);
+  if (law == "scaled_normal") return model.init_std / std::sqrt(2 * L);
+  if (law == "small_init") return std::sqrt(2 / (5 * D));
+  if (law == "wang_init") return 2 / (L * std::sqrt(D));
+  return model.init_std;
+}
+
 NormType norm_type(const std::string& name) {
   if (name == "rmsnorm") return NormType::kRmsNorm;
   if (name == "layernorm") return NormType::kLayerNorm;
@@ -25,6 +34,11 @@ NormType norm_type(const std::string& name) {
   HEARTH_CHECK(name == "rmsnorm_neox", "norm {}", name);
   return NormType::kRmsNormNeox;
 }
+
+struct Law {
+  Init init;
+  double std = 0, bound = 0;
+};
 
 // Lays parameters into units one after the other.
 class Layout {
@@ -34,16 +48,16 @@ class Layout {
   void begin_unit() { plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0}); }
 
   // Starts at an aligned offset.
-  void add(std::string name, std::vector<int64_t> shape, Init init, double std = 0, double bound = 0) {
+  void add(std::string name, std::vector<int64_t> shape, Law law) {
     end_ = round_up(end_of_unit(), kUnitAlignment);
-    add_adjacent(std::move(name), std::move(shape), init, std, bound);
+    add_adjacent(std::move(name), std::move(shape), law);
   }
   // Starts where the previous parameter ends: both are rows of one matrix to the GEMM.
-  void add_adjacent(std::string name, std::vector<int64_t> shape, Init init, double std, double bound) {
+  void add_adjacent(std::string name, std::vector<int64_t> shape, Law law) {
     int64_t numel = 1;
     for (const int64_t size : shape) numel *= size;
     const auto unit = static_cast<int64_t>(plan_.units.size()) - 1;
-    plan_.parameters.push_back({std::move(name), std::move(shape), numel, unit, end_, init, std, bound});
+    plan_.parameters.push_back({std::move(name), std::move(shape), numel, unit, end_, law.init, law.std, law.bound});
     end_ += numel;
     plan_.num_parameters += numel;
     plan_.units.back().num_parameters += 1;
@@ -62,18 +76,21 @@ constexpr double kStd = 0.02, kBound = 2;
 
 void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
   const std::string prefix = fmt::format("layers.{}.", layer);
-  const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(s.depth_init ? layer + 1 : s.L));
-  const auto matrix = Init::kTruncatedNormal;
+  const Initialization& init = s.initialization;
+  const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(init.by_depth ? layer + 1 : s.L));
+  const Law in = init.torchtitan ? Law{Init::kTruncatedNormal, kStd, kBound} : Law{Init::kNormal, init.std};
+  const Law w3 = init.torchtitan ? Law{Init::kTruncatedNormal, deep_std, kBound} : in;
+  const Law out = init.torchtitan ? w3 : Law{Init::kNormal, init.output_std};
   layout.begin_unit();
-  if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, Init::kOnes);
-  layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, matrix, kStd, kBound);
-  layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, matrix, kStd, kBound);
-  layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, matrix, kStd, kBound);
-  layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, matrix, deep_std, kBound);
-  if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, Init::kOnes);
-  layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, matrix, kStd, kBound);
-  layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, matrix, deep_std, kBound);
-  layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, matrix, deep_std, kBound);
+  if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, {Init::kOnes});
+  layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, in);
+  layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, in);
+  layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, in);
+  layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, out);
+  if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, {Init::kOnes});
+  layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, in);
+  layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, w3);
+  layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, out);
 }
 
 }  // namespace
@@ -94,7 +111,8 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
             model.rope_original_seq_len,
             model.rope_pairs == "halves"};
   s.tied = model.enable_weight_tying;
-  s.depth_init = model.depth_init;
+  s.initialization = {model.init == "torchtitan", model.depth_init, initial_std(model.init, model),
+                      initial_std(model.output_init, model)};
   s.document_scope = model.attention_scope == "document";
   if (s.D % s.H != 0) throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D));
   if (s.H % s.G != 0)
@@ -130,18 +148,17 @@ ParameterPlan parameter_plan(const ModelShape& s) {
   // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
   // an embedding of N(0, 1) would start with logits of size sqrt(D).
   const double output_std = 1 / std::sqrt(static_cast<double>(s.D));
+  const Law normal{Init::kNormal, s.initialization.std};
+  const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
+  const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
   layout.begin_unit();
-  if (s.tied) {
-    layout.add("tok_embeddings.weight", {s.V, s.D}, Init::kTruncatedNormal, output_std, 3 * output_std);
-  } else {
-    layout.add("tok_embeddings.weight", {s.V, s.D}, Init::kNormal, 1);
-  }
+  layout.add("tok_embeddings.weight", {s.V, s.D}, embedding);
   for (int64_t layer = 0; layer < s.L; ++layer) {
     add_block(layout, s, layer);
   }
   layout.begin_unit();
-  if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, Init::kOnes);
-  if (!s.tied) layout.add("output.weight", {s.V, s.D}, Init::kTruncatedNormal, output_std, 3 * output_std);
+  if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, {Init::kOnes});
+  if (!s.tied) layout.add("output.weight", {s.V, s.D}, output);
   return plan;
 }
 

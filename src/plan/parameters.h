@@ -34,12 +34,21 @@ struct Norm {
 constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
 constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
 
+// Where the weights begin: torchtitan's own laws, or N(0, std) everywhere but in wo and w2, which write to the residual
+// stream and begin with N(0, output_std).
+struct Initialization {
+  bool torchtitan = true;
+  bool by_depth = true;  // torchtitan: a layer's own depth counts, and not that of the model
+  double std = 0, output_std = 0;
+};
+
 // The model's shape with every default worked out.
 struct ModelShape {
   int64_t D, H, G, K, F, V, L;
   Norm norm;
   Rope rope;
-  bool tied, depth_init;
+  Initialization initialization;
+  bool tied;
   bool causal = true;           // a position sees those up to its own, and not all
   bool document_scope = false;  // of its own document, where positions begin at 0; not of the whole window
 };

@@ -100,6 +100,15 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
             one("model.rope_low_freq_factor has no effect with model.rope_scaling_factor = 1"));
   EXPECT_EQ(problems({"model.rope_high_freq_factor=8", "model.rope_original_seq_len=4096"}).size(), 2u);
   EXPECT_TRUE(problems({"model.rope_original_seq_len=4096", "model.rope_scaling_factor=2"}).empty());
+  EXPECT_EQ(problems({"model.init_std=0.1"}),
+            one("model.init_std = 0.1 has no effect with model.init = \"torchtitan\""));
+  EXPECT_EQ(problems({"model.init=small_init", "model.output_init=wang_init", "model.init_std=0.1"}),
+            one("model.init_std = 0.1 has no effect with model.init = \"small_init\""));
+  EXPECT_EQ(problems({"model.output_init=wang_init"}),
+            one("model.output_init = \"wang_init\" has no effect with model.init = \"torchtitan\""));
+  EXPECT_EQ(problems({"model.init=normal", "model.depth_init=false"}),
+            one("model.depth_init = false has no effect with model.init = \"normal\""));
+  EXPECT_TRUE(problems({"model.init=small_init", "model.init_std=0.1"}).empty());  // of scaled_normal, of wo and w2
   EXPECT_EQ(problems({"validation.steps=3"}), one("validation.steps = 3 has no effect with validation.freq = 0"));
   EXPECT_EQ(problems({"checkpoint.initial_load_model_only=false"}),
             one("checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path"));

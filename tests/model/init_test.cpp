@@ -13,11 +13,13 @@
 namespace hearth::model {
 namespace {
 
-plan::ParameterPlan small_plan() {
+config::Model small_model() {
   config::Model m;
   m.dim = 128, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 192;
-  return plan::parameter_plan(plan::model_shape(m, 258));
+  return m;
 }
+
+plan::ParameterPlan small_plan() { return plan::parameter_plan(plan::model_shape(small_model(), 258)); }
 
 at::Tensor whole(const plan::ParameterPlan& plan, int64_t unit, DType dtype = DType::kFloat64) {
   const int64_t numel = plan.units[static_cast<size_t>(unit)].numel;
@@ -42,6 +44,34 @@ TEST(Init, StandardDeviationsAreTheSeedsRecipe) {
   EXPECT_NEAR(deviation("output.weight"), 0.98658 / std::sqrt(128.0), 0.001);
   const auto& output = plan.parameters.back();
   EXPECT_LE(parameter_view(whole(plan, output.unit), output).abs().max().item<double>(), 3 / std::sqrt(128.0));
+}
+
+// GPT-NeoX's laws, by their formulas: width 128, 2 layers. Llemma began its own with small_init and wang_init.
+TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
+  struct Case {
+    const char *init, *output_init;
+    double std, output_std;
+  };
+  for (const Case& c : {Case{"normal", "scaled_normal", 0.03, 0.03 / 2},
+                        {"scaled_normal", "normal", 0.03 / 2, 0.03},
+                        {"small_init", "wang_init", std::sqrt(2.0 / 640), 1 / std::sqrt(128.0)},
+                        {"wang_init", "small_init", 1 / std::sqrt(128.0), std::sqrt(2.0 / 640)}}) {
+    for (const bool tied : {false, true}) {
+      config::Model m = small_model();
+      m.init = c.init, m.output_init = c.output_init, m.init_std = 0.03, m.enable_weight_tying = tied;
+      const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(m, 258));
+      for (const plan::Parameter& p : plan.parameters) {
+        const at::Tensor x = parameter_view(whole(plan, p.unit), p);
+        const bool writes = p.name.ends_with("wo.weight") || p.name.ends_with("w2.weight");
+        const bool norm = p.name.ends_with("norm.weight");
+        const double expected = norm ? 0 : writes ? c.output_std : c.std;
+        // The standard deviation of a sample's is std / sqrt(2 n).
+        EXPECT_NEAR(x.std().item<double>(), expected, 5 * expected / std::sqrt(2.0 * static_cast<double>(p.numel)))
+            << c.init << " " << p.name;
+        if (norm) EXPECT_EQ(x.mean().item<double>(), 1);
+      }
+    }
+  }
 }
 
 TEST(Init, AnySliceHasTheNumbersOfTheWhole) {

@@ -40,8 +40,11 @@ class NormTest : public testing::TestWithParam<std::tuple<NormType, at::ScalarTy
   int64_t D() const { return std::get<3>(GetParam()); }
   at::Tensor weight() const { return plan::has_weight(norm().type) ? random({D()}, type()) : at::Tensor(); }
   at::Tensor statistics() const {
-    return at::empty({plan::is_centred(norm().type) ? 2 : 1, T()}, at::TensorOptions().dtype(type()));
+    return at::empty({plan::is_centred(norm().type) ? 2 : 1, T()}, at::TensorOptions().dtype(exact()));
   }
+  at::ScalarType exact() const { return type() == at::kBFloat16 ? at::kFloat : type(); }
+  // Of what is float32 also where rows are bfloat16.
+  double exact_tolerance() const { return type() == at::kBFloat16 ? kFloat32 : tolerance(); }
   // A row of one element less its mean is 0 but for rounding, and 1 / sqrt(eps) makes that large: measured absolutely.
   double tolerance() const { return bound(type(), plan::is_centred(norm().type) && D() == 1 ? 1e-6 : kFloat32); }
 };
@@ -55,11 +58,11 @@ TEST_P(NormTest, ForwardAgreesWithPyTorchAlsoOnStridedRows) {
   EXPECT_LE(relative_error(y, oracle(norm(), x64, wide(w))), tolerance());
   const at::Tensor rms = x64.pow(2).mean(-1);
   if (norm().type == NormType::kRmsNorm) {
-    EXPECT_LE(relative_error(s[0], (rms + kEps).rsqrt()), tolerance());
+    EXPECT_LE(relative_error(s[0], (rms + kEps).rsqrt()), exact_tolerance());
   } else if (norm().type == NormType::kRmsNormNeox) {
-    EXPECT_LE(relative_error(s[0], rms.sqrt()), tolerance());
+    EXPECT_LE(relative_error(s[0], rms.sqrt()), exact_tolerance());
   } else {
-    EXPECT_LE(relative_error(s[1], x64.mean(-1)), 2 * tolerance());
+    EXPECT_LE(relative_error(s[1], x64.mean(-1)), 2 * exact_tolerance());
   }
   EXPECT_TRUE(surroundings_untouched(y));
 }
@@ -86,7 +89,7 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
 
   const at::Tensor y = at::empty_like(x), s = statistics();
   norm_forward(norm(), y, s, x, w);
-  const at::Tensor dx = at::full_like(x, 7.0), dw = w.defined() ? at::ones_like(w) : w;
+  const at::Tensor dx = at::full_like(x, 7.0), dw = w.defined() ? at::ones({D()}, s.options()) : w;
   norm_backward(norm(), dx, dw, in_wider_rows(dy), in_wider_rows(x), s, w, false);
   // The gradient is a difference of terms, nearly equal when D is small: roundings are measured against the first.
   const at::Tensor r = norm().type == NormType::kRmsNormNeox ? 1 / (s[0] + kEps) : s[0];
@@ -94,7 +97,10 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
   const auto error = [&](const at::Tensor& a, const at::Tensor& b) { return (a - b).norm().item<double>() / size; };
   EXPECT_LE(error(dx.to(at::kDouble), x64.grad()), bound(type(), kFloat32));
   if (w.defined()) {
-    EXPECT_LE(relative_error(dw, w64.grad() + 1), tolerance());  // added to what was there
+    // Added to what was there. A sum of 300 numbers of either sign may be small: measured against its terms.
+    const at::Tensor terms = dy.to(at::kDouble) * oracle(norm(), x.to(at::kDouble), at::ones_like(w.to(at::kDouble)));
+    const double of_terms = (terms.abs().sum(0) + 1).norm().item<double>();
+    EXPECT_LE((dw - (w64.grad() + 1)).norm().item<double>(), exact_tolerance() * of_terms);
   }
 
   const at::Tensor residual = random({T(), D()}, type()), accumulated = residual.clone();
@@ -108,15 +114,14 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
   EXPECT_TRUE(same_bits(in_place, dx));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, NormTest,
-                         testing::Combine(testing::ValuesIn(kTypes), testing::Values(at::kFloat, at::kDouble),
-                                          testing::Values<int64_t>(1, 37, 300),
-                                          testing::Values<int64_t>(1, 8, 31, 512, 1001)),
-                         [](const auto& info) {
-                           return fmt::format("{}{}{}x{}", kNames[static_cast<int>(std::get<0>(info.param))],
-                                              c10::toString(std::get<1>(info.param)), std::get<2>(info.param),
-                                              std::get<3>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, NormTest,
+    testing::Combine(testing::ValuesIn(kTypes), testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
+                     testing::Values<int64_t>(1, 37, 300), testing::Values<int64_t>(1, 8, 31, 512, 1001)),
+    [](const auto& info) {
+      return fmt::format("{}{}{}x{}", kNames[static_cast<int>(std::get<0>(info.param))],
+                         c10::toString(std::get<1>(info.param)), std::get<2>(info.param), std::get<3>(info.param));
+    });
 
 TEST(NormEdge, NoRowsIsNoWork) {
   const at::Tensor none = at::empty({0, 16}), w = at::ones({16}), dw = at::zeros({16}), s = at::empty({1, 0});
@@ -159,11 +164,11 @@ TEST(NormEdge, AWeightTooManyOrTooFewIsRefused) {
 
 TEST(NormEdge, BitsDoNotDependOnTheNumberOfThreads) {
   at::manual_seed(2);
-  const at::Tensor x = at::randn({999, 4000}), dy = at::randn({999, 4000}), w = at::randn({4000});
+  const at::Tensor x = at::randn({499, 1700}), dy = at::randn({499, 1700}), w = at::randn({1700});
   std::vector<at::Tensor> dws, dxs;
   for (const int threads : {1, 2, 3, 2}) {
     at::set_num_threads(threads);
-    const at::Tensor y = at::empty_like(x), s = at::empty({1, 999}), dx = at::empty_like(x), dw = at::zeros({4000});
+    const at::Tensor y = at::empty_like(x), s = at::empty({1, 499}), dx = at::empty_like(x), dw = at::zeros({1700});
     norm_forward({}, y, s, x, w);
     norm_backward({}, dx, dw, dy, x, s, w, false);
     dws.push_back(dw);
