@@ -1,0 +1,64 @@
+#include "plan/name_pattern.h"
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace hearth::plan {
+namespace {
+
+bool matches_whole(std::string_view pattern, std::string_view name) {
+  // Where the last * stood, and how far of the name it has taken: on a mismatch it takes one character more.
+  size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+  if (matches_whole(pattern, name)) return true;
+  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    if (matches_whole(pattern, name.substr(0, dot))) return true;
+  }
+  return false;
+}
+
+std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, const ParameterPlan& plan,
+                                      std::string_view key) {
+  std::vector<bool> result(plan.parameters.size());
+  for (const std::string& pattern : patterns) {
+    bool any = false;
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      if (!matches(pattern, plan.parameters[i].name)) continue;
+      result[i] = true;
+      any = true;
+    }
+    if (any) continue;
+    std::vector<std::string> names;
+    for (const Parameter& p : plan.parameters) {
+      names.push_back(p.name);
+      names.push_back(p.name.substr(0, p.name.find('.')));
+    }
+    const std::string meant = nearest(pattern, names);
+    throw user_error(
+        fmt::format("{}: \"{}\" matches no parameter", key, pattern),
+        "a pattern is a parameter's name or its beginning, such as \"output\", \"layers.3\" or \"*norm*\"",
+        meant.empty() ? "`hearth inspect` lists a checkpoint's names" : fmt::format("did you mean {}?", meant));
+  }
+  return result;
+}
+
+}  // namespace hearth::plan
