@@ -59,6 +59,7 @@ Json header(const Manifest& m) {
   j["eos"] = m.eos < 0 ? Json() : Json(m.eos);
   j["document_bos"] = m.document_bos;
   j["dataset_hash"] = m.dataset_hash;
+  if (m.optimizer_start != 0) j["optimizer_start"] = m.optimizer_start;
   if (!m.token_weights_hash.empty()) j["token_weights_hash"] = m.token_weights_hash;
   j["ranks"] = m.ranks;
   j["parent"] = m.parent;
@@ -121,6 +122,7 @@ Manifest parse_fields(const Json& j) {
   Manifest m;
   m.step = j.at("step").get_ref<const int64_t&>();
   m.tokens_seen = j.at("tokens_seen").get_ref<const int64_t&>();
+  if (j.contains("optimizer_start")) m.optimizer_start = j.at("optimizer_start").get_ref<const int64_t&>();
   m.data_seed = j.at("data").at("seed").get_ref<const uint64_t&>();
   m.next_sample = j.at("data").at("next_sample").get_ref<const uint64_t&>();
   if (j.at("data").contains("order_version"))

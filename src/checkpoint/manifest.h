@@ -32,6 +32,7 @@ struct Manifest {
   // Filled in by the trainer.
   int64_t step = 0;         // optimizer steps done
   int64_t tokens_seen = 0;  // counted over all ranks
+  int64_t optimizer_start = 0;  // the step after which the moments began; below 0: they are older than step 0
   uint64_t data_seed = 0;
   uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
   // The datasets by their identity, and how they were mixed up to next_sample. A checkpoint that does not say, an old

@@ -317,6 +317,17 @@ void check(LoadResult& loaded, Purpose purpose) {
                 {"checkpoint.initial_load_model_only"},
                 "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",
                 "give the checkpoint to branch from, or remove the key");
+  const auto needs_start = [&](std::string_view key, const Names& names) {
+    rules.require(names.empty() || !c.checkpoint.initial_load_path.empty(), {key},
+                  fmt::format("{} has no effect without checkpoint.initial_load_path", key),
+                  "give the checkpoint to begin with, or remove the key");
+  };
+  needs_start("checkpoint.fresh", c.checkpoint.fresh);
+  needs_start("checkpoint.drop", c.checkpoint.drop);
+  rules.require(c.checkpoint.exclude_from_loading.empty() || !c.checkpoint.initial_load_model_only,
+                {"checkpoint.exclude_from_loading", "checkpoint.initial_load_model_only"},
+                "checkpoint.exclude_from_loading has no effect with checkpoint.initial_load_model_only = true",
+                "remove it: nothing but weights is taken; or set checkpoint.initial_load_model_only = false");
 }
 
 }  // namespace hearth::config

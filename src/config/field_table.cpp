@@ -231,6 +231,14 @@ std::vector<Field> run_fields() {
     {"checkpoint", "initial_load_model_only", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_model_only>,
      kNoEffect, "",
      "take its weights only and start at step 0; false takes optimizer, step and data position too: a branch", {}},
+    {"checkpoint", "exclude_from_loading", slot<&RunConfig::checkpoint, &Checkpoint::exclude_from_loading>, kNoEffect,
+     "", "of a branch, what begins anew: the optimizer's moments, the position in the data, the step",
+     one_of({"optimizer", "dataloader", "train_state"})},
+    {"checkpoint", "fresh", slot<&RunConfig::checkpoint, &Checkpoint::fresh>, kNoEffect, "",
+     "parameters that begin with initial values and not with those of initial_load_path: names, their beginnings, or "
+     "with * for any characters", {}},
+    {"checkpoint", "drop", slot<&RunConfig::checkpoint, &Checkpoint::drop>, kNoEffect, "",
+     "weights of initial_load_path that the model has no place for and that may be left out, by the same patterns", {}},
 
     {"validation", "freq", slot<&RunConfig::validation, &Validation::freq>, kMayChange, "steps",
      "between measurements on the held-out documents, and at step 0; 0 means never", at_least(0)},

@@ -178,9 +178,10 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
     return;
   }
   if (!field.limits.allow(*value)) {
-    const char* what = std::holds_alternative<std::string>(*value) ? "is not a choice" : "is out of range";
     const bool is_numbers = std::holds_alternative<Numbers>(*value), is_names = std::holds_alternative<Names>(*value);
-    problem(fmt::format("{} = {} {}", name, is_numbers || is_names ? to_toml_value(*value) : shown, what),
+    const bool is_choice = is_names || std::holds_alternative<std::string>(*value);
+    problem(fmt::format("{} = {} {}", name, is_numbers || is_names ? to_toml_value(*value) : shown,
+                        is_choice ? "is not a choice" : "is out of range"),
             fmt::format("give {}{}",
                         is_numbers ? "numbers, each "
                         : is_names ? "texts, each "

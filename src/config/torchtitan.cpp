@@ -78,7 +78,6 @@ constexpr Row kRows[] = {
     {"checkpoint", "load_step",
      "remove it: a run goes on from its newest good checkpoint; to start from another, give "
      "checkpoint.initial_load_path"},
-    {"checkpoint", "exclude_from_loading", "remove it: nothing is loaded in part"},
     {"checkpoint", "create_seed_checkpoint", "remove it: the first weights do not depend on the number of ranks"},
     {"checkpoint", "initial_load_in_hf", "remove it: checkpoints are read in PyTorch's DCP layout"},
     {"checkpoint", "last_save_in_hf", "remove it: checkpoints are written in PyTorch's DCP layout"},

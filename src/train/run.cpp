@@ -35,6 +35,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   checkpoint::Manifest m;
   m.step = progress.step;
   m.tokens_seen = progress.tokens_seen;
+  m.optimizer_start = progress.optimizer_start;
   m.data_seed = static_cast<uint64_t>(config.training.seed);
   m.next_sample = progress.next_sample;
   data::DataState state = data.state(progress.next_sample);

@@ -1,6 +1,9 @@
 #include "train/start.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
@@ -52,7 +55,7 @@ void check_same_weights(const Run& run, const config::RunConfig& before, const c
       "training.token_weights");
 }
 
-// Goes on exactly where `folder`, a checkpoint of this run or of the one it branches from, stands.
+// Goes on exactly where `folder`, a checkpoint of this run, stands.
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   const checkpoint::Manifest& manifest = reader.manifest();
@@ -63,17 +66,67 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   check_same_weights(run, before, manifest, folder);
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
+  start.moments = true;
   start.progress = progress_of(manifest);
+}
+
+bool excludes(const Run& run, std::string_view what) {
+  const auto& names = run.config.checkpoint.exclude_from_loading;
+  return std::find(names.begin(), names.end(), what) != names.end();
 }
 
 // Weights from elsewhere into a new run. PyTorch's directories have no manifest, so nothing but shapes can be checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  if (reader.has_manifest()) check_same_tokenizer(run, reader.manifest(), folder);
+  start.transfer = plan_transfer(run, reader);
+  if (reader.has_manifest() && !start.transfer.new_vocabulary(run.plan))
+    check_same_tokenizer(run, reader.manifest(), folder);
   start.checkpoint = folder;
-  start.weights_only = true;
+  start.from_elsewhere = true;
   start.progress.parent = folder.string();
   start.notes.push_back(fmt::format("starting at step 0 with the weights of {}", folder.string()));
+}
+
+// A branch: goes on where another run's checkpoint stands, but for what checkpoint.exclude_from_loading names.
+void branch_off(const Path& folder, Run& run, Start& start) {
+  const bool new_data = excludes(run, "dataloader"), new_steps = excludes(run, "train_state");
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  if (!reader.has_manifest())
+    throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
+                     "PyTorch wrote it: step, data position and optimizer cannot be taken over",
+                     "remove checkpoint.initial_load_model_only to begin with its weights");
+  start.transfer = plan_transfer(run, reader);
+  const checkpoint::Manifest& manifest = reader.manifest();
+  if (!new_data) {
+    continue_data(run, manifest, folder);
+  } else if (!start.transfer.new_vocabulary(run.plan)) {
+    check_same_tokenizer(run, manifest, folder);
+  }
+  const auto before = config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
+  std::vector<config::Difference> changes = config::differences(before, run.config);
+  std::erase_if(changes, [new_data](const config::Difference& change) {
+    return new_data && (change.name.starts_with("data.") || change.name == "training.seq_len" ||
+                        change.name == "training.seed" || change.name.starts_with("objective."));
+  });
+  config::refuse_changes(changes, folder.string());
+  for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
+  start.checkpoint = folder;
+  start.from_elsewhere = true;
+  start.moments = !excludes(run, "optimizer");
+  const Progress theirs = progress_of(manifest);
+  Progress& progress = start.progress;
+  if (!new_steps) {
+    progress.step = theirs.step;
+    progress.tokens_seen = theirs.tokens_seen;
+  }
+  if (!new_data) progress.next_sample = theirs.next_sample;
+  // The moments' own count of updates goes on with them.
+  progress.optimizer_start = progress.step - (start.moments ? theirs.step - theirs.optimizer_start : 0);
+  progress.parent = folder.string();
+  std::string note = fmt::format("branching off after step {} from {}", theirs.step, folder.string());
+  if (!run.config.checkpoint.exclude_from_loading.empty())
+    note += fmt::format(", without its {}", join(run.config.checkpoint.exclude_from_loading));
+  start.notes.push_back(note);
 }
 
 }  // namespace
@@ -88,11 +141,9 @@ Start find_start(Run& run) {
   } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
     begin_with_weights_of(run.config.initial_load_path().lexically_normal(), run, start);
   } else if (!options.initial_load_path.empty()) {
-    const Path folder = run.config.initial_load_path().lexically_normal();
-    continue_from(folder, run, start);
-    start.progress.parent = folder.string();
-    start.notes.push_back(fmt::format("branching off after step {} from {}", start.progress.step, folder.string()));
+    branch_off(run.config.initial_load_path().lexically_normal(), run, start);
   }
+  start.notes.insert(start.notes.end(), start.transfer.notes.begin(), start.transfer.notes.end());
   run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
   for (const std::string& note : run.data.notes()) start.notes.push_back(note);
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
@@ -104,10 +155,14 @@ Start find_start(Run& run) {
 }
 
 void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
-  if (!checkpoint) return initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
+  const std::vector<bool>& fresh = transfer.fresh;
+  const bool any_fresh = !checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
+  if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
+  if (!checkpoint) return;
   checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
-  load_weights(reader, weights);
-  if (!weights_only) load_moments(reader, weights);
+  load_weights(reader, weights, fresh);
+  if (from_elsewhere) check_finite(weights, *checkpoint);
+  if (moments) load_moments(reader, weights, fresh);
 }
 
 }  // namespace hearth::train

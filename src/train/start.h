@@ -9,13 +9,16 @@
 #include "parallel/sharded_weights.h"
 #include "train/run.h"
 #include "train/state.h"
+#include "train/transfer.h"
 
 namespace hearth::train {
 
 struct Start {
   Progress progress;
   std::optional<Path> checkpoint;  // empty: initial values from the seed
-  bool weights_only = false;       // moments start at zero
+  bool from_elsewhere = false;     // it is another training's
+  bool moments = false;            // are the checkpoint's; else they start at zero
+  Transfer transfer;               // what is not taken over
   std::vector<std::string> notes;  // for the console
 
   // Fills this rank's weights and moments. Local.
@@ -23,9 +26,10 @@ struct Start {
 };
 
 // The newest good checkpoint in the run folder goes on exactly. Without one, checkpoint.initial_load_path gives the
-// weights, and with checkpoint.initial_load_model_only = false also moments, step and data position: a branch, such as
-// another cool-down. The run's data then goes on from the checkpoint's, too. Throws user_error where the configuration,
-// the data or the tokenizer does not go with the checkpoint; notes say what differs and is allowed to.
+// weights, but for those of checkpoint.fresh, and with checkpoint.initial_load_model_only = false also moments, step
+// and data position: a branch, such as another cool-down; checkpoint.exclude_from_loading makes exceptions. Throws
+// user_error where the configuration, the data or the tokenizer does not go with the checkpoint; notes say what differs
+// and is allowed to.
 Start find_start(Run& run);
 
 }  // namespace hearth::train

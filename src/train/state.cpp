@@ -1,10 +1,14 @@
 #include "train/state.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/names.h"
 #include "checkpoint/save.h"
 #include "checkpoint/state.h"
@@ -27,8 +31,21 @@ std::vector<checkpoint::TensorPiece> boxes_of(const parallel::ShardPiece& piece)
   return boxes;
 }
 
-void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& pieces) {
+// The names of what belongs to the parameters of which `skip` is true.
+std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < skip.size(); ++i) {
+    if (!skip[i]) continue;
+    const std::string& name = plan.parameters[i].name;
+    names.insert({checkpoint::weight_name(name), checkpoint::exp_avg_name(name), checkpoint::exp_avg_sq_name(name)});
+  }
+  return names;
+}
+
+void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& pieces,
+          const std::set<std::string>& skip) {
   for (const parallel::ShardPiece& piece : pieces) {
+    if (skip.contains(piece.name)) continue;
     reader.require(piece.name, piece.dtype, piece.shape);
     std::span<std::byte> rest = piece.bytes;
     for (const checkpoint::Box& box : checkpoint::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
@@ -39,6 +56,23 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
   }
 }
 
+template <class T>
+bool all_finite(std::span<const std::byte> bytes) {
+  const T* values = reinterpret_cast<const T*>(bytes.data());
+  return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
+}
+
+// bfloat16 is the upper half of a float32, whose exponent is all ones where it is no number.
+bool all_finite_bfloat16(std::span<const std::byte> bytes) {
+  const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
+  return std::all_of(values, values + bytes.size() / 2, [](uint16_t value) { return (value & 0x7F80) != 0x7F80; });
+}
+
+bool all_finite(const parallel::ShardPiece& piece) {
+  if (piece.dtype == DType::kFloat32) return all_finite<float>(piece.bytes);
+  return piece.dtype == DType::kFloat64 ? all_finite<double>(piece.bytes) : all_finite_bfloat16(piece.bytes);
+}
+
 }  // namespace
 
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
@@ -47,17 +81,31 @@ void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
   weights.masters_changed();
 }
 
-void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights) {
-  load(reader, parallel::parameter_pieces(weights));
+void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
+  load(reader, parallel::parameter_pieces(weights), skipped_names(weights.plan(), skip));
   weights.masters_changed();
 }
 
-void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights) {
-  load(reader, parallel::optimizer_pieces(weights));
+void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
+  load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip));
+}
+
+void check_finite(const parallel::ShardedWeights& weights, const Path& from) {
+  std::vector<std::string> names;
+  for (const parallel::ShardPiece& piece : parallel::parameter_pieces(weights)) {
+    if (!all_finite(piece)) names.push_back(piece.name);
+  }
+  if (names.empty()) return;
+  const size_t count = names.size();
+  names.resize(std::min<size_t>(count, 8));
+  throw damaged(fmt::format("{} holds NaN or infinity", from.string()),
+                fmt::format("in {}{}", join(names), count > 8 ? fmt::format(" and {} more weights", count - 8) : ""),
+                "begin with an earlier checkpoint");
 }
 
 Progress progress_of(const checkpoint::Manifest& manifest) {
-  return {manifest.step, manifest.tokens_seen, manifest.next_sample, checkpoint::step_name_of(manifest.step)};
+  return {manifest.step, manifest.tokens_seen, manifest.next_sample, manifest.optimizer_start,
+          checkpoint::step_name_of(manifest.step)};
 }
 
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
@@ -68,7 +116,8 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
   for (const auto& piece : parallel::optimizer_pieces(weights))
     for (auto& box : boxes_of(piece)) pieces.push_back(std::move(box));
   // torch's AdamW counts steps per parameter; the same number for all, so rank 0 writes it.
-  const auto steps = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(manifest.step));
+  const auto steps =
+      std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(manifest.step - manifest.optimizer_start));
   if (group.rank() == 0)
     for (const plan::Parameter& parameter : weights.plan().parameters)
       pieces.push_back({{checkpoint::adam_step_name(parameter.name), DType::kFloat32, {}}, {}, steps});

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
@@ -17,17 +18,24 @@ struct Progress {
   int64_t step = 0;          // optimizer steps done
   int64_t tokens_seen = 0;   // over all ranks
   uint64_t next_sample = 0;  // the first sample not yet trained on
-  std::string parent;        // the checkpoint this came from: "step-00000100", or a path; empty: from nothing
+  // The step after which the optimizer's moments began: update number `step - optimizer_start` of theirs. Not 0 where a
+  // run took over a step without moments, or moments without their step.
+  int64_t optimizer_start = 0;
+  std::string parent;  // the checkpoint this came from: "step-00000100", or a path; empty: from nothing
   bool operator==(const Progress&) const = default;
 };
 
 // Initial values for every weight, from the seed alone. Local.
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed);
 
-// Fills this rank's masters, or its moments, from a checkpoint. Throws user_error where a tensor is missing or has
-// another shape or type, damaged() where a checksum is wrong. Local; every rank has a Reader of its own.
-void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights);
-void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights);
+// Fills this rank's masters, or its moments, from a checkpoint; parameters of which `skip` is true stay as they are
+// (empty: none). Throws user_error where a tensor is missing or has another shape or type, damaged() where a checksum
+// is wrong. Local; every rank has a Reader of its own.
+void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
+void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
+
+// Throws damaged() naming the weights of which this rank holds a NaN or an infinity, and where they come from. Local.
+void check_finite(const parallel::ShardedWeights& weights, const Path& from);
 
 // What the manifest says about progress; needs reader.has_manifest().
 Progress progress_of(const checkpoint::Manifest& manifest);

@@ -30,7 +30,7 @@ double counted_weight(const data::Batch& batch);
 // The batch as tensors. Copies.
 model::MicroBatch to_tensors(const data::Batch& batch);
 
-// Update number t, counted from 1. `lr` of this step; max_norm 0: no clipping. Collective: the same result on every
+// Update number t of the optimizer's moments, counted from 1. `lr` of this step; max_norm 0: no clipping. Collective: the same result on every
 // rank.
 StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
                       const data::StepBatch& batch, int64_t t, double lr, double max_norm,

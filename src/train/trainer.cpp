@@ -80,9 +80,9 @@ class Trainer {
     const int64_t substituted = tell_substitutes(batch);
     const int64_t t = progress_.step + 1;
     const double lr = optim::learning_rate(run_.schedule, t);
-    const StepResult result =
-        train_step(model_, weights_, optimizer_, batch, t, lr, run_.config.training.max_norm,
-                   {run_.config.objective.z_loss, /*per_rank=*/run_.config.numerics.loss_average == "per_rank"});
+    const StepResult result = train_step(
+        model_, weights_, optimizer_, batch, t - progress_.optimizer_start, lr, run_.config.training.max_norm,
+        {run_.config.objective.z_loss, /*per_rank=*/run_.config.numerics.loss_average == "per_rank"});
     if (!result.applied) throw run_.not_finite(t, result.loss, result.grad_norm, lr);
 
     progress_.step = t;

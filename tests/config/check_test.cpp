@@ -259,6 +259,18 @@ TEST(Check, WhatAnObjectiveDoesNotReadIsAnError) {
   }
 }
 
+TEST(Check, WhatIsTakenFromACheckpointNeedsOne) {
+  for (const std::string key : {"fresh", "drop"}) {
+    EXPECT_EQ(problems({"checkpoint." + key + "=[output]"}),
+              one("checkpoint." + key + " has no effect without checkpoint.initial_load_path"));
+    EXPECT_TRUE(problems({"checkpoint." + key + "=[\"output\", layers.0]", "checkpoint.initial_load_path=a"}).empty());
+  }
+  EXPECT_EQ(problems({"checkpoint.exclude_from_loading=[optimizer]", "checkpoint.initial_load_path=a"}),
+            one("checkpoint.exclude_from_loading has no effect with checkpoint.initial_load_model_only = true"));
+  EXPECT_EQ(problems({"checkpoint.exclude_from_loading=[\"weights\"]"}),
+            one("checkpoint.exclude_from_loading = [\"weights\"] is not a choice"));
+}
+
 TEST(Check, MasksThatCannotBe) {
   const std::string kind = "objective.kind=masked_lm";
   EXPECT_EQ(problems({kind, "objective.mask_replace_prob=0.8", "objective.random_replace_prob=0.3"}),

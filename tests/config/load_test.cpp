@@ -1,5 +1,6 @@
 #include "config/load.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -237,6 +238,10 @@ RunConfig unusual() {
     if (auto* const* whole = std::get_if<int64_t*>(&slot)) **whole += i;
     if (auto* const* number = std::get_if<double*>(&slot)) **number = 1.0 / static_cast<double>(3 * i + 1);
     if (auto* const* numbers = std::get_if<Numbers*>(&slot)) **numbers = {1.0 / 3, static_cast<double>(i), 0};
+    if (auto* const* names = std::get_if<Names*>(&slot)) {
+      const auto& choices = field.limits.choices;
+      **names = choices.empty() ? Names{"a \"quoted\" name", ""} : Names{std::string(choices.front())};
+    }
     auto* const* text = std::get_if<std::string*>(&slot);
     if (text != nullptr && field.limits.choices.empty()) **text = "a \"b\" \\ c\td\n\x01 \xc3\xa9" + std::to_string(i);
     if (text != nullptr && !field.limits.choices.empty()) **text = field.limits.choices.back();
@@ -268,6 +273,12 @@ TEST_F(LoadTest, ARunFileWithAFlavorAndAFractionOfWarmUpSurvivesBeingStored) {
   for (const Field& field : fields()) EXPECT_EQ(field.value(before), field.value(after)) << field.name();
 }
 
+std::string hex(const std::string& text) {
+  std::string digits;
+  for (const char c : text) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return digits;
+}
+
 // Python's TOML reader is the judge of what to_toml writes.
 TEST_F(LoadTest, PythonReadsTheSameValuesFromTheResolvedConfiguration) {
   const RunConfig config = unusual();
@@ -297,19 +308,18 @@ TEST_F(LoadTest, PythonReadsTheSameValuesFromTheResolvedConfiguration) {
       }
       continue;
     }
+    if (const auto* names = std::get_if<Names>(&value)) {
+      for (size_t i = 0; i < names->size(); ++i)
+        expected += field->name(item) + "." + std::to_string(i) + " str " + hex((*names)[i]) + "\n";
+      continue;
+    }
     if (const auto* flag = std::get_if<bool>(&value)) text = *flag ? "bool true" : "bool false";
     if (const auto* whole = std::get_if<int64_t>(&value)) text = "int " + std::to_string(*whole);
     if (const auto* number = std::get_if<double>(&value)) {
       std::snprintf(buffer, sizeof buffer, "%.13a", *number);
       text = std::string("float ") + buffer;
     }
-    if (const auto* string = std::get_if<std::string>(&value)) {
-      text = "str ";
-      for (const char c : *string) {
-        std::snprintf(buffer, sizeof buffer, "%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-        text += buffer;
-      }
-    }
+    if (const auto* string = std::get_if<std::string>(&value)) text = "str " + hex(*string);
     expected += field->name(item) + " " + text + "\n";
   }
   EXPECT_EQ(python.exit_code, 0);

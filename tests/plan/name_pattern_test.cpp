@@ -30,7 +30,7 @@ TEST(NamePattern, WhatMatchesNothingIsAnErrorWithTheNearestName) {
     matching_parameters({"output", "tok_embedding"}, plan, "checkpoint.fresh");
   });
   EXPECT_EQ(error.message(), "checkpoint.fresh: \"tok_embedding\" matches no parameter");
-  EXPECT_EQ(error.fix(), "did you mean tok_embeddings?");
+  EXPECT_EQ(error.fix(), "did you mean tok_embeddings.weight?");
 }
 
 }  // namespace

@@ -1,0 +1,181 @@
+// One training's checkpoint as the beginning of another: what is taken over, what begins anew, and that nothing is left
+// out silently.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "checkpoint/save.h"
+#include "data/synthetic_spikes.h"
+#include "tiny_run.h"
+#include "train/state.h"
+
+namespace hearth::train {
+namespace {
+
+struct Chain : TinyData {
+  Chain() {
+    data::write_synthetic_spikes(scratch / "rec", 1, 6);
+    data::BuildOptions options;
+    options.out = scratch / "spikes";
+    options.paths = {scratch / "rec"};
+    options.rules.tokenizer = "spikes";
+    data::BuildProgress progress;
+    data::build_dataset(options, progress);
+    build_tiny_data(scratch / "other", 300);
+  }
+  config::RunConfig named(const std::string& name) const {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = name;
+    return c;
+  }
+  // A run that begins with the last checkpoint of `first`.
+  config::RunConfig after(const std::string& name) const {
+    config::RunConfig c = named(name);
+    c.checkpoint.initial_load_path = "first/checkpoints/step-00000012";
+    return c;
+  }
+  // Its weights before any step.
+  static std::map<std::string, std::vector<std::byte>> beginning(config::RunConfig c) {
+    c.optimizer.lr = 0;
+    c.training.steps = std::max<int64_t>(c.training.steps, 1);
+    train(c);
+    return tensors_of(step_of(c, c.training.steps));
+  }
+};
+
+TEST_F(Chain, FromLanguageToSpikesWithFreshInputAndOutput) {
+  train(named("first"));
+  config::RunConfig c = after("second");
+  c.data.path = "spikes";
+  c.objective.kind = "spike_lm";
+  c.lr_scheduler.warmup_steps = 0;
+  c.training.steps = 1;
+  // Another vocabulary: 256 rows and not 258.
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_NE(error.message().find("does not fit the model"), std::string::npos) << error.what();
+  EXPECT_NE(error.message().find("tok_embeddings.weight: [258, 32] in the checkpoint, [256, 32] in the model"),
+            std::string::npos);
+  EXPECT_NE(error.message().find("output.weight: [258, 32]"), std::string::npos) << "all at once";
+
+  c.checkpoint.fresh = {"tok_embeddings", "output"};
+  const auto begun = beginning(c), first = tensors_of(step_of(named("first"), 12));
+  config::RunConfig scratch_run = c;
+  scratch_run.job.dump_folder = "scratch";
+  scratch_run.checkpoint.initial_load_path.clear();
+  scratch_run.checkpoint.fresh.clear();
+  const auto initial = beginning(scratch_run);
+  for (const auto& [name, bytes] : begun) {
+    if (name.starts_with("optimizer")) continue;
+    const bool fresh = name == "tok_embeddings.weight" || name == "output.weight";
+    EXPECT_EQ(bytes, fresh ? initial.at(name) : first.at(name)) << name;
+  }
+}
+
+TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {
+  config::RunConfig first = named("first");
+  first.training.dtype = "float64";
+  train(first);
+  config::RunConfig c = after("second");
+  c.training.dtype = "float64";
+  c.data.path = "other/data";
+  c.lr_scheduler.warmup_steps = 0;
+  c.training.steps = 3;
+  c.checkpoint.initial_load_model_only = false;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_NE(error.message().find("is not the dataset that"), std::string::npos) << error.what();
+  c.checkpoint.exclude_from_loading = {"dataloader", "train_state"};
+  const auto records = train(c);
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records.front().tokens, 8 * 32);
+  const checkpoint::Reader reader = checkpoint::Reader::open(step_of(c, 3));
+  EXPECT_EQ(reader.manifest().step, 3);
+  EXPECT_EQ(reader.manifest().next_sample, 24u);
+  EXPECT_EQ(reader.manifest().optimizer_start, -12);
+
+  // The optimizer's own count goes on: that of torch's state, and a resume in between changes nothing.
+  const auto steps = tensors_of(step_of(c, 3)).at("optimizer.state.norm.weight.step");
+  float t = 0;
+  std::memcpy(&t, steps.data(), sizeof t);
+  EXPECT_EQ(t, 15);
+  config::RunConfig parts = c;
+  parts.job.dump_folder = "parts";
+  for (const int64_t stop : {1, 3}) {
+    parts.training.steps = stop;
+    train(parts);
+  }
+  EXPECT_EQ(tensors_of(step_of(parts, 3)), tensors_of(step_of(c, 3)));
+}
+
+// Without its moments a branch's first update is Adam's first one: each weight moves by the learning rate.
+TEST_F(Chain, WithoutTheOptimizerItsCountBeginsAnew) {
+  train(named("first"));
+  config::RunConfig c = after("second");
+  c.checkpoint.initial_load_model_only = false;
+  c.checkpoint.exclude_from_loading = {"optimizer"};
+  c.training.steps = 13;
+  c.training.max_norm = 0;
+  c.optimizer.weight_decay = 0;
+  const auto records = train(c);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records.front().step, 13);
+  EXPECT_EQ(checkpoint::Reader::open(step_of(c, 13)).manifest().optimizer_start, 12);
+  const auto before = tensors_of(step_of(named("first"), 12)), after = tensors_of(step_of(c, 13));
+  const auto& a = before.at("norm.weight");
+  const auto& b = after.at("norm.weight");
+  for (size_t i = 0; i < a.size(); i += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, a.data() + i, 4);
+    std::memcpy(&y, b.data() + i, 4);
+    EXPECT_NEAR(std::abs(y - x), c.optimizer.lr, 1e-3 * c.optimizer.lr) << i / 4;
+  }
+}
+
+TEST_F(Chain, WhatTheModelHasNoPlaceForIsNamedOrAnError) {
+  train(named("first"));
+  config::RunConfig c = after("second");
+  c.training.steps = 1;
+  c.model.enable_weight_tying = true;
+  c.model.n_layers = 1;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_NE(error.message().find("has weights that the model has no place for: "), std::string::npos) << error.what();
+  EXPECT_NE(error.message().find("layers.1.attention.wq.weight"), std::string::npos);
+  EXPECT_NE(error.message().find("output.weight"), std::string::npos);
+  c.checkpoint.drop = {"layers.1", "output"};
+  const auto begun = beginning(c), first = tensors_of(step_of(named("first"), 12));
+  EXPECT_EQ(begun.at("layers.0.attention.wq.weight"), first.at("layers.0.attention.wq.weight"));
+  c.job.dump_folder = "third";
+  c.checkpoint.drop = {"layers.1", "output", "layers.7"};
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
+            "checkpoint.drop: \"layers.7\" matches no weight that is left over");
+  c.checkpoint.drop.pop_back();
+  c.checkpoint.fresh = {"layers.0.wq"};
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "checkpoint.fresh: \"layers.0.wq\" matches no parameter");
+}
+
+TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
+  config::RunConfig first = named("first");
+  train(first);
+  // The checkpoint as a run would have written it with a NaN inside: all its checksums are right.
+  for (const int64_t ranks : {1, 2}) {
+    const Path folder = scratch / fmt::format("poisoned{}", ranks);
+    checkpoint::Reader reader = checkpoint::Reader::open(step_of(first, 12));
+    const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(first.model, 258));
+    const auto group = comm::single();
+    parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Purpose::kTraining);
+    load_weights(reader, weights);
+    weights.master(2).data_ptr<float>()[weights.master(2).numel() / 2] = std::numeric_limits<float>::quiet_NaN();
+    save_state(weights, folder, reader.manifest());
+    config::RunConfig c = named(fmt::format("after{}", ranks));
+    c.parallelism.data_parallel_shard_degree = ranks;
+    c.checkpoint.initial_load_path = (folder / "step-00000012").string();
+    const Error error = error_of([&] { run_training(c, {}); });
+    EXPECT_EQ(error.code(), ExitCode::kDamaged);
+    EXPECT_NE(error.message().find("holds NaN or infinity"), std::string::npos) << error.what();
+    EXPECT_NE(error.why().find("layers.1."), std::string::npos) << error.why();
+  }
+}
+
+}  // namespace
+}  // namespace hearth::train
