@@ -5,20 +5,18 @@
 namespace hearth::model {
 
 Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequences, int64_t num_positions, DType dtype,
-                         int64_t loss_chunk_tokens, bool training)
+                         int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute)
     : shape(model_shape),
       B(num_sequences),
       S(num_positions),
       rope_SK(ops::rope_table(S, shape.K, shape.rope, dtype)),
-      plan_(plan::activation_plan(shape, B, S, dtype, loss_chunk_tokens, training)),
+      plan_(plan::activation_plan(shape, B, S, dtype, loss_chunk_tokens, training, recompute)),
       arena_(plan_.total_bytes) {
   const at::Tensor memory = arena_.take({plan_.total_bytes}, DType::kUInt8);
   for (const plan::ActivationBuffer& buffer : plan_.buffers) {
     auto& copies = tensors_.emplace_back();
-    for (int64_t copy = 0; copy < buffer.copies; ++copy) {
-      const int64_t offset_bytes = buffer.offset_bytes + copy * buffer.stride_bytes;
+    for (const int64_t offset_bytes : buffer.offset_bytes)
       copies.push_back(ops::view_as(memory, offset_bytes, buffer.shape, buffer.dtype));
-    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/dtype.h"
@@ -15,13 +16,18 @@ namespace hearth::model {
 // What every part of the model is told: the sizes, where its inputs and outputs lie, and the rotation table.
 class Activations {
  public:
+  // `recompute`: one a layer; empty: none.
   Activations(const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-              bool training);
+              bool training, std::span<const plan::Recompute> recompute = {});
 
-  // The buffer's shape is in plan/activations.h. `layer` for those kept per layer.
+  // The buffer's shape and how long it lives are in plan/activations.h and plan/micro_batch_ops.h. `layer` for those
+  // of a layer.
   const at::Tensor& operator()(plan::Activation which, int64_t layer = 0) const {
     return tensors_[static_cast<size_t>(which)][static_cast<size_t>(layer)];
   }
+
+  plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
+  int64_t memory_bytes() const { return plan_.total_bytes; }
 
   const plan::ModelShape shape;
   const int64_t B, S;

@@ -21,7 +21,7 @@ at::Tensor rotated_heads(const at::Tensor& qkv_TN, const plan::ModelShape& s, in
 
 }  // namespace
 
-void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
+void attend(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
   const at::Tensor& qkv_TN = a(kQkv, layer);
   const at::Tensor& attention_TN = a(kAttention, layer);  // [T, H*K]
@@ -30,7 +30,11 @@ void attention_forward(const Activations& a, const BlockViews& weights, const op
   ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
   const auto [q, k, v] = qkv_views(qkv_TN, s, a.B, a.S);
   ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, mask);
-  ops::matmul(a(kBranch), attention_TN, weights.wo_DN);
+}
+
+void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
+  attend(a, weights, mask, layer);
+  ops::matmul(a(kBranch), a(kAttention, layer), weights.wo_DN);
 }
 
 void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients,

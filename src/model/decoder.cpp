@@ -44,19 +44,20 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
     if (layer == 0) {
       ops::norm_forward(shape_.norm, a(kAttentionInput), a(kAttentionStatistics), a(kStream), w.attention_norm_D);
     } else {
-      ops::add_norm_forward(shape_.norm, a(kStream), a(kAttentionInput), a(kAttentionStatistics), a(kMiddle),
-                            a(kBranch), w.attention_norm_D);
+      ops::add_norm_forward(shape_.norm, a(kStream, layer), a(kAttentionInput, layer), a(kAttentionStatistics, layer),
+                            a(kMiddle, layer - 1), a(kBranch), w.attention_norm_D);
     }
     attend(a, w, layer);
-    ops::add_norm_forward(shape_.norm, a(kMiddle), a(kFeedForwardInput), a(kFeedForwardStatistics), a(kStream),
-                          a(kBranch), w.ffn_norm_D);
+    ops::add_norm_forward(shape_.norm, a(kMiddle, layer), a(kFeedForwardInput, layer), a(kFeedForwardStatistics, layer),
+                          a(kStream, layer), a(kBranch), w.ffn_norm_D);
     feedforward_forward(a, w, layer);
   }
   size_ += N;
 
   const at::Tensor last_flat = weights_.gather(static_cast<int64_t>(plan_.units.size()) - 1);
   const at::Tensor norm_D = final_norm_view(last_flat, plan_);
-  ops::add_norm_forward(shape_.norm, a(kStream), a(kFinalInput), a(kFinalStatistics), a(kMiddle), a(kBranch), norm_D);
+  ops::add_norm_forward(shape_.norm, a(kStream, shape_.L), a(kFinalInput), a(kFinalStatistics),
+                        a(kMiddle, shape_.L - 1), a(kBranch), norm_D);
   const at::Tensor output_VD = shape_.tied ? embedding_VD : parameter_view(last_flat, plan_.parameters.back());
   ops::matmul(a(kLogits), a(kFinalInput).narrow(0, N - 1, 1), output_VD);
   return a(kLogits).view({shape_.V});
@@ -69,14 +70,14 @@ void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t la
   const at::Tensor& keys = keys_[static_cast<size_t>(layer)];
   const at::Tensor& values = values_[static_cast<size_t>(layer)];
 
-  ops::matmul(a(kQkv), a(kAttentionInput), weights.wqkv_ND);
-  ops::rope_forward(a(kQkv).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves, {},
-                    size_);
-  const auto [q, k, v] = qkv_views(a(kQkv), s, 1, N);
+  ops::matmul(a(kQkv, layer), a(kAttentionInput, layer), weights.wqkv_ND);
+  ops::rope_forward(a(kQkv, layer).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves,
+                    {}, size_);
+  const auto [q, k, v] = qkv_views(a(kQkv, layer), s, 1, N);
   ops::copy_(keys.narrow(1, size_, N), k);
   ops::copy_(values.narrow(1, size_, N), v);
-  ops::decode_attention(a(kAttention).view({1, N, s.H, s.K}), q, keys, values, size_ + N);
-  ops::matmul(a(kBranch), a(kAttention), weights.wo_DN);
+  ops::decode_attention(a(kAttention, layer).view({1, N, s.H, s.K}), q, keys, values, size_ + N);
+  ops::matmul(a(kBranch), a(kAttention, layer), weights.wo_DN);
 }
 
 }  // namespace hearth::model

@@ -18,11 +18,12 @@ void feedforward_backward(const Activations& a, const BlockViews& weights, Block
   const at::Tensor& dgated_TF = a(kGatedGradient);
   const at::Tensor& gate_up_T2F = a(kGateUp, layer);
 
-  ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, a(kGated, layer));
-  ops::matmul_input_gradient(dgated_TF, dbranch_TD, weights.w2_DF, /*accumulate=*/false);
+  const bool kept = a.recompute(layer) == plan::Recompute::kNone;
 
-  // In place: the gate and up values are not read again.
-  ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F);
+  ops::matmul_input_gradient(dgated_TF, dbranch_TD, weights.w2_DF, /*accumulate=*/false);
+  // In place: the gate and up values are not read again. What w2 took, if it was not kept, comes out over its gradient.
+  ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : dgated_TF);
+  ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, kept ? a(kGated, layer) : dgated_TF);
 
   ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, a(kFeedForwardInput, layer));
   ops::matmul_input_gradient(a(kInputGradient), gate_up_T2F, weights.w13_FD, /*accumulate=*/false);

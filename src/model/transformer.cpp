@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "model/attention.h"
 #include "model/feedforward.h"
+#include "model/recompute.h"
 #include "model/unit_views.h"
 #include "ops/embedding.h"
 #include "ops/matmul.h"
@@ -14,8 +15,9 @@ namespace hearth::model {
 using enum plan::Activation;
 
 Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
-                         DType dtype, int64_t loss_chunk_tokens, bool training)
-    : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training) {}
+                         DType dtype, int64_t loss_chunk_tokens, bool training,
+                         std::span<const plan::Recompute> recompute)
+    : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training, recompute) {}
 
 ops::CrossEntropy Transformer::loss(Weights& weights, const MicroBatch& batch) {
   forward(weights, batch);
@@ -75,9 +77,11 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
     BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
     // The stream's gradient is that of both summands: it enters the branch and goes on past it.
+    recompute_for_feedforward(a_, w, mask, layer);
     feedforward_backward(a_, w, dw, layer);
     ops::norm_backward(s.norm, dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
                        a_(kFeedForwardStatistics, layer), w.ffn_norm_D, /*accumulate=*/true);
+    recompute_for_attention(a_, w, mask, layer);
     attention_backward(a_, w, dw, mask, layer);
     ops::norm_backward(s.norm, dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
                        a_(kAttentionStatistics, layer), w.attention_norm_D, /*accumulate=*/true);

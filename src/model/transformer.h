@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 
 #include "model/activations.h"
 #include "model/loss_head.h"
@@ -24,9 +25,10 @@ namespace hearth::model {
 
 class Transformer {
  public:
-  // For micro-batches of B sequences of S tokens. `training` also allocates what backward needs.
+  // For micro-batches of B sequences of S tokens. `training` also allocates what backward needs; `recompute`, one a
+  // layer, says what of it backward computes again instead (empty: nothing).
   Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S, DType dtype,
-              int64_t loss_chunk_tokens, bool training);
+              int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute = {});
 
   // Sums over the counted labels, with their weights.
   ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
@@ -35,8 +37,10 @@ class Transformer {
   // each unit, from the last to the first, with gradient_ready.
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, LossScale scale);
 
-  // For tests and tools: the logits [T, V] of the last forward's kFinalInput. Not used in training.
+  // For tests and tools, after loss(): the logits [T, V] of that batch. Not used in training.
   at::Tensor logits(Weights& weights);
+
+  int64_t memory_bytes() const { return a_.memory_bytes(); }  // of the activations
 
  private:
   void forward(Weights& weights, const MicroBatch& batch);

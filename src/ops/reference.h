@@ -163,7 +163,8 @@ void swiglu_forward(Matrix<T> a, Matrix<const T> gate_up) {
   for (int64_t t = 0; t < a.rows; ++t) {
     for (int64_t f = 0; f < a.cols; ++f) {
       const double g = double(gate_up.row(t)[f]), u = double(gate_up.row(t)[a.cols + f]);
-      a.row(t)[f] = T(g / (1 + std::exp(-g)) * u);
+      const double s = 1 / (1 + std::exp(-g));
+      a.row(t)[f] = T(g * s * u);  // as the backward computes it again
     }
   }
 }

@@ -4,26 +4,45 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "plan/micro_batch_ops.h"
 
 namespace hearth::plan {
+namespace {
 
-ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-                               bool training) {
+// From an op to an op, both included.
+struct Interval {
+  int64_t first, last;
+};
+
+// A copy of a buffer: when it is alive, and where it lies.
+struct Block {
+  int64_t size_bytes, offset_bytes = 0;
+  std::vector<Interval> alive{};
+  int64_t* placed;  // where the plan wants its offset
+
+  bool is_alive(int64_t op) const {
+    return std::any_of(alive.begin(), alive.end(), [op](const Interval& t) { return t.first <= op && op <= t.last; });
+  }
+  bool meets(const Block& other) const {
+    for (const Interval& a : alive)
+      for (const Interval& b : other.alive)
+        if (a.first <= b.last && b.first <= a.last) return true;
+    return false;
+  }
+};
+
+std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t C) {
   constexpr int64_t kAlignmentBytes = 64;
-  const int64_t T = B * S, qkv = (s.H + 2 * s.G) * s.K, C = std::min(T, loss_chunk_tokens);
-  ActivationPlan plan;
-  auto add = [&](Activation which, std::string_view name, std::vector<int64_t> shape, int64_t copies, DType of) {
-    HEARTH_CHECK(static_cast<size_t>(which) == plan.buffers.size(), "activation {} out of order", name);
-    int64_t numel = 1;
-    for (const int64_t size : shape) numel *= size;
-    const int64_t bytes = round_up(numel * dtype_size(of), kAlignmentBytes);
-    // A shared buffer is `copies` copies at the same place.
-    plan.buffers.push_back({name, std::move(shape), of, copies, plan.total_bytes, training ? bytes : 0});
-    plan.total_bytes += training ? bytes * copies : bytes;
-  };
-  const int64_t N = is_centred(s.norm.type) ? 2 : 1;
+  const int64_t T = B * S, qkv = (s.H + 2 * s.G) * s.K, N = is_centred(s.norm.type) ? 2 : 1;
   const DType exact = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
-  const int64_t gradient = training ? 1 : 0;  // T = 0 rows where no backward runs
+  std::vector<ActivationBuffer> buffers;
+  auto add = [&](Activation which, std::string_view name, std::vector<int64_t> shape, int64_t copies, DType of) {
+    HEARTH_CHECK(static_cast<size_t>(which) == buffers.size(), "activation {} out of order", name);
+    int64_t size_bytes = dtype_size(of);
+    for (const int64_t size : shape) size_bytes *= size;
+    buffers.push_back({name, std::move(shape), of, round_up(size_bytes, kAlignmentBytes), 0,
+                       std::vector<int64_t>(static_cast<size_t>(copies))});
+  };
   using enum Activation;
   add(kStream, "stream", {T, s.D}, s.L + 1, dtype);
   add(kAttentionStatistics, "attention_statistics", {N, T}, s.L, exact);
@@ -39,15 +58,97 @@ ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType 
   add(kFinalInput, "final_input", {T, s.D}, 1, dtype);
   add(kFinalStatistics, "final_statistics", {N, T}, 1, exact);
   add(kBranch, "branch", {T, s.D}, 1, dtype);
-  add(kLogits, "logits", {C, s.V}, 1, dtype);
-  const int64_t sparse = s.causal ? 0 : C;  // masked language modelling counts a part of the positions
+  add(kLogits, "logits", {std::min(T, C), s.V}, 1, dtype);
+  const int64_t sparse = s.causal ? 0 : std::min(T, C);  // masked language modelling counts a part of the positions
   add(kHeadInput, "head_input", {sparse, s.D}, 1, dtype);
-  add(kHeadGradient, "head_gradient", {gradient * sparse, s.D}, 1, dtype);
-  add(kStreamGradient, "stream_gradient", {gradient * T, s.D}, 1, dtype);
-  add(kInputGradient, "input_gradient", {gradient * T, s.D}, 1, dtype);
-  add(kQkvGradient, "qkv_gradient", {gradient * T, qkv}, 1, dtype);
-  add(kAttentionGradient, "attention_gradient", {gradient * T, s.H * s.K}, 1, dtype);
-  add(kGatedGradient, "gated_gradient", {gradient * T, s.F}, 1, dtype);
+  add(kHeadGradient, "head_gradient", {sparse, s.D}, 1, dtype);
+  add(kStreamGradient, "stream_gradient", {T, s.D}, 1, dtype);
+  add(kInputGradient, "input_gradient", {T, s.D}, 1, dtype);
+  add(kQkvGradient, "qkv_gradient", {T, qkv}, 1, dtype);
+  add(kAttentionGradient, "attention_gradient", {T, s.H * s.K}, 1, dtype);
+  add(kGatedGradient, "gated_gradient", {T, s.F}, 1, dtype);
+  return buffers;
+}
+
+// One a copy of a buffer, with the times at which it is alive. [which][copy]
+std::vector<std::vector<Block>> blocks_of(std::vector<ActivationBuffer>& buffers, const std::vector<Op>& ops) {
+  std::vector<std::vector<Block>> blocks;
+  for (ActivationBuffer& buffer : buffers) {
+    auto& copies = blocks.emplace_back();
+    for (int64_t& offset : buffer.offset_bytes) copies.push_back({.size_bytes = buffer.size_bytes, .placed = &offset});
+  }
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const auto now = static_cast<int64_t>(i);
+    auto at = [&](const Place& p) -> Block& {
+      return blocks[static_cast<size_t>(p.which)].at(static_cast<size_t>(p.copy));
+    };
+    for (const Place& p : ops[i].reads) {
+      HEARTH_CHECK(!at(p).alive.empty(), "{} reads {} before it is written", ops[i].name,
+                   buffers[static_cast<size_t>(p.which)].name);
+      at(p).alive.back().last = now;
+    }
+    for (const Place& p : ops[i].writes)
+      if (at(p).alive.empty() || at(p).alive.back().last < now) at(p).alive.push_back({now, now});
+  }
+  return blocks;
+}
+
+// The largest first, each at the lowest offset that is free whenever it is alive.
+int64_t place(std::vector<Block*> blocks) {
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const Block* a, const Block* b) { return a->size_bytes > b->size_bytes; });
+  int64_t total = 0;
+  std::vector<const Block*> placed;  // by offset
+  for (Block* block : blocks) {
+    int64_t offset = 0;
+    for (const Block* other : placed) {
+      if (other->offset_bytes >= offset + block->size_bytes) break;
+      if (other->offset_bytes + other->size_bytes > offset && block->meets(*other))
+        offset = other->offset_bytes + other->size_bytes;
+    }
+    *block->placed = block->offset_bytes = offset;
+    total = std::max(total, offset + block->size_bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), block,
+                                   [](const Block* a, const Block* b) { return a->offset_bytes < b->offset_bytes; }),
+                  block);
+  }
+  return total;
+}
+
+}  // namespace
+
+ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
+                               bool training, std::span<const Recompute> recompute) {
+  ActivationPlan plan;
+  plan.recompute.assign(recompute.begin(), recompute.end());
+  if (recompute.empty()) plan.recompute.assign(static_cast<size_t>(s.L), Recompute::kNone);
+  HEARTH_CHECK(static_cast<int64_t>(plan.recompute.size()) == s.L, "{} levels for {} layers", recompute.size(), s.L);
+  plan.buffers = buffers_of(s, B, S, dtype, loss_chunk_tokens);
+  const std::vector<Op> ops = micro_batch_ops(s.L, plan.recompute, training);
+  std::vector<std::vector<Block>> blocks = blocks_of(plan.buffers, ops);
+
+  std::vector<Block*> all;
+  std::vector<int64_t> alive_bytes(ops.size());
+  for (auto& copies : blocks) {
+    for (Block& block : copies) {
+      if (block.alive.empty()) continue;
+      all.push_back(&block);
+      for (const Interval& t : block.alive)
+        for (int64_t i = t.first; i <= t.last; ++i) alive_bytes[static_cast<size_t>(i)] += block.size_bytes;
+    }
+  }
+  const auto peak = std::max_element(alive_bytes.begin(), alive_bytes.end());
+  plan.peak_bytes = *peak;
+  const auto peak_at = peak - alive_bytes.begin();
+  plan.peak_op = ops[static_cast<size_t>(peak_at)].name;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    for (const Block& block : blocks[i])
+      if (block.is_alive(peak_at)) plan.buffers[i].peak_bytes += block.size_bytes;
+  plan.total_bytes = place(std::move(all));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    // What no op writes needs nothing: no rows.
+    if (blocks[i].front().alive.empty()) plan.buffers[i].shape.front() = plan.buffers[i].size_bytes = 0;
+  }
   return plan;
 }
 

@@ -68,7 +68,9 @@ TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
         // The standard deviation of a sample's is std / sqrt(2 n).
         EXPECT_NEAR(x.std().item<double>(), expected, 5 * expected / std::sqrt(2.0 * static_cast<double>(p.numel)))
             << c.init << " " << p.name;
-        if (norm) EXPECT_EQ(x.mean().item<double>(), 1);
+        if (norm) {
+          EXPECT_EQ(x.mean().item<double>(), 1);
+        }
       }
     }
   }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "plan/activations.h"
 
 namespace hearth::plan {
 namespace {
@@ -95,26 +94,6 @@ TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
   const ModelShape shape = model_shape(llama3_8b(), 128256);
   const double matrices = 8030261248.0 - 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;
   EXPECT_DOUBLE_EQ(flops_per_token(shape, 8192), 6 * matrices + 6.0 * 32 * 4096 * 8192);
-}
-
-TEST(Activations, BuffersDoNotOverlapAndEndAtTheTotal) {
-  config::Model m;
-  m.dim = 24, m.n_layers = 3, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 36;
-  const ModelShape shape = model_shape(m, 258);
-  const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, true);
-  int64_t end = 0;
-  for (const ActivationBuffer& b : plan.buffers) {
-    int64_t bytes = 4;
-    for (const int64_t size : b.shape) bytes *= size;
-    EXPECT_EQ(b.offset_bytes, end) << b.name;
-    EXPECT_GE(b.stride_bytes, bytes) << b.name;
-    EXPECT_LT(b.stride_bytes - bytes, 64) << b.name;
-    end += b.copies * b.stride_bytes;
-  }
-  EXPECT_EQ(end, plan.total_bytes);
-  EXPECT_EQ(plan[Activation::kStream].copies, 4);
-  EXPECT_EQ(plan[Activation::kLogits].shape, (std::vector<int64_t>{5, 258}));
-  EXPECT_LT(activation_plan(shape, 2, 7, DType::kFloat32, 5, false).total_bytes, plan.total_bytes / 2);
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+// What backward computes again has the bits that forward would have kept: the gradients are those of no recomputation.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+
+#include "local_weights.h"
+#include "model/transformer.h"
+
+namespace hearth::model {
+namespace {
+
+using Levels = std::vector<plan::Recompute>;
+using enum plan::Recompute;
+
+struct Result {
+  double sum;
+  std::vector<at::Tensor> gradients;
+  int64_t memory_bytes;
+};
+
+Result run(const plan::ModelShape& shape, DType dtype, const Levels& levels) {
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  test::LocalWeights weights(plan, dtype, 5);
+  at::manual_seed(9);
+  constexpr int64_t B = 2, S = 70;
+  const MicroBatch batch{at::randint(shape.V, {B * S}, at::kInt),
+                         at::randint(shape.V, {B * S}, at::kInt),
+                         {},
+                         ops::from_int32(std::vector<int32_t>{0, 40, 70, 139})};
+  Transformer model(shape, plan, B, S, dtype, 64, /*training=*/true, levels);
+  Result result{model.loss_and_gradient(weights, batch, {0.01}).loss, {}, model.memory_bytes()};
+  model.loss_and_gradient(weights, batch, {0.01});  // and once more, on memory that has been used
+  for (int64_t u = 0; u < static_cast<int64_t>(plan.units.size()); ++u)
+    result.gradients.push_back(weights.gradient(u).clone());
+  return result;
+}
+
+plan::ModelShape small_shape(const char* norm_type, const char* scope) {
+  config::Model m;
+  m.dim = 96, m.n_layers = 4, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 136;
+  m.norm_type = norm_type, m.attention_scope = scope;
+  return plan::model_shape(m, 61);
+}
+
+void same_as_none(const plan::ModelShape& shape, DType dtype, const std::vector<Levels>& all_levels) {
+  const Result none = run(shape, dtype, {});
+  for (const Levels& levels : all_levels) {
+    const Result again = run(shape, dtype, levels);
+    EXPECT_EQ(again.sum, none.sum);
+    EXPECT_LT(again.memory_bytes, none.memory_bytes);
+    for (size_t u = 0; u < none.gradients.size(); ++u)
+      EXPECT_TRUE(again.gradients[u].equal(none.gradients[u]))
+          << "unit " << u << " level " << static_cast<int>(levels.front());
+  }
+}
+
+TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
+  const std::vector<Levels> levels = {Levels(4, kNorms), Levels(4, kAttention), Levels(4, kBlock),
+                                      Levels{kBlock, kAttention, kNorms, kNone}};
+  for (const char* norm_type : {"rmsnorm", "layernorm", "rmsnorm_neox"})
+    same_as_none(small_shape(norm_type, "window"), DType::kFloat32, levels);
+  same_as_none(small_shape("rmsnorm", "document"), DType::kFloat32, levels);
+  same_as_none(small_shape("np_layernorm", "document"), DType::kFloat64, {Levels(4, kBlock)});
+}
+
+}  // namespace
+}  // namespace hearth::model
