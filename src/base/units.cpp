@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace hearth {
 
@@ -16,6 +18,22 @@ std::string format_bytes(int64_t bytes) {
     unit = next;
   }
   return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},         {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+      {"TiB", 0x1p40}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  for (const auto& [name, size] : kUnits) {
+    const double bytes = value * size;
+    if (unit == name && bytes >= 0 && bytes < 0x1p63) return static_cast<int64_t>(bytes);
+  }
+  return std::nullopt;
 }
 
 std::string format_count(double count) {

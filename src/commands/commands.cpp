@@ -43,6 +43,10 @@ constexpr Command kCommands[] = {
     {"Tokenizers", "tokenizer compare", "show in what two tokenizers differ",
      "tokenizer compare tokenizer.json data/books/tokenizer.json books/one.txt", tokenizer_compare},
 
+    {"Training", "plan", "say what a run takes: FLOPs, memory and time, here or elsewhere",
+     "plan run.toml\n"
+     "plan run.toml --device H200 --set memory.recompute=auto",
+     plan},
     {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train},
     {"Training", "eval", "measure a checkpoint on held-out text",
      "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval},

@@ -26,6 +26,8 @@ int tokenizer_info(CommandLine& line);
 int tokenizer_compare(CommandLine& line);
 int tokenizer_import(CommandLine& line);
 
+int plan(CommandLine& line);
+
 // These need LibTorch: they check what they were given and become `hearth-train`.
 int train(CommandLine& line);
 int eval(CommandLine& line);

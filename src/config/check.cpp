@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/file.h"
+#include "base/units.h"
 #include "config/derived.h"
 #include "config/fields.h"
 #include "config/flavors.h"
@@ -115,6 +116,16 @@ void check_objective(Rules& rules, const RunConfig& c) {
   rules.require(!o.masked() || c.data.stride == "exact", {"data.stride", "objective.kind"},
                 fmt::format("data.stride = \"{}\" does not go with objective.kind = \"masked_lm\"", c.data.stride),
                 "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
+}
+
+void check_memory(Rules& rules, const Memory& m) {
+  rules.require(m.limit.empty() || parse_bytes(m.limit).has_value(), {"memory.limit"},
+                fmt::format("memory.limit = {} is no amount of memory", to_toml_value(m.limit)),
+                "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"48 GiB\"");
+  rules.require(m.recompute_layers < 0 || (m.recompute != "none" && m.recompute != "auto"), {"memory.recompute_layers"},
+                fmt::format("memory.recompute_layers = {} has no effect with memory.recompute = \"{}\"",
+                            m.recompute_layers, m.recompute),
+                "give a level, or remove it");
 }
 
 void check_schedule(Rules& rules, const RunConfig& c) {
@@ -303,6 +314,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   check_model(rules, c.model);
   check_objective(rules, c);
   check_batch(rules, c);
+  check_memory(rules, c.memory);
   check_data(rules, c, purpose);
   if (purpose == Purpose::kBench) return;
   check_schedule(rules, c);

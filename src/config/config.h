@@ -156,6 +156,9 @@ struct Data {
 
 struct Memory {
   int64_t loss_chunk_tokens = 1024;  // logits exist for this many tokens at a time
+  std::string recompute = "none";    // "none" | "norms" | "attention" | "block" | "auto"
+  int64_t recompute_layers = -1;     // how many, from the first on; -1: all
+  std::string limit;                 // what tensors may take, "48 GiB"; empty: what there is
 };
 
 struct Numerics {

@@ -158,7 +158,7 @@ std::vector<Field> objective_fields() {
   };
 }
 
-// How it is trained, and on what.
+// How it is trained.
 std::vector<Field> run_fields() {
   return {
     {"optimizer", "name", slot<&RunConfig::optimizer, &Optimizer::name>, kRefuse, "",
@@ -250,7 +250,12 @@ std::vector<Field> run_fields() {
 
     {"comm", "train_timeout_seconds", slot<&RunConfig::comm, &Comm::train_timeout_seconds>, kMayChange, "s",
      "a rank that waits longer for the others gives up and names who is missing", above(0)},
+  };
+}
 
+// What it reads, and what it takes of the machine.
+std::vector<Field> data_fields() {
+  return {
     {"data", "path", slot<&RunConfig::data, &Data::path>, kMayChange, "",
      "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
      {}},
@@ -278,6 +283,13 @@ std::vector<Field> run_fields() {
 
     {"memory", "loss_chunk_tokens", slot<&RunConfig::memory, &Memory::loss_chunk_tokens>, kMayChange, "tokens",
      "logits exist for this many tokens at a time", between(1, 1 << 30)},
+    {"memory", "recompute", slot<&RunConfig::memory, &Memory::recompute>, kMayChange, "",
+     "what backward computes again instead of keeping it, with the same bits: what norms and SwiGLU give (nearly free), "
+     "attention besides, or whole blocks; auto takes the cheapest that fits", one_of({"none", "norms", "attention", "block", "auto"})},
+    {"memory", "recompute_layers", slot<&RunConfig::memory, &Memory::recompute_layers>, kMayChange, "layers",
+     "that recompute, from the first on; -1 means all", or_special(-1, at_least(0))},
+    {"memory", "limit", slot<&RunConfig::memory, &Memory::limit>, kMayChange, "",
+     "what the tensors of all ranks of this machine may take, such as 48 GiB; empty means what the machine has", {}},
 
     {"numerics", "loss_average", slot<&RunConfig::numerics, &Numerics::loss_average>, kMayChange, "",
      "global: every label of a step weighs the same; per_rank: the mean of the means of all ranks and micro-batches, "
@@ -290,7 +302,8 @@ std::vector<Field> run_fields() {
 const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
-    for (const auto& more : {objective_fields(), run_fields()}) all.insert(all.end(), more.begin(), more.end());
+    for (const auto& more : {objective_fields(), run_fields(), data_fields()})
+      all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return fields;

@@ -27,7 +27,7 @@ class Activations {
   }
 
   plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
-  int64_t memory_bytes() const { return plan_.total_bytes; }
+  int64_t memory_bytes() const { return plan_.total_bytes + static_cast<int64_t>(rope_SK.nbytes()); }
 
   const plan::ModelShape shape;
   const int64_t B, S;

@@ -172,7 +172,7 @@ int64_t slice_numel(const Unit& unit, int64_t ranks) { return round_up(div_ceil(
 double flops_per_token(const ModelShape& s, int64_t seq_len) {
   const int64_t block = s.D * (s.H + 2 * s.G) * s.K + s.D * s.H * s.K + 3 * s.D * s.F;
   const int64_t matrices = s.L * block + s.V * s.D;
-  const double attention = 12.0 * static_cast<double>(s.L * s.H * s.K * seq_len) / 2;
+  const double attention = 12.0 * static_cast<double>(s.L * s.H * s.K * seq_len) / (s.causal ? 2 : 1);
   return 6.0 * static_cast<double>(matrices) + attention;
 }
 

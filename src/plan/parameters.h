@@ -100,8 +100,8 @@ struct Slice {
 int64_t slice_numel(const Unit& unit, int64_t ranks);
 Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 
-// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S / 2
-// (causal). Source: PaLM (arXiv 2204.02311) appendix B, halved for the causal mask.
+// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S, of which a
+// causal mask leaves half. Source: PaLM (arXiv 2204.02311) appendix B. Documents that are shorter count as windows.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
 
 }  // namespace hearth::plan

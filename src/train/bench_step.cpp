@@ -12,6 +12,8 @@
 #include "data/dataset.h"
 #include "metrics/throughput.h"
 #include "ops/runtime.h"
+#include "plan/device.h"
+#include "plan/memory.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -52,6 +54,7 @@ struct Shape {
   plan::ParameterPlan plan;
   DType dtype;
   int64_t ranks, micro_batches, threads;
+  std::vector<plan::Recompute> recompute;
 };
 
 Shape shape_of(const config::RunConfig& config) {
@@ -65,6 +68,10 @@ Shape shape_of(const config::RunConfig& config) {
   const int64_t together = s.ranks * config.training.local_batch_size;
   s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
   s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
+  const plan::MemoryPlan memory =
+      plan::memory_plan(config, s.model, s.plan, plan::precision(config), plan::this_machine().memory_bytes, s.ranks);
+  plan::require_fits(memory);
+  s.recompute = memory.activations.recompute;
   return s;
 }
 
@@ -76,7 +83,7 @@ std::vector<StepResult> run_steps(const config::BenchStepOptions& options, const
   parallel::ShardedWeights weights(s.plan, s.dtype, group, parallel::ShardedWeights::Purpose::kTraining);
   optim::AdamW optimizer(options.config.optimizer, weights);
   model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.dtype,
-                           options.config.memory.loss_chunk_tokens, /*training=*/true);
+                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute);
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
   std::vector<StepResult> results;

@@ -10,6 +10,7 @@
 #include "data/token_weights.h"
 #include "metrics/console.h"
 #include "ops/runtime.h"
+#include "plan/device.h"
 
 namespace hearth::train {
 
@@ -92,7 +93,7 @@ std::string Run::describe() const {
     for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
   }
   s.run_folder = folder.path().string();
-  return config_toml + "\n" + metrics::format_summary(s);
+  return config_toml + "\n" + metrics::format_summary(s) + plan::format_memory(memory);
 }
 
 namespace {
@@ -105,6 +106,15 @@ double gemm_flops(int64_t threads) {
   const auto [it, is_new] = measured.try_emplace(threads, 0);
   if (is_new) it->second = ops::measure_gemm_flops();
   return it->second;
+}
+
+// What the run takes of this machine, where all its ranks are. Throws user_error where that is too much.
+plan::MemoryPlan memory_of(const config::RunConfig& config, const plan::ModelShape& shape) {
+  const plan::MemoryPlan memory =
+      plan::memory_plan(config, shape, plan::parameter_plan(shape), plan::precision(config),
+                        plan::this_machine().memory_bytes, config.parallelism.data_parallel_shard_degree);
+  plan::require_fits(memory);
+  return memory;
 }
 
 // Absolute, so that a checkpoint finds its data from wherever it is opened.
@@ -177,6 +187,8 @@ Run open_run(const config::RunConfig& given) {
         fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, data.manifest().vocab_size),
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
+  plan::MemoryPlan memory = memory_of(config, shape);
+
   const int64_t samples_per_epoch = data.windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
@@ -196,6 +208,7 @@ Run open_run(const config::RunConfig& given) {
           .shape = shape,
           .plan = plan::parameter_plan(shape),
           .dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
+          .memory = std::move(memory),
           .ranks = config.parallelism.data_parallel_shard_degree,
           .threads = threads,
           .global_batch_size = batch,

@@ -14,6 +14,7 @@
 #include "metrics/record.h"
 #include "metrics/throughput.h"
 #include "optim/lr_schedule.h"
+#include "plan/memory.h"
 #include "plan/parameters.h"
 #include "train/run_folder.h"
 #include "train/state.h"
@@ -40,7 +41,8 @@ struct Run {
   plan::ModelShape shape;
   plan::ParameterPlan plan;
   DType dtype;
-  int64_t ranks, threads;  // threads: over all ranks
+  plan::MemoryPlan memory;  // it fits this machine
+  int64_t ranks, threads;   // threads: over all ranks
   int64_t global_batch_size, accumulation_steps, steps;
   double steps_per_epoch;
   optim::LrSchedule schedule;

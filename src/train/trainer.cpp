@@ -42,7 +42,7 @@ class Trainer {
         weights_(run.plan, run.dtype, group, Purpose::kTraining),
         optimizer_(run.config.optimizer, weights_),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.dtype,
-               run.config.memory.loss_chunk_tokens, /*training=*/true),
+               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute),
         loader_(run.data.splits(), run.loading(group.rank(), progress_.next_sample)),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {

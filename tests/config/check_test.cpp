@@ -100,6 +100,12 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
             one("model.rope_low_freq_factor has no effect with model.rope_scaling_factor = 1"));
   EXPECT_EQ(problems({"model.rope_high_freq_factor=8", "model.rope_original_seq_len=4096"}).size(), 2u);
   EXPECT_TRUE(problems({"model.rope_original_seq_len=4096", "model.rope_scaling_factor=2"}).empty());
+  EXPECT_EQ(problems({"memory.recompute_layers=3"}),
+            one("memory.recompute_layers = 3 has no effect with memory.recompute = \"none\""));
+  EXPECT_EQ(problems({"memory.recompute=auto", "memory.recompute_layers=3"}),
+            one("memory.recompute_layers = 3 has no effect with memory.recompute = \"auto\""));
+  EXPECT_TRUE(problems({"memory.recompute=block", "memory.recompute_layers=3"}).empty());
+  EXPECT_EQ(problems({"memory.limit=much"}), one("memory.limit = \"much\" is no amount of memory"));
   EXPECT_EQ(problems({"model.init_std=0.1"}),
             one("model.init_std = 0.1 has no effect with model.init = \"torchtitan\""));
   EXPECT_EQ(problems({"model.init=small_init", "model.output_init=wang_init", "model.init_std=0.1"}),

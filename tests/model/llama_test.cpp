@@ -1,4 +1,5 @@
-// Logits, loss and all gradients against transformers.LlamaForCausalLM with the weights carried over (float32).
+// Logits, loss and all gradients against transformers.LlamaForCausalLM, and against GPT-NeoX's arithmetic restated,
+// with the weights carried over (float32).
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
@@ -39,8 +40,10 @@ struct Case {
   double scaling_factor = 1;  // Llama 3.1's, with a window so short that all its branches are taken
   bool causal = true;
   std::vector<int32_t> documents = {};  // the places where they start, if attention keeps to them
+  const char* norm_type = "rmsnorm";
+  const char* dialect = "";  // of GPT-NeoX
 };
-const Case kCases[] = {
+const std::vector<Case> kLlamaCases = {
     {"as many key heads as query heads", 4, 4, false},
     {"grouped queries", 8, 2, false},
     {"one key head, tied weights", 4, 1, true},
@@ -49,6 +52,11 @@ const Case kCases[] = {
     {"every position sees every other", 4, 2, false, false, 1, false},
     {"three documents in a row, and a row that begins within one", 4, 2, false, false, 1, true, {0, 9, 20, 29, 30, 49}},
     {"documents whose positions see each other", 4, 1, false, true, 1, false, {0, 5, 29, 41}}};
+const std::vector<Case> kNeoxCases = {
+    {"Llemma 7B's kind", 4, 4, false, true, 1, true, {}, "rmsnorm_neox", "llemma"},
+    {"Llemma 34B's kind: k and v in shares", 8, 2, false, true, 1, true, {}, "rmsnorm_neox", "llemma"},
+    {"since 2025", 4, 4, false, true, 1, true, {}, "rmsnorm", "main"},
+    {"since 2025, grouped queries", 8, 2, false, true, 1, true, {}, "rmsnorm", "main"}};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -65,6 +73,9 @@ Prepared prepare(const Case& c, const Path& folder) {
   m.rope_pairs = c.halves ? "halves" : "interleaved";
   m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
   m.attention_scope = c.documents.empty() ? "window" : "document";
+  m.norm_type = c.norm_type;
+  // So large beside the first rows that it matters where it is added.
+  if (m.norm_type == "rmsnorm_neox") m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
   p.shape.causal = c.causal;
   p.plan = plan::parameter_plan(p.shape);
@@ -87,33 +98,32 @@ Prepared prepare(const Case& c, const Path& folder) {
       folder / "case.json",
       fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
                   R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
-                  R"("original_seq_len": {}, "causal": {}, "documents": [{}]}})",
+                  R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}"}})",
                   s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
-                  s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", ")));
+                  s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect));
   return p;
 }
 
-TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
-  HEARTH_NEEDS_ORACLE();
+void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vector<Case>& cases) {
   const test::ScratchFolder scratch;
-  std::string command = test::oracle_python() + " " + test::source_path("tests/model/llama_oracle.py");
+  std::string command = test::oracle_python() + " " + test::source_path("tests/model/" + oracle);
   std::vector<Prepared> prepared;
-  for (size_t i = 0; i < std::size(kCases); ++i) {
+  for (size_t i = 0; i < cases.size(); ++i) {
     const Path folder = scratch / std::to_string(i);
-    prepared.push_back(prepare(kCases[i], folder));
+    prepared.push_back(prepare(cases[i], folder));
     command += " " + folder.string();
   }
   const auto result = test::run_command(command);
   ASSERT_EQ(result.exit_code, 0) << result.output;
 
-  for (size_t i = 0; i < std::size(kCases); ++i) {
-    SCOPED_TRACE(kCases[i].name);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].name);
     const Path folder = scratch / std::to_string(i);
     const Prepared& p = prepared[i];
     const double counted = p.labels.ne(-100).sum().item<double>();
     Transformer model(p.shape, p.plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
     MicroBatch batch{p.tokens, p.labels, {}};
-    if (!kCases[i].documents.empty()) batch.document_starts_N = ops::from_int32(kCases[i].documents);
+    if (!cases[i].documents.empty()) batch.document_starts_N = ops::from_int32(cases[i].documents);
     const double loss = model.loss_and_gradient(*p.weights, batch, {1 / counted}).loss / counted;
     model.loss(*p.weights, batch);
     EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
@@ -124,6 +134,16 @@ TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
           << parameter.name;
     }
   }
+}
+
+TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  has_our_logits_loss_and_gradients("llama_oracle.py", kLlamaCases);
+}
+
+TEST(GptNeox, HasOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  has_our_logits_loss_and_gradients("neox_oracle.py", kNeoxCases);
 }
 
 }  // namespace

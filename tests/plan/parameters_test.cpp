@@ -94,6 +94,9 @@ TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
   const ModelShape shape = model_shape(llama3_8b(), 128256);
   const double matrices = 8030261248.0 - 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;
   EXPECT_DOUBLE_EQ(flops_per_token(shape, 8192), 6 * matrices + 6.0 * 32 * 4096 * 8192);
+  ModelShape full = shape;
+  full.causal = false;
+  EXPECT_DOUBLE_EQ(flops_per_token(full, 8192), 6 * matrices + 12.0 * 32 * 4096 * 8192);
 }
 
 }  // namespace

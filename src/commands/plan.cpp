@@ -1,0 +1,150 @@
+// `hearth plan`: what a run takes, before it is started and without the machine: parameters, FLOPs, memory, time.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "commands/run_file.h"
+#include "config/check.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "data/dataset.h"
+#include "data/training_data.h"
+#include "metrics/throughput.h"
+#include "plan/device.h"
+#include "plan/memory.h"
+
+namespace hearth::commands {
+namespace {
+
+struct Options {
+  std::string device = "cpu";
+  double gemm_tflops = 0;
+  double efficiency = 0.75;
+};
+
+struct Planned {
+  config::RunConfig config;
+  plan::ModelShape shape;
+  plan::ParameterPlan parameters;
+  plan::Device device;
+  plan::MemoryPlan memory;
+};
+
+plan::Device device_of(const Options& options, DType compute) {
+  plan::Device device = plan::this_machine();
+  if (options.device != "cpu") {
+    const plan::Device* found = plan::find_device(options.device);
+    if (found == nullptr)
+      throw user_error(fmt::format("--device {} is not known", options.device), {},
+                       fmt::format("give cpu, for this machine, or one of {}", plan::device_names()));
+    device = *found;
+  }
+  if (options.gemm_tflops > 0) {
+    device.bfloat16_flops = device.float32_flops = options.gemm_tflops * 1e12;
+    device.source = "--gemm-tflops";
+  } else if (device.gemm_flops(compute) == 0) {
+    device.source = {};
+  }
+  return device;
+}
+
+Planned planned(const Path& toml, const std::vector<std::string>& sets, const Options& options) {
+  config::LoadResult loaded = config::read_run(toml, sets);
+  config::check(loaded, config::Purpose::kBench);  // a run can be planned before its data is there
+  config::throw_problems(loaded.file_name, loaded.problems);
+  Planned p{loaded.config, {}, {}, {}, {}};
+  const auto sources = p.config.sources();
+  const int64_t vocab_size =
+      sources.empty() ? 0 : data::read_manifest(p.config.resolve(sources.front().path)).vocab_size;
+  p.shape = plan::model_shape(p.config, vocab_size);
+  if (p.shape.V == 0)
+    throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
+                     "give one of them");
+  p.parameters = plan::parameter_plan(p.shape);
+  p.device = device_of(options, plan::precision(p.config).compute);
+  // On a CPU all ranks are threads of one process; an accelerator has one.
+  const int64_t ranks_here = options.device == "cpu" ? p.config.parallelism.data_parallel_shard_degree : 1;
+  p.memory =
+      plan::memory_plan(p.config, p.shape, p.parameters, plan::precision(p.config), p.device.memory_bytes, ranks_here);
+  return p;
+}
+
+std::string compute_text(const Planned& p) {
+  plan::ModelShape full = p.shape;
+  full.causal = false;
+  const int64_t S = p.config.training.seq_len;
+  const double again = plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute);
+  return fmt::format("  compute      {} a token, forward and backward{}{}\n",
+                     metrics::format_flops(plan::flops_per_token(p.shape, S)),
+                     p.shape.causal ? fmt::format(", attention counted as causal; {} counted in full",
+                                                  metrics::format_flops(plan::flops_per_token(full, S)))
+                                    : ", attention in full",
+                     again > 0 ? fmt::format("; recomputation does {} more", metrics::format_flops(again)) : "");
+}
+
+// Optimizer steps of the whole run; 0 where its length is not given.
+int64_t steps_of(const config::RunConfig& config) {
+  const config::Training& t = config.training;
+  if (t.steps == 0 && t.tokens == 0 && t.epochs == 0) return 0;
+  return config::total_steps(config, t.epochs > 0 ? data::TrainingData(config).windows() : 0);
+}
+
+std::string time_text(const Planned& p, const Options& options) {
+  const int64_t S = p.config.training.seq_len, ranks = p.config.parallelism.data_parallel_shard_degree;
+  const double rate = p.device.gemm_flops(plan::precision(p.config).compute);
+  if (rate == 0)
+    return fmt::format(
+        "  step         not known: nobody measured {}'s matrix products in this type\n"
+        "               (give --gemm-tflops; `hearth bench step` measures this machine)\n",
+        p.device.name);
+  const int64_t devices = options.device == "cpu" ? 1 : ranks;
+  const auto tokens = static_cast<double>(config::tokens_per_step(p.config));
+  const double flops =
+      plan::flops_per_token(p.shape, S) + plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute);
+  const double step_s = tokens * flops / (rate * options.efficiency * static_cast<double>(devices));
+  std::string text = fmt::format(
+      "  step         {} tokens in {}, {} a second, at {:.0f} % of what matrix products reach\n", format_count(tokens),
+      format_duration(step_s), format_count(tokens / step_s), 100 * options.efficiency);
+  const int64_t steps = steps_of(p.config);
+  if (steps == 0) return text + "  run          its length is not given\n";
+  const double run_s = step_s * static_cast<double>(steps);
+  const int64_t nodes = div_ceil(devices, p.device.per_node);
+  return text + fmt::format("  run          {} steps, {} tokens: {} on {} device{}, {:.1f} node-hours\n", steps,
+                            format_count(tokens * static_cast<double>(steps)), format_duration(run_s), devices,
+                            devices == 1 ? "" : "s", run_s / 3600 * static_cast<double>(nodes));
+}
+
+std::string device_text(const Planned& p) {
+  const double rate = p.device.gemm_flops(plan::precision(p.config).compute);
+  return fmt::format(
+      "  device       {}: {}{}\n", p.device.name, format_bytes(p.device.memory_bytes),
+      rate > 0 ? fmt::format(", {}/s in matrix products ({})", metrics::format_flops(rate), p.device.source) : "");
+}
+
+}  // namespace
+
+int plan(CommandLine& line) {
+  Path toml;
+  std::vector<std::string> sets;
+  Options options;
+  line.positional("RUN.toml", &toml, "the run file; its data need not be there if model.vocab_size is given");
+  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--device", "NAME", &options.device,
+              fmt::format("what it runs on: {}, or cpu, this machine", plan::device_names()));
+  line.option("--gemm-tflops", "X", &options.gemm_tflops,
+              "what its large matrix products reach, instead of what is known")
+      .range(0, 1e6);
+  line.option("--efficiency", "X", &options.efficiency, "the share of that rate which a step reaches").range(0.01, 1);
+  if (!line.parse()) return 0;
+  const Planned p = planned(toml, sets, options);
+  fmt::print("  model        {} parameters ({})\n", format_count(static_cast<double>(p.parameters.num_parameters)),
+             p.parameters.num_parameters);
+  fmt::print("{}{}{}{}", compute_text(p), device_text(p), plan::format_memory(p.memory), time_text(p, options));
+  plan::require_fits(p.memory);
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,59 @@
+#include "plan/device.h"
+
+#include <unistd.h>
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace hearth::plan {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr double kTera = 1e12;
+
+constexpr Device kDevices[] = {
+    {"A100", 79 * kGiB, 8, 271 * kTera, 0, "measured: 87 % of its peak"},
+    {"H100", 79 * kGiB, 8, 794 * kTera, 0, "measured: 80 % of its peak"},
+    {"H200", 140 * kGiB, 8, 794 * kTera, 0, "that of H100, which computes alike"},
+    {"MI250X", 64 * kGiB, 8, 147 * kTera, 0, "measured on one die (GCD): 77 % of its peak"},
+    {"MI300X", 192 * kGiB, 8, 668 * kTera, 0, "measured, the lower of two: 51 % of its peak"},
+};
+
+// A limit of a control group; 0 if there is none.
+int64_t number_in(const Path& path) {
+  if (!path_exists(path)) return 0;
+  const std::string text = read_file(path);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? value : 0;  // "max"
+}
+
+}  // namespace
+
+std::span<const Device> devices() { return kDevices; }
+
+const Device* find_device(std::string_view name) {
+  const auto same = [&](const Device& d) {
+    return std::equal(name.begin(), name.end(), d.name.begin(), d.name.end(),
+                      [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; });
+  };
+  const auto found = std::find_if(std::begin(kDevices), std::end(kDevices), same);
+  return found == std::end(kDevices) ? nullptr : found;
+}
+
+std::string device_names() {
+  std::string names;
+  for (const Device& d : kDevices) names.append(names.empty() ? "" : ", ").append(d.name);
+  return names;
+}
+
+Device this_machine() {
+  Device cpu{"cpu", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE), 1, 0, 0, {}};
+  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (const int64_t bytes = number_in(limit); bytes > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, bytes);
+  return cpu;
+}
+
+}  // namespace hearth::plan

@@ -1,0 +1,184 @@
+#include "plan/memory.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace hearth::plan {
+namespace {
+
+constexpr int64_t kAlignmentBytes = 64;  // of ops::Arena
+
+int64_t aligned_bytes(int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), kAlignmentBytes); }
+
+using Levels = std::vector<Recompute>;
+
+// The first `count` layers at one level, the others at another.
+Levels levels_of(int64_t num_layers, int64_t count, Recompute first, Recompute others) {
+  Levels levels(static_cast<size_t>(num_layers), others);
+  std::fill_n(levels.begin(), count, first);
+  return levels;
+}
+
+Recompute level_named(const std::string& name) {
+  if (name == "none") return Recompute::kNone;
+  if (name == "norms") return Recompute::kNorms;
+  if (name == "attention") return Recompute::kAttention;
+  HEARTH_CHECK(name == "block", "memory.recompute = {}", name);
+  return Recompute::kBlock;
+}
+
+std::string_view name_of(Recompute level) {
+  constexpr std::string_view kNames[] = {"none", "norms", "attention", "block"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+// How many of the first layers must be at the dearer of two levels for all to fit: the fewest. Each further one needs
+// less memory, but for the last of all: what it would keep is used at once.
+template <typename Fits>
+std::optional<int64_t> fewest_layers(int64_t num_layers, const Fits& fits) {
+  std::vector<int64_t> counts(static_cast<size_t>(num_layers));
+  std::iota(counts.begin(), counts.end(), 0);
+  const auto found = std::partition_point(counts.begin(), counts.end(), [&](int64_t n) { return !fits(n); });
+  if (found != counts.end()) return *found;
+  return fits(num_layers) ? std::optional(num_layers) : std::nullopt;
+}
+
+// Of each pair of levels the fewest layers of the dearer one that fit; of these the cheapest. If nothing fits, what
+// needs least.
+template <typename Bytes>
+Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_bytes, const Bytes& bytes_at) {
+  using enum Recompute;
+  const std::pair<Recompute, Recompute> pairs[] = {
+      {kNorms, kNone}, {kAttention, kNorms}, {kBlock, kNorms}, {kBlock, kAttention}};
+  std::optional<Levels> best;
+  double best_flops = 0;
+  for (const auto& [dearer, others] : pairs) {
+    const auto levels = [&, d = dearer, o = others](int64_t count) { return levels_of(s.L, count, d, o); };
+    const auto count = fewest_layers(s.L, [&](int64_t n) { return bytes_at(levels(n)) <= limit_bytes; });
+    if (!count) continue;
+    const double flops = recompute_flops_per_token(s, seq_len, levels(*count));
+    if (best && flops >= best_flops) continue;
+    best = levels(*count);
+    best_flops = flops;
+  }
+  if (best) return *best;
+  const Levels all = levels_of(s.L, s.L, kBlock, kBlock), all_but_one = levels_of(s.L, s.L - 1, kBlock, kNorms);
+  return bytes_at(all) <= bytes_at(all_but_one) ? all : all_but_one;
+}
+
+}  // namespace
+
+std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t ranks,
+                                       const std::vector<bool>& trained) {
+  int64_t weights = 0, masters = 0, gradients = 0, moments = 0;
+  for (const Unit& unit : plan.units) {
+    const int64_t whole = ranks * slice_numel(unit, ranks);
+    weights += aligned_bytes(whole, p.compute);
+    if (p.masters != p.compute) masters += aligned_bytes(unit_slice(unit, 0, ranks).numel(), p.masters);
+    gradients += aligned_bytes(whole, p.gradients);
+  }
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const Parameter& parameter = plan.parameters[i];
+    const Slice slice = unit_slice(plan.units[static_cast<size_t>(parameter.unit)], 0, ranks);
+    const int64_t owned = std::clamp<int64_t>(slice.end - parameter.offset, 0, parameter.numel);
+    if (trained.empty() || trained[i]) moments += 2 * aligned_bytes(owned, p.moments);
+  }
+  std::vector<MemoryItem> items = {{fmt::format("weights, {}", dtype_name(p.compute)), weights}};
+  if (masters > 0) items.push_back({fmt::format("master weights, {}", dtype_name(p.masters)), masters});
+  items.push_back({fmt::format("gradients, {}", dtype_name(p.gradients)), gradients});
+  items.push_back({fmt::format("moments, {}", dtype_name(p.moments)), moments});
+  return items;
+}
+
+MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here) {
+  const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
+  MemoryPlan plan;
+  plan.ranks_here = ranks_here;
+  plan.limit_bytes = memory_bytes;
+  if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
+  plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree);
+  for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
+  plan.table_bytes =
+      aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+
+  const auto at = [&](const Levels& levels) {
+    return activation_plan(shape, B, S, precision.compute, config.memory.loss_chunk_tokens, /*training=*/true, levels);
+  };
+  const int64_t rest = plan.weights_bytes + plan.table_bytes;
+  Levels levels;
+  if (config.memory.recompute == "auto") {
+    levels = cheapest_that_fits(shape, S, plan.limit_bytes / ranks_here - rest,
+                                [&](const Levels& l) { return at(l).total_bytes; });
+  } else {
+    const int64_t layers = config.memory.recompute_layers < 0 ? shape.L : config.memory.recompute_layers;
+    levels = levels_of(shape.L, std::min(layers, shape.L), level_named(config.memory.recompute), Recompute::kNone);
+  }
+  plan.activations = at(levels);
+  plan.total_bytes = rest + plan.activations.total_bytes;
+  return plan;
+}
+
+double recompute_flops_per_token(const ModelShape& s, int64_t seq_len, std::span<const Recompute> levels) {
+  const auto qkv = static_cast<double>(2 * s.D * (s.H + 2 * s.G) * s.K);
+  const double attention = 4.0 * static_cast<double>(s.H * s.K * seq_len) / (s.causal ? 2 : 1);
+  const auto wo_w13 = static_cast<double>(2 * s.H * s.K * s.D + 4 * s.D * s.F);
+  double flops = 0;
+  for (const Recompute level : levels) {
+    if (level >= Recompute::kAttention) flops += qkv + attention;
+    if (level == Recompute::kBlock) flops += wo_w13;
+  }
+  return flops;
+}
+
+std::string describe(std::span<const Recompute> levels) {
+  const auto others = static_cast<size_t>(std::count(levels.begin(), levels.end(), levels.back()));
+  if (others == levels.size()) return std::string(name_of(levels.back()));
+  return fmt::format("{} in {} of {} layers, {} in the others", name_of(levels.front()), levels.size() - others,
+                     levels.size(), name_of(levels.back()));
+}
+
+std::string format_memory(const MemoryPlan& plan) {
+  std::string text = fmt::format("  memory       {} of tensors{}, of {}\n", format_bytes(plan.total_bytes),
+                                 plan.ranks_here > 1 ? fmt::format(" for each of {} ranks", plan.ranks_here) : "",
+                                 format_bytes(plan.limit_bytes));
+  const auto line = [&](std::string_view name, int64_t bytes) {
+    text += fmt::format("    {:28} {:>10}\n", name, format_bytes(bytes));
+  };
+  for (const MemoryItem& item : plan.weights) line(item.name, item.bytes);
+  line("rotary table", plan.table_bytes);
+  line("activations", plan.activations.total_bytes);
+  text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.activations.recompute),
+                      plan.activations.peak_op);
+  std::vector<const ActivationBuffer*> buffers;
+  for (const ActivationBuffer& buffer : plan.activations.buffers)
+    if (buffer.peak_bytes > 0) buffers.push_back(&buffer);
+  std::stable_sort(buffers.begin(), buffers.end(),
+                   [](const auto* a, const auto* b) { return a->peak_bytes > b->peak_bytes; });
+  for (const ActivationBuffer* buffer : buffers) line(fmt::format("  {}", buffer->name), buffer->peak_bytes);
+  if (const int64_t holes = plan.activations.total_bytes - plan.activations.peak_bytes; holes > 0)
+    line("  between them", holes);
+  return text;
+}
+
+void require_fits(const MemoryPlan& plan) {
+  if (plan.fits()) return;
+  const bool all = std::all_of(plan.activations.recompute.begin(), plan.activations.recompute.end(),
+                               [](Recompute level) { return level >= Recompute::kNorms; }) &&
+                   plan.activations.recompute.front() == Recompute::kBlock;
+  throw user_error(
+      fmt::format("the training needs {} of memory, and there are {}", format_bytes(plan.total_bytes * plan.ranks_here),
+                  format_bytes(plan.limit_bytes)),
+      fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}",
+                  plan.ranks_here > 1 ? fmt::format("on each of {} ranks ", plan.ranks_here) : "",
+                  format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
+                  describe(plan.activations.recompute)),
+      all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
+          : "set memory.recompute = \"auto\", or lower training.local_batch_size");
+}
+
+}  // namespace hearth::plan

@@ -1,0 +1,66 @@
+// `hearth plan`, on the numbers of a published model.
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "support/environment.h"
+
+namespace hearth::commands {
+namespace {
+
+using test::CommandResult;
+
+struct PlanCommand : ::testing::Test {
+  PlanCommand() {
+    write_file_atomic(
+        folder / "run.toml",
+        "[model]\nname = \"llama3.1\"\nflavor = \"8B\"\nvocab_size = 128256\n"
+        "[training]\nseq_len = 8192\nlocal_batch_size = 1\nglobal_batch_size = 512\ntokens = 1000000000000\n"
+        "[parallelism]\ndata_parallel_shard_degree = 64\n");
+  }
+  CommandResult run(const std::string& words) {
+    return test::run_command("cd " + folder.path().string() + " && " + test::hearth_binary() + " plan " + words);
+  }
+  test::ScratchFolder folder;
+};
+
+TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
+  const CommandResult result = run("run.toml --device MI300X --gemm-tflops 100 --efficiency 0.5");
+  const std::vector<std::string> lines = split_lines(result.output);
+  ASSERT_GT(lines.size(), 5U) << result.output;
+  EXPECT_EQ(lines[0], "  model        8.03 B parameters (8030261248)");
+  // 51.5 and 57.9 GFLOP a token: reference figures of causal and full counting at 8,192 tokens.
+  EXPECT_EQ(
+      lines[1],
+      "  compute      51.5 GFLOP a token, forward and backward, attention counted as causal; 57.9 GFLOP counted in "
+      "full");
+  EXPECT_EQ(lines[2], "  device       MI300X: 192.0 GiB, 100 TFLOP/s in matrix products (--gemm-tflops)");
+  // 4,194,304 tokens x 51.4704 GFLOP / (64 x 100 TFLOP/s x 0.5) = 67.4633 s; 238,419 steps; 8 nodes.
+  EXPECT_NE(result.output.find("  step         4.19 M tokens in 1 min 07 s, 62.2 k a second, at 50 %"),
+            std::string::npos)
+      << result.output;
+  EXPECT_NE(result.output.find("  run          238419 steps, 1.00 T tokens: 186 d 03 h on 64 devices, 35743.4 node-hours"),
+            std::string::npos)
+      << result.output;
+}
+
+TEST_F(PlanCommand, SaysThatItDoesNotFitAndWhatWouldHelp) {
+  const CommandResult result = run("run.toml --device a100");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("error: the training needs "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("fix: set memory.recompute = \"auto\""), std::string::npos);
+}
+
+TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
+  const CommandResult result = run("run.toml --device H20");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("--device H20 is not known"), std::string::npos);
+  EXPECT_NE(result.output.find("A100, H100, H200, MI250X, MI300X"), std::string::npos);
+}
+
+TEST_F(PlanCommand, WithoutARateThereIsNoTime) {
+  const CommandResult result = run("run.toml --set memory.limit=1TiB");
+  EXPECT_NE(result.output.find("  step         not known"), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace hearth::commands

@@ -1,0 +1,143 @@
+#include "plan/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "config/flavors.h"
+#include "plan/device.h"
+#include "support/errors.h"
+
+namespace hearth::plan {
+namespace {
+
+using test::error_of;
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+// NEURO's 1B: 873.5 million parameters, windows of 131,072 tokens, in bfloat16.
+config::RunConfig neuro_1b() {
+  config::RunConfig c;
+  c.model = config::model_of(*config::find_flavor("llama3", "1B"));
+  c.model.vocab_size = 256;
+  c.training.seq_len = 131072;
+  c.training.local_batch_size = 1;
+  return c;
+}
+
+const Precision kMixed(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
+
+MemoryPlan planned(const config::RunConfig& c, int64_t memory_bytes, int64_t ranks_here = 1) {
+  const ModelShape shape = model_shape(c, 0);
+  return memory_plan(c, shape, parameter_plan(shape), kMixed, memory_bytes, ranks_here);
+}
+
+TEST(Memory, WeightsGradientsAndMomentsTakeWhatTheirTypesSay) {
+  const ModelShape shape = model_shape(neuro_1b(), 0);
+  const ParameterPlan parameters = parameter_plan(shape);
+  const auto N = static_cast<double>(parameters.num_parameters);
+  EXPECT_NEAR(N, 873.5e6, 0.1e6);
+  const auto gib = [&](int64_t ranks) {
+    double bytes = 0;
+    for (const MemoryItem& item : weights_memory(parameters, kMixed, ranks)) bytes += static_cast<double>(item.bytes);
+    return bytes;
+  };
+  // bfloat16 weights, float32 masters, gradients and two moments.
+  EXPECT_NEAR(gib(1) / ((2 + 4 + 4 + 8) * N), 1, 1e-4);
+  EXPECT_NEAR(gib(8) / ((2 + 4.0 / 8 + 4 + 8.0 / 8) * N), 1, 1e-3);
+}
+
+TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation) {
+  config::RunConfig c = neuro_1b();
+  const int64_t h200 = find_device("h200")->memory_bytes, a100 = find_device("A100")->memory_bytes;
+  EXPECT_FALSE(planned(c, h200).fits());  // with nothing computed again
+  c.memory.recompute = "auto";
+  const MemoryPlan on_h200 = planned(c, h200), on_a100 = planned(c, a100);
+  EXPECT_TRUE(on_h200.fits());
+  EXPECT_TRUE(on_a100.fits());
+  EXPECT_LT(recompute_flops_per_token(model_shape(c, 0), 131072, on_h200.activations.recompute),
+            recompute_flops_per_token(model_shape(c, 0), 131072, on_a100.activations.recompute));
+}
+
+// Any way to leave fewer layers to recompute, or to recompute less of them, does not fit: tried one by one.
+TEST(Memory, AutoTakesTheCheapestThatFits) {
+  config::RunConfig c;
+  c.model.dim = 64, c.model.n_layers = 6, c.model.n_heads = 4, c.model.hidden_dim = 96, c.model.vocab_size = 64;
+  c.training.seq_len = 256, c.training.local_batch_size = 2;
+  const ModelShape shape = model_shape(c, 0);
+  const ParameterPlan parameters = parameter_plan(shape);
+  const auto of_keys = [&](const char* level, int64_t layers) {
+    config::RunConfig other = c;
+    other.memory.recompute = level;
+    other.memory.recompute_layers = layers;
+    return planned(other, kGiB);
+  };
+  const int64_t none = of_keys("none", -1).total_bytes;
+  int64_t least = none;
+  for (const char* level : {"norms", "attention", "block"})
+    for (int64_t layers = 0; layers <= 6; ++layers) least = std::min(least, of_keys(level, layers).total_bytes);
+  c.memory.recompute = "auto";
+  for (int64_t limit = least; limit <= none; limit += (none - least) / 7) {
+    const MemoryPlan best = planned(c, limit);
+    ASSERT_TRUE(best.fits()) << limit;
+    const double cost = recompute_flops_per_token(shape, 256, best.activations.recompute);
+    for (const char* level : {"none", "norms", "attention", "block"}) {
+      for (int64_t layers = 0; layers <= 6; ++layers) {
+        const MemoryPlan p = of_keys(level, layers);
+        if (p.total_bytes > limit) continue;
+        EXPECT_LE(cost, recompute_flops_per_token(shape, 256, p.activations.recompute)) << level << layers;
+      }
+    }
+  }
+  EXPECT_EQ(describe(planned(c, none).activations.recompute), "none");
+  EXPECT_FALSE(planned(c, least / 2).fits());
+}
+
+TEST(Memory, RanksOfOneMachineShareItsMemoryAndTheLimit) {
+  config::RunConfig c = neuro_1b();
+  c.parallelism.data_parallel_shard_degree = 2;
+  const MemoryPlan one = planned(c, 200 * kGiB), two = planned(c, 200 * kGiB, 2);
+  EXPECT_TRUE(one.fits());
+  EXPECT_FALSE(two.fits());
+  EXPECT_EQ(one.total_bytes, two.total_bytes);
+  c.memory.limit = "100 GiB";
+  EXPECT_EQ(planned(c, 300 * kGiB).limit_bytes, 100 * kGiB);
+  EXPECT_EQ(planned(c, 80 * kGiB).limit_bytes, 80 * kGiB);
+}
+
+TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
+  config::RunConfig c = neuro_1b();
+  EXPECT_STREQ(error_of([&] { require_fits(planned(c, 64 * kGiB)); }).what(),
+               "error: the training needs 153.2 GiB of memory, and there are 64.0 GiB\n"
+               "  why: weights, gradients and moments take 14.6 GiB, activations 138.5 GiB with recomputation of none\n"
+               "  fix: set memory.recompute = \"auto\", or lower training.local_batch_size");
+  c.memory.recompute = "auto";
+  const std::string error = error_of([&] { require_fits(planned(c, 16 * kGiB)); }).what();
+  EXPECT_NE(error.find("fix: lower training.local_batch_size, training.seq_len"), std::string::npos) << error;
+}
+
+TEST(Memory, LevelsAreDescribedByLayers) {
+  using enum Recompute;
+  EXPECT_EQ(describe(std::vector<Recompute>{kNorms, kNorms}), "norms");
+  EXPECT_EQ(describe(std::vector<Recompute>{kBlock, kBlock, kNorms}), "block in 2 of 3 layers, norms in the others");
+}
+
+TEST(Memory, AmountsAreReadAsPeopleWriteThem) {
+  EXPECT_EQ(parse_bytes("48 GiB"), 48 * kGiB);
+  EXPECT_EQ(parse_bytes("1.5GB"), 1'500'000'000);
+  EXPECT_EQ(parse_bytes("1024"), 1024);
+  EXPECT_EQ(parse_bytes("2 kB"), 2000);
+  for (const char* wrong : {"", "GiB", "48 gigs", "-1 GiB", "48 GiB more", "1e30 TB", "nan GB", "4 8 GB"})
+    EXPECT_FALSE(parse_bytes(wrong).has_value()) << wrong;
+}
+
+TEST(Devices, AreFoundByNameAndThisMachineHasMemory) {
+  EXPECT_EQ(find_device("mi250x")->name, "MI250X");
+  EXPECT_EQ(find_device("MI250"), nullptr);
+  EXPECT_EQ(device_names(), "A100, H100, H200, MI250X, MI300X");
+  EXPECT_GT(this_machine().memory_bytes, kGiB / 4);
+}
+
+}  // namespace
+}  // namespace hearth::plan

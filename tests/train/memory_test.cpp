@@ -1,0 +1,91 @@
+// What is planned is what is allocated; what does not fit is refused; recomputation changes no loss.
+#include <gtest/gtest.h>
+
+#include "comm/group.h"
+#include "model/transformer.h"
+#include "parallel/sharded_weights.h"
+#include "plan/memory.h"
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+struct TrainMemory : TinyData {};
+
+TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
+  config::RunConfig c = tiny_config(".");
+  c.model.vocab_size = 300;
+  for (const int64_t ranks : {1, 2, 3}) {
+    for (const char* level : {"none", "norms", "attention", "block"}) {
+      for (const char* dtype : {"float32", "float64"}) {
+        c.parallelism.data_parallel_shard_degree = ranks;
+        c.memory.recompute = level;
+        c.training.dtype = dtype;
+        const plan::ModelShape shape = plan::model_shape(c, 0);
+        const plan::ParameterPlan parameters = plan::parameter_plan(shape);
+        const plan::Precision precision = plan::precision(c);
+        const plan::MemoryPlan planned = plan::memory_plan(c, shape, parameters, precision, int64_t{1} << 40, ranks);
+        comm::run_ranks(ranks, 60, [&](comm::Group& group) {
+          const parallel::ShardedWeights weights(parameters, precision.compute, group,
+                                                 parallel::ShardedWeights::Purpose::kTraining);
+          if (group.rank() == 0) {
+            EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << ranks << dtype;
+          }
+        });
+        const model::Transformer model(shape, parameters, c.training.local_batch_size, c.training.seq_len,
+                                       precision.compute, c.memory.loss_chunk_tokens, /*training=*/true,
+                                       planned.activations.recompute);
+        EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes) << level << dtype;
+      }
+    }
+  }
+}
+
+TEST_F(TrainMemory, RecomputationChangesNoLossAndMayChangeAtAResume) {
+  config::RunConfig c = tiny_config(scratch);
+  const auto plain = train(c);
+  c.job.dump_folder = "again";
+  c.memory.recompute = "block";
+  c.memory.recompute_layers = 1;
+  c.training.steps = 5;
+  train(c);
+  c.memory.recompute = "auto";
+  c.memory.recompute_layers = -1;
+  c.training.steps = 12;
+  const auto again = train(c);
+  ASSERT_EQ(again.size(), plain.size());
+  for (size_t i = 0; i < again.size(); ++i) {
+    EXPECT_EQ(again[i].loss, plain[i].loss);
+    EXPECT_EQ(again[i].grad_norm, plain[i].grad_norm);
+  }
+}
+
+TEST_F(TrainMemory, ARunThatDoesNotFitIsRefusedBeforeItBegins) {
+  config::RunConfig c = tiny_config(scratch);
+  c.memory.limit = "100 kB";
+  const std::string error = error_of([&] { train(c); }).what();
+  EXPECT_NE(error.find("of memory, and there are 97.7 KiB"), std::string::npos) << error;
+  EXPECT_FALSE(path_exists(c.run_folder()));
+}
+
+// Issue 5: windows of 16,384 tokens of a small model train on a CPU.
+TEST_F(TrainMemory, AWindowOf16384TokensTrains) {
+  build_tiny_data(scratch / "long", /*words_per_document=*/9000);
+  config::RunConfig c = tiny_config(scratch);
+  c.data.path = "long/data";
+  c.model.n_layers = 1;
+  c.model.n_heads = 2;
+  c.model.n_kv_heads = 1;
+  c.training.seq_len = 16384;
+  c.training.local_batch_size = 1;
+  c.training.global_batch_size = 1;
+  c.training.steps = 2;
+  c.lr_scheduler.warmup_steps = 1;
+  c.memory.recompute = "block";
+  const auto records = train(c);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_LT(*records[1].loss, *records[0].loss);
+}
+
+}  // namespace
+}  // namespace hearth::train
