@@ -1,49 +1,60 @@
-"""Times transformers.LlamaForCausalLM, eager, float32, AdamW: the same shape and the same work as `hearth bench step`.
+"""Times transformers.LlamaForCausalLM on random tokens: the same shape and the same work as `hearth bench step`.
 
-Usage: pytorch_step.py [--steps 6] [--warmup 2] [--tuned-malloc]. Prints one JSON object. The shape is that of
-bench/step.sh: 56 M parameters, 4 sequences of 1024 tokens.
+One measurement of bench/step.py, which calls it: a step is forward, backward, clipping to a norm of 1 and fused AdamW.
+With bfloat16 the weights, moments and gradients stay float32 (autocast), as Hearth's do. Prints one JSON object.
 """
 
 import argparse
-import ctypes
 import json
+import resource
 import statistics
 import time
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--steps", type=int, default=6)
-parser.add_argument("--warmup", type=int, default=2)
-parser.add_argument("--tuned-malloc", action="store_true", help="keep freed blocks, as hearth-train does")
+for name, value in (("dim", 512), ("n-layers", 8), ("n-heads", 8), ("n-kv-heads", 4), ("hidden-dim", 1408),
+                    ("vocab-size", 32000), ("seq-len", 1024), ("local-batch-size", 4), ("steps", 6), ("warmup", 2)):
+    parser.add_argument(f"--{name}", type=int, default=value)
+parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+parser.add_argument("--compile", action="store_true")
 options = parser.parse_args()
-
-if options.tuned_malloc:  # before torch allocates: M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD of malloc.h
-    for parameter, value in ((-3, 32 << 20), (-1, 1 << 30), (-2, 16 << 20)):
-        ctypes.CDLL("libc.so.6").mallopt(parameter, value)
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-B, S, V = 4, 1024, 32000
+B, S, V = options.local_batch_size, options.seq_len, options.vocab_size
 torch.manual_seed(0)
 torch.set_flush_denormal(True)
 model = LlamaForCausalLM(LlamaConfig(
-    hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408,
-    vocab_size=V, max_position_embeddings=S, tie_word_embeddings=False, attn_implementation="sdpa")).float().train()
+    hidden_size=options.dim, num_hidden_layers=options.n_layers, num_attention_heads=options.n_heads,
+    num_key_value_heads=options.n_kv_heads, intermediate_size=options.hidden_dim, vocab_size=V,
+    max_position_embeddings=S, tie_word_embeddings=False, attn_implementation="sdpa")).float().train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
 tokens = torch.randint(V, (B, S))
+parameters = sum(p.numel() for p in model.parameters())
+forward = torch.compile(model) if options.compile else model
+
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
 
 times = []
 for step in range(options.warmup + options.steps):
+    if step == options.warmup:
+        faults_before = faults()
     start = time.perf_counter()
-    loss = model(input_ids=tokens, labels=tokens).loss
+    with torch.autocast("cpu", torch.bfloat16, enabled=options.dtype == "bfloat16"):
+        loss = forward(input_ids=tokens, labels=tokens).loss
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     loss.item()
     times.append(time.perf_counter() - start)
+    if step == 0:
+        first_step_end = time.time()
 median_s = statistics.median(times[options.warmup:])
 print(json.dumps({
-    "what": "transformers eager" + (", tuned malloc" if options.tuned_malloc else ""),
-    "parameters": sum(p.numel() for p in model.parameters()), "median_step_s": median_s,
-    "tokens_per_second": B * S / median_s, "threads": torch.get_num_threads(), "torch": torch.__version__}))
+    "parameters": parameters, "median_step_s": median_s, "tokens_per_second": B * S / median_s,
+    "first_step_end": first_step_end, "page_faults_per_step": (faults() - faults_before) / options.steps,
+    "threads": torch.get_num_threads()}))

@@ -5,6 +5,7 @@
 #include "commands/train_options.h"
 #include "config/load.h"
 #include "ops/runtime.h"
+#include "train/bench_ops.h"
 #include "train/bench_step.h"
 #include "train/eval.h"
 #include "train/generate.h"
@@ -46,6 +47,13 @@ int bench_step_command(CommandLine& line) {
   return static_cast<int>(train::run_bench_step(*options));
 }
 
+int bench_ops_command(CommandLine& line) {
+  const auto options = commands::bench_step_options(line);
+  if (!options) return 0;
+  ops::prepare_process(options->config.training.threads);
+  return static_cast<int>(train::run_bench_ops(*options));
+}
+
 constexpr Command kCommands[] = {
     {"Training", "train", "train a model, or go on training it", "train run.toml", train_command},
     {"Training", "eval", "measure a checkpoint on held-out text", "eval --checkpoint checkpoints/step-00002000",
@@ -54,6 +62,8 @@ constexpr Command kCommands[] = {
      "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\"", generate_command},
     {"Training", "bench step", "time the training step of a shape on this machine", "bench step --dim 512",
      bench_step_command},
+    {"Training", "bench ops", "time each kernel of a training step on this machine", "bench ops --dim 512",
+     bench_ops_command},
 };
 
 // LibTorch's errors carry a C++ stack in what(): its first lines say what happened, and nobody needs the rest.

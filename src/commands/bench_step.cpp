@@ -1,4 +1,4 @@
-// `hearth bench step`: checks the shape, then becomes `hearth-train`.
+// `hearth bench step` and `hearth bench ops`: check the shape, then become `hearth-train`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,8 +89,8 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
     line.option(option_name(field), value_name(field), &option.value, help);
   }
   line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
-  line.option("--steps", "N", &options.steps, "steps that are timed").range(1);
-  line.option("--warmup", "N", &options.warmup, "steps before, which are not").range(0);
+  line.option("--steps", "N", &options.steps, "steps that are timed; bench ops: calls of each kernel").range(1);
+  line.option("--warmup", "N", &options.warmup, "steps or calls before, which are not").range(0);
   line.flag("--json", &options.json, "print one JSON object");
   if (!line.parse()) return std::nullopt;
   for (const ShapeOption& option : shape) {
@@ -112,6 +112,11 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
 int bench_step(CommandLine& line) {
   if (!bench_step_options(line)) return 0;
   become_hearth_train(line, "bench step");
+}
+
+int bench_ops(CommandLine& line) {
+  if (!bench_step_options(line)) return 0;
+  become_hearth_train(line, "bench ops");
 }
 
 }  // namespace hearth::commands

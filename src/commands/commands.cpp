@@ -56,6 +56,8 @@ constexpr Command kCommands[] = {
      "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
      "--local-batch-size 4",
      bench_step},
+    {"Training", "bench ops", "time each kernel of a training step on this machine",
+     "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4", bench_ops},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},

@@ -33,6 +33,7 @@ int train(CommandLine& line);
 int eval(CommandLine& line);
 int generate(CommandLine& line);
 int bench_step(CommandLine& line);
+int bench_ops(CommandLine& line);
 
 int bench_tokenizer(CommandLine& line);
 

@@ -95,14 +95,13 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
-                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here,
-                       const std::vector<bool>& trained) {
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here) {
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
   plan.limit_bytes = memory_bytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
-  plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree, trained);
+  plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree);
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   plan.table_bytes =
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);

@@ -38,8 +38,7 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 // `memory_bytes`: what there is where ranks_here ranks run; memory.limit, if given, is less. With memory.recompute =
 // "auto", the levels that cost least of those that fit, or the smallest if none does; else what the keys say.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
-                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here,
-                       const std::vector<bool>& trained = {});
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here);
 
 // FLOPs that recomputation adds to a token.
 double recompute_flops_per_token(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> levels);

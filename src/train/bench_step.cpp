@@ -1,8 +1,10 @@
 #include "train/bench_step.h"
 
 #include <c10/core/InferenceMode.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <vector>
 
@@ -75,8 +77,19 @@ Shape shape_of(const config::RunConfig& config) {
   return s;
 }
 
-// One rank's steps, the warm-up left out.
-std::vector<StepResult> run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
+int64_t page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+struct Measured {
+  std::vector<StepResult> results;  // the warm-up left out
+  double page_faults_per_step = 0, first_step_end = 0;
+};
+
+// One rank's steps.
+Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
@@ -86,24 +99,33 @@ std::vector<StepResult> run_steps(const config::BenchStepOptions& options, const
                            options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute);
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
-  std::vector<StepResult> results;
+  Measured measured;
+  int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
     const StepResult result =
         train_step(model, weights, optimizer, batch, t, options.config.optimizer.lr, training.max_norm);
-    if (t > options.warmup) results.push_back(result);
+    if (t > options.warmup) measured.results.push_back(result);
+    if (t == options.warmup) faults_before = page_faults();
+    if (t == 1) {
+      const auto now = std::chrono::system_clock::now().time_since_epoch();
+      measured.first_step_end = std::chrono::duration<double>(now).count();
+    }
   }
-  return results;
+  const int64_t faults = page_faults() - faults_before;
+  measured.page_faults_per_step = static_cast<double>(faults) / static_cast<double>(options.steps);
+  return measured;
 }
 
 }  // namespace
 
 StepTiming time_steps(const config::BenchStepOptions& options) {
   const Shape s = shape_of(options.config);
-  std::vector<StepResult> results;
+  Measured measured;
   comm::run_ranks(s.ranks, options.config.comm.train_timeout_seconds, [&](comm::Group& group) {
     auto mine = run_steps(options, s, group);
-    if (group.rank() == 0) results = std::move(mine);
+    if (group.rank() == 0) measured = std::move(mine);
   });
+  const std::vector<StepResult>& results = measured.results;
 
   StepTiming t;
   t.parameters = s.plan.num_parameters;
@@ -123,6 +145,8 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);
   t.memory_bytes = metrics::peak_memory_bytes();
+  t.page_faults_per_step = measured.page_faults_per_step;
+  t.first_step_end = measured.first_step_end;
   return t;
 }
 
@@ -138,7 +162,8 @@ std::string format_timing(const StepTiming& t) {
   text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);
   text += fmt::format("mfu          {:.1f}% of {}/s, the GEMM rate measured now\n", 100 * t.mfu,
                       metrics::format_flops(t.gemm_flops));
-  text += fmt::format("memory       {} at most\n", format_bytes(t.memory_bytes));
+  text += fmt::format("memory       {} at most, {:.0f} page faults a step\n", format_bytes(t.memory_bytes),
+                      t.page_faults_per_step);
   return text;
 }
 
@@ -147,10 +172,11 @@ std::string timing_json(const StepTiming& t) {
       "{{\"parameters\": {}, \"tokens_per_step\": {}, \"threads\": {}, \"tokens_per_second\": {}, \"median_step_s\": "
       "{}, "
       "\"fastest_step_s\": {}, \"slowest_step_s\": {}, \"forward_backward_s\": {}, \"norm_s\": {}, \"update_s\": {}, "
-      "\"flops_per_token\": {}, \"gemm_flops\": {}, \"mfu\": {}, \"memory_bytes\": {}}}\n",
+      "\"flops_per_token\": {}, \"gemm_flops\": {}, \"mfu\": {}, \"memory_bytes\": {}, \"page_faults_per_step\": {}, "
+      "\"first_step_end\": {:.6f}}}\n",
       t.parameters, t.tokens_per_step, t.threads, t.tokens_per_second, t.median_step_s, t.fastest_step_s,
       t.slowest_step_s, t.forward_backward_s, t.norm_s, t.update_s, t.flops_per_token, t.gemm_flops, t.mfu,
-      t.memory_bytes);
+      t.memory_bytes, t.page_faults_per_step, t.first_step_end);
 }
 
 ExitCode run_bench_step(const config::BenchStepOptions& options) {

@@ -16,6 +16,8 @@ struct StepTiming {
   double tokens_per_second = 0;                             // at the median
   double flops_per_token = 0, gemm_flops = 0, mfu = 0;
   int64_t memory_bytes = 0;
+  double page_faults_per_step = 0;  // of the timed steps: a step that allocates nothing has none
+  double first_step_end = 0;        // seconds since 1970: whoever started the process knows how long it took
 };
 
 StepTiming time_steps(const config::BenchStepOptions& options);

@@ -94,16 +94,6 @@ TEST(Memory, AutoTakesTheCheapestThatFits) {
   EXPECT_FALSE(planned(c, least / 2).fits());
 }
 
-TEST(Memory, FrozenParametersHaveNoMoments) {
-  const ModelShape shape = model_shape(neuro_1b(), 0);
-  const ParameterPlan parameters = parameter_plan(shape);
-  std::vector<bool> trained(parameters.parameters.size(), true);
-  trained[static_cast<size_t>(parameters.find("layers.3.feed_forward.w2.weight"))] = false;
-  const MemoryPlan all = memory_plan(neuro_1b(), shape, parameters, kMixed, kGiB, 1);
-  const MemoryPlan some = memory_plan(neuro_1b(), shape, parameters, kMixed, kGiB, 1, trained);
-  EXPECT_EQ(all.total_bytes - some.total_bytes, 2 * 4 * shape.D * shape.F);
-}
-
 TEST(Memory, RanksOfOneMachineShareItsMemoryAndTheLimit) {
   config::RunConfig c = neuro_1b();
   c.parallelism.data_parallel_shard_degree = 2;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "plan/parameters.h"
@@ -41,6 +42,23 @@ TEST(BenchStep, TheNumbersBelongTogether) {
   }
 }
 
+// Faults cost PyTorch a third of its step on a CPU. What is left here are a few tensors of tokens and results.
+TEST(BenchStep, AStepFaultsInHardlyAnyMemory) {
+  config::BenchStepOptions options = tiny_bench(1);
+  options.warmup = 3;
+  options.config.training.seq_len = 256;
+  options.config.training.local_batch_size = 8;  // activations of 10 MB and more: thousands of pages
+  const StepTiming t = time_steps(options);
+  EXPECT_LT(t.page_faults_per_step, 64);
+}
+
+TEST(BenchStep, TheEndOfTheFirstStepIsATimeOfDay) {
+  const auto now = [] { return static_cast<double>(std::time(nullptr)); };
+  const double before = now(), end = time_steps(tiny_bench(1)).first_step_end;
+  EXPECT_GE(end, before);
+  EXPECT_LE(end, now() + 1);
+}
+
 TEST(BenchStep, StepsOfTheWarmUpAreNotCounted) {
   config::BenchStepOptions options = tiny_bench(1);
   options.warmup = 4;
@@ -54,7 +72,7 @@ TEST(BenchStep, TheJsonHasEveryNumber) {
   t.tokens_per_second = 1234.5;
   t.gemm_flops = 2e11;
   const auto json = nlohmann::json::parse(timing_json(t));
-  EXPECT_EQ(json.size(), 14u);
+  EXPECT_EQ(json.size(), 16u);
   EXPECT_EQ(json.at("tokens_per_second"), 1234.5);
   EXPECT_EQ(json.at("gemm_flops"), 2e11);
 }

@@ -1,0 +1,194 @@
+#include "train/bench_ops.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "metrics/throughput.h"
+#include "ops/adamw.h"
+#include "ops/attention.h"
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/rope.h"
+#include "ops/runtime.h"
+#include "ops/swiglu.h"
+#include "ops/tensor.h"
+#include "plan/parameters.h"
+
+namespace hearth::train {
+namespace {
+
+// Values about as large as those of a training.
+at::Tensor random_tensor(at::IntArrayRef shape, DType dtype = DType::kFloat32) {
+  const at::Tensor values = ops::empty(shape, DType::kFloat32);
+  const auto bytes = ops::bytes_of(values);
+  const std::span<float> floats(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+  const RandomKey key = random_key(0, "bench ops");
+  for (size_t i = 0; i < floats.size(); ++i)
+    floats[i] = static_cast<float>(random_u64(key, i % 65536) % 2001) / 1000 - 1;
+  if (dtype == DType::kFloat32) return values;
+  const at::Tensor converted = ops::empty(shape, dtype);
+  ops::copy_(converted, values);
+  return converted;
+}
+
+at::Tensor random_tokens(int64_t T, int64_t V) {
+  std::vector<int32_t> tokens(static_cast<size_t>(T));
+  const RandomKey key = random_key(1, "bench ops");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(random_u64(key, i) % static_cast<uint64_t>(V));
+  return ops::from_int32(tokens);
+}
+
+class Bench {
+ public:
+  explicit Bench(const config::BenchStepOptions& options) : options_(options) {}
+
+  template <typename Body>
+  double median_s(const Body& body) const {
+    std::vector<double> times;
+    for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
+      const double start_s = metrics::monotonic_seconds();
+      body();
+      if (i >= options_.warmup) times.push_back(metrics::monotonic_seconds() - start_s);
+    }
+    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+    return times[times.size() / 2];
+  }
+
+  // `elements` are read or written, of `element_size` bytes each.
+  template <typename Body>
+  void memory(std::string name, int64_t elements, const Body& body, int64_t element_size = 4) {
+    kernels.push_back({std::move(name), median_s(body), static_cast<double>(elements * element_size), 0});
+  }
+  template <typename Body>
+  void arithmetic(std::string name, double flops, const Body& body) {
+    kernels.push_back({std::move(name), median_s(body), 0, flops});
+  }
+
+  std::vector<KernelTiming> kernels;
+
+ private:
+  const config::BenchStepOptions& options_;
+};
+
+void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
+  const int64_t T = B * S, N = s.H + s.G;
+  const at::Tensor x = random_tensor({T, s.D}), y = random_tensor({T, s.D}), h = ops::empty({T, s.D}, DType::kFloat32);
+  const at::Tensor weight = random_tensor({s.D}), dweight = ops::zeros({s.D}, DType::kFloat32);
+  const at::Tensor statistics = ops::empty({plan::is_centred(s.norm.type) ? 2 : 1, T}, DType::kFloat32);
+  bench.memory("norm", 2 * T * s.D, [&] { ops::norm_forward(s.norm, h, statistics, x, weight); });
+  bench.memory("add and norm", 4 * T * s.D, [&] { ops::add_norm_forward(s.norm, h, y, statistics, x, h, weight); });
+  bench.memory("norm, backward", 4 * T * s.D,
+               [&] { ops::norm_backward(s.norm, h, dweight, y, x, statistics, weight, /*accumulate=*/true); });
+
+  const at::Tensor heads = random_tensor({B, S, N, s.K}), table = ops::rope_table(S, s.K, s.rope, DType::kFloat32);
+  bench.memory("rope", 2 * T * N * s.K, [&] { ops::rope_forward(heads, table, s.rope.halves); });
+
+  const at::Tensor gate_up = random_tensor({T, 2 * s.F}), gated = ops::empty({T, s.F}, DType::kFloat32);
+  const at::Tensor dgate_up = ops::empty({T, 2 * s.F}, DType::kFloat32);
+  bench.memory("swiglu", 3 * T * s.F, [&] { ops::swiglu_forward(gated, gate_up); });
+  bench.memory("swiglu, backward", 5 * T * s.F, [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
+
+  const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D});
+  bench.memory("embedding", 2 * T * s.D, [&] { ops::embedding_forward(h, table_VD, tokens); });
+  bench.memory("embedding, backward", 3 * T * s.D, [&] { ops::embedding_backward(table_VD, h, tokens); });
+}
+
+void time_loss_and_update(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, int64_t num_parameters) {
+  const at::Tensor logits = random_tensor({chunk_tokens, s.V}), labels = random_tokens(chunk_tokens, s.V);
+  bench.memory("cross-entropy", chunk_tokens * s.V, [&] { ops::cross_entropy_forward(logits, labels); });
+  bench.memory("cross-entropy with gradient", 2 * chunk_tokens * s.V,
+               [&] { ops::cross_entropy_forward_backward(logits, labels, 1e-4); });
+  const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
+  const at::Tensor parameter = random_tensor({N}), gradient = random_tensor({N});
+  const at::Tensor exp_avg = ops::zeros({N}, DType::kFloat32), exp_avg_sq = ops::zeros({N}, DType::kFloat32);
+  bench.memory("sum of squares", N, [&] { ops::sum_of_squares(gradient); });
+  bench.memory("adamw", 7 * N, [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}); });
+}
+
+void time_products(Bench& bench, const plan::ModelShape& s, int64_t T) {
+  const at::Tensor x = random_tensor({T, s.D}), w = random_tensor({2 * s.F, s.D}), y = random_tensor({T, 2 * s.F});
+  const at::Tensor dx = ops::empty({T, s.D}, DType::kFloat32), dw = ops::zeros({2 * s.F, s.D}, DType::kFloat32);
+  const double flops = 4 * static_cast<double>(T) * static_cast<double>(s.D * s.F);
+  bench.arithmetic("w1 and w3", flops, [&] { ops::matmul(y, x, w); });
+  bench.arithmetic("w1 and w3, gradient of the input", flops,
+                   [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
+  bench.arithmetic("w1 and w3, gradient of the weight", flops, [&] { ops::matmul_weight_gradient(dw, y, x); });
+}
+
+void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
+  const double flops = 4 * static_cast<double>(B * s.H * S) * static_cast<double>(S * s.K) * (s.causal ? 0.5 : 1);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const at::Tensor qkv = random_tensor({B, S, s.H + 2 * s.G, s.K}, dtype), dqkv = ops::empty(qkv.sizes(), dtype);
+    const at::Tensor out = ops::empty({B, S, s.H, s.K}, dtype), dout = random_tensor({B, S, s.H, s.K}, dtype);
+    const at::Tensor lse = ops::empty({B, s.H, S}, DType::kFloat32);
+    const auto part = [&](const at::Tensor& packed, int64_t first, int64_t n) { return packed.narrow(2, first, n); };
+    const at::Tensor q = part(qkv, 0, s.H), k = part(qkv, s.H, s.G), v = part(qkv, s.H + s.G, s.G);
+    const at::Tensor dq = part(dqkv, 0, s.H), dk = part(dqkv, s.H, s.G), dv = part(dqkv, s.H + s.G, s.G);
+    const ops::AttentionMask mask{.causal = s.causal};
+    const std::string name = dtype == DType::kFloat32 ? "attention" : "attention, bfloat16";
+    bench.arithmetic(name, flops, [&] { ops::attention_forward(out, lse, q, k, v, mask); });
+    bench.arithmetic(name + ", backward", 2.5 * flops,
+                     [&] { ops::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, mask); });
+  }
+}
+
+}  // namespace
+
+OpsTiming time_ops(const config::BenchStepOptions& options) {
+  const c10::InferenceMode no_gradients;
+  const config::RunConfig& config = options.config;
+  const plan::ModelShape s = plan::model_shape(config, config.model.vocab_size);
+  const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
+  Bench bench(options);
+  OpsTiming timing;
+  timing.gemm_flops = ops::measure_gemm_flops();
+  const at::Tensor from = random_tensor({1 << 25}), to = ops::empty({1 << 25}, DType::kFloat32);
+  timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
+  time_rows(bench, s, B, S);
+  time_loss_and_update(bench, s, std::min(config.memory.loss_chunk_tokens, B * S),
+                       plan::parameter_plan(s).num_parameters);
+  time_products(bench, s, B * S);
+  time_attention(bench, s, B, S);
+  timing.kernels = std::move(bench.kernels);
+  return timing;
+}
+
+std::string format_ops(const OpsTiming& t) {
+  std::string text = fmt::format("copy         {:.1f} GB/s read and written\n", 1e-9 * t.copy_bytes_per_s);
+  text += fmt::format("GEMM         {}/s\n\n", metrics::format_flops(t.gemm_flops));
+  text += fmt::format("{:<36}{:>10}{:>16}\n", "kernel", "ms", "rate");
+  for (const KernelTiming& k : t.kernels) {
+    const double rate = (k.flops > 0 ? k.flops : k.bytes) / k.median_s;
+    text += fmt::format("{:<36}{:>10.3f}{:>9.1f} {}  {:>3.0f} % of {}\n", k.name, 1e3 * k.median_s, 1e-9 * rate,
+                        k.flops > 0 ? "GFLOP/s" : "GB/s   ",
+                        100 * rate / (k.flops > 0 ? t.gemm_flops : t.copy_bytes_per_s), k.flops > 0 ? "GEMM" : "copy");
+  }
+  return text;
+}
+
+std::string ops_json(const OpsTiming& t) {
+  std::string kernels;
+  for (const KernelTiming& k : t.kernels) {
+    kernels += fmt::format("{}{{\"name\": \"{}\", \"median_s\": {}, \"bytes\": {}, \"flops\": {}}}",
+                           kernels.empty() ? "" : ", ", k.name, k.median_s, k.bytes, k.flops);
+  }
+  return fmt::format("{{\"copy_bytes_per_s\": {}, \"gemm_flops\": {}, \"kernels\": [{}]}}\n", t.copy_bytes_per_s,
+                     t.gemm_flops, kernels);
+}
+
+ExitCode run_bench_ops(const config::BenchStepOptions& options) {
+  const OpsTiming timing = time_ops(options);
+  fmt::print("{}", options.json ? ops_json(timing) : format_ops(timing));
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::train
