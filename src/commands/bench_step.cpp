@@ -38,9 +38,10 @@ struct ShapeOption {
 
 std::vector<ShapeOption> shape_options() {
   std::vector<ShapeOption> options;
-  for (const char* key : {"model.flavor", "model.dim", "model.n_layers", "model.n_heads", "model.n_kv_heads",
-                          "model.hidden_dim", "model.vocab_size", "training.seq_len", "training.local_batch_size",
-                          "training.global_batch_size", "training.dtype", "training.threads"})
+  for (const char* key :
+       {"model.flavor", "model.dim", "model.n_layers", "model.n_heads", "model.n_kv_heads", "model.hidden_dim",
+        "model.vocab_size", "training.seq_len", "training.local_batch_size", "training.global_batch_size",
+        "training.dtype", "training.mixed_precision_param", "training.threads"})
     options.push_back({config::find_field(key), {}});
   return options;
 }

@@ -59,20 +59,32 @@ struct Objective {
   bool masked() const { return kind == "masked_lm"; }
 };
 
+// [[optimizer.group]]: parameters with a learning rate or a decay of their own.
+struct OptimizerGroup {
+  std::string pattern;       // of names: "*norm*"
+  double lr_factor = 1;      // of the learning rate
+  double weight_decay = -1;  // -1: as without the group
+};
+
 struct Optimizer {
-  std::string name = "AdamW";
+  std::string name = "AdamW";  // "AdamW" | "Adam"
+  std::string form = "torch";  // "torch" | "transformers"
   double lr = 8e-4;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
   std::string weight_decay_on = "matrices";  // "matrices" | "all"
+  std::string moments_dtype = "float32";     // "float32" | "bfloat16"
+  std::vector<OptimizerGroup> group{};
 };
 
 struct LrScheduler {
+  std::string rule = "torchtitan";  // "torchtitan" | "neox" | "neox_2023"
   int64_t warmup_steps = 200;
   double warmup_fraction = 0;         // > 0: of all steps, instead of warmup_steps
   double decay_ratio = -1;            // share of the steps that decay, at the end (WSD); -1: all after the warm-up
-  std::string decay_type = "linear";  // "linear" | "cosine" | "sqrt" | "constant"
+  std::string decay_type = "linear";  // "linear" | "cosine" | "sqrt" | "exponential" | "constant"
   double min_lr_factor = 0;
+  int64_t end_step = 0;  // of GPT-NeoX's decay; 0: the last of the run
 };
 
 struct Training {
@@ -86,8 +98,9 @@ struct Training {
   // Weights of the loss by the token that is predicted: a .npy, relative to the TOML's folder; empty: all 1.
   std::string token_weights;
   int64_t seed = 0;
-  std::string dtype = "float32";  // "float32" | "float64"
-  int64_t threads = 0;            // CPU threads of the process; 0: all it may use
+  std::string dtype = "float32";                  // "float32" | "float64" | "bfloat16"
+  std::string mixed_precision_param = "float32";  // "float32" | "bfloat16": what is computed in
+  int64_t threads = 0;                            // CPU threads of the process; 0: all it may use
 };
 
 struct Parallelism {
@@ -163,6 +176,7 @@ struct Memory {
 
 struct Numerics {
   std::string loss_average = "global";  // "global" | "per_rank"
+  bool stochastic_rounding = false;  // of weights kept in bfloat16
 };
 
 struct RunConfig {

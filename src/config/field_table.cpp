@@ -158,11 +158,14 @@ std::vector<Field> objective_fields() {
   };
 }
 
-// How it is trained.
-std::vector<Field> run_fields() {
+// How gradients become updates.
+std::vector<Field> optimizer_fields() {
   return {
     {"optimizer", "name", slot<&RunConfig::optimizer, &Optimizer::name>, kRefuse, "",
-     "the update rule", one_of({"AdamW"})},
+     "the update rule; Adam adds the decay to the gradient, AdamW takes it from the weight", one_of({"AdamW", "Adam"})},
+    {"optimizer", "form", slot<&RunConfig::optimizer, &Optimizer::form>, kRefuse, "",
+     "torch: as torch.optim; transformers: eps is added before the bias correction, and the decay comes last, as in "
+     "AWS Trainium's recipes", one_of({"torch", "transformers"})},
     {"optimizer", "lr", slot<&RunConfig::optimizer, &Optimizer::lr>, kMayChange, "",
      "the learning rate at its highest", between(0, 100)},
     {"optimizer", "beta1", slot<&RunConfig::optimizer, &Optimizer::beta1>, kMayChange, "",
@@ -175,7 +178,13 @@ std::vector<Field> run_fields() {
      "decoupled: each step takes lr * weight_decay of a weight away", between(0, 100)},
     {"optimizer", "weight_decay_on", slot<&RunConfig::optimizer, &Optimizer::weight_decay_on>, kMayChange, "",
      "which weights decay: matrices only, or norms too", one_of({"matrices", "all"})},
+    {"optimizer", "moments_dtype", slot<&RunConfig::optimizer, &Optimizer::moments_dtype>, kRefuse, "",
+     "element type that the two means are kept in; bfloat16 halves their memory",
+     one_of({"float32", "bfloat16"})},
 
+    {"lr_scheduler", "rule", slot<&RunConfig::lr_scheduler, &LrScheduler::rule>, kMayChange, "",
+     "whose formulas: torchtitan's, GPT-NeoX's, or those of GPT-NeoX in 2023, which Llemma was trained with",
+     one_of({"torchtitan", "neox", "neox_2023"})},
     {"lr_scheduler", "warmup_steps", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_steps>, kMayChange, "steps",
      "the rate rises linearly over these", at_least(0)},
     {"lr_scheduler", "warmup_fraction", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_fraction>, kMayChange, "",
@@ -184,10 +193,18 @@ std::vector<Field> run_fields() {
      "share of all steps, at the end, that decay (warm-up, stable, decay); -1 means all after the warm-up",
      or_special(-1, between(0, 1))},
     {"lr_scheduler", "decay_type", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_type>, kMayChange, "",
-     "shape of the decay; constant means none", one_of({"linear", "cosine", "sqrt", "constant"})},
+     "shape of the decay; constant means none; sqrt is torchtitan's alone, exponential GPT-NeoX's",
+     one_of({"linear", "cosine", "sqrt", "exponential", "constant"})},
     {"lr_scheduler", "min_lr_factor", slot<&RunConfig::lr_scheduler, &LrScheduler::min_lr_factor>, kMayChange, "",
      "what the decay ends at, as a share of lr", between(0, 1)},
+    {"lr_scheduler", "end_step", slot<&RunConfig::lr_scheduler, &LrScheduler::end_step>, kMayChange, "steps",
+     "where GPT-NeoX's decay ends (lr_decay_iters); 0 means with the run", at_least(0)},
+  };
+}
 
+// How it is trained, and on what.
+std::vector<Field> run_fields() {
+  return {
     {"training", "seq_len", slot<&RunConfig::training, &Training::seq_len>, kRefuse, "tokens",
      "length of a sequence", between(1, 1 << 24)},
     {"training", "local_batch_size", slot<&RunConfig::training, &Training::local_batch_size>, kMayChange, "sequences",
@@ -208,7 +225,10 @@ std::vector<Field> run_fields() {
     {"training", "seed", slot<&RunConfig::training, &Training::seed>, kRefuse, "",
      "of the initial weights and the order of the data", at_least(0)},
     {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
-     "element type of weights and computation", one_of({"float32", "float64"})},
+     "element type of weights, gradients and moments", one_of({"float32", "float64", "bfloat16"})},
+    {"training", "mixed_precision_param", slot<&RunConfig::training, &Training::mixed_precision_param>, kMayChange, "",
+     "element type that weights and activations are multiplied in; what is summed up stays float32",
+     one_of({"float32", "bfloat16"})},
     {"training", "threads", slot<&RunConfig::training, &Training::threads>, kMayChange, "threads",
      "of the CPU; 0 means all the process may use; another number changes the last bits of the results",
      between(0, 4096)},
@@ -294,6 +314,8 @@ std::vector<Field> data_fields() {
     {"numerics", "loss_average", slot<&RunConfig::numerics, &Numerics::loss_average>, kMayChange, "",
      "global: every label of a step weighs the same; per_rank: the mean of the means of all ranks and micro-batches, "
      "as torchtitan's", one_of({"global", "per_rank"})},
+    {"numerics", "stochastic_rounding", slot<&RunConfig::numerics, &Numerics::stochastic_rounding>, kMayChange, "",
+     "weights in bfloat16 are rounded up or down at random, so that small updates count on average", {}},
   };
 }
 
@@ -302,7 +324,7 @@ std::vector<Field> data_fields() {
 const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
-    for (const auto& more : {objective_fields(), run_fields(), data_fields()})
+    for (const auto& more : {objective_fields(), optimizer_fields(), run_fields(), data_fields()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
@@ -311,6 +333,14 @@ const std::vector<Field>& field_table() {
 
 const std::vector<Field>& list_field_table() {
   static const std::vector<Field> fields = {
+    {"optimizer.group", "pattern", slot<&RunConfig::optimizer, &Optimizer::group, &OptimizerGroup::pattern>, kMayChange,
+     "", "of parameter names, or their beginnings: *norm*, layers.0, output", {}},
+    {"optimizer.group", "lr_factor", slot<&RunConfig::optimizer, &Optimizer::group, &OptimizerGroup::lr_factor>,
+     kMayChange, "", "what the learning rate is multiplied by", between(0, 1e6)},
+    {"optimizer.group", "weight_decay", slot<&RunConfig::optimizer, &Optimizer::group, &OptimizerGroup::weight_decay>,
+     kMayChange, "", "instead of optimizer.weight_decay, whatever weight_decay_on says; -1 means as without the group",
+     or_special(-1, between(0, 100))},
+
     {"validation.set", "name", slot<&RunConfig::validation, &Validation::set, &ValidationSet::name>, kMayChange, "",
      "its loss is called validation_loss.NAME in the log; letters, digits, - and _", {}},
     {"validation.set", "path", slot<&RunConfig::validation, &Validation::set, &ValidationSet::path>, kMayChange, "",

@@ -18,6 +18,8 @@ List list(std::string_view name, std::string_view help) {
 
 const std::vector<List>& list_names() {
   static const std::vector<List> names = {
+      list<&RunConfig::optimizer, &Optimizer::group>(
+          "optimizer.group", "Parameters with a learning rate or a decay of their own; the first that matches counts."),
       list<&RunConfig::validation, &Validation::set>(
           "validation.set",
           "Sets to measure on, each with a loss of its own. None: the held-out documents of the data."),

@@ -11,7 +11,8 @@ struct Row {
 
 constexpr std::string_view kOneWay = "remove it: there is one implementation, and it is always on";
 constexpr std::string_view kNoCompiler = "remove it: nothing is compiled while a run starts";
-constexpr std::string_view kPrecision = "remove it: weights and computation have one type, training.dtype";
+constexpr std::string_view kPrecision =
+    "remove it: weights and computation have one type each, training.dtype and training.mixed_precision_param";
 constexpr std::string_view kBuildData = "remove it: build a dataset with `hearth data build`, and give data.path";
 constexpr std::string_view kRanks =
     "remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them";
@@ -56,8 +57,7 @@ constexpr Row kRows[] = {
     {"training", "source_dataset", "remove it: build the dataset with `hearth data build --source-dataset NAME`"},
     {"training", "mlm_probability", "it is objective.mlm_probability, with objective.kind = \"masked_lm\""},
     {"training", "compile", kNoCompiler},
-    {"training", "mixed_precision_param", kPrecision},
-    {"training", "mixed_precision_reduce", kPrecision},
+    {"training", "mixed_precision_reduce", "remove it: gradients are summed in float32"},
     {"training", "enable_cpu_offload", "remove it: a run on a CPU has nothing to offload"},
     {"training", "gc_freq", kNoPython},
     {"training", "gc_debug", kNoPython},

@@ -14,6 +14,7 @@
 namespace hearth::ops {
 
 inline bool is_float32(const at::Tensor& tensor) { return tensor.scalar_type() == at::kFloat; }
+inline bool is_float64(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; }
 
 // Calls body(float()), body(double()) or body(c10::BFloat16()): the element type as a type, for templates.
 template <class Body>
@@ -23,6 +24,10 @@ decltype(auto) with_element_type(const at::Tensor& tensor, const Body& body) {
   HEARTH_CHECK(tensor.scalar_type() == at::kDouble, "no kernel for {}", c10::toString(tensor.scalar_type()));
   return body(double());
 }
+
+// What gradients of weights, and other sums that a bfloat16 would lose, are kept in where the rest is Value.
+template <class Value>
+using GradientOf = std::conditional_t<std::is_same_v<Value, double>, double, float>;
 
 // T may be const: then the tensor is only read.
 template <class T>

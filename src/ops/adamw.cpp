@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "ops/adamw.cpp"
 #include <hwy/foreach_target.h>
 //
+#include <array>
 #include <cmath>
 
 #include "ops/access.h"
@@ -13,24 +14,65 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-void adamw_span(float* parameter, const float* gradient, float* exp_avg, float* exp_avg_sq, int64_t n,
-                const reference::AdamWFactors& f) {
+// Stores floor(v + noise) in units of bfloat16's last place: noise is uniform in [0, 2^16), below the cut.
+HWY_INLINE void store_stochastic(V32 v, F32 d, c10::BFloat16* p, int64_t count, const uint16_t* noise) {
+  const hn::RebindToUnsigned<F32> d32;
+  const hn::Rebind<uint16_t, F32> d16;
+  HWY_ALIGN uint16_t buffer[hn::MaxLanes(F32())] = {};
+  std::memcpy(buffer, noise, static_cast<size_t>(count) * sizeof(uint16_t));
+  const auto sum = hn::Add(hn::BitCast(d32, v), hn::PromoteTo(d32, hn::Load(d16, buffer)));
+  const auto cut = hn::And(sum, hn::Set(d32, 0xFFFF0000u));
+  // Infinity and NaN have no places to round: bits added would turn one into the other.
+  store(hn::IfThenElse(hn::IsFinite(v), hn::BitCast(d, cut), v), d, p, count);
+}
+HWY_INLINE void store_stochastic(V32 v, F32 d, float* p, int64_t count, const uint16_t* /*noise*/) {
+  store(v, d, p, count);
+}
+
+// `noise`: one for each element, or null.
+template <class P, class M>
+HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq, int64_t n,
+                           const reference::AdamWFactors& f, const uint16_t* noise) {
   const F32 d;
   const auto set = [d](double value) HWY_ATTR { return hn::Set(d, static_cast<float>(value)); };
-  const V32 scale = set(f.gradient_scale), decay = set(f.decay), eps = set(f.eps);
+  const V32 scale = set(f.gradient_scale), decay = set(f.decay_before), decay_after = set(f.decay_after);
+  const V32 l2 = set(f.l2), eps = set(f.eps), correction2_sqrt = set(f.correction2_sqrt), step_size = set(f.step_size);
   const V32 one_minus_beta1 = set(1 - f.beta1), beta2 = set(f.beta2), one_minus_beta2 = set(1 - f.beta2);
-  const V32 correction2_sqrt = set(f.correction2_sqrt), step_size = set(f.step_size);
+  const bool has_l2 = f.l2 != 0, decays_after = f.decay_after != 0;
   for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR {
-    const V32 g = hn::Mul(load(d, gradient + i, count), scale);
-    const V32 p = hn::Mul(load(d, parameter + i, count), decay);
+    const V32 before = load(d, parameter + i, count);
+    V32 g = hn::Mul(load(d, gradient + i, count), scale);
+    if (has_l2) g = hn::MulAdd(l2, before, g);
+    V32 p = hn::Mul(before, decay);
     V32 m = load(d, exp_avg + i, count), v = load(d, exp_avg_sq + i, count);
     m = hn::MulAdd(one_minus_beta1, hn::Sub(g, m), m);
     v = hn::MulAdd(v, beta2, hn::Mul(hn::Mul(one_minus_beta2, g), g));
     const V32 denominator = hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
     store(m, d, exp_avg + i, count);
     store(v, d, exp_avg_sq + i, count);
-    store(hn::Sub(p, hn::Div(hn::Mul(step_size, m), denominator)), d, parameter + i, count);
+    p = hn::Sub(p, hn::Div(hn::Mul(step_size, m), denominator));
+    if (decays_after) p = hn::NegMulAdd(decay_after, p, p);
+    if (noise != nullptr) {
+      store_stochastic(p, d, parameter + i, count, noise + i);
+    } else {
+      store(p, d, parameter + i, count);
+    }
   });
+}
+
+using F = reference::AdamWFactors;
+using B16 = c10::BFloat16;
+void adamw_f32_f32(float* p, const float* g, float* m, float* v, int64_t n, const F& f, const uint16_t* noise) {
+  adamw_span(p, g, m, v, n, f, noise);
+}
+void adamw_f32_bf16(float* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const uint16_t* noise) {
+  adamw_span(p, g, m, v, n, f, noise);
+}
+void adamw_bf16_f32(B16* p, const float* g, float* m, float* v, int64_t n, const F& f, const uint16_t* noise) {
+  adamw_span(p, g, m, v, n, f, noise);
+}
+void adamw_bf16_bf16(B16* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const uint16_t* noise) {
+  adamw_span(p, g, m, v, n, f, noise);
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -39,75 +81,84 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(adamw_span);
+HWY_EXPORT(adamw_f32_f32);
+HWY_EXPORT(adamw_f32_bf16);
+HWY_EXPORT(adamw_bf16_f32);
+HWY_EXPORT(adamw_bf16_bf16);
 
 namespace {
 
-reference::AdamWFactors factors(const AdamWStep& step, bool decayed) {
+auto kernel(float, float) { return HWY_DYNAMIC_DISPATCH(adamw_f32_f32); }
+auto kernel(float, c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(adamw_f32_bf16); }
+auto kernel(c10::BFloat16, float) { return HWY_DYNAMIC_DISPATCH(adamw_bf16_f32); }
+auto kernel(c10::BFloat16, c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(adamw_bf16_bf16); }
+
+reference::AdamWFactors factors(const AdamWStep& step) {
   const double t = static_cast<double>(step.t);
-  return {.decay = decayed ? 1 - step.lr * step.weight_decay : 1,
+  const double correction1 = 1 - std::pow(step.beta1, t), correction2_sqrt = std::sqrt(1 - std::pow(step.beta2, t));
+  const bool transformers = step.form == AdamForm::kTransformers;
+  return {.decay_before = transformers ? 1 : 1 - step.lr * step.decay,
+          .decay_after = transformers ? step.lr * step.decay : 0,
+          .l2 = step.l2,
           .beta1 = step.beta1,
           .beta2 = step.beta2,
           .eps = step.eps,
-          .step_size = step.lr / (1 - std::pow(step.beta1, t)),
-          .correction2_sqrt = std::sqrt(1 - std::pow(step.beta2, t)),
+          .step_size = (transformers ? step.lr * correction2_sqrt : step.lr) / correction1,
+          .correction2_sqrt = transformers ? 1 : correction2_sqrt,
           .gradient_scale = step.gradient_scale};
 }
 
-template <class T>
-struct Buffers {
-  T* parameter;
-  const T* gradient;
-  T* exp_avg;
-  T* exp_avg_sq;
-};
-
-void update(const Buffers<float>& b, int64_t begin, int64_t end, const reference::AdamWFactors& f) {
-  constexpr int64_t kBlock = 16384;
-  const auto kernel = HWY_DYNAMIC_DISPATCH(adamw_span);
-  parallel((end - begin + kBlock - 1) / kBlock, kBlock, [&](int64_t first, int64_t last) {
-    const int64_t i = begin + first * kBlock, n = std::min(end, begin + last * kBlock) - i;
-    kernel(b.parameter + i, b.gradient + i, b.exp_avg + i, b.exp_avg_sq + i, n, f);
-  });
-}
-
-void update(const Buffers<double>& b, int64_t begin, int64_t end, const reference::AdamWFactors& f) {
-  reference::adamw(b.parameter + begin, b.gradient + begin, b.exp_avg + begin, b.exp_avg_sq + begin, end - begin, f);
-}
-
-template <class T>
-void run(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-         const at::Tensor& exp_avg_sq_N, const AdamWStep& step, std::span<const Range> decayed) {
-  const int64_t N = parameter_N.numel();
-  HEARTH_CHECK(step.t >= 1);
-  const Buffers<T> buffers{flat<T>(parameter_N, N), flat<const T>(gradient_N, N), flat<T>(exp_avg_N, N),
-                           flat<T>(exp_avg_sq_N, N)};
-  const auto with = factors(step, true), without = factors(step, false);
-  int64_t done = 0;
-  for (const Range& range : decayed) {
-    HEARTH_CHECK(range.begin >= done && range.end >= range.begin && range.end <= N, "range {}..{} of {}", range.begin,
-                 range.end, N);
-    update(buffers, done, range.begin, without);
-    update(buffers, range.begin, range.end, with);
-    done = range.end;
+// Sixteen bits for each of elements [begin, begin + n) of the stream: eight of them in a block of Philox.
+void fill_noise(uint16_t* noise, const StochasticRounding& rounding, uint64_t begin, int64_t n) {
+  for (int64_t i = 0; i < n;) {
+    const uint64_t element = rounding.first + begin + static_cast<uint64_t>(i);
+    const std::array<uint32_t, 4> block = philox(rounding.key, element / 8);
+    for (uint64_t k = element % 8; k < 8 && i < n; ++k, ++i)
+      noise[i] = static_cast<uint16_t>(block[k / 2] >> (k % 2 * 16));
   }
-  update(buffers, done, N, without);
+}
+
+template <class P, class M>
+void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
+            const at::Tensor& exp_avg_sq_N, const reference::AdamWFactors& f,
+            const std::optional<StochasticRounding>& rounding) {
+  constexpr int64_t kBlock = 16384;
+  const int64_t N = parameter_N.numel();
+  P* parameter = flat<P>(parameter_N, N);
+  const float* gradient = flat<const float>(gradient_N, N);
+  M *exp_avg = flat<M>(exp_avg_N, N), *exp_avg_sq = flat<M>(exp_avg_sq_N, N);
+  const auto run = kernel(P(), M());
+  parallel((N + kBlock - 1) / kBlock, kBlock, [&](int64_t first, int64_t last) {
+    std::array<uint16_t, kBlock> noise;
+    for (int64_t i = first * kBlock; i < std::min(N, last * kBlock); i += kBlock) {
+      const int64_t n = std::min(kBlock, N - i);
+      if (rounding) fill_noise(noise.data(), *rounding, static_cast<uint64_t>(i), n);
+      run(parameter + i, gradient + i, exp_avg + i, exp_avg_sq + i, n, f, rounding ? noise.data() : nullptr);
+    }
+  });
 }
 
 }  // namespace
 
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-           const at::Tensor& exp_avg_sq_N, const AdamWStep& step) {
-  const Range all{0, parameter_N.numel()};
-  adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, std::span(&all, 1));
-}
-
-void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, std::span<const Range> decayed) {
+           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const std::optional<StochasticRounding>& rounding) {
+  HEARTH_CHECK(step.t >= 1);
+  HEARTH_CHECK(!rounding || parameter_N.scalar_type() == at::kBFloat16, "only bfloat16 is rounded");
+  const auto f = factors(step);
+  if (is_float64(parameter_N)) {
+    const int64_t N = parameter_N.numel();
+    reference::adamw(flat<double>(parameter_N, N), flat<const double>(gradient_N, N), flat<double>(exp_avg_N, N),
+                     flat<double>(exp_avg_sq_N, N), N, f);
+    return;
+  }
+  const bool rounded_moments = exp_avg_N.scalar_type() == at::kBFloat16;
+  const auto with = [&](auto parameter, auto moment) {
+    update<decltype(parameter), decltype(moment)>(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, f, rounding);
+  };
   if (is_float32(parameter_N)) {
-    run<float>(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decayed);
+    rounded_moments ? with(float(), c10::BFloat16()) : with(float(), float());
   } else {
-    run<double>(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decayed);
+    rounded_moments ? with(c10::BFloat16(), c10::BFloat16()) : with(c10::BFloat16(), float());
   }
 }
 

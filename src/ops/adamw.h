@@ -1,36 +1,49 @@
-// AdamW with decoupled weight decay over flat buffers, in the order of operations of torch.optim.AdamW:
+// Adam and AdamW over flat buffers, one pass, in the order of operations of torch.optim.Adam and AdamW:
+//   g = gradient_scale * gradient + l2 * p
 //   p *= 1 - lr * decay;  m += (1 - beta1) * (g - m);  v = beta2 * v + (1 - beta2) * g^2
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-// Source: arXiv 1711.05101 algorithm 2 (torch's form: lr multiplies the decay).
+// AdamW has decay (decoupled: arXiv 1711.05101 algorithm 2, torch's form: lr multiplies it), Adam has l2 (arXiv
+// 1412.6980 with the penalty's gradient added). AdamForm::kTransformers is the AdamW that Hugging Face transformers
+// had, and AWS Neuron's recipes have: eps is added before the bias correction, and the decay comes after the update:
+//   p -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps);  p -= lr * decay * p
+//
+// Lanes are float32 (float64 through ops/reference.h). Parameters and moments in bfloat16 are rounded when they are
+// stored: parameters to nearest or stochastically, moments to nearest.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <span>
+#include <optional>
+
+#include "base/random.h"
 
 namespace hearth::ops {
+
+enum class AdamForm { kTorch, kTransformers };
 
 struct AdamWStep {
   double lr = 0;
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0;
+  double decay = 0, l2 = 0;
+  AdamForm form = AdamForm::kTorch;
   int64_t t = 1;              // 1 at the first update
-  double gradient_scale = 1;  // g = gradient_scale * gradient: clipping without a pass of its own
+  double gradient_scale = 1;  // clipping without a pass of its own
 };
 
-// Elements [begin, end) of the flat buffer.
-struct Range {
-  int64_t begin, end;
+// A bfloat16 parameter is rounded up with the probability that the bits cut off are of a unit in the last place, so
+// that small updates count on average. Element i takes bits of Philox(key, first + i): the same for any cut into ranks.
+struct StochasticRounding {
+  RandomKey key;
+  uint64_t first = 0;
 };
 
-// Updates parameter, exp_avg and exp_avg_sq, all [N] contiguous; gradient is only read. Every element is decayed.
+// Updates parameter, exp_avg and exp_avg_sq, all [N] contiguous; gradient is only read. All float64; or a float32
+// gradient with a float32 or bfloat16 parameter and float32 or bfloat16 moments. `rounding` only with a bfloat16
+// parameter.
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-           const at::Tensor& exp_avg_sq_N, const AdamWStep& step);
-
-// The same, but only elements inside `decayed` (ascending, not overlapping, within [0, N)) are decayed.
-void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, std::span<const Range> decayed);
+           const at::Tensor& exp_avg_sq_N, const AdamWStep& step,
+           const std::optional<StochasticRounding>& rounding = std::nullopt);
 
 }  // namespace hearth::ops

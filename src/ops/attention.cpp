@@ -20,8 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // One query of one head against `length` cached rows; `p` is scratch of that length.
-void decode_row(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
-                int64_t length, int64_t K, float* p) {
+template <class T>
+HWY_INLINE void decode_row(T* out, const T* q, const T* k, const T* v, int64_t stride_k, int64_t stride_v,
+                           int64_t length, int64_t K, float* p) {
   const F32 d;
   const float scale = 1 / std::sqrt(static_cast<float>(K));
   float largest = -std::numeric_limits<float>::infinity();
@@ -47,13 +48,23 @@ void decode_row(float* out, const float* q, const float* k, const float* v, int6
   });
 }
 
+void decode_f32(float* out, const float* q, const float* k, const float* v, int64_t stride_k, int64_t stride_v,
+                int64_t length, int64_t K, float* p) {
+  decode_row(out, q, k, v, stride_k, stride_v, length, K, p);
+}
+void decode_bf16(c10::BFloat16* out, const c10::BFloat16* q, const c10::BFloat16* k, const c10::BFloat16* v,
+                 int64_t stride_k, int64_t stride_v, int64_t length, int64_t K, float* p) {
+  decode_row(out, q, k, v, stride_k, stride_v, length, K, p);
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(decode_row);
+HWY_EXPORT(decode_f32);
+HWY_EXPORT(decode_bf16);
 
 namespace {
 
@@ -81,6 +92,24 @@ const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t S)
     }
   }
   return visible;
+}
+
+auto decode_kernel(float) { return HWY_DYNAMIC_DISPATCH(decode_f32); }
+auto decode_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(decode_bf16); }
+
+template <class T>
+void decode(const Heads<T>& out, const Heads<const T>& q, const Heads<const T>& k, const Heads<const T>& v,
+            int64_t length) {
+  const int64_t H = q.N, N = q.S, group = H / k.N;
+  const auto kernel = decode_kernel(T());
+  parallel(q.B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {
+    std::vector<float> scores(static_cast<size_t>(length));
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t b = item / (H * N), h = item / N % H, i = item % N;
+      kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, 0, h / group), v.at(b, 0, h / group), k.stride_s, v.stride_s,
+             length - N + i + 1, q.K, scores.data());
+    }
+  });
 }
 
 }  // namespace
@@ -135,9 +164,9 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length) {
   check_shapes(q_BNHK, k_cache_BCGK, v_cache_BCGK);
-  const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2), group = H / k_cache_BCGK.size(2);
+  const int64_t B = q_BNHK.size(0), N = q_BNHK.size(1), H = q_BNHK.size(2);
   HEARTH_CHECK(out_BNHK.sizes() == q_BNHK.sizes() && N >= 1 && N <= length && length <= k_cache_BCGK.size(1));
-  if (!is_float32(q_BNHK)) {
+  if (is_float64(q_BNHK)) {
     std::vector<VisibleKeys> visible;
     for (int64_t i = 0; i < B * N; ++i) visible.push_back({0, static_cast<int32_t>(length - N + i % N + 1)});
     reference::attention_forward<double>(heads<double>(out_BNHK), nullptr, heads<const double>(q_BNHK),
@@ -146,20 +175,16 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
     return;
   }
   if (N == length && N > 1) {  // a prompt: as in training
-    const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options());
+    const at::Tensor lse_BHS = at::empty({B, H, N}, q_BNHK.options().dtype(at::kFloat));
     attention_forward(out_BNHK, lse_BHS, q_BNHK, k_cache_BCGK.narrow(1, 0, N), v_cache_BCGK.narrow(1, 0, N),
                       {.causal = true});
     return;
   }
-  const auto out = heads<float>(out_BNHK);
-  const auto q = heads<const float>(q_BNHK), k = heads<const float>(k_cache_BCGK), v = heads<const float>(v_cache_BCGK);
-  const auto kernel = HWY_DYNAMIC_DISPATCH(decode_row);
-  parallel(B * H * N, 2 * length * q.K, [&](int64_t begin, int64_t end) {
-    std::vector<float> scores(static_cast<size_t>(length));
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t b = item / (H * N), h = item / N % H, i = item % N;
-      kernel(out.at(b, i, h), q.at(b, i, h), k.at(b, 0, h / group), v.at(b, 0, h / group), k.stride_s, v.stride_s,
-             length - N + i + 1, q.K, scores.data());
+  with_element_type(q_BNHK, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, double>) {
+      decode(heads<T>(out_BNHK), heads<const T>(q_BNHK), heads<const T>(k_cache_BCGK), heads<const T>(v_cache_BCGK),
+             length);
     }
   });
 }

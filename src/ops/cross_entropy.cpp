@@ -18,9 +18,11 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // log(sum(exp(logits))) of a row, z; NaN if a logit is NaN or +infinity. With `gradient`, the row becomes
-// factor * (1 + 2 z_factor z) * softmax (the caller subtracts the one-hot).
-double softmax_row(float* logits, int64_t V, double factor, double z_factor, bool gradient) {
+// factor * ((1 + 2 z_factor z) softmax - onehot(label)).
+template <class T>
+HWY_INLINE double softmax_row(T* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
   const F32 d;
+  constexpr bool kKeepsExp = std::is_same_v<T, float>;  // a bfloat16 would round what is still to be scaled
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   V32 largest = hn::Set(d, -kInfinity), poison = hn::Zero(d);
   for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
@@ -31,11 +33,12 @@ double softmax_row(float* logits, int64_t V, double factor, double z_factor, boo
   const float row_max = hn::GetLane(hn::MaxOfLanes(d, largest));
   const float nan = sum(d, poison);
   if (std::isnan(nan) || !std::isfinite(row_max)) {
-    if (gradient) std::fill_n(logits, V, std::numeric_limits<float>::quiet_NaN());
+    if (gradient) std::fill_n(logits, V, static_cast<T>(std::numeric_limits<float>::quiet_NaN()));
     return std::numeric_limits<double>::quiet_NaN();
   }
 
   const V32 shift = hn::Set(d, row_max);
+  const float at_label = static_cast<float>(logits[label]);
   double total = 0;
   constexpr int64_t kBlock = 2048;  // short float sums, added in double
   for (int64_t begin = 0; begin < V; begin += kBlock) {
@@ -43,7 +46,7 @@ double softmax_row(float* logits, int64_t V, double factor, double z_factor, boo
     for_lanes(d, std::min(kBlock, V - begin), [&](int64_t i, int64_t count) HWY_ATTR {
       const V32 e = hn::Exp(d, hn::Sub(load(d, logits + begin + i, count, -kInfinity), shift));
       partial = hn::Add(partial, e);
-      if (gradient) store(e, d, logits + begin + i, count);
+      if (kKeepsExp && gradient) store(e, d, logits + begin + i, count);
     });
     total += static_cast<double>(sum(d, partial));
   }
@@ -51,10 +54,24 @@ double softmax_row(float* logits, int64_t V, double factor, double z_factor, boo
   if (gradient) {
     const V32 scale = hn::Set(d, static_cast<float>(factor * (1 + 2 * z_factor * z) / total));
     for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
-      store(hn::Mul(load(d, logits + v, count), scale), d, logits + v, count);
+      const V32 x = load(d, logits + v, count);
+      store(hn::Mul(kKeepsExp ? x : hn::Exp(d, hn::Sub(x, shift)), scale), d, logits + v, count);
     });
+    if (kKeepsExp) {
+      logits[label] = static_cast<T>(static_cast<float>(logits[label]) - static_cast<float>(factor));
+    } else {
+      const double p = std::exp(static_cast<double>(at_label) - static_cast<double>(row_max)) / total;
+      logits[label] = static_cast<T>(static_cast<float>(factor * ((1 + 2 * z_factor * z) * p - 1)));
+    }
   }
   return z;
+}
+
+double softmax_f32(float* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
+  return softmax_row(logits, V, label, factor, z_factor, gradient);
+}
+double softmax_bf16(c10::BFloat16* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
+  return softmax_row(logits, V, label, factor, z_factor, gradient);
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -63,7 +80,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(softmax_row);
+HWY_EXPORT(softmax_f32);
+HWY_EXPORT(softmax_bf16);
 
 namespace {
 
@@ -79,11 +97,13 @@ std::vector<int64_t> read_labels(const at::Tensor& labels_C, int64_t C, int64_t 
   return labels;
 }
 
+auto kernel_for(float) { return HWY_DYNAMIC_DISPATCH(softmax_f32); }
+auto kernel_for(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(softmax_bf16); }
+
 // z of a row; with `gradient`, overwrites it with factor * ((1 + 2 z_factor z) softmax - onehot).
-double row_z(float* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
-  const double z = HWY_DYNAMIC_DISPATCH(softmax_row)(logits, V, factor, z_factor, gradient);
-  if (gradient) logits[label] -= static_cast<float>(factor);
-  return z;
+template <class T>
+double row_z(T* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
+  return kernel_for(T())(logits, V, label, factor, z_factor, gradient);
 }
 
 double row_z(double* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
@@ -102,7 +122,7 @@ CrossEntropy run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double
     for (int64_t c = begin; c < end; ++c) {
       const auto i = static_cast<size_t>(c);
       if (labels[i] == kIgnore) {
-        if (gradient) std::fill_n(logits.row(c), V, T(0));
+        if (gradient) std::fill_n(logits.row(c), V, T(0.0f));
         continue;
       }
       const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
@@ -120,14 +140,14 @@ CrossEntropy run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double
 
 CrossEntropy cross_entropy_forward(const at::Tensor& logits_CV, const at::Tensor& labels_C,
                                    const at::Tensor& weights_C) {
-  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, 1, weights_C, 0, false)
-                               : run<double>(logits_CV, labels_C, 1, weights_C, 0, false);
+  return with_element_type(logits_CV,
+                           [&](auto zero) { return run<decltype(zero)>(logits_CV, labels_C, 1, weights_C, 0, false); });
 }
 
 CrossEntropy cross_entropy_forward_backward(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale,
                                             const at::Tensor& weights_C, double z_factor) {
-  return is_float32(logits_CV) ? run<float>(logits_CV, labels_C, scale, weights_C, z_factor, true)
-                               : run<double>(logits_CV, labels_C, scale, weights_C, z_factor, true);
+  return with_element_type(
+      logits_CV, [&](auto zero) { return run<decltype(zero)>(logits_CV, labels_C, scale, weights_C, z_factor, true); });
 }
 
 }  // namespace hearth::ops

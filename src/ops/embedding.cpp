@@ -23,19 +23,19 @@ void forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tens
 }
 
 // Threads share out columns and not tokens: each element is summed by one thread, in the order of t.
-template <class Value>
+template <class Sum, class Value>
 void backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
   const int64_t T = dx_TD.size(0), D = dx_TD.size(1), V = dweight_VD.size(0);
   const auto dx = matrix<const Value>(dx_TD, T, D);
-  const auto dweight = matrix<Value>(dweight_VD, V, D);
+  const auto dweight = matrix<Sum>(dweight_VD, V, D);
   const int32_t* tokens = read_tokens(tokens_T, T, V);
   constexpr int64_t kColumns = 64;  // a few cache lines: threads write to different ones
   parallel((D + kColumns - 1) / kColumns, T * kColumns, [&](int64_t first, int64_t last) {
     const int64_t begin = first * kColumns, end = std::min(D, last * kColumns);
     for (int64_t t = 0; t < T; ++t) {
-      Value* to = dweight.row(tokens[t]);
+      Sum* to = dweight.row(tokens[t]);
       const Value* from = dx.row(t);
-      for (int64_t d = begin; d < end; ++d) to[d] += from[d];
+      for (int64_t d = begin; d < end; ++d) to[d] += static_cast<Sum>(from[d]);
     }
   });
 }
@@ -43,11 +43,14 @@ void backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::T
 }  // namespace
 
 void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T) {
-  is_float32(x_TD) ? forward<float>(x_TD, weight_VD, tokens_T) : forward<double>(x_TD, weight_VD, tokens_T);
+  with_element_type(x_TD, [&](auto zero) { forward<decltype(zero)>(x_TD, weight_VD, tokens_T); });
 }
 
 void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
-  is_float32(dx_TD) ? backward<float>(dweight_VD, dx_TD, tokens_T) : backward<double>(dweight_VD, dx_TD, tokens_T);
+  with_element_type(dx_TD, [&](auto zero) {
+    using Value = decltype(zero);
+    backward<GradientOf<Value>, Value>(dweight_VD, dx_TD, tokens_T);
+  });
 }
 
 }  // namespace hearth::ops

@@ -1,13 +1,51 @@
 #include "ops/matmul.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/matmul.cpp"
+#include <hwy/foreach_target.h>
+//
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
+#include "ops/access.h"
+#include "ops/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+void add_bf16(float* sum, const c10::BFloat16* x, int64_t n) {
+  const F32 d;
+  for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR {
+    store(hn::Add(load(d, sum + i, count), load(d, x + i, count)), d, sum + i, count);
+  });
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace hearth::ops {
+
+HWY_EXPORT(add_bf16);
+
 namespace {
 
 // An out= call takes its result by non-const reference; the view itself is not changed.
 at::Tensor& result(const at::Tensor& view) { return const_cast<at::Tensor&>(view); }
+
+// No BLAS here multiplies bfloat16 into a float32 sum at the speed of a product that ends in bfloat16.
+void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
+  const int64_t N = sum_NK.size(0), K = sum_NK.size(1);
+  at::Tensor product_NK = at::empty({N, K}, x_MK.options());
+  at::mm_out(product_NK, dy_MN.t(), x_MK);
+  const auto sum = matrix<float>(sum_NK, N, K);
+  const auto product = matrix<const c10::BFloat16>(product_NK, N, K);
+  const auto add = HWY_DYNAMIC_DISPATCH(add_bf16);
+  parallel(N, K, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) add(sum.row(n), product.row(n), K);
+  });
+}
 
 }  // namespace
 
@@ -24,7 +62,12 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
 }
 
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
-  at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK);
+  if (x_MK.scalar_type() == at::kBFloat16) {
+    add_product(dw_NK, dy_MN, x_MK);
+  } else {
+    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK);
+  }
 }
 
 }  // namespace hearth::ops
+#endif

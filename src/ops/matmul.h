@@ -14,7 +14,8 @@ void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& 
 // dx = dy w, or dx += dy w
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);
 
-// dw += dy^T x : straight into the flat gradient buffer.
+// dw += dy^T x : straight into the flat gradient buffer. With bfloat16 dw is float32, and the product of this call is
+// rounded to bfloat16 before it is added.
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
 
 }  // namespace hearth::ops

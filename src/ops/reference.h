@@ -201,10 +201,11 @@ double cross_entropy_row(T* logits, int64_t V, int64_t label, double factor, dou
 }
 
 struct AdamWFactors {
-  double decay;  // 1 - lr * weight_decay, or 1
-  double beta1, beta2, eps;
-  double step_size;         // lr / (1 - beta1^t)
-  double correction2_sqrt;  // sqrt(1 - beta2^t)
+  double decay_before;  // 1 - lr * decay, or 1
+  double decay_after;   // lr * decay with AdamForm::kTransformers, or 0
+  double l2, beta1, beta2, eps;
+  double step_size;         // of m / denominator
+  double correction2_sqrt;  // what sqrt(v) is divided by before eps is added
   double gradient_scale;
 };
 
@@ -212,12 +213,13 @@ struct AdamWFactors {
 template <class T>
 void adamw(T* parameter, const T* gradient, T* exp_avg, T* exp_avg_sq, int64_t n, const AdamWFactors& f) {
   for (int64_t i = 0; i < n; ++i) {
-    const T g = gradient[i] * T(f.gradient_scale);
-    const T p = parameter[i] * T(f.decay);
+    const T g = gradient[i] * T(f.gradient_scale) + T(f.l2) * parameter[i];
+    T p = parameter[i] * T(f.decay_before);
     exp_avg[i] += T(1 - f.beta1) * (g - exp_avg[i]);
     exp_avg_sq[i] = exp_avg_sq[i] * T(f.beta2) + T(1 - f.beta2) * g * g;
     const T denominator = std::sqrt(exp_avg_sq[i]) / T(f.correction2_sqrt) + T(f.eps);
-    parameter[i] = p - T(f.step_size) * exp_avg[i] / denominator;
+    p -= T(f.step_size) * exp_avg[i] / denominator;
+    parameter[i] = p - T(f.decay_after) * p;
   }
 }
 

@@ -17,7 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // Complex products of neighbouring pairs: even = e c - o s, odd = o c + e s, with s negated for the inverse.
-void rotate_heads(float* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, float direction) {
+template <class T>
+HWY_INLINE void rotate_neighbours(T* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K,
+                                  float direction) {
   const F32 d;
   const V32 sign = hn::Set(d, direction);
   for_lanes(d, K, [&](int64_t k, int64_t count) HWY_ATTR {
@@ -32,19 +34,40 @@ void rotate_heads(float* heads, int64_t num_heads, int64_t stride, const float* 
 }
 
 // The same for elements half a head apart; the row holds K/2 cosines, then K/2 sines.
-void rotate_halves(float* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, float direction) {
+template <class T>
+HWY_INLINE void rotate_halves(T* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K,
+                              float direction) {
   const F32 d;
   const V32 sign = hn::Set(d, direction);
   const int64_t half = K / 2;
   for_lanes(d, half, [&](int64_t k, int64_t count) HWY_ATTR {
     const V32 c = load(d, rotation + k, count), s = hn::Mul(load(d, rotation + half + k, count), sign);
     for (int64_t n = 0; n < num_heads; ++n) {
-      float* head = heads + n * stride + k;
+      T* head = heads + n * stride + k;
       const V32 first = load(d, head, count), second = load(d, head + half, count);
       store(hn::NegMulAdd(second, s, hn::Mul(first, c)), d, head, count);
       store(hn::MulAdd(first, s, hn::Mul(second, c)), d, head + half, count);
     }
   });
+}
+
+template <class T>
+HWY_INLINE void rotate_row(T* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, bool halves,
+                           float direction) {
+  if (halves) {
+    rotate_halves(heads, num_heads, stride, rotation, K, direction);
+  } else {
+    rotate_neighbours(heads, num_heads, stride, rotation, K, direction);
+  }
+}
+
+void rotate_f32(float* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, bool halves,
+                float direction) {
+  rotate_row(heads, num_heads, stride, rotation, K, halves, direction);
+}
+void rotate_bf16(c10::BFloat16* heads, int64_t num_heads, int64_t stride, const float* rotation, int64_t K, bool halves,
+                 float direction) {
+  rotate_row(heads, num_heads, stride, rotation, K, halves, direction);
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -53,8 +76,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(rotate_heads);
-HWY_EXPORT(rotate_halves);
+HWY_EXPORT(rotate_f32);
+HWY_EXPORT(rotate_bf16);
 
 namespace {
 
@@ -94,6 +117,26 @@ class Positions {
   int64_t num_, S_, start_;
 };
 
+auto kernel_for(float) { return HWY_DYNAMIC_DISPATCH(rotate_f32); }
+auto kernel_for(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(rotate_bf16); }
+
+template <class T>
+void rotate(const Heads<T>& x, const at::Tensor& table_SK, bool halves, const Positions& position, double direction) {
+  const auto table = matrix<const float>(table_SK, table_SK.size(0), x.K);
+  const auto kernel = kernel_for(T());
+  parallel(x.B * x.S, x.N * x.K, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      kernel(x.at(t / x.S, t % x.S, 0), x.N, x.stride_n, table.row(position(t)), x.K, halves,
+             static_cast<float>(direction));
+    }
+  });
+}
+
+void rotate(const Heads<double>& x, const at::Tensor& table_SK, bool halves, const Positions& position,
+            double direction) {
+  reference::rope(x, matrix<const double>(table_SK, table_SK.size(0), x.K), halves, position, direction);
+}
+
 void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
             int64_t start, double direction) {
   const int64_t S = x_BSNK.size(1), K = x_BSNK.size(3);
@@ -101,19 +144,8 @@ void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, c
   HEARTH_CHECK(start >= 0 && start + S <= table_SK.size(0), "positions {}..{} but the table has {}", start, start + S,
                table_SK.size(0));
   const Positions position(document_starts_N, S, start);
-  if (!is_float32(x_BSNK)) {
-    reference::rope(heads<double>(x_BSNK), matrix<const double>(table_SK, table_SK.size(0), K), halves, position,
-                    direction);
-    return;
-  }
-  const auto x = heads<float>(x_BSNK);
-  const auto table = matrix<const float>(table_SK, table_SK.size(0), K);
-  const auto kernel = halves ? HWY_DYNAMIC_DISPATCH(rotate_halves) : HWY_DYNAMIC_DISPATCH(rotate_heads);
-  parallel(x.B * S, x.N * K, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      kernel(x.at(t / S, t % S, 0), x.N, x.stride_n, table.row(position(t)), K, static_cast<float>(direction));
-    }
-  });
+  with_element_type(x_BSNK,
+                    [&](auto zero) { rotate(heads<decltype(zero)>(x_BSNK), table_SK, halves, position, direction); });
 }
 
 }  // namespace
@@ -132,11 +164,12 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K) {
 }
 
 at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype) {
-  const at::Tensor table = empty({S, K}, dtype);
-  if (dtype == DType::kFloat32) {
-    fill_table(flat<float>(table, S * K), S, K, rope);
-  } else {
+  const bool is_double = dtype == DType::kFloat64;
+  const at::Tensor table = empty({S, K}, is_double ? DType::kFloat64 : DType::kFloat32);
+  if (is_double) {
     fill_table(flat<double>(table, S * K), S, K, rope);
+  } else {
+    fill_table(flat<float>(table, S * K), S, K, rope);
   }
   return table;
 }

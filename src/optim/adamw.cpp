@@ -1,50 +1,41 @@
 #include "optim/adamw.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 
 namespace hearth::optim {
 
-namespace {
-
-bool decays_all(const config::Optimizer& config) {
-  if (config.weight_decay_on == "all") return true;
-  if (config.weight_decay_on == "matrices") return false;
-  throw user_error(fmt::format("optimizer.weight_decay_on = \"{}\" is not known", config.weight_decay_on), {},
-                   "use \"matrices\" or \"all\"");
-}
-
-}  // namespace
-
-AdamW::AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights) : config_(config), weights_(weights) {
-  const bool all = decays_all(config);
-  decayed_.resize(static_cast<size_t>(weights.num_units()));
-  for (const plan::Parameter& p : weights.plan().parameters) {
-    if (!all && p.shape.size() < 2) continue;
-    const plan::Slice slice = weights.slice(p.unit);
-    const int64_t begin = std::max(p.offset, slice.begin), end = std::min(p.offset + p.numel, slice.end);
-    if (begin >= end) continue;
-    decayed_[static_cast<size_t>(p.unit)].push_back({begin - slice.begin, end - slice.begin});
-  }
-  // The kernel wants them ascending; a unit's parameters need not lie in the order they are listed in.
-  for (std::vector<ops::Range>& ranges : decayed_) {
-    std::sort(ranges.begin(), ranges.end(), [](ops::Range a, ops::Range b) { return a.begin < b.begin; });
-  }
+AdamW::AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights, std::optional<uint64_t> rounding_seed)
+    : config_(config),
+      weights_(weights),
+      rounding_seed_(rounding_seed),
+      settings_(parameter_settings(config, weights.plan())) {
+  HEARTH_CHECK(!rounding_seed || weights.precision().masters == DType::kBFloat16, "only bfloat16 is rounded");
 }
 
 void AdamW::step(double lr, int64_t t, double gradient_scale) {
-  const ops::AdamWStep step{.lr = lr,
-                            .beta1 = config_.beta1,
-                            .beta2 = config_.beta2,
-                            .eps = config_.eps,
-                            .weight_decay = config_.weight_decay,
-                            .t = t,
-                            .gradient_scale = gradient_scale};
-  for (int64_t unit = 0; unit < weights_.num_units(); ++unit) {
-    if (weights_.slice(unit).numel() == 0) continue;
-    ops::adamw(weights_.master(unit), weights_.gradient_shard(unit), weights_.exp_avg(unit), weights_.exp_avg_sq(unit),
-               step, decayed_[static_cast<size_t>(unit)]);
+  const bool decoupled = config_.name == "AdamW";
+  for (size_t i = 0; i < settings_.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    const auto owned = weights_.owned(index);
+    if (!weights_.trained(index) || owned.numel() == 0) continue;
+    const ParameterSettings& s = settings_[i];
+    const ops::AdamWStep step{
+        .lr = lr * s.lr_factor,
+        .beta1 = config_.beta1,
+        .beta2 = config_.beta2,
+        .eps = config_.eps,
+        .decay = decoupled ? s.weight_decay : 0,
+        .l2 = decoupled ? 0 : s.weight_decay,
+        .form = config_.form == "transformers" ? ops::AdamForm::kTransformers : ops::AdamForm::kTorch,
+        .t = t,
+        .gradient_scale = gradient_scale};
+    std::optional<ops::StochasticRounding> rounding;
+    if (rounding_seed_) {
+      const std::string& name = weights_.plan().parameters[i].name;
+      rounding = {random_key(*rounding_seed_, fmt::format("rounding:{}:{}", t, name)),
+                  static_cast<uint64_t>(owned.begin)};
+    }
+    ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, step, rounding);
   }
 }
 

@@ -14,9 +14,18 @@ DecayType decay_type_of(const std::string& name) {
   if (name == "linear") return DecayType::kLinear;
   if (name == "cosine") return DecayType::kCosine;
   if (name == "sqrt") return DecayType::kSqrt;
+  if (name == "exponential") return DecayType::kExponential;
   if (name == "constant") return DecayType::kConstant;
   throw user_error(fmt::format("lr_scheduler.decay_type = \"{}\" is not known", name), {},
-                   "use \"linear\", \"cosine\", \"sqrt\" or \"constant\"");
+                   "use \"linear\", \"cosine\", \"sqrt\", \"exponential\" or \"constant\"");
+}
+
+ScheduleRule rule_of(const std::string& name) {
+  if (name == "torchtitan") return ScheduleRule::kTorchtitan;
+  if (name == "neox") return ScheduleRule::kNeox;
+  if (name == "neox_2023") return ScheduleRule::kNeox2023;
+  throw user_error(fmt::format("lr_scheduler.rule = \"{}\" is not known", name), {},
+                   "use \"torchtitan\", \"neox\" or \"neox_2023\"");
 }
 
 // The share of all steps, to the nearest step, halves to the even one: Python's round, which torchtitan calls.
@@ -33,24 +42,45 @@ double decay(DecayType type, double progress) {
       return 0.5 * (1 + std::cos(std::numbers::pi * progress));
     case DecayType::kSqrt:
       return 1 - std::sqrt(progress);
+    case DecayType::kExponential:
+      return std::exp(-0.693 * progress);
     case DecayType::kConstant:
       return 1;
   }
   HEARTH_CHECK(false, "decay type {}", static_cast<int>(type));
 }
 
+// GPT-NeoX counts updates from 0.
+double neox_rate(const LrSchedule& s, int64_t n) {
+  const bool old = s.rule == ScheduleRule::kNeox2023;
+  const auto warmup = static_cast<double>(s.warmup_steps), end = static_cast<double>(s.end_step);
+  if (s.warmup_steps > 0 && n <= s.warmup_steps)
+    return s.lr * static_cast<double>(old ? n : std::max<int64_t>(1, n)) / warmup;
+  if (s.decay_type == DecayType::kConstant) return s.lr;
+  if (s.end_step <= s.warmup_steps) return s.lr * s.min_lr_factor;  // the decay ended before it began
+  const double past = static_cast<double>(std::min(n, s.end_step)) - warmup;
+  const double progress = past / (end - warmup);
+  double factor = decay(s.decay_type, progress);
+  if (s.decay_type == DecayType::kCosine) factor = s.min_lr_factor + (1 - s.min_lr_factor) * factor;
+  if (s.decay_type == DecayType::kLinear && old) factor = (end - past) / end;
+  return s.lr * std::max(factor, s.min_lr_factor);
+}
+
 }  // namespace
 
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps) {
   HEARTH_CHECK(total_steps >= 1, "{} steps", total_steps);
-  LrSchedule s{.lr = lr,
+  LrSchedule s{.rule = rule_of(config.rule),
+               .lr = lr,
                .total_steps = total_steps,
                .warmup_steps = config.warmup_steps,
                .decay_steps = 0,
                .decay_type = decay_type_of(config.decay_type),
                .min_lr_factor = config.min_lr_factor,
+               .end_step = config.end_step > 0 ? config.end_step : total_steps,
                .notes = {}};
-  if (config.warmup_fraction > 0) s.warmup_steps = steps_of(config.warmup_fraction, total_steps);
+  const bool neox = s.rule != ScheduleRule::kTorchtitan;
+  if (config.warmup_fraction > 0) s.warmup_steps = steps_of(config.warmup_fraction, neox ? s.end_step : total_steps);
   if (s.warmup_steps > total_steps) {
     s.notes.push_back(
         fmt::format("lr_scheduler: the warm-up of {} steps is cut to the run's {}: the rate never stays "
@@ -77,6 +107,7 @@ LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t tot
 double learning_rate(const LrSchedule& s, int64_t step) {
   HEARTH_CHECK(step >= 1, "step {}", step);
   step = std::min(step, s.total_steps);
+  if (s.rule != ScheduleRule::kTorchtitan) return neox_rate(s, step - 1);
   if (step <= s.warmup_steps) return s.lr * (static_cast<double>(step) / static_cast<double>(s.warmup_steps));
   // Decay ends at total_steps + 1, which no update reaches.
   const int64_t decay_begin = s.total_steps + 1 - s.decay_steps;

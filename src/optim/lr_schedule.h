@@ -8,6 +8,13 @@
 //             min_lr_factor. p reaches 1 one step after the last ("virtual last step"): the last update is never lost.
 // decay_ratio = -1: everything after the warm-up decays. decay_ratio in (0, 1): WSD (arXiv 2404.06395).
 // decay_type = "constant": no decay at all.
+//
+// lr_scheduler.rule = "neox": GPT-NeoX's AnnealingLR (main, 2025). With n = s - 1 at update s, W warm-up steps, E the
+// end of the decay (lr_decay_iters), x = (n - W) / (E - W) and m = min_lr_factor, in units of lr:
+//   warm-up      n <= W: max(1, n) / W
+//   linear       1 - x          cosine   m + (1 - m) (1 + cos(pi x)) / 2        exponential   exp(-0.693 x)
+// and no less than m. "neox_2023" is what Llemma's branch had: the warm-up is n / W, so that the first update is none,
+// and the linear decay is (E - n + W) / E.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +25,21 @@
 
 namespace hearth::optim {
 
-enum class DecayType { kLinear, kCosine, kSqrt, kConstant };
+enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
+enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
 
 struct LrSchedule {
+  ScheduleRule rule;
   double lr;  // at its highest
   int64_t total_steps, warmup_steps, decay_steps;
   DecayType decay_type;
   double min_lr_factor;
+  int64_t end_step;  // of GPT-NeoX's rules
   // Settings that did not fit the number of steps and how they were adjusted (torchtitan warns, too): print them.
   std::vector<std::string> notes;
 };
 
-// `lr` is optimizer.lr. Throws user_error for an unknown decay_type.
+// `lr` is optimizer.lr. Throws user_error for an unknown rule or decay_type.
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps);
 
 // Of update number `step`, counted from 1 as everywhere (AdamW's t, metrics, checkpoint names). A step past the total

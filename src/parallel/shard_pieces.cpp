@@ -1,7 +1,5 @@
 #include "parallel/shard_pieces.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "ops/tensor.h"
 
@@ -9,23 +7,19 @@ namespace hearth::parallel {
 
 namespace {
 
-// Adds what `owned`, this rank's slice of the unit of `p`, holds of `p`.
-void add_piece(std::vector<ShardPiece>& pieces, std::string name, const plan::Parameter& p, plan::Slice slice,
-               const at::Tensor& owned) {
-  const int64_t begin = std::max(p.offset, slice.begin), end = std::min(p.offset + p.numel, slice.end);
-  if (begin >= end) return;
-  const DType dtype = ops::dtype_of(owned);
-  const auto bytes = ops::bytes_of(owned).subspan(static_cast<size_t>((begin - slice.begin) * dtype_size(dtype)),
-                                                  static_cast<size_t>((end - begin) * dtype_size(dtype)));
-  pieces.push_back({std::move(name), dtype, p.shape, begin - p.offset, end - p.offset, bytes});
+void add_piece(std::vector<ShardPiece>& pieces, std::string name, const plan::Parameter& p,
+               const ShardedWeights::Owned& owned, const at::Tensor& values) {
+  pieces.push_back({std::move(name), ops::dtype_of(values), p.shape, owned.begin, owned.end, ops::bytes_of(values)});
 }
 
 }  // namespace
 
 std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights) {
   std::vector<ShardPiece> pieces;
-  for (const plan::Parameter& p : weights.plan().parameters) {
-    add_piece(pieces, p.name, p, weights.slice(p.unit), weights.master(p.unit));
+  const auto& parameters = weights.plan().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto owned = weights.owned(static_cast<int64_t>(i));
+    if (owned.numel() > 0) add_piece(pieces, parameters[i].name, parameters[i], owned, owned.master);
   }
   return pieces;
 }
@@ -33,10 +27,13 @@ std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights) {
 std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights) {
   HEARTH_CHECK(weights.training(), "weights for inference have no optimizer state");
   std::vector<ShardPiece> pieces;
-  for (const plan::Parameter& p : weights.plan().parameters) {
-    const std::string prefix = "optimizer.state." + p.name;
-    add_piece(pieces, prefix + ".exp_avg", p, weights.slice(p.unit), weights.exp_avg(p.unit));
-    add_piece(pieces, prefix + ".exp_avg_sq", p, weights.slice(p.unit), weights.exp_avg_sq(p.unit));
+  const auto& parameters = weights.plan().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto owned = weights.owned(static_cast<int64_t>(i));
+    if (owned.numel() == 0 || !owned.exp_avg.defined()) continue;
+    const std::string prefix = "optimizer.state." + parameters[i].name;
+    add_piece(pieces, prefix + ".exp_avg", parameters[i], owned, owned.exp_avg);
+    add_piece(pieces, prefix + ".exp_avg_sq", parameters[i], owned, owned.exp_avg_sq);
   }
   return pieces;
 }

@@ -29,7 +29,7 @@ struct ShardPiece {
 std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights);
 
 // Moments: "optimizer.state.NAME.exp_avg" and "optimizer.state.NAME.exp_avg_sq" (what torchtitan's flattened optimizer
-// state is called in a DCP checkpoint). Training only. Local.
+// state is called in a DCP checkpoint). Frozen parameters have none. Training only. Local.
 std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights);
 
 }  // namespace hearth::parallel

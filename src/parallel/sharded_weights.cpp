@@ -1,47 +1,69 @@
 #include "parallel/sharded_weights.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/tensor.h"
 
 namespace hearth::parallel {
 
-namespace {
-
-// Whole buffers have room for R equal shards; moments for what the rank owns.
-int64_t arena_bytes(const plan::ParameterPlan& plan, DType dtype, int64_t rank, int64_t ranks, bool training) {
-  int64_t bytes = 0;
-  for (const plan::Unit& unit : plan.units) {
-    bytes += (training ? 2 : 1) * ops::Arena::bytes_for({ranks * plan::slice_numel(unit, ranks)}, dtype);
-    if (training) bytes += 2 * ops::Arena::bytes_for({plan::unit_slice(unit, rank, ranks).numel()}, dtype);
-  }
-  return bytes;
-}
-
-}  // namespace
-
-ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, DType dtype, comm::Group& group, Purpose purpose)
-    : plan_(plan), group_(group), dtype_(dtype), purpose_(purpose) {
+ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
+                               Purpose purpose, std::vector<bool> trained)
+    : plan_(plan), group_(group), precision_(precision), purpose_(purpose), trained_(std::move(trained)) {
+  if (trained_.empty()) trained_.assign(plan.parameters.size(), true);
+  HEARTH_CHECK(trained_.size() == plan.parameters.size(), "{} flags for {} parameters", trained_.size(),
+               plan.parameters.size());
   const int64_t R = group.size(), rank = group.rank();
-  memory_bytes_ = arena_bytes(plan, dtype, rank, R, training());
+  memory_bytes_ = planned_bytes();
   ops::Arena arena(memory_bytes_);
   for (const plan::Unit& unit : plan.units) {
     UnitBuffers b;
     b.numel = unit.numel;
     b.shard_numel = plan::slice_numel(unit, R);
     b.slice = plan::unit_slice(unit, rank, R);
-    b.weights = arena.take({R * b.shard_numel}, dtype);
-    if (training()) {
-      b.gradients = arena.take({R * b.shard_numel}, dtype);
-      b.exp_avg = arena.take({b.slice.numel()}, dtype);
-      b.exp_avg_sq = arena.take({b.slice.numel()}, dtype);
-    }
+    b.weights = arena.take({R * b.shard_numel}, precision_.compute);
+    b.masters = has_own_masters() ? arena.take({b.slice.numel()}, precision_.masters)
+                                  : b.weights.narrow(0, b.slice.begin, b.slice.numel());
+    if (training()) b.gradients = arena.take({R * b.shard_numel}, precision_.gradients);
     units_.push_back(std::move(b));
   }
+  for (const plan::Parameter& p : plan.parameters) {
+    Moments& m = moments_.emplace_back();
+    if (!training() || !trained_[moments_.size() - 1]) continue;
+    const int64_t numel = owned_range(p).numel();
+    m.exp_avg = arena.take({numel}, precision_.moments);
+    m.exp_avg_sq = arena.take({numel}, precision_.moments);
+  }
+}
+
+// Whole buffers have room for R equal shards; masters and moments for what the rank owns.
+int64_t ShardedWeights::planned_bytes() const {
+  const int64_t R = group_.size(), rank = group_.rank();
+  int64_t bytes = 0;
+  for (const plan::Unit& unit : plan_.units) {
+    const int64_t whole = R * plan::slice_numel(unit, R), own = plan::unit_slice(unit, rank, R).numel();
+    bytes += ops::Arena::bytes_for({whole}, precision_.compute);
+    if (has_own_masters()) bytes += ops::Arena::bytes_for({own}, precision_.masters);
+    if (training()) bytes += ops::Arena::bytes_for({whole}, precision_.gradients);
+  }
+  if (!training()) return bytes;
+  for (size_t i = 0; i < plan_.parameters.size(); ++i) {
+    const int64_t numel = owned_range(plan_.parameters[i]).numel();
+    if (trained_[i]) bytes += 2 * ops::Arena::bytes_for({numel}, precision_.moments);
+  }
+  return bytes;
+}
+
+plan::Slice ShardedWeights::owned_range(const plan::Parameter& p) const {
+  const plan::Slice slice = plan::unit_slice(plan_.units[static_cast<size_t>(p.unit)], group_.rank(), group_.size());
+  const int64_t begin = std::clamp<int64_t>(slice.begin - p.offset, 0, p.numel);
+  return {begin, std::clamp<int64_t>(slice.end - p.offset, begin, p.numel)};
 }
 
 at::Tensor ShardedWeights::gather(int64_t unit) {
   UnitBuffers& b = buffers(unit);
   if (b.stale) {
+    if (has_own_masters()) ops::copy_(b.weights.narrow(0, b.slice.begin, b.slice.numel()), b.masters);
     group_.all_gather(b.weights, shard_of(b, b.weights));
     b.stale = false;
   }
@@ -56,7 +78,17 @@ at::Tensor ShardedWeights::gradient(int64_t unit) {
 void ShardedWeights::gradient_ready(int64_t unit) {
   UnitBuffers& b = buffers(unit);
   HEARTH_CHECK(b.num_ready < num_micro_batches_, "unit {} of a step of {} micro-batches", unit, num_micro_batches_);
-  if (++b.num_ready == num_micro_batches_) group_.reduce_scatter(shard_of(b, b.gradients), b.gradients);
+  if (++b.num_ready < num_micro_batches_) return;
+  zero_frozen_gradients(unit);
+  group_.reduce_scatter(shard_of(b, b.gradients), b.gradients);
+}
+
+void ShardedWeights::zero_frozen_gradients(int64_t unit) {
+  const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
+  for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
+    const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
+    if (!trained(i)) ops::zero_(buffers(unit).gradients.narrow(0, p.offset, p.numel));
+  }
 }
 
 void ShardedWeights::begin_step(int64_t num_micro_batches) {
@@ -83,19 +115,28 @@ void ShardedWeights::masters_changed() {
 
 plan::Slice ShardedWeights::slice(int64_t unit) const { return buffers(unit).slice; }
 
-at::Tensor ShardedWeights::master(int64_t unit) const {
-  const UnitBuffers& b = buffers(unit);
-  return b.weights.narrow(0, b.slice.begin, b.slice.numel());
-}
+at::Tensor ShardedWeights::master(int64_t unit) const { return buffers(unit).masters; }
 
 at::Tensor ShardedWeights::gradient_shard(int64_t unit) const {
   const UnitBuffers& b = buffers(unit);
   return training() ? b.gradients.narrow(0, b.slice.begin, b.slice.numel()) : at::Tensor();
 }
 
-at::Tensor ShardedWeights::exp_avg(int64_t unit) const { return buffers(unit).exp_avg; }
-
-at::Tensor ShardedWeights::exp_avg_sq(int64_t unit) const { return buffers(unit).exp_avg_sq; }
+ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
+  HEARTH_CHECK(index >= 0 && index < static_cast<int64_t>(moments_.size()), "parameter {}", index);
+  const plan::Parameter& p = plan_.parameters[static_cast<size_t>(index)];
+  const plan::Slice range = owned_range(p);
+  const UnitBuffers& b = buffers(p.unit);
+  // Where nothing is owned the parameter may lie before or behind the slice.
+  const int64_t begin = std::clamp<int64_t>(p.offset + range.begin - b.slice.begin, 0, b.slice.numel());
+  const Moments& m = moments_[static_cast<size_t>(index)];
+  return {range.begin,
+          range.end,
+          b.masters.narrow(0, begin, range.numel()),
+          training() ? gradient_shard(p.unit).narrow(0, begin, range.numel()) : at::Tensor(),
+          m.exp_avg,
+          m.exp_avg_sq};
+}
 
 ShardedWeights::UnitBuffers& ShardedWeights::buffers(int64_t unit) {
   HEARTH_CHECK(unit >= 0 && unit < num_units(), "unit {}", unit);

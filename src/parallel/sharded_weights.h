@@ -2,14 +2,18 @@
 // owns slice r, the master copy. The optimizer writes masters; gather() makes a unit whole again.
 //
 // Memory of a rank, N parameters, R ranks (ZeRO-1, arXiv 1910.02054): weights N and gradients N, whole; moments
-// 2 N / R, sharded. Masters lie inside the whole buffer and are gathered in place, and a gradient's slice is reduced in
-// place, so with R = 1 nothing is copied and nothing is special. ZeRO-2 and 3 free the whole buffers between uses; that
-// changes this file and no caller.
+// 2 N / R, sharded. Where masters and compute have one type, masters lie inside the whole buffer and are gathered in
+// place, and a gradient's slice is reduced in place, so with R = 1 nothing is copied and nothing is special. Where they
+// differ (float32 masters, bfloat16 compute), masters are N / R more, and a gather casts the own slice first. ZeRO-2
+// and 3 free the whole buffers between uses; that changes this file and no caller.
+//
+// Frozen parameters (`trained` false) are gathered as all others, have no moments, and their gradient is zero once it
+// is reduced, so that it is in no norm.
 //
 // A step:
 //   begin_step(A)          gradients are zero
 //   A micro-batches        gather(u), gradient(u) +=, gradient_ready(u): with the A-th, reduce-scatter
-//   AdamW on the slices    reads gradient_shard(u), writes master(u), exp_avg(u), exp_avg_sq(u)
+//   AdamW on the slices    owned(p) for each parameter: reads its gradient, writes master and moments
 //   end_step()             the whole buffers are stale: the next gather(u) communicates
 // Within a step, gradients accumulate locally over micro-batches, and one reduce-scatter per unit and step is paid.
 //
@@ -22,19 +26,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/dtype.h"
 #include "comm/group.h"
 #include "model/weights.h"
 #include "plan/parameters.h"
+#include "plan/precision.h"
 
 namespace hearth::parallel {
 
 class ShardedWeights final : public model::Weights {
  public:
-  // dtype: float32 or float64, of the masters, of compute, gradients and moments. Everything is one allocation,
-  // zero-filled. kInference has weights only. `plan` and `group` are borrowed and must outlive this.
+  // Everything is one allocation, zero-filled. kInference has weights only. `trained`: a flag for each of
+  // plan.parameters; empty: all are. `plan` and `group` are borrowed and must outlive this.
   enum class Purpose { kTraining, kInference };
-  ShardedWeights(const plan::ParameterPlan& plan, DType dtype, comm::Group& group, Purpose purpose);
+  ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Purpose purpose,
+                 std::vector<bool> trained = {});
 
   // Of model::Weights. gather is Collective when the unit is stale, Local otherwise; gradient_ready is Collective with
   // the last micro-batch.
@@ -49,32 +54,49 @@ class ShardedWeights final : public model::Weights {
   // Local. Call on all ranks after anything but a step wrote masters (initialisation, loading).
   void masters_changed();
 
-  // What this rank owns of a unit: all [slice(unit).numel()], possibly empty. The gradient's shard is the sum over
-  // ranks and micro-batches once the unit was reduced. Moments and gradients are undefined for inference.
+  // What this rank owns of a unit: both [slice(unit).numel()], possibly empty. The gradient's shard is the sum over
+  // ranks and micro-batches once the unit was reduced; undefined for inference.
   plan::Slice slice(int64_t unit) const;
   at::Tensor master(int64_t unit) const;
   at::Tensor gradient_shard(int64_t unit) const;
-  at::Tensor exp_avg(int64_t unit) const;
-  at::Tensor exp_avg_sq(int64_t unit) const;
+
+  // What this rank owns of plan().parameters[index]: its row-major elements [begin, end), possibly none, as views
+  // [end - begin]. Gradient and moments are undefined for inference, moments for what is frozen, too.
+  struct Owned {
+    int64_t begin, end;
+    at::Tensor master, gradient, exp_avg, exp_avg_sq;
+    int64_t numel() const { return end - begin; }
+  };
+  Owned owned(int64_t index) const;
+  bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
 
   const plan::ParameterPlan& plan() const { return plan_; }
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
   comm::Group& group() const { return group_; }
-  DType dtype() const { return dtype_; }
+  const plan::Precision& precision() const { return precision_; }
   bool training() const { return purpose_ == Purpose::kTraining; }
   int64_t memory_bytes() const { return memory_bytes_; }
 
  private:
   struct UnitBuffers {
-    int64_t numel;                   // of the unit
-    int64_t shard_numel;             // of a full slice: what collectives move
-    plan::Slice slice;               // this rank's
-    at::Tensor weights;              // [R * shard_numel]
-    at::Tensor gradients;            // [R * shard_numel]
-    at::Tensor exp_avg, exp_avg_sq;  // [slice.numel()]
-    bool stale = true;               // other ranks' slices of `weights` are out of date
-    int64_t num_ready = 0;           // gradient_ready calls of this step
+    int64_t numel;          // of the unit
+    int64_t shard_numel;    // of a full slice: what collectives move
+    plan::Slice slice;      // this rank's
+    at::Tensor weights;     // [R * shard_numel]
+    at::Tensor masters;     // [slice.numel()]; a view of `weights` where the types are one
+    at::Tensor gradients;   // [R * shard_numel]
+    bool stale = true;      // `weights` are out of date
+    int64_t num_ready = 0;  // gradient_ready calls of this step
   };
+  // Of a parameter's owned elements: [numel] each, undefined where it is frozen.
+  struct Moments {
+    at::Tensor exp_avg, exp_avg_sq;
+  };
+  bool has_own_masters() const { return precision_.masters != precision_.compute; }
+  int64_t planned_bytes() const;
+  // What this rank owns of a parameter, in elements of it.
+  plan::Slice owned_range(const plan::Parameter& parameter) const;
+  void zero_frozen_gradients(int64_t unit);
   UnitBuffers& buffers(int64_t unit);
   const UnitBuffers& buffers(int64_t unit) const;
   // This rank's part of a whole buffer, as collectives see it: [shard_numel].
@@ -82,11 +104,13 @@ class ShardedWeights final : public model::Weights {
 
   const plan::ParameterPlan& plan_;
   comm::Group& group_;
-  DType dtype_;
+  plan::Precision precision_;
   Purpose purpose_;
+  std::vector<bool> trained_;  // a flag for each parameter
   int64_t memory_bytes_ = 0;
   int64_t num_micro_batches_ = 0;
   std::vector<UnitBuffers> units_;
+  std::vector<Moments> moments_;  // of each parameter
 };
 
 }  // namespace hearth::parallel

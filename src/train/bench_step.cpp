@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
@@ -16,6 +17,7 @@
 #include "ops/runtime.h"
 #include "plan/device.h"
 #include "plan/memory.h"
+#include "plan/precision.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -54,7 +56,7 @@ double whole_step(const StepResult& r) { return r.forward_backward_s + r.norm_s 
 struct Shape {
   plan::ModelShape model;
   plan::ParameterPlan plan;
-  DType dtype;
+  plan::Precision precision = DType::kFloat32;
   int64_t ranks, micro_batches, threads;
   std::vector<plan::Recompute> recompute;
 };
@@ -65,7 +67,7 @@ Shape shape_of(const config::RunConfig& config) {
   const int64_t vocab_size = sources.empty() ? 0 : data::read_manifest(config.resolve(sources.front().path)).vocab_size;
   s.model = plan::model_shape(config, vocab_size);
   s.plan = plan::parameter_plan(s.model);
-  s.dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32;
+  s.precision = plan::precision(config);
   s.ranks = config.parallelism.data_parallel_shard_degree;
   const int64_t together = s.ranks * config.training.local_batch_size;
   s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
@@ -93,9 +95,11 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
-  parallel::ShardedWeights weights(s.plan, s.dtype, group, parallel::ShardedWeights::Purpose::kTraining);
-  optim::AdamW optimizer(options.config.optimizer, weights);
-  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.dtype,
+  parallel::ShardedWeights weights(s.plan, s.precision, group, parallel::ShardedWeights::Purpose::kTraining);
+  std::optional<uint64_t> rounding_seed;
+  if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
+  optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
+  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.precision.compute,
                            options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute);
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);

@@ -25,9 +25,9 @@ std::vector<double> Continuation::logits() {
   const at::Tensor logits_V = decoder_.append(fresh_);
   fresh_.clear();
   std::vector<double> values(static_cast<size_t>(std::min(logits_V.numel(), vocab_size_)));
-  const bool is_double = ops::dtype_of(logits_V) == DType::kFloat64;
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = is_double ? logits_V.data_ptr<double>()[i] : static_cast<double>(logits_V.data_ptr<float>()[i]);
+  const at::Tensor doubles_V = ops::empty({logits_V.numel()}, DType::kFloat64);
+  ops::copy_(doubles_V, logits_V);
+  std::copy_n(doubles_V.data_ptr<double>(), values.size(), values.begin());
   return values;
 }
 

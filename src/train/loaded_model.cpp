@@ -5,6 +5,7 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
+#include "plan/precision.h"
 #include "train/state.h"
 
 namespace hearth::train {
@@ -34,9 +35,10 @@ std::unique_ptr<LoadedModel> load_model(const Path& given) {
   model->tokenizer = reader.open_tokenizer();
   model->shape = plan::model_shape(model->config, model->tokenizer->vocab_size());
   model->plan = plan::parameter_plan(model->shape);
-  model->dtype = model->config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32;
+  const plan::Precision precision = plan::precision(model->config);
+  model->dtype = precision.compute;
   model->group = comm::single();
-  model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, model->dtype, *model->group,
+  model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, precision, *model->group,
                                                               parallel::ShardedWeights::Purpose::kInference);
   load_weights(reader, *model->weights);
   return model;

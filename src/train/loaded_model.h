@@ -19,7 +19,7 @@ struct LoadedModel {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   plan::ModelShape shape;
   plan::ParameterPlan plan;
-  DType dtype;
+  DType dtype;  // of computation
   std::unique_ptr<comm::Group> group;
   std::unique_ptr<parallel::ShardedWeights> weights;  // whole; every checksum was right
 };

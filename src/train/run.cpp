@@ -10,6 +10,7 @@
 #include "data/token_weights.h"
 #include "metrics/console.h"
 #include "ops/runtime.h"
+#include "optim/parameter_groups.h"
 #include "plan/device.h"
 
 namespace hearth::train {
@@ -188,7 +189,8 @@ Run open_run(const config::RunConfig& given) {
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
   plan::MemoryPlan memory = memory_of(config, shape);
-
+  plan::ParameterPlan plan = plan::parameter_plan(shape);
+  optim::parameter_settings(config.optimizer, plan);  // throws here where a pattern matches nothing
   const int64_t samples_per_epoch = data.windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
@@ -206,8 +208,8 @@ Run open_run(const config::RunConfig& given) {
           .token_weights_hash = std::move(token_weights_hash),
           .tokenizer_file = std::string(tokenizer->file_content()),
           .shape = shape,
-          .plan = plan::parameter_plan(shape),
-          .dtype = config.training.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
+          .plan = std::move(plan),
+          .precision = plan::precision(config),
           .memory = std::move(memory),
           .ranks = config.parallelism.data_parallel_shard_degree,
           .threads = threads,

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
-#include "base/dtype.h"
 #include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "config/config.h"
@@ -16,6 +16,7 @@
 #include "optim/lr_schedule.h"
 #include "plan/memory.h"
 #include "plan/parameters.h"
+#include "plan/precision.h"
 #include "train/run_folder.h"
 #include "train/state.h"
 
@@ -40,7 +41,7 @@ struct Run {
   std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"
   plan::ModelShape shape;
   plan::ParameterPlan plan;
-  DType dtype;
+  plan::Precision precision;
   plan::MemoryPlan memory;  // it fits this machine
   int64_t ranks, threads;   // threads: over all ranks
   int64_t global_batch_size, accumulation_steps, steps;
@@ -49,6 +50,11 @@ struct Run {
   metrics::Throughput throughput;
 
   int64_t seq_len() const { return config.training.seq_len; }
+  // What bfloat16 weights are rounded by, if stochastically.
+  std::optional<uint64_t> rounding_seed() const {
+    if (!config.numerics.stochastic_rounding) return std::nullopt;
+    return static_cast<uint64_t>(config.training.seed);
+  }
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
   data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;

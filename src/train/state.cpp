@@ -13,6 +13,7 @@
 #include "checkpoint/save.h"
 #include "checkpoint/state.h"
 #include "model/init.h"
+#include "ops/tensor.h"
 #include "parallel/shard_pieces.h"
 
 namespace hearth::train {
@@ -76,8 +77,13 @@ bool all_finite(const parallel::ShardPiece& piece) {
 }  // namespace
 
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
-  for (int64_t unit = 0; unit < weights.num_units(); ++unit)
-    model::init_unit(weights.master(unit), weights.plan(), unit, weights.slice(unit), seed);
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+    const at::Tensor master = weights.master(unit);
+    const bool rounded = weights.precision().masters == DType::kBFloat16;
+    const at::Tensor values = rounded ? ops::empty({master.numel()}, DType::kFloat32) : master;
+    model::init_unit(values, weights.plan(), unit, weights.slice(unit), seed);
+    if (rounded) ops::copy_(master, values);
+  }
   weights.masters_changed();
 }
 

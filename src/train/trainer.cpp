@@ -39,9 +39,9 @@ class Trainer {
       : run_(run),
         group_(group),
         progress_(start.progress),
-        weights_(run.plan, run.dtype, group, Purpose::kTraining),
-        optimizer_(run.config.optimizer, weights_),
-        model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.dtype,
+        weights_(run.plan, run.precision, group, Purpose::kTraining),
+        optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
+        model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
                run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute),
         loader_(run.data.splits(), run.loading(group.rank(), progress_.next_sample)),
         journal_(

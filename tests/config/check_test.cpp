@@ -120,6 +120,50 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
             one("checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path"));
 }
 
+TEST(Check, ElementTypesGoTogetherOrAreRefused) {
+  EXPECT_TRUE(problems({"training.mixed_precision_param=bfloat16", "optimizer.moments_dtype=bfloat16"}).empty());
+  EXPECT_TRUE(problems({"training.dtype=bfloat16", "training.mixed_precision_param=bfloat16",
+                        "numerics.stochastic_rounding=true"})
+                  .empty());
+  EXPECT_EQ(problems({"training.dtype=float64", "training.mixed_precision_param=bfloat16"}),
+            one("training.mixed_precision_param = \"bfloat16\" does not go with training.dtype = \"float64\""));
+  EXPECT_EQ(problems({"training.dtype=bfloat16"}),
+            one("training.dtype = \"bfloat16\" needs training.mixed_precision_param = \"bfloat16\""));
+  EXPECT_EQ(problems({"training.dtype=float64", "optimizer.moments_dtype=bfloat16"}),
+            one("optimizer.moments_dtype = \"bfloat16\" does not go with training.dtype = \"float64\""));
+  EXPECT_EQ(problems({"numerics.stochastic_rounding=true"}),
+            one("numerics.stochastic_rounding has no effect with training.dtype = \"float32\""));
+}
+
+TEST(Check, TheRulesOfTheLearningRateHaveTheirOwnKeys) {
+  EXPECT_TRUE(problems({"lr_scheduler.rule=neox", "lr_scheduler.end_step=900"}).empty());
+  EXPECT_EQ(problems({"lr_scheduler.end_step=900"}),
+            one("lr_scheduler.end_step = 900 has no effect with lr_scheduler.rule = \"torchtitan\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=neox_2023", "lr_scheduler.decay_ratio=0.2"}),
+            one("lr_scheduler.decay_ratio = 0.2 does not go with lr_scheduler.rule = \"neox_2023\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=neox", "lr_scheduler.decay_type=sqrt"}),
+            one("lr_scheduler.decay_type = \"sqrt\" does not go with lr_scheduler.rule = \"neox\""));
+  EXPECT_EQ(problems({"lr_scheduler.decay_type=exponential"}),
+            one("lr_scheduler.decay_type = \"exponential\" does not go with lr_scheduler.rule = \"torchtitan\""));
+}
+
+TEST(Check, GroupsOfTheOptimizerHaveAPatternAndChangeSomething) {
+  const auto group = [](const std::string& text) {
+    const test::ScratchFolder folder;
+    write_file_atomic(folder / "run.toml", "[[optimizer.group]]\n" + text);
+    LoadResult run = read_run(folder / "run.toml", {"data.path=" + dataset(), "training.steps=1000"});
+    check(run, Purpose::kTrain);
+    std::vector<std::string> texts;
+    for (const Problem& problem : run.problems) texts.push_back(problem.what);
+    return texts;
+  };
+  EXPECT_TRUE(group("pattern = \"*norm*\"\nlr_factor = 2\n").empty());
+  EXPECT_EQ(group("lr_factor = 2\n"), one("optimizer.group.0.pattern is not given"));
+  EXPECT_EQ(group("pattern = \"*norm*\"\n"), one("optimizer.group.0 changes nothing"));
+  EXPECT_EQ(problems({"optimizer.name=Adam", "optimizer.form=transformers"}),
+            one("optimizer.form = \"transformers\" does not go with optimizer.name = \"Adam\""));
+}
+
 TEST(Check, DataIsGivenAndADataset) {
   EXPECT_EQ(problems({"data.path="}), one("data.path is not given"));
   const test::ScratchFolder folder;

@@ -93,7 +93,7 @@ TEST_F(LoadTest, FiveErrorsOfAFileAreReportedAtOnceInItsOrder) {
             "  run.toml:5: optimizer.beta2 = 1.5 is out of range\n"
             "      fix: give at least 0, less than 1\n"
             "  run.toml:7: lr_scheduler.decay_type = \"cubic\" is not a choice\n"
-            "      fix: give one of \"linear\", \"cosine\", \"sqrt\", \"constant\"\n"
+            "      fix: give one of \"linear\", \"cosine\", \"sqrt\", \"exponential\", \"constant\"\n"
             "  run.toml: the length of the training is not given\n"
             "      fix: give one of training.steps, training.tokens and training.epochs");
 }
@@ -158,7 +158,8 @@ TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead
             "  run.toml:18: checkpoint.async_mode is a key of torchtitan that Hearth does not have\n"
             "      fix: remove it: a checkpoint is on disk and verified before the next step\n"
             "  run.toml:19: [quantize] is a section of torchtitan that Hearth does not have\n"
-            "      fix: remove it: weights and computation have one type, training.dtype");
+            "      fix: remove it: weights and computation have one type each, training.dtype and "
+            "training.mixed_precision_param");
   EXPECT_EQ(error_of(kComplete, {"training.compile=true"}),
             "error: --set: training.compile is a key of torchtitan that Hearth does not have\n"
             "  fix: remove it: nothing is compiled while a run starts");

@@ -83,6 +83,8 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "objective.mask_token",
                                             "objective.mask_id",
                                             "optimizer.name",
+                                            "optimizer.form",
+                                            "optimizer.moments_dtype",
                                             "training.seq_len",
                                             "training.seed",
                                             "training.dtype",

@@ -1,11 +1,11 @@
 #include "ops/adamw.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <array>
 
 #include "compare.h"
 
@@ -15,8 +15,8 @@ namespace {
 class AdamW : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {};
 
 // torch.optim.AdamW's single-tensor update, with ATen operations in its order.
-void oracle(at::Tensor& p, const at::Tensor& g, at::Tensor& m, at::Tensor& v, const AdamWStep& s, double decay) {
-  p.mul_(1 - s.lr * decay);
+void oracle(at::Tensor& p, const at::Tensor& g, at::Tensor& m, at::Tensor& v, const AdamWStep& s) {
+  p.mul_(1 - s.lr * s.decay);
   m.lerp_(g, 1 - s.beta1);
   v.mul_(s.beta2).addcmul_(g, g, 1 - s.beta2);
   const double t = static_cast<double>(s.t);
@@ -25,22 +25,16 @@ void oracle(at::Tensor& p, const at::Tensor& g, at::Tensor& m, at::Tensor& v, co
   p.addcdiv_(m, denominator, -s.lr / correction1);
 }
 
-TEST_P(AdamW, FiftyStepsAgreeWithTorchsUpdateWithAndWithoutDecay) {
+TEST_P(AdamW, FiftyStepsAgreeWithTorchsUpdate) {
   const auto [type, n] = GetParam();
   at::manual_seed(1);
   at::Tensor p = random({n}, type), m = at::zeros_like(p), v = at::zeros_like(p);
   at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
-  const std::array<Range, 2> decayed{Range{n / 5, n / 3}, Range{n / 2, n}};
-  AdamWStep step{.lr = 3e-3, .weight_decay = 0.1, .gradient_scale = 0.5};
+  AdamWStep step{.lr = 3e-3, .decay = 0.1, .gradient_scale = 0.5};
   for (step.t = 1; step.t <= 50; ++step.t) {
     const at::Tensor gradient = random({n}, type);
-    adamw(p, gradient, m, v, step, decayed);
-    const at::Tensor scaled = gradient * step.gradient_scale;
-    for (const auto& [begin, end, decay] :
-         {std::tuple<int64_t, int64_t, double>{0, n / 5, 0}, {n / 5, n / 3, 0.1}, {n / 3, n / 2, 0}, {n / 2, n, 0.1}}) {
-      at::Tensor pr = p2.slice(0, begin, end), mr = m2.slice(0, begin, end), vr = v2.slice(0, begin, end);
-      oracle(pr, scaled.slice(0, begin, end), mr, vr, step, decay);
-    }
+    adamw(p, gradient, m, v, step);
+    oracle(p2, gradient * step.gradient_scale, m2, v2, step);
   }
   // Fifty roundings of 6e-8, here and there at different places, add up like a random walk: sqrt(50) * 6e-8.
   EXPECT_LE(relative_error(p, p2), bound(type, 4.3e-7));
@@ -48,16 +42,39 @@ TEST_P(AdamW, FiftyStepsAgreeWithTorchsUpdateWithAndWithoutDecay) {
   EXPECT_LE(relative_error(v, v2), bound(type, 4.3e-7));
 }
 
-TEST_P(AdamW, ThePlainFormDecaysEverything) {
+// transformers.optimization.AdamW.step, restated.
+TEST_P(AdamW, TheFormOfTransformersAddsEpsFirstAndDecaysLast) {
   const auto [type, n] = GetParam();
   at::manual_seed(1);
-  at::Tensor p = random({n}, type), m = at::zeros_like(p), v = at::zeros_like(p), p2 = p.clone(), m2 = m.clone(),
-             v2 = v.clone();
-  const at::Tensor gradient = random({n}, type);
-  const AdamWStep step{.lr = 0.1, .weight_decay = 0.5};
+  at::Tensor p = random({n}, type), m = at::zeros_like(p), v = at::zeros_like(p);
+  at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
+  AdamWStep step{.lr = 3e-3, .beta2 = 0.999, .eps = 1e-2, .decay = 0.1, .form = AdamForm::kTransformers};
+  for (step.t = 1; step.t <= 50; ++step.t) {
+    const at::Tensor gradient = random({n}, type);
+    adamw(p, gradient, m, v, step);
+    m2.mul_(step.beta1).add_(gradient, 1 - step.beta1);
+    v2.mul_(step.beta2).addcmul_(gradient, gradient, 1 - step.beta2);
+    const double t = static_cast<double>(step.t);
+    const double rate = step.lr * std::sqrt(1 - std::pow(step.beta2, t)) / (1 - std::pow(step.beta1, t));
+    p2.addcdiv_(m2, v2.sqrt().add_(step.eps), -rate);
+    p2.add_(p2, -step.lr * step.decay);
+  }
+  EXPECT_LE(relative_error(p, p2), bound(type, 4.3e-7));
+}
+
+TEST_P(AdamW, MomentsInBfloat16AreTheUpdatesRounded) {
+  const auto [type, n] = GetParam();
+  if (type != at::kFloat) return;
+  at::manual_seed(1);
+  const at::Tensor p = random({n}, type), gradient = random({n}, type);
+  const at::Tensor m = random({n}, at::kBFloat16), v = random({n}, at::kBFloat16).abs();
+  const at::Tensor p2 = p.clone(), m2 = m.to(at::kFloat), v2 = v.to(at::kFloat);
+  const AdamWStep step{.lr = 0.1, .decay = 0.5, .t = 3};
   adamw(p, gradient, m, v, step);
-  oracle(p2, gradient, m2, v2, step, 0.5);
-  EXPECT_LE(relative_error(p, p2), bound(type, 2e-7));
+  adamw(p2, gradient, m2, v2, step);
+  EXPECT_TRUE(same_bits(p, p2));
+  EXPECT_TRUE(same_bits(m, m2.to(at::kBFloat16)));
+  EXPECT_TRUE(same_bits(v, v2.to(at::kBFloat16)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, AdamW,
@@ -71,10 +88,47 @@ TEST(AdamWEdge, BitsDoNotDependOnTheNumberOfThreads) {
   for (int threads = 1; threads <= 2; ++threads) {
     at::set_num_threads(threads);
     const at::Tensor p = start.clone(), m = at::zeros_like(p), v = at::zeros_like(p);
-    adamw(p, gradient, m, v, {.lr = 0.01, .weight_decay = 0.1});
+    adamw(p, gradient, m, v, {.lr = 0.01, .decay = 0.1});
     results[threads - 1] = p;
   }
   EXPECT_TRUE(same_bits(results[0], results[1]));
+}
+
+at::Tensor rounded_update(const at::Tensor& start, uint64_t seed, uint64_t first = 0) {
+  const at::Tensor p = start.clone(), zero = at::zeros(start.sizes(), at::kFloat);
+  // m = 0.1 * -1, v = 0.05 * 1: the update is lr * 1 / (1 + eps), away from zero.
+  adamw(p, at::full(start.sizes(), -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12},
+        StochasticRounding{random_key(seed, "test"), first});
+  return p;
+}
+
+// 1 + 2^-10 lies an eighth of the way from 1 to the next bfloat16, 1 + 2^-7.
+TEST(AdamWEdge, StochasticRoundingIsRightOnAverageAndOnlyEverTheTwoNeighbours) {
+  constexpr int64_t kN = 100003;
+  const at::Tensor p = rounded_update(at::ones({kN}, at::kBFloat16), 1).to(at::kDouble);
+  EXPECT_TRUE(p.eq(1).logical_or(p.eq(1 + 0x1p-7)).all().item<bool>());
+  const double up = p.gt(1).to(at::kDouble).mean().item<double>();
+  EXPECT_NEAR(up, 0.125, 5 * std::sqrt(0.125 * 0.875 / kN));
+  // To nearest, it is lost.
+  const at::Tensor nearest = at::ones({kN}, at::kBFloat16), zero = at::zeros({kN}, at::kFloat);
+  adamw(nearest, at::full({kN}, -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12});
+  EXPECT_TRUE(nearest.eq(1).all().item<bool>());
+}
+
+TEST(AdamWEdge, StochasticRoundingDependsOnTheKeyAndTheElementAlone) {
+  const at::Tensor start = at::ones({50001}, at::kBFloat16), whole = rounded_update(start, 1);
+  EXPECT_TRUE(same_bits(whole, rounded_update(start, 1)));
+  EXPECT_FALSE(same_bits(whole, rounded_update(start, 2)));
+  for (const int64_t cut : {1, 16, 12345}) {  // as two ranks would do it
+    EXPECT_TRUE(same_bits(whole.slice(0, 0, cut), rounded_update(start.slice(0, 0, cut), 1)));
+    EXPECT_TRUE(same_bits(whole.slice(0, cut), rounded_update(start.slice(0, cut), 1, static_cast<uint64_t>(cut))));
+  }
+}
+
+TEST(AdamWEdge, StochasticRoundingKeepsInfinityAndNan) {
+  const at::Tensor p = at::tensor({INFINITY, -INFINITY, NAN}).to(at::kBFloat16), zero = at::zeros({3});
+  adamw(p, zero, zero, zero.clone(), {.lr = 0.1}, StochasticRounding{random_key(1, "test")});
+  EXPECT_TRUE(std::isinf(p[0].item<float>()) && std::isinf(p[1].item<float>()) && std::isnan(p[2].item<float>()));
 }
 
 TEST(AdamWEdge, NanPropagatesAndNothingIsNoWork) {

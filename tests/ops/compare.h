@@ -65,11 +65,16 @@ bool refused(const Body& body, const std::string& what) {
 }
 
 // float64 goes through the references and agrees with autograd to rounding; float32 kernels agree with the same
-// computation in float64 within the bound a test states; bfloat16 kernels compute in float32 and round once, when they
-// store. Eight significant bits: it errs by at most 2^-8 of each value, so of any norm.
+// computation in float64 within the bound a test states; bfloat16 kernels compute in float32 and round when they store.
+// Eight significant bits: that errs by at most 2^-8 of each value, so of any norm. `roundings`: how many on the way.
 constexpr double kBfloat16Rounding = 0x1p-8;
-inline double bound(at::ScalarType type, double float32_bound) {
-  return type == at::kDouble ? 1e-10 : type == at::kBFloat16 ? kBfloat16Rounding + float32_bound : float32_bound;
+inline double bound(at::ScalarType type, double float32_bound, double roundings = 1) {
+  return type == at::kDouble     ? 1e-10
+         : type == at::kBFloat16 ? roundings * kBfloat16Rounding + float32_bound
+                                 : float32_bound;
 }
+
+// What stays exact beside bfloat16: gradients of weights, softmax denominators.
+inline at::ScalarType sum_type(at::ScalarType type) { return type == at::kBFloat16 ? at::kFloat : type; }
 
 }  // namespace hearth::ops::test

@@ -44,14 +44,14 @@ TEST_P(CrossEntropy, LossAndGradientAgreeWithAutograd) {
   const at::Tensor forward_only = in_wider_rows(logits_);
   const at::Tensor before = forward_only.clone();
   const ops::CrossEntropy sums = cross_entropy_forward(forward_only, labels_, weights_);
-  EXPECT_NEAR(sums.loss / loss.item<double>(), 1, bound(type(), kFloat32));
-  EXPECT_NEAR(sums.z_squares / z_squares.item<double>(), 1, bound(type(), kFloat32));
+  EXPECT_NEAR(sums.loss / loss.item<double>(), 1, bound(sum_type(type()), kFloat32));
+  EXPECT_NEAR(sums.z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kFloat32));
   EXPECT_TRUE(same_bits(forward_only, before));
 
   const at::Tensor gradient = in_wider_rows(logits_);
   const ops::CrossEntropy both = cross_entropy_forward_backward(gradient, labels_, scale, weights_, z_factor);
-  EXPECT_NEAR(both.loss / loss.item<double>(), 1, bound(type(), kFloat32));
-  EXPECT_NEAR(both.z_squares / z_squares.item<double>(), 1, bound(type(), kFloat32));
+  EXPECT_NEAR(both.loss / loss.item<double>(), 1, bound(sum_type(type()), kFloat32));
+  EXPECT_NEAR(both.z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kFloat32));
   EXPECT_LE(relative_error(gradient, x.grad()), bound(type(), kFloat32));
   EXPECT_EQ(gradient[3].abs().sum().item<double>(), 0);
   EXPECT_TRUE(surroundings_untouched(gradient));
@@ -60,7 +60,8 @@ TEST_P(CrossEntropy, LossAndGradientAgreeWithAutograd) {
 TEST_P(CrossEntropy, Int32LabelsWithoutWeightsSumPlainly) {
   const double expected =
       at::cross_entropy_loss(logits_.to(at::kDouble), labels_, {}, at::Reduction::Sum, kIgnore).item<double>();
-  EXPECT_NEAR(cross_entropy_forward(logits_, labels_.to(at::kInt)).loss / expected, 1, bound(type(), kFloat32));
+  EXPECT_NEAR(cross_entropy_forward(logits_, labels_.to(at::kInt)).loss / expected, 1,
+              bound(sum_type(type()), kFloat32));
 }
 
 TEST_P(CrossEntropy, TwoRunsGiveTheSameBits) {
@@ -72,7 +73,7 @@ TEST_P(CrossEntropy, TwoRunsGiveTheSameBits) {
 
 // 5000 crosses the block in which float sums are kept.
 INSTANTIATE_TEST_SUITE_P(Vocabularies, CrossEntropy,
-                         testing::Combine(testing::Values(at::kFloat, at::kDouble),
+                         testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
                                           testing::Values<int64_t>(2, 258, 5000)));
 
 TEST(CrossEntropyEdge, NanPoisonsItsRowAndTheLossButNoOtherRow) {

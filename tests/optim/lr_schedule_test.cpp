@@ -87,13 +87,55 @@ TEST(LrSchedule, SaysWhatItHadToCut) {
   EXPECT_EQ(crowded.decay_steps, 4);
 }
 
+// Restated from GPT-NeoX's AnnealingLR.get_lr and from the older one of Llemma's branch.
+double neox_reference(bool old, const std::string& type, double peak, double w, double end, double least, double n) {
+  if (w > 0 && n <= w) return peak * (old ? n : std::max(1.0, n)) / w;
+  const double past = n - w, span = end - w, min_lr = least * peak;
+  double lr = peak;
+  if (type == "linear") lr = old ? peak * (end - past) / end : peak * (span - past) / span;
+  if (type == "cosine" && old) lr = peak * (least + (1 - least) * 0.5 * (std::cos(M_PI * past / span) + 1));
+  if (type == "cosine" && !old) lr = min_lr + (peak - min_lr) / 2 * (std::cos(M_PI * past / span) + 1);
+  if (type == "exponential") lr = peak * std::exp(-0.693 * past / span);
+  return std::max(lr, min_lr);
+}
+
+TEST(LrSchedule, FollowsBothDialectsOfGptNeox) {
+  for (const char* rule : {"neox", "neox_2023"}) {
+    for (const char* type : {"linear", "cosine", "exponential", "constant"}) {
+      config::LrScheduler c = scheduler(7, -1, type);
+      c.rule = rule;
+      c.min_lr_factor = std::string(type) == "constant" ? 0 : 0.1;
+      c.end_step = 40;
+      const LrSchedule s = lr_schedule(c, 3e-4, 50);
+      for (int64_t step = 1; step <= 41; ++step) {
+        const auto n = static_cast<double>(step - 1);
+        EXPECT_NEAR(learning_rate(s, step),
+                    neox_reference(c.rule == "neox_2023", type, 3e-4, 7, 40, c.min_lr_factor, n), 1e-18)
+            << rule << " " << type << " " << step;
+      }
+      EXPECT_EQ(learning_rate(s, 50), learning_rate(s, 41)) << rule << " " << type;
+    }
+  }
+  config::LrScheduler old = scheduler(7, -1, "linear");
+  old.rule = "neox_2023";
+  EXPECT_EQ(learning_rate(lr_schedule(old, 3e-4, 50), 1), 0) << "its first update changes nothing";
+}
+
+TEST(LrSchedule, TakesGptNeoxsWarmupAsAFractionOfItsDecay) {
+  config::LrScheduler c = scheduler(0, -1, "linear");
+  c.rule = "neox";
+  c.warmup_fraction = 0.1;
+  c.end_step = 40;
+  EXPECT_EQ(lr_schedule(c, 1, 100).warmup_steps, 4);
+}
+
 TEST(LrSchedule, RefusesAnUnknownDecayType) {
   try {
-    lr_schedule(scheduler(0, -1, "exponential"), 1, 10);
+    lr_schedule(scheduler(0, -1, "parabola"), 1, 10);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUser);
-    EXPECT_EQ(error.message(), "lr_scheduler.decay_type = \"exponential\" is not known");
+    EXPECT_EQ(error.message(), "lr_scheduler.decay_type = \"parabola\" is not known");
   }
 }
 

@@ -60,13 +60,22 @@ nlohmann::json settings_of(const plan::ParameterPlan& plan, const Case& c) {
                              {"weight_decay", c.optimizer.weight_decay},
                              {"weight_decay_on", c.optimizer.weight_decay_on},
                              {"max_norm", c.max_norm},
+                             {"name", c.optimizer.name},
+                             {"groups", nlohmann::json::array()},
+                             {"names", nlohmann::json::array()},
                              {"schedule",
                               {{"total", kSteps},
                                {"warmup", c.scheduler.warmup_steps},
                                {"decay_ratio", c.scheduler.decay_ratio},
                                {"type", c.scheduler.decay_type},
                                {"floor", c.scheduler.min_lr_factor}}}};
-  for (const plan::Parameter& p : plan.parameters) settings["shapes"].push_back(p.shape);
+  for (const plan::Parameter& p : plan.parameters) {
+    settings["shapes"].push_back(p.shape);
+    settings["names"].push_back(p.name);
+  }
+  for (const config::OptimizerGroup& g : c.optimizer.group)
+    settings["groups"].push_back(
+        {{"pattern", g.pattern}, {"lr_factor", g.lr_factor}, {"weight_decay", g.weight_decay}});
   return settings;
 }
 
@@ -199,11 +208,20 @@ std::vector<Case> cases() {
                  c.scheduler.decay_type = "sqrt";
                  c.scheduler.min_lr_factor = 0;
                }),
-          with("other betas, no warm-up", DType::kFloat32, 1, [](Case& c) {
-            c.optimizer.beta1 = 0.8;
-            c.optimizer.beta2 = 0.999;
-            c.optimizer.eps = 1e-5;
-            c.scheduler.warmup_steps = 0;
+          with("other betas, no warm-up", DType::kFloat32, 1,
+               [](Case& c) {
+                 c.optimizer.beta1 = 0.8;
+                 c.optimizer.beta2 = 0.999;
+                 c.optimizer.eps = 1e-5;
+                 c.scheduler.warmup_steps = 0;
+               }),
+          with("Adam", DType::kFloat64, 2, [](Case& c) { c.optimizer.name = "Adam"; }),
+          with("Adam in float32", DType::kFloat32, 1, [](Case& c) { c.optimizer.name = "Adam"; }),
+          with("groups", DType::kFloat64, 3, [](Case& c) {
+            c.optimizer.group = {{"layers.0.attention_norm.weight", 3, 0.5},  // a norm, which would not decay
+                                 {"*norm*", 0.25, -1},
+                                 {"layers.*.attention.wq.weight", 0, -1},
+                                 {"output.*", 0.5, 0}};
           })};
 }
 

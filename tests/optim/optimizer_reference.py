@@ -3,11 +3,12 @@
 usage: optimizer_reference.py SETTINGS.json OUT.f64
 
 SETTINGS.json: a list of runs, each with dtype, steps, lr, beta1, beta2, eps, weight_decay, weight_decay_on, max_norm,
-schedule, and shapes: the parameters' shapes in plan order. Values are the formulas of weight() and gradient() below,
+name, groups, schedule, and names and shapes: the parameters' shapes in plan order. Values are the formulas of weight() and gradient() below,
 which the test has too. OUT.f64: for every run and step the norm before clipping, the learning rate and all parameters,
 as float64.
 """
 
+import fnmatch
 import json
 import math
 import sys
@@ -50,25 +51,31 @@ def train(settings: dict, out) -> None:
     parameters = []
     for index, shape in enumerate(settings["shapes"]):
         parameters.append(torch.nn.Parameter(weight(index, math.prod(shape)).to(dtype).view(shape)))
-    decays = [p.dim() >= 2 or settings["weight_decay_on"] == "all" for p in parameters]
-    groups = [
-        {"params": [p for p, d in zip(parameters, decays) if d], "weight_decay": settings["weight_decay"]},
-        {"params": [p for p, d in zip(parameters, decays) if not d], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(
-        [g for g in groups if g["params"]],
+    groups = []
+    for name, p in zip(settings["names"], parameters):
+        decays = p.dim() >= 2 or settings["weight_decay_on"] == "all"
+        group = {"params": [p], "weight_decay": settings["weight_decay"] if decays else 0.0, "lr_factor": 1.0}
+        own = next((g for g in settings["groups"] if fnmatch.fnmatchcase(name, g["pattern"])), None)
+        if own is not None:
+            group["lr_factor"] = own["lr_factor"]
+            if own["weight_decay"] >= 0:
+                group["weight_decay"] = own["weight_decay"]
+        groups.append(group)
+    optimizer = getattr(torch.optim, settings["name"])(
+        groups,
         lr=settings["lr"],
         betas=(settings["beta1"], settings["beta2"]),
         eps=settings["eps"],
     )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step, settings["schedule"]))
+    # What LambdaLR does, with the groups' own factors.
     for step in range(1, settings["steps"] + 1):
+        rate = settings["lr"] * factor(step - 1, settings["schedule"])
+        for group in optimizer.param_groups:
+            group["lr"] = rate * group["lr_factor"]
         for index, p in enumerate(parameters):
             p.grad = gradient(index, p.numel(), step).to(dtype).view(p.shape)
         norm = torch.nn.utils.clip_grad_norm_(parameters, settings["max_norm"] or math.inf)
-        rate = optimizer.param_groups[0]["lr"]
         optimizer.step()
-        scheduler.step()
         flat = torch.cat([p.detach().reshape(-1).double() for p in parameters])
         row = torch.cat([torch.tensor([norm.item(), rate], dtype=torch.float64), flat])
         out.write(row.numpy().tobytes())

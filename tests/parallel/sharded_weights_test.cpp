@@ -62,6 +62,16 @@ void write_masters(ShardedWeights& weights, double offset) {
   }
 }
 
+void expect_masters(const ShardedWeights& weights, double offset) {
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+    const plan::Slice slice = weights.slice(unit);
+    for (int64_t i = 0; i < slice.numel(); ++i) {
+      const auto expected = static_cast<float>(weight_at(unit, slice.begin + i) + offset);
+      ASSERT_EQ(weights.master(unit).const_data_ptr<float>()[i], expected) << unit << " " << i;
+    }
+  }
+}
+
 void expect_gathered(ShardedWeights& weights, double offset) {
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
     const at::Tensor whole = weights.gather(unit);
@@ -85,8 +95,13 @@ TEST_P(ShardedWeightsOn, GatherEveryRanksMasters) {
 TEST_P(ShardedWeightsOn, AreZeroAtFirst) {
   on_every_rank([](ShardedWeights& weights) {
     for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
-      for (const at::Tensor& t :
-           {weights.gather(unit), weights.gradient(unit), weights.exp_avg(unit), weights.exp_avg_sq(unit)}) {
+      for (const at::Tensor& t : {weights.gather(unit), weights.gradient(unit)})
+        for (int64_t i = 0; i < t.numel(); ++i) ASSERT_EQ(get(t, i), 0);
+    }
+    for (size_t p = 0; p < weights.plan().parameters.size(); ++p) {
+      const auto owned = weights.owned(static_cast<int64_t>(p));
+      for (const at::Tensor& t : {owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq}) {
+        ASSERT_EQ(t.numel(), owned.numel());
         for (int64_t i = 0; i < t.numel(); ++i) ASSERT_EQ(get(t, i), 0);
       }
     }
@@ -195,8 +210,10 @@ TEST(ShardedWeights, OfOneRankCopyNothing) {
     EXPECT_EQ(weights.gradient(unit).data_ptr(), weights.gradient_shard(unit).data_ptr());
   }
   const int64_t elements = plan.units[0].numel + plan.units[1].numel + plan.units[2].numel + plan.units[3].numel;
-  EXPECT_GE(weights.memory_bytes(), 4 * 4 * elements);
-  EXPECT_LT(weights.memory_bytes(), 4 * 4 * elements + 4 * 4 * 64);  // the arena's alignment
+  const int64_t bytes = 2 * 4 * elements + 2 * 4 * plan.num_parameters;
+  const auto buffers = static_cast<int64_t>(2 * plan.units.size() + 2 * plan.parameters.size());
+  EXPECT_GE(weights.memory_bytes(), bytes);
+  EXPECT_LT(weights.memory_bytes(), bytes + 64 * buffers);  // the arena's alignment
 }
 
 TEST(ShardedWeights, ForInferenceHaveNoGradients) {
@@ -205,8 +222,60 @@ TEST(ShardedWeights, ForInferenceHaveNoGradients) {
   ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference);
   EXPECT_FALSE(weights.gradient(0).defined());
   EXPECT_FALSE(weights.gradient_shard(0).defined());
-  EXPECT_FALSE(weights.exp_avg(0).defined());
+  EXPECT_FALSE(weights.owned(0).gradient.defined());
+  EXPECT_FALSE(weights.owned(0).exp_avg.defined());
   EXPECT_THROW(weights.begin_step(1), Error);
+}
+
+TEST(ShardedWeights, ComputeInBfloat16FromMastersInFloat32) {
+  const plan::ParameterPlan plan = small_plan();
+  for (int64_t ranks = 1; ranks <= 5; ++ranks) {
+    comm::run_ranks(ranks, kTimeout, [&](comm::Group& group) {
+      const plan::Precision mixed{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
+      ShardedWeights weights(plan, mixed, group, ShardedWeights::Purpose::kTraining);
+      write_masters(weights, 0.3);
+      weights.masters_changed();
+      for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+        ASSERT_EQ(weights.master(unit).scalar_type(), at::kFloat);
+        ASSERT_EQ(weights.gradient(unit).scalar_type(), at::kFloat);
+        const at::Tensor whole = weights.gather(unit);
+        for (int64_t i = 0; i < whole.numel(); ++i) {
+          const auto master = static_cast<float>(weight_at(unit, i) + 0.3);
+          ASSERT_EQ(whole.const_data_ptr<c10::BFloat16>()[i].x, c10::BFloat16(master).x) << unit << " " << i;
+        }
+      }
+      expect_masters(weights, 0.3);  // gathering has not touched them
+    });
+  }
+}
+
+TEST(ShardedWeights, ThatAreFrozenHaveNoMomentsAndNoGradient) {
+  const plan::ParameterPlan plan = small_plan();
+  for (int64_t ranks = 1; ranks <= 4; ++ranks) {
+    comm::run_ranks(ranks, kTimeout, [&](comm::Group& group) {
+      std::vector<bool> trained(plan.parameters.size(), true);
+      const auto frozen = static_cast<size_t>(plan.find("layers.1.attention.wk.weight"));
+      trained[frozen] = false;
+      trained[0] = false;  // the whole of unit 0
+      const ShardedWeights all(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining);
+      ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining, trained);
+      const int64_t spared = weights.owned(0).numel() + weights.owned(static_cast<int64_t>(frozen)).numel();
+      EXPECT_NEAR(static_cast<double>(all.memory_bytes() - weights.memory_bytes()), 8.0 * static_cast<double>(spared),
+                  4 * 64);
+      weights.begin_step(1);
+      for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+        for (int64_t i = 0; i < weights.gradient(unit).numel(); ++i) add(weights.gradient(unit), i, 1);
+        weights.gradient_ready(unit);
+      }
+      for (size_t p = 0; p < plan.parameters.size(); ++p) {
+        const auto owned = weights.owned(static_cast<int64_t>(p));
+        EXPECT_EQ(owned.exp_avg.defined(), trained[p]);
+        EXPECT_EQ(owned.exp_avg_sq.defined(), trained[p]);
+        for (int64_t i = 0; i < owned.numel(); ++i)
+          ASSERT_EQ(get(owned.gradient, i), trained[p] ? static_cast<double>(ranks) : 0.0) << plan.parameters[p].name;
+      }
+    });
+  }
 }
 
 TEST(ShardedWeights, NoticeAStepThatForgotAUnit) {

@@ -20,7 +20,7 @@ constexpr int64_t kSteps = 200;
 Path save_initial_weights(const config::RunConfig& config) {
   Run run = open_run(config);
   const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.dtype, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
   initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
   save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
   return checkpoint::step_folder(config.base_folder / "initial", 0);

@@ -18,7 +18,7 @@ namespace {
 Path save_zero_model(const config::RunConfig& config) {
   Run run = open_run(config);
   const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.dtype, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
   save_state(weights, run.folder.checkpoints(), run.manifest({}, {}));
   return step_of(config, 0);
 }

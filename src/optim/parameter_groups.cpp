@@ -1,0 +1,44 @@
+#include "optim/parameter_groups.h"
+
+#include "base/error.h"
+#include "plan/name_pattern.h"
+
+namespace hearth::optim {
+
+namespace {
+
+bool decays_all(const config::Optimizer& config) {
+  if (config.weight_decay_on == "all") return true;
+  if (config.weight_decay_on == "matrices") return false;
+  throw user_error(fmt::format("optimizer.weight_decay_on = \"{}\" is not known", config.weight_decay_on), {},
+                   "use \"matrices\" or \"all\"");
+}
+
+}  // namespace
+
+std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const plan::ParameterPlan& plan) {
+  const bool all = decays_all(config);
+  std::vector<ParameterSettings> settings;
+  for (const plan::Parameter& p : plan.parameters)
+    settings.push_back({1, all || p.shape.size() >= 2 ? config.weight_decay : 0});
+
+  std::vector<bool> taken(settings.size());
+  for (size_t g = 0; g < config.group.size(); ++g) {
+    const config::OptimizerGroup& group = config.group[g];
+    const std::string key = fmt::format("optimizer.group.{}.pattern", g);
+    const std::vector<bool> matching = plan::matching_parameters({group.pattern}, plan, key);
+    bool any = false;
+    for (size_t i = 0; i < settings.size(); ++i) {
+      if (!matching[i] || taken[i]) continue;
+      any = taken[i] = true;
+      settings[i].lr_factor = group.lr_factor;
+      if (group.weight_decay >= 0) settings[i].weight_decay = group.weight_decay;
+    }
+    if (!any)
+      throw user_error(fmt::format("{}: \"{}\" matches only what groups above it match", key, group.pattern),
+                       "the first group that matches a parameter has it", "put the narrower pattern first");
+  }
+  return settings;
+}
+
+}  // namespace hearth::optim

@@ -1,0 +1,116 @@
+// Runs that compute in bfloat16: what they learn, what they save, and that they are resumed to the bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tiny_run.h"
+#include "train/eval.h"
+#include "train/generate.h"
+
+namespace hearth::train {
+namespace {
+
+struct Bfloat16 : TinyData {
+  config::RunConfig config() const {
+    config::RunConfig c = tiny_config(scratch);
+    c.training.mixed_precision_param = "bfloat16";
+    return c;
+  }
+};
+
+TEST_F(Bfloat16, TwoHundredStepsLearnWhatFloat32Learns) {
+  config::RunConfig c = config();
+  c.training.steps = 200;
+  c.checkpoint.interval = 0;
+  c.optimizer.lr = 5e-3;
+  c.lr_scheduler.decay_type = "cosine";
+  const auto half = train(c);
+  c.job.dump_folder = "float32";
+  c.training.mixed_precision_param = "float32";
+  const auto full = train(c);
+  ASSERT_EQ(half.size(), full.size());
+  double worst = 0;
+  for (size_t i = 0; i < full.size(); ++i) worst = std::max(worst, std::abs(*half[i].loss / *full[i].loss - 1));
+  RecordProperty("worst_relative_difference", fmt::format("{:.3g}", worst));
+  EXPECT_LT(worst, 0.02);
+  EXPECT_GT(worst, 1e-6) << "it was not computed in bfloat16 at all";
+  EXPECT_LT(*full.back().loss, 0.5 * *full.front().loss) << "both must have learned for this to mean anything";
+}
+
+TEST_F(Bfloat16, CheckpointsHoldFloat32AndAResumedRunIsTheSameToTheBit) {
+  for (const int64_t ranks : {1, 2}) {
+    config::RunConfig c = config();
+    c.job.dump_folder = fmt::format("whole-{}", ranks);
+    c.parallelism.data_parallel_shard_degree = ranks;
+    const auto whole = train(c);
+    config::RunConfig parts = c;
+    parts.job.dump_folder = fmt::format("parts-{}", ranks);
+    parts.training.steps = 8;
+    train(parts);
+    parts.training.steps = c.training.steps;
+    expect_same_training(train(parts), whole);
+    EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(c, 12)));
+    checkpoint::Reader reader = checkpoint::Reader::open(step_of(c, 12));
+    for (const checkpoint::TensorInfo& tensor : reader.tensors()) EXPECT_EQ(tensor.dtype, DType::kFloat32);
+  }
+}
+
+// Everything in bfloat16, as on Trainium: only rounding at random keeps small updates alive.
+TEST_F(Bfloat16, WeightsRoundedAtRandomLearnAndAreResumedToTheBit) {
+  config::RunConfig c = config();
+  c.training.dtype = "bfloat16";
+  c.optimizer.moments_dtype = "bfloat16";
+  c.numerics.stochastic_rounding = true;
+  const auto whole = train(c);
+  EXPECT_LT(*whole.back().loss, *whole.front().loss);
+  config::RunConfig parts = c;
+  parts.job.dump_folder = "parts";
+  parts.training.steps = 8;
+  train(parts);
+  parts.training.steps = 12;
+  expect_same_training(train(parts), whole);
+  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(c, 12)));
+  checkpoint::Reader reader = checkpoint::Reader::open(step_of(c, 12));
+  for (const checkpoint::TensorInfo& tensor : reader.tensors())
+    EXPECT_EQ(tensor.dtype, tensor.name.ends_with(".step") ? DType::kFloat32 : DType::kBFloat16) << tensor.name;
+
+  c.job.dump_folder = "nearest";
+  c.numerics.stochastic_rounding = false;
+  EXPECT_NE(*train(c).back().loss, *whole.back().loss);
+}
+
+// Ranks change the order of sums; with bfloat16 the same gradients are rounded before they are added, so it is all.
+TEST_F(Bfloat16, RanksGiveTheSameLossesButForTheOrderOfSums) {
+  config::RunConfig c = config();
+  const auto one = train(c);
+  for (const int64_t ranks : {2, 4}) {
+    c.job.dump_folder = fmt::format("ranks-{}", ranks);
+    c.parallelism.data_parallel_shard_degree = ranks;
+    const auto several = train(c);
+    ASSERT_EQ(several.size(), one.size());
+    EXPECT_NEAR(*several[0].loss / *one[0].loss, 1, 1e-12);
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(*several[i].loss / *one[i].loss, 1, 0x1p-8) << "step " << i + 1;
+  }
+}
+
+TEST_F(Bfloat16, ACheckpointIsEvaluatedAndContinuedAndMayGoOnInFloat32) {
+  config::RunConfig c = config();
+  c.training.steps = 8;
+  c.validation.freq = 8;
+  const auto records = train(c);
+  const EvalReport report = evaluate_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2});
+  EXPECT_NEAR(report.evaluation.loss() / *records.back().validation_loss, 1, 1e-6);
+
+  const auto model = load_model(step_of(c, 8));
+  EXPECT_EQ(model->dtype, DType::kBFloat16);
+  std::string text;
+  const Generation request{.prompt = "ka lo", .max_tokens = 20, .sampling = {.temperature = 0}, .seed = 1};
+  EXPECT_EQ(generate(*model, request, [&](std::string_view more) { text += more; }).generated_tokens, 20);
+
+  c.training.steps = 12;
+  c.training.mixed_precision_param = "float32";
+  EXPECT_EQ(train(c).back().step, 12);
+}
+
+}  // namespace
+}  // namespace hearth::train
