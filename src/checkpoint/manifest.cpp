@@ -61,6 +61,12 @@ Json header(const Manifest& m) {
   j["dataset_hash"] = m.dataset_hash;
   if (m.optimizer_start != 0) j["optimizer_start"] = m.optimizer_start;
   if (!m.token_weights_hash.empty()) j["token_weights_hash"] = m.token_weights_hash;
+  if (m.health != Health{})
+    j["health"] = {{"losses", m.health.losses},
+                   {"grad_norms", m.health.grad_norms},
+                   {"skipped", m.health.skipped},
+                   {"skipped_in_a_row", m.health.skipped_in_a_row},
+                   {"rewinds", m.health.rewinds}};
   j["ranks"] = m.ranks;
   j["parent"] = m.parent;
   j["code_version"] = m.code_version;
@@ -105,6 +111,12 @@ void parse_mixture(const Json& data, Manifest& m) {
         {segment.at("first_sample").get<uint64_t>(), segment.at("weights").get<std::vector<double>>()});
 }
 
+Health parse_health(const Json& j) {
+  return {j.at("losses").get<std::vector<double>>(), j.at("grad_norms").get<std::vector<double>>(),
+          j.at("skipped").get_ref<const int64_t&>(), j.at("skipped_in_a_row").get_ref<const int64_t&>(),
+          j.at("rewinds").get_ref<const int64_t&>()};
+}
+
 bool mixture_makes_sense(const Manifest& m) {
   const auto& segments = m.data_segments;
   if (m.data_sources.empty() || segments.empty() || segments.front().first_sample != 0) return false;
@@ -139,6 +151,7 @@ Manifest parse_fields(const Json& j) {
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
   m.token_weights_hash = j.value("token_weights_hash", "");
   parse_mixture(j.at("data"), m);
+  if (j.contains("health")) m.health = parse_health(j.at("health"));
   m.ranks = j.at("ranks").get_ref<const int64_t&>();
   m.parent = j.at("parent").get<std::string>();
   m.code_version = j.at("code_version").get<std::string>();

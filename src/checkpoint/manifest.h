@@ -28,6 +28,15 @@ struct Item {
   uint64_t checksum = 0;
 };
 
+// What the trainer's guard remembers (train/guard.h).
+struct Health {
+  std::vector<double> losses, grad_norms;  // of the last applied steps, the oldest first; only where spikes are watched
+  int64_t skipped = 0;                     // updates left out, in all
+  int64_t skipped_in_a_row = 0;            // and since the last that was applied
+  int64_t rewinds = 0;
+  bool operator==(const Health&) const = default;
+};
+
 struct Manifest {
   // Filled in by the trainer.
   int64_t step = 0;         // optimizer steps done
@@ -43,7 +52,8 @@ struct Manifest {
   uint64_t order_samples = 0;  // that the tables of data.order = "neox" were made for; 0: there are none
   std::string tokenizer;       // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
-  std::string token_weights_hash;         // XXH3-128 of the weights of the loss; empty: all 1, or an older checkpoint
+  std::string token_weights_hash;  // XXH3-128 of the weights of the loss; empty: all 1, or an older checkpoint
+  Health health;
   int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
   bool document_bos = false;              // whether BOS stood before each document
   std::string tokenizer_file;             // content of the copy, for commit(); no part of hearth.json

@@ -1,6 +1,7 @@
 #include "comm/buffers.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -12,16 +13,28 @@ namespace {
 // Fits in the first-level cache, and lets `out` be one of the inputs: a block is summed before it is written.
 constexpr int64_t kBlock = 1024;
 
+// How many of n > 1 numbers stand to the left of the last sum of two.
+int64_t left_of(int64_t n) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n - 1))); }
+
+// total[i] = the sum of inputs[k][at + i], k = 0 .. n - 1, in pairs.
+template <typename T>
+void sum_block(T* total, const std::byte* const* inputs, int64_t n, int64_t at, int64_t count) {
+  if (n == 1) {
+    std::memcpy(total, reinterpret_cast<const T*>(inputs[0]) + at, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  T right[kBlock];
+  sum_block(total, inputs, left_of(n), at, count);
+  sum_block(right, inputs + left_of(n), n - left_of(n), at, count);
+  for (int64_t i = 0; i < count; ++i) total[i] += right[i];
+}
+
 template <typename T>
 void sum(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int64_t begin, int64_t end) {
   T total[kBlock];
   for (int64_t at = begin; at < end; at += kBlock) {
     const int64_t count = std::min(kBlock, end - at);
-    std::memcpy(total, reinterpret_cast<const T*>(inputs[0]) + at, static_cast<size_t>(count) * sizeof(T));
-    for (int64_t k = 1; k < num_inputs; ++k) {
-      const T* input = reinterpret_cast<const T*>(inputs[k]) + at;
-      for (int64_t i = 0; i < count; ++i) total[i] += input[i];
-    }
+    sum_block(total, inputs, num_inputs, at, count);
     std::memcpy(reinterpret_cast<T*>(out) + (at - begin), total, static_cast<size_t>(count) * sizeof(T));
   }
 }
@@ -62,6 +75,12 @@ void sum_elements(std::byte* out, const std::byte* const* inputs, int64_t num_in
   } else {
     sum<float>(out, inputs, num_inputs, begin, end);
   }
+}
+
+double sum_in_pairs(std::span<const double> values) {
+  if (values.size() == 1) return values.front();
+  const auto left = static_cast<size_t>(left_of(static_cast<int64_t>(values.size())));
+  return sum_in_pairs(values.first(left)) + sum_in_pairs(values.subspan(left));
 }
 
 }  // namespace hearth::comm

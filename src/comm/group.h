@@ -3,9 +3,9 @@
 //
 // Every call is Collective over the group: all ranks, the same order, the same sizes and types; a rank that calls
 // something else is our bug and is named. Tensors are contiguous and 1-D in spirit (only their elements count).
-// Reductions add in rank order, in the tensors' own type, so the result does not depend on timing and every rank gets
-// the same bits. A rank that fails calls abort() (run_ranks does it for a rank that throws); all others then throw
-// Aborted from whatever they wait in, and only the first failure is reported.
+// Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type, so the result does not depend
+// on timing and every rank gets the same bits. A rank that fails calls abort() (run_ranks does it for a rank that
+// throws); all others then throw Aborted from whatever they wait in, and only the first failure is reported.
 #pragma once
 
 #include <ATen/core/Tensor.h>

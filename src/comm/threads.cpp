@@ -60,10 +60,10 @@ class ThreadRank final : public Group {
 
   double all_reduce(double value) override {
     meeting_.enter(rank_, {.operation = "all_reduce of a number", .value = value});
-    double sum = 0;
-    for (int64_t r = 0; r < size(); ++r) sum += meeting_.call(r).value;
+    std::vector<double> values;
+    for (int64_t r = 0; r < size(); ++r) values.push_back(meeting_.call(r).value);
     meeting_.leave();
-    return sum;
+    return sum_in_pairs(values);
   }
 
   bool any(bool value) override {

@@ -10,37 +10,10 @@
 #include "config/derived.h"
 #include "config/fields.h"
 #include "config/flavors.h"
+#include "config/rules.h"
 
 namespace hearth::config {
 namespace {
-
-// Collects problems; each is reported at the first of its keys that was given.
-class Rules {
- public:
-  explicit Rules(LoadResult& loaded) : loaded_(loaded), num_typed_(loaded.problems.size()) {}
-
-  void require(bool holds, std::initializer_list<std::string_view> keys, const std::string& what,
-               const std::string& fix) {
-    if (holds || std::any_of(keys.begin(), keys.end(), [this](auto key) { return has_problem(key); })) return;
-    std::string_view at = *keys.begin();
-    for (const std::string_view key : keys) {
-      if (!loaded_.origin(key).given()) continue;
-      at = key;
-      break;
-    }
-    loaded_.problems.push_back({loaded_.where(at), loaded_.origin(at).line, what, fix, std::string(at)});
-  }
-
-  bool given(std::string_view key) const { return loaded_.origin(key).given(); }
-
- private:
-  bool has_problem(std::string_view key) const {
-    return std::any_of(loaded_.problems.begin(), loaded_.problems.begin() + static_cast<std::ptrdiff_t>(num_typed_),
-                       [key](const Problem& problem) { return problem.key == key; });
-  }
-  LoadResult& loaded_;
-  size_t num_typed_;  // problems before the first rule
-};
 
 void check_model(Rules& rules, const Model& m) {
   rules.require(m.flavor.empty() || find_flavor(m.name, m.flavor) != nullptr, {"model.flavor", "model.name"},
@@ -128,22 +101,6 @@ void check_memory(Rules& rules, const Memory& m) {
                 "give a level, or remove it");
 }
 
-void check_neox_schedule(Rules& rules, const LrScheduler& s) {
-  const bool neox = s.rule != "torchtitan";
-  const std::string rule = fmt::format("lr_scheduler.rule = \"{}\"", s.rule);
-  rules.require(neox || s.end_step == 0, {"lr_scheduler.end_step", "lr_scheduler.rule"},
-                fmt::format("lr_scheduler.end_step = {} has no effect with {}", s.end_step, rule),
-                "remove it, or give rule = \"neox\"");
-  rules.require(!neox || s.decay_ratio < 0, {"lr_scheduler.decay_ratio", "lr_scheduler.rule"},
-                fmt::format("lr_scheduler.decay_ratio = {} does not go with {}", s.decay_ratio, rule),
-                "give lr_scheduler.end_step, or rule = \"torchtitan\"");
-  rules.require(neox ? s.decay_type != "sqrt" : s.decay_type != "exponential",
-                {"lr_scheduler.decay_type", "lr_scheduler.rule"},
-                fmt::format("lr_scheduler.decay_type = \"{}\" does not go with {}", s.decay_type, rule),
-                neox ? "use \"linear\", \"cosine\", \"exponential\" or \"constant\""
-                     : "use \"linear\", \"cosine\", \"sqrt\" or \"constant\"");
-}
-
 void check_schedule(Rules& rules, const RunConfig& c) {
   const LrScheduler& s = c.lr_scheduler;
   rules.require(s.warmup_steps == 0 || s.warmup_fraction == 0,
@@ -154,7 +111,6 @@ void check_schedule(Rules& rules, const RunConfig& c) {
                 fmt::format("lr_scheduler.warmup_steps = {}{} is more than training.steps = {}", s.warmup_steps,
                             rules.given("lr_scheduler.warmup_steps") ? "" : " (the default)", c.training.steps),
                 "give fewer warmup_steps, or a warmup_fraction");
-  check_neox_schedule(rules, s);
   rules.require(
       s.decay_type != "constant" || s.decay_ratio < 0, {"lr_scheduler.decay_ratio"},
       fmt::format("lr_scheduler.decay_ratio = {} has no effect with decay_type = \"constant\"", s.decay_ratio),
@@ -163,41 +119,6 @@ void check_schedule(Rules& rules, const RunConfig& c) {
       s.decay_type != "constant" || s.min_lr_factor == 0, {"lr_scheduler.min_lr_factor"},
       fmt::format("lr_scheduler.min_lr_factor = {} has no effect with decay_type = \"constant\"", s.min_lr_factor),
       "remove it, or choose another decay_type");
-}
-
-void check_optimizer(Rules& rules, const Optimizer& o) {
-  rules.require(o.form == "torch" || o.name == "AdamW", {"optimizer.form", "optimizer.name"},
-                fmt::format("optimizer.form = \"{}\" does not go with optimizer.name = \"{}\"", o.form, o.name),
-                "use \"AdamW\", or leave form out");
-  for (size_t i = 0; i < o.group.size(); ++i) {
-    const std::string name = fmt::format("optimizer.group.{}", i);
-    rules.require(!o.group[i].pattern.empty(), {name + ".pattern", name}, fmt::format("{}.pattern is not given", name),
-                  "give a pattern of parameter names, such as \"*norm*\"");
-    rules.require(o.group[i].lr_factor != 1 || o.group[i].weight_decay >= 0, {name + ".pattern", name},
-                  fmt::format("{} changes nothing", name), "give it an lr_factor or a weight_decay");
-  }
-}
-
-void check_precision(Rules& rules, const RunConfig& c) {
-  const Training& t = c.training;
-  const std::string dtype = fmt::format("training.dtype = \"{}\"", t.dtype);
-  rules.require(
-      t.dtype != "float64" || t.mixed_precision_param == "float32",
-      {"training.mixed_precision_param", "training.dtype"},
-      fmt::format("training.mixed_precision_param = \"{}\" does not go with {}", t.mixed_precision_param, dtype),
-      "remove one of them: float64 is computed in float64");
-  rules.require(t.dtype != "bfloat16" || t.mixed_precision_param == "bfloat16",
-                {"training.dtype", "training.mixed_precision_param"},
-                fmt::format("{} needs training.mixed_precision_param = \"bfloat16\"", dtype),
-                "give it: weights in bfloat16 are computed with as they are; or keep them in float32");
-  rules.require(t.dtype != "float64" || c.optimizer.moments_dtype == "float32",
-                {"optimizer.moments_dtype", "training.dtype"},
-                fmt::format("optimizer.moments_dtype = \"{}\" does not go with {}", c.optimizer.moments_dtype, dtype),
-                "remove one of them: with float64 all is float64");
-  rules.require(t.dtype == "bfloat16" || !c.numerics.stochastic_rounding,
-                {"numerics.stochastic_rounding", "training.dtype"},
-                fmt::format("numerics.stochastic_rounding has no effect with {}", dtype),
-                "remove it, or keep the weights in bfloat16");
 }
 
 void check_batch(Rules& rules, const RunConfig& c) {
@@ -367,12 +288,12 @@ void check(LoadResult& loaded, Purpose purpose) {
   check_objective(rules, c);
   check_batch(rules, c);
   check_memory(rules, c.memory);
-  check_optimizer(rules, c.optimizer);
-  check_precision(rules, c);
+  check_optimizer(rules, c);
   check_data(rules, c, purpose);
   if (purpose == Purpose::kBench) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
+  check_neox_schedule(rules, c.lr_scheduler);
   const std::string& weights = c.training.token_weights;
   rules.require(weights.empty() || path_exists(c.resolve(weights)), {"training.token_weights"},
                 fmt::format("training.token_weights = {}: {} does not exist", to_toml_value(weights),

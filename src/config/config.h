@@ -176,7 +176,14 @@ struct Memory {
 
 struct Numerics {
   std::string loss_average = "global";  // "global" | "per_rank"
-  bool stochastic_rounding = false;  // of weights kept in bfloat16
+  bool stochastic_rounding = false;     // of weights kept in bfloat16
+  bool reproducible = false;            // the same bits for any number of ranks
+  std::string nan_policy = "stop";      // "stop" | "skip" | "rewind"
+  std::string spike_policy = "off";     // "off" | "stop" | "skip" | "rewind"
+  double spike_deviations = 6;          // above the mean of the window, in its standard deviations
+  int64_t spike_window = 128;           // steps
+  int64_t skip_limit = 20;              // updates left out in a row; then the run stops
+  int64_t rewind_limit = 3;             // in all
 };
 
 struct RunConfig {

@@ -316,6 +316,22 @@ std::vector<Field> data_fields() {
      "as torchtitan's", one_of({"global", "per_rank"})},
     {"numerics", "stochastic_rounding", slot<&RunConfig::numerics, &Numerics::stochastic_rounding>, kMayChange, "",
      "weights in bfloat16 are rounded up or down at random, so that small updates count on average", {}},
+    {"numerics", "reproducible", slot<&RunConfig::numerics, &Numerics::reproducible>, kMayChange, "",
+     "training gives the same bits for 1, 2, 4, ... ranks of as many threads each; costs memory and communication", {}},
+    {"numerics", "nan_policy", slot<&RunConfig::numerics, &Numerics::nan_policy>, kMayChange, "",
+     "what a loss or gradient that is no number does: stop the run, skip the update, or rewind to the last checkpoint "
+     "and go on behind the data of this step", one_of({"stop", "skip", "rewind"})},
+    {"numerics", "spike_policy", slot<&RunConfig::numerics, &Numerics::spike_policy>, kMayChange, "",
+     "the same for a loss or gradient norm far above those of the steps before; off: it is applied as any other",
+     one_of({"off", "stop", "skip", "rewind"})},
+    {"numerics", "spike_deviations", slot<&RunConfig::numerics, &Numerics::spike_deviations>, kMayChange, "",
+     "how far above is too far: standard deviations from the window's mean", above(0, 1e6)},
+    {"numerics", "spike_window", slot<&RunConfig::numerics, &Numerics::spike_window>, kMayChange, "steps",
+     "applied before this one; nothing is a spike until half of them are there", between(2, 100000)},
+    {"numerics", "skip_limit", slot<&RunConfig::numerics, &Numerics::skip_limit>, kMayChange, "steps",
+     "in a row whose updates may be skipped; the next one stops the run", at_least(1)},
+    {"numerics", "rewind_limit", slot<&RunConfig::numerics, &Numerics::rewind_limit>, kMayChange, "",
+     "how often a run may rewind; the next time it stops", at_least(1)},
   };
 }
 

@@ -30,6 +30,7 @@ std::string to_line(const Record& r) {
   line += fmt::format(", \"tokens\": {}", r.tokens);
   add(line, "tokens_per_second", r.tokens_per_second);
   add(line, "mfu", r.mfu);
+  if (!r.skipped.empty()) line += fmt::format(", \"skipped\": \"{}\"", r.skipped);
   if (r.substituted > 0) line += fmt::format(", \"substituted\": {}", r.substituted);
   add(line, "data_wait_s", r.data_wait_s);
   add(line, "step_s", r.step_s);
@@ -54,6 +55,7 @@ Record from_json(const nlohmann::json& object) {
   r.tokens = object.at("tokens").get_ref<const int64_t&>();
   r.tokens_per_second = object.at("tokens_per_second").get<double>();
   r.mfu = object.at("mfu").get<double>();
+  r.skipped = object.value("skipped", "");
   if (object.contains("substituted")) r.substituted = object.at("substituted").get<int64_t>();
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();
@@ -105,7 +107,8 @@ std::vector<Record> read_metrics(const Path& path) {
     try {
       const nlohmann::json object = nlohmann::json::parse(line);
       if (object.contains("event")) {
-        if (object.at("event") == "resume") drop_steps_past(records, object.at("step").get_ref<const int64_t&>());
+        if (object.at("event") == "resume" || object.at("event") == "rewind")
+          drop_steps_past(records, object.at("step").get_ref<const int64_t&>());
         continue;
       }
       replace_steps_from(records, from_json(object));

@@ -18,6 +18,7 @@ struct Record {
   int64_t tokens = 0;                       // seen since the start of the training, this step included
   double tokens_per_second = 0;             // of this step
   double mfu = 0;                           // share of the peak rate; on a CPU of the GEMM rate measured at start
+  std::string skipped{};                    // why its update was left out: "nan" or "spike"; empty: it was applied
   int64_t substituted = 0;                  // sequences of this step that stand in for damaged ones
   double data_wait_s = 0;                   // time the step stood still for want of a batch
   double step_s = 0;                        // the whole step, data_wait_s included; validation and saving are not

@@ -129,6 +129,11 @@ void copy_(const at::Tensor& dst, const at::Tensor& src) {
 
 void zero_(const at::Tensor& dst) { dst.zero_(); }
 
+void add_(const at::Tensor& dst, const at::Tensor& src) {
+  HEARTH_CHECK(dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type());
+  dst.add_(src);
+}
+
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   HEARTH_CHECK(tensor.is_contiguous() && tensor.device().is_cpu());
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};

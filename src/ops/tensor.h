@@ -10,8 +10,8 @@
 // dtype;
 //   all floating tensors of one call share it unless said otherwise. Anything else is our bug (HEARTH_CHECK).
 // - Results depend on the inputs and the shapes only, bit for bit: work is cut at fixed places, never by the
-//   number of threads. The exception is matmul (the BLAS's own partition): bitwise repeatable for one machine type and one
-//   number of threads.
+//   number of threads. The exception is matmul (the BLAS's own partition): bitwise repeatable for one machine type and
+//   one number of threads.
 // - Call under c10::InferenceMode (or with gradients off). Rows may be strided; the last dimension is contiguous.
 // - All calls are Local.
 #pragma once
@@ -47,6 +47,8 @@ at::Tensor from_float32(std::span<const float> values);
 // dst = src, of the same shape; converts between types. Any strides.
 void copy_(const at::Tensor& dst, const at::Tensor& src);
 void zero_(const at::Tensor& dst);
+// dst += src, of one type and shape.
+void add_(const at::Tensor& dst, const at::Tensor& src);
 
 // The memory of a contiguous tensor.
 std::span<std::byte> bytes_of(const at::Tensor& tensor);

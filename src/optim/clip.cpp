@@ -8,6 +8,11 @@ namespace hearth::optim {
 
 double gradient_norm(parallel::ShardedWeights& weights) {
   double sum = 0;
+  if (weights.reproducible()) {  // slices end elsewhere with other ranks, so every rank adds up everything
+    weights.gather_gradients();
+    for (int64_t unit = 0; unit < weights.num_units(); ++unit) sum += ops::sum_of_squares(weights.gradient(unit));
+    return std::sqrt(sum);
+  }
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
     if (weights.slice(unit).numel() > 0) sum += ops::sum_of_squares(weights.gradient_shard(unit));
   }

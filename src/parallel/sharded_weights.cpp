@@ -8,12 +8,18 @@
 namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
-                               Purpose purpose, std::vector<bool> trained)
-    : plan_(plan), group_(group), precision_(precision), purpose_(purpose), trained_(std::move(trained)) {
+                               Purpose purpose, std::vector<bool> trained, bool reproducible)
+    : plan_(plan),
+      group_(group),
+      precision_(precision),
+      purpose_(purpose),
+      trained_(std::move(trained)),
+      reproducible_(reproducible) {
   if (trained_.empty()) trained_.assign(plan.parameters.size(), true);
   HEARTH_CHECK(trained_.size() == plan.parameters.size(), "{} flags for {} parameters", trained_.size(),
                plan.parameters.size());
   const int64_t R = group.size(), rank = group.rank();
+  HEARTH_CHECK(!reproducible || (R & (R - 1)) == 0, "{} ranks are no power of two", R);
   memory_bytes_ = planned_bytes();
   ops::Arena arena(memory_bytes_);
   for (const plan::Unit& unit : plan.units) {
@@ -78,9 +84,31 @@ at::Tensor ShardedWeights::gradient(int64_t unit) {
 void ShardedWeights::gradient_ready(int64_t unit) {
   UnitBuffers& b = buffers(unit);
   HEARTH_CHECK(b.num_ready < num_micro_batches_, "unit {} of a step of {} micro-batches", unit, num_micro_batches_);
-  if (++b.num_ready < num_micro_batches_) return;
+  ++b.num_ready;
+  add_in_pairs(b);
+  if (b.num_ready < num_micro_batches_) return;
   zero_frozen_gradients(unit);
   group_.reduce_scatter(shard_of(b, b.gradients), b.gradients);
+}
+
+// A binary counter of the groups that are complete: where its last digits turn from 1 to 0, the sums they stand for are
+// added; the next group begins from zero.
+void ShardedWeights::add_in_pairs(UnitBuffers& b) {
+  if (b.num_ready % straight_ != 0) return;
+  size_t level = 0;
+  for (int64_t groups = b.num_ready / straight_; groups % 2 == 0; groups /= 2)
+    ops::add_(b.gradients, b.partial_sums[level++]);
+  if (b.num_ready == num_micro_batches_) return;
+  if (level == b.partial_sums.size()) b.partial_sums.push_back(ops::empty(b.gradients.sizes(), precision_.gradients));
+  ops::copy_(b.partial_sums[level], b.gradients);
+  ops::zero_(b.gradients);
+}
+
+void ShardedWeights::gather_gradients() {
+  for (const UnitBuffers& b : units_) {
+    HEARTH_CHECK(b.num_ready == num_micro_batches_, "gradients are not complete");
+    group_.all_gather(b.gradients, shard_of(b, b.gradients));
+  }
 }
 
 void ShardedWeights::zero_frozen_gradients(int64_t unit) {
@@ -93,7 +121,11 @@ void ShardedWeights::zero_frozen_gradients(int64_t unit) {
 
 void ShardedWeights::begin_step(int64_t num_micro_batches) {
   HEARTH_CHECK(training() && num_micro_batches >= 1, "{} micro-batches", num_micro_batches);
-  num_micro_batches_ = num_micro_batches;
+  num_micro_batches_ = straight_ = num_micro_batches;
+  if (reproducible_) {
+    straight_ *= group_.size();
+    while (straight_ % 2 == 0) straight_ /= 2;
+  }
   for (UnitBuffers& b : units_) {
     b.num_ready = 0;
     ops::zero_(b.gradients);

@@ -17,6 +17,11 @@
 //   end_step()             the whole buffers are stale: the next gather(u) communicates
 // Within a step, gradients accumulate locally over micro-batches, and one reduce-scatter per unit and step is paid.
 //
+// reproducible: the sum over a step's micro-batches does not depend on how many ranks share them, to the bit, as long
+// as those are a power of two. There are 2^a m micro-batches in all, m odd: each m neighbours are added up one after
+// the other, and the 2^a sums in pairs, first within a rank, then between ranks (comm/group.h). A rank keeps up to
+// log2(micro-batches of its own) partial sums of a unit's gradient beside it.
+//
 // Slices: all but the last have slice_numel(unit, R) elements, trailing ranks may own nothing. Collectives move equal
 // shards; what lies behind unit.numel is padding and stays zero.
 #pragma once
@@ -39,7 +44,7 @@ class ShardedWeights final : public model::Weights {
   // plan.parameters; empty: all are. `plan` and `group` are borrowed and must outlive this.
   enum class Purpose { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Purpose purpose,
-                 std::vector<bool> trained = {});
+                 std::vector<bool> trained = {}, bool reproducible = false);
 
   // Of model::Weights. gather is Collective when the unit is stale, Local otherwise; gradient_ready is Collective with
   // the last micro-batch.
@@ -49,6 +54,8 @@ class ShardedWeights final : public model::Weights {
 
   // Local. A step that threw may be begun again.
   void begin_step(int64_t num_micro_batches);
+  // Collective, after the last gradient_ready: gradient(unit) of every unit is the whole sum, on every rank.
+  void gather_gradients();
   // Local. Checks that every unit was reduced.
   void end_step();
   // Local. Call on all ranks after anything but a step wrote masters (initialisation, loading).
@@ -68,6 +75,9 @@ class ShardedWeights final : public model::Weights {
     int64_t numel() const { return end - begin; }
   };
   Owned owned(int64_t index) const;
+  bool reproducible() const { return reproducible_; }
+  // How many neighbouring micro-batches are added up one after the other: all of a rank's where not reproducible.
+  int64_t straight_micro_batches() const { return straight_; }
   bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
 
   const plan::ParameterPlan& plan() const { return plan_; }
@@ -79,14 +89,15 @@ class ShardedWeights final : public model::Weights {
 
  private:
   struct UnitBuffers {
-    int64_t numel;          // of the unit
-    int64_t shard_numel;    // of a full slice: what collectives move
-    plan::Slice slice;      // this rank's
-    at::Tensor weights;     // [R * shard_numel]
-    at::Tensor masters;     // [slice.numel()]; a view of `weights` where the types are one
-    at::Tensor gradients;   // [R * shard_numel]
-    bool stale = true;      // `weights` are out of date
-    int64_t num_ready = 0;  // gradient_ready calls of this step
+    int64_t numel;                         // of the unit
+    int64_t shard_numel;                   // of a full slice: what collectives move
+    plan::Slice slice;                     // this rank's
+    at::Tensor weights;                    // [R * shard_numel]
+    at::Tensor masters;                    // [slice.numel()]; a view of `weights` where the types are one
+    at::Tensor gradients;                  // [R * shard_numel]
+    bool stale = true;                     // `weights` are out of date
+    int64_t num_ready = 0;                 // gradient_ready calls of this step
+    std::vector<at::Tensor> partial_sums;  // [R * shard_numel] each; number k of 2^k groups of micro-batches
   };
   // Of a parameter's owned elements: [numel] each, undefined where it is frozen.
   struct Moments {
@@ -97,6 +108,7 @@ class ShardedWeights final : public model::Weights {
   // What this rank owns of a parameter, in elements of it.
   plan::Slice owned_range(const plan::Parameter& parameter) const;
   void zero_frozen_gradients(int64_t unit);
+  void add_in_pairs(UnitBuffers& unit);
   UnitBuffers& buffers(int64_t unit);
   const UnitBuffers& buffers(int64_t unit) const;
   // This rank's part of a whole buffer, as collectives see it: [shard_numel].
@@ -107,8 +119,9 @@ class ShardedWeights final : public model::Weights {
   plan::Precision precision_;
   Purpose purpose_;
   std::vector<bool> trained_;  // a flag for each parameter
+  bool reproducible_;
   int64_t memory_bytes_ = 0;
-  int64_t num_micro_batches_ = 0;
+  int64_t num_micro_batches_ = 0, straight_ = 1;
   std::vector<UnitBuffers> units_;
   std::vector<Moments> moments_;  // of each parameter
 };

@@ -21,6 +21,10 @@ void Journal::message(std::string_view text) {
   if (console_) console_->message(text);
 }
 
+void Journal::rewind(int64_t step) {
+  if (file_) file_->append_event("rewind", step);
+}
+
 void Journal::sync() {
   if (file_) file_->sync();
 }

@@ -25,6 +25,8 @@ class Journal {
 
   void step(const metrics::Record& record);
   void message(std::string_view text);
+  // The training has gone back to `step`: what was told of later ones never happened.
+  void rewind(int64_t step);
   // Before a checkpoint: the steps it holds have their lines on disk.
   void sync();
 

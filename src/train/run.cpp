@@ -40,6 +40,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.optimizer_start = progress.optimizer_start;
   m.data_seed = static_cast<uint64_t>(config.training.seed);
   m.next_sample = progress.next_sample;
+  m.health = progress.health;
   data::DataState state = data.state(progress.next_sample);
   m.data_sources = std::move(state.sources);
   m.data_segments = std::move(state.segments);
@@ -62,9 +63,9 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   return m;
 }
 
-Error Run::not_finite(int64_t step, double loss, double grad_norm, double lr) const {
+Error Run::diverged(int64_t step, const std::string& reason, double lr) const {
   return damaged(
-      fmt::format("step {}: the loss is {}, its gradient's norm {}", step, loss, grad_norm),
+      fmt::format("step {}: {}", step, reason),
       fmt::format("the training diverged (lr {:.3g}) or the data of this step is not what the model expects; nothing "
                   "of this step was kept or saved",
                   lr),

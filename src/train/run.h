@@ -60,8 +60,8 @@ struct Run {
   data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;
   // What a checkpoint says about itself.
   checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
-  // The error of a step whose loss or gradient norm is no number.
-  Error not_finite(int64_t step, double loss, double grad_norm, double lr) const;
+  // The error of a step that the guard stops at.
+  Error diverged(int64_t step, const std::string& reason, double lr) const;
   // For the console: the resolved configuration and what it means in numbers.
   std::string describe() const;
 };

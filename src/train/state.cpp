@@ -110,8 +110,9 @@ void check_finite(const parallel::ShardedWeights& weights, const Path& from) {
 }
 
 Progress progress_of(const checkpoint::Manifest& manifest) {
-  return {manifest.step, manifest.tokens_seen, manifest.next_sample, manifest.optimizer_start,
-          checkpoint::step_name_of(manifest.step)};
+  return {manifest.step,        manifest.tokens_seen,
+          manifest.next_sample, manifest.optimizer_start,
+          manifest.health,      checkpoint::step_name_of(manifest.step)};
 }
 
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {

@@ -19,8 +19,9 @@ struct Progress {
   int64_t tokens_seen = 0;   // over all ranks
   uint64_t next_sample = 0;  // the first sample not yet trained on
   // The step after which the optimizer's moments began: update number `step - optimizer_start` of theirs. Not 0 where a
-  // run took over a step without moments, or moments without their step.
+  // run took over a step without moments, or moments without their step; a skipped update counts as one before.
   int64_t optimizer_start = 0;
+  checkpoint::Health health{};
   std::string parent;  // the checkpoint this came from: "step-00000100", or a path; empty: from nothing
   bool operator==(const Progress&) const = default;
 };

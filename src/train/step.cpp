@@ -21,6 +21,31 @@ struct Stopwatch {
   }
 };
 
+// A sum over micro-batches in the order in which their gradients are added (ShardedWeights): `straight` of them one
+// after the other, the sums of those in pairs.
+class SumInPairs {
+ public:
+  explicit SumInPairs(int64_t straight) : straight_(straight) {}
+
+  void add(double value) {
+    sum_ += value;
+    if (++count_ % straight_ != 0) return;
+    for (int64_t groups = count_ / straight_; groups % 2 == 0; groups /= 2) {
+      sum_ += partial_.back();
+      partial_.pop_back();
+    }
+    partial_.push_back(sum_);
+    sum_ = 0;
+  }
+  double total() const { return partial_.back(); }
+
+ private:
+  const int64_t straight_;
+  int64_t count_ = 0;
+  double sum_ = 0;
+  std::vector<double> partial_;
+};
+
 std::vector<int64_t> counted_positions(const data::Batch& batch) {
   std::vector<int64_t> positions;
   for (size_t i = 0; i < batch.labels.size(); ++i)
@@ -41,14 +66,14 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
 
 // What the sums of each micro-batch are multiplied with. The mean's denominator must be known before the first
 // backward, over all ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ.
-std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank) {
+std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t straight) {
   std::vector<double> weights;
-  double sum = 0;
+  SumInPairs sum(straight);
   for (const data::Batch& micro : batch.micro_batches) {
     weights.push_back(counted_weight(micro));
-    sum += weights.back();
+    sum.add(weights.back());
   }
-  const double counted = group.all_reduce(sum);
+  const double counted = group.all_reduce(sum.total());
   HEARTH_CHECK(counted > 0, "no label counts in a step");
   const double means = group.all_reduce(static_cast<double>(weights.size()));
   // A micro-batch in which nothing counts has no mean, and adds nothing.
@@ -81,27 +106,31 @@ model::MicroBatch to_tensors(const data::Batch& batch) {
   return result;
 }
 
+bool is_finite(const StepResult& result) { return std::isfinite(result.loss) && std::isfinite(result.grad_norm); }
+
 StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
-                      const data::StepBatch& batch, int64_t t, double lr, double max_norm, const LossOptions& options) {
+                      const data::StepBatch& batch, int64_t t, double lr, double max_norm, const LossOptions& options,
+                      const std::function<bool(const StepResult&)>& accept) {
   comm::Group& group = weights.group();
-  const std::vector<double> scales = loss_scales(batch, group, options.per_rank);
+  weights.begin_step(static_cast<int64_t>(batch.micro_batches.size()));
+  const int64_t straight = weights.straight_micro_batches();
+  const std::vector<double> scales = loss_scales(batch, group, options.per_rank, straight);
 
   StepResult result;
   Stopwatch watch;
-  weights.begin_step(static_cast<int64_t>(batch.micro_batches.size()));
-  double loss = 0, z_squares = 0;
+  SumInPairs loss(straight), z_squares(straight);
   for (size_t i = 0; i < batch.micro_batches.size(); ++i) {
     const ops::CrossEntropy sum =
         model.loss_and_gradient(weights, to_tensors(batch.micro_batches[i]), {scales[i], options.z_factor});
-    loss += sum.loss * scales[i];
-    z_squares += sum.z_squares * scales[i];
+    loss.add(sum.loss * scales[i]);
+    z_squares.add(sum.z_squares * scales[i]);
   }
-  result.loss = group.all_reduce(loss);
-  result.z_loss = options.z_factor > 0 ? options.z_factor * group.all_reduce(z_squares) : 0;
+  result.loss = group.all_reduce(loss.total());
+  result.z_loss = options.z_factor > 0 ? options.z_factor * group.all_reduce(z_squares.total()) : 0;
   result.forward_backward_s = watch.lap();
   result.grad_norm = optim::gradient_norm(weights);
   result.norm_s = watch.lap();
-  result.applied = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  result.applied = accept(result);
   if (!result.applied) return result;
 
   optimizer.step(lr, t, optim::clip_scale(result.grad_norm, max_norm));

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "comm/group.h"
@@ -18,6 +21,7 @@
 #include "optim/adamw.h"
 #include "parallel/sharded_weights.h"
 #include "train/evaluate.h"
+#include "train/guard.h"
 #include "train/journal.h"
 #include "train/run.h"
 #include "train/run_folder.h"
@@ -39,14 +43,16 @@ class Trainer {
       : run_(run),
         group_(group),
         progress_(start.progress),
-        weights_(run.plan, run.precision, group, Purpose::kTraining),
+        guard_(run.config.numerics, start.progress.health),
+        weights_(run.plan, run.precision, group, Purpose::kTraining, /*trained=*/{}, run.config.numerics.reproducible),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
                run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute),
-        loader_(run.data.splits(), run.loading(group.rank(), progress_.next_sample)),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
+    if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     start.fill(run, weights_);
+    read_from(progress_.next_sample);
   }
 
   ExitCode train() {
@@ -57,7 +63,9 @@ class Trainer {
     }
     saved_s_ = monotonic_seconds();
     while (progress_.step < run_.steps) {
-      metrics::Record record = step();
+      std::optional<metrics::Record> next = step();
+      if (!next) continue;  // it went back
+      metrics::Record& record = *next;
       if (run_.validates() && progress_.step % run_.config.validation.freq == 0) validate(record);
       journal_.step(record);
 
@@ -70,38 +78,79 @@ class Trainer {
   }
 
  private:
-  // The next optimizer step, and what there is to say about it.
-  metrics::Record step() {
+  void read_from(uint64_t sample) { loader_.emplace(run_.data.splits(), run_.loading(group_.rank(), sample)); }
+
+  // The next optimizer step, and what there is to say about it: nothing where the training went back instead.
+  std::optional<metrics::Record> step() {
     const double start_s = monotonic_seconds();
-    const double waited_before_s = loader_.waited_s();
-    const data::StepBatch batch = loader_.next();
-    const double data_wait_s = loader_.waited_s() - waited_before_s;
+    const double waited_before_s = loader_->waited_s();
+    const data::StepBatch batch = loader_->next();
+    const double data_wait_s = loader_->waited_s() - waited_before_s;
 
     const int64_t substituted = tell_substitutes(batch);
     const int64_t t = progress_.step + 1;
     const double lr = optim::learning_rate(run_.schedule, t);
+    Judgement judgement;
     const StepResult result = train_step(
         model_, weights_, optimizer_, batch, t - progress_.optimizer_start, lr, run_.config.training.max_norm,
-        {run_.config.objective.z_loss, /*per_rank=*/run_.config.numerics.loss_average == "per_rank"});
-    if (!result.applied) throw run_.not_finite(t, result.loss, result.grad_norm, lr);
+        {run_.config.objective.z_loss, /*per_rank=*/run_.config.numerics.loss_average == "per_rank"},
+        [&](const StepResult& r) {
+          judgement = guard_.judge(r.loss, r.grad_norm);
+          return judgement.verdict == Verdict::kApply;
+        });
+    if (judgement.verdict == Verdict::kStop) throw run_.diverged(t, judgement.reason, lr);
+    if (judgement.verdict == Verdict::kRewind) return rewind(t, judgement.reason, lr), std::nullopt;
+    if (result.applied) {
+      guard_.applied(result.loss, result.grad_norm);
+    } else {
+      guard_.skipped();
+      ++progress_.optimizer_start;
+      journal_.message(fmt::format("step {}: {}; its update is left out, number {} of this run", t, judgement.reason,
+                                   guard_.health().skipped));
+    }
 
     progress_.step = t;
     progress_.tokens_seen += static_cast<int64_t>(batch.num_samples) * run_.seq_len();
-    progress_.next_sample = loader_.next_sample();
+    progress_.next_sample = loader_->next_sample();
+    progress_.health = guard_.health();
 
     const double step_s = monotonic_seconds() - start_s;
-    return {.step = t,
-            .loss = result.loss,
-            .z_loss = run_.config.objective.z_loss > 0 ? std::optional(result.z_loss) : std::nullopt,
-            .grad_norm = result.grad_norm,
-            .lr = lr,
-            .tokens = progress_.tokens_seen,
-            .tokens_per_second = run_.throughput.tokens_per_second(step_s),
-            .mfu = run_.throughput.mfu(step_s),
-            .substituted = substituted,
-            .data_wait_s = data_wait_s,
-            .step_s = step_s,
-            .memory_bytes = metrics::peak_memory_bytes()};
+    return metrics::Record{.step = t,
+                           .loss = if_finite(result.loss),
+                           .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
+                           .grad_norm = if_finite(result.grad_norm),
+                           .lr = lr,
+                           .tokens = progress_.tokens_seen,
+                           .tokens_per_second = run_.throughput.tokens_per_second(step_s),
+                           .mfu = run_.throughput.mfu(step_s),
+                           .skipped = result.applied ? "" : judgement.kind,
+                           .substituted = substituted,
+                           .data_wait_s = data_wait_s,
+                           .step_s = step_s,
+                           .memory_bytes = metrics::peak_memory_bytes()};
+  }
+
+  // To the last checkpoint, and on with the data behind that of step t.
+  void rewind(int64_t t, const std::string& reason, double lr) {
+    if (!checkpoint_) throw run_.diverged(t, reason + "; there is no checkpoint to go back to", lr);
+    const uint64_t next_sample = loader_->next_sample();
+    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
+    load_weights(reader, weights_);
+    load_moments(reader, weights_);
+    const Progress saved = progress_of(reader.manifest());
+    journal_.message(fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step", t,
+                                 reason, checkpoint_->string(), next_sample - saved.next_sample));
+    guard_.rewound(saved.health);
+    progress_ = saved;
+    progress_.health = guard_.health();
+    progress_.next_sample = next_sample;
+    read_from(next_sample);
+    journal_.rewind(progress_.step);
+    group_.barrier();  // nobody deletes the checkpoint while another reads it
+  }
+
+  static std::optional<double> if_finite(double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
 
   // With data.on_damage = "substitute": says what took the place of damaged sequences on any rank, and how many.
@@ -153,18 +202,21 @@ class Trainer {
       checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
     saved_s_ = monotonic_seconds();
     progress_.parent = folder.filename();
+    checkpoint_ = folder;
     journal_.message(fmt::format("saved {} in {}", folder.string(), format_duration(saved_s_ - start_s)));
   }
 
   const Run& run_;
   comm::Group& group_;
   Progress progress_;
+  Guard guard_;
   parallel::ShardedWeights weights_;
   optim::AdamW optimizer_;
   model::Transformer model_;
-  data::Loader loader_;
+  std::optional<data::Loader> loader_;
   Journal journal_;
-  double saved_s_ = 0;  // when the last checkpoint was written
+  std::optional<Path> checkpoint_;  // the last one: where a rewind goes
+  double saved_s_ = 0;              // when it was written
 };
 
 }  // namespace

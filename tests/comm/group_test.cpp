@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -36,12 +37,19 @@ at::Tensor filled(int64_t seed, int64_t rank, int64_t numel) {
   return tensor;
 }
 
-// ((x_0 + x_1) + x_2) + ... in T.
+// ((x_0 + x_1) + (x_2 + x_3)) + ... in T.
 template <typename T>
 T sum_at(int64_t seed, int64_t ranks, int64_t index) {
-  T sum = static_cast<T>(value_at(seed, 0, index));
-  for (int64_t r = 1; r < ranks; ++r) sum += static_cast<T>(value_at(seed, r, index));
-  return sum;
+  // In pairs, written out: neighbours are added until one number is left; one without a neighbour waits.
+  std::vector<T> sums;
+  for (int64_t r = 0; r < ranks; ++r) sums.push_back(static_cast<T>(value_at(seed, r, index)));
+  while (sums.size() > 1) {
+    for (size_t i = 0; i + 1 < sums.size(); ++i) {
+      sums[i] += sums[i + 1];
+      sums.erase(sums.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+  }
+  return sums.front();
 }
 
 template <typename T>
@@ -87,11 +95,7 @@ void check_all_reduce(Group& group, int64_t seed, int64_t n) {
 
 void check_small(Group& group, int64_t seed) {
   const int64_t R = group.size();
-  EXPECT_EQ(group.all_reduce(value_at(seed, group.rank(), 0)), [&] {
-    double sum = 0;
-    for (int64_t r = 0; r < R; ++r) sum += value_at(seed, r, 0);
-    return sum;
-  }());
+  EXPECT_EQ(group.all_reduce(value_at(seed, group.rank(), 0)), sum_at<double>(seed, R, 0));
   EXPECT_EQ(group.any(seed % (2 * R) == group.rank()), seed % (2 * R) < R);
   const std::vector<std::string> all =
       group.all_gather_bytes(std::string(static_cast<size_t>(group.rank()), 'x') + "\0!");

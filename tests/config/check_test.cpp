@@ -135,6 +135,26 @@ TEST(Check, ElementTypesGoTogetherOrAreRefused) {
             one("numerics.stochastic_rounding has no effect with training.dtype = \"float32\""));
 }
 
+TEST(Check, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
+  EXPECT_TRUE(problems({"numerics.nan_policy=skip", "numerics.skip_limit=3", "numerics.spike_policy=rewind",
+                        "numerics.spike_window=64", "numerics.spike_deviations=4", "numerics.rewind_limit=1"})
+                  .empty());
+  EXPECT_EQ(problems({"numerics.spike_window=64"}),
+            one("numerics.spike_window has no effect without a numerics.spike_policy"));
+  EXPECT_EQ(problems({"numerics.skip_limit=3"}),
+            one("numerics.skip_limit has no effect without a policy that is \"skip\""));
+  EXPECT_EQ(problems({"numerics.rewind_limit=1", "numerics.nan_policy=skip"}),
+            one("numerics.rewind_limit has no effect without a policy that is \"rewind\""));
+  EXPECT_TRUE(problems({"numerics.reproducible=true", "training.threads=4", "parallelism.data_parallel_shard_degree=4",
+                        "training.global_batch_size=32"})
+                  .empty());
+  EXPECT_EQ(problems({"numerics.reproducible=true"}),
+            one("numerics.reproducible with training.threads = 0 on 1 ranks"));
+  EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=3", "parallelism.data_parallel_shard_degree=3",
+                      "training.global_batch_size=24"}),
+            one("numerics.reproducible does not go with 3 ranks"));
+}
+
 TEST(Check, TheRulesOfTheLearningRateHaveTheirOwnKeys) {
   EXPECT_TRUE(problems({"lr_scheduler.rule=neox", "lr_scheduler.end_step=900"}).empty());
   EXPECT_EQ(problems({"lr_scheduler.end_step=900"}),

@@ -1,0 +1,47 @@
+// What a rule of check.h is written on; only for its sources.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "config/check.h"
+
+namespace hearth::config {
+
+// Collects problems; each is reported at the first of its keys that was given.
+class Rules {
+ public:
+  explicit Rules(LoadResult& loaded) : loaded_(loaded), num_typed_(loaded.problems.size()) {}
+
+  void require(bool holds, std::initializer_list<std::string_view> keys, const std::string& what,
+               const std::string& fix) {
+    if (holds || std::any_of(keys.begin(), keys.end(), [this](auto key) { return has_problem(key); })) return;
+    std::string_view at = *keys.begin();
+    for (const std::string_view key : keys) {
+      if (!loaded_.origin(key).given()) continue;
+      at = key;
+      break;
+    }
+    loaded_.problems.push_back({loaded_.where(at), loaded_.origin(at).line, what, fix, std::string(at)});
+  }
+
+  bool given(std::string_view key) const { return loaded_.origin(key).given(); }
+
+ private:
+  bool has_problem(std::string_view key) const {
+    return std::any_of(loaded_.problems.begin(), loaded_.problems.begin() + static_cast<std::ptrdiff_t>(num_typed_),
+                       [key](const Problem& problem) { return problem.key == key; });
+  }
+  LoadResult& loaded_;
+  size_t num_typed_;  // problems before the first rule
+};
+
+// Parts of check(): what an update is, and in which numbers it is computed; and GPT-NeoX's learning rate.
+void check_optimizer(Rules& rules, const RunConfig& config);
+void check_neox_schedule(Rules& rules, const LrScheduler& scheduler);
+
+}  // namespace hearth::config

@@ -1,0 +1,47 @@
+// What a training does about a step whose loss or gradient is no number, or far above those before it: apply it, leave
+// its update out, go back to a checkpoint, or stop. Decided from reduced values alone, so by every rank alike.
+//
+// A spike is a loss or a gradient norm more than numerics.spike_deviations standard deviations above the mean of the
+// last numerics.spike_window steps that were applied; OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the
+// same. Until half of that window is there, nothing is a spike. What was left out does not enter the window.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/manifest.h"
+#include "config/config.h"
+
+namespace hearth::train {
+
+enum class Verdict { kApply, kSkip, kRewind, kStop };
+
+struct Judgement {
+  Verdict verdict = Verdict::kApply;
+  std::string kind;    // "nan" or "spike"; empty: neither
+  std::string reason;  // for people: "the loss is nan"
+};
+
+class Guard {
+ public:
+  Guard(const config::Numerics& config, checkpoint::Health health) : config_(config), health_(std::move(health)) {}
+
+  // Of the step that has this loss and this gradient norm. A policy whose limit is reached (numerics.skip_limit in a
+  // row, numerics.rewind_limit in all) is kStop.
+  Judgement judge(double loss, double grad_norm) const;
+
+  void applied(double loss, double grad_norm);
+  void skipped();
+  // `saved`: of the checkpoint that the training has gone back to.
+  void rewound(const checkpoint::Health& saved);
+
+  const checkpoint::Health& health() const { return health_; }
+
+ private:
+  Verdict verdict_of(const std::string& policy) const;
+  Judgement judged(const std::string& policy, const char* kind, std::string reason) const;
+
+  config::Numerics config_;
+  checkpoint::Health health_;
+};
+
+}  // namespace hearth::train

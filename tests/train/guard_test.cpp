@@ -1,0 +1,214 @@
+// Steps that are no numbers, and spikes: what is judged, what a run does about it, and that a resume changes nothing.
+#include "train/guard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "comm/group.h"
+#include "tiny_run.h"
+#include "train/run.h"
+
+namespace hearth::train {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+config::Numerics numerics(const char* nan_policy, const char* spike_policy) {
+  config::Numerics n;
+  n.nan_policy = nan_policy;
+  n.spike_policy = spike_policy;
+  n.spike_window = 8;
+  n.spike_deviations = 3;
+  return n;
+}
+
+TEST(Guard, WhatIsNoNumberIsLeftToThePolicy) {
+  for (const auto& [policy, verdict] :
+       {std::pair{"stop", Verdict::kStop}, {"skip", Verdict::kSkip}, {"rewind", Verdict::kRewind}}) {
+    const Guard guard(numerics(policy, "off"), {});
+    EXPECT_EQ(guard.judge(1, 1).verdict, Verdict::kApply);
+    for (const auto& [loss, norm] : {std::pair{kNan, 1.0}, {1.0, kNan}, {1.0, HUGE_VAL}, {-HUGE_VAL, 1.0}}) {
+      EXPECT_EQ(guard.judge(loss, norm).verdict, verdict);
+      EXPECT_EQ(guard.judge(loss, norm).kind, "nan");
+    }
+    EXPECT_EQ(guard.judge(1e30, 1e30).verdict, Verdict::kApply) << "large is no spike where nobody watches";
+  }
+}
+
+// Eight values 1, 2, 1, 2, ...: mean 1.5, standard deviation 0.5; three deviations above is 3.
+TEST(Guard, ASpikeLiesFarAboveTheMeanOfTheWindowInItsStandardDeviations) {
+  Guard guard(numerics("stop", "skip"), {});
+  for (int i = 0; i < 3; ++i) guard.applied(1 + i % 2, 5);
+  EXPECT_EQ(guard.judge(100, 5).verdict, Verdict::kApply) << "half of the window is not there yet";
+  guard.applied(100, 5);  // it leaves the window again
+  for (int i = 0; i < 8; ++i) guard.applied(1 + i % 2, 5 + i % 2);
+  EXPECT_EQ(guard.health().losses.size(), 8u);
+  EXPECT_EQ(guard.judge(2.99, 5).verdict, Verdict::kApply);
+  EXPECT_EQ(guard.judge(3.01, 5).verdict, Verdict::kSkip);
+  EXPECT_EQ(guard.judge(-50, 0).verdict, Verdict::kApply) << "below is no spike";
+  EXPECT_EQ(guard.judge(1, 7.01).verdict, Verdict::kSkip) << "of the norm";
+  EXPECT_EQ(guard.judge(1, 7.01).kind, "spike");
+  EXPECT_NE(guard.judge(1, 7.01).reason.find("the gradient's norm is 7.01, 3.0 standard deviations"), std::string::npos)
+      << guard.judge(1, 7.01).reason;
+  guard.skipped();
+  EXPECT_EQ(guard.health().losses.back(), 2) << "what was skipped does not enter";
+}
+
+TEST(Guard, ALimitThatIsReachedStops) {
+  config::Numerics n = numerics("skip", "off");
+  n.skip_limit = 2;
+  Guard guard(n, {});
+  guard.skipped();
+  guard.applied(1, 1);  // not in a row
+  guard.skipped();
+  EXPECT_EQ(guard.judge(kNan, 1).verdict, Verdict::kSkip);
+  guard.skipped();
+  EXPECT_EQ(guard.judge(kNan, 1).verdict, Verdict::kStop);
+  EXPECT_NE(guard.judge(kNan, 1).reason.find("numerics.skip_limit = 2 updates in a row were left out"),
+            std::string::npos);
+  EXPECT_EQ(guard.health().skipped, 3);
+
+  n = numerics("rewind", "off");
+  n.rewind_limit = 1;
+  Guard back(n, {});
+  EXPECT_EQ(back.judge(kNan, 1).verdict, Verdict::kRewind);
+  back.rewound({});  // the checkpoint knows nothing of it
+  EXPECT_EQ(back.judge(kNan, 1).verdict, Verdict::kStop);
+}
+
+// Runs in whose text '#' stands now and then, and whose embedding of it is infinite: a step that reads one gives no
+// number, every other step is as it should be.
+struct Policy : ::testing::Test {
+  Policy() {
+    make_folders(scratch / "text");
+    for (uint64_t i = 0; i < 8; ++i) {
+      std::string text = tiny_text(i, 400);
+      for (size_t at = 200; at < text.size(); at += 400) text[at] = '#';
+      write_file_atomic(scratch / "text" / fmt::format("{}.txt", i), text);
+    }
+    data::BuildOptions options;
+    options.out = scratch / "data";
+    options.paths = {scratch / "text"};
+    options.rules.validation = 0.3;
+    data::BuildProgress progress;
+    data::build_dataset(options, progress);
+  }
+
+  // A run in FOLDER that stands at step 0 with such weights.
+  config::RunConfig poisoned(const std::string& folder, int64_t ranks = 1) {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = folder;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    c.training.steps = 24;
+    c.training.global_batch_size = 2;
+    c.training.local_batch_size = 1;
+    c.checkpoint.interval = 3;
+    c.numerics.rewind_limit = 100;
+    train::Run run = open_run(c);
+    const auto group = comm::single();
+    parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+    initialize_weights(weights, 0);
+    const plan::Parameter& embedding = run.plan.parameters.front();
+    weights.master(0).data_ptr<float>()[embedding.offset + '#' * embedding.shape[1]] = HUGE_VALF;
+    save_state(weights, run.folder.checkpoints(), run.manifest({}, {}));
+    return c;
+  }
+  checkpoint::Manifest manifest_of(const config::RunConfig& c, int64_t step) {
+    return checkpoint::Reader::open(step_of(c, step)).manifest();
+  }
+
+  test::ScratchFolder scratch;
+};
+
+int64_t skipped(const std::vector<metrics::Record>& records) {
+  return std::count_if(records.begin(), records.end(), [](const metrics::Record& r) { return !r.skipped.empty(); });
+}
+
+TEST_F(Policy, StopEndsTheRunAtTheFirst) {
+  config::RunConfig c = poisoned("stop");
+  const Error error = error_of([&] { train(c); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_NE(error.message().find("the loss is nan"), std::string::npos) << error.message();
+}
+
+TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
+  config::RunConfig c = poisoned("skip");
+  c.numerics.nan_policy = "skip";
+  const auto records = train(c);
+  ASSERT_EQ(records.size(), 24u);
+  const int64_t count = skipped(records);
+  EXPECT_GE(count, 2);
+  EXPECT_LE(count, 12);
+  for (const metrics::Record& r : records) EXPECT_EQ(r.loss.has_value(), r.skipped.empty()) << "step " << r.step;
+  EXPECT_EQ(manifest_of(c, 24).health.skipped, count);
+  EXPECT_EQ(manifest_of(c, 24).optimizer_start, count) << "Adam counts the updates that were made";
+  EXPECT_LT(*records.back().loss, *records.front().loss);
+
+  config::RunConfig two = poisoned("skip-2", 2);
+  two.numerics.nan_policy = "skip";
+  const auto others = train(two);
+  ASSERT_EQ(others.size(), records.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(others[i].skipped, records[i].skipped) << "step " << i + 1;
+    if (!records[i].loss) continue;
+    EXPECT_NEAR(*others[i].loss / *records[i].loss, 1, 1e-4) << "step " << i + 1;
+  }
+}
+
+TEST_F(Policy, ARunWithSkippedStepsIsResumedToTheBit) {
+  for (const char* kind : {"nan", "spike"}) {
+    config::RunConfig c = poisoned(fmt::format("whole-{}", kind));
+    c.numerics.nan_policy = "skip";
+    if (std::string(kind) == "spike") {
+      c.numerics.spike_policy = "skip";
+      c.numerics.spike_window = 4;
+      c.numerics.spike_deviations = 0.5;
+    }
+    const auto whole = train(c);
+    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [&](const auto& r) { return r.skipped == kind; })) << kind;
+    config::RunConfig parts = poisoned(fmt::format("parts-{}", kind));
+    parts.numerics = c.numerics;
+    for (const int64_t steps : {7, 13, 24}) {
+      parts.training.steps = steps;
+      train(parts);
+    }
+    expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), whole);
+    EXPECT_EQ(tensors_of(step_of(parts, 24)), tensors_of(step_of(c, 24)));
+    EXPECT_EQ(manifest_of(parts, 24).health, manifest_of(c, 24).health);
+  }
+}
+
+TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
+  for (const int64_t ranks : {1, 2}) {
+    config::RunConfig c = poisoned(fmt::format("rewind-{}", ranks), ranks);
+    c.numerics.nan_policy = "rewind";
+    const auto records = train(c);
+    ASSERT_EQ(records.size(), 24u);
+    for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].step, static_cast<int64_t>(i + 1));
+    for (const metrics::Record& r : records) EXPECT_TRUE(r.loss && r.skipped.empty());
+    const checkpoint::Manifest manifest = manifest_of(c, 24);
+    EXPECT_GE(manifest.health.rewinds, 1);
+    EXPECT_GT(manifest.next_sample, 2u * 24) << "samples were left out";
+    EXPECT_EQ(manifest.tokens_seen, 24 * 2 * 32) << "and not counted";
+    const std::string log = read_file(c.run_folder() / "metrics.jsonl");
+    int64_t events = 0;
+    for (size_t at = log.find("\"rewind\""); at != std::string::npos; at = log.find("\"rewind\"", at + 1)) ++events;
+    EXPECT_EQ(events, manifest.health.rewinds);
+  }
+}
+
+TEST_F(Policy, RewindGivesUpAtItsLimit) {
+  config::RunConfig c = poisoned("limit");
+  c.numerics.nan_policy = "rewind";
+  c.numerics.rewind_limit = 1;
+  const Error error = error_of([&] { train(c); });
+  EXPECT_EQ(error.code(), ExitCode::kDamaged);
+  EXPECT_NE(error.message().find("the run has gone back numerics.rewind_limit = 1 times"), std::string::npos)
+      << error.message();
+}
+
+}  // namespace
+}  // namespace hearth::train

@@ -1,0 +1,68 @@
+// numerics.reproducible: whatever the number of ranks, the same bits.
+#include <gtest/gtest.h>
+
+#include "tiny_run.h"
+
+namespace hearth::train {
+namespace {
+
+struct Reproducible : TinyData {
+  // 24 micro-batches: eight sums of three, added in pairs.
+  config::RunConfig config(int64_t ranks, const std::string& folder) const {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = folder;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    c.training.threads = ranks;
+    c.training.local_batch_size = 1;
+    c.training.global_batch_size = 24;
+    c.training.steps = 6;
+    c.numerics.reproducible = true;
+    return c;
+  }
+};
+
+TEST_F(Reproducible, OneTwoFourAndEightRanksTrainToTheSameBits) {
+  const config::RunConfig one = config(1, "ranks-1");
+  const auto records = train(one);
+  const auto tensors = tensors_of(step_of(one, 6));
+  for (const int64_t ranks : {2, 4, 8}) {
+    const config::RunConfig several = config(ranks, fmt::format("ranks-{}", ranks));
+    expect_same_training(train(several), records);
+    EXPECT_EQ(tensors_of(step_of(several, 6)), tensors) << ranks;
+  }
+}
+
+TEST_F(Reproducible, InBfloat16WithRoundingAtRandomToo) {
+  config::RunConfig one = config(1, "ranks-1");
+  one.training.mixed_precision_param = one.training.dtype = "bfloat16";
+  one.numerics.stochastic_rounding = true;
+  const auto records = train(one);
+  config::RunConfig four = one;
+  four.job.dump_folder = "ranks-4";
+  four.parallelism.data_parallel_shard_degree = four.training.threads = 4;
+  expect_same_training(train(four), records);
+  EXPECT_EQ(tensors_of(step_of(four, 6)), tensors_of(step_of(one, 6)));
+}
+
+TEST_F(Reproducible, WithoutItTheOrderOfSumsShowsInTheLastBits) {
+  config::RunConfig one = config(1, "ranks-1"), four = config(4, "ranks-4");
+  one.numerics.reproducible = four.numerics.reproducible = false;
+  train(one);
+  train(four);
+  EXPECT_NE(tensors_of(step_of(one, 6)), tensors_of(step_of(four, 6))) << "the tests above would show nothing";
+}
+
+TEST_F(Reproducible, TheSameRunTwiceIsTheSameBitForBitAnyway) {
+  for (const int64_t ranks : {1, 2}) {
+    config::RunConfig a = tiny_config(scratch), b = a;
+    a.parallelism.data_parallel_shard_degree = b.parallelism.data_parallel_shard_degree = ranks;
+    a.training.threads = b.training.threads = 2;
+    a.job.dump_folder = fmt::format("a-{}", ranks);
+    b.job.dump_folder = fmt::format("b-{}", ranks);
+    expect_same_training(train(a), train(b));
+    EXPECT_EQ(tensors_of(step_of(a, 12)), tensors_of(step_of(b, 12)));
+  }
+}
+
+}  // namespace
+}  // namespace hearth::train
