@@ -10,10 +10,15 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   config::EvalOptions options;
   line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
       .required();
-  line.option("--data", "DIR", &options.data,
-              "a folder made by `hearth data build` whose held-out documents are read; the run's own where not given");
-  line.option("--ngram", "N", &options.ngram, "show a byte n-gram model of this order beside it")
+  line.option("--data", "[NAME=]DIR", &options.data,
+              "a folder made by `hearth data build` whose held-out documents are read; may be given several times; the "
+              "validation sets of the run, or its own data, where not given");
+  line.option("--split", "NAME", &options.split,
+              "train, validation or test; where not given the set's own, else validation");
+  line.option("--ngram", "N", &options.ngram,
+              "show n-gram models up to this order beside it: over bytes of text, or over the tokens of recordings")
       .range(1, data::kMaxNgramOrder);
+  line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
   if (!line.parse()) return std::nullopt;

@@ -1,4 +1,5 @@
 // `hearth generate`: checks what it is given, then becomes `hearth-train`.
+#include "base/error.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/train_options.h"
@@ -11,8 +12,10 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
       .required();
   line.option("--prompt", "TEXT", &options.prompt,
               "what the text begins with; of a checkpoint of spike counts a .npy (uint8, neurons x time bins), whose "
-              "next bins are printed: a line a bin, a count a neuron")
-      .required();
+              "next bins are printed: a line a bin, a count a neuron");
+  line.option("--fill", "TEXT", &options.fill,
+              "of a checkpoint of masked_lm: a text in which the mask token, or [MASK], stands for each token to be "
+              "found; the surest is filled in first");
   line.option("--max-tokens", "N", &options.max_tokens,
               "tokens after the prompt; when prompt and text fill the window that the model was trained on "
               "(training.seq_len), the newer half of the window stays as context and the rest is forgotten; of spike "
@@ -27,7 +30,18 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
       .range(0, 1);
   line.option("--seed", "S", &options.seed, "the same seed gives the same text");
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
+  line.option("--context", "BINS", &options.context_bins,
+              "of spike counts: the prompt's first bins go in, what follows them in the file is what really came; 0 "
+              "means all")
+      .range(0, 1e15);
+  line.option("--out", "FILE.npy", &options.out, "of spike counts: also the generated bins, uint8, neurons x bins");
+  line.option("--picture", "FILE.png", &options.picture,
+              "of spike counts: also a picture, what really came on the left, what was generated on the right");
   if (!line.parse()) return std::nullopt;
+  if (options.prompt.empty() == options.fill.empty())
+    throw user_error(
+        options.prompt.empty() ? "neither --prompt nor --fill is given" : "--prompt and --fill are both given", {},
+        "give one of them");
   return options;
 }
 

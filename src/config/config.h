@@ -116,7 +116,7 @@ struct Checkpoint {
   std::string initial_load_path;
   bool initial_load_model_only = true;  // its weights only, the training starts at step 0; false: all of it, a branch
   std::vector<std::string> exclude_from_loading;  // of a branch: "optimizer", "dataloader", "train_state"
-  std::vector<std::string> fresh, drop;           // names of parameters, by pattern (plan/name_pattern.h)
+  std::vector<std::string> fresh, drop, freeze;   // names of parameters, by pattern (plan/name_pattern.h)
 };
 
 // [[validation.set]]: documents to measure on, under a name of their own.

@@ -259,6 +259,8 @@ std::vector<Field> run_fields() {
      "with * for any characters", {}},
     {"checkpoint", "drop", slot<&RunConfig::checkpoint, &Checkpoint::drop>, kNoEffect, "",
      "weights of initial_load_path that the model has no place for and that may be left out, by the same patterns", {}},
+    {"checkpoint", "freeze", slot<&RunConfig::checkpoint, &Checkpoint::freeze>, kRefuse, "",
+     "parameters that are not trained, by the same patterns; they take no memory for moments", {}},
 
     {"validation", "freq", slot<&RunConfig::validation, &Validation::freq>, kMayChange, "steps",
      "between measurements on the held-out documents, and at step 0; 0 means never", at_least(0)},

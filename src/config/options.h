@@ -19,8 +19,12 @@ struct TrainOptions {
 
 struct EvalOptions {
   Path checkpoint;
-  Path data{};                   // a folder made by `hearth data build`; empty: the checkpoint's run's
+  // Folders made by `hearth data build`, "DIR" or "NAME=DIR"; empty: the validation sets of the checkpoint's run, or
+  // its data.
+  std::vector<std::string> data{};
+  std::string split{};           // empty: the set's own, or "validation"
   std::vector<int64_t> ngram{};  // orders of the n-gram models shown beside; empty: none
+  uint64_t seed = 0;             // of the positions that a masked model has to predict
   int64_t batch_size = 8;        // sequences at a time
   int64_t threads = 0;           // CPU threads; 0: all the process may use
 };
@@ -28,12 +32,17 @@ struct EvalOptions {
 struct GenerateOptions {
   Path checkpoint;
   std::string prompt;
+  std::string fill{};  // a text with masks, instead of a prompt
   int64_t max_tokens = 200;
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // 0: all
   double top_p = 1;
   uint64_t seed = 0;
   int64_t threads = 0;
+  // Of recordings alone.
+  int64_t context_bins = 0;  // of the prompt; the rest is what really came. 0: all
+  Path out{};                // the generated bins as .npy
+  Path picture{};            // what really came beside what was generated, as .png
 };
 
 struct BenchStepOptions {

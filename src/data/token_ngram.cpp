@@ -57,7 +57,7 @@ double score(const Split& train, const Split& test, int64_t order, int bits, int
 
 std::vector<double> score_token_ngrams(const Split& train, const Split& test, int64_t order, int64_t vocab_size,
                                        int32_t uncounted_token) {
-  const int bits = std::bit_width(static_cast<uint64_t>(vocab_size - 1));
+  const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(vocab_size - 1)));
   if (order * bits > 64)
     throw user_error(fmt::format("--ngram {} is too long for a vocabulary of {}", order, vocab_size), {},
                      fmt::format("give {} at most", 64 / bits));

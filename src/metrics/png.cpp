@@ -41,8 +41,8 @@ std::string gray_png(std::span<const uint8_t> pixels, int64_t width, int64_t hei
   }
   const std::string depth_8_gray("\x08\x00\x00\x00\x00", 5);
   return "\x89PNG\r\n\x1a\n" +
-         chunk("IHDR", big_endian(static_cast<uint64_t>(width)) + big_endian(static_cast<uint64_t>(height)) +
-                           depth_8_gray) +
+         chunk("IHDR",
+               big_endian(static_cast<uint64_t>(width)) + big_endian(static_cast<uint64_t>(height)) + depth_8_gray) +
          chunk("IDAT", compressed(rows)) + chunk("IEND", {});
 }
 

@@ -8,6 +8,7 @@
 #include "ops/embedding.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/rows.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
@@ -100,10 +101,11 @@ ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
   return {a_.shape.causal, batch.document_starts_N};
 }
 
-at::Tensor Transformer::logits(Weights& weights) {
-  const at::Tensor logits_TV = ops::empty({a_.B * a_.S, a_.shape.V}, ops::dtype_of(a_(kFinalInput)));
-  ops::matmul(logits_TV, a_(kFinalInput), output_VD(weights));
-  return logits_TV;
+at::Tensor Transformer::logits(Weights& weights, const at::Tensor& positions_N) {
+  const at::Tensor input = positions_N.defined() ? ops::gathered(a_(kFinalInput), positions_N) : a_(kFinalInput);
+  const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input));
+  ops::matmul(logits, input, output_VD(weights));
+  return logits;
 }
 
 at::Tensor Transformer::output_VD(Weights& weights) {

@@ -37,8 +37,9 @@ class Transformer {
   // each unit, from the last to the first, with gradient_ready.
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, LossScale scale);
 
-  // For tests and tools, after loss(): the logits [T, V] of that batch. Not used in training.
-  at::Tensor logits(Weights& weights);
+  // For tests and tools, after loss(): the logits [T, V] of that batch, or of some positions, int64 [N]: [N, V]. Not used
+  // in training.
+  at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
   int64_t memory_bytes() const { return a_.memory_bytes(); }  // of the activations
 

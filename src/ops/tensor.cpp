@@ -122,6 +122,12 @@ at::Tensor from_int32(std::span<const int32_t> values) { return from_values(valu
 at::Tensor from_int64(std::span<const int64_t> values) { return from_values(values, DType::kInt64); }
 at::Tensor from_float32(std::span<const float> values) { return from_values(values, DType::kFloat32); }
 
+std::vector<double> to_doubles(const at::Tensor& vector) {
+  const at::Tensor doubles = empty({vector.numel()}, DType::kFloat64);
+  doubles.copy_(vector);
+  return {doubles.const_data_ptr<double>(), doubles.const_data_ptr<double>() + vector.numel()};
+}
+
 void copy_(const at::Tensor& dst, const at::Tensor& src) {
   HEARTH_CHECK(dst.sizes() == src.sizes());
   dst.copy_(src);

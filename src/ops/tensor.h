@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/dtype.h"
 
@@ -43,6 +44,9 @@ at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRe
 at::Tensor from_int32(std::span<const int32_t> values);
 at::Tensor from_int64(std::span<const int64_t> values);
 at::Tensor from_float32(std::span<const float> values);
+
+// The elements of a vector of any floating type, on the host.
+std::vector<double> to_doubles(const at::Tensor& vector);
 
 // dst = src, of the same shape; converts between types. Any strides.
 void copy_(const at::Tensor& dst, const at::Tensor& src);

@@ -1,5 +1,7 @@
 #include "plan/name_pattern.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/nearest.h"
 
@@ -59,6 +61,14 @@ std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, 
         meant.empty() ? "`hearth inspect` lists a checkpoint's names" : fmt::format("did you mean {}?", meant));
   }
   return result;
+}
+
+std::vector<bool> trained_parameters(const std::vector<std::string>& freeze, const ParameterPlan& plan) {
+  std::vector<bool> trained = matching_parameters(freeze, plan, "checkpoint.freeze");
+  trained.flip();
+  if (std::find(trained.begin(), trained.end(), true) == trained.end())
+    throw user_error("checkpoint.freeze matches every parameter", "there is nothing to train", "freeze fewer");
+  return trained;
 }
 
 }  // namespace hearth::plan

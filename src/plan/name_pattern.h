@@ -17,4 +17,8 @@ bool matches(std::string_view pattern, std::string_view name);
 std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, const ParameterPlan& plan,
                                       std::string_view key);
 
+// For each parameter whether it is trained: those that checkpoint.freeze matches are not. Throws user_error where none
+// is.
+std::vector<bool> trained_parameters(const std::vector<std::string>& freeze, const ParameterPlan& plan);
+
 }  // namespace hearth::plan

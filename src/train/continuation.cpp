@@ -24,11 +24,7 @@ std::vector<double> Continuation::logits() {
   if (decoder_.size() + static_cast<int64_t>(fresh_.size()) > window_) forget_older_half();
   const at::Tensor logits_V = decoder_.append(fresh_);
   fresh_.clear();
-  std::vector<double> values(static_cast<size_t>(std::min(logits_V.numel(), vocab_size_)));
-  const at::Tensor doubles_V = ops::empty({logits_V.numel()}, DType::kFloat64);
-  ops::copy_(doubles_V, logits_V);
-  std::copy_n(doubles_V.data_ptr<double>(), values.size(), values.begin());
-  return values;
+  return ops::to_doubles(logits_V.narrow(0, 0, std::min(logits_V.numel(), vocab_size_)));
 }
 
 void Continuation::append(int32_t token) {

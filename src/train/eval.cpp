@@ -5,31 +5,76 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
+#include "data/label_rule.h"
 #include "data/ngram.h"
+#include "data/token_ngram.h"
+#include "tokenizer/arrays.h"
 #include "train/loaded_model.h"
 
 namespace hearth::train {
 namespace {
 
-// Bytes of text that each id stands for, [V]. Ids past the tokenizer's vocabulary (padding) stand for none.
-std::vector<int64_t> bytes_of_tokens(const tokenizer::Tokenizer& tokenizer, int64_t vocab_size) {
-  std::vector<int64_t> bytes(static_cast<size_t>(vocab_size), 0);
-  if (!tokenizer.has_text()) return bytes;
-  std::string text;
-  for (int64_t id = 0; id < std::min(vocab_size, tokenizer.vocab_size()); ++id) {
-    text.clear();
-    tokenizer.decode(static_cast<uint32_t>(id), text);
-    bytes[static_cast<size_t>(id)] = static_cast<int64_t>(text.size());
-  }
-  return bytes;
+using Units = EvalReport::Units;
+
+// A set to measure on, before it is opened.
+struct Wanted {
+  std::string name;
+  Path folder;
+  std::string split;  // empty: "validation"
+};
+
+Units units_of(const tokenizer::Tokenizer& tokenizer) {
+  return tokenizer.arrays() != nullptr ? Units::kSpikes : tokenizer.has_text() ? Units::kBytes : Units::kNone;
 }
 
-Path only_source(const LoadedModel& model) {
-  const auto sources = model.config.sources();
-  if (sources.size() == 1) return model.config.resolve(sources.front().path);
-  throw user_error(fmt::format("{} was trained on {} sources", model.folder.string(), sources.size()),
-                   "which of them to measure on is not said", "give one: --data DIR");
+// Bytes of text or spikes that each id stands for, [V]. Ids past the tokenizer's vocabulary (padding) stand for none.
+std::vector<int64_t> units_of_tokens(const tokenizer::Tokenizer& tokenizer, int64_t vocab_size) {
+  std::vector<int64_t> units(static_cast<size_t>(vocab_size), 0);
+  const Units kind = units_of(tokenizer);
+  std::string text;
+  for (int64_t id = 0; id < std::min(vocab_size, tokenizer.vocab_size()) && kind != Units::kNone; ++id) {
+    int64_t& unit = units[static_cast<size_t>(id)];
+    if (kind == Units::kSpikes) {
+      const auto patch = tokenizer.arrays()->patch_of(static_cast<uint32_t>(id));
+      unit = std::accumulate(patch.begin(), patch.end(), int64_t{0});
+    } else {
+      text.clear();
+      tokenizer.decode(static_cast<uint32_t>(id), text);
+      unit = static_cast<int64_t>(text.size());
+    }
+  }
+  return units;
+}
+
+// "DIR", or "NAME=DIR".
+Wanted parse_set(const std::string& given, bool only_one) {
+  const size_t equals = given.find('=');
+  if (equals != std::string::npos && !path_exists(given))
+    return {given.substr(0, equals), given.substr(equals + 1), {}};
+  const Path folder = Path(given).lexically_normal();
+  const Path last = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  return {only_one ? "" : last.string(), folder, {}};
+}
+
+std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOptions& options) {
+  std::vector<Wanted> sets;
+  if (!options.data.empty()) {
+    for (const std::string& given : options.data) sets.push_back(parse_set(given, options.data.size() == 1));
+  } else if (!model.config.validation.set.empty()) {
+    for (const config::ValidationSet& set : model.config.validation.set)
+      sets.push_back({set.name, model.config.resolve(set.path), set.split});
+  } else {
+    const auto sources = model.config.sources();
+    for (const config::DataSource& source : sources)
+      sets.push_back(parse_set(model.config.resolve(source.path).string(), sources.size() == 1));
+  }
+  for (Wanted& set : sets) {
+    if (!options.split.empty()) set.split = options.split;
+    if (set.split.empty()) set.split = "validation";
+  }
+  return sets;
 }
 
 void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset) {
@@ -44,46 +89,80 @@ void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset
                   path_exists(kept) ? kept.string() : model.manifest.tokenizer));
 }
 
+std::vector<double> ngram_scores(const data::Dataset& dataset, const data::Split& split, int64_t order,
+                                 const LoadedModel& model, const data::LabelRule& labels) {
+  if (labels.masking)
+    throw user_error("--ngram has nothing to say about a model that fills in hidden tokens",
+                     "an n-gram model sees only what stands before a token", "leave it out");
+  if (model.tokenizer->arrays() != nullptr)
+    return data::score_token_ngrams(dataset.split("train"), split, order, model.tokenizer->vocab_size(),
+                                    labels.uncounted_token);
+  return data::score_ngrams(dataset, order).bits_per_byte;
+}
+
 }  // namespace
 
 double EvalReport::perplexity() const { return std::exp(evaluation.loss()); }
-double EvalReport::bits_per_byte() const { return evaluation.loss_sum / std::log(2.0) / evaluation.counted_bytes; }
+double EvalReport::bits_per_unit() const { return evaluation.loss_sum / std::log(2.0) / evaluation.counted_units; }
 
-EvalReport evaluate_checkpoint(const config::EvalOptions& options) {
+std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
   const auto model = load_model(options.checkpoint);
-  const data::Dataset dataset = data::Dataset::open(options.data.empty() ? only_source(*model) : options.data);
-  check_same_tokenizer(*model, dataset);
+  const data::LabelRule labels = data::label_rule(model->config.objective, *model->tokenizer, model->shape.V);
+  std::vector<std::pair<Wanted, data::Dataset>> sets;
+  for (Wanted& wanted : wanted_sets(*model, options)) {  // all errors before the first forward pass
+    data::Dataset dataset = data::Dataset::open(wanted.folder);
+    check_same_tokenizer(*model, dataset);
+    dataset.split(wanted.split);
+    sets.emplace_back(std::move(wanted), std::move(dataset));
+  }
 
   const int64_t seq_len = model->config.training.seq_len;
   model::Transformer transformer(model->shape, model->plan, options.batch_size, seq_len, model->dtype,
                                  model->config.memory.loss_chunk_tokens, /*training=*/false);
-  const std::vector<int64_t> token_bytes = bytes_of_tokens(*model->tokenizer, model->shape.V);
-  EvalReport report;
-  report.evaluation =
-      evaluate(transformer, *model->weights, dataset.split("validation"),
-               {.seq_len = seq_len, .local_batch_size = options.batch_size, .token_bytes = token_bytes});
-  if (!options.ngram.empty()) {
-    const int64_t order = *std::max_element(options.ngram.begin(), options.ngram.end());
-    report.ngram_bits_per_byte = data::score_ngrams(dataset, order).bits_per_byte;
+  const std::vector<int64_t> token_units = units_of_tokens(*model->tokenizer, model->shape.V);
+  std::vector<EvalReport> reports;
+  for (const auto& [wanted, dataset] : sets) {
+    const data::Split& split = dataset.split(wanted.split);
+    EvalReport report;
+    report.name = wanted.name;
+    report.units = units_of(*model->tokenizer);
+    report.masked = labels.masking.has_value();
+    report.evaluation = evaluate(transformer, *model->weights, split,
+                                 {.seq_len = seq_len,
+                                  .local_batch_size = options.batch_size,
+                                  .token_units = token_units,
+                                  .labels = labels,
+                                  .seed = options.seed});
+    if (!options.ngram.empty()) {
+      const int64_t order = *std::max_element(options.ngram.begin(), options.ngram.end());
+      report.ngram = ngram_scores(dataset, split, order, *model, labels);
+    }
+    reports.push_back(std::move(report));
   }
-  return report;
+  return reports;
 }
 
 std::string format_report(const EvalReport& report) {
+  const bool spikes = report.units == Units::kSpikes;
+  const bool has_units = report.units != Units::kNone && report.evaluation.counted_units > 0;
+  const char* unit = spikes ? "spike" : "byte";
   std::string text;
-  text += fmt::format("loss             {:.4f} nats per token\n", report.evaluation.loss());
-  text += fmt::format("perplexity       {:.4f} per token\n", report.perplexity());
-  const bool has_text = report.evaluation.counted_bytes > 0;
-  if (has_text) text += fmt::format("bits per byte    {:.4f}\n", report.bits_per_byte());
+  if (!report.name.empty()) text += fmt::format("{}\n", report.name);
+  text += fmt::format("loss             {:.4f} nats per {}token\n", report.evaluation.loss(),
+                      report.masked ? "hidden " : "");
+  text += fmt::format("perplexity       {:.4f} per {}token\n", report.perplexity(), report.masked ? "hidden " : "");
+  if (has_units) text += fmt::format("{:<16} {:.4f}\n", fmt::format("bits per {}", unit), report.bits_per_unit());
   text += fmt::format("tokens counted   {:.0f}\n", report.evaluation.counted_tokens);
-  if (has_text) text += fmt::format("bytes counted    {:.0f}\n", report.evaluation.counted_bytes);
-  if (report.ngram_bits_per_byte.empty()) return text;
+  if (has_units)
+    text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.evaluation.counted_units);
+  if (report.ngram.empty()) return text;
 
-  text += "\nbits per byte of the same text, interpolated Witten-Bell n-gram models over bytes:\n";
-  const double ours = report.bits_per_byte();
-  for (size_t i = 0; i < report.ngram_bits_per_byte.size(); ++i) {
-    const double theirs = report.ngram_bits_per_byte[i];
+  text += spikes ? "\nnats per token of the same recordings, n-gram models over tokens, one added to every count:\n"
+                 : "\nbits per byte of the same text, interpolated Witten-Bell n-gram models over bytes:\n";
+  const double ours = spikes ? report.evaluation.loss() : report.bits_per_unit();
+  for (size_t i = 0; i < report.ngram.size(); ++i) {
+    const double theirs = report.ngram[i];
     text +=
         fmt::format("  order {}        {:.4f}   the model is {}\n", i + 1, theirs, ours < theirs ? "better" : "worse");
   }
@@ -92,7 +171,8 @@ std::string format_report(const EvalReport& report) {
 }
 
 ExitCode run_eval(const config::EvalOptions& options) {
-  fmt::print("{}", format_report(evaluate_checkpoint(options)));
+  const std::vector<EvalReport> reports = evaluate_checkpoint(options);
+  for (size_t i = 0; i < reports.size(); ++i) fmt::print("{}{}", i == 0 ? "" : "\n", format_report(reports[i]));
   std::fflush(stdout);
   return ExitCode::kDone;
 }

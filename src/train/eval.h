@@ -1,5 +1,5 @@
-// `hearth eval`: how well a checkpoint predicts the held-out text, beside n-gram models that saw the same training
-// text.
+// `hearth eval`: how well a checkpoint predicts what it was not trained on, beside n-gram models that counted the
+// training data.
 #pragma once
 
 #include <string>
@@ -11,17 +11,25 @@
 
 namespace hearth::train {
 
+// Of one set of documents.
 struct EvalReport {
+  // What the tokens stand for, and so what their bits are counted by.
+  enum class Units { kNone, kBytes, kSpikes };
+
+  std::string name;  // of the set; empty: there is only one
   Evaluation evaluation;
-  std::vector<double> ngram_bits_per_byte;  // of orders 1, 2, ...; empty: not asked for
-  double perplexity() const;                // per token
-  // All bits spent, on end-of-document tokens too, per byte of text: what tokenizers can be compared by.
-  double bits_per_byte() const;
+  Units units = Units::kNone;
+  bool masked = false;  // hidden tokens are predicted, and not the next ones
+  std::vector<double>
+      ngram;  // of orders 1, 2, ...: bits per byte, or of recordings nats per token; empty: not asked for
+  double perplexity() const;  // per token
+  // All bits spent, on end-of-document tokens too, per byte of text or per spike: what tokenizers can be compared by.
+  double bits_per_unit() const;
 };
 
-// Throws user_error where the dataset was built with another tokenizer than the checkpoint was trained with, or holds
-// no held-out text.
-EvalReport evaluate_checkpoint(const config::EvalOptions& options);
+// A report for each set. Throws user_error where a dataset was built with another tokenizer than the checkpoint was
+// trained with, or has no such split.
+std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options);
 
 // The report as the command prints it.
 std::string format_report(const EvalReport& report);

@@ -9,11 +9,11 @@
 namespace hearth::train {
 namespace {
 
-double counted_bytes(const data::Batch& batch, std::span<const int64_t> token_bytes) {
+double counted_units(const data::Batch& batch, std::span<const int64_t> token_units) {
   double sum = 0;
-  if (!token_bytes.empty())
+  if (!token_units.empty())
     for (const int32_t label : batch.labels)
-      if (label != data::kIgnore) sum += static_cast<double>(token_bytes[static_cast<size_t>(label)]);
+      if (label != data::kIgnore) sum += static_cast<double>(token_units[static_cast<size_t>(label)]);
   return sum;
 }
 
@@ -45,12 +45,12 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
     for (const data::Batch& batch : step.micro_batches) {
       result.loss_sum += model.loss(weights, to_tensors(batch)).loss;
       result.counted_tokens += counted_weight(batch);
-      result.counted_bytes += counted_bytes(batch, options.token_bytes);
+      result.counted_units += counted_units(batch, options.token_units);
     }
   }
   result.loss_sum = group.all_reduce(result.loss_sum);
   result.counted_tokens = group.all_reduce(result.counted_tokens);
-  result.counted_bytes = group.all_reduce(result.counted_bytes);
+  result.counted_units = group.all_reduce(result.counted_units);
   return result;
 }
 

@@ -15,14 +15,21 @@
 namespace hearth::train {
 namespace {
 
-// The ids of the text, `mask_id` where a mask stands.
-std::vector<uint32_t> encode_with_masks(const LoadedModel& model, const std::string& text, const std::string& mask,
-                                        uint32_t mask_id) {
-  std::vector<uint32_t> ids;
+// "[MASK]" is understood whatever the tokenizer calls its mask.
+std::string with_masks_spelled(std::string text, const std::string& mask) {
+  constexpr std::string_view kUsual = "[MASK]";
+  for (size_t at = 0; (at = text.find(kUsual, at)) != std::string::npos; at += mask.size())
+    text.replace(at, kUsual.size(), mask);
+  return text;
+}
+
+// Appends the ids of the text, `mask_id` where a mask stands.
+void encode_with_masks(const LoadedModel& model, const std::string& text, const std::string& mask, uint32_t mask_id,
+                       std::vector<uint32_t>& ids) {
   for (size_t begin = 0;;) {
     const size_t end = text.find(mask, begin);
     model.tokenizer->encode(text.substr(begin, end - begin), ids);
-    if (end == std::string::npos) return ids;
+    if (end == std::string::npos) return;
     ids.push_back(mask_id);
     begin = end + mask.size();
   }
@@ -72,12 +79,16 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
   const data::Masking masking = data::masking_of(objective, *model.tokenizer, model.shape.V);
   const std::string mask = mask_text(model);
   const auto mask_id = static_cast<uint32_t>(masking.mask_id);
-  Filled filled{{}, encode_with_masks(model, request.text, mask, mask_id), {}};
+  const std::vector<int32_t> start = document_start(model);
+  Filled filled{{}, {start.begin(), start.end()}, {}};
+  encode_with_masks(model, with_masks_spelled(request.text, mask), mask, mask_id, filled.ids);
+  if (model.tokenizer->eos()) filled.ids.push_back(*model.tokenizer->eos());
   std::vector<int64_t> open;
   for (size_t i = 0; i < filled.ids.size(); ++i)
     if (filled.ids[i] == mask_id) open.push_back(static_cast<int64_t>(i));
   if (open.empty())
-    throw user_error("the text of --fill has no mask", {}, fmt::format("write {} for each token to be filled in", mask));
+    throw user_error("the text of --fill has no mask", {},
+                     fmt::format("write {} for each token to be filled in", mask));
   const auto S = static_cast<int64_t>(filled.ids.size());
   if (S > model.config.training.seq_len)
     throw user_error(fmt::format("the text of --fill has {} tokens", S),
@@ -105,7 +116,7 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
     filled.positions.push_back(position);
     open.erase(open.begin() + static_cast<std::ptrdiff_t>(surest));
   }
-  filled.text = model.tokenizer->decode_all(filled.ids);
+  filled.text = model.tokenizer->decode_all(std::span(filled.ids).subspan(start.size()));
   return filled;
 }
 

@@ -20,8 +20,8 @@ struct Filling {
 
 struct Filled {
   std::string text;
-  std::vector<uint32_t> ids;        // of the whole text
-  std::vector<int64_t> positions;   // of the masks in it, in the order in which they were filled
+  std::vector<uint32_t> ids;       // of the whole text, as a document of its own: what stands around documents, too
+  std::vector<int64_t> positions;  // of the masks in it, in the order in which they were filled
 };
 
 // How a mask is written: as the tokenizer spells the mask token, or "[MASK]" where it has no text for it.

@@ -10,24 +10,11 @@
 #include "base/units.h"
 #include "metrics/throughput.h"
 #include "train/continuation.h"
+#include "train/fill.h"
 #include "train/generate_array.h"
 #include "train/text_stream.h"
 
 namespace hearth::train {
-namespace {
-
-// What the model saw before each document's first token: a prompt begins a document.
-std::vector<int32_t> document_start(const LoadedModel& model) {
-  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
-  std::vector<int32_t> start;
-  if (tokenizer.eos()) start.push_back(static_cast<int32_t>(*tokenizer.eos()));
-  if (tokenizer.bos() && (model.manifest.document_bos || start.empty()))
-    start.push_back(static_cast<int32_t>(*tokenizer.bos()));
-  return start;
-}
-
-}  // namespace
-
 GenerationCounts generate(LoadedModel& model, const Generation& request,
                           const std::function<void(std::string_view)>& show) {
   const c10::InferenceMode no_gradients;
@@ -62,30 +49,58 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   return counts;
 }
 
+namespace {
+
+// What a command has no use for with this checkpoint is an error, not ignored.
+void check_options(const LoadedModel& model, const config::GenerateOptions& options) {
+  const bool arrays = model.tokenizer->arrays() != nullptr;
+  const auto refuse = [&](bool given, const char* option) {
+    if (given && !arrays)
+      throw user_error(fmt::format("{} is for recordings", option),
+                       fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer),
+                       "leave it out");
+  };
+  refuse(options.context_bins > 0, "--context");
+  refuse(!options.out.empty(), "--out");
+  refuse(!options.picture.empty(), "--picture");
+  if (options.fill.empty() && model.config.objective.masked())
+    throw user_error(fmt::format("{} does not go on with a text", model.folder.string()),
+                     "it was trained to fill in hidden tokens (objective.kind = \"masked_lm\")",
+                     fmt::format("give --fill \"... {} ...\"", mask_text(model)));
+}
+
+void print_text(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
 ExitCode run_generate(const config::GenerateOptions& options) {
   const auto model = load_model(options.checkpoint);
+  check_options(*model, options);
   const SamplingOptions sampling{.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p};
   const double start_s = metrics::monotonic_seconds();
   GenerationCounts counts;
   std::string what;
-  if (model->tokenizer->arrays() != nullptr) {
-    const ArrayGeneration request{read_prompt_array(*model, options.prompt), options.max_tokens, sampling,
-                                  options.seed};
-    int64_t bins = 0;
-    counts = generate_array(*model, request, [&](std::span<const uint8_t> bin) {
-      ++bins;
-      fmt::print(stdout, "{}\n", fmt::join(bin, " "));
-      std::fflush(stdout);
-    });
-    what = fmt::format("{} time bins of {} neurons, ", bins, request.prompt.shape.neurons);
+  if (!options.fill.empty()) {
+    const Filled filled = fill_masks(*model, {options.fill, sampling, options.seed});
+    counts.generated_tokens = static_cast<int64_t>(filled.positions.size());
+    print_text(filled.text + "\n");
+  } else if (model->tokenizer->arrays() != nullptr) {
+    const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins);
+    metrics::Raster generated = raster_of(prompt.context);
+    counts = generate_array(*model, {prompt.context, options.max_tokens, sampling, options.seed},
+                            [&](std::span<const uint8_t> bin) {
+                              generated.bins.emplace_back(bin.begin(), bin.end());
+                              print_text(fmt::format("{}\n", fmt::join(bin, " ")));
+                            });
+    write_generated(options, prompt, generated);
+    what = fmt::format("{} time bins of {} neurons, ",
+                       static_cast<int64_t>(generated.bins.size()) - prompt.context.shape.bins, generated.neurons);
   } else {
-    const Generation request{options.prompt, options.max_tokens, sampling, options.seed};
-    counts = generate(*model, request, [](std::string_view text) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      std::fflush(stdout);
-    });
-    fmt::print(stdout, "\n");
-    std::fflush(stdout);  // before what stderr says, where both go to one place
+    counts = generate(*model, {options.prompt, options.max_tokens, sampling, options.seed}, print_text);
+    print_text("\n");  // before what stderr says, where both go to one place
   }
   const double seconds = metrics::monotonic_seconds() - start_s;
   fmt::print(stderr, "{}{} tokens in {} ({:.0f} tokens/s){}\n", what, counts.generated_tokens, format_duration(seconds),

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "data/array_stream.h"
+#include "data/npy.h"
 #include "data/npy_source.h"
 #include "train/continuation.h"
 
@@ -33,9 +34,20 @@ std::vector<std::vector<uint8_t>> bins_of(const std::vector<uint32_t>& ids, cons
   return bins;
 }
 
+// Leaves the first `bins` bins in `array` and returns the rest.
+data::SpikeArray cut_after(data::SpikeArray& array, int64_t bins) {
+  data::SpikeArray rest = array;
+  rest.shape.bins = array.shape.bins - bins;
+  const auto at = bins * array.shape.neurons;
+  rest.counts.erase(rest.counts.begin(), rest.counts.begin() + at);
+  array.shape.bins = bins;
+  array.counts.resize(static_cast<size_t>(at));
+  return rest;
+}
+
 }  // namespace
 
-data::SpikeArray read_prompt_array(const LoadedModel& model, const std::string& path) {
+ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins) {
   const tokenizer::ArrayTokenizer& tokenizer = *model.tokenizer->arrays();
   const std::string why = fmt::format("{} continues arrays of counts: its tokenizer is {}", model.folder.string(),
                                       model.manifest.tokenizer);
@@ -52,6 +64,10 @@ data::SpikeArray read_prompt_array(const LoadedModel& model, const std::string& 
   if (record.array == nullptr) throw user_error(fmt::format("--prompt {}: {}", path, record.why), why, fix);
   data::SpikeArray prompt = *record.array;
   if (prompt.shape.neurons == 0) throw user_error(fmt::format("--prompt {}: it has no neurons", path), why, fix);
+  if (context_bins > prompt.shape.bins)
+    throw user_error(fmt::format("--context {}: {} has {} time bins", context_bins, path, prompt.shape.bins), {},
+                     "give fewer, or a longer recording");
+  const data::SpikeArray after = cut_after(prompt, context_bins > 0 ? context_bins : prompt.shape.bins);
   const int64_t left_out = prompt.shape.bins % tokenizer.patch_shape().bins;
   prompt.shape.bins -= left_out;
   prompt.counts.erase(prompt.counts.begin(), prompt.counts.begin() + left_out * prompt.shape.neurons);
@@ -59,7 +75,36 @@ data::SpikeArray read_prompt_array(const LoadedModel& model, const std::string& 
   if (largest != prompt.counts.end() && *largest > tokenizer.largest_count())
     throw user_error(fmt::format("--prompt {}: it has the count {}", path, *largest),
                      fmt::format("{}; the largest count of that is {}", why, tokenizer.largest_count()), fix);
-  return prompt;
+  return {std::move(prompt), after};
+}
+
+metrics::Raster raster_of(const data::SpikeArray& array) {
+  metrics::Raster raster;
+  raster.neurons = array.shape.neurons;
+  for (int64_t bin = 0; bin < array.shape.bins; ++bin) {
+    const auto begin = array.counts.begin() + bin * array.shape.neurons;
+    raster.bins.emplace_back(begin, begin + array.shape.neurons);
+  }
+  return raster;
+}
+
+void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const metrics::Raster& whole) {
+  const int64_t first = prompt.context.shape.bins, bins = static_cast<int64_t>(whole.bins.size()) - first;
+  if (!options.out.empty()) {
+    const int64_t shape[] = {whole.neurons, bins};
+    std::string content = data::npy_header("|u1", shape);
+    for (int64_t neuron = 0; neuron < whole.neurons; ++neuron) {
+      for (int64_t bin = first; bin < first + bins; ++bin)
+        content += static_cast<char>(whole.bins[static_cast<size_t>(bin)][static_cast<size_t>(neuron)]);
+    }
+    write_file_atomic(options.out, content);
+  }
+  if (options.picture.empty()) return;
+  metrics::Raster real = raster_of(prompt.context);
+  const metrics::Raster after = raster_of(prompt.after);
+  const auto shown = static_cast<std::ptrdiff_t>(std::min<size_t>(after.bins.size(), static_cast<size_t>(bins)));
+  real.bins.insert(real.bins.end(), after.bins.begin(), after.bins.begin() + shown);
+  write_file_atomic(options.picture, metrics::raster_png(real, whole, first));
 }
 
 GenerationCounts generate_array(LoadedModel& model, const ArrayGeneration& request,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/spike_array.h"
+#include "metrics/raster.h"
 #include "train/generate.h"
 
 namespace hearth::train {
@@ -17,9 +18,21 @@ struct ArrayGeneration {
   uint64_t seed = 0;
 };
 
-// A .npy of uint8 [neurons, bins] as a prompt: of a tokenizer of patches the first bins are left out, where they do not
-// fill one. Throws user_error for a path that is no such file, and for counts that the tokenizer has no id for.
-data::SpikeArray read_prompt_array(const LoadedModel& model, const std::string& path);
+// A recording: what the model sees of it, and what came next.
+struct ArrayPrompt {
+  data::SpikeArray context;
+  data::SpikeArray after;  // [neurons, bins]; empty where the context is all of it
+};
+
+// A .npy of uint8 [neurons, bins] as a prompt, its first `context_bins` bins as context (0: all): of a tokenizer of
+// patches the first bins of those are left out, where they do not fill one. Throws user_error for a path that is no
+// such file, for fewer bins than that, and for counts that the tokenizer has no id for.
+ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0);
+
+metrics::Raster raster_of(const data::SpikeArray& array);
+
+// What --out and --picture ask for; `whole` is the context and what was generated after it.
+void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const metrics::Raster& whole);
 
 // Calls `show` with the counts [neurons] of one time bin after the other, those of the prompt left out. As many columns
 // of patches as `max_tokens` begin: each is BOS, which is set and not drawn, as it stands before every column in

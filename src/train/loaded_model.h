@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "checkpoint/manifest.h"
 #include "comm/group.h"
@@ -27,5 +28,8 @@ struct LoadedModel {
 // `folder` is a checkpoint, or a run folder or its checkpoints/, of which the newest is taken. Throws user_error where
 // there is no checkpoint of ours, damaged() where it is not whole. The result is not moved: weights point into it.
 std::unique_ptr<LoadedModel> load_model(const Path& folder);
+
+// What the model saw before each document's first token: a prompt begins a document.
+std::vector<int32_t> document_start(const LoadedModel& model);
 
 }  // namespace hearth::train

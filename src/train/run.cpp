@@ -1,5 +1,6 @@
 #include "train/run.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "ops/runtime.h"
 #include "optim/parameter_groups.h"
 #include "plan/device.h"
+#include "plan/name_pattern.h"
 
 namespace hearth::train {
 
@@ -192,6 +194,7 @@ Run open_run(const config::RunConfig& given) {
   plan::MemoryPlan memory = memory_of(config, shape);
   plan::ParameterPlan plan = plan::parameter_plan(shape);
   optim::parameter_settings(config.optimizer, plan);  // throws here where a pattern matches nothing
+  std::vector<bool> trained = plan::trained_parameters(config.checkpoint.freeze, plan);
   const int64_t samples_per_epoch = data.windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
@@ -210,6 +213,7 @@ Run open_run(const config::RunConfig& given) {
           .tokenizer_file = std::string(tokenizer->file_content()),
           .shape = shape,
           .plan = std::move(plan),
+          .trained = std::move(trained),
           .precision = plan::precision(config),
           .memory = std::move(memory),
           .ranks = config.parallelism.data_parallel_shard_degree,

@@ -41,6 +41,7 @@ struct Run {
   std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"
   plan::ModelShape shape;
   plan::ParameterPlan plan;
+  std::vector<bool> trained;  // by parameter; false: checkpoint.freeze
   plan::Precision precision;
   plan::MemoryPlan memory;  // it fits this machine
   int64_t ranks, threads;   // threads: over all ranks

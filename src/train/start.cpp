@@ -129,6 +129,17 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   start.notes.push_back(note);
 }
 
+std::string frozen_note(const Run& run) {
+  int64_t parameters = 0, elements = 0;
+  for (size_t i = 0; i < run.trained.size(); ++i) {
+    if (run.trained[i]) continue;
+    ++parameters;
+    elements += run.plan.parameters[i].numel;
+  }
+  return fmt::format("frozen: {} parameters of {}, {} of {} elements ({})", parameters, run.trained.size(), elements,
+                     run.plan.num_parameters, join(run.config.checkpoint.freeze));
+}
+
 }  // namespace
 
 Start find_start(Run& run) {
@@ -144,6 +155,7 @@ Start find_start(Run& run) {
     branch_off(run.config.initial_load_path().lexically_normal(), run, start);
   }
   start.notes.insert(start.notes.end(), start.transfer.notes.begin(), start.transfer.notes.end());
+  if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
   run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
   for (const std::string& note : run.data.notes()) start.notes.push_back(note);
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);

@@ -44,7 +44,7 @@ class Trainer {
         group_(group),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
-        weights_(run.plan, run.precision, group, Purpose::kTraining, /*trained=*/{}, run.config.numerics.reproducible),
+        weights_(run.plan, run.precision, group, Purpose::kTraining, run.trained, run.config.numerics.reproducible),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
                run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute),

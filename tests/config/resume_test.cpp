@@ -88,6 +88,7 @@ TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
                                             "training.seq_len",
                                             "training.seed",
                                             "training.dtype",
+                                            "checkpoint.freeze",
                                             "data.weight_rule",
                                             "data.order",
                                             "data.packing",

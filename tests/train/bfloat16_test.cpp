@@ -98,7 +98,7 @@ TEST_F(Bfloat16, ACheckpointIsEvaluatedAndContinuedAndMayGoOnInFloat32) {
   c.training.steps = 8;
   c.validation.freq = 8;
   const auto records = train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2});
+  const EvalReport report = evaluate_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2}).front();
   EXPECT_NEAR(report.evaluation.loss() / *records.back().validation_loss, 1, 1e-6);
 
   const auto model = load_model(step_of(c, 8));

@@ -154,6 +154,31 @@ TEST_F(Chain, WhatTheModelHasNoPlaceForIsNamedOrAnError) {
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "checkpoint.fresh: \"layers.0.wq\" matches no parameter");
 }
 
+TEST_F(Chain, WhatIsFrozenKeepsItsBitsAndHasNoMoments) {
+  train(named("first"));
+  const auto first = tensors_of(step_of(named("first"), 12));
+  for (const int64_t ranks : {1, 2}) {
+    config::RunConfig c = after(fmt::format("frozen{}", ranks));
+    c.parallelism.data_parallel_shard_degree = ranks;
+    c.checkpoint.freeze = {"layers.0", "*norm*"};
+    for (const int64_t steps : {3, 6}) {  // and goes on
+      c.training.steps = steps;
+      c.lr_scheduler.warmup_steps = 0;
+      train(c);
+    }
+    const auto now = tensors_of(step_of(c, 6));
+    for (const auto& [name, bytes] : first) {
+      if (name.starts_with("optimizer")) continue;
+      const bool frozen = name.starts_with("layers.0") || name.find("norm") != std::string::npos;
+      EXPECT_EQ(now.at(name) == bytes, frozen) << name;
+      EXPECT_EQ(now.contains("optimizer.state." + name + ".exp_avg"), !frozen) << name;
+    }
+  }
+  config::RunConfig all = after("all");
+  all.checkpoint.freeze = {"*"};
+  EXPECT_EQ(error_of([&] { run_training(all, {}); }).message(), "checkpoint.freeze matches every parameter");
+}
+
 TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
   config::RunConfig first = named("first");
   train(first);

@@ -31,16 +31,17 @@ TEST_F(Eval, AModelThatKnowsNothingHasTheLossOfItsVocabulary) {
   const data::Split& held_out = dataset.split("validation");
 
   for (const int64_t batch_size : {1, 3, 8}) {
-    const EvalReport report = evaluate_checkpoint({.checkpoint = checkpoint, .ngram = {3}, .batch_size = batch_size});
+    const EvalReport report =
+        evaluate_checkpoint({.checkpoint = checkpoint, .ngram = {3}, .batch_size = batch_size}).front();
     EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
     EXPECT_NEAR(report.perplexity(), 258, 1e-3);
     // Every token but the first is predicted once. The first is a byte; the ends of documents stand for no bytes.
     EXPECT_EQ(report.evaluation.counted_tokens, static_cast<double>(held_out.tokens() - 1));
-    EXPECT_EQ(report.evaluation.counted_bytes, static_cast<double>(held_out.text_bytes() - 1));
-    EXPECT_NEAR(report.bits_per_byte(),
-                std::log2(258.0) * report.evaluation.counted_tokens / report.evaluation.counted_bytes, 1e-6);
-    ASSERT_EQ(report.ngram_bits_per_byte.size(), 3u);
-    EXPECT_LT(report.ngram_bits_per_byte[2], report.ngram_bits_per_byte[0]);
+    EXPECT_EQ(report.evaluation.counted_units, static_cast<double>(held_out.text_bytes() - 1));
+    EXPECT_NEAR(report.bits_per_unit(),
+                std::log2(258.0) * report.evaluation.counted_tokens / report.evaluation.counted_units, 1e-6);
+    ASSERT_EQ(report.ngram.size(), 3u);
+    EXPECT_LT(report.ngram[2], report.ngram[0]);
   }
 }
 
@@ -48,14 +49,60 @@ TEST_F(Eval, ItAgreesWithTheValidationOfTheTraining) {
   config::RunConfig c = tiny_config(scratch);
   c.validation.freq = 12;
   const auto records = train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 5});
+  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 5}).front();
   EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
+}
+
+TEST_F(Eval, EverySetHasAReportUnderItsName) {
+  config::RunConfig c = tiny_config(scratch);
+  build_tiny_data(scratch / "more", 100);
+  c.validation.freq = 12;
+  c.validation.set = {{"own", "data", ""}, {"more", "more/data", "train"}};
+  const Path checkpoint = save_zero_model(c);
+  const auto of_run = evaluate_checkpoint({.checkpoint = checkpoint});
+  ASSERT_EQ(of_run.size(), 2u);
+  EXPECT_EQ(of_run[0].name, "own");
+  EXPECT_EQ(of_run[1].name, "more");
+  const data::Dataset more = data::Dataset::open(scratch / "more/data");
+  EXPECT_EQ(of_run[1].evaluation.counted_tokens, static_cast<double>(more.split("train").tokens() - 1));
+  const auto given = evaluate_checkpoint(
+      {.checkpoint = checkpoint, .data = {(scratch / "data").string(), "b=" + (scratch / "more/data").string()}});
+  ASSERT_EQ(given.size(), 2u);
+  EXPECT_EQ(given[0].name, "data");
+  EXPECT_EQ(given[1].name, "b");
+  EXPECT_EQ(given[1].evaluation.counted_tokens, static_cast<double>(more.split("validation").tokens() - 1));
+  EXPECT_EQ(format_report(given[1]).substr(0, 2), "b\n");
+  const Error error = error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .split = "test"}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+}
+
+// Hidden positions are a function of the seed; a model without knowledge finds every one equally hard.
+TEST_F(Eval, AMaskedModelIsAskedForTheSameHiddenTokensEveryTime) {
+  config::RunConfig c = tiny_config(scratch);
+  c.model.vocab_size = 259;
+  c.objective.kind = "masked_lm";
+  c.objective.mask_id = 258;
+  const Path checkpoint = save_zero_model(c);
+  const auto counted = [&](uint64_t seed, int64_t batch_size) {
+    const EvalReport report =
+        evaluate_checkpoint({.checkpoint = checkpoint, .seed = seed, .batch_size = batch_size}).front();
+    EXPECT_NEAR(report.evaluation.loss(), std::log(259.0), 1e-6);
+    EXPECT_NE(format_report(report).find("nats per hidden token"), std::string::npos);
+    return report.evaluation.counted_tokens;
+  };
+  const double tokens = static_cast<double>(data::Dataset::open(scratch / "data").split("validation").tokens());
+  EXPECT_NEAR(counted(0, 8) / tokens, 0.3, 0.05);
+  EXPECT_EQ(counted(0, 8), counted(0, 3));
+  EXPECT_NE(counted(0, 8), counted(1, 8));
+  EXPECT_EQ(error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .ngram = {2}}); }).message(),
+            "--ngram has nothing to say about a model that fills in hidden tokens");
 }
 
 TEST(EvalReport, ShowsEveryOrderBesideOurs) {
   EvalReport report;
-  report.evaluation = {.loss_sum = 200 * std::log(2.0), .counted_tokens = 110, .counted_bytes = 100};
-  report.ngram_bits_per_byte = {4.5, 3.0, 1.5};
+  report.units = EvalReport::Units::kBytes;
+  report.evaluation = {.loss_sum = 200 * std::log(2.0), .counted_tokens = 110, .counted_units = 100};
+  report.ngram = {4.5, 3.0, 1.5};
   const std::string text = format_report(report);
   EXPECT_NE(text.find("bits per byte    2.0000"), std::string::npos) << text;
   EXPECT_NE(text.find("order 1        4.5000   the model is better"), std::string::npos) << text;

@@ -98,7 +98,7 @@ Bins bins_after(LoadedModel& model, const std::string& prompt, int64_t max_token
                 GenerationCounts* counts = nullptr) {
   Bins bins;
   const GenerationCounts c =
-      generate_array(model, {read_prompt_array(model, prompt), max_tokens, {.top_k = kTopK}, seed},
+      generate_array(model, {read_prompt_array(model, prompt).context, max_tokens, {.top_k = kTopK}, seed},
                      [&](std::span<const uint8_t> bin) { bins.emplace_back(bin.begin(), bin.end()); });
   if (counts != nullptr) *counts = c;
   return bins;
@@ -172,6 +172,35 @@ TEST_F(GenerateArray, TheCommandPrintsALineABinAndRefusesWhatIsNoArray) {
   EXPECT_EQ(refused(prompt_file(0, 3, "")), "--prompt " + path + ": it has no neurons");
   EXPECT_EQ(refused(prompt_file(1, 2, std::string("\7\10", 2))), "--prompt " + path + ": it has the count 8");
   EXPECT_EQ(refused(prompt_file(1, 2, "\7")), "--prompt " + path + ": it is cut short: 1 bytes of 2");
+}
+
+TEST_F(GenerateArray, TheFilesHoldWhatIsPrintedAndThePictureShowsWhatReallyCame) {
+  train_on("spikes:9");
+  std::string counts;
+  for (int i = 0; i < 6 * 5; ++i) counts += static_cast<char>(i % 7 == 0);
+  const std::string prompt = prompt_file(6, 5, counts);
+  ::testing::internal::CaptureStdout();
+  run_generate({.checkpoint = scratch / "run",
+                .prompt = prompt,
+                .max_tokens = 21,
+                .seed = 5,
+                .context_bins = 2,
+                .out = scratch / "out.npy",
+                .picture = scratch / "out.png"});
+  const std::string lines = ::testing::internal::GetCapturedStdout();
+  const test::CommandResult numpy =
+      test::run_command(fmt::format("{} -c \"import numpy as n; a = n.load('{}'); print(a.dtype, a.shape); "
+                                    "[print(*row) for row in a.T]\"",
+                                    test::oracle_python(), (scratch / "out.npy").string()));
+  EXPECT_EQ(numpy.output, "uint8 (6, 3)\n" + lines);
+  const ArrayPrompt read = read_prompt_array(*model, prompt, 2);
+  EXPECT_EQ(read.context.shape.bins, 2);
+  EXPECT_EQ(read.after.shape.bins, 3);
+  EXPECT_EQ(read.after.counts.size(), 18U);
+  EXPECT_EQ(read.after.counts[0], counts[2]) << "neuron 0 of the third bin";
+  EXPECT_EQ(read_file(scratch / "out.png").substr(1, 3), "PNG");
+  EXPECT_EQ(error_of([&] { read_prompt_array(*model, prompt, 6); }).message(),
+            fmt::format("--context 6: {} has 5 time bins", prompt));
 }
 
 }  // namespace
