@@ -53,12 +53,14 @@ plan::Device device_of(const Options& options, DType compute) {
 
 Planned planned(const Path& toml, const std::vector<std::string>& sets, const Options& options) {
   config::LoadResult loaded = config::read_run(toml, sets);
-  config::check(loaded, config::Purpose::kBench);  // a run can be planned before its data is there
+  config::check(loaded, config::Purpose::kPlan);
   config::throw_problems(loaded.file_name, loaded.problems);
   Planned p{loaded.config, {}, {}, {}, {}};
   const auto sources = p.config.sources();
-  const int64_t vocab_size =
-      sources.empty() ? 0 : data::read_manifest(p.config.resolve(sources.front().path)).vocab_size;
+  // A run can be planned before its data is there, if it says how large the vocabulary will be.
+  const bool has_data = !sources.empty() && (p.config.model.vocab_size == 0 ||
+                                             path_exists(p.config.resolve(sources.front().path) / data::kManifestName));
+  const int64_t vocab_size = has_data ? data::read_manifest(p.config.resolve(sources.front().path)).vocab_size : 0;
   p.shape = plan::model_shape(p.config, vocab_size);
   if (p.shape.V == 0)
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",

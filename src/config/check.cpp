@@ -228,11 +228,11 @@ void check_order(Rules& rules, const RunConfig& c) {
 void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   const Data& data = c.data;
   const bool given = !data.path.empty() || !data.source.empty();
-  rules.require(given || purpose == Purpose::kBench, {"data.path"}, "data.path is not given",
+  rules.require(given || purpose != Purpose::kTrain, {"data.path"}, "data.path is not given",
                 "make a dataset with `hearth data build --out DIR ...` and give DIR");
   rules.require(data.path.empty() || data.source.empty(), {"data.path"}, "data.path and [[data.source]] are both given",
                 "make data.path one of the sources");
-  if (!data.path.empty()) check_is_dataset(rules, c, "data.path", data.path);
+  if (!data.path.empty() && purpose != Purpose::kPlan) check_is_dataset(rules, c, "data.path", data.path);
   rules.require(data.weight_unit == "tokens" || !data.source.empty(), {"data.weight_unit"},
                 fmt::format("data.weight_unit = \"{}\" has no effect without [[data.source]]", data.weight_unit),
                 "remove it, or give several sources");
@@ -241,7 +241,8 @@ void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
     const std::string name = fmt::format("data.source.{}", i);
     rules.require(!data.source[i].path.empty(), {name + ".path", name}, fmt::format("{}.path is not given", name),
                   "make a dataset with `hearth data build --out DIR ...` and give DIR");
-    if (!data.source[i].path.empty()) check_is_dataset(rules, c, name + ".path", data.source[i].path);
+    if (!data.source[i].path.empty() && purpose != Purpose::kPlan)
+      check_is_dataset(rules, c, name + ".path", data.source[i].path);
     weights.push_back(data.source[i].weight);
   }
   rules.require(data.source.empty() || any_positive(weights), {"data.source.0.weight", "data.source.0"},
@@ -290,7 +291,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   check_memory(rules, c.memory);
   check_optimizer(rules, c);
   check_data(rules, c, purpose);
-  if (purpose == Purpose::kBench) return;
+  if (purpose != Purpose::kTrain) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
   check_neox_schedule(rules, c.lr_scheduler);

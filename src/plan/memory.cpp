@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "plan/name_pattern.h"
 
 namespace hearth::plan {
 namespace {
@@ -101,7 +102,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.ranks_here = ranks_here;
   plan.limit_bytes = memory_bytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
-  plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree);
+  plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
+                                trained_parameters(config.checkpoint.freeze, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   plan.table_bytes =
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
