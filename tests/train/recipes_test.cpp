@@ -31,6 +31,7 @@ struct Recipes : testing::TestWithParam<Path> {
   // The dataset number `i` of a run: of the kind its objective needs, unlike the others.
   std::string build(const config::RunConfig& c, size_t i) const {
     const std::string name = fmt::format("data{}", i);
+    if (path_exists(scratch / name)) return name;
     data::BuildOptions options;
     options.out = scratch / name;
     if (c.objective.kind == "spike_lm") {
