@@ -8,6 +8,7 @@ import argparse
 import json
 import resource
 import statistics
+import sys
 import time
 
 parser = argparse.ArgumentParser()
@@ -16,6 +17,7 @@ for name, value in (("dim", 512), ("n-layers", 8), ("n-heads", 8), ("n-kv-heads"
     parser.add_argument(f"--{name}", type=int, default=value)
 parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--turns", action="store_true", help="as hearth bench step --turns")
 options = parser.parse_args()
 
 import torch
@@ -42,6 +44,8 @@ times = []
 for step in range(options.warmup + options.steps):
     if step == options.warmup:
         faults_before = faults()
+    if options.turns:
+        sys.stdin.readline()
     start = time.perf_counter()
     with torch.autocast("cpu", torch.bfloat16, enabled=options.dtype == "bfloat16"):
         loss = forward(input_ids=tokens, labels=tokens).loss
@@ -51,6 +55,8 @@ for step in range(options.warmup + options.steps):
     optimizer.zero_grad(set_to_none=True)
     loss.item()
     times.append(time.perf_counter() - start)
+    if options.turns:
+        print(times[-1], flush=True)
     if step == 0:
         first_step_end = time.time()
 median_s = statistics.median(times[options.warmup:])

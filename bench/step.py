@@ -1,11 +1,12 @@
 """A training step of Hearth beside LlamaForCausalLM on PyTorch, in turns: what bench/results/ quotes.
 
-    .deps/oracle/bin/python bench/step.py [--rounds 3] [--shape small|medium|all] [--dtype float32|bfloat16] [--eager-only]
+    .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16] [--eager-only]
 
-Each round runs every program once, in a process of its own (2 steps to warm up, then --steps): Hearth; PyTorch eager and
-compiled, both as installed and with glibc's malloc told to keep what is freed, because a third of PyTorch's time on a CPU
-is page faults. Between any two the rate of a float32 GEMM is measured, which is what a step can be compared with on a
-machine whose speed changes. Ratios are medians of the ratios within a round; timings of different runs do not compare.
+Every program is a process that takes steps by turns: two to warm up, then in each round one step of every program, the
+order rotated. So a machine whose speed changes within minutes is the same for all of a round. PyTorch runs as installed
+and with glibc's malloc told to keep what is freed, because a third of its time on a CPU is page faults; eager, then
+compiled (all of them at once would not fit the memory). Before every step the rate of a float32 GEMM is measured. Ratios
+are medians over the rounds of the ratio within a round; timings of different runs do not compare.
 
 Needs build/release/bin/hearth and the oracle environment (scripts/setup.sh --oracle). "start" is the time from exec to the
 end of the first step, less a median step.
@@ -36,24 +37,23 @@ KEEP_FREED = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": 
 
 def programs(shape, options):
     arguments = [f"--{key}={value}" for key, value in shape.items()]
-    arguments += [f"--steps={options.steps}", "--warmup=2"]
+    arguments += [f"--steps={options.rounds}", "--warmup=2", "--turns"]
     hearth = [os.path.join(ROOT, "build/release/bin/hearth"), "bench", "step", "--json"] + arguments
     if options.dtype != "float32":
         hearth += ["--set", f"training.mixed_precision_param={options.dtype}"]
     torch_step = [sys.executable, os.path.join(ROOT, "bench/pytorch_step.py"), f"--dtype={options.dtype}"] + arguments
     eager = {"Hearth": (hearth, {}), "eager": (torch_step, {}), "eager, malloc tuned": (torch_step, KEEP_FREED)}
-    if options.eager_only:
-        return eager
     compiled = torch_step + ["--compile"]
-    return {**eager, "compiled": (compiled, {}), "compiled, malloc tuned": (compiled, KEEP_FREED)}
+    both = {"Hearth": (hearth, {}), "compiled": (compiled, {}), "compiled, malloc tuned": (compiled, KEEP_FREED)}
+    return [eager] if options.eager_only else [eager, both]
 
 
 def gemm_flops():
-    """The best of 20 products of 1024^3 in float32, 0.2 s."""
+    """The best of 12 products of 1024^3 in float32, 0.15 s."""
     a = torch.randn(1024, 1024)
     out = torch.empty_like(a)
     best = float("inf")
-    for _ in range(20):
+    for _ in range(12):
         start = time.perf_counter()
         torch.mm(a, a, out=out)
         best = min(best, time.perf_counter() - start)
@@ -68,51 +68,60 @@ def flops_per_token(shape):
     return 6 * (L * (D * (H + 2 * G) * K + H * K * D + 3 * D * F) + D * V) + 6 * L * H * K * S
 
 
-def run(command, environment):
-    before, start = gemm_flops(), time.time()
-    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, cwd=ROOT)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"{' '.join(command)}: status {status}")
-    result = json.loads(output.decode().strip().splitlines()[-1])
-    result["peak_bytes"] = usage.ru_maxrss * 1024
-    result["start_s"] = result["first_step_end"] - start - result["median_step_s"]
-    result["gemm_flops"] = (before + gemm_flops()) / 2
-    return result
+class Program:
+    """A process that takes one step a turn."""
+
+    def __init__(self, command, environment):
+        self.started = time.time()
+        self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        self.step()
+        self.first_step_s = time.time() - self.started
+        self.step()
+
+    def step(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{' '.join(self.process.args)}: status {self.process.wait()}")
+        return float(line)
+
+    def finish(self):
+        result = json.loads(self.process.stdout.read().strip().splitlines()[-1])
+        _, _, usage = os.wait4(self.process.pid, 0)
+        return {**result, "peak_bytes": usage.ru_maxrss * 1024}
 
 
-def table(name, shape, options):
-    print(f"\n{name}: {shape}, {options.dtype}, {torch.get_num_threads()} threads", flush=True)
-    rounds = []
+def table(shape, options, commands):
+    programs = {name: Program(*command) for name, command in commands.items()}
+    names = list(programs)
+    steps, rates = {name: [] for name in names}, {name: [] for name in names}
     for i in range(options.rounds):
-        rounds.append({what: run(*program) for what, program in programs(shape, options).items()})
-        line = ", ".join(f"{what} {r['tokens_per_second']:.0f}" for what, r in rounds[-1].items())
-        print(f"round {i + 1}, tokens/s: {line}", flush=True)
-
-    def median(what, field):
-        return statistics.median(field(r, r[what]) for r in rounds)
-
-    print("| program | tokens/s | Hearth is | of the GEMM rate | peak memory | start | page faults a step |\n" + "|---" * 7 + "|")
-    for what in rounds[0]:
-        speed = median(what, lambda _, x: x["tokens_per_second"])
-        ratio = median(what, lambda r, x: r["Hearth"]["tokens_per_second"] / x["tokens_per_second"])
-        share = median(what, lambda _, x: x["tokens_per_second"] * flops_per_token(shape) / x["gemm_flops"])
-        memory = median(what, lambda _, x: x["peak_bytes"])
-        start = median(what, lambda _, x: x["start_s"])
-        faults = median(what, lambda _, x: x["page_faults_per_step"])
-        print(f"| {what} | {speed:.0f} | {ratio:.2f}x | {100 * share:.0f} % | {memory / 2**30:.2f} GiB | {start:.1f} s | {faults:.0f} |")
-    rates = [x["gemm_flops"] * 1e-9 for r in rounds for x in r.values()]
-    print(f"GEMM: {min(rates):.0f} to {max(rates):.0f} GFLOP/s, median {statistics.median(rates):.0f}", flush=True)
+        for name in names[i % len(names):] + names[:i % len(names)]:
+            rates[name].append(gemm_flops())
+            steps[name].append(programs[name].step())
+    tokens, flops = shape["local-batch-size"] * shape["seq-len"], flops_per_token(shape)
+    print("\n| program | tokens/s | Hearth is | of the GEMM rate | peak memory | start | page faults a step |\n" + "|---" * 7 + "|")
+    for name in names:
+        end = programs[name].finish()
+        median_s = statistics.median(steps[name])
+        ratio = statistics.median(theirs / ours for theirs, ours in zip(steps[name], steps["Hearth"]))
+        share = statistics.median(tokens * flops / s / rate for s, rate in zip(steps[name], rates[name]))
+        print(f"| {name} | {tokens / median_s:.0f} | {ratio:.2f}x | {100 * share:.0f} % | {end['peak_bytes'] / 2**30:.2f} GiB | "
+              f"{programs[name].first_step_s - median_s:.1f} s | {end['page_faults_per_step']:.0f} |")
+    all_rates = [rate * 1e-9 for of_one in rates.values() for rate in of_one]
+    print(f"GEMM: {min(all_rates):.0f} to {max(all_rates):.0f} GFLOP/s, median {statistics.median(all_rates):.0f}", flush=True)
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--rounds", type=int, default=3)
-parser.add_argument("--steps", type=int, default=5)
+parser.add_argument("--rounds", type=int, default=9)
 parser.add_argument("--shape", choices=(*SHAPES, "all"), default="all")
 parser.add_argument("--eager-only", action="store_true", help="without torch.compile, which takes most of the time")
 parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
 options = parser.parse_args()
 print(f"PyTorch {torch.__version__}, transformers {transformers.__version__}, {platform.platform()}, {time.strftime('%Y-%m-%d')}")
 for name in SHAPES if options.shape == "all" else (options.shape,):
-    table(name, SHAPES[name], options)
+    print(f"\n{name}: {SHAPES[name]}, {options.dtype}, {torch.get_num_threads()} threads", flush=True)
+    for commands in programs(SHAPES[name], options):
+        table(SHAPES[name], options, commands)

@@ -93,6 +93,8 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
   line.option("--steps", "N", &options.steps, "steps that are timed; bench ops: calls of each kernel").range(1);
   line.option("--warmup", "N", &options.warmup, "steps or calls before, which are not").range(0);
   line.flag("--json", &options.json, "print one JSON object");
+  line.flag("--turns", &options.turns,
+            "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
   if (!line.parse()) return std::nullopt;
   for (const ShapeOption& option : shape) {
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));

@@ -50,6 +50,8 @@ struct BenchStepOptions {
   int64_t steps = 10;  // timed
   int64_t warmup = 3;  // not timed
   bool json = false;   // one JSON object instead of lines for people
+  // Waits for a line on stdin before each step and prints one after it: to take turns with other programs.
+  bool turns = false;
 };
 
 }  // namespace hearth::config

@@ -53,6 +53,16 @@ double median(std::vector<StepResult> results, Field field) {
 
 double whole_step(const StepResult& r) { return r.forward_backward_s + r.norm_s + r.update_s; }
 
+// The other ranks wait in the step's first collective.
+void wait_for_turn() {
+  for (int c = 0; c != '\n' && c != EOF;) c = std::getchar();
+}
+
+void end_turn(double step_s) {
+  fmt::print("{}\n", step_s);
+  std::fflush(stdout);
+}
+
 struct Shape {
   plan::ModelShape model;
   plan::ParameterPlan plan;
@@ -106,8 +116,10 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   Measured measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
+    if (options.turns && group.rank() == 0) wait_for_turn();
     const StepResult result =
         train_step(model, weights, optimizer, batch, t, options.config.optimizer.lr, training.max_norm);
+    if (options.turns && group.rank() == 0) end_turn(whole_step(result));
     if (t > options.warmup) measured.results.push_back(result);
     if (t == options.warmup) faults_before = page_faults();
     if (t == 1) {
