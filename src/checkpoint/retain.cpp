@@ -9,6 +9,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/save.h"
 #include "checkpoint/verify.h"
+#include "config/config.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -46,6 +47,16 @@ std::vector<int64_t> list_steps(const Path& checkpoints) {
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+Path find_checkpoint(const Path& folder) {
+  if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
+  for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder})
+    if (const auto steps = list_steps(checkpoints); !steps.empty()) return step_folder(checkpoints, steps.back());
+  if (!path_exists(folder)) throw user_error(fmt::format("there is no {}", folder.string()));
+  throw user_error(fmt::format("{} is no checkpoint", folder.string()),
+                   fmt::format("it holds neither a {} nor a step-... folder", kManifestFile),
+                   "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest");
 }
 
 NewestGood newest_good(const Path& checkpoints) {

@@ -13,6 +13,10 @@ namespace hearth::checkpoint {
 // Steps that have a folder with a final name, ascending; a missing folder gives none. Nothing is opened.
 std::vector<int64_t> list_steps(const Path& checkpoints);
 
+// The checkpoint that a user means: `folder` itself, ours or PyTorch's; or, of a run folder or its checkpoints/, the
+// newest step. Nothing is opened. Throws user_error where there is none.
+Path find_checkpoint(const Path& folder);
+
 struct DamagedCheckpoint {
   int64_t step;
   Path folder;

@@ -246,7 +246,8 @@ std::vector<Field> run_fields() {
     {"checkpoint", "keep_latest_k", slot<&RunConfig::checkpoint, &Checkpoint::keep_latest_k>, kMayChange, "checkpoints",
      "that stay; older ones are deleted, but never the last one that was verified; 0 means all are kept", at_least(0)},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
-     "a checkpoint folder, ours or PyTorch's, to start from where the run has none; relative to the run file's folder",
+     "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from where the run has none; "
+     "relative to the run file's folder",
      {}},
     {"checkpoint", "initial_load_model_only", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_model_only>,
      kNoEffect, "",

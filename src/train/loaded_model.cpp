@@ -3,32 +3,19 @@
 #include "base/error.h"
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
-#include "checkpoint/save.h"
 #include "config/load.h"
 #include "plan/precision.h"
 #include "train/state.h"
 
 namespace hearth::train {
-namespace {
-
-// The checkpoint that `folder` means.
-Path checkpoint_in(const Path& folder) {
-  if (path_exists(folder / checkpoint::kManifestFile)) return folder;
-  for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder})
-    if (const auto steps = checkpoint::list_steps(checkpoints); !steps.empty())
-      return checkpoint::step_folder(checkpoints, steps.back());
-  if (!path_exists(folder)) throw user_error(fmt::format("there is no {}", folder.string()));
-  throw user_error(fmt::format("{} is no checkpoint", folder.string()),
-                   fmt::format("it holds neither a {} nor a step-... folder", checkpoint::kManifestFile),
-                   "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest");
-}
-
-}  // namespace
-
 std::unique_ptr<LoadedModel> load_model(const Path& given) {
   auto model = std::make_unique<LoadedModel>();
-  model->folder = checkpoint_in(given);
+  model->folder = checkpoint::find_checkpoint(given);
   checkpoint::Reader reader = checkpoint::Reader::open(model->folder);
+  if (!reader.has_manifest())
+    throw user_error(fmt::format("{} has no {}", model->folder.string(), checkpoint::kManifestFile),
+                     "PyTorch wrote it: it does not say what the model's shape and its tokenizer are",
+                     "train from it (checkpoint.initial_load_path), and take the checkpoint of that run");
   model->manifest = reader.manifest();
   model->config = config::from_toml_text(model->manifest.config_toml,
                                          (model->folder / checkpoint::kManifestFile).string(), model->folder);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/load.h"
+#include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
 #include "config/resume.h"
@@ -150,9 +151,9 @@ Start find_start(Run& run) {
     continue_from(*own, run, start);
     start.notes.push_back(fmt::format("going on after step {} from {}", start.progress.step, own->string()));
   } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
-    begin_with_weights_of(run.config.initial_load_path().lexically_normal(), run, start);
+    begin_with_weights_of(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
   } else if (!options.initial_load_path.empty()) {
-    branch_off(run.config.initial_load_path().lexically_normal(), run, start);
+    branch_off(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
   }
   start.notes.insert(start.notes.end(), start.transfer.notes.begin(), start.transfer.notes.end());
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "example.h"
+#include "support/errors.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -24,6 +25,22 @@ TEST(Retain, WithoutAnyCheckpointThereIsNoNewest) {
   const test::ScratchFolder scratch;
   EXPECT_FALSE(newest_good(scratch / "missing").step.has_value());
   EXPECT_FALSE(newest_good(scratch).step.has_value());
+}
+
+TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
+  const test::ScratchFolder scratch;
+  for (const int64_t step : {3, 20}) save_example(scratch / "checkpoints", tiny(), step, 1);
+  const Path newest = scratch / "checkpoints/step-00000020", older = scratch / "checkpoints/step-00000003";
+  EXPECT_EQ(find_checkpoint(older), older);
+  EXPECT_EQ(find_checkpoint(scratch / "checkpoints"), newest);
+  EXPECT_EQ(find_checkpoint(scratch.path()), newest);
+  make_folders(scratch / "pytorch");
+  write_file_atomic(scratch / "pytorch/.metadata", "");
+  EXPECT_EQ(find_checkpoint(scratch / "pytorch"), scratch / "pytorch");
+  const auto problem = [](const Path& folder) { return test::error_of([&] { find_checkpoint(folder); }).message(); };
+  make_folders(scratch / "empty");
+  EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is no checkpoint");
+  EXPECT_EQ(problem(scratch / "nowhere"), "there is no " + (scratch / "nowhere").string());
 }
 
 TEST(Retain, PruningKeepsTheNewestAndTheVerifiedOne) {

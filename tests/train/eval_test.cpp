@@ -98,6 +98,16 @@ TEST_F(Eval, AMaskedModelIsAskedForTheSameHiddenTokensEveryTime) {
             "--ngram has nothing to say about a model that fills in hidden tokens");
 }
 
+TEST_F(Eval, ACheckpointOfPyTorchDoesNotSayWhatItIs) {
+  make_folders(scratch / "theirs");
+  const Path ours = save_zero_model(tiny_config(scratch));
+  for (const char* file : {".metadata", "__R_0.distcp"})
+    write_file_atomic(scratch / "theirs" / file, read_file(ours / file));
+  const Error error = error_of([&] { evaluate_checkpoint({.checkpoint = scratch / "theirs"}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_NE(error.message().find("theirs has no hearth.json"), std::string::npos) << error.what();
+}
+
 TEST(EvalReport, ShowsEveryOrderBesideOurs) {
   EvalReport report;
   report.units = EvalReport::Units::kBytes;
