@@ -125,6 +125,18 @@ TEST(AdamWEdge, StochasticRoundingDependsOnTheKeyAndTheElementAlone) {
   }
 }
 
+// Neighbours that round together would not average out: both up as often as two independent draws are.
+TEST(AdamWEdge, StochasticRoundingDrawsForEveryElementByItself) {
+  constexpr int64_t kN = 100003;
+  const at::Tensor up = rounded_update(at::ones({kN}, at::kBFloat16), 1).gt(1).to(at::kDouble);
+  for (int64_t distance = 1; distance <= 16; ++distance) {
+    const int64_t n = kN - distance;
+    const double both = (up.slice(0, 0, n) * up.slice(0, distance)).mean().item<double>();
+    const double expected = 0.125 * 0.125;
+    EXPECT_NEAR(both, expected, 6 * std::sqrt(expected * (1 - expected) / static_cast<double>(n))) << distance;
+  }
+}
+
 TEST(AdamWEdge, StochasticRoundingKeepsInfinityAndNan) {
   const at::Tensor p = at::tensor({INFINITY, -INFINITY, NAN}).to(at::kBFloat16), zero = at::zeros({3});
   adamw(p, zero, zero, zero.clone(), {.lr = 0.1}, StochasticRounding{random_key(1, "test")});

@@ -48,6 +48,16 @@ TEST(Memory, WeightsGradientsAndMomentsTakeWhatTheirTypesSay) {
   EXPECT_NEAR(gib(8) / ((2 + 4.0 / 8 + 4 + 8.0 / 8) * N), 1, 1e-3);
 }
 
+TEST(Memory, WhatTheRunFileFreezesHasNoMoments) {
+  config::RunConfig c = neuro_1b();
+  const int64_t all = planned(c, kGiB).weights_bytes;
+  c.checkpoint.freeze = {"layers.3", "output"};
+  int64_t frozen = 0;
+  for (const Parameter& p : parameter_plan(model_shape(c, 0)).parameters)
+    if (p.name.starts_with("layers.3.") || p.name == "output.weight") frozen += p.numel;
+  EXPECT_EQ(all - planned(c, kGiB).weights_bytes, 8 * frozen);
+}
+
 TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation) {
   config::RunConfig c = neuro_1b();
   const int64_t h200 = find_device("h200")->memory_bytes, a100 = find_device("A100")->memory_bytes;
