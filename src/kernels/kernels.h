@@ -1,0 +1,113 @@
+// The GPU kernels, behind a C interface: a table of functions that a library built by nvcc (libhearth_cuda.so) or hipcc
+// (libhearth_hip.so) hands out, loaded when a run asks for a GPU (ops/gpu.h). The .cu files beside this header are one
+// source for both, and know neither ATen nor any other folder of Hearth. Tests compile the same files for the host.
+//
+// Every function enqueues work on `stream` (cudaStream_t or hipStream_t as void*) and returns at once: 0, or a code
+// that error_text explains. All pointers are device memory unless said otherwise; nothing is allocated. Meanings are
+// those of the header of the same name in ops/, sums are in float32 or wider, and results are the same bits for the
+// same inputs: no atomic additions. Element types are float32 or bfloat16; with either, statistics, gradients of
+// weights and tables are float32.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/step_decision.h"
+
+namespace hearth::kernels {
+
+// Counts up with every change of this file, so that a library of another build is refused.
+inline constexpr uint32_t kInterface = 1;
+
+enum class Type : int32_t { kFloat32, kBFloat16 };
+
+// [rows, cols], contiguous columns, `stride` elements from row to row. data null: absent, where allowed.
+struct Rows {
+  void* data;
+  int64_t rows, cols, stride;
+};
+struct ConstRows {
+  const void* data;
+  int64_t rows, cols, stride;
+};
+
+// [B, S, N, K] with contiguous K; strides in elements.
+struct Heads {
+  void* data;
+  int64_t B, S, N, K;
+  int64_t stride_b, stride_s, stride_n;
+};
+
+// plan::NormType, in its order.
+enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
+
+// One AdamW update; ops/adamw.h. What differs from step to step lies in device memory, in Control.
+struct AdamW {
+  double lr, beta1, beta2, eps, decay, l2;
+  int32_t transformers_form;  // 1: eps before the bias correction, decay after the update
+  Type parameter, moments;    // the gradient is float32
+  // Of a bfloat16 parameter, if `stochastic`: element i draws from Philox(key, first + i), as ops/adamw.h says.
+  int32_t stochastic;
+  uint32_t key[2];
+  uint64_t first;
+};
+
+struct Table {
+  uint32_t interface;
+  const char* platform;  // "CUDA 13.0", "HIP 5.2", "host"
+  const char* (*error_text)(int code);
+
+  int (*embedding_forward)(void* stream, Type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T);
+  // dweight [V, D] float32 += rows of dx. order_T: places sorted by token, equal tokens by place.
+  int (*embedding_backward)(void* stream, Type, Rows dweight_VD, ConstRows dx_TD, const int32_t* tokens_T,
+                            const int64_t* order_T);
+
+  // r and h given: h = x + r, then y = norm(h); else y = norm(x). size_T; mean_T null where the norm has none.
+  int (*norm_forward)(void* stream, Type, NormKind, double eps, Rows h_TD, Rows y_TD, float* size_T, float* mean_T,
+                      ConstRows x_TD, ConstRows r_TD, const void* weight_D);
+  // dweight_D null with weight_D null. `scratch`: norm_backward_scratch(T, D) floats.
+  int (*norm_backward)(void* stream, Type, NormKind, double eps, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
+                       ConstRows x_TD, const float* size_T, const float* mean_T, const void* weight_D,
+                       int32_t accumulate, float* scratch);
+  int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
+
+  // In place. table [positions, K] float32; direction +1 or -1. starts_N null: a row's position is its place.
+  int (*rope)(void* stream, Type, Heads x, const float* table, int32_t halves, const int32_t* starts_N, int64_t N,
+              int64_t start, float direction);
+
+  int (*swiglu_forward)(void* stream, Type, Rows a_TF, ConstRows gate_up_T2F);
+  // a_TF absent: not written. dgate_up may be gate_up, a may be da.
+  int (*swiglu_backward)(void* stream, Type, Rows dgate_up_T2F, ConstRows da_TF, ConstRows gate_up_T2F, Rows a_TF);
+
+  // sums[0] += the weighted losses, sums[1] += the weighted squares of log sum exp. scale_1 given: logits become the
+  // gradient. weights_C null: all 1. `scratch`: 2 * C doubles.
+  int (*cross_entropy)(void* stream, Type, Rows logits_CV, const int32_t* labels_C, const float* weights_C,
+                       const double* scale_1, double z_factor, double* scratch, double* sums_2);
+
+  // out_1[0] += the sum of squares of n elements. `scratch`: sum_of_squares_scratch(n) doubles.
+  int (*sum_of_squares)(void* stream, Type, const void* x, int64_t n, double* scratch, double* out_1);
+  int64_t (*sum_of_squares_scratch)(int64_t n);
+
+  // parameter, exp_avg and exp_avg_sq [n], of the types that the step names; nothing changes where the decision
+  // says so; the gradient is multiplied by its scale, and its t is the update's number.
+  int (*adamw)(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient, void* exp_avg,
+               void* exp_avg_sq, int64_t n);
+
+  // kernels/step_decision.h, by one thread.
+  int (*total_losses)(void* stream, double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
+                      int64_t straight);
+  int (*decide)(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
+                double z_factor, double max_norm);
+
+  // q [B, N, H, K] against caches [B, C, G, K] of which `length` rows are filled: ops::decode_attention.
+  int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length);
+
+  // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] / scale[r], scale[r] = max |x[r]| / 448 (at
+  // least 1e-12). Transposed: out [C, R], one factor for each column of x.
+  int (*float8_rows)(void* stream, Type, uint8_t* out_RC, float* scale_R, ConstRows x_RC);
+  int (*float8_columns)(void* stream, Type, uint8_t* out_CR, float* scale_C, ConstRows x_RC);
+};
+
+}  // namespace hearth::kernels
+
+// The library's only symbol.
+extern "C" const hearth::kernels::Table* hearth_gpu_kernels();
