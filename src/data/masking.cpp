@@ -51,20 +51,23 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
 }  // namespace
 
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
-  const std::vector<SpecialToken> special = tokenizer.special_tokens();
   Masking masking;
   masking.probability = objective.mlm_probability;
-  masking.mask_id = mask_id_of(objective, special, rows);
+  masking.mask_id = mask_id_of(objective, tokenizer.special_tokens(), rows);
   masking.mask_share = objective.mask_replace_prob;
   masking.random_share = objective.random_replace_prob;
   masking.vocab_size = tokenizer.vocab_size();
   masking.at_least_one = objective.at_least_one_mask;
-  if (objective.mask_special_tokens) return masking;
-  masking.never.resize(static_cast<size_t>(rows));
-  for (const SpecialToken& token : special) masking.never[token.id] = true;
-  for (const auto id : {tokenizer.bos(), tokenizer.eos()})
-    if (id) masking.never[*id] = true;
+  if (!objective.mask_special_tokens) masking.never = special_ids(tokenizer, rows);
   return masking;
+}
+
+std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t rows) {
+  std::vector<bool> special(static_cast<size_t>(rows));
+  for (const SpecialToken& token : tokenizer.special_tokens()) special[token.id] = true;
+  for (const auto id : {tokenizer.bos(), tokenizer.eos()})
+    if (id) special[*id] = true;
+  return special;
 }
 
 void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels) {

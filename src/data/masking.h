@@ -25,9 +25,12 @@ struct Masking {
   bool at_least_one = true;   // where chance hides nothing, one position is hidden
 };
 
-// What [objective] asks for. `vocab_size` is the tokenizer's, `rows` the embedding's, of which mask_id may be any.
+// What [objective] asks for; mask_id may be any of the embedding's `rows` rows.
 // Throws user_error where the mask is no token, or none is known.
 Masking masking_of(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
+
+// By id, for an embedding of `rows` rows: true for special tokens, BOS and EOS, which stand for no text.
+std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 // Hides positions of sample `g`: tokens[p] becomes what the model sees, labels[p] the token or kIgnore. Both have the
 // sequence's length.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/units.h"
 #include "ops/flash_attention.h"
 #include "ops/tile-inl.h"
 
@@ -18,8 +19,6 @@ namespace hearth::ops::HWY_NAMESPACE {
 
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
-
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Hands out parts of a scratch buffer, each at a cache line.
 struct Parts {

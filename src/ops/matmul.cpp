@@ -34,17 +34,24 @@ namespace {
 // An out= call takes its result by non-const reference; the view itself is not changed.
 at::Tensor& result(const at::Tensor& view) { return const_cast<at::Tensor&>(view); }
 
-// No BLAS here multiplies bfloat16 into a float32 sum at the speed of a product that ends in bfloat16.
+// No BLAS here multiplies bfloat16 into a float32 sum at the speed of a product that ends in bfloat16. Some rows of the
+// sum at a time: their product is still in a cache when it is added, and no large matrix takes memory beside it.
 void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
+  constexpr int64_t kProductBytes = 8 << 20;
   const int64_t N = sum_NK.size(0), K = sum_NK.size(1);
-  at::Tensor product_NK = at::empty({N, K}, x_MK.options());
-  at::mm_out(product_NK, dy_MN.t(), x_MK);
-  const auto sum = matrix<float>(sum_NK, N, K);
-  const auto product = matrix<const c10::BFloat16>(product_NK, N, K);
+  const int64_t rows = std::clamp<int64_t>(kProductBytes / (2 * std::max<int64_t>(K, 1)), 64, std::max<int64_t>(N, 64));
+  const at::Tensor product = at::empty({std::min(rows, N), K}, x_MK.options());
   const auto add = HWY_DYNAMIC_DISPATCH(add_bf16);
-  parallel(N, K, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) add(sum.row(n), product.row(n), K);
-  });
+  for (int64_t first = 0; first < N; first += rows) {
+    const int64_t count = std::min(rows, N - first);
+    const at::Tensor part = product.narrow(0, 0, count);
+    at::mm_out(result(part), dy_MN.narrow(1, first, count).t(), x_MK);
+    const auto sum = matrix<float>(sum_NK.narrow(0, first, count), count, K);
+    const auto summand = matrix<const c10::BFloat16>(part, count, K);
+    parallel(count, K, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) add(sum.row(n), summand.row(n), K);
+    });
+  }
 }
 
 }  // namespace

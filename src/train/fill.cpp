@@ -35,29 +35,39 @@ void encode_with_masks(const LoadedModel& model, const std::string& text, const 
   }
 }
 
-// Probabilities of what stands at `positions`, each [vocab_size]; no special token stands for hidden text.
-std::vector<std::vector<double>> logits_at(LoadedModel& model, model::Transformer& transformer,
-                                           const std::vector<uint32_t>& ids, const std::vector<int64_t>& positions) {
-  const std::vector<int32_t> tokens(ids.begin(), ids.end());
-  model::MicroBatch batch;
-  batch.tokens_T = ops::from_int32(tokens);
-  batch.labels_T = batch.tokens_T;
-  batch.counted_N = ops::from_int64({});
-  batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0});
-  transformer.loss(*model.weights, batch);
-  const at::Tensor logits_NV = transformer.logits(*model.weights, ops::from_int64(positions));
-  const auto V = std::min(logits_NV.size(1), model.tokenizer->vocab_size());
-  std::vector<std::vector<double>> rows;
-  for (size_t i = 0; i < positions.size(); ++i)
-    rows.push_back(ops::to_doubles(logits_NV.select(0, static_cast<int64_t>(i)).narrow(0, 0, V)));
-  return rows;
-}
-
+// The most likely token's probability.
 double certainty(const std::vector<double>& logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const double logit : logits) sum += std::exp(logit - largest);
   return 1 / sum;
+}
+
+// One of the open positions, and what may stand there.
+struct Guess {
+  size_t index = 0;
+  std::vector<double> logits{};  // -infinity for ids that stand for no text
+  double certainty = -1;
+};
+
+Guess surest(LoadedModel& model, model::Transformer& transformer, const std::vector<uint32_t>& ids,
+             const std::vector<int64_t>& open, const std::vector<bool>& no_text) {
+  model::MicroBatch batch;
+  batch.tokens_T = ops::from_int32(std::vector<int32_t>(ids.begin(), ids.end()));
+  batch.labels_T = batch.tokens_T;
+  batch.counted_N = ops::from_int64({});
+  batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0});
+  transformer.loss(*model.weights, batch);
+  const at::Tensor logits_NV = transformer.logits(*model.weights, ops::from_int64(open));
+  const auto V = std::min(logits_NV.size(1), model.tokenizer->vocab_size());
+  Guess best;
+  for (size_t i = 0; i < open.size(); ++i) {
+    std::vector<double> logits = ops::to_doubles(logits_NV.select(0, static_cast<int64_t>(i)).narrow(0, 0, V));
+    for (size_t id = 0; id < logits.size(); ++id)
+      if (no_text[id]) logits[id] = -std::numeric_limits<double>::infinity();
+    if (const double sure = certainty(logits); sure > best.certainty) best = {i, std::move(logits), sure};
+  }
+  return best;
 }
 
 }  // namespace
@@ -76,9 +86,8 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
     throw user_error(fmt::format("{} does not fill masks", model.folder.string()),
                      fmt::format("it was trained with objective.kind = \"{}\"", objective.kind),
                      "give --prompt, and it goes on");
-  const data::Masking masking = data::masking_of(objective, *model.tokenizer, model.shape.V);
+  const auto mask_id = static_cast<uint32_t>(data::masking_of(objective, *model.tokenizer, model.shape.V).mask_id);
   const std::string mask = mask_text(model);
-  const auto mask_id = static_cast<uint32_t>(masking.mask_id);
   const std::vector<int32_t> start = document_start(model);
   Filled filled{{}, {start.begin(), start.end()}, {}};
   encode_with_masks(model, with_masks_spelled(request.text, mask), mask, mask_id, filled.ids);
@@ -96,25 +105,16 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
                      "give a shorter text");
 
   model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false);
-  std::vector<bool> never(static_cast<size_t>(model.tokenizer->vocab_size()));
-  for (const tokenizer::SpecialToken& token : model.tokenizer->special_tokens()) never[token.id] = true;
-  for (const auto id : {model.tokenizer->bos(), model.tokenizer->eos()})
-    if (id) never[*id] = true;
+  const std::vector<bool> no_text = data::special_ids(*model.tokenizer, model.shape.V);
   const RandomKey key = random_key(request.seed, "fill");
   while (!open.empty()) {
-    auto rows = logits_at(model, transformer, filled.ids, open);
-    for (auto& row : rows)
-      for (size_t id = 0; id < row.size(); ++id)
-        if (never[id]) row[id] = -std::numeric_limits<double>::infinity();
-    size_t surest = 0;
-    for (size_t i = 1; i < rows.size(); ++i)
-      if (certainty(rows[i]) > certainty(rows[surest])) surest = i;
+    const Guess guess = surest(model, transformer, filled.ids, open, no_text);
     const double uniform = random_uniform(key, filled.positions.size());
-    const int64_t position = open[surest];
+    const int64_t position = open[guess.index];
     filled.ids[static_cast<size_t>(position)] =
-        static_cast<uint32_t>(sample_token(rows[surest], request.sampling, uniform));
+        static_cast<uint32_t>(sample_token(guess.logits, request.sampling, uniform));
     filled.positions.push_back(position);
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(surest));
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(guess.index));
   }
   filled.text = model.tokenizer->decode_all(std::span(filled.ids).subspan(start.size()));
   return filled;

@@ -113,10 +113,11 @@ double gemm_flops(int64_t threads) {
 }
 
 // What the run takes of this machine, where all its ranks are. Throws user_error where that is too much.
-plan::MemoryPlan memory_of(const config::RunConfig& config, const plan::ModelShape& shape) {
+plan::MemoryPlan memory_of(const config::RunConfig& config, const plan::ModelShape& shape,
+                           const plan::ParameterPlan& parameters) {
   const plan::MemoryPlan memory =
-      plan::memory_plan(config, shape, plan::parameter_plan(shape), plan::precision(config),
-                        plan::this_machine().memory_bytes, config.parallelism.data_parallel_shard_degree);
+      plan::memory_plan(config, shape, parameters, plan::precision(config), plan::this_machine().memory_bytes,
+                        config.parallelism.data_parallel_shard_degree);
   plan::require_fits(memory);
   return memory;
 }
@@ -191,8 +192,8 @@ Run open_run(const config::RunConfig& given) {
         fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, data.manifest().vocab_size),
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
-  plan::MemoryPlan memory = memory_of(config, shape);
   plan::ParameterPlan plan = plan::parameter_plan(shape);
+  plan::MemoryPlan memory = memory_of(config, shape, plan);
   optim::parameter_settings(config.optimizer, plan);  // throws here where a pattern matches nothing
   std::vector<bool> trained = plan::trained_parameters(config.checkpoint.freeze, plan);
   const int64_t samples_per_epoch = data.windows();

@@ -74,7 +74,10 @@ std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group
     sum.add(weights.back());
   }
   const double counted = group.all_reduce(sum.total());
-  HEARTH_CHECK(counted > 0, "no label counts in a step");
+  if (counted <= 0)
+    throw user_error("no label counts in a step: there is nothing to learn from it",
+                     "each is padding, hidden from the loss, or of weight 0",
+                     "give a larger training.global_batch_size; of masked_lm, see objective.at_least_one_mask");
   const double means = group.all_reduce(static_cast<double>(weights.size()));
   // A micro-batch in which nothing counts has no mean, and adds nothing.
   for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;

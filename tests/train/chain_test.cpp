@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "checkpoint/save.h"
-#include "data/synthetic_spikes.h"
 #include "tiny_run.h"
 #include "train/state.h"
 
@@ -16,13 +15,7 @@ namespace {
 
 struct Chain : TinyData {
   Chain() {
-    data::write_synthetic_spikes(scratch / "rec", 1, 6);
-    data::BuildOptions options;
-    options.out = scratch / "spikes";
-    options.paths = {scratch / "rec"};
-    options.rules.tokenizer = "spikes";
-    data::BuildProgress progress;
-    data::build_dataset(options, progress);
+    build_tiny_spikes(scratch, "spikes", 12);
     build_tiny_data(scratch / "other", 300);
   }
   config::RunConfig named(const std::string& name) const {

@@ -6,7 +6,6 @@
 
 #include "base/random.h"
 #include "data/npy.h"
-#include "data/synthetic_spikes.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
 #include "tiny_run.h"
@@ -20,15 +19,7 @@ constexpr int64_t kTopK = 4;
 struct GenerateArray : ::testing::Test {
   // 6 neurons, windows of 32 tokens.
   void train_on(const std::string& tokenizer) {
-    data::write_synthetic_spikes(scratch / "rec", 1, 6);
-    data::BuildOptions options;
-    options.out = scratch / "data";
-    options.paths = {scratch / "rec"};
-    options.rules.tokenizer = tokenizer;
-    options.rules.n_fixed = 6;
-    options.rules.validation = 0.3;
-    data::BuildProgress progress;
-    data::build_dataset(options, progress);
+    build_tiny_spikes(scratch, "data", 6, 1, tokenizer);
     config::RunConfig c = tiny_config(scratch);
     c.training.steps = 20;
     train(c);

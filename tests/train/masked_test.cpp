@@ -25,20 +25,25 @@ config::RunConfig masked(const Path& folder, const std::string& name) {
 
 struct MaskedRun : TinyData {};
 
-TEST_F(MaskedRun, LearnsAndIsTheSameOnOneTwoAndFourRanks) {
+// Every row hides another number of positions, so ranks and micro-batches count differently.
+TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
   std::vector<metrics::Record> one;
-  for (const int64_t ranks : {1, 2, 4}) {
-    config::RunConfig c = masked(scratch, fmt::format("run{}", ranks));
+  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of more.
+  const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
+  for (const auto& [ranks, sequences] : cuts) {
+    config::RunConfig c = masked(scratch, fmt::format("run{}-{}", ranks, sequences));
     c.training.dtype = "float64";
     c.training.steps = 60;
+    c.training.local_batch_size = sequences;
     c.parallelism.data_parallel_shard_degree = ranks;
     const auto records = train(c);
-    if (ranks == 1) one = records;
+    if (one.empty()) one = records;
     ASSERT_EQ(records.size(), 61u);
     EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
     for (size_t i = 0; i < records.size(); ++i) {
       if (records[i].loss) {
         EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
+        EXPECT_NEAR(*records[i].grad_norm, *one[i].grad_norm, 1e-8);
       }
       if (records[i].validation_loss) {
         EXPECT_NEAR(*records[i].validation_loss, *one[i].validation_loss, 1e-9 * *one[i].validation_loss);
@@ -95,6 +100,16 @@ TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
   const double alone = loss_of(5, 0);
   EXPECT_NEAR(loss_of(9, 0), alone, 1e-12);
   EXPECT_NEAR(loss_of(9, 77), alone, 1e-12);
+}
+
+TEST_F(MaskedRun, AStepInWhichNothingIsHiddenIsTheUsersToMend) {
+  config::RunConfig c = masked(scratch, "run");
+  c.validation.freq = 0;
+  c.objective.mlm_probability = 1e-9;
+  c.objective.at_least_one_mask = false;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+  EXPECT_EQ(error.message(), "no label counts in a step: there is nothing to learn from it");
 }
 
 TEST_F(MaskedRun, ARunWithoutAMaskIsRefusedBeforeItStarts) {

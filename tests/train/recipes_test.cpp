@@ -7,8 +7,9 @@
 
 #include "config/derived.h"
 #include "config/load.h"
-#include "data/synthetic_spikes.h"
+#include "plan/memory.h"
 #include "plan/parameters.h"
+#include "plan/precision.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -31,23 +32,13 @@ struct Recipes : testing::TestWithParam<Path> {
   // The dataset number `i` of a run: of the kind its objective needs, unlike the others.
   std::string build(const config::RunConfig& c, size_t i) const {
     const std::string name = fmt::format("data{}", i);
-    if (path_exists(scratch / name)) return name;
-    data::BuildOptions options;
-    options.out = scratch / name;
+    const bool is_new = !path_exists(scratch / name);
     if (c.objective.kind == "spike_lm") {
-      data::write_synthetic_spikes(scratch / (name + "-rec"), i + 1, 6);
-      options.paths = {scratch / (name + "-rec")};
-      options.rules.tokenizer = "spikes";
-      options.rules.n_fixed = 12;
-    } else {
-      make_folders(scratch / (name + "-text"));
-      for (uint64_t d = 0; d < 6; ++d)
-        write_file_atomic(scratch / (name + "-text") / fmt::format("{}.txt", d), tiny_text(100 * i + d, 300));
-      options.paths = {scratch / (name + "-text")};
+      if (is_new) build_tiny_spikes(scratch, name, 12, i + 1, "spikes", 0);
+      return name;
     }
-    data::BuildProgress progress;
-    data::build_dataset(options, progress);
-    return name;
+    if (is_new) build_tiny_data(scratch / name, 300 + static_cast<int64_t>(i));
+    return name + "/data";
   }
   // The recipe with everything large made small.
   config::RunConfig twin(const std::string& name) const {
@@ -108,6 +99,10 @@ TEST_P(Recipes, OpensWithItsArithmetic) {
   EXPECT_NEAR(1e9 * number("# ([0-9.]+) GFLOP a token") / flops, 1, kRounding);
   EXPECT_NEAR(number(", ([0-9.]+e\\+[0-9]+) FLOP in all") / (flops * tokens * static_cast<double>(c.training.steps)), 1,
               6e-3);
+  double bytes = 0;
+  for (const plan::MemoryItem& item : plan::weights_memory(plan::parameter_plan(shape), plan::precision(c), 1))
+    bytes += static_cast<double>(item.bytes);
+  EXPECT_NEAR(1e9 * number("bytes a parameter, ([0-9.]+) GB on one rank") / bytes, 1, kRounding);
   if (shape.causal) {
     EXPECT_NEAR(1e9 * number("\\(([0-9.]+) GFLOP? counting all") / plan::flops_per_token(full, c.training.seq_len), 1,
                 kRounding);

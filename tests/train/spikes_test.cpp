@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "data/npy.h"
-#include "data/synthetic_spikes.h"
 #include "tiny_run.h"
 #include "train/eval.h"
 
@@ -13,17 +12,7 @@ namespace hearth::train {
 namespace {
 
 struct TrainSpikes : ::testing::Test {
-  TrainSpikes() {
-    data::write_synthetic_spikes(scratch / "rec", 1, 6);
-    data::BuildOptions options;
-    options.out = scratch / "data";
-    options.paths = {scratch / "rec"};
-    options.rules.tokenizer = "spikes";
-    options.rules.n_fixed = 12;
-    options.rules.validation = 0.3;
-    data::BuildProgress progress;
-    data::build_dataset(options, progress);
-  }
+  TrainSpikes() { build_tiny_spikes(scratch, "data", 12); }
   config::RunConfig config(const std::string& folder) const {
     config::RunConfig c = tiny_config(scratch);
     c.job.dump_folder = folder;
@@ -69,7 +58,7 @@ TEST_F(TrainSpikes, TokenWeightsMakeTheLossTheirMean) {
   EXPECT_NEAR(*other.front().loss, *plain.front().loss, 0.1);
   EXPECT_NE(other.back().loss, plain.back().loss);
   config::RunConfig wrong = config("wrong");
-  wrong.training.token_weights = "rec/row-000000.npy";
+  wrong.training.token_weights = "data-rec/row-000000.npy";
   EXPECT_EQ(error_of([&] { run_training(wrong, {}); }).code(), ExitCode::kUser);
 }
 

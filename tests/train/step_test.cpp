@@ -29,6 +29,20 @@ Shape tiny_shape() {
   return {shape, plan::parameter_plan(shape)};
 }
 
+// What a step takes.
+struct Training {
+  Training(const Shape& s, comm::Group& group)
+      : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining),
+        optimizer({}, weights),
+        model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true) {
+    initialize_weights(weights, 3);
+  }
+  const c10::InferenceMode no_gradients;
+  parallel::ShardedWeights weights;
+  optim::AdamW optimizer;
+  model::Transformer model;
+};
+
 // Micro-batch `index` of a step: another number of labels that count in each, with or without weights.
 data::Batch micro_batch(uint64_t index, bool weighted) {
   const RandomKey key = random_key(5, fmt::format("step test {}", index));
@@ -68,11 +82,8 @@ TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
   for (const bool weighted : {false, true}) {
     for (const int64_t ranks : {1, 3}) {  // three micro-batches on one rank, or one on each of three
       comm::run_ranks(ranks, 60, [&](comm::Group& group) {
-        const c10::InferenceMode no_gradients;
-        parallel::ShardedWeights weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining);
-        initialize_weights(weights, 3);
-        optim::AdamW optimizer({}, weights);
-        model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+        Training training(s, group);
+        auto& [no_gradients, weights, optimizer, model] = training;
         const double expected = loss_by_aten(s, weights, weighted);
 
         data::StepBatch mine;
@@ -92,11 +103,8 @@ TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
   const Shape s = tiny_shape();
   for (const int64_t ranks : {1, 3}) {
     comm::run_ranks(ranks, 60, [&](comm::Group& group) {
-      const c10::InferenceMode no_gradients;
-      parallel::ShardedWeights weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining);
-      initialize_weights(weights, 3);
-      optim::AdamW optimizer({}, weights);
-      model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+      Training training(s, group);
+      auto& [no_gradients, weights, optimizer, model] = training;
       data::StepBatch mine;
       double expected = 0;
       for (uint64_t index = 0; index < kMicroBatches; ++index) {
@@ -116,11 +124,8 @@ TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
 TEST(Step, TheGradientIsThatOfTheMean) {
   const Shape s = tiny_shape();
   const auto group = comm::single();
-  const c10::InferenceMode no_gradients;
-  parallel::ShardedWeights weights(s.plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kTraining);
-  initialize_weights(weights, 3);
-  optim::AdamW optimizer({}, weights);
-  model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+  Training training(s, *group);
+  auto& [no_gradients, weights, optimizer, model] = training;
   data::StepBatch batch;
   for (uint64_t index = 0; index < kMicroBatches; ++index) batch.micro_batches.push_back(micro_batch(index, true));
   // With a learning rate of 0 the weights stay, and the gradient can be read after the step.
@@ -142,11 +147,8 @@ TEST(Step, TheGradientIsThatOfTheMean) {
 TEST(Step, TheZLossIsAveragedLikeTheLossAndIsPartOfWhatIsDifferentiated) {
   const Shape s = tiny_shape();
   const auto group = comm::single();
-  const c10::InferenceMode no_gradients;
-  parallel::ShardedWeights weights(s.plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kTraining);
-  initialize_weights(weights, 3);
-  optim::AdamW optimizer({}, weights);
-  model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true);
+  Training training(s, *group);
+  auto& [no_gradients, weights, optimizer, model] = training;
   data::StepBatch batch;
   double z_squares = 0, counted = 0;
   for (uint64_t index = 0; index < kMicroBatches; ++index) {

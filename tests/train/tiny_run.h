@@ -13,6 +13,7 @@
 #include "checkpoint/save.h"
 #include "config/config.h"
 #include "data/build.h"
+#include "data/synthetic_spikes.h"
 #include "metrics/jsonl.h"
 #include "support/environment.h"
 #include "support/errors.h"
@@ -43,6 +44,20 @@ inline void build_tiny_data(const Path& folder, int64_t words_per_document = 400
   options.out = folder / "data";
   options.paths = {folder / "text"};
   options.rules.validation = 0.3;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+}
+
+// FOLDER/NAME of recordings, from FOLDER/NAME-rec: some arrays of counts, each of `neurons` neurons.
+inline void build_tiny_spikes(const Path& folder, const std::string& name, int64_t neurons, uint64_t seed = 1,
+                              const std::string& tokenizer = "spikes", double validation = 0.3) {
+  data::write_synthetic_spikes(folder / (name + "-rec"), seed, 6);
+  data::BuildOptions options;
+  options.out = folder / name;
+  options.paths = {folder / (name + "-rec")};
+  options.rules.tokenizer = tokenizer;
+  options.rules.n_fixed = neurons;
+  options.rules.validation = validation;
   data::BuildProgress progress;
   data::build_dataset(options, progress);
 }
