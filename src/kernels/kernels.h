@@ -70,6 +70,16 @@ struct Table {
                        int32_t accumulate, float* scratch);
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
 
+  // Exact attention for what the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S] float32 and
+  // the gradients, which overwrite, as ops/attention.h says; K up to 256. starts_N, rising int32 places in [B * S], each
+  // row's first place among them, or null: a row is one document. `scratch`: attention_scratch(B, S, H) floats.
+  int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, int32_t causal,
+                           const int32_t* starts_N, int64_t N);
+  int (*attention_backward)(void* stream, Type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
+                            Heads q, Heads k, Heads v, int32_t causal, const int32_t* starts_N, int64_t N,
+                            float* scratch);
+  int64_t (*attention_scratch)(int64_t B, int64_t S, int64_t H);
+
   // In place. table [positions, K] float32; direction +1 or -1. starts_N null: a row's position is its place.
   int (*rope)(void* stream, Type, Heads x, const float* table, int32_t halves, const int32_t* starts_N, int64_t N,
               int64_t start, float direction);
