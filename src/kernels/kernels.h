@@ -51,10 +51,21 @@ struct AdamW {
   uint64_t first;
 };
 
+// Of a device, as the driver tells; host memory.
+struct DeviceDescription {
+  char name[256];
+  int64_t memory_bytes, free_bytes;
+  int32_t major, minor;  // compute capability, or of gfx90a 9 and 0
+  int32_t multiprocessors;
+};
+
 struct Table {
   uint32_t interface;
   const char* platform;  // "CUDA 13.0", "HIP 5.2", "host"
   const char* (*error_text)(int code);
+  // Not on a stream. The number of devices, 0 without a driver; what device `index` is.
+  int (*count_devices)(int32_t* count);
+  int (*describe_device)(int32_t index, DeviceDescription* description);
 
   int (*embedding_forward)(void* stream, Type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T);
   // dweight [V, D] float32 += rows of dx. order_T: places sorted by token, equal tokens by place.
