@@ -7,9 +7,11 @@ import re
 
 # A folder may include itself and what stands to its left. DESIGN's two libraries, as they are built now.
 CORE = ["base", "config", "plan", "tokenizer", "data", "checkpoint", "metrics", "commands"]
-TORCH = ["base", "config", "plan", "comm", "ops", "model", "parallel", "optim", "train"]
+TORCH = ["base", "config", "plan", "comm", "kernels", "ops", "model", "parallel", "optim", "train"]
 # Shared objects that are loaded on first use. They share headers with hearth_core and no code; nobody includes theirs.
 OBJECTS = {"columnar": ["data", "columnar"]}
+# Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
+ALONE = ["kernels"]
 TRAIN_ALSO = ["tokenizer", "data", "checkpoint", "metrics"]
 # hearth-train reads the command line that hearth checked.
 SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["commands"]}
@@ -52,6 +54,8 @@ def may_include(folder):
         return set(SIDES[folder])
     if folder in OBJECTS:
         return set(OBJECTS[folder])
+    if folder in ALONE:
+        return {folder}
     allowed = set()
     for row in (CORE, TORCH):
         if folder in row:

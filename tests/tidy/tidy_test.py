@@ -71,6 +71,7 @@ class Sources(Case):
         self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "data/gone.h"\n', **ops}, "not a path")
         self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "columnar/a.h"\n', "src/columnar/a.h": ""}, "data may not include")
         self.finds(source_rules.include_order, {"src/columnar/a.cpp": '#include "base/a.h"\n', "src/base/a.h": ""}, "columnar may not")
+        self.finds(source_rules.include_order, {"src/kernels/a.cu": '#include "base/a.h"\n', "src/base/a.h": ""}, "kernels may not")
         self.none(source_rules.include_order(Tree({"src/train/a.cpp": '#include "data/loader.h"\n#include "ops/gemm.h"\n', **ops})))
 
     def test_heavy_headers_in_the_wrong_place_are_found(self):

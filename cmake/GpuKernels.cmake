@@ -1,0 +1,99 @@
+# The GPU kernels of src/kernels as shared libraries of their own, which hearth-train loads when a run asks for a GPU:
+# targets hearth_cuda (by nvcc) and hearth_hip (by hipcc), each there where its compiler is. One command a file and no
+# CUDA language of CMake, which tries its compiler out for seconds at every first configuration.
+#
+# Input: HEARTH_CUDA, HEARTH_HIP: ON, OFF, or AUTO, which is ON on a machine with both the compiler and a GPU.
+# Output: HEARTH_NVCC, HEARTH_HIPCC; and the targets, in `all` and installed where they are ON.
+set(HEARTH_CUDA AUTO CACHE STRING "GPU kernels for NVIDIA: ON, OFF, or AUTO: where there are nvcc and a GPU")
+set(HEARTH_HIP AUTO CACHE STRING "GPU kernels for AMD: ON, OFF, or AUTO: where there are hipcc and a GPU")
+find_program(HEARTH_NVCC nvcc PATHS "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin" /usr/local/cuda/bin)
+find_program(HEARTH_HIPCC hipcc PATHS "$ENV{ROCM_PATH}/bin" /opt/rocm/bin)
+
+# Sums keep the order and the roundings that the sources say: no compiler fuses products on its own.
+set(HEARTH_NVCC_FLAGS -std=c++20 -O3 -fmad=false -Xptxas -warn-spills -cudart static -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra)
+set(HEARTH_HIPCC_FLAGS -x hip -std=c++20 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -Wall -Wextra)
+if(HEARTH_WERROR)
+  list(APPEND HEARTH_NVCC_FLAGS -Werror all-warnings)
+  list(APPEND HEARTH_HIPCC_FLAGS -Werror)
+endif()
+
+# hearth_gpu_library(TARGET COMPILER HEADER_FLAGS... LINK flags...)
+function(hearth_gpu_library target compiler)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "COMPILE;LINK")
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/kernels/*.cu")
+  set(folder "${CMAKE_BINARY_DIR}/kernels/${target}")
+  file(MAKE_DIRECTORY "${folder}")
+  set(objects)
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    set(object "${folder}/${name}.o")
+    add_custom_command(OUTPUT "${object}"
+      COMMAND "${compiler}" ${arg_COMPILE} "-I${CMAKE_SOURCE_DIR}/src" -MD -MT "${object}" -MF "${object}.d"
+        -c "${source}" -o "${object}"
+      DEPENDS "${source}" DEPFILE "${object}.d" COMMENT "${target}: src/kernels/${name}.cu" VERBATIM)
+    list(APPEND objects "${object}")
+  endforeach()
+  set(library "${CMAKE_BINARY_DIR}/bin/lib${target}.so")
+  add_custom_command(OUTPUT "${library}"
+    COMMAND "${compiler}" -shared ${arg_LINK} -o "${library}" ${objects}
+    DEPENDS ${objects} COMMENT "${target}: bin/lib${target}.so" VERBATIM)
+  add_custom_target(${target} DEPENDS "${library}")
+endfunction()
+
+# Is it ON, or AUTO with a GPU here?
+function(hearth_wants_gpu result setting compiler name device)
+  set(${result} FALSE PARENT_SCOPE)
+  if(setting STREQUAL "AUTO")
+    if(compiler AND EXISTS "${device}")
+      set(${result} TRUE PARENT_SCOPE)
+    endif()
+  elseif(setting)
+    if(NOT compiler)
+      message(FATAL_ERROR "GPU kernels are asked for, but there is no ${name}\nfix: install it, or put it on PATH")
+    endif()
+    set(${result} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# In `all`, and beside the programs where they are installed.
+function(hearth_build_gpu_library target)
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL FALSE)
+  message(STATUS "GPU kernels: ${target}")
+  install(PROGRAMS "${CMAKE_BINARY_DIR}/bin/lib${target}.so" DESTINATION bin)
+endfunction()
+
+if(HEARTH_NVCC)
+  execute_process(COMMAND "${HEARTH_NVCC}" --version OUTPUT_VARIABLE version)
+  string(REGEX REPLACE ".*release ([0-9]+\\.[0-9]+).*" "\\1" version "${version}")
+  set(newest 90)
+  if(version VERSION_GREATER_EQUAL 12.8)
+    set(newest 100)
+  endif()
+  # Machine code for each, and PTX of the newest for what comes after it.
+  set(targets)
+  foreach(architecture IN ITEMS 80 90 100)
+    if(architecture LESS_EQUAL newest)
+      list(APPEND targets -gencode "arch=compute_${architecture},code=sm_${architecture}")
+    endif()
+  endforeach()
+  list(APPEND targets -gencode "arch=compute_${newest},code=compute_${newest}")
+  hearth_gpu_library(hearth_cuda "${HEARTH_NVCC}" COMPILE ${HEARTH_NVCC_FLAGS} ${targets} LINK -cudart static ${targets})
+endif()
+if(HEARTH_HIPCC)
+  execute_process(COMMAND "${HEARTH_HIPCC}" --version OUTPUT_VARIABLE version ERROR_QUIET)
+  string(REGEX REPLACE ".*HIP version: ([0-9]+\\.[0-9]+).*" "\\1" version "${version}")
+  set(targets --offload-arch=gfx90a)
+  if(version VERSION_GREATER_EQUAL 6.0)
+    list(APPEND targets --offload-arch=gfx942)
+  endif()
+  hearth_gpu_library(hearth_hip "${HEARTH_HIPCC}" COMPILE ${HEARTH_HIPCC_FLAGS} ${targets} LINK ${targets})
+endif()
+
+hearth_wants_gpu(wanted "${HEARTH_CUDA}" "${HEARTH_NVCC}" nvcc /proc/driver/nvidia/version)
+if(wanted)
+  hearth_build_gpu_library(hearth_cuda)
+endif()
+hearth_wants_gpu(wanted "${HEARTH_HIP}" "${HEARTH_HIPCC}" hipcc /dev/kfd)
+if(wanted)
+  hearth_build_gpu_library(hearth_hip)
+endif()

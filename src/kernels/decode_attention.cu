@@ -1,0 +1,98 @@
+// One block a query: tiles of kThreads keys, a thread for each in the scores, and in the sums of values a thread for
+// some columns of every so many keys.
+#include "kernels/block.h"
+#include "kernels/entries.h"
+#include "kernels/launch.h"
+
+namespace hearth::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kMaxK = 256;
+constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
+
+struct Decode {
+  Heads out, q, k, v;
+  int64_t length;
+  float scale;
+};
+
+template <class T>
+__device__ inline T* row_of(const Heads& x, int64_t b, int64_t s, int64_t n) {
+  return static_cast<T*>(x.data) + b * x.stride_b + s * x.stride_s + n * x.stride_n;
+}
+
+template <class T, int W>
+__global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
+  __shared__ float q[kMaxK], p[kThreads], parts[kThreads][W + 1];
+  const int64_t H = a.q.N, N = a.q.S, item = blockIdx.x;
+  const int64_t b = item / (H * N), h = item / N % H, i = item % N, g = h / (H / a.k.N);
+  const int64_t length = a.length - N + i + 1;
+  const int K = static_cast<int>(a.q.K), packs = K / W, num_parts = kThreads / packs;
+  const int me = static_cast<int>(threadIdx.x), part = me / packs, col = me % packs * W;
+  if (me < K) q[me] = a.scale * to_float(row_of<const T>(a.q, b, i, h)[me]);
+  __syncthreads();
+
+  float sums[W] = {}, largest = kHidden, total = 0;
+  for (int64_t first = 0; first < length; first += kThreads) {
+    const int count = static_cast<int>(length - first < kThreads ? length - first : kThreads);
+    float score = kHidden;
+    if (me < count) {
+      const T* key = row_of<const T>(a.k, b, first + me, g);
+      score = 0;
+      for (int k = 0; k < K; k += W) {
+        const Pack<T, W> pack = load<W>(key + k);
+#pragma unroll
+        for (int e = 0; e < W; ++e) score = fmaf(q[k + e], pack[e], score);
+      }
+    }
+    const float top = fmaxf(largest, block_max(score)), shrink = expf(largest - top);
+    const float weight = me < count ? expf(score - top) : 0;
+    largest = top;
+    total = total * shrink + block_sum(weight);
+    p[me] = weight;  // the sums before this are over: block_sum has met all threads
+    __syncthreads();
+    for (int e = 0; e < W; ++e) sums[e] *= shrink;
+    if (part < num_parts) {
+#pragma unroll 4
+      for (int j = part; j < count; j += num_parts) {
+        const Pack<T, W> pack = load<W>(row_of<const T>(a.v, b, first + j, g) + col);
+#pragma unroll
+        for (int e = 0; e < W; ++e) sums[e] = fmaf(p[j], pack[e], sums[e]);
+      }
+    }
+  }
+  for (int e = 0; e < W; ++e) parts[me][e] = sums[e];
+  __syncthreads();
+  if (me >= packs) return;
+  Pack<T, W> out;
+#pragma unroll
+  for (int e = 0; e < W; ++e) {
+    float sum = 0;
+    for (int j = 0; j < num_parts; ++j) sum += parts[j * packs + me][e];
+    out.set(e, sum / total);
+  }
+  store<W>(row_of<T>(a.out, b, i, h) + col, out);
+}
+
+template <class T>
+bool heads_aligned(const Heads& x) {
+  const auto* data = static_cast<const T*>(x.data);
+  return is_aligned(data, x.stride_b) && is_aligned(data, x.stride_s) && is_aligned(data, x.stride_n);
+}
+
+}  // namespace
+
+int decode_attention(void* stream, Type type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length) {
+  if (q.K > kMaxK) return kTooWide;
+  const Decode arguments = {out, q, k_cache, v_cache, length, 1 / sqrtf(static_cast<float>(q.K))};
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool aligned =
+        q.K % kWidth<T> == 0 && heads_aligned<T>(out) && heads_aligned<T>(k_cache) && heads_aligned<T>(v_cache);
+    return with_width<T>(
+        aligned, [&](auto W) { return launch(stream, &decode_kernel<T, W()>, q.B * q.N * q.S, kThreads, arguments); });
+  });
+}
+
+}  // namespace hearth::kernels

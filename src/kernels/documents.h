@@ -1,0 +1,36 @@
+// Where documents begin and end among the places [B * S] of a micro-batch.
+#pragma once
+
+#include "kernels/platform.h"
+
+namespace hearth::kernels {
+
+// starts_N rising, each row's first place among them; null: a row of S places is one document.
+struct Documents {
+  const int32_t* starts_N;
+  int64_t N, S;
+};
+
+// [begin, end) of the document that `place` lies in. Threads that ask for neighbours read the same addresses.
+struct Span {
+  int64_t begin, end;
+};
+__device__ inline Span document_of(const Documents& documents, int64_t place) {
+  if (documents.starts_N == nullptr) {
+    const int64_t begin = place / documents.S * documents.S;
+    return {begin, begin + documents.S};
+  }
+  int64_t low = 0, high = documents.N;  // starts_N[low] <= place < starts_N[high]
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    if (documents.starts_N[middle] <= place) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  const int64_t begin = documents.starts_N[low], row_end = (begin / documents.S + 1) * documents.S;
+  return {begin, high < documents.N ? documents.starts_N[high] : row_end};
+}
+
+}  // namespace hearth::kernels

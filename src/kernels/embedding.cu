@@ -1,0 +1,77 @@
+#include "kernels/entries.h"
+#include "kernels/launch.h"
+
+namespace hearth::kernels {
+namespace {
+
+template <class T, int W>
+__global__ void __launch_bounds__(256)
+    forward_kernel(Rows x, ConstRows weight, const int32_t* tokens_T, int32_t chunks) {
+  const auto [t, d] = place_of<W>(chunks);
+  if (d >= x.cols) return;
+  const auto* from = static_cast<const T*>(weight.data) + tokens_T[t] * weight.stride + d;
+  store<W>(static_cast<T*>(x.data) + t * x.stride + d, load<W>(from));
+}
+
+// The block at a token's first place in the order adds all its rows, one after the other; the others have nothing to
+// do. Several rows are on their way at a time: what the loop waits for is memory.
+template <class T, int W>
+__global__ void __launch_bounds__(256)
+    backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T, const int64_t* order_T, int32_t chunks) {
+  constexpr int kInFlight = 4;
+  const auto [first, d] = place_of<W>(chunks);
+  if (d >= dx.cols) return;
+  const int32_t token = tokens_T[order_T[first]];
+  if (first > 0 && tokens_T[order_T[first - 1]] == token) return;
+  float* to = static_cast<float*>(dweight.data) + token * dweight.stride + d;
+  const T* from = static_cast<const T*>(dx.data) + d;
+  Pack<float, W> sum = load<W>(to);
+  for (int64_t place = first; place < dx.rows; place += kInFlight) {
+    int64_t rows[kInFlight];
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      rows[i] = place + i < dx.rows ? order_T[place + i] : -1;
+      if (rows[i] >= 0 && tokens_T[rows[i]] == token) ++count;
+    }
+    Pack<T, W> more[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      if (i < count) more[i] = load<W>(from + rows[i] * dx.stride);
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      for (int k = 0; k < W; ++k) sum.set(k, i < count ? sum[k] + more[i][k] : sum[k]);
+    }
+    if (count < kInFlight) break;
+  }
+  store<W>(to, sum);
+}
+
+}  // namespace
+
+int embedding_forward(void* stream, Type type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T) {
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool aligned = x_TD.cols % kWidth<T> == 0 && is_aligned<T>(x_TD) && is_aligned<T>(weight_VD);
+    return with_width<T>(aligned, [&](auto W) {
+      const RowGrid grid = row_grid(x_TD.rows, x_TD.cols, W());
+      return launch(stream, &forward_kernel<T, W()>, grid.blocks, grid.threads, x_TD, weight_VD, tokens_T, grid.chunks);
+    });
+  });
+}
+
+int embedding_backward(void* stream, Type type, Rows dweight_VD, ConstRows dx_TD, const int32_t* tokens_T,
+                       const int64_t* order_T) {
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool aligned = dx_TD.cols % kWidth<T> == 0 && is_aligned<T>(dx_TD) && is_aligned<float>(dweight_VD);
+    return with_width<T>(aligned, [&](auto W) {
+      const RowGrid grid = row_grid(dx_TD.rows, dx_TD.cols, W());
+      return launch(stream, &backward_kernel<T, W()>, grid.blocks, grid.threads, dweight_VD, dx_TD, tokens_T, order_T,
+                    grid.chunks);
+    });
+  });
+}
+
+}  // namespace hearth::kernels

@@ -1,0 +1,104 @@
+// From the table's functions to kernels: which instance runs, in how many blocks, and what went wrong.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/kernels.h"
+#include "kernels/numbers.h"
+#include "kernels/platform.h"
+
+namespace hearth::kernels {
+
+// Ours; the platform's codes are positive.
+inline constexpr int kTooManyBlocks = -1, kTooWide = -2;
+
+// Blocks that fill any GPU several times over, where a kernel's threads walk through their work. A number of ours and
+// not the device's: partial sums are cut by it, and so every device adds them alike.
+inline constexpr int64_t kFullGrid = 1056;  // 8 blocks on each of 132 multiprocessors
+
+__host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The threads of a block for `work` items, at most `limit` (a multiple of kBlockUnit).
+constexpr int threads_for(int64_t work, int limit) {
+  return work >= limit        ? limit
+         : work <= kBlockUnit ? kBlockUnit
+                              : static_cast<int>(ceil_div(work, kBlockUnit) * kBlockUnit);
+}
+
+// Enqueues kernel(arguments...). No block at all is no work.
+template <class... P>
+int launch(void* stream, void (*kernel)(P...), int64_t blocks, int threads, std::type_identity_t<P>... arguments) {
+  if (blocks == 0) return 0;
+  if (blocks > INT32_MAX) return kTooManyBlocks;
+#if defined(__HIPCC__)
+  void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  return hipLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<uint32_t>(blocks)),
+                         dim3(static_cast<uint32_t>(threads)), pointers, 0, static_cast<hipStream_t>(stream));
+#elif defined(__CUDACC__)
+  void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<uint32_t>(blocks)),
+                          dim3(static_cast<uint32_t>(threads)), pointers, 0, static_cast<cudaStream_t>(stream));
+#else
+  (void)stream;
+  return emulator::run(blocks, threads, [&] { kernel(arguments...); });
+#endif
+}
+
+// The same one after the other, until one fails.
+template <class... Rest>
+int in_turn(int first, const Rest&... rest) {
+  int code = first;
+  ((code = code != 0 ? code : rest()), ...);
+  return code;
+}
+
+// body(float()) or body(BFloat16()).
+template <class Body>
+int with_type(Type type, const Body& body) {
+  return type == Type::kFloat32 ? body(float()) : body(BFloat16());
+}
+
+// Elements of T that one access of 16 bytes holds.
+template <class T>
+inline constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
+
+// Do rows at `data`, `stride` elements apart, begin where an access of 16 bytes may? Nothing at null is aligned.
+template <class T>
+bool is_aligned(const T* data, int64_t stride = 0) {
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * static_cast<int64_t>(sizeof(T)) % 16 == 0;
+}
+template <class T, class R>
+bool is_aligned(const R& rows) {
+  return is_aligned(static_cast<const T*>(rows.data), rows.stride);
+}
+
+// body(W) as an integral constant: kWidth<T> where `in_packs`, else 1.
+template <class T, class Body>
+int with_width(bool in_packs, const Body& body) {
+  if (in_packs) return body(std::integral_constant<int, kWidth<T>>());
+  return body(std::integral_constant<int, 1>());
+}
+
+// Blocks for each element of [rows, cols] on its own, W columns a thread: a row is `chunks` blocks.
+struct RowGrid {
+  int64_t blocks;
+  int threads;
+  int32_t chunks;
+};
+inline RowGrid row_grid(int64_t rows, int64_t cols, int W) {
+  const int64_t items = ceil_div(cols, W);
+  const int threads = threads_for(items, 256);
+  const int64_t chunks = ceil_div(items, threads);
+  return {rows * chunks, threads, static_cast<int32_t>(chunks)};
+}
+// Where a thread of such a grid stands.
+struct Place {
+  int64_t row, col;
+};
+template <int W>
+__device__ inline Place place_of(int32_t chunks) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  return {block / chunks, (static_cast<int64_t>(block % chunks) * blockDim.x + threadIdx.x) * W};
+}
+
+}  // namespace hearth::kernels

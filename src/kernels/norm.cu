@@ -1,0 +1,250 @@
+// One block a row, or, in the backward, some rows one after the other. What a thread reads of a row stays in its
+// registers: kCount packs of W elements. kCount 0 is for rows that are too long for that: they are read again.
+#include "kernels/block.h"
+#include "kernels/entries.h"
+#include "kernels/launch.h"
+
+namespace hearth::kernels {
+namespace {
+
+struct Norm {
+  float eps;
+  bool is_centred, eps_outside;
+};
+
+Norm norm_of(NormKind kind, double eps) {
+  return {static_cast<float>(eps), kind == NormKind::kLayerNorm || kind == NormKind::kNpLayerNorm,
+          kind == NormKind::kRmsNormNeox};
+}
+
+// body(column, j) for the packs of a row of D that fall to this thread; j is below kCount, or 0.
+template <int W, int kCount, class Body>
+__device__ void for_packs(int64_t D, const Body& body) {
+  if constexpr (kCount > 0) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const int64_t col = (static_cast<int64_t>(j) * blockDim.x + threadIdx.x) * W;
+      if (col < D) body(col, j);
+    }
+  } else {
+    for (int64_t col = static_cast<int64_t>(threadIdx.x) * W; col < D; col += static_cast<int64_t>(blockDim.x) * W)
+      body(col, 0);
+  }
+}
+
+template <class T, int W, int kCount>
+__global__ void __launch_bounds__(1024)
+    forward_kernel(Norm norm, Rows h, Rows y, float* size_T, float* mean_T, ConstRows x, ConstRows r, const T* weight) {
+  const int64_t t = blockIdx.x, D = x.cols;
+  const T* from = static_cast<const T*>(x.data) + t * x.stride;
+  const T* residual = r.data == nullptr ? nullptr : static_cast<const T*>(r.data) + t * r.stride;
+  T* sum_row = residual == nullptr ? nullptr : static_cast<T*>(h.data) + t * h.stride;
+  T* to = static_cast<T*>(y.data) + t * y.stride;
+  Pack<T, W> kept[kCount > 0 ? kCount : 1];
+  float total = 0, squares = 0;
+  for_packs<W, kCount>(D, [&](int64_t col, int j) {
+    Pack<T, W> pack = load<W>(from + col);
+    if (residual != nullptr) {
+      const Pack<T, W> more = load<W>(residual + col);
+      for (int k = 0; k < W; ++k) pack.set(k, pack[k] + more[k]);
+      store<W>(sum_row + col, pack);
+    }
+    kept[j] = pack;
+    for (int k = 0; k < W; ++k) {
+      total += pack[k];
+      squares = fmaf(pack[k], pack[k], squares);
+    }
+  });
+  const T* normed = residual != nullptr ? sum_row : from;
+  const auto again = [&](int64_t col, int j) { return kCount > 0 ? kept[j] : load<W>(normed + col); };
+
+  float mean = 0;
+  if (norm.is_centred) {
+    mean = block_sum(total) / static_cast<float>(D);
+    squares = 0;
+    for_packs<W, kCount>(D, [&](int64_t col, int j) {
+      const Pack<T, W> pack = again(col, j);
+      for (int k = 0; k < W; ++k) squares = fmaf(pack[k] - mean, pack[k] - mean, squares);
+    });
+  }
+  const float mean_square = block_sum(squares) / static_cast<float>(D);
+  const float scale = 1 / (norm.eps_outside ? sqrtf(mean_square) + norm.eps : sqrtf(mean_square + norm.eps));
+  if (threadIdx.x == 0) {
+    size_T[t] = norm.eps_outside ? sqrtf(mean_square) : scale;
+    if (norm.is_centred) mean_T[t] = mean;
+  }
+  for_packs<W, kCount>(D, [&](int64_t col, int j) {
+    Pack<T, W> pack = again(col, j);
+    if (weight == nullptr) {
+      for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale);
+    } else {
+      const Pack<T, W> w = load<W>(weight + col);
+      for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale * w[k]);
+    }
+    store<W>(to + col, pack);
+  });
+}
+
+struct Backward {
+  Norm norm;
+  Rows dx;
+  ConstRows dy, x;
+  const float *size_T, *mean_T;
+  float* partial;  // [blocks, D], or null: there is no weight
+  bool accumulate;
+};
+
+// With g = w dy:  dx = r (g - mean(g) - c n mean(g n)) (+ dx), mean(g) only where the mean is taken away, c as in
+// ops/reference.h. The block's part of the weight's gradient, sum of dy n, stays in registers too, and where the row is
+// too long in its row of `partial`.
+template <class T, int W, int kCount>
+__global__ void __launch_bounds__(512, 1) backward_kernel(Backward a, const T* weight) {
+  const int64_t D = a.x.cols;
+  float dw[kCount > 0 ? kCount : 1][W] = {};
+  float* partial = a.partial == nullptr ? nullptr : a.partial + blockIdx.x * D;
+  for (int64_t t = blockIdx.x; t < a.x.rows; t += gridDim.x) {
+    const T* dy = static_cast<const T*>(a.dy.data) + t * a.dy.stride;
+    const T* x = static_cast<const T*>(a.x.data) + t * a.x.stride;
+    T* dx = static_cast<T*>(a.dx.data) + t * a.dx.stride;
+    const float size = a.size_T[t], mean = a.norm.is_centred ? a.mean_T[t] : 0;
+    const float r = a.norm.eps_outside ? 1 / (size + a.norm.eps) : size;
+    const float c = !a.norm.eps_outside ? 1 : size > 0 ? (size + a.norm.eps) / size : 0;
+
+    Pack<T, W> kept_dy[kCount > 0 ? kCount : 1], kept_x[kCount > 0 ? kCount : 1];
+    Pair sums = {0, 0};  // of g n, of g
+    for_packs<W, kCount>(D, [&](int64_t col, int j) {
+      const Pack<T, W> g = kept_dy[j] = load<W>(dy + col), row = kept_x[j] = load<W>(x + col);
+      Pack<T, W> w;
+      if (weight != nullptr) w = load<W>(weight + col);
+      for (int k = 0; k < W; ++k) {
+        const float gn = g[k] * ((row[k] - mean) * r), factor = weight == nullptr ? 1 : w[k];
+        if (kCount > 0) {
+          dw[j][k] += gn;
+        } else if (partial != nullptr) {
+          partial[col + k] = (t == static_cast<int64_t>(blockIdx.x) ? 0 : partial[col + k]) + gn;
+        }
+        sums.first = fmaf(gn, factor, sums.first);
+        sums.second = fmaf(g[k], factor, sums.second);
+      }
+    });
+    sums = block_sum(sums);
+    const float along = c * sums.first / static_cast<float>(D);
+    const float even = a.norm.is_centred ? sums.second / static_cast<float>(D) : 0;
+
+    for_packs<W, kCount>(D, [&](int64_t col, int j) {
+      const Pack<T, W> g = kCount > 0 ? kept_dy[j] : load<W>(dy + col);
+      const Pack<T, W> row = kCount > 0 ? kept_x[j] : load<W>(x + col);
+      Pack<T, W> w, out;
+      if (weight != nullptr) w = load<W>(weight + col);
+      if (a.accumulate) out = load<W>(dx + col);
+      for (int k = 0; k < W; ++k) {
+        const float n = (row[k] - mean) * r, weighted = weight == nullptr ? g[k] : g[k] * w[k];
+        out.set(k, fmaf(r, fmaf(-n, along, weighted - even), a.accumulate ? out[k] : 0));
+      }
+      store<W>(dx + col, out);
+    });
+  }
+  if (kCount > 0 && partial != nullptr) {
+    for_packs<W, kCount>(D, [&](int64_t col, int j) {
+      Pack<float, W> pack;
+      for (int k = 0; k < W; ++k) pack.set(k, dw[j][k]);
+      store<W>(partial + col, pack);
+    });
+  }
+}
+
+// dweight += the sum of `rows` rows of partial. A block has 32 columns, and 8 threads for each, which add every eighth.
+__global__ void __launch_bounds__(256) add_rows_kernel(float* dweight, const float* partial, int64_t rows, int64_t D) {
+  constexpr int kColumns = 32, kParts = 8;
+  __shared__ double parts[kParts][kColumns];
+  const int column = static_cast<int>(threadIdx.x) % kColumns, part = static_cast<int>(threadIdx.x) / kColumns;
+  const int64_t col = static_cast<int64_t>(blockIdx.x) * kColumns + column;
+  double sum = 0;
+  if (col < D) {
+#pragma unroll 4
+    for (int64_t row = part; row < rows; row += kParts) sum += static_cast<double>(partial[row * D + col]);
+  }
+  parts[part][column] = sum;
+  __syncthreads();
+  if (part != 0 || col >= D) return;
+  double total = static_cast<double>(dweight[col]);
+  for (int p = 0; p < kParts; ++p) total += parts[p][column];
+  dweight[col] = static_cast<float>(total);
+}
+
+// How a row is cut: packs a thread keeps, threads a block.
+struct Cut {
+  int count, threads;
+};
+Cut cut_of(int64_t D, int W, int64_t most_packs, int most_threads) {
+  const int64_t packs = ceil_div(D, W);
+  if (packs <= 256) return {1, threads_for(packs, 256)};
+  if (packs <= 1024) return {2, threads_for(ceil_div(packs, 2), 512)};
+  if (packs <= most_packs) return {4, threads_for(ceil_div(packs, 4), most_threads)};
+  return {0, most_threads};
+}
+
+// body(W, count) as integral constants.
+template <class T, class Body>
+int with_cut(bool in_packs, Cut cut, const Body& body) {
+  return with_width<T>(in_packs, [&](auto W) {
+    switch (cut.count) {
+      case 1:
+        return body(W, std::integral_constant<int, 1>());
+      case 2:
+        return body(W, std::integral_constant<int, 2>());
+      case 4:
+        return body(W, std::integral_constant<int, 4>());
+      default:
+        return body(W, std::integral_constant<int, 0>());
+    }
+  });
+}
+
+// Enough blocks to fill a GPU with the threads that a row of D takes.
+int64_t backward_blocks(int64_t T, int64_t D) {
+  const int64_t full = kFullGrid * 128 / threads_for(ceil_div(D, 8), 512);
+  return T < full ? T : full;
+}
+
+}  // namespace
+
+int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, Rows y_TD, float* size_T, float* mean_T,
+                 ConstRows x_TD, ConstRows r_TD, const void* weight_D) {
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* weight = static_cast<const T*>(weight_D);
+    const bool aligned = x_TD.cols % kWidth<T> == 0 && is_aligned<T>(x_TD) && is_aligned<T>(y_TD) &&
+                         is_aligned(weight) && (r_TD.data == nullptr || (is_aligned<T>(r_TD) && is_aligned<T>(h_TD)));
+    const Cut cut = cut_of(x_TD.cols, aligned ? kWidth<T> : 1, 4096, 1024);
+    return with_cut<T>(aligned, cut, [&](auto W, auto count) {
+      return launch(stream, &forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps), h_TD, y_TD,
+                    size_T, mean_T, x_TD, r_TD, weight);
+    });
+  });
+}
+
+int64_t norm_backward_scratch(int64_t T, int64_t D) { return backward_blocks(T, D) * D; }
+
+int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
+                  ConstRows x_TD, const float* size_T, const float* mean_T, const void* weight_D, int32_t accumulate,
+                  float* scratch) {
+  const int64_t T = x_TD.rows, D = x_TD.cols, blocks = backward_blocks(T, D);
+  const bool has_weight = weight_D != nullptr;
+  const Backward arguments = {norm_of(kind, eps), dx_TD, dy_TD, x_TD, size_T, mean_T, has_weight ? scratch : nullptr,
+                              accumulate != 0};
+  const int code = with_type(type, [&](auto zero) {
+    using Value = decltype(zero);
+    const auto* weight = static_cast<const Value*>(weight_D);
+    const bool aligned = D % kWidth<Value> == 0 && is_aligned<Value>(x_TD) && is_aligned<Value>(dy_TD) &&
+                         is_aligned<Value>(dx_TD) && is_aligned(weight) && is_aligned(scratch);
+    const Cut cut = cut_of(D, aligned ? kWidth<Value> : 1, 2048, 512);
+    return with_cut<Value>(aligned, cut, [&](auto W, auto count) {
+      return launch(stream, &backward_kernel<Value, W(), count()>, blocks, cut.threads, arguments, weight);
+    });
+  });
+  if (code != 0 || !has_weight || T == 0) return code;
+  return launch(stream, &add_rows_kernel, ceil_div(D, 32), 256, dweight_D, scratch, blocks, D);
+}
+
+}  // namespace hearth::kernels

@@ -1,0 +1,70 @@
+// bfloat16 and float8 e4m3fn as bits. No vendor's header: CUDA's and HIP's differ from each other, and neither is there
+// on the host. Arithmetic is float32's.
+#pragma once
+
+#include "kernels/platform.h"
+
+namespace hearth::kernels {
+
+// The upper half of a float32.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+__device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(BFloat16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
+
+__device__ inline bool is_nan(float x) { return (__float_as_uint(x) & 0x7FFFFFFFu) > 0x7F800000u; }
+__device__ inline bool is_finite(float x) { return (__float_as_uint(x) & 0x7F800000u) != 0x7F800000u; }
+
+// To nearest, ties to even; NaN becomes 0x7FC0, as c10::BFloat16 has it.
+template <class T>
+__device__ T rounded(float x);
+template <>
+__device__ inline float rounded<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline BFloat16 rounded<BFloat16>(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  const uint32_t nearest = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+  return {static_cast<uint16_t>(is_nan(x) ? 0x7FC0u : nearest)};
+}
+
+// float8 e4m3fn: sign, 4 bits of exponent (bias 7), 3 of mantissa; the largest is 448, S.1111.111 is NaN, and there is
+// no infinity. To nearest, ties to even; what is too large becomes 448. Source: OCP 8-bit Floating Point, 2023.
+inline constexpr float kFloat8Largest = 448;
+
+__device__ inline uint8_t to_float8(float x) {
+  const uint32_t bits = __float_as_uint(x), sign = bits >> 24 & 0x80u, size = bits & 0x7FFFFFFFu;
+  if (size > 0x7F800000u) return static_cast<uint8_t>(sign | 0x7Fu);
+  if (size < 0x3C800000u) {
+    // Below 2^-6 the step is 2^-9, that of a float32 at 2^14: the sum leaves the number of steps in the lowest bits.
+    const uint32_t steps = __float_as_uint(__uint_as_float(size) + 16384.0f) - 0x46800000u;
+    return static_cast<uint8_t>(sign | steps);
+  }
+  // Twenty bits of the mantissa go; the biases differ by 120, in units of the last place kept.
+  const uint32_t nearest = ((size + 0x7FFFFu + (size >> 20 & 1u)) >> 20) - (120u << 3);
+  return static_cast<uint8_t>(sign | (nearest < 0x7Eu ? nearest : 0x7Eu));
+}
+
+// W neighbours of a row. Loaded and stored as one access of 16 bytes where that is how many they have; of more,
+// several.
+template <class T, int W>
+struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
+  T values[W];
+
+  __device__ float operator[](int k) const { return to_float(values[k]); }
+  __device__ void set(int k, float x) { values[k] = rounded<T>(x); }
+};
+
+template <int W, class T>
+__device__ inline Pack<T, W> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, W>*>(from);
+}
+template <int W, class T>
+__device__ inline void store(T* to, const Pack<T, W>& pack) {
+  *reinterpret_cast<Pack<T, W>*>(to) = pack;
+}
+
+}  // namespace hearth::kernels

@@ -1,0 +1,31 @@
+#include "kernels/step_decision.h"
+
+#include "kernels/entries.h"
+#include "kernels/launch.h"
+
+namespace hearth::kernels {
+namespace {
+
+__global__ void total_losses_kernel(double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
+                                    int64_t straight) {
+  if (threadIdx.x == 0) total_losses(totals_2, sums_A2, scales_A, A, straight);
+}
+
+__global__ void decide_kernel(StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
+                              double z_factor, double max_norm) {
+  if (threadIdx.x == 0) decide(*guard, *decision, totals_2, grad_squares, z_factor, max_norm);
+}
+
+}  // namespace
+
+int total_losses(void* stream, double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
+                 int64_t straight) {
+  return launch(stream, &total_losses_kernel, 1, kBlockUnit, totals_2, sums_A2, scales_A, A, straight);
+}
+
+int decide(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
+           double z_factor, double max_norm) {
+  return launch(stream, &decide_kernel, 1, kBlockUnit, guard, decision, totals_2, grad_squares, z_factor, max_norm);
+}
+
+}  // namespace hearth::kernels

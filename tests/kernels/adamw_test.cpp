@@ -1,0 +1,129 @@
+#include "ops/adamw.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "device.h"
+
+namespace hearth::kernels::test {
+namespace {
+
+// ops::AdamWStep as the kernel takes it.
+AdamW step_of(const ops::AdamWStep& s, const at::Tensor& parameter, const at::Tensor& moments,
+              const std::optional<ops::StochasticRounding>& rounding = std::nullopt) {
+  AdamW step = {s.lr,
+                s.beta1,
+                s.beta2,
+                s.eps,
+                s.decay,
+                s.l2,
+                s.form == ops::AdamForm::kTransformers ? 1 : 0,
+                type_of(parameter),
+                type_of(moments),
+                rounding ? 1 : 0,
+                {},
+                0};
+  if (rounding) {
+    step.key[0] = rounding->key.word[0];
+    step.key[1] = rounding->key.word[1];
+    step.first = rounding->first;
+  }
+  return step;
+}
+
+class AdamWKernel : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    // ops/adamw.cpp fuses products where the processor can; then every bit is the same.
+    if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no fused multiply-add";
+  }
+  void adamw(const AdamW& step, const Decision& decision, const at::Tensor& p, const at::Tensor& g, const at::Tensor& m,
+             const at::Tensor& v) {
+    run(table().adamw(nullptr, step, &decision, data<void>(p), data<float>(g), data<void>(m), data<void>(v),
+                      p.numel()));
+  }
+};
+
+Decision decision_of(const ops::AdamWStep& s) {
+  Decision decision = {};
+  decision.gradient_scale = s.gradient_scale;
+  decision.t = s.t;
+  decision.apply = 1;
+  return decision;
+}
+
+TEST_P(AdamWKernel, EveryBitIsTheCpusForAllTypesAndForms) {
+  for (const at::ScalarType parameter : kTypes) {
+    for (const at::ScalarType moment : kTypes) {
+      for (const ops::AdamForm form : {ops::AdamForm::kTorch, ops::AdamForm::kTransformers}) {
+        for (const double l2 : {0.0, 0.01}) {
+          for (const int64_t offset : {0, 1}) {  // aligned, and not
+            SCOPED_TRACE(fmt::format("{} {} form {} l2 {} offset {}", c10::toString(parameter), c10::toString(moment),
+                                     static_cast<int>(form), l2, offset));
+            // The CPU works in whole vectors, where g++ fuses what it does not fuse in the rest behind them.
+            const int64_t n = 4099, padded = 4112;
+            const auto vector = [&](at::ScalarType type) { return random({padded + offset}, type).slice(0, offset); };
+            const at::Tensor p = vector(parameter), g = vector(at::kFloat), m = vector(moment);
+            const at::Tensor v = vector(moment).abs_(), start = p.clone();
+            const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
+            ops::AdamWStep s{.lr = 3e-2, .eps = 1e-6, .decay = 0.1, .l2 = l2, .form = form, .gradient_scale = 0.3};
+            for (s.t = 1; s.t <= 3; ++s.t) {
+              const auto some = [&](const at::Tensor& x) { return x.slice(0, 0, n); };
+              adamw(step_of(s, p, m), decision_of(s), some(p), g, m, v);
+              ops::adamw(p2, g, m2, v2, s);
+            }
+            for (const auto& [ours, theirs] : {std::pair(p, p2), std::pair(m, m2), std::pair(v, v2)})
+              EXPECT_TRUE(same_bits(ours.slice(0, 0, n), theirs.slice(0, 0, n)));
+            EXPECT_TRUE(same_bits(p.slice(0, n), start.slice(0, n)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AdamWKernel, StochasticRoundingHasTheCpusBitsWhereverTheStreamBegins) {
+  for (const at::ScalarType moment : kTypes) {
+    for (const uint64_t first : {uint64_t{0}, uint64_t{16}, uint64_t{3}, (uint64_t{1} << 40) + 13}) {
+      SCOPED_TRACE(fmt::format("{} first {}", c10::toString(moment), first));
+      const int64_t n = 2064;
+      const at::Tensor p = random({n}, at::kBFloat16), g = random({n}, at::kFloat), m = random({n}, moment);
+      const at::Tensor v = random({n}, moment).abs(), p2 = p.clone(), m2 = m.clone(), v2 = v.clone(), plain = p.clone();
+      const ops::StochasticRounding rounding{random_key(7, "test"), first};
+      const ops::AdamWStep s{.lr = 1e-3, .decay = 0.1, .t = 2};
+      adamw(step_of(s, p, m, rounding), decision_of(s), p, g, m, v);
+      ops::adamw(p2, g, m2, v2, s, rounding);
+      EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));
+      ops::adamw(plain, g, m2.clone(), v2.clone(), s);
+      EXPECT_FALSE(same_bits(p, plain));
+    }
+  }
+}
+
+TEST_P(AdamWKernel, StochasticRoundingKeepsInfinityAndNan) {
+  const at::Tensor p = at::tensor({INFINITY, -INFINITY, NAN}).to(at::kBFloat16), m = at::zeros({3}), v = at::zeros({3});
+  const ops::AdamWStep s{.lr = 0.1};
+  adamw(step_of(s, p, m, ops::StochasticRounding{random_key(1, "test")}), decision_of(s), p, at::zeros({3}), m, v);
+  EXPECT_TRUE(std::isinf(p[0].item<float>()) && std::isinf(p[1].item<float>()) && std::isnan(p[2].item<float>()));
+}
+
+TEST_P(AdamWKernel, NothingChangesWhereTheDecisionSaysSo) {
+  const at::Tensor p = random({100}, at::kFloat), m = random({100}, at::kFloat), v = m.abs(), g = at::full({100}, NAN);
+  const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
+  const ops::AdamWStep s{.lr = 0.1};
+  Decision decision = decision_of(s);
+  decision.apply = 0;
+  adamw(step_of(s, p, m), decision, p, g, m, v);
+  EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));
+  decision.apply = 1;
+  adamw(step_of(s, p, m), decision, p, g, m, v);
+  EXPECT_TRUE(p.isnan().all().item<bool>());
+  adamw(step_of(s, p, m), decision, at::empty({0}), g, m, v);
+}
+HEARTH_ON_EACH_DEVICE(AdamWKernel);
+
+}  // namespace
+}  // namespace hearth::kernels::test

@@ -1,0 +1,93 @@
+#include "ops/attention.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/tensor.h>
+
+#include "device.h"
+
+namespace hearth::kernels::test {
+namespace {
+
+// Views of one packed buffer [B, S, H + 2G, K], as the model has them.
+struct Packed {
+  at::Tensor all, q, k, v;
+  Packed(const at::Tensor& packed, int64_t H, int64_t G)
+      : all(packed), q(packed.narrow(2, 0, H)), k(packed.narrow(2, H, G)), v(packed.narrow(2, H + G, G)) {}
+};
+
+class AttentionKernel : public DeviceTest {
+ protected:
+  void check(at::ScalarType type, int64_t H, int64_t G, int64_t K, int64_t S, const ops::AttentionMask& mask) {
+    const int64_t B = 2;
+    const Packed x(random({B, S, H + 2 * G, K}, type), H, G), x64(wide(x.all), H, G),
+        d64(at::empty_like(x64.all), H, G);
+    const at::Tensor dout = random({B, S, H, K}, type), out64 = doubles({B, S, H, K}), lse64 = doubles({B, H, S});
+    ops::attention_forward(out64, lse64, x64.q, x64.k, x64.v, mask);
+    ops::attention_backward(d64.q, d64.k, d64.v, wide(dout), out64, lse64, x64.q, x64.k, x64.v, mask);
+
+    const auto* starts = data<int32_t>(mask.document_starts_N);
+    const int64_t N = starts == nullptr ? 0 : mask.document_starts_N.numel();
+    const at::Tensor out = at::empty_like(dout), lse = floats({B, H, S});
+    run(table().attention_forward(nullptr, type_of(out), heads(out), data<float>(lse), heads(x.q), heads(x.k),
+                                  heads(x.v), mask.causal ? 1 : 0, starts, N));
+    EXPECT_LE(relative_error(out, out64), bound(type, 1e-6));
+    EXPECT_LE(relative_error(lse, lse64), 1e-6);
+    const Packed d(at::full_like(x.all, NAN), H, G);
+    const at::Tensor scratch = floats({table().attention_scratch(B, S, H)});
+    run(table().attention_backward(nullptr, type_of(out), heads(d.q), heads(d.k), heads(d.v), heads(dout), heads(out),
+                                   data<float>(lse), heads(x.q), heads(x.k), heads(x.v), mask.causal ? 1 : 0, starts, N,
+                                   data<float>(scratch)));
+    EXPECT_LE(relative_error(d.q, d64.q), bound(type, 2e-6, 2));
+    EXPECT_LE(relative_error(d.k, d64.k), bound(type, 2e-6, 2));
+    EXPECT_LE(relative_error(d.v, d64.v), bound(type, 2e-6, 2));
+  }
+};
+
+TEST_P(AttentionKernel, AgreesWithTheCpuInFloat64ForEveryMaskAndHeadWidth) {
+  const at::Tensor starts = at::tensor({0, 1, 19, 37, 60, 61}, at::TensorOptions().dtype(at::kInt));
+  for (const at::ScalarType type : kTypes) {
+    for (const bool causal : {true, false}) {
+      for (const bool documents : {false, true}) {
+        for (const int64_t K : {5, 16, 64, 130}) {
+          SCOPED_TRACE(fmt::format("{} causal {} documents {} K {}", c10::toString(type), causal, documents, K));
+          check(type, 4, 2, K, 37, {causal, documents ? starts : at::Tensor()});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionKernel, WideHeadsWork) { check(at::kFloat, 3, 1, 256, 20, {}); }
+
+TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
+  const at::Tensor x = floats({1, 1, 1, 257});
+  const int code = table().attention_forward(nullptr, Type::kFloat32, heads(x), nullptr, heads(x), heads(x), heads(x),
+                                             1, nullptr, 0);
+  EXPECT_NE(code, 0);
+  EXPECT_STREQ(table().error_text(code), "heads wider than the kernel's 256");
+  EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1), code);
+}
+
+TEST_P(AttentionKernel, DecodingAgreesWithTheCpuInFloat64) {
+  for (const at::ScalarType type : kTypes) {
+    for (const int64_t K : {5, 64, 256}) {
+      for (const int64_t length : {1, 3, 300, 517}) {
+        SCOPED_TRACE(fmt::format("{} K {} length {}", c10::toString(type), K, length));
+        const int64_t B = 2, H = 4, G = 2, C = 520;
+        const at::Tensor k = random({B, C, G, K}, type), v = random({B, C, G, K}, type);
+        for (const at::Tensor& cache : {k, v}) cache.narrow(1, length, C - length).fill_(NAN);
+        for (const int64_t N : {int64_t{1}, std::min<int64_t>(3, length)}) {
+          const at::Tensor q = random({B, N, H, K}, type), out = at::empty_like(q), expected = doubles(q.sizes());
+          ops::decode_attention(expected, wide(q), wide(k), wide(v), length);
+          run(table().decode_attention(nullptr, type_of(q), heads(out), heads(q), heads(k), heads(v), length));
+          EXPECT_LE(relative_error(out, expected), bound(type, 1e-6));
+        }
+      }
+    }
+  }
+}
+HEARTH_ON_EACH_DEVICE(AttentionKernel);
+
+}  // namespace
+}  // namespace hearth::kernels::test

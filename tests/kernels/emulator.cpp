@@ -1,0 +1,276 @@
+#include "emulator.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace hearth::emulator {
+namespace {
+
+// --- switching stacks
+// -------------------------------------------------------------------------------------------------
+
+constexpr size_t kStackBytes = size_t{256} << 10;  // mapped, and touched as far as it is used
+
+#if defined(__x86_64__)
+
+// A context is a stack pointer; the registers that a function must keep lie on the stack below it.
+using Context = void*;
+extern "C" void hearth_emulator_switch(Context* from, Context to);
+asm(R"(
+.text
+.type hearth_emulator_switch, @function
+hearth_emulator_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size hearth_emulator_switch, .-hearth_emulator_switch
+)");
+
+void prepare(Context* context, std::byte* stack, void (*entry)()) {
+  auto* top = reinterpret_cast<void**>(stack + kStackBytes);
+  *--top = nullptr;  // where entry would return to: it never does
+  *--top = reinterpret_cast<void*>(entry);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  *context = top;
+}
+void switch_context(Context* from, Context* to) { hearth_emulator_switch(from, *to); }
+
+#else
+
+using Context = ucontext_t;
+void prepare(Context* context, std::byte* stack, void (*entry)()) {
+  getcontext(context);
+  context->uc_stack.ss_sp = stack;
+  context->uc_stack.ss_size = kStackBytes;
+  makecontext(context, entry, 0);
+}
+void switch_context(Context* from, Context* to) { swapcontext(from, to); }
+
+#endif
+
+struct Unmap {
+  void operator()(std::byte* stack) const { munmap(stack, kStackBytes); }
+};
+using Stack = std::unique_ptr<std::byte, Unmap>;
+
+Stack new_stack() {
+  void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return Stack(static_cast<std::byte*>(memory));
+}
+
+// --- one block's threads
+// ----------------------------------------------------------------------------------------------
+
+enum class State { kNew, kReady, kAtBlock, kAtWarp, kDone };
+
+struct Fiber {
+  State state = State::kNew;
+  int line = 0;
+  uint32_t shuffles = 0;
+  Context context = {};
+  Stack stack;
+  uint64_t slots[2] = {};
+};
+
+std::atomic<int> num_lanes = 32;
+
+class Block {
+ public:
+  int run(int64_t blocks, int threads, void (*body)(const void*), const void* context);
+  void wait(State state, int line);
+  void* slot_of(int64_t thread) { return &fibers_[static_cast<size_t>(thread)].slots[current_->shuffles % 2]; }
+  void next_slot() { ++current_->shuffles; }
+  const char* error() const { return error_; }
+
+ private:
+  static void entry();
+  void resume(size_t thread);
+  int run_block();
+  // Lets those go on whose barrier is full; false if there are none.
+  bool open_barriers();
+  bool open(size_t begin, size_t end, State barrier);
+  void to_scheduler();
+
+  std::vector<Fiber> fibers_;
+  std::vector<Stack> free_stacks_;
+  Context scheduler_ = {};
+  Fiber* current_ = nullptr;
+  size_t num_threads_ = 0;
+  void (*body_)(const void*) = nullptr;
+  const void* argument_ = nullptr;
+  uint64_t scramble_ = 1;
+  char error_[160] = "";
+#if defined(__SANITIZE_ADDRESS__)
+  const void* scheduler_stack_ = nullptr;
+  size_t scheduler_stack_bytes_ = 0;
+#endif
+};
+
+thread_local Block the_block;
+
+// The same call each time: not inlined, because a thread-local address must not be kept across a switch.
+Block& block() { return the_block; }
+
+void Block::entry() {
+  Block& self = block();
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &self.scheduler_stack_, &self.scheduler_stack_bytes_);
+#endif
+  self.body_(self.argument_);
+  self.current_->state = State::kDone;
+  self.to_scheduler();
+  std::abort();
+}
+
+void Block::to_scheduler() {
+  Fiber* fiber = current_;
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake_stack = nullptr;
+  __sanitizer_start_switch_fiber(fiber->state == State::kDone ? nullptr : &fake_stack, scheduler_stack_,
+                                 scheduler_stack_bytes_);
+#endif
+  switch_context(&fiber->context, &scheduler_);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake_stack, &scheduler_stack_, &scheduler_stack_bytes_);
+#endif
+}
+
+void Block::wait(State state, int line) {
+  current_->state = state;
+  current_->line = line;
+  to_scheduler();
+}
+
+void Block::resume(size_t thread) {
+  Fiber& fiber = fibers_[thread];
+  if (fiber.state == State::kNew) {
+    if (free_stacks_.empty()) free_stacks_.push_back(new_stack());
+    fiber.stack = std::move(free_stacks_.back());
+    free_stacks_.pop_back();
+    prepare(&fiber.context, fiber.stack.get(), &entry);
+  }
+  current_ = &fiber;
+  threadIdx.x = static_cast<uint32_t>(thread);
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake_stack = nullptr;
+  __sanitizer_start_switch_fiber(&fake_stack, fiber.stack.get(), kStackBytes);
+#endif
+  switch_context(&scheduler_, &fiber.context);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
+#endif
+  if (fiber.state == State::kDone) free_stacks_.push_back(std::move(fiber.stack));
+}
+
+bool Block::open(size_t begin, size_t end, State barrier) {
+  for (size_t i = begin; i < end; ++i) {
+    if (fibers_[i].state != barrier || fibers_[i].line != fibers_[begin].line) return false;
+  }
+  for (size_t i = begin; i < end; ++i) fibers_[i].state = State::kReady;
+  return true;
+}
+
+bool Block::open_barriers() {
+  bool opened = open(0, num_threads_, State::kAtBlock);
+  const auto warp = static_cast<size_t>(lanes());
+  for (size_t i = 0; i < num_threads_; i += warp) {
+    opened = open(i, std::min(i + warp, num_threads_), State::kAtWarp) || opened;
+  }
+  return opened;
+}
+
+// A number of steps that meets each of n places once: odd multiples of the scramble until one has no factor in common.
+size_t stride_for(size_t n, uint64_t scramble) {
+  for (size_t stride = static_cast<size_t>(scramble % n) | 1;; stride += 2) {
+    size_t a = n, b = stride % n;
+    while (b != 0) a = std::exchange(b, a % b);
+    if (a == 1) return stride;
+  }
+}
+
+int Block::run_block() {
+  for (size_t i = 0; i < num_threads_; ++i) {
+    fibers_[i].state = State::kNew;
+    fibers_[i].shuffles = 0;
+  }
+  size_t done = 0;
+  while (done < num_threads_) {
+    scramble_ = scramble_ * 6364136223846793005u + 1442695040888963407u;
+    const size_t stride = stride_for(num_threads_, scramble_ >> 33);
+    for (size_t i = 0, thread = (scramble_ >> 40) % num_threads_; i < num_threads_; ++i) {
+      const State state = fibers_[thread].state;
+      if (state == State::kNew || state == State::kReady) resume(thread);
+      if (state != State::kDone && fibers_[thread].state == State::kDone) ++done;
+      thread = (thread + stride) % num_threads_;
+    }
+    if (done < num_threads_ && !open_barriers()) {
+      for (size_t i = 0; i < num_threads_; ++i) {
+        if (fibers_[i].state == State::kDone) continue;
+        std::snprintf(error_, sizeof error_, "not all threads reach the barrier in line %d that thread %zu waits at",
+                      fibers_[i].line, i);
+        break;
+      }
+      for (Fiber& fiber : fibers_) fiber.stack.reset();  // with whatever runs on them: kernels own nothing
+      return kDivergentBarrier;
+    }
+  }
+  return 0;
+}
+
+int Block::run(int64_t blocks, int threads, void (*body)(const void*), const void* context) {
+  num_threads_ = static_cast<size_t>(threads);
+  if (fibers_.size() < num_threads_) fibers_.resize(num_threads_);
+  body_ = body;
+  argument_ = context;
+  blockDim.x = static_cast<uint32_t>(threads);
+  gridDim.x = static_cast<uint32_t>(blocks);
+  const size_t stride = stride_for(static_cast<size_t>(blocks), scramble_ >> 33);
+  for (size_t i = 0, index = static_cast<size_t>(blocks) / 2; i < static_cast<size_t>(blocks); ++i) {
+    blockIdx.x = static_cast<uint32_t>(index);
+    if (const int code = run_block(); code != 0) return code;
+    index = (index + stride) % static_cast<size_t>(blocks);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int lanes() { return num_lanes; }
+void set_lanes(int lanes) { num_lanes = lanes; }
+int run(int64_t blocks, int threads, void (*body)(const void*), const void* context) {
+  return block().run(blocks, threads, body, context);
+}
+const char* error_text() { return block().error(); }
+void wait_for_block(int line) { block().wait(State::kAtBlock, line); }
+void wait_for_warp(int line) { block().wait(State::kAtWarp, line); }
+void* slot_of(int64_t thread) { return block().slot_of(thread); }
+void next_slot() { block().next_slot(); }
+
+}  // namespace hearth::emulator

@@ -1,0 +1,155 @@
+#include "ops/norm.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "device.h"
+
+namespace hearth::kernels::test {
+namespace {
+
+constexpr double kEps = 1e-5;
+constexpr double kFloat32 = 3e-7;
+constexpr NormKind kKinds[] = {NormKind::kRmsNorm, NormKind::kLayerNorm, NormKind::kNpLayerNorm,
+                               NormKind::kRmsNormNeox};
+
+plan::Norm planned(NormKind kind) { return {static_cast<plan::NormType>(kind), kEps}; }
+bool is_centred(NormKind kind) { return plan::is_centred(planned(kind).type); }
+
+// One case: inputs of a type and shape, and ops/norm.h in float64 on the same values.
+struct Case {
+  NormKind kind;
+  at::Tensor x, r, w, dy, y, statistics, residual, dx, dw;  // from y on in float64
+
+  Case(NormKind norm_kind, at::ScalarType type, int64_t T, int64_t D) : kind(norm_kind) {
+    x = random({T, D}, type) + 0.5;
+    r = random({T, D}, type);
+    dy = random({T, D}, type);
+    residual = random({T, D}, type);
+    if (plan::has_weight(planned(kind).type)) w = random({D}, type);
+    const at::Tensor h = (x + r).to(at::kDouble);
+    y = at::empty_like(h);
+    statistics = doubles({is_centred(kind) ? 2 : 1, T});
+    ops::norm_forward(planned(kind), y, statistics, h, wide(w));
+    dx = at::empty_like(h);
+    if (w.defined()) dw = doubles({D});
+    ops::norm_backward(planned(kind), dx, dw, dy.to(at::kDouble), h, statistics, wide(w), false);
+  }
+  float* size_of(const at::Tensor& s) const { return data<float>(s); }
+  float* mean_of(const at::Tensor& s) const { return is_centred(kind) ? data<float>(s) + s.size(1) : nullptr; }
+};
+
+class NormKernel : public DeviceTest {
+ protected:
+  void check(const Case& c, bool strided) {
+    const auto place = [&](const at::Tensor& t) { return strided ? in_wider_rows(t) : t.clone(); };
+    const int64_t T = c.x.size(0), D = c.x.size(1);
+    const at::ScalarType type = c.x.scalar_type();
+    const at::Tensor h = place(at::zeros_like(c.x)), y = place(at::zeros_like(c.x)), s = floats(c.statistics.sizes());
+    run(table().norm_forward(nullptr, type_of(c.x), c.kind, kEps, rows(h), rows(y), c.size_of(s), c.mean_of(s),
+                             const_rows(place(c.x)), const_rows(place(c.r)), data<void>(c.w)));
+    EXPECT_TRUE(same_bits(h, c.x + c.r));
+    const double loosened = is_centred(c.kind) && D == 1 ? 1e-6 : kFloat32;  // as tests/ops/norm_test.cpp has it
+    EXPECT_LE(relative_error(y, c.y), bound(type, loosened));
+    EXPECT_LE(relative_error(s, c.statistics), loosened);
+
+    const at::Tensor dx = place(at::full_like(c.x, 7.0)), dw = c.w.defined() ? at::ones({D}) : at::Tensor();
+    const at::Tensor scratch = floats({table().norm_backward_scratch(T, D)});
+    const auto backward = [&](const at::Tensor& to, const at::Tensor& dy, bool accumulate) {
+      run(table().norm_backward(nullptr, type_of(c.x), c.kind, kEps, rows(to), data<float>(dw), const_rows(dy),
+                                const_rows(h), c.size_of(s), c.mean_of(s), data<void>(c.w), accumulate ? 1 : 0,
+                                data<float>(scratch)));
+    };
+    backward(dx, place(c.dy), false);
+    // The gradient is a difference of terms, nearly equal where D is small: measured against the first of them.
+    const at::Tensor size = c.statistics[0].unsqueeze(1),
+                     r = c.kind == NormKind::kRmsNormNeox ? 1 / (size + kEps) : size;
+    const double first = ((c.w.defined() ? c.dy * c.w : c.dy) * r).norm().item<double>();
+    EXPECT_LE((wide(dx) - c.dx).norm().item<double>() / first, bound(type, kFloat32));
+    if (c.w.defined()) {
+      const at::Tensor n = (wide(h) - (is_centred(c.kind) ? c.statistics[1].unsqueeze(1) : doubles({1}))) * r;
+      const double terms = ((c.dy.to(at::kDouble) * n).abs().sum(0) + 1).norm().item<double>();
+      EXPECT_LE((wide(dw) - (c.dw + 1)).norm().item<double>() / terms, kFloat32);
+    }
+    const at::Tensor accumulated = place(c.residual);
+    backward(accumulated, c.dy, true);
+    EXPECT_LE((wide(accumulated) - (wide(c.residual) + c.dx)).norm().item<double>() /
+                  (first + c.residual.norm().item<double>()),
+              bound(type, kFloat32));
+    const at::Tensor in_place = place(c.dy);
+    backward(in_place, in_place, false);
+    EXPECT_TRUE(same_bits(in_place, dx));
+    if (!strided) return;
+    for (const at::Tensor& view : {h, y, dx, accumulated, in_place}) EXPECT_TRUE(surroundings_untouched(view));
+  }
+};
+
+TEST_P(NormKernel, AgreesWithTheCpuInFloat64ForEveryKindAndWidth) {
+  // Widths that a thread has one, two or four packs of, or that are read again, with packs of 16 bytes and without.
+  for (const NormKind kind : kKinds) {
+    for (const at::ScalarType type : kTypes) {
+      for (const int64_t D : {1, 8, 31, 512, 1001, 1501, 2064, 5001, 8448}) {
+        SCOPED_TRACE(fmt::format("kind {} {} width {}", static_cast<int>(kind), c10::toString(type), D));
+        const Case c(kind, type, D > 600 ? 3 : 37, D);
+        check(c, false);
+        check(c, true);
+      }
+    }
+  }
+}
+
+TEST_P(NormKernel, RowsLongerThanRegistersHoldAreReadAgain) {
+  for (const at::ScalarType type : kTypes) check(Case(NormKind::kLayerNorm, type, 2, 33024), false);
+}
+
+TEST_P(NormKernel, TheWeightsGradientOfManyRowsIsTheirSum) {
+  check(Case(NormKind::kRmsNorm, at::kFloat, 3000, 24), false);
+}
+
+TEST_P(NormKernel, WithoutAResidualNothingIsAddedAndYMayBeX) {
+  for (const at::ScalarType type : kTypes) {
+    const at::Tensor x = random({5, 200}, type), w = random({200}, type), s = floats({5});
+    const at::Tensor reference = doubles({5, 200}), in_place = x.clone();
+    ops::norm_forward({plan::NormType::kRmsNorm, kEps}, reference, doubles({1, 5}), wide(x), wide(w));
+    run(table().norm_forward(nullptr, type_of(x), NormKind::kRmsNorm, kEps, {}, rows(in_place), data<float>(s), nullptr,
+                             const_rows(in_place), {}, data<void>(w)));
+    EXPECT_LE(relative_error(in_place, reference), bound(type, kFloat32));
+  }
+}
+
+TEST_P(NormKernel, NanStaysInItsRowAndZerosHaveAGradient) {
+  const at::Tensor x = random({4, 40}, at::kFloat), w = at::ones({40}), y = at::empty_like(x), s = floats({4});
+  x.select(0, 2)[7] = std::nan("");
+  x.select(0, 1).zero_();
+  const auto forward = [&](NormKind kind) {
+    run(table().norm_forward(nullptr, Type::kFloat32, kind, kEps, {}, rows(y), data<float>(s), nullptr, const_rows(x),
+                             {}, data<void>(w)));
+  };
+  forward(NormKind::kRmsNorm);
+  EXPECT_EQ(y.isnan().sum().item<int64_t>(), 40);
+  EXPECT_TRUE(y[2].isnan().all().item<bool>());
+  forward(NormKind::kRmsNormNeox);
+  const at::Tensor dy = random({4, 40}, at::kFloat), dx = at::empty_like(x), dw = at::zeros({40});
+  const at::Tensor scratch = floats({table().norm_backward_scratch(4, 40)});
+  run(table().norm_backward(nullptr, Type::kFloat32, NormKind::kRmsNormNeox, kEps, rows(dx), data<float>(dw),
+                            const_rows(dy), const_rows(x), data<float>(s), nullptr, data<void>(w), 0,
+                            data<float>(scratch)));
+  EXPECT_LE(relative_error(dx[1], dy[1] / kEps), 1e-6);  // |x| has no derivative at 0: taken as 0, as PyTorch does
+}
+
+TEST_P(NormKernel, NoRowsAreNoWork) {
+  const at::Tensor none = at::empty({0, 16}), w = at::ones({16}), dw = at::zeros({16});
+  run(table().norm_forward(nullptr, Type::kFloat32, NormKind::kRmsNorm, kEps, {}, rows(none), nullptr, nullptr,
+                           const_rows(none), {}, data<void>(w)));
+  run(table().norm_backward(nullptr, Type::kFloat32, NormKind::kRmsNorm, kEps, rows(none), data<float>(dw),
+                            const_rows(none), const_rows(none), nullptr, nullptr, data<void>(w), 1, nullptr));
+  EXPECT_EQ(dw.abs().sum().item<float>(), 0);
+}
+
+HEARTH_ON_EACH_DEVICE(NormKernel);
+
+}  // namespace
+}  // namespace hearth::kernels::test

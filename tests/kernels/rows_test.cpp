@@ -1,0 +1,126 @@
+// The kernels that take each row by itself: embedding, rotation, SwiGLU.
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "device.h"
+#include "ops/embedding.h"
+#include "ops/rope.h"
+#include "ops/swiglu.h"
+
+namespace hearth::kernels::test {
+namespace {
+
+class SwigluKernel : public DeviceTest {};
+
+TEST_P(SwigluKernel, AgreesWithTheCpuInFloat64AlsoInPlaceAndOnStridedRows) {
+  for (const at::ScalarType type : kTypes) {
+    for (const int64_t F : {1, 7, 64, 1000, 2056}) {
+      SCOPED_TRACE(fmt::format("{} width {}", c10::toString(type), F));
+      const at::Tensor gate_up = 3 * random({9, 2 * F}, type), da = random({9, F}, type);
+      const at::Tensor a64 = doubles({9, F}), d64 = doubles({9, 2 * F});
+      ops::swiglu_forward(a64, wide(gate_up));
+      ops::swiglu_backward(d64, wide(da), wide(gate_up));
+      for (const bool strided : {false, true}) {
+        const auto place = [&](const at::Tensor& t) { return strided ? in_wider_rows(t) : t.clone(); };
+        const at::Tensor a = place(at::zeros_like(da)), g = place(gate_up), d = place(at::zeros_like(gate_up));
+        run(table().swiglu_forward(nullptr, type_of(g), rows(a), const_rows(g)));
+        EXPECT_LE(relative_error(a, a64), bound(type, 3e-7));
+        run(table().swiglu_backward(nullptr, type_of(g), rows(d), const_rows(place(da)), const_rows(g), {}));
+        EXPECT_LE(relative_error(d, d64), bound(type, 3e-7));
+        EXPECT_TRUE(!strided || (surroundings_untouched(a) && surroundings_untouched(d)));
+        // The gradient over gate_up, and silu(g) * u over da.
+        const at::Tensor da_a = place(da);
+        run(table().swiglu_backward(nullptr, type_of(g), rows(g), const_rows(da_a), const_rows(g), rows(da_a)));
+        EXPECT_TRUE(same_bits(g, d));
+        EXPECT_TRUE(same_bits(da_a, a));
+      }
+    }
+  }
+}
+
+TEST_P(SwigluKernel, LargeGatesSaturateAndNanComesThrough) {
+  const at::Tensor gate_up = at::tensor({-200.0f, 200.0f, NAN, 0.0f, 2.0f, 3.0f, 4.0f, NAN}).view({1, 8});
+  const at::Tensor a = floats({1, 4});
+  run(table().swiglu_forward(nullptr, Type::kFloat32, rows(a), const_rows(gate_up)));
+  EXPECT_NEAR(a[0][0].item<float>(), 0, 1e-30);
+  EXPECT_EQ(a[0][1].item<float>(), 600);
+  EXPECT_TRUE(std::isnan(a[0][2].item<float>()) && std::isnan(a[0][3].item<float>()));
+}
+HEARTH_ON_EACH_DEVICE(SwigluKernel);
+
+class EmbeddingKernel : public DeviceTest {
+ protected:
+  void backward(const at::Tensor& dweight, const at::Tensor& dx, const at::Tensor& tokens) {
+    const at::Tensor order = at::argsort(tokens, true, 0, false);  // stable
+    run(table().embedding_backward(nullptr, type_of(dx), rows(dweight), const_rows(dx), data<int32_t>(tokens),
+                                   data<int64_t>(order)));
+  }
+};
+
+TEST_P(EmbeddingKernel, RowsAreCopiedAndTheGradientIsAddedInTheCpusOrder) {
+  for (const at::ScalarType type : kTypes) {
+    for (const int64_t D : {1, 24, 33, 1032}) {
+      SCOPED_TRACE(fmt::format("{} width {}", c10::toString(type), D));
+      const int64_t T = 93, V = 11;  // some tokens many times, some not at all
+      const at::Tensor tokens = at::randint(V - 2, {T}, at::TensorOptions().dtype(at::kInt));
+      tokens[5].fill_(V - 1);
+      const at::Tensor weight = in_wider_rows(random({V, D}, type)), dx = random({T, D}, type);
+      for (const bool strided : {false, true}) {
+        const at::Tensor x = strided ? in_wider_rows(at::zeros_like(dx)) : at::zeros_like(dx);
+        const at::Tensor table_VD = strided ? weight : weight.contiguous();
+        run(table().embedding_forward(nullptr, type_of(x), rows(x), const_rows(table_VD), data<int32_t>(tokens)));
+        EXPECT_TRUE(same_bits(x, weight.index_select(0, tokens)));
+        EXPECT_TRUE(!strided || (surroundings_untouched(x)));
+
+        const at::Tensor before = random({V, D}, at::kFloat), expected = before.clone();
+        ops::embedding_backward(expected, dx, tokens);
+        const at::Tensor dweight = strided ? in_wider_rows(before) : before.clone();
+        backward(dweight, strided ? in_wider_rows(dx) : dx, tokens);
+        EXPECT_TRUE(same_bits(dweight, expected));
+      }
+    }
+  }
+}
+HEARTH_ON_EACH_DEVICE(EmbeddingKernel);
+
+class RopeKernel : public DeviceTest {};
+
+TEST_P(RopeKernel, AgreesWithTheCpuForHalvesAndPairsDocumentsAndLaterStarts) {
+  const int64_t B = 2, S = 11, N = 3;
+  const at::Tensor starts = at::tensor({0, 4, 11, 12, 20}, at::TensorOptions().dtype(at::kInt));
+  for (const at::ScalarType type : kTypes) {
+    for (const int64_t K : {2, 6, 10, 32, 64}) {
+      for (const bool halves : {false, true}) {
+        for (const int variant : {0, 1, 2}) {  // plain; with documents; behind a cache
+          SCOPED_TRACE(fmt::format("{} head width {} halves {} variant {}", c10::toString(type), K, halves, variant));
+          const at::Tensor documents = variant == 1 ? starts : at::Tensor();
+          const int64_t start = variant == 2 ? 5 : 0;
+          const plan::Rope rope{.theta = 100, .halves = halves};
+          const at::Tensor angles = ops::rope_table(S + 5, K, rope, DType::kFloat32);
+          // The first heads of packed rows, which have room behind them.
+          const at::Tensor packed = random({B, S, N + 2, K}, type), x = packed.narrow(2, 0, N);
+          const at::Tensor beside = packed.narrow(2, N, 2).clone(), before = x.clone();
+          const at::Tensor expected = wide(x).clone();
+          ops::rope_forward(expected, wide(angles), halves, documents, start);
+          const auto turn = [&](float direction) {
+            run(table().rope(nullptr, type_of(x), heads(x), data<float>(angles), halves ? 1 : 0,
+                             data<int32_t>(documents), documents.defined() ? documents.numel() : 0, start, direction));
+          };
+          turn(1);
+          EXPECT_LE(relative_error(x, expected), bound(type, 2e-7));
+          turn(-1);
+          EXPECT_LE(relative_error(x, before), bound(type, 2e-7, 2));
+          EXPECT_TRUE(same_bits(packed.narrow(2, N, 2), beside));
+        }
+      }
+    }
+  }
+}
+HEARTH_ON_EACH_DEVICE(RopeKernel);
+
+}  // namespace
+}  // namespace hearth::kernels::test
