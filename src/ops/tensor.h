@@ -10,8 +10,8 @@
 // dtype;
 //   all floating tensors of one call share it unless said otherwise. Anything else is our bug (HEARTH_CHECK).
 // - Results depend on the inputs and the shapes only, bit for bit: work is cut at fixed places, never by the
-//   number of threads. The exception is matmul (the BLAS's own partition): bitwise repeatable for one machine type and
-//   one number of threads.
+//   number of threads. The exception is matmul where it goes through ATen (matmul.h): the BLAS's own partition is
+//   bitwise repeatable for one machine type and one number of threads.
 // - Call under c10::InferenceMode (or with gradients off). Rows may be strided; the last dimension is contiguous.
 // - All calls are Local.
 #pragma once

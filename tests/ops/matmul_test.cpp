@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "compare.h"
+#include "ops/gemm.h"
 
 namespace hearth::ops::test {
 namespace {
@@ -38,6 +39,34 @@ TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   matmul_weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x));
   EXPECT_LE(relative_error(dw, w64.grad() + 1), tolerance);
   EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
+}
+
+// On a CPU where float32 goes through ATen this need not hold.
+TEST(MatmulEdge, Float32IsTheSameBitForBitForOneThreadAndTwo) {
+  if (!gemm_is_faster_than_mkl()) GTEST_SKIP() << "float32 products are ATen's on this CPU";
+  at::manual_seed(2);
+  const int64_t M = 700, K = 300, N = 900;
+  const at::Tensor x = random({M, K}, at::kFloat), w = random({N, K}, at::kFloat), dy = random({M, N}, at::kFloat);
+  std::vector<at::Tensor> results[2];
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    const at::Tensor y = at::zeros({M, N}), dx = at::ones({M, K}), dw = at::ones({N, K});
+    matmul(y, x, w);
+    matmul_input_gradient(dx, dy, w, true);
+    matmul_weight_gradient(dw, dy, x);
+    results[threads - 1] = {y, dx, dw};
+  }
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(results[0][i], results[1][i])) << i;
+}
+
+TEST(MatmulEdge, AFewRowsOrColumnsGiveWhatManyGive) {
+  at::manual_seed(3);
+  for (const auto& [M, N] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 40}, {3, 40}, {4, 40}, {40, 1}, {40, 4}, {0, 5}}) {
+    const at::Tensor a = random({M, 70}, at::kFloat), b = random({N, 70}, at::kFloat), c = at::zeros({M, N});
+    matmul(c, a, b);
+    EXPECT_LE(relative_error(c, a.to(at::kDouble).matmul(b.to(at::kDouble).t())), 5e-7) << M << " " << N;
+  }
 }
 
 // Small products onto a large sum: a bfloat16 sum would lose every one of them.
