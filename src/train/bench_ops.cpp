@@ -54,12 +54,10 @@ class Bench {
   double median_s(const Body& body) const {
     std::vector<double> times;
     for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
-      const double start_s = metrics::monotonic_seconds();
-      body();
-      if (i >= options_.warmup) times.push_back(metrics::monotonic_seconds() - start_s);
+      const double this_s = seconds(body);
+      if (i >= options_.warmup) times.push_back(this_s);
     }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    return times[times.size() / 2];
+    return median(std::move(times));
   }
 
   // `elements` are read or written, of `element_size` bytes each.
@@ -72,9 +70,38 @@ class Bench {
     kernels.push_back({std::move(name), median_s(body), 0, flops});
   }
 
+  // Ours and ATen's by turns: two lines, and the median of the ratio within a turn on the first.
+  template <typename Ours, typename Theirs>
+  void beside_aten(const std::string& name, double flops, const Ours& ours, const Theirs& theirs) {
+    std::vector<double> our_s, their_s, ratios;
+    for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
+      const double first_s = i % 2 == 0 ? seconds(ours) : seconds(theirs);
+      const double second_s = i % 2 == 0 ? seconds(theirs) : seconds(ours);
+      const double this_s = i % 2 == 0 ? first_s : second_s, that_s = i % 2 == 0 ? second_s : first_s;
+      if (i < options_.warmup) continue;
+      our_s.push_back(this_s);
+      their_s.push_back(that_s);
+      ratios.push_back(that_s / this_s);
+    }
+    kernels.push_back({name, median(our_s), 0, flops, median(ratios)});
+    kernels.push_back({name + ", ATen", median(their_s), 0, flops});
+  }
+
   std::vector<KernelTiming> kernels;
 
  private:
+  template <typename Body>
+  static double seconds(const Body& body) {
+    const double start_s = metrics::monotonic_seconds();
+    body();
+    return metrics::monotonic_seconds() - start_s;
+  }
+
+  static double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  }
+
   const config::BenchStepOptions& options_;
 };
 
@@ -113,14 +140,19 @@ void time_loss_and_update(Bench& bench, const plan::ModelShape& s, int64_t chunk
   bench.memory("adamw", 7 * N, [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}); });
 }
 
-void time_products(Bench& bench, const plan::ModelShape& s, int64_t T) {
-  const at::Tensor x = random_tensor({T, s.D}), w = random_tensor({2 * s.F, s.D}), y = random_tensor({T, 2 * s.F});
-  const at::Tensor dx = ops::empty({T, s.D}, DType::kFloat32), dw = ops::zeros({2 * s.F, s.D}, DType::kFloat32);
-  const double flops = 4 * static_cast<double>(T) * static_cast<double>(s.D * s.F);
-  bench.arithmetic("w1 and w3", flops, [&] { ops::matmul(y, x, w); });
-  bench.arithmetic("w1 and w3, gradient of the input", flops,
-                   [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
-  bench.arithmetic("w1 and w3, gradient of the weight", flops, [&] { ops::matmul_weight_gradient(dw, y, x); });
+// y = x w^T and its gradients, T rows.
+void time_linear(Bench& bench, const std::string& name, int64_t T, int64_t N, int64_t K) {
+  const at::Tensor x = random_tensor({T, K}), w = random_tensor({N, K}), y = random_tensor({T, N});
+  const at::Tensor dx = ops::empty({T, K}, DType::kFloat32), dw = ops::zeros({N, K}, DType::kFloat32);
+  const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
+  bench.beside_aten(
+      name, flops, [&] { ops::matmul(y, x, w); }, [&] { ops::aten::matmul(y, x, w); });
+  bench.beside_aten(
+      name + ", input gradient", flops, [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); },
+      [&] { ops::aten::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
+  bench.beside_aten(
+      name + ", weight gradient", flops, [&] { ops::matmul_weight_gradient(dw, y, x); },
+      [&] { ops::aten::matmul_weight_gradient(dw, y, x); });
 }
 
 void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
@@ -155,7 +187,10 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   time_rows(bench, s, B, S);
   time_loss_and_update(bench, s, std::min(config.memory.loss_chunk_tokens, B * S),
                        plan::parameter_plan(s).num_parameters);
-  time_products(bench, s, B * S);
+  time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
+  time_linear(bench, "w1 and w3", B * S, 2 * s.F, s.D);
+  time_linear(bench, "w2", B * S, s.D, s.F);
+  time_linear(bench, "logits", std::min(config.memory.loss_chunk_tokens, B * S), s.V, s.D);
   time_attention(bench, s, B, S);
   timing.kernels = std::move(bench.kernels);
   return timing;
@@ -167,9 +202,10 @@ std::string format_ops(const OpsTiming& t) {
   text += fmt::format("{:<36}{:>10}{:>16}\n", "kernel", "ms", "rate");
   for (const KernelTiming& k : t.kernels) {
     const double rate = (k.flops > 0 ? k.flops : k.bytes) / k.median_s;
-    text += fmt::format("{:<36}{:>10.3f}{:>9.1f} {}  {:>3.0f} % of {}\n", k.name, 1e3 * k.median_s, 1e-9 * rate,
+    text += fmt::format("{:<36}{:>10.3f}{:>9.1f} {}  {:>3.0f} % of {}", k.name, 1e3 * k.median_s, 1e-9 * rate,
                         k.flops > 0 ? "GFLOP/s" : "GB/s   ",
                         100 * rate / (k.flops > 0 ? t.gemm_flops : t.copy_bytes_per_s), k.flops > 0 ? "GEMM" : "copy");
+    text += k.times_aten > 0 ? fmt::format("  {:.2f}x ATen\n", k.times_aten) : "\n";
   }
   return text;
 }
@@ -177,8 +213,8 @@ std::string format_ops(const OpsTiming& t) {
 std::string ops_json(const OpsTiming& t) {
   std::string kernels;
   for (const KernelTiming& k : t.kernels) {
-    kernels += fmt::format("{}{{\"name\": \"{}\", \"median_s\": {}, \"bytes\": {}, \"flops\": {}}}",
-                           kernels.empty() ? "" : ", ", k.name, k.median_s, k.bytes, k.flops);
+    kernels += fmt::format("{}{{\"name\": \"{}\", \"median_s\": {}, \"bytes\": {}, \"flops\": {}, \"times_aten\": {}}}",
+                           kernels.empty() ? "" : ", ", k.name, k.median_s, k.bytes, k.flops, k.times_aten);
   }
   return fmt::format("{{\"copy_bytes_per_s\": {}, \"gemm_flops\": {}, \"kernels\": [{}]}}\n", t.copy_bytes_per_s,
                      t.gemm_flops, kernels);

@@ -13,8 +13,9 @@ namespace hearth::train {
 struct KernelTiming {
   std::string name;
   double median_s = 0;
-  double bytes = 0;  // read and written at the least: each operand once
-  double flops = 0;  // of the products alone, causal attention counted as half; 0 where memory bounds
+  double bytes = 0;       // read and written at the least: each operand once
+  double flops = 0;       // of the products alone, causal attention counted as half; 0 where memory bounds
+  double times_aten = 0;  // as fast as ATen's, timed by turns: median over the turns; 0 where nothing is compared
 };
 
 struct OpsTiming {
