@@ -1,6 +1,7 @@
 // numerics.reproducible: whatever the number of ranks, the same bits.
 #include <gtest/gtest.h>
 
+#include "ops/gemm.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -50,6 +51,23 @@ TEST_F(Reproducible, WithoutItTheOrderOfSumsShowsInTheLastBits) {
   train(one);
   train(four);
   EXPECT_NE(tensors_of(step_of(one, 6)), tensors_of(step_of(four, 6))) << "the tests above would show nothing";
+}
+
+// Wide enough that two threads share the work of every kernel.
+TEST_F(Reproducible, OneThreadAndTwoTrainToTheSameBitsWhereProductsAreOurOwn) {
+  if (!ops::gemm_is_faster_than_mkl()) GTEST_SKIP() << "float32 products are ATen's on this CPU";
+  config::RunConfig one = tiny_config(scratch);
+  one.model.dim = 256;
+  one.training.seq_len = 256;
+  one.training.local_batch_size = 4;
+  one.training.steps = 3;
+  one.training.threads = 1;
+  one.job.dump_folder = "threads-1";
+  config::RunConfig two = one;
+  two.training.threads = 2;
+  two.job.dump_folder = "threads-2";
+  expect_same_training(train(two), train(one));
+  EXPECT_EQ(tensors_of(step_of(two, 3)), tensors_of(step_of(one, 3)));
 }
 
 TEST_F(Reproducible, TheSameRunTwiceIsTheSameBitForBitAnyway) {
