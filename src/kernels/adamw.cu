@@ -13,9 +13,19 @@ struct Factors {
   float one_minus_beta1, beta2, one_minus_beta2;
 };
 
+// base^n, n >= 0. Its errors add up to some units of a double's last place, far below what a float32 keeps of it; pow's
+// code would be most of each kernel.
+__device__ inline double power(double base, int64_t n) {
+  double result = 1;
+  for (; n > 0; n /= 2, base *= base) {
+    if (n % 2 != 0) result *= base;
+  }
+  return result;
+}
+
 __device__ inline Factors factors_of(const AdamW& a, const Decision& decision) {
-  const auto t = static_cast<double>(decision.t);
-  const double correction1 = 1 - pow(a.beta1, t), correction2_sqrt = sqrt(1 - pow(a.beta2, t));
+  const double correction1 = 1 - power(a.beta1, decision.t);
+  const double correction2_sqrt = sqrt(1 - power(a.beta2, decision.t));
   const bool transformers = a.transformers_form != 0;
   return {static_cast<float>(decision.gradient_scale),
           static_cast<float>(transformers ? 1 : 1 - a.lr * a.decay),
@@ -126,10 +136,13 @@ int adamw(void* stream, AdamW step, const Decision* decision, void* parameter, c
       const auto run = [&](auto kernel) {
         return launch(stream, kernel, blocks, kThreads, step, decision, parameters, gradient, first, second, n);
       };
-      if (std::is_same_v<P, float> || !stochastic)
-        return packs ? run(&adamw_kernel<P, M, false, true>) : run(&adamw_kernel<P, M, false, false>);
-      return packs && step.first % kGroup == 0 ? run(&adamw_kernel<P, M, true, true>)
-                                               : run(&adamw_kernel<P, M, true, false>);
+      if constexpr (std::is_same_v<P, BFloat16>) {
+        if (stochastic) {
+          return packs && step.first % kGroup == 0 ? run(&adamw_kernel<P, M, true, true>)
+                                                   : run(&adamw_kernel<P, M, true, false>);
+        }
+      }
+      return packs ? run(&adamw_kernel<P, M, false, true>) : run(&adamw_kernel<P, M, false, false>);
     });
   });
 }

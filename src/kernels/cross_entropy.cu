@@ -11,7 +11,7 @@ namespace hearth::kernels {
 namespace {
 
 constexpr int32_t kIgnore = -100;  // ops/cross_entropy.h
-constexpr int kThreads = 512;
+constexpr int kThreads = 256;
 constexpr int kInFlight = 4;  // packs that a thread asks for before it uses the first
 
 struct Row {
@@ -63,7 +63,7 @@ __device__ Softmax softmax_of(const T* row, int64_t V) {
 }
 
 template <class T, int W>
-__global__ void __launch_bounds__(kThreads) rows_kernel(Rows logits, Row a) {
+__global__ void __launch_bounds__(kThreads, 3) rows_kernel(Rows logits, Row a) {
   const int64_t c = blockIdx.x, V = logits.cols, label = a.labels_C[c];
   T* row = static_cast<T*>(logits.data) + c * logits.stride;
   if (label == kIgnore) {

@@ -74,13 +74,9 @@ __global__ void __launch_bounds__(1024)
     if (norm.is_centred) mean_T[t] = mean;
   }
   for_packs<W, kCount>(D, [&](int64_t col, int j) {
-    Pack<T, W> pack = again(col, j);
-    if (weight == nullptr) {
-      for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale);
-    } else {
-      const Pack<T, W> w = load<W>(weight + col);
-      for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale * w[k]);
-    }
+    Pack<T, W> pack = again(col, j), w;
+    if (weight != nullptr) w = load<W>(weight + col);
+    for (int k = 0; k < W; ++k) pack.set(k, (pack[k] - mean) * scale * (weight == nullptr ? 1 : w[k]));
     store<W>(to + col, pack);
   });
 }
@@ -172,33 +168,28 @@ __global__ void __launch_bounds__(256) add_rows_kernel(float* dweight, const flo
   dweight[col] = static_cast<float>(total);
 }
 
-// How a row is cut: packs a thread keeps, threads a block.
+// How a row is cut: packs a thread keeps, threads a block. Rows without packs are rare, and always read again.
 struct Cut {
   int count, threads;
 };
 Cut cut_of(int64_t D, int W, int64_t most_packs, int most_threads) {
   const int64_t packs = ceil_div(D, W);
+  if (W == 1 || packs > most_packs) return {0, threads_for(packs, most_threads)};
   if (packs <= 256) return {1, threads_for(packs, 256)};
   if (packs <= 1024) return {2, threads_for(ceil_div(packs, 2), 512)};
-  if (packs <= most_packs) return {4, threads_for(ceil_div(packs, 4), most_threads)};
-  return {0, most_threads};
+  return {4, threads_for(ceil_div(packs, 4), most_threads)};
 }
 
 // body(W, count) as integral constants.
 template <class T, class Body>
-int with_cut(bool in_packs, Cut cut, const Body& body) {
-  return with_width<T>(in_packs, [&](auto W) {
-    switch (cut.count) {
-      case 1:
-        return body(W, std::integral_constant<int, 1>());
-      case 2:
-        return body(W, std::integral_constant<int, 2>());
-      case 4:
-        return body(W, std::integral_constant<int, 4>());
-      default:
-        return body(W, std::integral_constant<int, 0>());
-    }
-  });
+int with_cut(int W, Cut cut, const Body& body) {
+  constexpr auto kPacks = std::integral_constant<int, kWidth<T>>();
+  const auto again = std::integral_constant<int, 0>();
+  if (W == 1) return body(std::integral_constant<int, 1>(), again);
+  if (cut.count == 1) return body(kPacks, std::integral_constant<int, 1>());
+  if (cut.count == 2) return body(kPacks, std::integral_constant<int, 2>());
+  if (cut.count == 4) return body(kPacks, std::integral_constant<int, 4>());
+  return body(kPacks, again);
 }
 
 // Enough blocks to fill a GPU with the threads that a row of D takes.
@@ -216,8 +207,9 @@ int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, 
     const auto* weight = static_cast<const T*>(weight_D);
     const bool aligned = x_TD.cols % kWidth<T> == 0 && is_aligned<T>(x_TD) && is_aligned<T>(y_TD) &&
                          is_aligned(weight) && (r_TD.data == nullptr || (is_aligned<T>(r_TD) && is_aligned<T>(h_TD)));
-    const Cut cut = cut_of(x_TD.cols, aligned ? kWidth<T> : 1, 4096, 1024);
-    return with_cut<T>(aligned, cut, [&](auto W, auto count) {
+    const int width = aligned ? kWidth<T> : 1;
+    const Cut cut = cut_of(x_TD.cols, width, 4096, 1024);
+    return with_cut<T>(width, cut, [&](auto W, auto count) {
       return launch(stream, &forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps), h_TD, y_TD,
                     size_T, mean_T, x_TD, r_TD, weight);
     });
@@ -238,8 +230,9 @@ int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD
     const auto* weight = static_cast<const Value*>(weight_D);
     const bool aligned = D % kWidth<Value> == 0 && is_aligned<Value>(x_TD) && is_aligned<Value>(dy_TD) &&
                          is_aligned<Value>(dx_TD) && is_aligned(weight) && is_aligned(scratch);
-    const Cut cut = cut_of(D, aligned ? kWidth<Value> : 1, 2048, 512);
-    return with_cut<Value>(aligned, cut, [&](auto W, auto count) {
+    const int width = aligned ? kWidth<Value> : 1;
+    const Cut cut = cut_of(D, width, 2048, 512);
+    return with_cut<Value>(width, cut, [&](auto W, auto count) {
       return launch(stream, &backward_kernel<Value, W(), count()>, blocks, cut.threads, arguments, weight);
     });
   });

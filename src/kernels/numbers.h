@@ -64,6 +64,16 @@ __device__ inline Pack<T, W> load(const T* from) {
 }
 template <int W, class T>
 __device__ inline void store(T* to, const Pack<T, W>& pack) {
+#if defined(__CUDA_ARCH__)
+  // nvcc writes a pack whose elements it has moved into a branch one by one: here it is told.
+  if constexpr (sizeof pack % 16 == 0) {
+    uint4 words[sizeof pack / 16];
+    memcpy(words, &pack, sizeof pack);
+#pragma unroll
+    for (size_t i = 0; i < sizeof pack / 16; ++i) __stwb(reinterpret_cast<uint4*>(to) + i, words[i]);
+    return;
+  }
+#endif
   *reinterpret_cast<Pack<T, W>*>(to) = pack;
 }
 

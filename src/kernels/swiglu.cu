@@ -20,8 +20,8 @@ __global__ void __launch_bounds__(256) forward_kernel(Rows a, ConstRows gate_up,
 }
 
 // d_gate = da u (s + g s (1 - s)), d_up = da g s. A thread reads its elements before it writes them: outputs may be
-// the inputs.
-template <class T, int W>
+// the inputs. kAgain: silu(g) * u is written to a.
+template <class T, int W, bool kAgain>
 __global__ void __launch_bounds__(256)
     backward_kernel(Rows dgate_up, ConstRows da, ConstRows gate_up, Rows a, int32_t chunks) {
   const auto [t, f] = place_of<W>(chunks);
@@ -35,12 +35,12 @@ __global__ void __launch_bounds__(256)
     const float s = sigmoid(g[k]), silu = g[k] * s;
     d_gate.set(k, gradient[k] * u[k] * fmaf(silu, 1 - s, s));
     d_up.set(k, gradient[k] * silu);
-    again.set(k, silu * u[k]);
+    if constexpr (kAgain) again.set(k, silu * u[k]);
   }
   T* to = static_cast<T*>(dgate_up.data) + t * dgate_up.stride + f;
   store<W>(to, d_gate);
   store<W>(to + da.cols, d_up);
-  if (a.data != nullptr) store<W>(static_cast<T*>(a.data) + t * a.stride + f, again);
+  if constexpr (kAgain) store<W>(static_cast<T*>(a.data) + t * a.stride + f, again);
 }
 
 }  // namespace
@@ -63,8 +63,10 @@ int swiglu_backward(void* stream, Type type, Rows dgate_up_T2F, ConstRows da_TF,
                          is_aligned<T>(gate_up_T2F) && (a_TF.data == nullptr || is_aligned<T>(a_TF));
     return with_width<T>(aligned, [&](auto W) {
       const RowGrid grid = row_grid(da_TF.rows, da_TF.cols, W());
-      return launch(stream, &backward_kernel<T, W()>, grid.blocks, grid.threads, dgate_up_T2F, da_TF, gate_up_T2F, a_TF,
-                    grid.chunks);
+      const auto run = [&](auto kernel) {
+        return launch(stream, kernel, grid.blocks, grid.threads, dgate_up_T2F, da_TF, gate_up_T2F, a_TF, grid.chunks);
+      };
+      return a_TF.data != nullptr ? run(&backward_kernel<T, W(), true>) : run(&backward_kernel<T, W(), false>);
     });
   });
 }

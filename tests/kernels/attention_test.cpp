@@ -49,7 +49,7 @@ TEST_P(AttentionKernel, AgreesWithTheCpuInFloat64ForEveryMaskAndHeadWidth) {
   for (const at::ScalarType type : kTypes) {
     for (const bool causal : {true, false}) {
       for (const bool documents : {false, true}) {
-        for (const int64_t K : {5, 16, 64, 130}) {
+        for (const int64_t K : {5, 64, 130}) {
           SCOPED_TRACE(fmt::format("{} causal {} documents {} K {}", c10::toString(type), causal, documents, K));
           check(type, 4, 2, K, 37, {causal, documents ? starts : at::Tensor()});
         }

@@ -46,6 +46,7 @@ class DeviceTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     at::manual_seed(1);
+    at::set_num_threads(1);  // the oracles are small: OpenMP's threads would only spin beside the emulator
     emulator::set_lanes(std::string(GetParam()) == "Warps64" ? 64 : 32);
   }
   const Table& table() const { return *hearth_gpu_kernels(); }

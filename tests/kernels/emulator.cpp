@@ -133,10 +133,10 @@ class Block {
 #endif
 };
 
-thread_local Block the_block;
-
-// The same call each time: not inlined, because a thread-local address must not be kept across a switch.
-Block& block() { return the_block; }
+Block& block() {
+  thread_local Block the_block;
+  return the_block;
+}
 
 void Block::entry() {
   Block& self = block();

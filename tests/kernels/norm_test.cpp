@@ -91,9 +91,9 @@ TEST_P(NormKernel, AgreesWithTheCpuInFloat64ForEveryKindAndWidth) {
   // Widths that a thread has one, two or four packs of, or that are read again, with packs of 16 bytes and without.
   for (const NormKind kind : kKinds) {
     for (const at::ScalarType type : kTypes) {
-      for (const int64_t D : {1, 8, 31, 512, 1001, 1501, 2064, 5001, 8448}) {
+      for (const int64_t D : {1, 31, 512, 1001, 2064, 5120, 8448}) {
         SCOPED_TRACE(fmt::format("kind {} {} width {}", static_cast<int>(kind), c10::toString(type), D));
-        const Case c(kind, type, D > 600 ? 3 : 37, D);
+        const Case c(kind, type, D > 600 ? 2 : 9, D);
         check(c, false);
         check(c, true);
       }
@@ -106,7 +106,7 @@ TEST_P(NormKernel, RowsLongerThanRegistersHoldAreReadAgain) {
 }
 
 TEST_P(NormKernel, TheWeightsGradientOfManyRowsIsTheirSum) {
-  check(Case(NormKind::kRmsNorm, at::kFloat, 3000, 24), false);
+  check(Case(NormKind::kRmsNorm, at::kFloat, 2500, 24), false);
 }
 
 TEST_P(NormKernel, WithoutAResidualNothingIsAddedAndYMayBeX) {
