@@ -168,27 +168,30 @@ __global__ void __launch_bounds__(256) add_rows_kernel(float* dweight, const flo
   dweight[col] = static_cast<float>(total);
 }
 
+// More packs of the backward than three would not fit the registers of 512 threads.
+constexpr int kMostForward = 4, kMostBackward = 3;
+
 // How a row is cut: packs a thread keeps, threads a block. Rows without packs are rare, and always read again.
 struct Cut {
   int count, threads;
 };
-Cut cut_of(int64_t D, int W, int64_t most_packs, int most_threads) {
+Cut cut_of(int64_t D, int W, int most_count, int most_threads) {
   const int64_t packs = ceil_div(D, W);
-  if (W == 1 || packs > most_packs) return {0, threads_for(packs, most_threads)};
+  if (W == 1 || packs > most_count * most_threads) return {0, threads_for(packs, most_threads)};
   if (packs <= 256) return {1, threads_for(packs, 256)};
   if (packs <= 1024) return {2, threads_for(ceil_div(packs, 2), 512)};
-  return {4, threads_for(ceil_div(packs, 4), most_threads)};
+  return {most_count, threads_for(ceil_div(packs, most_count), most_threads)};
 }
 
-// body(W, count) as integral constants.
-template <class T, class Body>
+// body(W, count) as integral constants; kMost is the largest count.
+template <class T, int kMost, class Body>
 int with_cut(int W, Cut cut, const Body& body) {
   constexpr auto kPacks = std::integral_constant<int, kWidth<T>>();
   const auto again = std::integral_constant<int, 0>();
   if (W == 1) return body(std::integral_constant<int, 1>(), again);
   if (cut.count == 1) return body(kPacks, std::integral_constant<int, 1>());
   if (cut.count == 2) return body(kPacks, std::integral_constant<int, 2>());
-  if (cut.count == 4) return body(kPacks, std::integral_constant<int, 4>());
+  if (cut.count == kMost) return body(kPacks, std::integral_constant<int, kMost>());
   return body(kPacks, again);
 }
 
@@ -208,8 +211,8 @@ int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, 
     const bool aligned = x_TD.cols % kWidth<T> == 0 && is_aligned<T>(x_TD) && is_aligned<T>(y_TD) &&
                          is_aligned(weight) && (r_TD.data == nullptr || (is_aligned<T>(r_TD) && is_aligned<T>(h_TD)));
     const int width = aligned ? kWidth<T> : 1;
-    const Cut cut = cut_of(x_TD.cols, width, 4096, 1024);
-    return with_cut<T>(width, cut, [&](auto W, auto count) {
+    const Cut cut = cut_of(x_TD.cols, width, kMostForward, 1024);
+    return with_cut<T, kMostForward>(width, cut, [&](auto W, auto count) {
       return launch(stream, &forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps), h_TD, y_TD,
                     size_T, mean_T, x_TD, r_TD, weight);
     });
@@ -231,8 +234,8 @@ int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD
     const bool aligned = D % kWidth<Value> == 0 && is_aligned<Value>(x_TD) && is_aligned<Value>(dy_TD) &&
                          is_aligned<Value>(dx_TD) && is_aligned(weight) && is_aligned(scratch);
     const int width = aligned ? kWidth<Value> : 1;
-    const Cut cut = cut_of(D, width, 2048, 512);
-    return with_cut<Value>(width, cut, [&](auto W, auto count) {
+    const Cut cut = cut_of(D, width, kMostBackward, 512);
+    return with_cut<Value, kMostBackward>(width, cut, [&](auto W, auto count) {
       return launch(stream, &backward_kernel<Value, W(), count()>, blocks, cut.threads, arguments, weight);
     });
   });

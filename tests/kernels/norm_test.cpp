@@ -91,7 +91,7 @@ TEST_P(NormKernel, AgreesWithTheCpuInFloat64ForEveryKindAndWidth) {
   // Widths that a thread has one, two or four packs of, or that are read again, with packs of 16 bytes and without.
   for (const NormKind kind : kKinds) {
     for (const at::ScalarType type : kTypes) {
-      for (const int64_t D : {1, 31, 512, 1001, 2064, 5120, 8448}) {
+      for (const int64_t D : {1, 31, 512, 1001, 2064, 5120, 8448, 12288}) {
         SCOPED_TRACE(fmt::format("kind {} {} width {}", static_cast<int>(kind), c10::toString(type), D));
         const Case c(kind, type, D > 600 ? 2 : 9, D);
         check(c, false);
