@@ -90,12 +90,17 @@ Stack new_stack() {
 
 enum class State { kNew, kReady, kAtBlock, kAtWarp, kDone };
 
+// A stack and where it stands. It runs one thread after the other: a new one costs the address sanitizer much time.
 struct Fiber {
+  Context context = {};
+  Stack stack;
+};
+
+struct Thread {
   State state = State::kNew;
   int line = 0;
   uint32_t shuffles = 0;
-  Context context = {};
-  Stack stack;
+  std::unique_ptr<Fiber> fiber;  // from the first instruction to the last
   uint64_t slots[2] = {};
 };
 
@@ -105,23 +110,22 @@ class Block {
  public:
   int run(int64_t blocks, int threads, void (*body)(const void*), const void* context);
   void wait(State state, int line);
-  void* slot_of(int64_t thread) { return &fibers_[static_cast<size_t>(thread)].slots[current_->shuffles % 2]; }
+  void* slot_of(int64_t thread) { return &threads_[static_cast<size_t>(thread)].slots[current_->shuffles % 2]; }
   void next_slot() { ++current_->shuffles; }
   const char* error() const { return error_; }
 
  private:
   static void entry();
-  void resume(size_t thread);
+  void resume(size_t index);
   int run_block();
   // Lets those go on whose barrier is full; false if there are none.
   bool open_barriers();
   bool open(size_t begin, size_t end, State barrier);
-  void to_scheduler();
 
-  std::vector<Fiber> fibers_;
-  std::vector<Stack> free_stacks_;
+  std::vector<Thread> threads_;
+  std::vector<std::unique_ptr<Fiber>> free_fibers_;
   Context scheduler_ = {};
-  Fiber* current_ = nullptr;
+  Thread* current_ = nullptr;
   size_t num_threads_ = 0;
   void (*body_)(const void*) = nullptr;
   const void* argument_ = nullptr;
@@ -143,57 +147,54 @@ void Block::entry() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &self.scheduler_stack_, &self.scheduler_stack_bytes_);
 #endif
-  self.body_(self.argument_);
-  self.current_->state = State::kDone;
-  self.to_scheduler();
-  std::abort();
-}
-
-void Block::to_scheduler() {
-  Fiber* fiber = current_;
-#if defined(__SANITIZE_ADDRESS__)
-  void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(fiber->state == State::kDone ? nullptr : &fake_stack, scheduler_stack_,
-                                 scheduler_stack_bytes_);
-#endif
-  switch_context(&fiber->context, &scheduler_);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fake_stack, &scheduler_stack_, &scheduler_stack_bytes_);
-#endif
+  for (;;) {
+    self.body_(self.argument_);
+    self.wait(State::kDone, 0);
+  }
 }
 
 void Block::wait(State state, int line) {
   current_->state = state;
   current_->line = line;
-  to_scheduler();
-}
-
-void Block::resume(size_t thread) {
-  Fiber& fiber = fibers_[thread];
-  if (fiber.state == State::kNew) {
-    if (free_stacks_.empty()) free_stacks_.push_back(new_stack());
-    fiber.stack = std::move(free_stacks_.back());
-    free_stacks_.pop_back();
-    prepare(&fiber.context, fiber.stack.get(), &entry);
-  }
-  current_ = &fiber;
-  threadIdx.x = static_cast<uint32_t>(thread);
 #if defined(__SANITIZE_ADDRESS__)
   void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(&fake_stack, fiber.stack.get(), kStackBytes);
+  __sanitizer_start_switch_fiber(&fake_stack, scheduler_stack_, scheduler_stack_bytes_);
 #endif
-  switch_context(&scheduler_, &fiber.context);
+  switch_context(&current_->fiber->context, &scheduler_);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake_stack, &scheduler_stack_, &scheduler_stack_bytes_);
+#endif
+}
+
+void Block::resume(size_t index) {
+  Thread& thread = threads_[index];
+  if (thread.state == State::kNew) {
+    if (free_fibers_.empty()) {
+      free_fibers_.push_back(std::make_unique<Fiber>());
+      free_fibers_.back()->stack = new_stack();
+      prepare(&free_fibers_.back()->context, free_fibers_.back()->stack.get(), &entry);
+    }
+    thread.fiber = std::move(free_fibers_.back());
+    free_fibers_.pop_back();
+  }
+  current_ = &thread;
+  threadIdx.x = static_cast<uint32_t>(index);
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake_stack = nullptr;
+  __sanitizer_start_switch_fiber(&fake_stack, thread.fiber->stack.get(), kStackBytes);
+#endif
+  switch_context(&scheduler_, &thread.fiber->context);
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #endif
-  if (fiber.state == State::kDone) free_stacks_.push_back(std::move(fiber.stack));
+  if (thread.state == State::kDone) free_fibers_.push_back(std::move(thread.fiber));
 }
 
 bool Block::open(size_t begin, size_t end, State barrier) {
   for (size_t i = begin; i < end; ++i) {
-    if (fibers_[i].state != barrier || fibers_[i].line != fibers_[begin].line) return false;
+    if (threads_[i].state != barrier || threads_[i].line != threads_[begin].line) return false;
   }
-  for (size_t i = begin; i < end; ++i) fibers_[i].state = State::kReady;
+  for (size_t i = begin; i < end; ++i) threads_[i].state = State::kReady;
   return true;
 }
 
@@ -217,27 +218,27 @@ size_t stride_for(size_t n, uint64_t scramble) {
 
 int Block::run_block() {
   for (size_t i = 0; i < num_threads_; ++i) {
-    fibers_[i].state = State::kNew;
-    fibers_[i].shuffles = 0;
+    threads_[i].state = State::kNew;
+    threads_[i].shuffles = 0;
   }
   size_t done = 0;
   while (done < num_threads_) {
     scramble_ = scramble_ * 6364136223846793005u + 1442695040888963407u;
     const size_t stride = stride_for(num_threads_, scramble_ >> 33);
     for (size_t i = 0, thread = (scramble_ >> 40) % num_threads_; i < num_threads_; ++i) {
-      const State state = fibers_[thread].state;
+      const State state = threads_[thread].state;
       if (state == State::kNew || state == State::kReady) resume(thread);
-      if (state != State::kDone && fibers_[thread].state == State::kDone) ++done;
+      if (state != State::kDone && threads_[thread].state == State::kDone) ++done;
       thread = (thread + stride) % num_threads_;
     }
     if (done < num_threads_ && !open_barriers()) {
       for (size_t i = 0; i < num_threads_; ++i) {
-        if (fibers_[i].state == State::kDone) continue;
+        if (threads_[i].state == State::kDone) continue;
         std::snprintf(error_, sizeof error_, "not all threads reach the barrier in line %d that thread %zu waits at",
-                      fibers_[i].line, i);
+                      threads_[i].line, i);
         break;
       }
-      for (Fiber& fiber : fibers_) fiber.stack.reset();  // with whatever runs on them: kernels own nothing
+      for (Thread& thread : threads_) thread.fiber.reset();  // with whatever runs on them: kernels own nothing
       return kDivergentBarrier;
     }
   }
@@ -246,7 +247,7 @@ int Block::run_block() {
 
 int Block::run(int64_t blocks, int threads, void (*body)(const void*), const void* context) {
   num_threads_ = static_cast<size_t>(threads);
-  if (fibers_.size() < num_threads_) fibers_.resize(num_threads_);
+  if (threads_.size() < num_threads_) threads_.resize(num_threads_);
   body_ = body;
   argument_ = context;
   blockDim.x = static_cast<uint32_t>(threads);
