@@ -42,11 +42,15 @@ void sum(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int
 }  // namespace
 
 Buffer buffer_of(const at::Tensor& tensor, std::string_view operation) {
-  HEARTH_CHECK(tensor.defined() && tensor.is_contiguous() && tensor.is_cpu(), "{} wants contiguous host tensors",
-               operation);
+  HEARTH_CHECK(tensor.defined() && tensor.is_contiguous(), "{} wants contiguous tensors", operation);
   // data_ptr of an empty tensor may be null; nothing is read from it.
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.numel(), tensor.scalar_type(),
           static_cast<int64_t>(tensor.element_size())};
+}
+
+Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation) {
+  HEARTH_CHECK(tensor.is_cpu(), "{} wants host tensors", operation);
+  return buffer_of(tensor, operation);
 }
 
 void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation) {

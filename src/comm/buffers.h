@@ -12,7 +12,7 @@
 
 namespace hearth::comm {
 
-// A contiguous host tensor, seen as bytes.
+// A contiguous tensor, seen as bytes.
 struct Buffer {
   std::byte* data;
   int64_t numel;
@@ -22,8 +22,10 @@ struct Buffer {
   std::byte* at(int64_t element) const { return data + element * element_bytes; }
 };
 
-// Checks that the tensor is a contiguous host tensor; `operation` goes into the message.
+// Checks that the tensor is contiguous; `operation` goes into the message.
 Buffer buffer_of(const at::Tensor& tensor, std::string_view operation);
+// And that it lies on the host.
+Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation);
 
 // Checks that full is [size * n] for shard [n], of one type, and that shard is either apart from full or exactly its
 // part `rank`.

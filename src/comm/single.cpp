@@ -16,14 +16,14 @@ class Single final : public Group {
     check_alive();
     const Buffer to = buffer_of(full, "all_gather"), from = buffer_of(shard, "all_gather");
     check_shard(to, from, 0, 1, "all_gather");
-    copy_elements(to.data, from.data, from.numel * from.element_bytes);
+    if (to.data != from.data) full.view({-1}).copy_(shard.view({-1}));
   }
   void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
     check_alive();
     const Buffer to = buffer_of(shard, "reduce_scatter"), from = buffer_of(full, "reduce_scatter");
     check_shard(from, to, 0, 1, "reduce_scatter");
     check_summable(from, "reduce_scatter");
-    copy_elements(to.data, from.data, from.numel * from.element_bytes);
+    if (to.data != from.data) shard.view({-1}).copy_(full.view({-1}));
   }
   void all_reduce(at::Tensor values) override {
     check_alive();

@@ -24,7 +24,7 @@ class ThreadRank final : public Group {
   int64_t size() const override { return meeting_.size(); }
 
   void all_gather(at::Tensor full, const at::Tensor& shard) override {
-    const Buffer to = buffer_of(full, "all_gather"), from = buffer_of(shard, "all_gather");
+    const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
     check_shard(to, from, rank_, size(), "all_gather");
     meeting_.enter(rank_, {"all_gather", from.numel, from.type, from.data});
     for (int64_t r = 0; r < size(); ++r) {
@@ -34,7 +34,7 @@ class ThreadRank final : public Group {
   }
 
   void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
-    const Buffer to = buffer_of(shard, "reduce_scatter"), from = buffer_of(full, "reduce_scatter");
+    const Buffer to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
     check_shard(from, to, rank_, size(), "reduce_scatter");
     check_summable(from, "reduce_scatter");
     meeting_.enter(rank_, {"reduce_scatter", from.numel, from.type, from.data});
@@ -45,7 +45,7 @@ class ThreadRank final : public Group {
 
   // Each rank sums one part and writes it to all.
   void all_reduce(at::Tensor values) override {
-    const Buffer mine = buffer_of(values, "all_reduce");
+    const Buffer mine = host_buffer_of(values, "all_reduce");
     check_summable(mine, "all_reduce");
     meeting_.enter(rank_, {"all_reduce", mine.numel, mine.type, mine.data});
     const int64_t begin = mine.numel * rank_ / size(), end = mine.numel * (rank_ + 1) / size();

@@ -41,7 +41,7 @@ std::vector<ShapeOption> shape_options() {
   for (const char* key :
        {"model.flavor", "model.dim", "model.n_layers", "model.n_heads", "model.n_kv_heads", "model.hidden_dim",
         "model.vocab_size", "training.seq_len", "training.local_batch_size", "training.global_batch_size",
-        "training.dtype", "training.mixed_precision_param", "training.threads"})
+        "training.device", "training.dtype", "training.mixed_precision_param", "training.threads"})
     options.push_back({config::find_field(key), {}});
   return options;
 }
@@ -93,8 +93,9 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
   line.option("--steps", "N", &options.steps, "steps that are timed; bench ops: calls of each kernel").range(1);
   line.option("--warmup", "N", &options.warmup, "steps or calls before, which are not").range(0);
   line.flag("--json", &options.json, "print one JSON object");
-  line.flag("--turns", &options.turns,
-            "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
+  line.flag(
+      "--turns", &options.turns,
+      "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
   if (!line.parse()) return std::nullopt;
   for (const ShapeOption& option : shape) {
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));

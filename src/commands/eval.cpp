@@ -21,6 +21,7 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
+  line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
   if (!line.parse()) return std::nullopt;
   return options;
 }

@@ -30,6 +30,7 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
       .range(0, 1);
   line.option("--seed", "S", &options.seed, "the same seed gives the same text");
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
+  line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
   line.option("--context", "BINS", &options.context_bins,
               "of spike counts: the prompt's first bins go in, what follows them in the file is what really came; 0 "
               "means all")

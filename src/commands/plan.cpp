@@ -20,7 +20,7 @@ namespace hearth::commands {
 namespace {
 
 struct Options {
-  std::string device = "cpu";
+  std::string device;  // empty: this machine's CPU, if that is what the run computes on
   double gemm_tflops = 0;
   double efficiency = 0.75;
 };
@@ -33,9 +33,11 @@ struct Planned {
   plan::MemoryPlan memory;
 };
 
+bool on_cpu(const Options& options) { return options.device.empty() || options.device == "cpu"; }
+
 plan::Device device_of(const Options& options, DType compute) {
   plan::Device device = plan::this_machine();
-  if (options.device != "cpu") {
+  if (!on_cpu(options)) {
     const plan::Device* found = plan::find_device(options.device);
     if (found == nullptr)
       throw user_error(fmt::format("--device {} is not known", options.device), {},
@@ -66,9 +68,12 @@ Planned planned(const Path& toml, const std::vector<std::string>& sets, const Op
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");
   p.parameters = plan::parameter_plan(p.shape);
+  if (options.device.empty() && p.config.training.device != "cpu")
+    throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
+                     fmt::format("give --device, one of {}", plan::device_names()));
   p.device = device_of(options, plan::precision(p.config).compute);
   // On a CPU all ranks are threads of one process; an accelerator has one.
-  const int64_t ranks_here = options.device == "cpu" ? p.config.parallelism.data_parallel_shard_degree : 1;
+  const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;
   p.memory =
       plan::memory_plan(p.config, p.shape, p.parameters, plan::precision(p.config), p.device.memory_bytes, ranks_here);
   return p;
@@ -102,7 +107,7 @@ std::string time_text(const Planned& p, const Options& options) {
         "  step         not known: nobody measured {}'s matrix products in this type\n"
         "               (give --gemm-tflops; `hearth bench step` measures this machine)\n",
         p.device.name);
-  const int64_t devices = options.device == "cpu" ? 1 : ranks;
+  const int64_t devices = on_cpu(options) ? 1 : ranks;
   const auto tokens = static_cast<double>(config::tokens_per_step(p.config));
   const double flops =
       plan::flops_per_token(p.shape, S) + plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute);

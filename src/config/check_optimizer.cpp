@@ -55,6 +55,19 @@ void check_precision(Rules& rules, const RunConfig& c) {
                 "remove it, or keep the weights in bfloat16");
 }
 
+void check_device(Rules& rules, const RunConfig& c) {
+  const Training& t = c.training;
+  const bool gpu = t.device == "cuda";
+  rules.require(!gpu || t.dtype != "float64", {"training.dtype", "training.device"},
+                "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
+                "remove one of them: float64 is for tests, on a CPU");
+  rules.require(!gpu || c.parallelism.data_parallel_shard_degree == 1,
+                {"parallelism.data_parallel_shard_degree", "training.device"},
+                fmt::format("parallelism.data_parallel_shard_degree = {} does not go with training.device = \"cuda\"",
+                            c.parallelism.data_parallel_shard_degree),
+                "remove it: a training uses one GPU, and gradients accumulate up to training.global_batch_size");
+}
+
 void check_policies(Rules& rules, const Numerics& n) {
   const Numerics none;
   const auto needs = [&](bool holds, std::string_view key, bool is_default, std::string_view condition) {
@@ -84,6 +97,7 @@ void check_reproducible(Rules& rules, const RunConfig& c) {
 
 void check_optimizer(Rules& rules, const RunConfig& c) {
   check_update(rules, c.optimizer);
+  check_device(rules, c);
   check_precision(rules, c);
   check_policies(rules, c.numerics);
   check_reproducible(rules, c);

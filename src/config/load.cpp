@@ -318,6 +318,11 @@ void resolve(LoadResult& result) {
       result.origins[field.name()].kind = Origin::Kind::kFlavor;
     }
   }
+  // A GPU's matrix units multiply bfloat16 ten times faster than float32.
+  Training& training = result.config.training;
+  if (training.device == "cuda" && training.dtype == "float32" &&
+      !result.origin("training.mixed_precision_param").given())
+    training.mixed_precision_param = "bfloat16";
   // warmup_fraction stands instead of the default warmup_steps.
   if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())
     result.config.lr_scheduler.warmup_steps = 0;

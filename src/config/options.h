@@ -27,6 +27,7 @@ struct EvalOptions {
   uint64_t seed = 0;             // of the positions that a masked model has to predict
   int64_t batch_size = 8;        // sequences at a time
   int64_t threads = 0;           // CPU threads; 0: all the process may use
+  std::string device = "cpu";    // or "cuda"
 };
 
 struct GenerateOptions {
@@ -39,6 +40,7 @@ struct GenerateOptions {
   double top_p = 1;
   uint64_t seed = 0;
   int64_t threads = 0;
+  std::string device = "cpu";  // or "cuda"
   // Of recordings alone.
   int64_t context_bins = 0;  // of the prompt; the rest is what really came. 0: all
   Path out{};                // the generated bins as .npy

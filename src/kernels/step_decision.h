@@ -1,5 +1,5 @@
-// What happens to a step's gradient once it is summed: the loss, the norm, and whether the update is made. Decided where
-// the sums lie, so that a GPU need not wait for the host: by one thread there, by a plain call on a CPU. What the
+// What happens to a step's gradient once it is summed: the loss, the norm, and whether the update is made. Decided
+// where the sums lie, so that a GPU need not wait for the host: by one thread there, by a plain call on a CPU. What the
 // policies mean is in train/guard.h.
 #pragma once
 
@@ -48,7 +48,7 @@ struct Decision {
 HEARTH_HOST_DEVICE inline void total_losses(double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
                                             int64_t straight) {
   for (int k = 0; k < 2; ++k) {
-    double partial[64];
+    double partial[64] = {};
     int depth = 0;
     double sum = 0;
     for (int64_t a = 0; a < A; ++a) {
@@ -91,8 +91,7 @@ HEARTH_HOST_DEVICE inline void decide(StepGuard& guard, Decision& decision, cons
   d.norm_deviations = deviations(d.grad_norm, guard.grad_norms);
   // NaN - NaN and infinity - infinity are no number.
   const bool is_number = d.loss - d.loss == 0 && d.grad_norm - d.grad_norm == 0;
-  const bool is_spike =
-      d.loss_deviations > guard.spike_deviations || d.norm_deviations > guard.spike_deviations;
+  const bool is_spike = d.loss_deviations > guard.spike_deviations || d.norm_deviations > guard.spike_deviations;
   Reaction reaction = !is_number ? guard.on_nan : is_spike ? guard.on_spike : Reaction::kApply;
   if (reaction == Reaction::kSkip && guard.skipped_in_a_row >= guard.skip_limit) reaction = Reaction::kHold;
   if (reaction == Reaction::kHold) guard.holds = 1;

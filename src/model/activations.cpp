@@ -5,13 +5,14 @@
 namespace hearth::model {
 
 Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequences, int64_t num_positions, DType dtype,
-                         int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute)
+                         int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute,
+                         at::Device device)
     : shape(model_shape),
       B(num_sequences),
       S(num_positions),
-      rope_SK(ops::rope_table(S, shape.K, shape.rope, dtype)),
+      rope_SK(ops::rope_table(S, shape.K, shape.rope, dtype, device)),
       plan_(plan::activation_plan(shape, B, S, dtype, loss_chunk_tokens, training, recompute)),
-      arena_(plan_.total_bytes) {
+      arena_(plan_.total_bytes, device) {
   const at::Tensor memory = arena_.take({plan_.total_bytes}, DType::kUInt8);
   for (const plan::ActivationBuffer& buffer : plan_.buffers) {
     auto& copies = tensors_.emplace_back();

@@ -18,7 +18,7 @@ class Activations {
  public:
   // `recompute`: one a layer; empty: none.
   Activations(const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-              bool training, std::span<const plan::Recompute> recompute = {});
+              bool training, std::span<const plan::Recompute> recompute = {}, at::Device device = at::kCPU);
 
   // The buffer's shape and how long it lives are in plan/activations.h and plan/micro_batch_ops.h. `layer` for those
   // of a layer.
@@ -27,6 +27,7 @@ class Activations {
   }
 
   plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
+  at::Device device() const { return rope_SK.device(); }
   int64_t memory_bytes() const { return plan_.total_bytes + static_cast<int64_t>(rope_SK.nbytes()); }
 
   const plan::ModelShape shape;

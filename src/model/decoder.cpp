@@ -16,16 +16,17 @@ namespace hearth::model {
 using enum plan::Activation;
 
 Decoder::Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
-                 DType dtype)
+                 DType dtype, at::Device device)
     : shape_(shape),
       plan_(plan),
       weights_(weights),
       capacity_(capacity),
       dtype_(dtype),
-      rope_CK_(ops::rope_table(capacity, shape.K, shape.rope, dtype)) {
+      device_(device),
+      rope_CK_(ops::rope_table(capacity, shape.K, shape.rope, dtype, device)) {
   for (int64_t layer = 0; layer < shape.L; ++layer) {
-    keys_.push_back(ops::zeros({1, capacity, shape.G, shape.K}, dtype));
-    values_.push_back(ops::zeros({1, capacity, shape.G, shape.K}, dtype));
+    keys_.push_back(ops::zeros({1, capacity, shape.G, shape.K}, dtype, device));
+    values_.push_back(ops::zeros({1, capacity, shape.G, shape.K}, dtype, device));
   }
 }
 
@@ -33,12 +34,13 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
   const auto N = static_cast<int64_t>(tokens.size());
   HEARTH_CHECK(N > 0 && size_ + N <= capacity_, "{} + {} tokens, capacity {}", size_, N, capacity_);
   if (!activations_ || activations_->S != N) {
-    activations_ = std::make_unique<Activations>(shape_, 1, N, dtype_, /*loss_chunk_tokens=*/1, /*training=*/false);
+    activations_ = std::make_unique<Activations>(shape_, 1, N, dtype_, /*loss_chunk_tokens=*/1, /*training=*/false,
+                                                 std::span<const plan::Recompute>{}, device_);
   }
   const Activations& a = *activations_;
 
   const at::Tensor embedding_VD = parameter_view(weights_.gather(0), plan_.parameters.front());
-  ops::embedding_forward(a(kStream), embedding_VD, ops::from_int32(tokens));
+  ops::embedding_forward(a(kStream), embedding_VD, ops::from_int32(tokens, device_));
   for (int64_t layer = 0; layer < shape_.L; ++layer) {
     const BlockViews w = block_views(weights_.gather(1 + layer), plan_, layer);
     if (layer == 0) {

@@ -17,7 +17,7 @@ class Decoder {
  public:
   // Room for `capacity` positions of one sequence.
   Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
-          DType dtype);
+          DType dtype, at::Device device = at::kCPU);
 
   // Appends tokens and returns the logits after the last of them, [V]; valid until the next call.
   // size() + tokens.size() must not exceed the capacity.
@@ -36,6 +36,7 @@ class Decoder {
   Weights& weights_;
   int64_t capacity_, size_ = 0;
   DType dtype_;
+  at::Device device_;
   at::Tensor rope_CK_;
   std::vector<at::Tensor> keys_, values_;     // per layer, [1, capacity, G, K]
   std::unique_ptr<Activations> activations_;  // for as many positions as the last call brought

@@ -49,42 +49,38 @@ bool only_counted(const Activations& a, const MicroBatch& batch) {
 
 // Calls body(chunk, logits) for each chunk, with logits = input output^T.
 template <typename Body>
-ops::CrossEntropy for_each_chunk(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch,
-                                 Body body) {
+void for_each_chunk(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch, Body body) {
   const bool some = only_counted(a, batch);
   const int64_t N = some ? batch.counted_N.numel() : a.B * a.S, C = a(kLogits).size(0);
-  ops::CrossEntropy sum;
   for (int64_t first = 0; first < N; first += C) {
     const int64_t count = std::min(C, N - first);
     const Chunk chunk = some ? counted(a, batch, first, count) : stretch(a, batch, first, count);
     const at::Tensor logits_CV = a(kLogits).narrow(0, 0, count);
     ops::matmul(logits_CV, chunk.input_CD, output_VD);
-    sum += body(chunk, logits_CV);
+    body(chunk, logits_CV);
   }
-  return sum;
 }
 
 }  // namespace
 
-ops::CrossEntropy loss_forward(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch) {
-  return for_each_chunk(a, output_VD, batch, [](const Chunk& chunk, const at::Tensor& logits_CV) {
-    return ops::cross_entropy_forward(logits_CV, chunk.labels_C, chunk.weights_C);
+void loss_forward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
+                  const MicroBatch& batch) {
+  for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
+    ops::cross_entropy_forward(sums_2, logits_CV, chunk.labels_C, chunk.weights_C);
   });
 }
 
-ops::CrossEntropy loss_forward_backward(const Activations& a, const at::Tensor& output_VD,
-                                        const at::Tensor& output_gradient_VD, const MicroBatch& batch,
-                                        LossScale scale) {
+void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
+                           const at::Tensor& output_gradient_VD, const MicroBatch& batch, const LossScale& scale) {
   // Positions that do not go through the head have no gradient.
   if (only_counted(a, batch)) ops::zero_(a(kInputGradient));
-  return for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
-    const ops::CrossEntropy sum =
-        ops::cross_entropy_forward_backward(logits_CV, chunk.labels_C, scale.scale, chunk.weights_C, scale.z_factor);
+  for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
+    ops::cross_entropy_forward_backward(sums_2, logits_CV, chunk.labels_C, scale.scale_1, chunk.weights_C,
+                                        scale.z_factor);
     const at::Tensor& dlogits_CV = logits_CV;
     ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD);
     ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output_VD, /*accumulate=*/false);
     if (chunk.index_C.defined()) ops::scatter_rows(a(kInputGradient), chunk.input_gradient_CD, chunk.index_C);
-    return sum;
   });
 }
 

@@ -22,20 +22,21 @@ struct MicroBatch {
   // int32, rising: the first place of each row, and of its padding where it has some. Read only by a model whose
   // attention looks to the right; undefined: nothing is padding.
   at::Tensor padding_starts_N = {};
+  int64_t longest_document = 0;  // of document_starts_N; 0: as long as a row
 };
 
 // How the sums of a micro-batch become the loss that is differentiated: scale * (loss + z_factor * z_squares).
 struct LossScale {
-  double scale = 1;
+  at::Tensor scale_1;  // [1] float64, beside the model's memory: it differs from step to step
   double z_factor = 0;
 };
 
-// Reads kFinalInput. Sums over the counted positions, with their weights.
-ops::CrossEntropy loss_forward(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch);
+// Reads kFinalInput. Adds the sums over the counted positions, with their weights, to sums_2 (ops/cross_entropy.h).
+void loss_forward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch);
 
 // The same; writes the gradient of kFinalInput to kInputGradient and adds that of the output matrix to
 // `output_gradient_VD`.
-ops::CrossEntropy loss_forward_backward(const Activations& a, const at::Tensor& output_VD,
-                                        const at::Tensor& output_gradient_VD, const MicroBatch& batch, LossScale scale);
+void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
+                           const at::Tensor& output_gradient_VD, const MicroBatch& batch, const LossScale& scale);
 
 }  // namespace hearth::model

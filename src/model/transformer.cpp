@@ -17,20 +17,32 @@ using enum plan::Activation;
 
 Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
                          DType dtype, int64_t loss_chunk_tokens, bool training,
-                         std::span<const plan::Recompute> recompute)
-    : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training, recompute) {}
+                         std::span<const plan::Recompute> recompute, at::Device device)
+    : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training, recompute, device) {}
 
-ops::CrossEntropy Transformer::loss(Weights& weights, const MicroBatch& batch) {
+void Transformer::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch) {
   forward(weights, batch);
-  return loss_forward(a_, output_VD(weights), batch);
+  loss_forward(sums_2, a_, output_VD(weights), batch);
 }
 
-ops::CrossEntropy Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, LossScale scale) {
+void Transformer::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch,
+                                    const LossScale& scale) {
   forward(weights, batch);
-  const ops::CrossEntropy sum =
-      loss_forward_backward(a_, output_VD(weights), output_gradient_VD(weights), batch, scale);
+  loss_forward_backward(sums_2, a_, output_VD(weights), output_gradient_VD(weights), batch, scale);
   backward(weights, batch);
-  return sum;
+}
+
+ops::CrossEntropy Transformer::loss(Weights& weights, const MicroBatch& batch) {
+  const at::Tensor sums_2 = ops::zeros({2}, DType::kFloat64, device());
+  loss(sums_2, weights, batch);
+  return ops::read_sums(sums_2);
+}
+
+ops::CrossEntropy Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale,
+                                                 double z_factor) {
+  const at::Tensor sums_2 = ops::zeros({2}, DType::kFloat64, device());
+  loss_and_gradient(sums_2, weights, batch, {ops::from_float64(std::span(&scale, 1), device()), z_factor});
+  return ops::read_sums(sums_2);
 }
 
 void Transformer::forward(Weights& weights, const MicroBatch& batch) {
@@ -98,12 +110,12 @@ ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
   // What is seen from the left alone never meets the padding at a row's end.
   if (!a_.shape.document_scope) return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N};
   HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
-  return {a_.shape.causal, batch.document_starts_N};
+  return {a_.shape.causal, batch.document_starts_N, batch.longest_document};
 }
 
 at::Tensor Transformer::logits(Weights& weights, const at::Tensor& positions_N) {
   const at::Tensor input = positions_N.defined() ? ops::gathered(a_(kFinalInput), positions_N) : a_(kFinalInput);
-  const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input));
+  const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input), device());
   ops::matmul(logits, input, output_VD(weights));
   return logits;
 }

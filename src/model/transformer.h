@@ -28,20 +28,27 @@ class Transformer {
   // For micro-batches of B sequences of S tokens. `training` also allocates what backward needs; `recompute`, one a
   // layer, says what of it backward computes again instead (empty: nothing).
   Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S, DType dtype,
-              int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute = {});
+              int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute = {},
+              at::Device device = at::kCPU);
 
-  // Sums over the counted labels, with their weights.
-  ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
+  // Adds the sums over the counted labels, with their weights, to sums_2 (ops/cross_entropy.h). All tensors lie on the
+  // model's device.
+  void loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch);
 
   // The same; adds the gradient of what `scale` makes of the sums to weights.gradient(unit) of every unit and announces
   // each unit, from the last to the first, with gradient_ready.
-  ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, LossScale scale);
+  void loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch, const LossScale& scale);
 
-  // For tests and tools, after loss(): the logits [T, V] of that batch, or of some positions, int64 [N]: [N, V]. Not used
-  // in training.
+  // The same with the sums read, for which it waits.
+  ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
+  ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale, double z_factor = 0);
+
+  // For tests and tools, after loss(): the logits [T, V] of that batch, or of some positions, int64 [N]: [N, V]. Not
+  // used in training.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
   int64_t memory_bytes() const { return a_.memory_bytes(); }  // of the activations
+  at::Device device() const { return a_.device(); }
 
  private:
   void forward(Weights& weights, const MicroBatch& batch);

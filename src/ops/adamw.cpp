@@ -8,8 +8,11 @@
 #include <cmath>
 
 #include "ops/access.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 #include "ops/reference.h"
 #include "ops/simd-inl.h"
+#include "ops/step_decision.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -93,8 +96,8 @@ auto kernel(float, c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(adamw_f32_bf16);
 auto kernel(c10::BFloat16, float) { return HWY_DYNAMIC_DISPATCH(adamw_bf16_f32); }
 auto kernel(c10::BFloat16, c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(adamw_bf16_bf16); }
 
-reference::AdamWFactors factors(const AdamWStep& step) {
-  const double t = static_cast<double>(step.t);
+reference::AdamWFactors factors(const AdamWStep& step, const kernels::Decision& decision) {
+  const double t = static_cast<double>(decision.t);
   const double correction1 = 1 - std::pow(step.beta1, t), correction2_sqrt = std::sqrt(1 - std::pow(step.beta2, t));
   const bool transformers = step.form == AdamForm::kTransformers;
   return {.decay_before = transformers ? 1 : 1 - step.lr * step.decay,
@@ -105,7 +108,7 @@ reference::AdamWFactors factors(const AdamWStep& step) {
           .eps = step.eps,
           .step_size = (transformers ? step.lr * correction2_sqrt : step.lr) / correction1,
           .correction2_sqrt = transformers ? 1 : correction2_sqrt,
-          .gradient_scale = step.gradient_scale};
+          .gradient_scale = decision.gradient_scale};
 }
 
 // Sixteen bits for each of elements [begin, begin + n) of the stream: eight of them in a block of Philox.
@@ -141,10 +144,15 @@ void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const a
 }  // namespace
 
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const std::optional<StochasticRounding>& rounding) {
-  HEARTH_CHECK(step.t >= 1);
+           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
+           const std::optional<StochasticRounding>& rounding) {
   HEARTH_CHECK(!rounding || parameter_N.scalar_type() == at::kBFloat16, "only bfloat16 is rounded");
-  const auto f = factors(step);
+  if (on_gpu(parameter_N))
+    return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding);
+  const kernels::Decision decided = read_decision(decision);
+  if (decided.apply == 0) return;
+  HEARTH_CHECK(decided.t >= 1, "update {}", decided.t);
+  const auto f = factors(step, decided);
   if (is_float64(parameter_N)) {
     const int64_t N = parameter_N.numel();
     reference::adamw(flat<double>(parameter_N, N), flat<const double>(gradient_N, N), flat<double>(exp_avg_N, N),

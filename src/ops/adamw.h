@@ -28,8 +28,6 @@ struct AdamWStep {
   double eps = 1e-8;
   double decay = 0, l2 = 0;
   AdamForm form = AdamForm::kTorch;
-  int64_t t = 1;              // 1 at the first update
-  double gradient_scale = 1;  // clipping without a pass of its own
 };
 
 // A bfloat16 parameter is rounded up with the probability that the bits cut off are of a unit in the last place, so
@@ -41,9 +39,10 @@ struct StochasticRounding {
 
 // Updates parameter, exp_avg and exp_avg_sq, all [N] contiguous; gradient is only read. All float64; or a float32
 // gradient with a float32 or bfloat16 parameter and float32 or bfloat16 moments. `rounding` only with a bfloat16
-// parameter.
+// parameter. t, gradient_scale (clipping without a pass of its own) and whether anything changes at all are what
+// `decision` (ops/step_decision.h) says, which lies on the same device.
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
-           const at::Tensor& exp_avg_sq_N, const AdamWStep& step,
+           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
            const std::optional<StochasticRounding>& rounding = std::nullopt);
 
 }  // namespace hearth::ops

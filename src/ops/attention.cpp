@@ -12,6 +12,8 @@
 
 #include "ops/access.h"
 #include "ops/flash_attention.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 #include "ops/reference.h"
 #include "ops/scratch.h"
 #include "ops/simd-inl.h"
@@ -121,6 +123,7 @@ void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, co
   HEARTH_CHECK(S == k_BSGK.size(1) && out_BSHK.sizes() == q_BSHK.sizes() &&
                lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
   if (q_BSHK.numel() == 0) return;
+  if (on_gpu(q_BSHK)) return gpu::attention_forward(out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK, mask);
   const VisibleKeys* visible = visible_keys(mask, B, S);
   with_element_type(q_BSHK, [&]<class T>(T) {
     const auto out = heads<T>(out_BSHK);
@@ -145,6 +148,10 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
   HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
                out_BSHK.sizes() == q_BSHK.sizes());
   if (q_BSHK.numel() == 0) return;
+  if (on_gpu(q_BSHK)) {
+    return gpu::attention_backward(dq_BSHK, dk_BSGK, dv_BSGK, dout_BSHK, out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK,
+                                   mask);
+  }
   const VisibleKeys* visible = visible_keys(mask, B, S);
   with_element_type(q_BSHK, [&]<class T>(T) {
     const auto dq = heads<T>(dq_BSHK), dk = heads<T>(dk_BSGK), dv = heads<T>(dv_BSGK);
@@ -180,6 +187,7 @@ void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, cons
                       {.causal = true});
     return;
   }
+  if (on_gpu(q_BNHK)) return gpu::decode_attention(out_BNHK, q_BNHK, k_cache_BCGK, v_cache_BCGK, length);
   with_element_type(q_BNHK, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>) {

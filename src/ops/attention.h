@@ -18,6 +18,7 @@ struct AttentionMask {
   // Where documents begin: int32 offsets into [B*S], ascending, each row's first place included. Undefined: a row is
   // one document.
   at::Tensor document_starts_N = {};
+  int64_t longest_document = 0;  // no document is longer; 0: as long as a row. A GPU's kernels are faster with it
 };
 
 // out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, float64 with
@@ -29,7 +30,8 @@ void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, co
 // but not of the buffer that q, k and v lie in.
 void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
                         const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
-                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
+                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
+                        const AttentionMask& mask);
 
 // Inference against a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C), whose keys
 // and values, the N new ones included, are the first `length` rows of the caches [B, C, G, K]. Query i sees positions

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "ops/access.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 #include "ops/reference.h"
 #include "ops/simd-inl.h"
+#include "ops/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -85,15 +88,10 @@ HWY_EXPORT(softmax_bf16);
 
 namespace {
 
-std::vector<int64_t> read_labels(const at::Tensor& labels_C, int64_t C, int64_t V) {
-  std::vector<int64_t> labels(static_cast<size_t>(C));
-  if (labels_C.scalar_type() == at::kInt) {
-    std::copy_n(flat<const int32_t>(labels_C, C), C, labels.begin());
-  } else {
-    std::copy_n(flat<const int64_t>(labels_C, C), C, labels.begin());
-  }
-  for (const int64_t label : labels)
-    HEARTH_CHECK(label == kIgnore || (label >= 0 && label < V), "label {} of {}", label, V);
+const int32_t* read_labels(const at::Tensor& labels_C, int64_t C, int64_t V) {
+  const int32_t* labels = flat<const int32_t>(labels_C, C);
+  for (int64_t c = 0; c < C; ++c)
+    HEARTH_CHECK(labels[c] == kIgnore || (labels[c] >= 0 && labels[c] < V), "label {} of {}", labels[c], V);
   return labels;
 }
 
@@ -110,44 +108,58 @@ double row_z(double* logits, int64_t V, int64_t label, double factor, double z_f
   return reference::cross_entropy_row(logits, V, label, factor, z_factor, gradient);
 }
 
+// scale_1 undefined: forward alone.
 template <class T>
-CrossEntropy run(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale, const at::Tensor& weights_C,
-                 double z_factor, bool gradient) {
+void run(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C, const at::Tensor& scale_1,
+         const at::Tensor& weights_C, double z_factor) {
   const int64_t C = logits_CV.size(0), V = logits_CV.size(1);
   const auto logits = matrix<T>(logits_CV, C, V);
-  const std::vector<int64_t> labels = read_labels(labels_C, C, V);
+  const int32_t* labels = read_labels(labels_C, C, V);
   const float* weights = weights_C.defined() ? flat<const float>(weights_C, C) : nullptr;
-  std::vector<CrossEntropy> rows(labels.size());
+  const bool gradient = scale_1.defined();
+  const double scale = gradient ? *flat<const double>(scale_1, 1) : 1;
+  std::vector<CrossEntropy> rows(static_cast<size_t>(C));
   parallel(C, 4 * V, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
-      const auto i = static_cast<size_t>(c);
-      if (labels[i] == kIgnore) {
+      if (labels[c] == kIgnore) {
         if (gradient) std::fill_n(logits.row(c), V, T(0.0f));
         continue;
       }
       const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
-      const auto at_label = static_cast<double>(logits.row(c)[labels[i]]);
-      const double z = row_z(logits.row(c), V, labels[i], scale * weight, z_factor, gradient);
-      rows[i] = {weight * (z - at_label), weight * z * z};
+      const auto at_label = static_cast<double>(logits.row(c)[labels[c]]);
+      const double z = row_z(logits.row(c), V, labels[c], scale * weight, z_factor, gradient);
+      rows[static_cast<size_t>(c)] = {weight * (z - at_label), weight * z * z};
     }
   });
   CrossEntropy total;
-  for (const CrossEntropy& row : rows) total += row;
-  return total;
+  for (const CrossEntropy& row : rows) {
+    total.loss += row.loss;
+    total.z_squares += row.z_squares;
+  }
+  double* sums = flat<double>(sums_2, 2);
+  sums[0] += total.loss;
+  sums[1] += total.z_squares;
 }
 
 }  // namespace
 
-CrossEntropy cross_entropy_forward(const at::Tensor& logits_CV, const at::Tensor& labels_C,
-                                   const at::Tensor& weights_C) {
-  return with_element_type(logits_CV,
-                           [&](auto zero) { return run<decltype(zero)>(logits_CV, labels_C, 1, weights_C, 0, false); });
+void cross_entropy_forward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                           const at::Tensor& weights_C) {
+  if (on_gpu(logits_CV)) return gpu::cross_entropy(sums_2, logits_CV, labels_C, weights_C, {}, 0);
+  with_element_type(logits_CV, [&](auto zero) { run<decltype(zero)>(sums_2, logits_CV, labels_C, {}, weights_C, 0); });
 }
 
-CrossEntropy cross_entropy_forward_backward(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale,
-                                            const at::Tensor& weights_C, double z_factor) {
-  return with_element_type(
-      logits_CV, [&](auto zero) { return run<decltype(zero)>(logits_CV, labels_C, scale, weights_C, z_factor, true); });
+void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                                    const at::Tensor& scale_1, const at::Tensor& weights_C, double z_factor) {
+  HEARTH_CHECK(scale_1.defined());
+  if (on_gpu(logits_CV)) return gpu::cross_entropy(sums_2, logits_CV, labels_C, weights_C, scale_1, z_factor);
+  with_element_type(logits_CV,
+                    [&](auto zero) { run<decltype(zero)>(sums_2, logits_CV, labels_C, scale_1, weights_C, z_factor); });
+}
+
+CrossEntropy read_sums(const at::Tensor& sums_2) {
+  const std::vector<double> sums = to_doubles(sums_2);
+  return {sums[0], sums[1]};
 }
 
 }  // namespace hearth::ops

@@ -1,9 +1,9 @@
 // Softmax cross-entropy of one chunk of logits, the gradient written over the logits. The caller walks the tokens in
 // chunks (LM head GEMM, this, two gradient GEMMs), so the full logits never exist.
 //
-// logits [C, V] (rows may be strided); labels [C] int32 or int64, kIgnore where the row does not count; weights [C]
-// float32 or undefined (all 1). loss = sum over counted rows of weight * (log sum exp(logits) - logits[label]),
-// accumulated in double in the order of the rows. Labels other than kIgnore outside 0 .. V-1 are our bug.
+// logits [C, V] (rows may be strided); labels [C] int32, kIgnore where the row does not count; weights [C] float32 or
+// undefined (all 1). loss = sum over counted rows of weight * (log sum exp(logits) - logits[label]), accumulated in
+// double in the order of the rows. Labels other than kIgnore outside 0 .. V-1 are our bug (not checked on a GPU).
 // Beside it the z-loss, which keeps log sum exp near zero: sum of weight * (log sum exp(logits))^2, times a factor part
 // of what is differentiated. Source: PaLM, arXiv 2204.02311, section 5 (factor 1e-4).
 #pragma once
@@ -16,24 +16,23 @@ namespace hearth::ops {
 
 inline constexpr int64_t kIgnore = -100;  // torch's ignore_index; data/batch.h has the same
 
+// What the sums are, read from where they lie.
 struct CrossEntropy {
   double loss = 0;       // not multiplied by any factor
   double z_squares = 0;  // sum of weight * (log sum exp(logits))^2
-  CrossEntropy& operator+=(const CrossEntropy& more) {
-    loss += more.loss;
-    z_squares += more.z_squares;
-    return *this;
-  }
 };
 
-// Logits are only read.
-CrossEntropy cross_entropy_forward(const at::Tensor& logits_CV, const at::Tensor& labels_C,
-                                   const at::Tensor& weights_C = {});
+// sums_2 [2] float64 += (loss, z_squares). Logits are only read.
+void cross_entropy_forward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                           const at::Tensor& weights_C = {});
 
 // The same, and overwrites logits with the gradient of scale * (loss + z_factor * z_squares),
-// scale * weight * ((1 + 2 z_factor log sum exp) softmax - onehot(label)); zero in rows that do not count. `scale` is
-// usually 1 / (the step's global weight sum).
-CrossEntropy cross_entropy_forward_backward(const at::Tensor& logits_CV, const at::Tensor& labels_C, double scale,
-                                            const at::Tensor& weights_C = {}, double z_factor = 0);
+// scale * weight * ((1 + 2 z_factor log sum exp) softmax - onehot(label)); zero in rows that do not count. scale_1 [1]
+// float64 is usually 1 / (the step's global weight sum).
+void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                                    const at::Tensor& scale_1, const at::Tensor& weights_C = {}, double z_factor = 0);
+
+// Waits for a GPU.
+CrossEntropy read_sums(const at::Tensor& sums_2);
 
 }  // namespace hearth::ops

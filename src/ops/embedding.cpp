@@ -1,6 +1,8 @@
 #include "ops/embedding.h"
 
 #include "ops/access.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 
 namespace hearth::ops {
 namespace {
@@ -43,10 +45,12 @@ void backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::T
 }  // namespace
 
 void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T) {
+  if (on_gpu(x_TD)) return gpu::embedding_forward(x_TD, weight_VD, tokens_T);
   with_element_type(x_TD, [&](auto zero) { forward<decltype(zero)>(x_TD, weight_VD, tokens_T); });
 }
 
 void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
+  if (on_gpu(dx_TD)) return gpu::embedding_backward(dweight_VD, dx_TD, tokens_T);
   with_element_type(dx_TD, [&](auto zero) {
     using Value = decltype(zero);
     backward<GradientOf<Value>, Value>(dweight_VD, dx_TD, tokens_T);

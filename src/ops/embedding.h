@@ -1,4 +1,4 @@
-// Token embedding: rows of the table. x [T, D], weight [V, D], tokens [T] int32 in 0 .. V-1 (checked).
+// Token embedding: rows of the table. x [T, D], weight [V, D], tokens [T] int32 in 0 .. V-1 (checked, but on a GPU).
 #pragma once
 
 #include <ATen/core/Tensor.h>

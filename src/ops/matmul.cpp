@@ -89,7 +89,7 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
 }
 
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
-  if (x_MK.scalar_type() == at::kBFloat16) return add_product(dw_NK, dy_MN, x_MK);
+  if (x_MK.is_cpu() && x_MK.scalar_type() == at::kBFloat16) return add_product(dw_NK, dy_MN, x_MK);
   if (!is_ours(dw_NK)) return aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK);
   const int64_t N = dw_NK.size(0), K = dw_NK.size(1), M = dy_MN.size(0);
   gemm_into(dw_NK, operand(dy_MN, M, N, false), operand(x_MK, M, K, false), M, true);
@@ -110,7 +110,11 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
 }
 
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
-  at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK);
+  if (dw_NK.scalar_type() != x_MK.scalar_type()) {
+    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK, at::kFloat);  // cuBLAS adds bfloat16 to float32 itself
+  } else {
+    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK);
+  }
 }
 
 }  // namespace aten

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ops/access.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 #include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -70,8 +72,9 @@ double sum_of_squares_of(const at::Tensor& x) {
 
 }  // namespace
 
-double sum_of_squares(const at::Tensor& x) {
-  return is_float32(x) ? sum_of_squares_of<float>(x) : sum_of_squares_of<double>(x);
+void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {
+  if (on_gpu(x)) return gpu::add_sum_of_squares(sum_1, x);
+  *flat<double>(sum_1, 1) += is_float32(x) ? sum_of_squares_of<float>(x) : sum_of_squares_of<double>(x);
 }
 
 }  // namespace hearth::ops

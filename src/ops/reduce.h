@@ -5,9 +5,9 @@
 
 namespace hearth::ops {
 
-// Sum of squares in double: blocks of fixed size, added in order, so the value does not depend on the threads. NaN and
-// infinity come through: a finite global norm says that every gradient is finite. The global gradient norm is
-// sqrt(all_reduce(sum of these)).
-double sum_of_squares(const at::Tensor& x);
+// sum_1 [1] float64 += the sum of squares: blocks of fixed size, added in order, so the value does not depend on the
+// threads. NaN and infinity come through: a finite global norm says that every gradient is finite. The global gradient
+// norm is sqrt(all_reduce(sum of these)).
+void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x);
 
 }  // namespace hearth::ops

@@ -9,6 +9,8 @@
 #include <numbers>
 
 #include "ops/access.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 #include "ops/reference.h"
 #include "ops/simd-inl.h"
 #include "ops/tensor.h"
@@ -143,6 +145,7 @@ void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, c
   HEARTH_CHECK(K % 2 == 0, "head width {} is odd", K);
   HEARTH_CHECK(start >= 0 && start + S <= table_SK.size(0), "positions {}..{} but the table has {}", start, start + S,
                table_SK.size(0));
+  if (on_gpu(x_BSNK)) return gpu::rope(x_BSNK, table_SK, halves, document_starts_N, start, direction);
   const Positions position(document_starts_N, S, start);
   with_element_type(x_BSNK,
                     [&](auto zero) { rotate(heads<decltype(zero)>(x_BSNK), table_SK, halves, position, direction); });
@@ -163,7 +166,7 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K) {
   return frequencies;
 }
 
-at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype) {
+at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype, at::Device device) {
   const bool is_double = dtype == DType::kFloat64;
   const at::Tensor table = empty({S, K}, is_double ? DType::kFloat64 : DType::kFloat32);
   if (is_double) {
@@ -171,7 +174,7 @@ at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype)
   } else {
     fill_table(flat<float>(table, S * K), S, K, rope);
   }
-  return table;
+  return on_device(table, device);
 }
 
 void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,

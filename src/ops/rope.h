@@ -21,7 +21,7 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K);
 
 // [S, K]: row p holds (cos, sin) of pair 0, of pair 1, ... for position p; with halves all cosines, then all sines.
 // Computed in double, then rounded to float32, or kept with dtype float64: heads in bfloat16 turn by float32 angles.
-at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype);
+at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype, at::Device device = at::kCPU);
 
 // Rotates x in place. Position s of x is row start + s of the table (start > 0: decoding behind a KV cache).
 // `halves`: as the table was made. `document_starts_N`, int32, rising, if defined: the places in [B*S] at which

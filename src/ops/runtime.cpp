@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/error.h"
+#include "ops/gpu.h"
 #include "ops/matmul.h"
 #include "ops/tensor.h"
 
@@ -50,21 +52,25 @@ void prepare_thread(int64_t threads) {
 
 int64_t num_threads() { return at::get_num_threads(); }
 
-double measure_gemm_flops() {
-  constexpr int64_t kSize = 1024;
-  const at::Tensor a = zeros({kSize, kSize}, DType::kFloat32), b = zeros({kSize, kSize}, DType::kFloat32);
-  const at::Tensor out = empty({kSize, kSize}, DType::kFloat32);
+double measure_gemm_flops() { return measure_gemm_flops(at::kCPU, DType::kFloat32); }
+
+double measure_gemm_flops(at::Device device, DType dtype) {
+  const int64_t size = device.is_cpu() ? 1024 : 8192;
+  const at::Tensor a = zeros({size, size}, dtype, device), b = zeros({size, size}, dtype, device);
+  const at::Tensor out = empty({size, size}, dtype, device);
   matmul(out, a, b);  // starts the pool, packs nothing lazily afterwards
+  synchronize(device);
   // Every training pays for this before its first step: three products, and more only as long as they are quick.
   double best_s = 1e30, total_s = 0;
   for (int i = 0; i < 3 || (i < 12 && total_s < 0.1); ++i) {
     const auto start = std::chrono::steady_clock::now();
     matmul(out, a, b);
+    synchronize(device);
     const double this_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     best_s = std::min(best_s, this_s);
     total_s += this_s;
   }
-  return 2.0 * kSize * kSize * kSize / best_s;
+  return 2 * std::pow(static_cast<double>(size), 3) / best_s;
 }
 
 }  // namespace hearth::ops

@@ -5,7 +5,11 @@
 // calls prepare_thread(threads per rank) first; R * threads should not exceed the cores.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
+
+#include "base/dtype.h"
 
 namespace hearth::ops {
 
@@ -24,5 +28,7 @@ int64_t num_threads();
 // float32 GEMM rate of this machine with the calling thread's pool, in FLOP/s: the best of a few 1024^3 products
 // (0.1 to 0.2 s). What a CPU's mfu is measured against.
 double measure_gemm_flops();
+// The same of a GPU, with products of 8192^3 of this type.
+double measure_gemm_flops(at::Device device, DType dtype);
 
 }  // namespace hearth::ops

@@ -7,6 +7,8 @@
 #include <hwy/contrib/math/math-inl.h>
 
 #include "ops/access.h"
+#include "ops/gpu.h"
+#include "ops/gpu_calls.h"
 #include "ops/reference.h"
 #include "ops/simd-inl.h"
 
@@ -107,6 +109,7 @@ void backward(const Matrix<double>& dgate_up, const Matrix<const double>& da, co
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
   const int64_t T = a_TF.size(0), F = a_TF.size(1);
+  if (on_gpu(a_TF)) return gpu::swiglu_forward(a_TF, gate_up_T2F);
   with_element_type(a_TF, [&](auto zero) {
     using Value = decltype(zero);
     forward(matrix<Value>(a_TF, T, F), matrix<const Value>(gate_up_T2F, T, 2 * F));
@@ -116,6 +119,7 @@ void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
 void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
                      const at::Tensor& a_TF) {
   const int64_t T = da_TF.size(0), F = da_TF.size(1);
+  if (on_gpu(da_TF)) return gpu::swiglu_backward(dgate_up_T2F, da_TF, gate_up_T2F, a_TF);
   with_element_type(da_TF, [&](auto zero) {
     using Value = decltype(zero);
     const auto a = a_TF.defined() ? matrix<Value>(a_TF, T, F) : Matrix<Value>{};

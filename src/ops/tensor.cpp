@@ -90,12 +90,12 @@ DType dtype_of(const at::Tensor& tensor) {
   }
 }
 
-at::Tensor empty(at::IntArrayRef shape, DType dtype) {
-  return at::empty(shape, at::TensorOptions().dtype(scalar_type(dtype)));
+at::Tensor empty(at::IntArrayRef shape, DType dtype, at::Device device) {
+  return at::empty(shape, at::TensorOptions().dtype(scalar_type(dtype)).device(device));
 }
 
-at::Tensor zeros(at::IntArrayRef shape, DType dtype) {
-  return at::zeros(shape, at::TensorOptions().dtype(scalar_type(dtype)));
+at::Tensor zeros(at::IntArrayRef shape, DType dtype, at::Device device) {
+  return at::zeros(shape, at::TensorOptions().dtype(scalar_type(dtype)).device(device));
 }
 
 at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape) {
@@ -110,17 +110,34 @@ at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRe
 namespace {
 
 template <class T>
-at::Tensor from_values(std::span<const T> values, DType dtype) {
-  at::Tensor tensor = empty({static_cast<int64_t>(values.size())}, dtype);
-  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<T>());
+at::Tensor from_values(std::span<const T> values, at::ScalarType type, at::Device device) {
+  const auto n = static_cast<int64_t>(values.size());
+  const at::Tensor host = at::empty({n}, at::TensorOptions().dtype(type).pinned_memory(!device.is_cpu()));
+  std::copy(values.begin(), values.end(), static_cast<T*>(host.mutable_data_ptr()));
+  if (device.is_cpu()) return host;
+  // Pinned memory is used again only when the copy has been made: its allocator sees to that.
+  const at::Tensor tensor = at::empty({n}, at::TensorOptions().dtype(type).device(device));
+  tensor.copy_(host, /*non_blocking=*/true);
   return tensor;
 }
 
 }  // namespace
 
-at::Tensor from_int32(std::span<const int32_t> values) { return from_values(values, DType::kInt32); }
-at::Tensor from_int64(std::span<const int64_t> values) { return from_values(values, DType::kInt64); }
-at::Tensor from_float32(std::span<const float> values) { return from_values(values, DType::kFloat32); }
+at::Tensor from_int32(std::span<const int32_t> values, at::Device device) {
+  return from_values(values, at::kInt, device);
+}
+at::Tensor from_int64(std::span<const int64_t> values, at::Device device) {
+  return from_values(values, at::kLong, device);
+}
+at::Tensor from_float32(std::span<const float> values, at::Device device) {
+  return from_values(values, at::kFloat, device);
+}
+at::Tensor from_float64(std::span<const double> values, at::Device device) {
+  return from_values(values, at::kDouble, device);
+}
+at::Tensor from_bytes(std::span<const std::byte> values, at::Device device) {
+  return from_values(values, at::kByte, device);
+}
 
 std::vector<double> to_doubles(const at::Tensor& vector) {
   const at::Tensor doubles = empty({vector.numel()}, DType::kFloat64);
@@ -140,12 +157,23 @@ void add_(const at::Tensor& dst, const at::Tensor& src) {
   dst.add_(src);
 }
 
+at::Tensor on_device(const at::Tensor& tensor, at::Device device) {
+  if (tensor.device().type() == device.type()) return tensor;
+  const at::Tensor there = empty(tensor.sizes(), dtype_of(tensor), device);
+  there.copy_(tensor);
+  return there;
+}
+
+at::Tensor on_host(const at::Tensor& tensor) { return on_device(tensor, at::kCPU); }
+
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   HEARTH_CHECK(tensor.is_contiguous() && tensor.device().is_cpu());
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-Arena::Arena(int64_t capacity_bytes) : bytes_(huge_pages(capacity_bytes)), capacity_(capacity_bytes) {}
+Arena::Arena(int64_t capacity_bytes, at::Device device)
+    : bytes_(device.is_cpu() ? huge_pages(capacity_bytes) : zeros({capacity_bytes}, DType::kUInt8, device)),
+      capacity_(capacity_bytes) {}
 
 int64_t Arena::bytes_for(at::IntArrayRef shape, DType dtype) {
   return round_up(c10::multiply_integers(shape) * dtype_size(dtype), kAlignment);

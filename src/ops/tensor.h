@@ -7,12 +7,13 @@
 // - Every function writes into tensors the caller owns and keeps no reference. Outputs are marked by a trailing comment
 //   or come first, and must not overlap inputs unless the comment says so.
 // - Types: float32 (vector kernels) and float64 (the plain templates of ops/reference.h), chosen by the tensors' own
-// dtype;
-//   all floating tensors of one call share it unless said otherwise. Anything else is our bug (HEARTH_CHECK).
+//   dtype; all floating tensors of one call share it unless said otherwise. Anything else is our bug (HEARTH_CHECK).
 // - Results depend on the inputs and the shapes only, bit for bit: work is cut at fixed places, never by the
 //   number of threads. The exception is matmul where it goes through ATen (matmul.h): the BLAS's own partition is
 //   bitwise repeatable for one machine type and one number of threads.
 // - Call under c10::InferenceMode (or with gradients off). Rows may be strided; the last dimension is contiguous.
+// - Tensors of one call lie on one device. On a GPU (ops/gpu.h) calls only enqueue, and kernels see float32 and
+//   bfloat16.
 // - All calls are Local.
 #pragma once
 
@@ -30,9 +31,9 @@ namespace hearth::ops {
 at::ScalarType scalar_type(DType dtype);
 DType dtype_of(const at::Tensor& tensor);
 
-// Contiguous host tensors. `shape` may be a braced list or a vector<int64_t>.
-at::Tensor empty(at::IntArrayRef shape, DType dtype);
-at::Tensor zeros(at::IntArrayRef shape, DType dtype);
+// Contiguous tensors. `shape` may be a braced list or a vector<int64_t>.
+at::Tensor empty(at::IntArrayRef shape, DType dtype, at::Device device = at::kCPU);
+at::Tensor zeros(at::IntArrayRef shape, DType dtype, at::Device device = at::kCPU);
 
 // A view of `shape` into the 1-D contiguous `flat`, from element `offset` on; shares memory.
 at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape);
@@ -40,12 +41,15 @@ at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape
 // The same of `dtype` into bytes [N] uint8, from byte `offset_bytes` on.
 at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRef shape, DType dtype);
 
-// Copies host values into a new 1-D tensor (int32, int64, float32).
-at::Tensor from_int32(std::span<const int32_t> values);
-at::Tensor from_int64(std::span<const int64_t> values);
-at::Tensor from_float32(std::span<const float> values);
+// Copies host values into a new 1-D tensor. Onto a GPU without waiting for it: through memory that the GPU reads by
+// itself.
+at::Tensor from_int32(std::span<const int32_t> values, at::Device device = at::kCPU);
+at::Tensor from_int64(std::span<const int64_t> values, at::Device device = at::kCPU);
+at::Tensor from_float32(std::span<const float> values, at::Device device = at::kCPU);
+at::Tensor from_float64(std::span<const double> values, at::Device device = at::kCPU);
+at::Tensor from_bytes(std::span<const std::byte> values, at::Device device = at::kCPU);
 
-// The elements of a vector of any floating type, on the host.
+// The elements of a vector of any floating type. Waits for a GPU.
 std::vector<double> to_doubles(const at::Tensor& vector);
 
 // dst = src, of the same shape; converts between types. Any strides.
@@ -54,14 +58,18 @@ void zero_(const at::Tensor& dst);
 // dst += src, of one type and shape.
 void add_(const at::Tensor& dst, const at::Tensor& src);
 
-// The memory of a contiguous tensor.
+// The tensor itself where it lies there already, else a copy. From a GPU it waits.
+at::Tensor on_device(const at::Tensor& tensor, at::Device device);
+at::Tensor on_host(const at::Tensor& tensor);
+
+// The memory of a contiguous host tensor.
 std::span<std::byte> bytes_of(const at::Tensor& tensor);
 
 // One allocation that hands out tensors at rising offsets, so that a step allocates nothing. The memory starts at a
 // multiple of 2 MiB and asks for huge pages. Tensors stay valid (they share the storage) even if the arena goes.
 class Arena {
  public:
-  explicit Arena(int64_t capacity_bytes);
+  explicit Arena(int64_t capacity_bytes, at::Device device = at::kCPU);
 
   // A contiguous tensor, 64-byte aligned, contents undefined (zero on first use). Asserts that it fits.
   at::Tensor take(at::IntArrayRef shape, DType dtype);

@@ -12,30 +12,28 @@ AdamW::AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
   HEARTH_CHECK(!rounding_seed || weights.precision().masters == DType::kBFloat16, "only bfloat16 is rounded");
 }
 
-void AdamW::step(double lr, int64_t t, double gradient_scale) {
+void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
   const bool decoupled = config_.name == "AdamW";
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     const auto owned = weights_.owned(index);
     if (!weights_.trained(index) || owned.numel() == 0) continue;
     const ParameterSettings& s = settings_[i];
-    const ops::AdamWStep step{
+    const ops::AdamWStep update{
         .lr = lr * s.lr_factor,
         .beta1 = config_.beta1,
         .beta2 = config_.beta2,
         .eps = config_.eps,
         .decay = decoupled ? s.weight_decay : 0,
         .l2 = decoupled ? 0 : s.weight_decay,
-        .form = config_.form == "transformers" ? ops::AdamForm::kTransformers : ops::AdamForm::kTorch,
-        .t = t,
-        .gradient_scale = gradient_scale};
+        .form = config_.form == "transformers" ? ops::AdamForm::kTransformers : ops::AdamForm::kTorch};
     std::optional<ops::StochasticRounding> rounding;
     if (rounding_seed_) {
       const std::string& name = weights_.plan().parameters[i].name;
-      rounding = {random_key(*rounding_seed_, fmt::format("rounding:{}:{}", t, name)),
+      rounding = {random_key(*rounding_seed_, fmt::format("rounding:{}:{}", step, name)),
                   static_cast<uint64_t>(owned.begin)};
     }
-    ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, step, rounding);
+    ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, update, decision, rounding);
   }
 }
 

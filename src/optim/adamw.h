@@ -24,9 +24,10 @@ class AdamW {
   AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
         std::optional<uint64_t> rounding_seed = std::nullopt);
 
-  // Updates masters and moments from the reduced gradients, which are multiplied by gradient_scale on the fly
-  // (clip_scale below) and not changed. `t` is 1 at the first update of the run. Local; then call weights.end_step().
-  void step(double lr, int64_t t, double gradient_scale = 1);
+  // Updates masters and moments from the reduced gradients, which are multiplied by the decision's scale on the fly and
+  // not changed; or leaves them, where `decision` (ops/step_decision.h) says so. `step` is the training's, from 1.
+  // Local; then call weights.end_step().
+  void step(double lr, int64_t step, const at::Tensor& decision);
 
  private:
   config::Optimizer config_;

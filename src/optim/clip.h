@@ -6,11 +6,9 @@
 
 namespace hearth::optim {
 
-// L2 norm of all gradients of the step, before clipping; summed in double, the same bits on every rank. NaN or infinity
-// in any gradient comes through. Collective; call after the last gradient_ready and before end_step.
-double gradient_norm(parallel::ShardedWeights& weights);
-
-// min(1, max_norm / (norm + 1e-6)); 1 when max_norm is 0 (no clipping). NaN stays NaN: stop before using it.
-double clip_scale(double norm, double max_norm);
+// The squared L2 norm of all gradients of the step, before clipping: [1] float64 beside the weights, the same bits on
+// every rank. NaN or infinity in any gradient comes through. Collective; call after the last gradient_ready and before
+// end_step. What becomes of it decides ops::StepDecision.
+at::Tensor squared_gradient_norm(parallel::ShardedWeights& weights);
 
 }  // namespace hearth::optim

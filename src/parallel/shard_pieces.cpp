@@ -9,7 +9,7 @@ namespace {
 
 void add_piece(std::vector<ShardPiece>& pieces, std::string name, const plan::Parameter& p,
                const ShardedWeights::Owned& owned, const at::Tensor& values) {
-  pieces.push_back({std::move(name), ops::dtype_of(values), p.shape, owned.begin, owned.end, ops::bytes_of(values)});
+  pieces.push_back({std::move(name), ops::dtype_of(values), p.shape, owned.begin, owned.end, values});
 }
 
 }  // namespace

@@ -14,18 +14,18 @@
 
 namespace hearth::parallel {
 
-// Elements [begin, end) of the row-major tensor `name` of global `shape`. The bytes are the live memory of
-// ShardedWeights: writable, valid as long as it lives.
+// Elements [begin, end) of the row-major tensor `name` of global `shape`. `values` is the live memory of
+// ShardedWeights, on its device.
 struct ShardPiece {
   std::string name;
   DType dtype;
   std::vector<int64_t> shape;
   int64_t begin, end;
-  std::span<std::byte> bytes;  // (end - begin) elements
+  at::Tensor values;  // [end - begin], contiguous
 };
 
 // Parameters under their own names, in disk order; those of which this rank owns nothing are left out. After writing
-// through the spans, call weights.masters_changed(). Local.
+// to the values, call weights.masters_changed(). Local.
 std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights);
 
 // Moments: "optimizer.state.NAME.exp_avg" and "optimizer.state.NAME.exp_avg_sq" (what torchtitan's flattened optimizer

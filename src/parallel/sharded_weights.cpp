@@ -8,20 +8,21 @@
 namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
-                               Purpose purpose, std::vector<bool> trained, bool reproducible)
+                               Purpose purpose, std::vector<bool> trained, bool reproducible, at::Device device)
     : plan_(plan),
       group_(group),
       precision_(precision),
       purpose_(purpose),
       trained_(std::move(trained)),
-      reproducible_(reproducible) {
+      reproducible_(reproducible),
+      device_(device) {
   if (trained_.empty()) trained_.assign(plan.parameters.size(), true);
   HEARTH_CHECK(trained_.size() == plan.parameters.size(), "{} flags for {} parameters", trained_.size(),
                plan.parameters.size());
   const int64_t R = group.size(), rank = group.rank();
   HEARTH_CHECK(!reproducible || (R & (R - 1)) == 0, "{} ranks are no power of two", R);
   memory_bytes_ = planned_bytes();
-  ops::Arena arena(memory_bytes_);
+  ops::Arena arena(memory_bytes_, device);
   for (const plan::Unit& unit : plan.units) {
     UnitBuffers b;
     b.numel = unit.numel;
@@ -99,7 +100,8 @@ void ShardedWeights::add_in_pairs(UnitBuffers& b) {
   for (int64_t groups = b.num_ready / straight_; groups % 2 == 0; groups /= 2)
     ops::add_(b.gradients, b.partial_sums[level++]);
   if (b.num_ready == num_micro_batches_) return;
-  if (level == b.partial_sums.size()) b.partial_sums.push_back(ops::empty(b.gradients.sizes(), precision_.gradients));
+  if (level == b.partial_sums.size())
+    b.partial_sums.push_back(ops::empty(b.gradients.sizes(), precision_.gradients, device_));
   ops::copy_(b.partial_sums[level], b.gradients);
   ops::zero_(b.gradients);
 }

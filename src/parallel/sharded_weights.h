@@ -40,11 +40,11 @@ namespace hearth::parallel {
 
 class ShardedWeights final : public model::Weights {
  public:
-  // Everything is one allocation, zero-filled. kInference has weights only. `trained`: a flag for each of
+  // Everything is one allocation on `device`, zero-filled. kInference has weights only. `trained`: a flag for each of
   // plan.parameters; empty: all are. `plan` and `group` are borrowed and must outlive this.
   enum class Purpose { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Purpose purpose,
-                 std::vector<bool> trained = {}, bool reproducible = false);
+                 std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU);
 
   // Of model::Weights. gather is Collective when the unit is stale, Local otherwise; gradient_ready is Collective with
   // the last micro-batch.
@@ -84,6 +84,7 @@ class ShardedWeights final : public model::Weights {
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
   comm::Group& group() const { return group_; }
   const plan::Precision& precision() const { return precision_; }
+  at::Device device() const { return device_; }
   bool training() const { return purpose_ == Purpose::kTraining; }
   int64_t memory_bytes() const { return memory_bytes_; }
 
@@ -120,6 +121,7 @@ class ShardedWeights final : public model::Weights {
   Purpose purpose_;
   std::vector<bool> trained_;  // a flag for each parameter
   bool reproducible_;
+  at::Device device_;
   int64_t memory_bytes_ = 0;
   int64_t num_micro_batches_ = 0, straight_ = 1;
   std::vector<UnitBuffers> units_;

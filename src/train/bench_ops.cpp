@@ -17,6 +17,7 @@
 #include "ops/reduce.h"
 #include "ops/rope.h"
 #include "ops/runtime.h"
+#include "ops/step_decision.h"
 #include "ops/swiglu.h"
 #include "ops/tensor.h"
 #include "plan/parameters.h"
@@ -130,14 +131,16 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
 
 void time_loss_and_update(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, int64_t num_parameters) {
   const at::Tensor logits = random_tensor({chunk_tokens, s.V}), labels = random_tokens(chunk_tokens, s.V);
-  bench.memory("cross-entropy", chunk_tokens * s.V, [&] { ops::cross_entropy_forward(logits, labels); });
+  const at::Tensor sums = ops::zeros({2}, DType::kFloat64), scale = ops::from_float64(std::vector<double>{1e-4});
+  bench.memory("cross-entropy", chunk_tokens * s.V, [&] { ops::cross_entropy_forward(sums, logits, labels); });
   bench.memory("cross-entropy with gradient", 2 * chunk_tokens * s.V,
-               [&] { ops::cross_entropy_forward_backward(logits, labels, 1e-4); });
+               [&] { ops::cross_entropy_forward_backward(sums, logits, labels, scale); });
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
   const at::Tensor parameter = random_tensor({N}), gradient = random_tensor({N});
   const at::Tensor exp_avg = ops::zeros({N}, DType::kFloat32), exp_avg_sq = ops::zeros({N}, DType::kFloat32);
-  bench.memory("sum of squares", N, [&] { ops::sum_of_squares(gradient); });
-  bench.memory("adamw", 7 * N, [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}); });
+  bench.memory("sum of squares", N, [&] { ops::add_sum_of_squares(sums.narrow(0, 0, 1), gradient); });
+  const at::Tensor decision = ops::decided(1);
+  bench.memory("adamw", 7 * N, [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision); });
 }
 
 // y = x w^T and its gradients, T rows.

@@ -14,6 +14,7 @@
 #include "comm/group.h"
 #include "data/dataset.h"
 #include "metrics/throughput.h"
+#include "ops/gpu.h"
 #include "ops/runtime.h"
 #include "plan/device.h"
 #include "plan/memory.h"
@@ -69,6 +70,7 @@ struct Shape {
   plan::Precision precision = DType::kFloat32;
   int64_t ranks, micro_batches, threads;
   std::vector<plan::Recompute> recompute;
+  at::Device device = at::kCPU;
 };
 
 Shape shape_of(const config::RunConfig& config) {
@@ -82,8 +84,9 @@ Shape shape_of(const config::RunConfig& config) {
   const int64_t together = s.ranks * config.training.local_batch_size;
   s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
   s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
-  const plan::MemoryPlan memory =
-      plan::memory_plan(config, s.model, s.plan, plan::precision(config), plan::this_machine().memory_bytes, s.ranks);
+  s.device = ops::open_device(config.training.device);
+  const int64_t there = s.device.is_cpu() ? plan::this_machine().memory_bytes : ops::open_gpu().free_bytes;
+  const plan::MemoryPlan memory = plan::memory_plan(config, s.model, s.plan, plan::precision(config), there, s.ranks);
   plan::require_fits(memory);
   s.recompute = memory.activations.recompute;
   return s;
@@ -105,20 +108,21 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
-  parallel::ShardedWeights weights(s.plan, s.precision, group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(s.plan, s.precision, group, parallel::ShardedWeights::Purpose::kTraining, {},
+                                   /*reproducible=*/false, s.device);
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
   model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.precision.compute,
-                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute);
+                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device);
+  TrainStep step(model, weights, optimizer, {.max_norm = training.max_norm});
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
   Measured measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
     if (options.turns && group.rank() == 0) wait_for_turn();
-    const StepResult result =
-        train_step(model, weights, optimizer, batch, t, options.config.optimizer.lr, training.max_norm);
+    const StepResult result = step.run(batch, t, options.config.optimizer.lr).result();
     if (options.turns && group.rank() == 0) end_turn(whole_step(result));
     if (t > options.warmup) measured.results.push_back(result);
     if (t == options.warmup) faults_before = page_faults();
@@ -156,7 +160,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.norm_s = median(results, [](const StepResult& r) { return r.norm_s; });
   t.update_s = median(results, [](const StepResult& r) { return r.update_s; });
   t.flops_per_token = plan::flops_per_token(s.model, options.config.training.seq_len);
-  t.gemm_flops = ops::measure_gemm_flops();
+  t.gemm_flops = s.device.is_cpu() ? ops::measure_gemm_flops() : ops::measure_gemm_flops(s.device, s.precision.compute);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);

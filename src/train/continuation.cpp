@@ -11,7 +11,7 @@ Continuation::Continuation(LoadedModel& model, std::vector<int32_t> context)
       vocab_size_(model.tokenizer->vocab_size()),
       context_(std::move(context)),
       fresh_(context_),
-      decoder_(model.shape, model.plan, *model.weights, window_, model.dtype) {
+      decoder_(model.shape, model.plan, *model.weights, window_, model.dtype, model.weights->device()) {
   if (static_cast<int64_t>(fresh_.size()) > window_) forget_older_half();
 }
 

@@ -107,7 +107,7 @@ double EvalReport::bits_per_unit() const { return evaluation.loss_sum / std::log
 
 std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
-  const auto model = load_model(options.checkpoint);
+  const auto model = load_model(options.checkpoint, options.device);
   const data::LabelRule labels = data::label_rule(model->config.objective, *model->tokenizer, model->shape.V);
   std::vector<std::pair<Wanted, data::Dataset>> sets;
   for (Wanted& wanted : wanted_sets(*model, options)) {  // all errors before the first forward pass
@@ -119,7 +119,8 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
 
   const int64_t seq_len = model->config.training.seq_len;
   model::Transformer transformer(model->shape, model->plan, options.batch_size, seq_len, model->dtype,
-                                 model->config.memory.loss_chunk_tokens, /*training=*/false);
+                                 model->config.memory.loss_chunk_tokens, /*training=*/false, {},
+                                 model->weights->device());
   const std::vector<int64_t> token_units = units_of_tokens(*model->tokenizer, model->shape.V);
   std::vector<EvalReport> reports;
   for (const auto& [wanted, dataset] : sets) {

@@ -43,7 +43,7 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   for (int64_t i = 0; i < batches; ++i) {
     const data::StepBatch step = loader.next();
     for (const data::Batch& batch : step.micro_batches) {
-      result.loss_sum += model.loss(weights, to_tensors(batch)).loss;
+      result.loss_sum += model.loss(weights, to_tensors(batch, model.device())).loss;
       result.counted_tokens += counted_weight(batch);
       result.counted_units += counted_units(batch, options.token_units);
     }

@@ -52,13 +52,14 @@ struct Guess {
 
 Guess surest(LoadedModel& model, model::Transformer& transformer, const std::vector<uint32_t>& ids,
              const std::vector<int64_t>& open, const std::vector<bool>& no_text) {
+  const at::Device device = model.weights->device();
   model::MicroBatch batch;
-  batch.tokens_T = ops::from_int32(std::vector<int32_t>(ids.begin(), ids.end()));
+  batch.tokens_T = ops::from_int32(std::vector<int32_t>(ids.begin(), ids.end()), device);
   batch.labels_T = batch.tokens_T;
-  batch.counted_N = ops::from_int64({});
-  batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0});
+  batch.counted_N = ops::from_int64({}, device);
+  batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0}, device);
   transformer.loss(*model.weights, batch);
-  const at::Tensor logits_NV = transformer.logits(*model.weights, ops::from_int64(open));
+  const at::Tensor logits_NV = transformer.logits(*model.weights, ops::from_int64(open, device));
   const auto V = std::min(logits_NV.size(1), model.tokenizer->vocab_size());
   Guess best;
   for (size_t i = 0; i < open.size(); ++i) {
@@ -104,7 +105,8 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
                      fmt::format("the model was trained on windows of {}", model.config.training.seq_len),
                      "give a shorter text");
 
-  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false);
+  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false, {},
+                                 model.weights->device());
   const std::vector<bool> no_text = data::special_ids(*model.tokenizer, model.shape.V);
   const RandomKey key = random_key(request.seed, "fill");
   while (!open.empty()) {

@@ -77,7 +77,7 @@ void print_text(std::string_view text) {
 }  // namespace
 
 ExitCode run_generate(const config::GenerateOptions& options) {
-  const auto model = load_model(options.checkpoint);
+  const auto model = load_model(options.checkpoint, options.device);
   check_options(*model, options);
   const SamplingOptions sampling{.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p};
   const double start_s = metrics::monotonic_seconds();

@@ -7,14 +7,10 @@
 namespace hearth::train {
 namespace {
 
-// How many standard deviations `value` lies above the mean of `window`; 0 where that says nothing.
-double deviations(double value, const std::vector<double>& window, int64_t enough) {
-  if (static_cast<int64_t>(window.size()) < enough) return 0;
-  const auto n = static_cast<double>(window.size());
-  double mean = 0, squares = 0;
-  for (const double x : window) mean += x / n;
-  for (const double x : window) squares += (x - mean) * (x - mean) / n;
-  return squares > 0 ? (value - mean) / std::sqrt(squares) : 0;
+kernels::Reaction reaction(const std::string& policy) {
+  return policy == "off"    ? kernels::Reaction::kApply
+         : policy == "skip" ? kernels::Reaction::kSkip
+                            : kernels::Reaction::kHold;
 }
 
 void push(std::vector<double>& window, double value, int64_t size) {
@@ -40,18 +36,29 @@ Judgement Guard::judged(const std::string& policy, const char* kind, std::string
   return {verdict, kind, std::move(reason)};
 }
 
-Judgement Guard::judge(double loss, double grad_norm) const {
-  if (!std::isfinite(loss) || !std::isfinite(grad_norm))
-    return judged(config_.nan_policy, "nan", fmt::format("the loss is {}, its gradient's norm {}", loss, grad_norm));
-  if (config_.spike_policy == "off") return {};
-  const int64_t enough = (config_.spike_window + 1) / 2;
+ops::GuardRules Guard::rules() const {
+  return {.on_nan = reaction(config_.nan_policy),
+          .on_spike = reaction(config_.spike_policy),
+          .skip_limit = config_.skip_limit,
+          .spike_deviations = config_.spike_deviations,
+          .window = config_.spike_policy == "off" ? 0 : config_.spike_window};
+}
+
+ops::GuardState Guard::state(int64_t t) const {
+  return {health_.losses, health_.grad_norms, health_.skipped_in_a_row, t};
+}
+
+Judgement Guard::judge(const StepResult& step) const {
+  if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm))
+    return judged(config_.nan_policy, "nan",
+                  fmt::format("the loss is {}, its gradient's norm {}", step.loss, step.grad_norm));
   const struct {
     const char* name;
     double value, deviations;
-  } measured[] = {{"the loss", loss, deviations(loss, health_.losses, enough)},
-                  {"the gradient's norm", grad_norm, deviations(grad_norm, health_.grad_norms, enough)}};
+  } measured[] = {{"the loss", step.loss, step.loss_deviations},
+                  {"the gradient's norm", step.grad_norm, step.norm_deviations}};
   for (const auto& m : measured) {
-    if (m.deviations > config_.spike_deviations)
+    if (config_.spike_policy != "off" && m.deviations > config_.spike_deviations)
       return judged(config_.spike_policy, "spike",
                     fmt::format("{} is {:.6g}, {:.1f} standard deviations above the {} steps before it", m.name,
                                 m.value, m.deviations, health_.losses.size()));
@@ -59,15 +66,15 @@ Judgement Guard::judge(double loss, double grad_norm) const {
   return {};
 }
 
-void Guard::applied(double loss, double grad_norm) {
+void Guard::applied(const StepResult& step) {
   health_.skipped_in_a_row = 0;
   if (config_.spike_policy == "off") {
     health_.losses.clear();
     health_.grad_norms.clear();
     return;
   }
-  push(health_.losses, loss, config_.spike_window);
-  push(health_.grad_norms, grad_norm, config_.spike_window);
+  push(health_.losses, step.loss, config_.spike_window);
+  push(health_.grad_norms, step.grad_norm, config_.spike_window);
 }
 
 void Guard::skipped() {

@@ -1,5 +1,6 @@
 // What a training does about a step whose loss or gradient is no number, or far above those before it: apply it, leave
-// its update out, go back to a checkpoint, or stop. Decided from reduced values alone, so by every rank alike.
+// its update out, go back to a checkpoint, or stop. Decided from reduced values alone, so by every rank alike; whether
+// the update is made is decided on the device (kernels/step_decision.h), and here what else is done about it.
 //
 // A spike is a loss or a gradient norm more than numerics.spike_deviations standard deviations above the mean of the
 // last numerics.spike_window steps that were applied; OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the
@@ -10,6 +11,8 @@
 
 #include "checkpoint/manifest.h"
 #include "config/config.h"
+#include "ops/step_decision.h"
+#include "train/step.h"
 
 namespace hearth::train {
 
@@ -25,11 +28,16 @@ class Guard {
  public:
   Guard(const config::Numerics& config, checkpoint::Health health) : config_(config), health_(std::move(health)) {}
 
-  // Of the step that has this loss and this gradient norm. A policy whose limit is reached (numerics.skip_limit in a
-  // row, numerics.rewind_limit in all) is kStop.
-  Judgement judge(double loss, double grad_norm) const;
+  // What the device decides by, and from where.
+  ops::GuardRules rules() const;
+  // `t`: updates that the optimizer has made.
+  ops::GuardState state(int64_t t) const;
 
-  void applied(double loss, double grad_norm);
+  // Of a step. A policy whose limit is reached (numerics.skip_limit in a row, numerics.rewind_limit in all) is kStop.
+  // kApply exactly where the device applied it.
+  Judgement judge(const StepResult& step) const;
+
+  void applied(const StepResult& step);
   void skipped();
   // `saved`: of the checkpoint that the training has gone back to.
   void rewound(const checkpoint::Health& saved);

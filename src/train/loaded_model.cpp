@@ -4,11 +4,13 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "config/load.h"
+#include "ops/gpu.h"
 #include "plan/precision.h"
 #include "train/state.h"
 
 namespace hearth::train {
-std::unique_ptr<LoadedModel> load_model(const Path& given) {
+std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& device_name) {
+  const at::Device device = ops::open_device(device_name);
   auto model = std::make_unique<LoadedModel>();
   model->folder = checkpoint::find_checkpoint(given);
   checkpoint::Reader reader = checkpoint::Reader::open(model->folder);
@@ -26,7 +28,8 @@ std::unique_ptr<LoadedModel> load_model(const Path& given) {
   model->dtype = precision.compute;
   model->group = comm::single();
   model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, precision, *model->group,
-                                                              parallel::ShardedWeights::Purpose::kInference);
+                                                              parallel::ShardedWeights::Purpose::kInference,
+                                                              std::vector<bool>{}, /*reproducible=*/false, device);
   load_weights(reader, *model->weights);
   return model;
 }

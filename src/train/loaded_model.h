@@ -25,9 +25,10 @@ struct LoadedModel {
   std::unique_ptr<parallel::ShardedWeights> weights;  // whole; every checksum was right
 };
 
-// `folder` is a checkpoint, or a run folder or its checkpoints/, of which the newest is taken. Throws user_error where
-// there is no checkpoint of ours, damaged() where it is not whole. The result is not moved: weights point into it.
-std::unique_ptr<LoadedModel> load_model(const Path& folder);
+// Onto `device`, as ops::open_device knows it. `folder` is a checkpoint, or a run folder or its checkpoints/, of which
+// the newest is taken. Throws user_error where there is no checkpoint of ours, damaged() where it is not whole. The
+// result is not moved: weights point into it.
+std::unique_ptr<LoadedModel> load_model(const Path& folder, const std::string& device = "cpu");
 
 // What the model saw before each document's first token: a prompt begins a document.
 std::vector<int32_t> document_start(const LoadedModel& model);

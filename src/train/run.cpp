@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "base/hash.h"
@@ -10,6 +11,7 @@
 #include "config/load.h"
 #include "data/token_weights.h"
 #include "metrics/console.h"
+#include "ops/gpu.h"
 #include "ops/runtime.h"
 #include "optim/parameter_groups.h"
 #include "plan/device.h"
@@ -103,21 +105,21 @@ std::string Run::describe() const {
 namespace {
 
 // A property of the machine and the number of threads: a process that opens many runs (a test) measures it once.
-double gemm_flops(int64_t threads) {
+double gemm_flops(int64_t threads, at::Device device, DType compute) {
   static std::mutex mutex;
-  static std::map<int64_t, double> measured;
+  static std::map<std::tuple<int64_t, at::DeviceType, DType>, double> measured;
   const std::lock_guard lock(mutex);
-  const auto [it, is_new] = measured.try_emplace(threads, 0);
-  if (is_new) it->second = ops::measure_gemm_flops();
+  const auto [it, is_new] = measured.try_emplace({threads, device.type(), compute}, 0);
+  if (is_new) it->second = device.is_cpu() ? ops::measure_gemm_flops() : ops::measure_gemm_flops(device, compute);
   return it->second;
 }
 
-// What the run takes of this machine, where all its ranks are. Throws user_error where that is too much.
+// What the run takes of this machine, where all its ranks are, or of its GPU. Throws user_error where that is too much.
 plan::MemoryPlan memory_of(const config::RunConfig& config, const plan::ModelShape& shape,
-                           const plan::ParameterPlan& parameters) {
-  const plan::MemoryPlan memory =
-      plan::memory_plan(config, shape, parameters, plan::precision(config), plan::this_machine().memory_bytes,
-                        config.parallelism.data_parallel_shard_degree);
+                           const plan::ParameterPlan& parameters, at::Device device) {
+  const int64_t there = device.is_cpu() ? plan::this_machine().memory_bytes : ops::open_gpu().free_bytes;
+  const plan::MemoryPlan memory = plan::memory_plan(config, shape, parameters, plan::precision(config), there,
+                                                    config.parallelism.data_parallel_shard_degree);
   plan::require_fits(memory);
   return memory;
 }
@@ -176,6 +178,7 @@ std::vector<ValidationSet> open_validation(const config::RunConfig& config, cons
 
 Run open_run(const config::RunConfig& given) {
   const config::RunConfig config = with_absolute_paths(given);
+  const at::Device device = ops::open_device(config.training.device);  // before the data is read: it may not be there
   data::TrainingData data(config);
   std::vector<ValidationSet> validation = open_validation(config, data);
   std::vector<float> token_weights;
@@ -193,7 +196,7 @@ Run open_run(const config::RunConfig& given) {
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
   plan::ParameterPlan plan = plan::parameter_plan(shape);
-  plan::MemoryPlan memory = memory_of(config, shape, plan);
+  plan::MemoryPlan memory = memory_of(config, shape, plan, device);
   optim::parameter_settings(config.optimizer, plan);  // throws here where a pattern matches nothing
   std::vector<bool> trained = plan::trained_parameters(config.checkpoint.freeze, plan);
   const int64_t samples_per_epoch = data.windows();
@@ -201,8 +204,10 @@ Run open_run(const config::RunConfig& given) {
   const int64_t batch = config::global_batch_size(config);
   const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
   ops::prepare_thread(threads);
+  const plan::Precision precision = plan::precision(config);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
-                                       plan::flops_per_token(shape, config.training.seq_len), gemm_flops(threads)};
+                                       plan::flops_per_token(shape, config.training.seq_len),
+                                       gemm_flops(threads, device, precision.compute)};
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),
@@ -215,7 +220,8 @@ Run open_run(const config::RunConfig& given) {
           .shape = shape,
           .plan = std::move(plan),
           .trained = std::move(trained),
-          .precision = plan::precision(config),
+          .precision = precision,
+          .device = device,
           .memory = std::move(memory),
           .ranks = config.parallelism.data_parallel_shard_degree,
           .threads = threads,

@@ -1,6 +1,8 @@
 // Everything about a run that is known before its first step and never changes: what all its ranks share.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,6 +45,7 @@ struct Run {
   plan::ParameterPlan plan;
   std::vector<bool> trained;  // by parameter; false: checkpoint.freeze
   plan::Precision precision;
+  at::Device device;        // what computes
   plan::MemoryPlan memory;  // it fits this machine
   int64_t ranks, threads;   // threads: over all ranks
   int64_t global_batch_size, accumulation_steps, steps;

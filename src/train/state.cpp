@@ -19,10 +19,11 @@
 namespace hearth::train {
 namespace {
 
-// A flat range of a tensor is seldom one box: the pieces of a rank as a checkpoint takes them, in order.
-std::vector<checkpoint::TensorPiece> boxes_of(const parallel::ShardPiece& piece) {
+// A flat range of a tensor is seldom one box: the pieces of a rank as a checkpoint takes them, in order. `host` are the
+// piece's values.
+std::vector<checkpoint::TensorPiece> boxes_of(const parallel::ShardPiece& piece, const at::Tensor& host) {
   std::vector<checkpoint::TensorPiece> boxes;
-  std::span<const std::byte> rest = piece.bytes;
+  std::span<const std::byte> rest = ops::bytes_of(host);
   for (checkpoint::Box& box : checkpoint::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
     const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(piece.dtype));
     boxes.push_back({{piece.name, piece.dtype, piece.shape}, std::move(box), rest.first(size_bytes)});
@@ -48,12 +49,15 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
   for (const parallel::ShardPiece& piece : pieces) {
     if (skip.contains(piece.name)) continue;
     reader.require(piece.name, piece.dtype, piece.shape);
-    std::span<std::byte> rest = piece.bytes;
+    const bool is_here = piece.values.device().is_cpu();
+    const at::Tensor host = is_here ? piece.values : ops::empty(piece.values.sizes(), piece.dtype);
+    std::span<std::byte> rest = ops::bytes_of(host);
     for (const checkpoint::Box& box : checkpoint::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
       const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(piece.dtype));
       reader.read(piece.name, box, rest.first(size_bytes));
       rest = rest.subspan(size_bytes);
     }
+    if (!is_here) ops::copy_(piece.values, host);
   }
 }
 
@@ -70,8 +74,10 @@ bool all_finite_bfloat16(std::span<const std::byte> bytes) {
 }
 
 bool all_finite(const parallel::ShardPiece& piece) {
-  if (piece.dtype == DType::kFloat32) return all_finite<float>(piece.bytes);
-  return piece.dtype == DType::kFloat64 ? all_finite<double>(piece.bytes) : all_finite_bfloat16(piece.bytes);
+  const at::Tensor host = ops::on_host(piece.values);
+  const std::span<const std::byte> bytes = ops::bytes_of(host);
+  if (piece.dtype == DType::kFloat32) return all_finite<float>(bytes);
+  return piece.dtype == DType::kFloat64 ? all_finite<double>(bytes) : all_finite_bfloat16(bytes);
 }
 
 }  // namespace
@@ -79,10 +85,13 @@ bool all_finite(const parallel::ShardPiece& piece) {
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
     const at::Tensor master = weights.master(unit);
-    const bool rounded = weights.precision().masters == DType::kBFloat16;
-    const at::Tensor values = rounded ? ops::empty({master.numel()}, DType::kFloat32) : master;
+    // Drawn on the host, in float32 at least.
+    const DType masters = weights.precision().masters;
+    const bool elsewhere = masters == DType::kBFloat16 || !weights.device().is_cpu();
+    const DType drawn = masters == DType::kBFloat16 ? DType::kFloat32 : masters;
+    const at::Tensor values = elsewhere ? ops::empty({master.numel()}, drawn) : master;
     model::init_unit(values, weights.plan(), unit, weights.slice(unit), seed);
-    if (rounded) ops::copy_(master, values);
+    if (elsewhere) ops::copy_(master, values);
   }
   weights.masters_changed();
 }
@@ -118,10 +127,13 @@ Progress progress_of(const checkpoint::Manifest& manifest) {
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
   comm::Group& group = weights.group();
   std::vector<checkpoint::TensorPiece> pieces;
-  for (const auto& piece : parallel::parameter_pieces(weights))
-    for (auto& box : boxes_of(piece)) pieces.push_back(std::move(box));
-  for (const auto& piece : parallel::optimizer_pieces(weights))
-    for (auto& box : boxes_of(piece)) pieces.push_back(std::move(box));
+  std::vector<at::Tensor> on_host;  // what the pieces' bytes belong to
+  for (const auto& of : {parallel::parameter_pieces(weights), parallel::optimizer_pieces(weights)}) {
+    for (const parallel::ShardPiece& piece : of) {
+      on_host.push_back(ops::on_host(piece.values));
+      for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));
+    }
+  }
   // torch's AdamW counts steps per parameter; the same number for all, so rank 0 writes it.
   const auto steps =
       std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(manifest.step - manifest.optimizer_start));

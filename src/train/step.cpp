@@ -1,7 +1,6 @@
 #include "train/step.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "metrics/throughput.h"
@@ -19,31 +18,6 @@ struct Stopwatch {
     start_s = end_s;
     return lap_s;
   }
-};
-
-// A sum over micro-batches in the order in which their gradients are added (ShardedWeights): `straight` of them one
-// after the other, the sums of those in pairs.
-class SumInPairs {
- public:
-  explicit SumInPairs(int64_t straight) : straight_(straight) {}
-
-  void add(double value) {
-    sum_ += value;
-    if (++count_ % straight_ != 0) return;
-    for (int64_t groups = count_ / straight_; groups % 2 == 0; groups /= 2) {
-      sum_ += partial_.back();
-      partial_.pop_back();
-    }
-    partial_.push_back(sum_);
-    sum_ = 0;
-  }
-  double total() const { return partial_.back(); }
-
- private:
-  const int64_t straight_;
-  int64_t count_ = 0;
-  double sum_ = 0;
-  std::vector<double> partial_;
 };
 
 std::vector<int64_t> counted_positions(const data::Batch& batch) {
@@ -67,13 +41,15 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
 // What the sums of each micro-batch are multiplied with. The mean's denominator must be known before the first
 // backward, over all ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ.
 std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t straight) {
-  std::vector<double> weights;
-  SumInPairs sum(straight);
+  std::vector<double> weights, pairs;  // pairs: as total_losses takes them
   for (const data::Batch& micro : batch.micro_batches) {
     weights.push_back(counted_weight(micro));
-    sum.add(weights.back());
+    pairs.insert(pairs.end(), {weights.back(), 0});
   }
-  const double counted = group.all_reduce(sum.total());
+  const std::vector<double> ones(weights.size(), 1);
+  double totals[2];
+  kernels::total_losses(totals, pairs.data(), ones.data(), static_cast<int64_t>(weights.size()), straight);
+  const double counted = group.all_reduce(totals[0]);
   if (counted <= 0)
     throw user_error("no label counts in a step: there is nothing to learn from it",
                      "each is padding, hidden from the loss, or of weight 0",
@@ -82,6 +58,14 @@ std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group
   // A micro-batch in which nothing counts has no mean, and adds nothing.
   for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
   return weights;
+}
+
+// Of documents that begin at `starts` in T places.
+int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
+  int64_t result = 0;
+  for (size_t i = 0; i < starts.size(); ++i)
+    result = std::max(result, (i + 1 < starts.size() ? starts[i + 1] : T) - starts[i]);
+  return result;
 }
 
 }  // namespace
@@ -93,53 +77,68 @@ double counted_weight(const data::Batch& batch) {
   return sum;
 }
 
-model::MicroBatch to_tensors(const data::Batch& batch) {
+model::MicroBatch to_tensors(const data::Batch& batch, at::Device device) {
   model::MicroBatch result;
-  result.tokens_T = ops::from_int32(batch.tokens);
-  result.labels_T = ops::from_int32(batch.labels);
-  if (!batch.weights.empty()) result.weights_T = ops::from_float32(batch.weights);
-  if (!batch.document_starts.empty())
-    result.document_starts_N = ops::from_int32(with_padding(batch, batch.document_starts));
+  result.tokens_T = ops::from_int32(batch.tokens, device);
+  result.labels_T = ops::from_int32(batch.labels, device);
+  if (!batch.weights.empty()) result.weights_T = ops::from_float32(batch.weights, device);
+  if (!batch.document_starts.empty()) {
+    const std::vector<int32_t> starts = with_padding(batch, batch.document_starts);
+    result.document_starts_N = ops::from_int32(starts, device);
+    result.longest_document = longest(starts, batch.B * batch.S);
+  }
   std::vector<int32_t> rows;
   for (int64_t row = 0; row < batch.B; ++row) rows.push_back(static_cast<int32_t>(row * batch.S));
   const std::vector<int32_t> starts = with_padding(batch, rows);
-  if (starts.size() > rows.size()) result.padding_starts_N = ops::from_int32(starts);
+  if (starts.size() > rows.size()) result.padding_starts_N = ops::from_int32(starts, device);
   const std::vector<int64_t> counted = counted_positions(batch);
-  if (counted.size() < batch.labels.size()) result.counted_N = ops::from_int64(counted);
+  if (counted.size() < batch.labels.size()) result.counted_N = ops::from_int64(counted, device);
   return result;
 }
 
-bool is_finite(const StepResult& result) { return std::isfinite(result.loss) && std::isfinite(result.grad_norm); }
+StepResult PendingStep::result() {
+  const kernels::Decision decision = ops::read_decision(decision_.wait());
+  result_.loss = decision.loss;
+  result_.z_loss = decision.z_loss;
+  result_.grad_norm = decision.grad_norm;
+  result_.loss_deviations = decision.loss_deviations;
+  result_.norm_deviations = decision.norm_deviations;
+  result_.applied = decision.apply != 0;
+  return result_;
+}
 
-StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
-                      const data::StepBatch& batch, int64_t t, double lr, double max_norm, const LossOptions& options,
-                      const std::function<bool(const StepResult&)>& accept) {
-  comm::Group& group = weights.group();
-  weights.begin_step(static_cast<int64_t>(batch.micro_batches.size()));
-  const int64_t straight = weights.straight_micro_batches();
-  const std::vector<double> scales = loss_scales(batch, group, options.per_rank, straight);
+TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
+                     const StepOptions& options, const ops::GuardRules& rules)
+    : model_(model), weights_(weights), optimizer_(optimizer), options_(options), decision_(rules, weights.device()) {}
 
-  StepResult result;
+PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr) {
+  comm::Group& group = weights_.group();
+  const at::Device device = weights_.device();
+  const auto A = static_cast<int64_t>(batch.micro_batches.size());
+  weights_.begin_step(A);
+  const int64_t straight = weights_.straight_micro_batches();
+  const at::Tensor scales_A = ops::from_float64(loss_scales(batch, group, options_.per_rank, straight), device);
+
+  StepResult times;
   Stopwatch watch;
-  SumInPairs loss(straight), z_squares(straight);
-  for (size_t i = 0; i < batch.micro_batches.size(); ++i) {
-    const ops::CrossEntropy sum =
-        model.loss_and_gradient(weights, to_tensors(batch.micro_batches[i]), {scales[i], options.z_factor});
-    loss.add(sum.loss * scales[i]);
-    z_squares.add(sum.z_squares * scales[i]);
+  const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
+  for (int64_t i = 0; i < A; ++i) {
+    model_.loss_and_gradient(sums_A2.select(0, i), weights_,
+                             to_tensors(batch.micro_batches[static_cast<size_t>(i)], device),
+                             {scales_A.narrow(0, i, 1), options_.z_factor});
   }
-  result.loss = group.all_reduce(loss.total());
-  result.z_loss = options.z_factor > 0 ? options.z_factor * group.all_reduce(z_squares.total()) : 0;
-  result.forward_backward_s = watch.lap();
-  result.grad_norm = optim::gradient_norm(weights);
-  result.norm_s = watch.lap();
-  result.applied = accept(result);
-  if (!result.applied) return result;
+  const at::Tensor totals_2 = ops::empty({2}, DType::kFloat64, device);
+  decision_.total(totals_2, sums_A2, scales_A, straight);
+  group.all_reduce(totals_2);
+  times.forward_backward_s = watch.lap();
+  const at::Tensor grad_squares_1 = optim::squared_gradient_norm(weights_);
+  decision_.decide(totals_2, grad_squares_1, options_.z_factor, options_.max_norm);
+  times.norm_s = watch.lap();
 
-  optimizer.step(lr, t, optim::clip_scale(result.grad_norm, max_norm));
-  weights.end_step();
-  result.update_s = watch.lap();
-  return result;
+  optimizer_.step(lr, step, decision_.decision());
+  weights_.end_step();
+  times.update_s = watch.lap();
+  return {ops::Readback(decision_.decision()), times};
 }
 
 }  // namespace hearth::train

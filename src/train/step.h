@@ -2,17 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "data/batch.h"
 #include "model/transformer.h"
+#include "ops/readback.h"
+#include "ops/step_decision.h"
 #include "optim/adamw.h"
 #include "parallel/sharded_weights.h"
 
 namespace hearth::train {
 
-// What is differentiated, beside the cross-entropy's sums.
-struct LossOptions {
+struct StepOptions {
+  double max_norm = 0;    // training.max_norm; 0: no clipping
   double z_factor = 0;    // objective.z_loss
   bool per_rank = false;  // numerics.loss_average: the mean of micro-batches' means, each weighing the same
 };
@@ -21,25 +22,49 @@ struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
   double z_loss = 0;     // averaged alike, times z_factor; what is differentiated is loss + z_loss
   double grad_norm = 0;  // of that, before clipping
-  bool applied = false;  // false: the step was not accepted, and weights and moments are as they were
-  double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's time went
+  double loss_deviations = 0, norm_deviations = 0;          // train/guard.h
+  bool applied = false;                                     // false: weights and moments are as they were
+  double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's host spent its time
 };
 
 // What a batch weighs in the mean: the sum of its counted labels' weights.
 double counted_weight(const data::Batch& batch);
 
-// The batch as tensors. Copies.
-model::MicroBatch to_tensors(const data::Batch& batch);
+// The batch as tensors on `device`. Copies.
+model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU);
 
-// Whether loss and norm are numbers.
-bool is_finite(const StepResult& result);
+// A step whose work is under way, or done: on a GPU its result comes later.
+class PendingStep {
+ public:
+  // Waits for it. Once.
+  StepResult result();
 
-// Update number t of the optimizer's moments, counted from 1. `lr` of this step; max_norm 0: no clipping. `accept` sees
-// loss and norm before the update, and must decide alike on every rank; they are the same on all. Collective: the same
-// result on every rank.
-StepResult train_step(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
-                      const data::StepBatch& batch, int64_t t, double lr, double max_norm,
-                      const LossOptions& options = {},
-                      const std::function<bool(const StepResult&)>& accept = is_finite);
+ private:
+  friend class TrainStep;
+  PendingStep(ops::Readback decision, StepResult times) : decision_(std::move(decision)), result_(times) {}
+
+  ops::Readback decision_;
+  StepResult result_;
+};
+
+// Makes steps. Borrows all it is given. On a GPU no call waits for it.
+class TrainStep {
+ public:
+  TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
+            const StepOptions& options, const ops::GuardRules& rules = {});
+
+  // What the guard knew, and how many updates the optimizer has made. Also ends a hold.
+  void begin_from(const ops::GuardState& state) { decision_.begin_from(state); }
+
+  // Step number `step` of the training, from 1, with this learning rate. Collective: the same result on every rank.
+  PendingStep run(const data::StepBatch& batch, int64_t step, double lr);
+
+ private:
+  model::Transformer& model_;
+  parallel::ShardedWeights& weights_;
+  optim::AdamW& optimizer_;
+  const StepOptions options_;
+  ops::StepDecision decision_;
+};
 
 }  // namespace hearth::train

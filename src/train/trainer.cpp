@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -44,15 +45,17 @@ class Trainer {
         group_(group),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
-        weights_(run.plan, run.precision, group, Purpose::kTraining, run.trained, run.config.numerics.reproducible),
+        weights_(run.plan, run.precision, group, Purpose::kTraining, run.trained, run.config.numerics.reproducible,
+                 run.device),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
-               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute),
+               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute, run.device),
+        step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     start.fill(run, weights_);
-    read_from(progress_.next_sample);
+    begin_from(progress_.next_sample);
   }
 
   ExitCode train() {
@@ -61,90 +64,135 @@ class Trainer {
       validate(before);
       journal_.step(before);
     }
-    saved_s_ = monotonic_seconds();
+    saved_s_ = ended_s_ = monotonic_seconds();
     while (progress_.step < run_.steps) {
-      std::optional<metrics::Record> next = step();
-      if (!next) continue;  // it went back
-      metrics::Record& record = *next;
-      if (run_.validates() && progress_.step % run_.config.validation.freq == 0) validate(record);
-      journal_.step(record);
-
-      const bool last = progress_.step == run_.steps;
-      const bool leave = group_.any(leave_requested());
-      if (last || leave || save_is_due()) save(record);
-      if (leave && !last) return ExitCode::kAskedToLeave;
+      Launched now = next_ ? std::move(*next_) : launch(progress_.step + 1);
+      next_.reset();
+      // A GPU works on the next step while the host looks at this one, unless its weights are needed as they are then.
+      Pause pause;
+      if (on_gpu()) {
+        pause = pause_after(now.t);
+        if (!pause.any()) next_ = launch(now.t + 1);
+      }
+      std::optional<metrics::Record> record = finish(now);
+      if (!record) continue;  // it went back
+      if (!on_gpu()) pause = pause_after(now.t);
+      if (pause.validate) validate(*record);
+      journal_.step(*record);
+      if (pause.save) save(*record);
+      if (pause.leave) return ExitCode::kAskedToLeave;
     }
     return ExitCode::kDone;
   }
 
  private:
-  void read_from(uint64_t sample) { loader_.emplace(run_.data.splits(), run_.loading(group_.rank(), sample)); }
+  // A step whose work is under way, and what there is to say about it so far.
+  struct Launched {
+    int64_t t;
+    double lr;
+    double start_s, data_wait_s;
+    int64_t substituted, num_samples;
+    uint64_t next_sample;
+    PendingStep pending;
+  };
 
-  // The next optimizer step, and what there is to say about it: nothing where the training went back instead.
-  std::optional<metrics::Record> step() {
+  // What is due between a step and the next.
+  struct Pause {
+    bool validate = false, save = false, leave = false;
+    bool any() const { return validate || save || leave; }
+  };
+
+  static StepOptions step_options(const config::RunConfig& config) {
+    return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank"};
+  }
+
+  bool on_gpu() const { return !run_.device.is_cpu(); }
+
+  void begin_from(uint64_t sample) {
+    loader_.emplace(run_.data.splits(), run_.loading(group_.rank(), sample));
+    step_.begin_from(guard_.state(progress_.step - progress_.optimizer_start));
+  }
+
+  Pause pause_after(int64_t t) {
+    Pause pause;
+    const bool last = t == run_.steps;
+    pause.validate = run_.validates() && t % run_.config.validation.freq == 0;
+    const bool leave = group_.any(leave_requested());
+    pause.save = save_is_due(t) || last || leave;
+    pause.leave = leave && !last;
+    return pause;
+  }
+
+  Launched launch(int64_t t) {
     const double start_s = monotonic_seconds();
     const double waited_before_s = loader_->waited_s();
     const data::StepBatch batch = loader_->next();
     const double data_wait_s = loader_->waited_s() - waited_before_s;
-
     const int64_t substituted = tell_substitutes(batch);
-    const int64_t t = progress_.step + 1;
     const double lr = optim::learning_rate(run_.schedule, t);
-    Judgement judgement;
-    const StepResult result = train_step(
-        model_, weights_, optimizer_, batch, t - progress_.optimizer_start, lr, run_.config.training.max_norm,
-        {run_.config.objective.z_loss, /*per_rank=*/run_.config.numerics.loss_average == "per_rank"},
-        [&](const StepResult& r) {
-          judgement = guard_.judge(r.loss, r.grad_norm);
-          return judgement.verdict == Verdict::kApply;
-        });
-    if (judgement.verdict == Verdict::kStop) throw run_.diverged(t, judgement.reason, lr);
-    if (judgement.verdict == Verdict::kRewind) return rewind(t, judgement.reason, lr), std::nullopt;
+    return {.t = t,
+            .lr = lr,
+            .start_s = start_s,
+            .data_wait_s = data_wait_s,
+            .substituted = substituted,
+            .num_samples = static_cast<int64_t>(batch.num_samples),
+            .next_sample = loader_->next_sample(),
+            .pending = step_.run(batch, t, lr)};
+  }
+
+  // What became of a step: nothing where the training went back instead.
+  std::optional<metrics::Record> finish(Launched& step) {
+    const StepResult result = step.pending.result();
+    const Judgement judgement = guard_.judge(result);
+    HEARTH_CHECK(result.applied == (judgement.verdict == Verdict::kApply), "step {}: two judgements", step.t);
+    if (judgement.verdict == Verdict::kStop) throw run_.diverged(step.t, judgement.reason, step.lr);
+    if (judgement.verdict == Verdict::kRewind) return rewind(step, judgement.reason), std::nullopt;
     if (result.applied) {
-      guard_.applied(result.loss, result.grad_norm);
+      guard_.applied(result);
     } else {
       guard_.skipped();
       ++progress_.optimizer_start;
-      journal_.message(fmt::format("step {}: {}; its update is left out, number {} of this run", t, judgement.reason,
-                                   guard_.health().skipped));
+      journal_.message(fmt::format("step {}: {}; its update is left out, number {} of this run", step.t,
+                                   judgement.reason, guard_.health().skipped));
     }
 
-    progress_.step = t;
-    progress_.tokens_seen += static_cast<int64_t>(batch.num_samples) * run_.seq_len();
-    progress_.next_sample = loader_->next_sample();
+    progress_.step = step.t;
+    progress_.tokens_seen += step.num_samples * run_.seq_len();
+    progress_.next_sample = step.next_sample;
     progress_.health = guard_.health();
 
-    const double step_s = monotonic_seconds() - start_s;
-    return metrics::Record{.step = t,
+    const double now_s = monotonic_seconds();
+    const double step_s = now_s - std::max(step.start_s, std::exchange(ended_s_, now_s));
+    return metrics::Record{.step = step.t,
                            .loss = if_finite(result.loss),
                            .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
                            .grad_norm = if_finite(result.grad_norm),
-                           .lr = lr,
+                           .lr = step.lr,
                            .tokens = progress_.tokens_seen,
                            .tokens_per_second = run_.throughput.tokens_per_second(step_s),
                            .mfu = run_.throughput.mfu(step_s),
                            .skipped = result.applied ? "" : judgement.kind,
-                           .substituted = substituted,
-                           .data_wait_s = data_wait_s,
+                           .substituted = step.substituted,
+                           .data_wait_s = step.data_wait_s,
                            .step_s = step_s,
                            .memory_bytes = metrics::peak_memory_bytes()};
   }
 
-  // To the last checkpoint, and on with the data behind that of step t.
-  void rewind(int64_t t, const std::string& reason, double lr) {
-    if (!checkpoint_) throw run_.diverged(t, reason + "; there is no checkpoint to go back to", lr);
-    const uint64_t next_sample = loader_->next_sample();
+  // To the last checkpoint, and on with the data behind that of the step.
+  void rewind(const Launched& step, const std::string& reason) {
+    if (!checkpoint_) throw run_.diverged(step.t, reason + "; there is no checkpoint to go back to", step.lr);
+    next_.reset();  // held back by the device, as everything after the step that is judged
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
     load_weights(reader, weights_);
     load_moments(reader, weights_);
     const Progress saved = progress_of(reader.manifest());
-    journal_.message(fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step", t,
-                                 reason, checkpoint_->string(), next_sample - saved.next_sample));
+    journal_.message(fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
+                                 step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
     guard_.rewound(saved.health);
     progress_ = saved;
     progress_.health = guard_.health();
-    progress_.next_sample = next_sample;
-    read_from(next_sample);
+    progress_.next_sample = step.next_sample;
+    begin_from(step.next_sample);
     journal_.rewind(progress_.step);
     group_.barrier();  // nobody deletes the checkpoint while another reads it
   }
@@ -185,9 +233,9 @@ class Trainer {
   }
 
   // By steps, by the clock of rank 0, or because someone sent SIGUSR1.
-  bool save_is_due() {
+  bool save_is_due(int64_t t) {
     const config::Checkpoint& when = run_.config.checkpoint;
-    const bool by_step = when.interval > 0 && progress_.step % when.interval == 0;
+    const bool by_step = when.interval > 0 && t % when.interval == 0;
     const bool by_clock =
         when.interval_seconds > 0 && group_.rank() == 0 && monotonic_seconds() - saved_s_ >= when.interval_seconds;
     return group_.any(take_save_request() || by_clock) || by_step;
@@ -213,10 +261,13 @@ class Trainer {
   parallel::ShardedWeights weights_;
   optim::AdamW optimizer_;
   model::Transformer model_;
+  TrainStep step_;
   std::optional<data::Loader> loader_;
   Journal journal_;
   std::optional<Path> checkpoint_;  // the last one: where a rewind goes
   double saved_s_ = 0;              // when it was written
+  double ended_s_ = 0;              // when the last step did
+  std::optional<Launched> next_;    // what a GPU works on already
 };
 
 }  // namespace

@@ -139,7 +139,7 @@ class WholeModel : public testing::TestWithParam<Case> {
     const double scale = 0.037, z_factor = 0.01;
 
     Transformer model(shape, plan, c.B, c.S, dtype, c.chunk, /*training=*/true);
-    const ops::CrossEntropy sum = model.loss_and_gradient(weights, batch, {scale, z_factor});
+    const ops::CrossEntropy sum = model.loss_and_gradient(weights, batch, scale, z_factor);
     EXPECT_EQ(model.loss(weights, batch).loss, sum.loss);  // forward alone
     const at::Tensor logits = model.logits(weights).clone();
 
@@ -168,7 +168,7 @@ class WholeModel : public testing::TestWithParam<Case> {
     EXPECT_EQ(weights.ready, last_to_first);
 
     const at::Tensor once = weights.gradient(1).clone();
-    model.loss_and_gradient(weights, batch, {scale, z_factor});  // a second micro-batch adds
+    model.loss_and_gradient(weights, batch, scale, z_factor);  // a second micro-batch adds
     EXPECT_LT(relative(weights.gradient(1), once * 2), 1e-6);
   }
 };
@@ -206,7 +206,7 @@ TEST_P(WholeModel, Bfloat16IsAsNearToFloat64AsPyTorchs) {
   const MicroBatch batch = random_batch(c);
   const double scale = 0.037;
   Transformer model(shape, plan, c.B, c.S, DType::kBFloat16, c.chunk, /*training=*/true);
-  const double sum = model.loss_and_gradient(weights, batch, {scale}).loss;
+  const double sum = model.loss_and_gradient(weights, batch, scale).loss;
 
   const Reference exact(weights, shape, plan, c, batch, scale, at::kDouble);
   const Reference theirs(weights, shape, plan, c, batch, scale, at::kBFloat16);

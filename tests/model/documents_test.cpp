@@ -34,7 +34,7 @@ void packed_equals_alone(bool causal) {
 
   Transformer model(shape, plan, B, S, DType::kFloat64, 10, /*training=*/true);
   const MicroBatch batch{tokens, labels, {}, {}, ops::from_int32(starts)};
-  const double sum = model.loss_and_gradient(packed, batch, {0.1}).loss;
+  const double sum = model.loss_and_gradient(packed, batch, 0.1).loss;
   model.loss(packed, batch);
   const at::Tensor logits = model.logits(packed);
 
@@ -48,7 +48,7 @@ void packed_equals_alone(bool causal) {
                               {},
                               ops::from_int32(std::vector<int32_t>{0})};
     Transformer one(shape, plan, 1, end - begin, DType::kFloat64, 10, /*training=*/true);
-    sum_alone += one.loss_and_gradient(alone, document, {0.1}).loss;
+    sum_alone += one.loss_and_gradient(alone, document, 0.1).loss;
     one.loss(alone, document);
     logits_alone.push_back(one.logits(alone));
   }

@@ -124,7 +124,7 @@ void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vec
     Transformer model(p.shape, p.plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
     MicroBatch batch{p.tokens, p.labels, {}};
     if (!cases[i].documents.empty()) batch.document_starts_N = ops::from_int32(cases[i].documents);
-    const double loss = model.loss_and_gradient(*p.weights, batch, {1 / counted}).loss / counted;
+    const double loss = model.loss_and_gradient(*p.weights, batch, 1 / counted).loss / counted;
     model.loss(*p.weights, batch);
     EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
     EXPECT_LT(relative(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})), 1e-5);

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "compare.h"
+#include "ops/step_decision.h"
 
 namespace hearth::ops::test {
 namespace {
@@ -15,11 +16,11 @@ namespace {
 class AdamW : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {};
 
 // torch.optim.AdamW's single-tensor update, with ATen operations in its order.
-void oracle(at::Tensor& p, const at::Tensor& g, at::Tensor& m, at::Tensor& v, const AdamWStep& s) {
+void oracle(at::Tensor& p, const at::Tensor& g, at::Tensor& m, at::Tensor& v, const AdamWStep& s, int64_t update) {
   p.mul_(1 - s.lr * s.decay);
   m.lerp_(g, 1 - s.beta1);
   v.mul_(s.beta2).addcmul_(g, g, 1 - s.beta2);
-  const double t = static_cast<double>(s.t);
+  const double t = static_cast<double>(update);
   const double correction1 = 1 - std::pow(s.beta1, t), correction2 = 1 - std::pow(s.beta2, t);
   const at::Tensor denominator = (v.sqrt() / std::sqrt(correction2)).add_(s.eps);
   p.addcdiv_(m, denominator, -s.lr / correction1);
@@ -30,11 +31,11 @@ TEST_P(AdamW, FiftyStepsAgreeWithTorchsUpdate) {
   at::manual_seed(1);
   at::Tensor p = random({n}, type), m = at::zeros_like(p), v = at::zeros_like(p);
   at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
-  AdamWStep step{.lr = 3e-3, .decay = 0.1, .gradient_scale = 0.5};
-  for (step.t = 1; step.t <= 50; ++step.t) {
+  const AdamWStep step{.lr = 3e-3, .decay = 0.1};
+  for (int64_t update = 1; update <= 50; ++update) {
     const at::Tensor gradient = random({n}, type);
-    adamw(p, gradient, m, v, step);
-    oracle(p2, gradient * step.gradient_scale, m2, v2, step);
+    adamw(p, gradient, m, v, step, decided(update, 0.5));
+    oracle(p2, gradient * 0.5, m2, v2, step, update);
   }
   // Fifty roundings of 6e-8, here and there at different places, add up like a random walk: sqrt(50) * 6e-8.
   EXPECT_LE(relative_error(p, p2), bound(type, 4.3e-7));
@@ -48,13 +49,13 @@ TEST_P(AdamW, TheFormOfTransformersAddsEpsFirstAndDecaysLast) {
   at::manual_seed(1);
   at::Tensor p = random({n}, type), m = at::zeros_like(p), v = at::zeros_like(p);
   at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
-  AdamWStep step{.lr = 3e-3, .beta2 = 0.999, .eps = 1e-2, .decay = 0.1, .form = AdamForm::kTransformers};
-  for (step.t = 1; step.t <= 50; ++step.t) {
+  const AdamWStep step{.lr = 3e-3, .beta2 = 0.999, .eps = 1e-2, .decay = 0.1, .form = AdamForm::kTransformers};
+  for (int64_t update = 1; update <= 50; ++update) {
     const at::Tensor gradient = random({n}, type);
-    adamw(p, gradient, m, v, step);
+    adamw(p, gradient, m, v, step, decided(update));
     m2.mul_(step.beta1).add_(gradient, 1 - step.beta1);
     v2.mul_(step.beta2).addcmul_(gradient, gradient, 1 - step.beta2);
-    const double t = static_cast<double>(step.t);
+    const double t = static_cast<double>(update);
     const double rate = step.lr * std::sqrt(1 - std::pow(step.beta2, t)) / (1 - std::pow(step.beta1, t));
     p2.addcdiv_(m2, v2.sqrt().add_(step.eps), -rate);
     p2.add_(p2, -step.lr * step.decay);
@@ -69,9 +70,9 @@ TEST_P(AdamW, MomentsInBfloat16AreTheUpdatesRounded) {
   const at::Tensor p = random({n}, type), gradient = random({n}, type);
   const at::Tensor m = random({n}, at::kBFloat16), v = random({n}, at::kBFloat16).abs();
   const at::Tensor p2 = p.clone(), m2 = m.to(at::kFloat), v2 = v.to(at::kFloat);
-  const AdamWStep step{.lr = 0.1, .decay = 0.5, .t = 3};
-  adamw(p, gradient, m, v, step);
-  adamw(p2, gradient, m2, v2, step);
+  const AdamWStep step{.lr = 0.1, .decay = 0.5};
+  adamw(p, gradient, m, v, step, decided(3));
+  adamw(p2, gradient, m2, v2, step, decided(3));
   EXPECT_TRUE(same_bits(p, p2));
   EXPECT_TRUE(same_bits(m, m2.to(at::kBFloat16)));
   EXPECT_TRUE(same_bits(v, v2.to(at::kBFloat16)));
@@ -88,7 +89,7 @@ TEST(AdamWEdge, BitsDoNotDependOnTheNumberOfThreads) {
   for (int threads = 1; threads <= 2; ++threads) {
     at::set_num_threads(threads);
     const at::Tensor p = start.clone(), m = at::zeros_like(p), v = at::zeros_like(p);
-    adamw(p, gradient, m, v, {.lr = 0.01, .decay = 0.1});
+    adamw(p, gradient, m, v, {.lr = 0.01, .decay = 0.1}, decided(1));
     results[threads - 1] = p;
   }
   EXPECT_TRUE(same_bits(results[0], results[1]));
@@ -97,7 +98,7 @@ TEST(AdamWEdge, BitsDoNotDependOnTheNumberOfThreads) {
 at::Tensor rounded_update(const at::Tensor& start, uint64_t seed, uint64_t first = 0) {
   const at::Tensor p = start.clone(), zero = at::zeros(start.sizes(), at::kFloat);
   // m = 0.1 * -1, v = 0.05 * 1: the update is lr * 1 / (1 + eps), away from zero.
-  adamw(p, at::full(start.sizes(), -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12},
+  adamw(p, at::full(start.sizes(), -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12}, decided(1),
         StochasticRounding{random_key(seed, "test"), first});
   return p;
 }
@@ -111,7 +112,7 @@ TEST(AdamWEdge, StochasticRoundingIsRightOnAverageAndOnlyEverTheTwoNeighbours) {
   EXPECT_NEAR(up, 0.125, 5 * std::sqrt(0.125 * 0.875 / kN));
   // To nearest, it is lost.
   const at::Tensor nearest = at::ones({kN}, at::kBFloat16), zero = at::zeros({kN}, at::kFloat);
-  adamw(nearest, at::full({kN}, -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12});
+  adamw(nearest, at::full({kN}, -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12}, decided(1));
   EXPECT_TRUE(nearest.eq(1).all().item<bool>());
 }
 
@@ -139,16 +140,24 @@ TEST(AdamWEdge, StochasticRoundingDrawsForEveryElementByItself) {
 
 TEST(AdamWEdge, StochasticRoundingKeepsInfinityAndNan) {
   const at::Tensor p = at::tensor({INFINITY, -INFINITY, NAN}).to(at::kBFloat16), zero = at::zeros({3});
-  adamw(p, zero, zero, zero.clone(), {.lr = 0.1}, StochasticRounding{random_key(1, "test")});
+  adamw(p, zero, zero, zero.clone(), {.lr = 0.1}, decided(1), StochasticRounding{random_key(1, "test")});
   EXPECT_TRUE(std::isinf(p[0].item<float>()) && std::isinf(p[1].item<float>()) && std::isnan(p[2].item<float>()));
 }
 
 TEST(AdamWEdge, NanPropagatesAndNothingIsNoWork) {
   const at::Tensor p = at::ones({3}), m = at::zeros({3}), v = at::zeros({3});
-  adamw(p, at::tensor({0.0f, std::nanf(""), 0.0f}), m, v, {.lr = 0.1});
+  adamw(p, at::tensor({0.0f, std::nanf(""), 0.0f}), m, v, {.lr = 0.1}, decided(1));
   EXPECT_TRUE(p.isnan().equal(at::tensor({0, 1, 0}).to(at::kBool)));
   const at::Tensor none = at::empty({0});
-  adamw(none, none, none, none, {.lr = 0.1});
+  adamw(none, none, none, none, {.lr = 0.1}, decided(1));
+}
+
+TEST(AdamWEdge, AStepThatIsHeldBackChangesNothing) {
+  const at::Tensor p = at::ones({9}), m = at::zeros({9}), v = at::zeros({9});
+  const StepDecision step({.on_nan = kernels::Reaction::kSkip, .skip_limit = 5}, at::kCPU);
+  step.decide(at::zeros({2}, at::kDouble), at::full({1}, std::nan(""), at::kDouble), 0, 1);
+  adamw(p, at::full({9}, std::nanf("")), m, v, {.lr = 0.1, .decay = 0.5}, step.decision());
+  EXPECT_TRUE(p.eq(1).all().item<bool>() && m.eq(0).all().item<bool>() && v.eq(0).all().item<bool>());
 }
 
 }  // namespace

@@ -1,9 +1,17 @@
 #include "ops/reduce.h"
 
+#include <ATen/ops/full.h>
+
 #include "compare.h"
 
 namespace hearth::ops::test {
 namespace {
+
+double sum_of_squares(const at::Tensor& x, double before = 0) {
+  const at::Tensor sum = at::full({1}, before, at::kDouble);
+  add_sum_of_squares(sum, x);
+  return sum.item<double>();
+}
 
 class Reduce : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t>> {
  protected:
@@ -17,6 +25,7 @@ TEST_P(Reduce, SumOfSquaresIsADoubleSumThatThreadsDoNotChange) {
   const double expected = x.to(at::kDouble).pow(2).sum().item<double>();
   const double sum = sum_of_squares(x);
   EXPECT_NEAR(sum, expected, 1e-12 * expected);
+  EXPECT_EQ(sum_of_squares(x, 7), 7 + sum) << "it is added";
   at::set_num_threads(1);
   EXPECT_EQ(sum_of_squares(x), sum);
   at::set_num_threads(2);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "decide.h"
 #include "optim/adamw.h"
 #include "support/small_plan.h"
 
@@ -53,14 +54,15 @@ TEST(GradientNorm, LetsNanAndInfinityThroughOnEveryRank) {
   });
 }
 
-TEST(ClipScale, IsTorchsCoefficient) {
-  EXPECT_EQ(clip_scale(4, 1), 1 / (4 + 1e-6));
-  EXPECT_EQ(clip_scale(0.5, 1), 1);
-  EXPECT_LT(clip_scale(1, 1), 1);  // torch adds 1e-6, too
-  EXPECT_EQ(clip_scale(0, 1), 1);
-  EXPECT_EQ(clip_scale(100, 0), 1);  // off
-  EXPECT_EQ(clip_scale(std::numeric_limits<double>::infinity(), 1), 0);
-  EXPECT_TRUE(std::isnan(clip_scale(std::nan(""), 1)));
+TEST(GradientScale, IsTorchsCoefficient) {
+  const auto scale = [](double norm, double max_norm) { return decision_of(norm, max_norm).gradient_scale; };
+  EXPECT_EQ(scale(4, 1), 1 / (4 + 1e-6));
+  EXPECT_EQ(scale(0.5, 1), 1);
+  EXPECT_LT(scale(1, 1), 1);  // torch adds 1e-6, too
+  EXPECT_EQ(scale(0, 1), 1);
+  EXPECT_EQ(scale(100, 0), 1);  // off
+  EXPECT_EQ(scale(std::numeric_limits<double>::infinity(), 1), 0);
+  EXPECT_TRUE(std::isnan(scale(std::nan(""), 1)));
 }
 
 TEST(AdamW, RefusesAnUnknownWeightDecayOn) {

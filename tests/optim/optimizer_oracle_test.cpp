@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "decide.h"
 #include "optim/adamw.h"
-#include "optim/clip.h"
 #include "optim/lr_schedule.h"
 #include "parallel/shard_pieces.h"
 #include "support/environment.h"
@@ -159,14 +159,17 @@ std::vector<Step> run_ours(const plan::ParameterPlan& plan, const Case& c) {
   comm::run_ranks(c.ranks, 60, [&](comm::Group& group) {
     parallel::ShardedWeights weights(plan, c.dtype, group, parallel::ShardedWeights::Purpose::kTraining);
     AdamW optimizer(c.optimizer, weights);
+    const ops::StepDecision decision({}, at::kCPU);
     const LrSchedule schedule = lr_schedule(c.scheduler, c.optimizer.lr, kSteps);
     write_weights(weights);
     for (int64_t step = 1; step <= kSteps; ++step) {
       weights.begin_step(1);
       write_gradients(weights, step);
       for (int64_t unit = 0; unit < weights.num_units(); ++unit) weights.gradient_ready(unit);
-      const double norm = gradient_norm(weights), lr = learning_rate(schedule, step);
-      optimizer.step(lr, step, clip_scale(norm, c.max_norm));
+      const double lr = learning_rate(schedule, step);
+      decision.decide(ops::zeros({2}, DType::kFloat64), squared_gradient_norm(weights), 0, c.max_norm);
+      const double norm = ops::read_decision(decision.decision()).grad_norm;
+      optimizer.step(lr, step, decision.decision());
       weights.end_step();
       std::vector<double> parameters = parameters_of(weights);
       if (group.rank() == 0) steps.push_back({norm, lr, std::move(parameters)});

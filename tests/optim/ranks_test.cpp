@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "decide.h"
 #include "optim/adamw.h"
-#include "optim/clip.h"
 #include "optim/lr_schedule.h"
 #include "parallel/shard_pieces.h"
 #include "support/small_plan.h"
@@ -73,7 +73,8 @@ Run train(int64_t ranks) {
           }
         }
       }
-      optimizer.step(learning_rate(schedule, step), step, clip_scale(gradient_norm(weights), 1));
+      const double scale = decision_of(gradient_norm(weights), 1).gradient_scale;
+      optimizer.step(learning_rate(schedule, step), step, ops::decided(step, scale));
       weights.end_step();
       if (writes) run.losses.push_back(loss);
     }

@@ -34,7 +34,7 @@ std::map<std::string, Seen> collect(const plan::ParameterPlan& plan, int64_t ran
       s.owners.resize(static_cast<size_t>(numel));
       ASSERT_LT(piece.begin, piece.end);
       ASSERT_LE(piece.end, numel);
-      ASSERT_EQ(static_cast<int64_t>(piece.bytes.size()), 4 * (piece.end - piece.begin));
+      ASSERT_EQ(static_cast<int64_t>(piece.values.nbytes()), 4 * (piece.end - piece.begin));
       for (int64_t i = piece.begin; i < piece.end; ++i) ++s.owners[static_cast<size_t>(i)];
     }
   });
@@ -70,7 +70,7 @@ TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
         const auto index = static_cast<double>(plan.find(piece.name));
         for (int64_t i = piece.begin; i < piece.end; ++i) {
           const double value = index * 1e6 + static_cast<double>(i + 1);
-          std::memcpy(piece.bytes.data() + (i - piece.begin) * 8, &value, 8);
+          std::memcpy(static_cast<std::byte*>(piece.values.mutable_data_ptr()) + (i - piece.begin) * 8, &value, 8);
         }
       }
       weights.masters_changed();
@@ -103,8 +103,8 @@ TEST(ShardPieces, PutEachMomentIntoItsOwnBuffer) {
         piece.name.substr(std::strlen("optimizer.state."), piece.name.rfind('.') - std::strlen("optimizer.state."));
     const auto owned = weights.owned(plan.find(name));
     const at::Tensor& moment = square ? owned.exp_avg_sq : owned.exp_avg;
-    EXPECT_EQ(static_cast<const void*>(piece.bytes.data()), moment.const_data_ptr()) << piece.name;
-    EXPECT_EQ(piece.bytes.size(), moment.nbytes());
+    EXPECT_EQ(piece.values.const_data_ptr(), moment.const_data_ptr()) << piece.name;
+    EXPECT_EQ(piece.values.nbytes(), moment.nbytes());
   }
 }
 

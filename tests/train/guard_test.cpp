@@ -25,34 +25,56 @@ config::Numerics numerics(const char* nan_policy, const char* spike_policy) {
   return n;
 }
 
+// What a step with this loss and norm would be judged by, after what `guard` has seen.
+StepResult result_of(const Guard& guard, double loss, double grad_norm) {
+  ops::StepDecision device(guard.rules(), at::kCPU);
+  device.begin_from(guard.state(0));
+  device.decide(ops::from_float64(std::vector<double>{loss, 0}), ops::from_float64(std::vector{grad_norm * grad_norm}),
+                0, 0);
+  const kernels::Decision d = ops::read_decision(device.decision());
+  return {.loss = loss,
+          .grad_norm = grad_norm,
+          .loss_deviations = d.loss_deviations,
+          .norm_deviations = d.norm_deviations,
+          .applied = d.apply != 0};
+}
+
+Judgement judge(const Guard& guard, double loss, double grad_norm) {
+  const StepResult step = result_of(guard, loss, grad_norm);
+  const Judgement judgement = guard.judge(step);
+  EXPECT_EQ(judgement.verdict == Verdict::kApply, step.applied) << "the device decides alike";
+  return judgement;
+}
+
 TEST(Guard, WhatIsNoNumberIsLeftToThePolicy) {
   for (const auto& [policy, verdict] :
        {std::pair{"stop", Verdict::kStop}, {"skip", Verdict::kSkip}, {"rewind", Verdict::kRewind}}) {
     const Guard guard(numerics(policy, "off"), {});
-    EXPECT_EQ(guard.judge(1, 1).verdict, Verdict::kApply);
+    EXPECT_EQ(judge(guard, 1, 1).verdict, Verdict::kApply);
     for (const auto& [loss, norm] : {std::pair{kNan, 1.0}, {1.0, kNan}, {1.0, HUGE_VAL}, {-HUGE_VAL, 1.0}}) {
-      EXPECT_EQ(guard.judge(loss, norm).verdict, verdict);
-      EXPECT_EQ(guard.judge(loss, norm).kind, "nan");
+      EXPECT_EQ(judge(guard, loss, norm).verdict, verdict);
+      EXPECT_EQ(judge(guard, loss, norm).kind, "nan");
     }
-    EXPECT_EQ(guard.judge(1e30, 1e30).verdict, Verdict::kApply) << "large is no spike where nobody watches";
+    EXPECT_EQ(judge(guard, 1e30, 1e30).verdict, Verdict::kApply) << "large is no spike where nobody watches";
   }
 }
 
 // Eight values 1, 2, 1, 2, ...: mean 1.5, standard deviation 0.5; three deviations above is 3.
 TEST(Guard, ASpikeLiesFarAboveTheMeanOfTheWindowInItsStandardDeviations) {
   Guard guard(numerics("stop", "skip"), {});
-  for (int i = 0; i < 3; ++i) guard.applied(1 + i % 2, 5);
-  EXPECT_EQ(guard.judge(100, 5).verdict, Verdict::kApply) << "half of the window is not there yet";
-  guard.applied(100, 5);  // it leaves the window again
-  for (int i = 0; i < 8; ++i) guard.applied(1 + i % 2, 5 + i % 2);
+  for (int i = 0; i < 3; ++i) guard.applied({.loss = 1.0 + i % 2, .grad_norm = 5});
+  EXPECT_EQ(judge(guard, 100, 5).verdict, Verdict::kApply) << "half of the window is not there yet";
+  guard.applied({.loss = 100, .grad_norm = 5});  // it leaves the window again
+  for (int i = 0; i < 8; ++i) guard.applied({.loss = 1.0 + i % 2, .grad_norm = 5.0 + i % 2});
   EXPECT_EQ(guard.health().losses.size(), 8u);
-  EXPECT_EQ(guard.judge(2.99, 5).verdict, Verdict::kApply);
-  EXPECT_EQ(guard.judge(3.01, 5).verdict, Verdict::kSkip);
-  EXPECT_EQ(guard.judge(-50, 0).verdict, Verdict::kApply) << "below is no spike";
-  EXPECT_EQ(guard.judge(1, 7.01).verdict, Verdict::kSkip) << "of the norm";
-  EXPECT_EQ(guard.judge(1, 7.01).kind, "spike");
-  EXPECT_NE(guard.judge(1, 7.01).reason.find("the gradient's norm is 7.01, 3.0 standard deviations"), std::string::npos)
-      << guard.judge(1, 7.01).reason;
+  EXPECT_EQ(judge(guard, 2.99, 5).verdict, Verdict::kApply);
+  EXPECT_EQ(judge(guard, 3.01, 5).verdict, Verdict::kSkip);
+  EXPECT_EQ(judge(guard, -50, 0).verdict, Verdict::kApply) << "below is no spike";
+  EXPECT_EQ(judge(guard, 1, 7.01).verdict, Verdict::kSkip) << "of the norm";
+  EXPECT_EQ(judge(guard, 1, 7.01).kind, "spike");
+  EXPECT_NE(judge(guard, 1, 7.01).reason.find("the gradient's norm is 7.01, 3.0 standard deviations"),
+            std::string::npos)
+      << judge(guard, 1, 7.01).reason;
   guard.skipped();
   EXPECT_EQ(guard.health().losses.back(), 2) << "what was skipped does not enter";
 }
@@ -62,21 +84,21 @@ TEST(Guard, ALimitThatIsReachedStops) {
   n.skip_limit = 2;
   Guard guard(n, {});
   guard.skipped();
-  guard.applied(1, 1);  // not in a row
+  guard.applied({.loss = 1, .grad_norm = 1});  // not in a row
   guard.skipped();
-  EXPECT_EQ(guard.judge(kNan, 1).verdict, Verdict::kSkip);
+  EXPECT_EQ(judge(guard, kNan, 1).verdict, Verdict::kSkip);
   guard.skipped();
-  EXPECT_EQ(guard.judge(kNan, 1).verdict, Verdict::kStop);
-  EXPECT_NE(guard.judge(kNan, 1).reason.find("numerics.skip_limit = 2 updates in a row were left out"),
+  EXPECT_EQ(judge(guard, kNan, 1).verdict, Verdict::kStop);
+  EXPECT_NE(judge(guard, kNan, 1).reason.find("numerics.skip_limit = 2 updates in a row were left out"),
             std::string::npos);
   EXPECT_EQ(guard.health().skipped, 3);
 
   n = numerics("rewind", "off");
   n.rewind_limit = 1;
   Guard back(n, {});
-  EXPECT_EQ(back.judge(kNan, 1).verdict, Verdict::kRewind);
+  EXPECT_EQ(judge(back, kNan, 1).verdict, Verdict::kRewind);
   back.rewound({});  // the checkpoint knows nothing of it
-  EXPECT_EQ(back.judge(kNan, 1).verdict, Verdict::kStop);
+  EXPECT_EQ(judge(back, kNan, 1).verdict, Verdict::kStop);
 }
 
 // Runs in whose text '#' stands now and then, and whose embedding of it is infinite: a step that reads one gives no

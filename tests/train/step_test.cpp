@@ -90,7 +90,7 @@ TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
         for (uint64_t index = 0; index < kMicroBatches; ++index)
           if (ranks == 1 || static_cast<int64_t>(index) == group.rank())
             mine.micro_batches.push_back(micro_batch(index, weighted));
-        const StepResult result = train_step(model, weights, optimizer, mine, 1, 1e-3, 1);
+        const StepResult result = TrainStep(model, weights, optimizer, {.max_norm = 1}).run(mine, 1, 1e-3).result();
         EXPECT_NEAR(result.loss, expected, 1e-13 * expected) << "weighted " << weighted << ", ranks " << ranks;
         EXPECT_TRUE(result.applied);
       });
@@ -112,7 +112,7 @@ TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
         expected += model.loss(weights, to_tensors(batch)).loss / counted_weight(batch) / kMicroBatches;
         if (ranks == 1 || static_cast<int64_t>(index) == group.rank()) mine.micro_batches.push_back(batch);
       }
-      const StepResult result = train_step(model, weights, optimizer, mine, 1, 0, 0, {.per_rank = true});
+      const StepResult result = TrainStep(model, weights, optimizer, {.per_rank = true}).run(mine, 1, 0).result();
       EXPECT_NEAR(result.loss, expected, 1e-13 * expected) << ranks;
       EXPECT_GT(std::abs(result.loss - loss_by_aten(s, weights, true)), 1e-3) << "the two means do not differ here";
     });
@@ -129,7 +129,7 @@ TEST(Step, TheGradientIsThatOfTheMean) {
   data::StepBatch batch;
   for (uint64_t index = 0; index < kMicroBatches; ++index) batch.micro_batches.push_back(micro_batch(index, true));
   // With a learning rate of 0 the weights stay, and the gradient can be read after the step.
-  const StepResult result = train_step(model, weights, optimizer, batch, 1, 0, 0);
+  const StepResult result = TrainStep(model, weights, optimizer, {}).run(batch, 1, 0).result();
   const auto moved_loss = [&](double step) {
     for (int64_t u = 0; u < weights.num_units(); ++u) weights.master(u).add_(weights.gradient_shard(u), step);
     weights.masters_changed();
@@ -161,8 +161,8 @@ TEST(Step, TheZLossIsAveragedLikeTheLossAndIsPartOfWhatIsDifferentiated) {
       ++counted;
     }
   }
-  const StepResult without = train_step(model, weights, optimizer, batch, 1, 0, 0);
-  const StepResult with = train_step(model, weights, optimizer, batch, 1, 0, 0, {.z_factor = 0.1});
+  const StepResult without = TrainStep(model, weights, optimizer, {}).run(batch, 1, 0).result();
+  const StepResult with = TrainStep(model, weights, optimizer, {.z_factor = 0.1}).run(batch, 1, 0).result();
   EXPECT_EQ(without.z_loss, 0);
   EXPECT_NEAR(with.z_loss, 0.1 * z_squares / counted, 1e-13);
   EXPECT_EQ(with.loss, without.loss);
