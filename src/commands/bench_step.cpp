@@ -41,7 +41,7 @@ std::vector<ShapeOption> shape_options() {
   for (const char* key :
        {"model.flavor", "model.dim", "model.n_layers", "model.n_heads", "model.n_kv_heads", "model.hidden_dim",
         "model.vocab_size", "training.seq_len", "training.local_batch_size", "training.global_batch_size",
-        "training.device", "training.dtype", "training.mixed_precision_param", "training.threads"})
+        "training.device", "training.dtype", "training.mixed_precision_param", "training.threads", "numerics.fp8"})
     options.push_back({config::find_field(key), {}});
   return options;
 }
@@ -53,7 +53,7 @@ std::string option_name(const config::Field& field) {
 }
 
 std::string value_name(const config::Field& field) {
-  return field.type() == "string" ? "NAME" : field.type() == "number" ? "X" : "N";
+  return field.type() == "bool" ? "true|false" : field.type() == "string" ? "NAME" : field.type() == "number" ? "X" : "N";
 }
 
 config::Value default_of(const config::Field& field) {

@@ -58,6 +58,10 @@ void check_precision(Rules& rules, const RunConfig& c) {
 void check_device(Rules& rules, const RunConfig& c) {
   const Training& t = c.training;
   const bool gpu = t.device == "cuda";
+  rules.require(!c.numerics.fp8 || (gpu && t.mixed_precision_param == "bfloat16"),
+                {"numerics.fp8", "training.device", "training.mixed_precision_param"},
+                "numerics.fp8 needs a GPU that computes in bfloat16",
+                "remove it, or set training.device = \"cuda\" and training.mixed_precision_param = \"bfloat16\"");
   rules.require(!gpu || t.dtype != "float64", {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");

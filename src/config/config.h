@@ -178,6 +178,7 @@ struct Memory {
 struct Numerics {
   std::string loss_average = "global";  // "global" | "per_rank"
   bool stochastic_rounding = false;     // of weights kept in bfloat16
+  bool fp8 = false;                     // linear layers multiply in 8-bit floating point
   bool reproducible = false;            // the same bits for any number of ranks
   std::string nan_policy = "stop";      // "stop" | "skip" | "rewind"
   std::string spike_policy = "off";     // "off" | "stop" | "skip" | "rewind"

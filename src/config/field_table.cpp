@@ -323,6 +323,9 @@ std::vector<Field> data_fields() {
      "as torchtitan's", one_of({"global", "per_rank"})},
     {"numerics", "stochastic_rounding", slot<&RunConfig::numerics, &Numerics::stochastic_rounding>, kMayChange, "",
      "weights in bfloat16 are rounded up or down at random, so that small updates count on average", {}},
+    {"numerics", "fp8", slot<&RunConfig::numerics, &Numerics::fp8>, kMayChange, "",
+     "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of their "
+     "weights in bfloat16", {}},
     {"numerics", "reproducible", slot<&RunConfig::numerics, &Numerics::reproducible>, kMayChange, "",
      "training gives the same bits for 1, 2, 4, ... ranks of as many threads each; costs memory and communication", {}},
     {"numerics", "nan_policy", slot<&RunConfig::numerics, &Numerics::nan_policy>, kMayChange, "",

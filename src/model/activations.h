@@ -18,7 +18,8 @@ class Activations {
  public:
   // `recompute`: one a layer; empty: none.
   Activations(const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-              bool training, std::span<const plan::Recompute> recompute = {}, at::Device device = at::kCPU);
+              bool training, std::span<const plan::Recompute> recompute = {}, at::Device device = at::kCPU,
+              bool float8 = false);
 
   // The buffer's shape and how long it lives are in plan/activations.h and plan/micro_batch_ops.h. `layer` for those
   // of a layer.
@@ -32,6 +33,7 @@ class Activations {
 
   const plan::ModelShape shape;
   const int64_t B, S;
+  const bool float8;         // whether linear layers multiply in float8 (model/linear.h)
   const at::Tensor rope_SK;  // ops::rope_table of positions 0..S-1
 
  private:

@@ -1,6 +1,6 @@
 #include "model/attention.h"
 
-#include "ops/matmul.h"
+#include "model/linear.h"
 #include "ops/rope.h"
 
 namespace hearth::model {
@@ -26,7 +26,7 @@ void attend(const Activations& a, const BlockViews& weights, const ops::Attentio
   const at::Tensor& qkv_TN = a(kQkv, layer);
   const at::Tensor& attention_TN = a(kAttention, layer);  // [T, H*K]
 
-  ops::matmul(qkv_TN, a(kAttentionInput, layer), weights.wqkv_ND);
+  linear(a, qkv_TN, a(kAttentionInput, layer), weights.wqkv_ND);
   ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
   const auto [q, k, v] = qkv_views(qkv_TN, s, a.B, a.S);
   ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, mask);
@@ -34,7 +34,7 @@ void attend(const Activations& a, const BlockViews& weights, const ops::Attentio
 
 void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   attend(a, weights, mask, layer);
-  ops::matmul(a(kBranch), a(kAttention, layer), weights.wo_DN);
+  linear(a, a(kBranch), a(kAttention, layer), weights.wo_DN);
 }
 
 void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients,
@@ -46,7 +46,7 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   const std::initializer_list<int64_t> heads_BSHK = {a.B, a.S, s.H, s.K};
 
   ops::matmul_weight_gradient(gradients.wo_DN, dbranch_TD, a(kAttention, layer));
-  ops::matmul_input_gradient(dattention_TN, dbranch_TD, weights.wo_DN, /*accumulate=*/false);
+  linear_input_gradient(a, dattention_TN, dbranch_TD, weights.wo_DN);
 
   const auto [q, k, v] = qkv_views(a(kQkv, layer), s, a.B, a.S);
   const auto [dq, dk, dv] = qkv_views(dqkv_TN, s, a.B, a.S);
@@ -55,7 +55,7 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   ops::rope_backward(rotated_heads(dqkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
 
   ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, a(kAttentionInput, layer));
-  ops::matmul_input_gradient(a(kInputGradient), dqkv_TN, weights.wqkv_ND, /*accumulate=*/false);
+  linear_input_gradient(a, a(kInputGradient), dqkv_TN, weights.wqkv_ND);
 }
 
 }  // namespace hearth::model

@@ -1,6 +1,6 @@
 #include "model/feedforward.h"
 
-#include "ops/matmul.h"
+#include "model/linear.h"
 #include "ops/swiglu.h"
 
 namespace hearth::model {
@@ -8,9 +8,9 @@ namespace hearth::model {
 using enum plan::Activation;
 
 void feedforward_forward(const Activations& a, const BlockViews& weights, int64_t layer) {
-  ops::matmul(a(kGateUp, layer), a(kFeedForwardInput, layer), weights.w13_FD);
+  linear(a, a(kGateUp, layer), a(kFeedForwardInput, layer), weights.w13_FD);
   ops::swiglu_forward(a(kGated, layer), a(kGateUp, layer));
-  ops::matmul(a(kBranch), a(kGated, layer), weights.w2_DF);
+  linear(a, a(kBranch), a(kGated, layer), weights.w2_DF);
 }
 
 void feedforward_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer) {
@@ -20,13 +20,13 @@ void feedforward_backward(const Activations& a, const BlockViews& weights, Block
 
   const bool kept = a.recompute(layer) == plan::Recompute::kNone;
 
-  ops::matmul_input_gradient(dgated_TF, dbranch_TD, weights.w2_DF, /*accumulate=*/false);
+  linear_input_gradient(a, dgated_TF, dbranch_TD, weights.w2_DF);
   // In place: the gate and up values are not read again. What w2 took, if it was not kept, comes out over its gradient.
   ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : dgated_TF);
   ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, kept ? a(kGated, layer) : dgated_TF);
 
   ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, a(kFeedForwardInput, layer));
-  ops::matmul_input_gradient(a(kInputGradient), gate_up_T2F, weights.w13_FD, /*accumulate=*/false);
+  linear_input_gradient(a, a(kInputGradient), gate_up_T2F, weights.w13_FD);
 }
 
 }  // namespace hearth::model

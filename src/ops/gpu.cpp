@@ -1,9 +1,11 @@
 #include "ops/gpu.h"
 
+#include <ATen/Context.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 
 #include "base/error.h"
@@ -97,6 +99,12 @@ std::string why_no_gpu() {
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+void fix_order_of_sums() {
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS reads it when it is first used
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // we never read what we have not written
 }
 
 bool on_gpu(const at::Tensor& tensor) {

@@ -33,6 +33,9 @@ at::Device open_device(const std::string& name);
 // Why open_gpu() would throw; empty: it would not.
 std::string why_no_gpu();
 
+// ATen's sums on a GPU, those of attention among them, take the same order every time from here on, and a little longer.
+void fix_order_of_sums();
+
 // Whether our GPU kernels do the work on this tensor, after open_gpu().
 bool on_gpu(const at::Tensor& tensor);
 

@@ -14,11 +14,10 @@
 #include "comm/group.h"
 #include "data/dataset.h"
 #include "metrics/throughput.h"
-#include "ops/gpu.h"
 #include "ops/runtime.h"
-#include "plan/device.h"
 #include "plan/memory.h"
 #include "plan/precision.h"
+#include "train/compute_device.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -84,9 +83,10 @@ Shape shape_of(const config::RunConfig& config) {
   const int64_t together = s.ranks * config.training.local_batch_size;
   s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
   s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
-  s.device = ops::open_device(config.training.device);
-  const int64_t there = s.device.is_cpu() ? plan::this_machine().memory_bytes : ops::open_gpu().free_bytes;
-  const plan::MemoryPlan memory = plan::memory_plan(config, s.model, s.plan, plan::precision(config), there, s.ranks);
+  s.device = open_compute_device(config);
+  check_float8(config, s.model);
+  const plan::MemoryPlan memory =
+      plan::memory_plan(config, s.model, s.plan, plan::precision(config), available_memory(s.device), s.ranks);
   plan::require_fits(memory);
   s.recompute = memory.activations.recompute;
   return s;
@@ -114,7 +114,7 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
   model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.precision.compute,
-                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device);
+                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device, options.config.numerics.fp8);
   TrainStep step(model, weights, optimizer, {.max_norm = training.max_norm});
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
@@ -160,7 +160,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.norm_s = median(results, [](const StepResult& r) { return r.norm_s; });
   t.update_s = median(results, [](const StepResult& r) { return r.update_s; });
   t.flops_per_token = plan::flops_per_token(s.model, options.config.training.seq_len);
-  t.gemm_flops = s.device.is_cpu() ? ops::measure_gemm_flops() : ops::measure_gemm_flops(s.device, s.precision.compute);
+  t.gemm_flops = ops::measure_gemm_flops(s.device, s.device.is_cpu() ? DType::kFloat32 : s.precision.compute);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);

@@ -1,9 +1,6 @@
 #include "train/run.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
-#include <tuple>
 #include <utility>
 
 #include "base/hash.h"
@@ -11,11 +8,10 @@
 #include "config/load.h"
 #include "data/token_weights.h"
 #include "metrics/console.h"
-#include "ops/gpu.h"
 #include "ops/runtime.h"
 #include "optim/parameter_groups.h"
-#include "plan/device.h"
 #include "plan/name_pattern.h"
+#include "train/compute_device.h"
 
 namespace hearth::train {
 
@@ -104,22 +100,12 @@ std::string Run::describe() const {
 
 namespace {
 
-// A property of the machine and the number of threads: a process that opens many runs (a test) measures it once.
-double gemm_flops(int64_t threads, at::Device device, DType compute) {
-  static std::mutex mutex;
-  static std::map<std::tuple<int64_t, at::DeviceType, DType>, double> measured;
-  const std::lock_guard lock(mutex);
-  const auto [it, is_new] = measured.try_emplace({threads, device.type(), compute}, 0);
-  if (is_new) it->second = device.is_cpu() ? ops::measure_gemm_flops() : ops::measure_gemm_flops(device, compute);
-  return it->second;
-}
-
 // What the run takes of this machine, where all its ranks are, or of its GPU. Throws user_error where that is too much.
 plan::MemoryPlan memory_of(const config::RunConfig& config, const plan::ModelShape& shape,
                            const plan::ParameterPlan& parameters, at::Device device) {
-  const int64_t there = device.is_cpu() ? plan::this_machine().memory_bytes : ops::open_gpu().free_bytes;
-  const plan::MemoryPlan memory = plan::memory_plan(config, shape, parameters, plan::precision(config), there,
-                                                    config.parallelism.data_parallel_shard_degree);
+  const plan::MemoryPlan memory =
+      plan::memory_plan(config, shape, parameters, plan::precision(config), available_memory(device),
+                        config.parallelism.data_parallel_shard_degree);
   plan::require_fits(memory);
   return memory;
 }
@@ -178,7 +164,7 @@ std::vector<ValidationSet> open_validation(const config::RunConfig& config, cons
 
 Run open_run(const config::RunConfig& given) {
   const config::RunConfig config = with_absolute_paths(given);
-  const at::Device device = ops::open_device(config.training.device);  // before the data is read: it may not be there
+  const at::Device device = open_compute_device(config);  // before the data is read: it may not be there
   data::TrainingData data(config);
   std::vector<ValidationSet> validation = open_validation(config, data);
   std::vector<float> token_weights;
@@ -196,6 +182,7 @@ Run open_run(const config::RunConfig& given) {
         "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
 
   plan::ParameterPlan plan = plan::parameter_plan(shape);
+  check_float8(config, shape);
   plan::MemoryPlan memory = memory_of(config, shape, plan, device);
   optim::parameter_settings(config.optimizer, plan);  // throws here where a pattern matches nothing
   std::vector<bool> trained = plan::trained_parameters(config.checkpoint.freeze, plan);
@@ -207,7 +194,7 @@ Run open_run(const config::RunConfig& given) {
   const plan::Precision precision = plan::precision(config);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
                                        plan::flops_per_token(shape, config.training.seq_len),
-                                       gemm_flops(threads, device, precision.compute)};
+                                       gemm_flops(device, precision.compute, threads)};
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),

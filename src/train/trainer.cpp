@@ -49,7 +49,7 @@ class Trainer {
                  run.device),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
-               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute, run.device),
+               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute, run.device, run.config.numerics.fp8),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
