@@ -1,12 +1,16 @@
 """A training step of Hearth beside LlamaForCausalLM on PyTorch, in turns: what bench/results/ quotes.
 
     .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16] [--eager-only]
+    .deps/oracle/bin/python bench/step.py --device cuda [--rounds 9] [--shape mlm_1b|llama3_8b_slice|llama3_1b|llama3_3b|all]
 
 Every program is a process that takes steps by turns: two to warm up, then in each round one step of every program, the
 order rotated. So a machine whose speed changes within minutes is the same for all of a round. PyTorch runs as installed
 and with glibc's malloc told to keep what is freed, because a third of its time on a CPU is page faults; eager, then
 compiled (all of them at once would not fit the memory). Before every step the rate of a float32 GEMM is measured. Ratios
 are medians over the rounds of the ratio within a round; timings of different runs do not compare.
+
+On a GPU everything computes in bfloat16 from float32 masters, Hearth in float8 besides, and the rate is that of a bfloat16
+GEMM of 8192^3. Two programs at a time, Hearth and another: their memory adds up. Memory is then the peak of what tensors take there.
 
 Needs build/release/bin/hearth and the oracle environment (scripts/setup.sh --oracle). "start" is the time from exec to the
 end of the first step, less a median step.
@@ -31,33 +35,52 @@ SHAPES = {
     "medium": {"dim": 768, "n-layers": 12, "n-heads": 12, "n-kv-heads": 12, "hidden-dim": 2048, "vocab-size": 32000,
                "seq-len": 1024, "local-batch-size": 2},
 }
+# Causal, where models on a GPU differ in what is asked of attention alone: a 1B model of the masked-LM seed at 16k, a
+# slice of four layers of Llama 3 8B, and Llama 3.2.
+GPU_SHAPES = {
+    "mlm_1b": {"dim": 2048, "n-layers": 16, "n-heads": 16, "n-kv-heads": 16, "hidden-dim": 5632, "vocab-size": 32000,
+               "seq-len": 16384, "local-batch-size": 1},
+    "llama3_8b_slice": {"dim": 4096, "n-layers": 4, "n-heads": 32, "n-kv-heads": 8, "hidden-dim": 14336,
+                        "vocab-size": 128256, "seq-len": 8192, "local-batch-size": 1},
+    "llama3_1b": {"dim": 2048, "n-layers": 16, "n-heads": 32, "n-kv-heads": 8, "hidden-dim": 8192, "vocab-size": 128256,
+                  "seq-len": 8192, "local-batch-size": 1},
+    "llama3_3b": {"dim": 3072, "n-layers": 28, "n-heads": 24, "n-kv-heads": 8, "hidden-dim": 8192, "vocab-size": 128256,
+                  "seq-len": 8192, "local-batch-size": 1},
+}
 KEEP_FREED = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(64 << 30),
               "MALLOC_TOP_PAD_": str(64 << 20)}
 
 
 def programs(shape, options):
     arguments = [f"--{key}={value}" for key, value in shape.items()]
-    arguments += [f"--steps={options.rounds}", "--warmup=2", "--turns"]
+    arguments += [f"--steps={options.rounds}", "--warmup=2", "--turns", f"--device={options.device}"]
     hearth = [os.path.join(ROOT, "build/release/bin/hearth"), "bench", "step", "--json"] + arguments
-    if options.dtype != "float32":
+    if options.dtype != "float32" and options.device == "cpu":
         hearth += ["--set", f"training.mixed_precision_param={options.dtype}"]
     torch_step = [sys.executable, os.path.join(ROOT, "bench/pytorch_step.py"), f"--dtype={options.dtype}"] + arguments
     eager = {"Hearth": (hearth, {}), "eager": (torch_step, {}), "eager, malloc tuned": (torch_step, KEEP_FREED)}
     compiled = torch_step + ["--compile"]
+    if options.device == "cuda":
+        float8 = hearth + ["--set", "numerics.fp8=true"]
+        pairs = [{"Hearth": (hearth, {}), "eager": (torch_step, {})}, {"Hearth": (hearth, {}), "compiled": (compiled, {})}]
+        return pairs[:1] if options.eager_only else pairs + [{"Hearth": (float8, {}), "bfloat16": (hearth, {})}]
     both = {"Hearth": (hearth, {}), "compiled": (compiled, {}), "compiled, malloc tuned": (compiled, KEEP_FREED)}
     return [eager] if options.eager_only else [eager, both]
 
 
-def gemm_flops():
-    """The best of 12 products of 1024^3 in float32, 0.15 s."""
-    a = torch.randn(1024, 1024)
+def gemm_flops(device):
+    """The best of 12 products: of 1024^3 in float32 on a CPU (0.15 s), of 8192^3 in bfloat16 on a GPU."""
+    size, dtype = (1024, torch.float32) if device == "cpu" else (8192, torch.bfloat16)
+    a = torch.randn(size, size, dtype=dtype, device=device)
     out = torch.empty_like(a)
     best = float("inf")
     for _ in range(12):
         start = time.perf_counter()
         torch.mm(a, a, out=out)
+        if device == "cuda":
+            torch.cuda.synchronize()
         best = min(best, time.perf_counter() - start)
-    return 2 * 1024**3 / best
+    return 2 * size**3 / best
 
 
 def flops_per_token(shape):
@@ -90,7 +113,8 @@ class Program:
     def finish(self):
         result = json.loads(self.process.stdout.read().strip().splitlines()[-1])
         _, _, usage = os.wait4(self.process.pid, 0)
-        return {**result, "peak_bytes": usage.ru_maxrss * 1024}
+        on_gpu = "--device=cuda" in self.process.args
+        return {**result, "peak_bytes": result["memory_bytes"] if on_gpu else usage.ru_maxrss * 1024}
 
 
 def table(shape, options, commands):
@@ -99,7 +123,7 @@ def table(shape, options, commands):
     steps, rates = {name: [] for name in names}, {name: [] for name in names}
     for i in range(options.rounds):
         for name in names[i % len(names):] + names[:i % len(names)]:
-            rates[name].append(gemm_flops())
+            rates[name].append(gemm_flops(options.device))
             steps[name].append(programs[name].step())
     tokens, flops = shape["local-batch-size"] * shape["seq-len"], flops_per_token(shape)
     print("\n| program | tokens/s | Hearth is | of the GEMM rate | peak memory | start | page faults a step |\n" + "|---" * 7 + "|")
@@ -116,12 +140,19 @@ def table(shape, options, commands):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--rounds", type=int, default=9)
-parser.add_argument("--shape", choices=(*SHAPES, "all"), default="all")
+parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+parser.add_argument("--shape", choices=(*SHAPES, *GPU_SHAPES, "all"), default="all")
 parser.add_argument("--eager-only", action="store_true", help="without torch.compile, which takes most of the time")
 parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
 options = parser.parse_args()
+shapes = SHAPES
+if options.device == "cuda":
+    shapes, options.dtype = GPU_SHAPES, "bfloat16"
+    print(torch.cuda.get_device_name())
+if options.shape != "all" and options.shape not in shapes:
+    parser.error(f"--shape {options.shape} is none of --device {options.device}'s: {', '.join(shapes)}")
 print(f"PyTorch {torch.__version__}, transformers {transformers.__version__}, {platform.platform()}, {time.strftime('%Y-%m-%d')}")
-for name in SHAPES if options.shape == "all" else (options.shape,):
-    print(f"\n{name}: {SHAPES[name]}, {options.dtype}, {torch.get_num_threads()} threads", flush=True)
-    for commands in programs(SHAPES[name], options):
-        table(SHAPES[name], options, commands)
+for name in shapes if options.shape == "all" else (options.shape,):
+    print(f"\n{name}: {shapes[name]}, {options.dtype}, {torch.get_num_threads()} threads", flush=True)
+    for commands in programs(shapes[name], options):
+        table(shapes[name], options, commands)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [--oracle] [--text] [--core-only] [--no-arrow]: installs what Hearth is built from; a second run finds
+# scripts/setup.sh [--oracle] [--text] [--gpu] [--core-only] [--no-arrow]: installs what Hearth is built from; a second run finds
 # it there.
 #
 #   --oracle     also .deps/oracle: PyTorch and Transformers in Python, which only tests use (5 GB on disk)
 #   --text       also python3-doc, the default text of scripts/quickstart.sh (70 MB on disk)
+#   --gpu        also what LibTorch needs on an NVIDIA GPU (4 GB on disk); where there is one, that is the default
 #   --core-only  no LibTorch: enough for hearth, not for hearth-train
 #   --no-arrow   no Arrow: data build then reads no Parquet, no Arrow and no datasets of Hugging Face's save_to_disk
 #   --help       this text
@@ -27,11 +28,12 @@ arrow_version=26.0.1
 # The distribution's Python, whatever is active: its version is known to have wheels and its venv comes from a package.
 python=/usr/bin/python3
 
-oracle=no text=no core_only=no arrow=yes
+oracle=no text=no gpu=no core_only=no arrow=yes
 for argument in "$@"; do
   case "$argument" in
     --oracle) oracle=yes ;;
     --text) text=yes ;;
+    --gpu) gpu=yes ;;
     --core-only) core_only=yes ;;
     --no-arrow) arrow=no ;;
     --help) print_help; exit 0 ;;
@@ -39,6 +41,7 @@ for argument in "$@"; do
   esac
 done
 deps="$root/.deps"
+if [ -e /dev/nvidiactl ]; then gpu=yes; fi
 
 # --- packages ---------------------------------------------------------------------------------------------------------
 
@@ -86,6 +89,11 @@ install_packages() {
     apt_install packages $missing ||
       fail 4 "packages: apt-get failed; its output is in $log" "" "run again; if it stays: apt-get install $missing"
   fi
+}
+
+check_nvcc() {  # without it, everything is built but the GPU's kernels
+  if [ "$gpu" = no ] || command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then return; fi
+  say "GPU: there is no nvcc, so Hearth is built without GPU kernels; install NVIDIA's CUDA toolkit 12.8 or newer to have them"
 }
 
 check_tools() {  # distributions older than Debian 12 have the packages in versions that are too old
@@ -150,12 +158,12 @@ pip_install() {  # step, interpreter, pip arguments...
   }
 }
 
-install_wheels() {  # step, folder to make, wheels...: as they are, without what they depend on
+install_wheels() {  # step, folder to make, pip arguments...
   local step="$1" folder="$2"
   shift 2
   rm -rf "$deps/pip" "$folder.partial"
   new_venv "$step" "$deps/pip"
-  pip_install "$step" "$deps/pip/bin/python" --no-deps --target "$folder.partial" "$@"
+  pip_install "$step" "$deps/pip/bin/python" --target "$folder.partial" "$@"
   mv "$folder.partial" "$folder"
   rm -rf "$deps/pip" "$deps/tmp"
 }
@@ -187,8 +195,15 @@ install_libtorch() {
     fi
     say "LibTorch: passing over $version in $folder (active python3): 2.11 or newer is needed"
   fi
-  if [ -e "$deps/libtorch/torch/lib/libtorch_cpu.so" ]; then
+  if [ -e "$deps/libtorch/torch/lib/libtorch_cpu.so" ] && { [ "$gpu" = no ] || [ -d "$deps/libtorch/nvidia" ]; }; then
     say "LibTorch: $(torch_version_in "$deps/libtorch/torch") in .deps/libtorch"
+    return
+  fi
+  if [ "$gpu" = yes ]; then
+    say "LibTorch: installing torch==$torch_version with its CUDA libraries into .deps/libtorch (2.5 GB to download, 5 GB on disk)"
+    need_disk LibTorch 9
+    rm -rf "$deps/libtorch"
+    install_wheels LibTorch "$deps/libtorch" "torch==$torch_version"
     return
   fi
   local wheels=("torch==$torch_version")
@@ -196,7 +211,7 @@ install_libtorch() {
   has_library libcupti.so.13 || wheels+=("$cuda_cupti")
   say "LibTorch: installing ${wheels[*]} into .deps/libtorch (0.6 GB to download, 1.2 GB on disk)"
   need_disk LibTorch 3
-  install_wheels LibTorch "$deps/libtorch" "${wheels[@]}"
+  install_wheels LibTorch "$deps/libtorch" --no-deps "${wheels[@]}"
 }
 
 # --- Arrow ------------------------------------------------------------------------------------------------------------
@@ -227,7 +242,7 @@ install_arrow() {
   say "Arrow: installing pyarrow==$arrow_version into .deps/arrow (55 MB to download, 170 MB on disk)"
   need_disk Arrow 1
   rm -rf "$deps/arrow"
-  install_wheels Arrow "$deps/arrow" "pyarrow==$arrow_version"
+  install_wheels Arrow "$deps/arrow" --no-deps "pyarrow==$arrow_version"
 }
 
 # --- the tests' oracle ------------------------------------------------------------------------------------------------
@@ -261,5 +276,6 @@ install_packages
 check_tools
 if [ "$text" = yes ]; then install_text; fi
 if [ "$core_only" = no ]; then install_libtorch; fi
+if [ "$core_only" = no ]; then check_nvcc; fi
 if [ "$arrow" = yes ]; then install_arrow; fi
 if [ "$oracle" = yes ]; then install_oracle; fi

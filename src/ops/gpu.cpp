@@ -1,6 +1,7 @@
 #include "ops/gpu.h"
 
 #include <ATen/Context.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 
@@ -127,6 +128,13 @@ void check_gpu(int code, const char* kernel) {
 
 void synchronize(at::Device device) {
   if (!device.is_cpu()) current_stream(device).synchronize();
+}
+
+GpuMemory gpu_memory() {
+  using Kind = c10::CachingAllocator::StatType;
+  const auto stats = c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(0);
+  const auto all = static_cast<size_t>(Kind::AGGREGATE);
+  return {stats.allocated_bytes[all].current, stats.allocated_bytes[all].peak, stats.reserved_bytes[all].current};
 }
 
 EmulatedGpu::EmulatedGpu(const kernels::Table& table) {

@@ -48,6 +48,12 @@ void check_gpu(int code, const char* kernel);
 // Waits for all work of the current stream. No effect on a CPU.
 void synchronize(at::Device device);
 
+// What ATen's allocator holds on the GPU. `reserved_bytes` must not grow once a training has made two steps.
+struct GpuMemory {
+  int64_t allocated_bytes = 0, peak_bytes = 0, reserved_bytes = 0;
+};
+GpuMemory gpu_memory();
+
 // Tests: while it lives, float32 and bfloat16 tensors of the CPU go to `table`, the kernels compiled for the host.
 class EmulatedGpu {
  public:

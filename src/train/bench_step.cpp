@@ -14,6 +14,7 @@
 #include "comm/group.h"
 #include "data/dataset.h"
 #include "metrics/throughput.h"
+#include "ops/gpu.h"
 #include "ops/runtime.h"
 #include "plan/memory.h"
 #include "plan/precision.h"
@@ -44,14 +45,19 @@ data::StepBatch random_batch(const config::Training& training, int64_t V, int64_
   return step;
 }
 
+// A step, and how long it took until its result was known.
+struct Timed {
+  StepResult result;
+  double step_s;
+};
+
 template <typename Field>
-double median(std::vector<StepResult> results, Field field) {
-  std::sort(results.begin(), results.end(),
-            [&](const StepResult& a, const StepResult& b) { return field(a) < field(b); });
+double median(std::vector<Timed> results, Field field) {
+  std::sort(results.begin(), results.end(), [&](const Timed& a, const Timed& b) { return field(a) < field(b); });
   return field(results[results.size() / 2]);
 }
 
-double whole_step(const StepResult& r) { return r.forward_backward_s + r.norm_s + r.update_s; }
+double whole_step(const Timed& t) { return t.step_s; }
 
 // The other ranks wait in the step's first collective.
 void wait_for_turn() {
@@ -99,7 +105,7 @@ int64_t page_faults() {
 }
 
 struct Measured {
-  std::vector<StepResult> results;  // the warm-up left out
+  std::vector<Timed> results;  // the warm-up left out
   double page_faults_per_step = 0, first_step_end = 0;
 };
 
@@ -122,7 +128,9 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
     if (options.turns && group.rank() == 0) wait_for_turn();
-    const StepResult result = step.run(batch, t, options.config.optimizer.lr).result();
+    const double start_s = metrics::monotonic_seconds();
+    const StepResult made = step.run(batch, t, options.config.optimizer.lr).result();
+    const Timed result{made, metrics::monotonic_seconds() - start_s};
     if (options.turns && group.rank() == 0) end_turn(whole_step(result));
     if (t > options.warmup) measured.results.push_back(result);
     if (t == options.warmup) faults_before = page_faults();
@@ -145,26 +153,27 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
     auto mine = run_steps(options, s, group);
     if (group.rank() == 0) measured = std::move(mine);
   });
-  const std::vector<StepResult>& results = measured.results;
+  const std::vector<Timed>& results = measured.results;
 
   StepTiming t;
   t.parameters = s.plan.num_parameters;
   t.tokens_per_step =
       s.ranks * s.micro_batches * options.config.training.local_batch_size * options.config.training.seq_len;
   t.threads = s.threads;
+  t.on_gpu = !s.device.is_cpu();
   t.median_step_s = median(results, whole_step);
-  const auto by_time = [](const StepResult& a, const StepResult& b) { return whole_step(a) < whole_step(b); };
+  const auto by_time = [](const Timed& a, const Timed& b) { return whole_step(a) < whole_step(b); };
   t.fastest_step_s = whole_step(*std::min_element(results.begin(), results.end(), by_time));
   t.slowest_step_s = whole_step(*std::max_element(results.begin(), results.end(), by_time));
-  t.forward_backward_s = median(results, [](const StepResult& r) { return r.forward_backward_s; });
-  t.norm_s = median(results, [](const StepResult& r) { return r.norm_s; });
-  t.update_s = median(results, [](const StepResult& r) { return r.update_s; });
+  t.forward_backward_s = median(results, [](const Timed& t) { return t.result.forward_backward_s; });
+  t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
+  t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
   t.flops_per_token = plan::flops_per_token(s.model, options.config.training.seq_len);
   t.gemm_flops = ops::measure_gemm_flops(s.device, s.device.is_cpu() ? DType::kFloat32 : s.precision.compute);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);
-  t.memory_bytes = metrics::peak_memory_bytes();
+  t.memory_bytes = t.on_gpu ? ops::gpu_memory().peak_bytes : metrics::peak_memory_bytes();
   t.page_faults_per_step = measured.page_faults_per_step;
   t.first_step_end = measured.first_step_end;
   return t;
@@ -177,6 +186,8 @@ std::string format_timing(const StepTiming& t) {
   text += fmt::format("speed        {:.1f} tokens/s (median step)\n", t.tokens_per_second);
   text += fmt::format("step time    {:.1f} ms median, {:.1f} ms fastest, {:.1f} ms slowest\n", 1e3 * t.median_step_s,
                       1e3 * t.fastest_step_s, 1e3 * t.slowest_step_s);
+  // On a GPU these are what the host needed to ask for the work.
+  if (t.on_gpu) text += "  of the host, which the GPU does not wait for:\n";
   text += fmt::format("  forward and backward  {:.1f} ms\n", 1e3 * t.forward_backward_s);
   text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);
   text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);

@@ -18,6 +18,7 @@
 #include "data/loader.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
+#include "ops/gpu.h"
 #include "ops/runtime.h"
 #include "optim/adamw.h"
 #include "parallel/sharded_weights.h"
@@ -175,7 +176,7 @@ class Trainer {
                            .substituted = step.substituted,
                            .data_wait_s = step.data_wait_s,
                            .step_s = step_s,
-                           .memory_bytes = metrics::peak_memory_bytes()};
+                           .memory_bytes = on_gpu() ? ops::gpu_memory().peak_bytes : metrics::peak_memory_bytes()};
   }
 
   // To the last checkpoint, and on with the data behind that of the step.

@@ -1,0 +1,51 @@
+// Where a test of GPU code runs: on the kernels compiled for the host, which is always there, and on a GPU, which most
+// machines do not have.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kernels/kernels.h"
+#include "ops/gpu.h"
+
+namespace hearth::test {
+
+enum class GpuKind { kEmulated, kReal };
+
+// Ours on the host (tensors of the CPU), or GPU 0. Lives as long as the test's tensors.
+class TestGpu {
+ public:
+  explicit TestGpu(GpuKind kind) {
+    if (kind == GpuKind::kEmulated) {
+      emulated_.emplace(*hearth_gpu_kernels());
+    } else {
+      device_ = ops::open_device("cuda");
+    }
+  }
+  at::Device device() const { return device_; }
+  std::string name() const { return device_.is_cpu() ? "cpu" : "cuda"; }  // for training.device
+
+ private:
+  std::optional<ops::EmulatedGpu> emulated_;
+  at::Device device_ = at::kCPU;
+};
+
+}  // namespace hearth::test
+
+// First in a test that takes a GpuKind.
+#define HEARTH_NEEDS_GPU(kind)                                                     \
+  if ((kind) == ::hearth::test::GpuKind::kReal) {                                  \
+    const std::string why = ::hearth::ops::why_no_gpu();                           \
+    if (!why.empty()) GTEST_SKIP() << "needs a GPU: " << why.substr(0, why.find('\n')); \
+  }                                                                                \
+  static_assert(true)
+
+#define HEARTH_ON_EACH_GPU(suite)                                                                                  \
+  INSTANTIATE_TEST_SUITE_P(On, suite, testing::Values(::hearth::test::GpuKind::kEmulated,                          \
+                                                      ::hearth::test::GpuKind::kReal),                             \
+                           [](const auto& info) {                                                                  \
+                             return info.param == ::hearth::test::GpuKind::kEmulated ? "TheHost" : "AGpu";         \
+                           })

@@ -1,0 +1,155 @@
+// The whole model on a GPU against the same model on the CPU, whose gradients autograd_test.cpp holds against PyTorch.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/nonzero.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "comm/group.h"
+#include "model/decoder.h"
+#include "model/transformer.h"
+#include "parallel/sharded_weights.h"
+#include "support/gpu.h"
+#include "train/state.h"
+
+namespace hearth::model {
+namespace {
+
+using parallel::ShardedWeights;
+
+constexpr int64_t kB = 2, kS = 40, kV = 261;
+
+struct Case {
+  const char* name;
+  const char* norm_type = "rmsnorm";
+  bool masked = false, documents = false, weighted = false, halves = false, tied = false;
+  plan::Recompute recompute = plan::Recompute::kNone;
+};
+
+const Case kCases[] = {
+    {.name = "Llama"},
+    {.name = "Documents", .documents = true, .weighted = true, .recompute = plan::Recompute::kBlock},
+    {.name = "Masked", .norm_type = "layernorm", .masked = true},
+    {.name = "Neox", .norm_type = "rmsnorm_neox", .halves = true},
+    {.name = "Tied", .norm_type = "np_layernorm", .tied = true, .recompute = plan::Recompute::kNorms},
+};
+
+plan::ModelShape shape_of(const Case& c) {
+  config::Model m;
+  m.dim = 64, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 96;
+  m.norm_type = c.norm_type;
+  m.enable_weight_tying = c.tied;
+  plan::ModelShape shape = plan::model_shape(m, kV);
+  shape.causal = !c.masked;
+  shape.document_scope = c.documents;
+  shape.rope.halves = c.halves;
+  return shape;
+}
+
+MicroBatch batch_of(const Case& c, at::Device device) {
+  at::manual_seed(5);
+  MicroBatch batch;
+  const auto there = [device](const at::Tensor& x) { return x.defined() ? x.to(device) : x; };
+  batch.tokens_T = at::randint(kV, {kB * kS}, at::kInt);
+  at::Tensor labels = at::randint(kV, {kB * kS}, at::kInt);
+  labels.index_put_({at::arange(0, kB * kS, 3)}, at::full({}, -100, at::kInt));
+  batch.labels_T = labels;
+  if (c.weighted) batch.weights_T = at::rand({kB * kS}, at::kFloat);
+  if (c.masked) batch.counted_N = at::nonzero(labels.ne(-100)).view(-1);
+  if (c.documents) {
+    batch.document_starts_N = at::tensor({0, 17, int(kS), int(kS) + 1, 2 * int(kS) - 7}, at::kInt);
+    batch.longest_document = 32;
+  }
+  return {there(batch.tokens_T),          there(batch.labels_T), there(batch.weights_T),   there(batch.counted_N),
+          there(batch.document_starts_N), {},                    batch.longest_document};
+}
+
+struct Result {
+  double loss, z_squares;
+  at::Tensor logits;                  // of the CPU, as all below
+  std::vector<at::Tensor> gradients;  // of each unit
+};
+
+Result run(const Case& c, plan::Precision precision, at::Device device) {
+  const plan::ModelShape shape = shape_of(c);
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  const auto group = comm::single();
+  ShardedWeights weights(plan, precision, *group, ShardedWeights::Purpose::kTraining, {}, false, device);
+  train::initialize_weights(weights, 3);
+  const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
+  Transformer model(shape, plan, kB, kS, precision.compute, 24, /*training=*/true, recompute, device);
+  const MicroBatch batch = batch_of(c, device);
+  weights.begin_step(1);
+  const ops::CrossEntropy sums = model.loss_and_gradient(weights, batch, 0.02, 0.001);
+  Result result{sums.loss, sums.z_squares, {}, {}};
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit)
+    result.gradients.push_back(weights.gradient(unit).to(at::kCPU).to(at::kDouble));
+  model.loss(weights, batch);
+  result.logits = model.logits(weights).to(at::kCPU).to(at::kDouble);
+  return result;
+}
+
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+class ModelOnGpu : public testing::TestWithParam<test::GpuKind> {};
+
+TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const plan::Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
+  for (const Case& c : kCases) {
+    for (const bool wide : {true, false}) {
+      SCOPED_TRACE(fmt::format("{}, {}", c.name, wide ? "float32" : "bfloat16"));
+      const plan::Precision precision = wide ? plan::Precision(DType::kFloat32) : bfloat16;
+      const Result cpu = run(c, precision, at::kCPU);
+      const test::TestGpu gpu(GetParam());
+      const Result there = run(c, precision, gpu.device());
+      // float32: other orders of summing. bfloat16: each op rounds to 3 digits, at other places.
+      const double tolerance = wide ? 1e-5 : 2e-2;
+      EXPECT_NEAR(there.loss / cpu.loss, 1, wide ? 1e-6 : 1e-3);
+      EXPECT_NEAR(there.z_squares / cpu.z_squares, 1, wide ? 1e-6 : 1e-3);
+      EXPECT_LT(relative(there.logits, cpu.logits), tolerance);
+      ASSERT_EQ(there.gradients.size(), cpu.gradients.size());
+      for (size_t u = 0; u < cpu.gradients.size(); ++u)
+        EXPECT_LT(relative(there.gradients[u], cpu.gradients[u]), tolerance) << "unit " << u;
+    }
+  }
+}
+
+TEST_P(ModelOnGpu, TwoRunsGiveTheSameBits) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const test::TestGpu gpu(GetParam());
+  const Result once = run(kCases[0], DType::kFloat32, gpu.device());
+  const Result again = run(kCases[0], DType::kFloat32, gpu.device());
+  EXPECT_EQ(once.loss, again.loss);
+  for (size_t u = 0; u < once.gradients.size(); ++u) EXPECT_TRUE(once.gradients[u].equal(again.gradients[u])) << u;
+}
+
+TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const test::TestGpu gpu(GetParam());
+  const plan::ModelShape shape = shape_of(kCases[0]);
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  const auto group = comm::single();
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference, {}, false, gpu.device());
+  train::initialize_weights(weights, 3);
+  Transformer model(shape, plan, kB, kS, DType::kFloat32, 24, /*training=*/false, {}, gpu.device());
+  const MicroBatch batch = batch_of(kCases[0], gpu.device());
+  model.loss(weights, batch);
+  const at::Tensor whole = model.logits(weights).to(at::kCPU);
+  Decoder decoder(shape, plan, weights, kS, DType::kFloat32, gpu.device());
+  const at::Tensor tokens = batch.tokens_T.to(at::kCPU);
+  for (int64_t s = 0; s < kS; ++s) {
+    const at::Tensor logits_V = decoder.append({tokens[s].item<int32_t>()}).to(at::kCPU).to(at::kDouble);
+    EXPECT_LT(relative(logits_V, whole[s].to(at::kDouble)), 1e-5) << s;
+  }
+}
+
+HEARTH_ON_EACH_GPU(ModelOnGpu);
+
+}  // namespace
+}  // namespace hearth::model

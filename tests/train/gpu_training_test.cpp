@@ -1,0 +1,132 @@
+// A training on a GPU against the same training on the CPU: curves, guard, checkpoints that go either way.
+#include <cmath>
+
+#include "ops/float8.h"
+#include "ops/tensor.h"
+#include "support/gpu.h"
+#include "tiny_run.h"
+#include "train/eval.h"
+
+namespace hearth::train {
+namespace {
+
+class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
+ protected:
+  TrainingOnGpu() { build_tiny_data(scratch); }
+
+  config::RunConfig config_of(const std::string& folder, const std::string& device) {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = folder;
+    c.training.device = device;
+    return c;
+  }
+  std::vector<metrics::Record> on_gpu(config::RunConfig c) {
+    const test::TestGpu gpu(GetParam());
+    c.training.device = gpu.name();
+    return train(c);
+  }
+
+  test::ScratchFolder scratch;
+};
+
+double largest_difference(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    largest = std::max(largest, std::abs(*a[i].loss / *b[i].loss - 1));
+    largest = std::max(largest, std::abs(*a[i].grad_norm / *b[i].grad_norm - 1));
+  }
+  return largest;
+}
+
+// Rounding grows along a curve: of float32's 6e-8, a thousandfold in as many steps as these.
+TEST_P(TrainingOnGpu, HasTheCurveOfTheCpu) {
+  HEARTH_NEEDS_GPU(GetParam());
+  config::RunConfig c = config_of("cpu", "cpu");
+  // The emulated kernels take half a second a step; a GPU's curve is followed over 200.
+  c.training.steps = GetParam() == test::GpuKind::kReal ? 200 : 12;
+  c.checkpoint.interval = 0;
+  c.validation.freq = 4;
+  const auto cpu = train(c);
+  config::RunConfig there = c;
+  there.job.dump_folder = "gpu";
+  const auto gpu = on_gpu(there);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  EXPECT_LT(largest_difference(gpu, cpu), GetParam() == test::GpuKind::kReal ? 1e-2 : 1e-4);
+  EXPECT_LT(*gpu.back().loss, 0.9 * *gpu.front().loss);
+  EXPECT_NEAR(*gpu.back().validation_loss / *cpu.back().validation_loss, 1, 1e-3);
+}
+
+TEST_P(TrainingOnGpu, GoesOnFromACheckpointOfTheCpuAndBack) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const auto whole = train(config_of("whole", "cpu"));
+  config::RunConfig parts = config_of("parts", "cpu");
+  parts.training.steps = 4;
+  train(parts);
+  parts.training.steps = 8;
+  on_gpu(parts);
+  parts.training.device = "cpu";
+  parts.training.steps = 12;
+  const auto records = train(parts);
+  ASSERT_EQ(records.size(), 12u);
+  EXPECT_LT(largest_difference(records, whole), 1e-4);
+}
+
+TEST_P(TrainingOnGpu, TheSameRunTwiceIsTheSameToTheBitAndSoIsAnInterruptedOne) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const auto once = on_gpu(config_of("once", ""));
+  const auto again = on_gpu(config_of("again", ""));
+  expect_same_training(once, again);
+  config::RunConfig parts = config_of("parts", "");
+  for (const int64_t steps : {4, 12}) {
+    parts.training.steps = steps;
+    on_gpu(parts);
+  }
+  expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), once);
+}
+
+// Gradients accumulate on the device, and what no rule of numbers stands for is left out there.
+TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
+  HEARTH_NEEDS_GPU(GetParam());
+  config::RunConfig c = config_of("cpu", "cpu");
+  c.numerics.spike_policy = "skip";
+  c.numerics.spike_window = 4;
+  c.numerics.spike_deviations = 0.5;
+  const auto cpu = train(c);
+  config::RunConfig there = c;
+  there.job.dump_folder = "gpu";
+  const auto gpu = on_gpu(there);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  int64_t skipped = 0;
+  for (size_t i = 0; i < gpu.size(); ++i) {
+    EXPECT_EQ(gpu[i].skipped, cpu[i].skipped) << "step " << i + 1;
+    if (!gpu[i].skipped.empty()) ++skipped;
+  }
+  EXPECT_GE(skipped, 1);
+  EXPECT_LT(largest_difference(gpu, cpu), 1e-3);
+}
+
+TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const config::RunConfig c = config_of("cpu", "cpu");
+  train(c);
+  config::EvalOptions options;
+  options.checkpoint = c.run_folder();
+  const double cpu = evaluate_checkpoint(options).front().evaluation.loss();
+  const test::TestGpu gpu(GetParam());
+  options.device = gpu.name();
+  EXPECT_NEAR(evaluate_checkpoint(options).front().evaluation.loss() / cpu, 1, 1e-5);
+}
+
+HEARTH_ON_EACH_GPU(TrainingOnGpu);
+
+TEST(Device, AGpuThatIsNotThereIsOneErrorBeforeAnythingIsRead) {
+  if (ops::why_no_gpu().empty()) GTEST_SKIP() << "there is a GPU";
+  config::RunConfig c = tiny_config("/nowhere");
+  c.training.device = "cuda";
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_TRUE(error.code() == ExitCode::kUser || error.code() == ExitCode::kHardware);
+  EXPECT_NE(error.fix().find("training.device = \"cpu\""), std::string::npos) << error.what();
+}
+
+}  // namespace
+}  // namespace hearth::train
