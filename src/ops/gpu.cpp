@@ -126,6 +126,8 @@ void check_gpu(int code, const char* kernel) {
               "see the driver's log (dmesg, nvidia-smi -q); a GPU that fails once often fails again");
 }
 
+bool works_ahead(at::Device device) { return !device.is_cpu() || emulated != nullptr; }
+
 void synchronize(at::Device device) {
   if (!device.is_cpu()) current_stream(device).synchronize();
 }

@@ -33,7 +33,8 @@ at::Device open_device(const std::string& name);
 // Why open_gpu() would throw; empty: it would not.
 std::string why_no_gpu();
 
-// ATen's sums on a GPU, those of attention among them, take the same order every time from here on, and a little longer.
+// ATen's sums on a GPU, those of attention among them, take the same order every time from here on, and a little
+// longer.
 void fix_order_of_sums();
 
 // Whether our GPU kernels do the work on this tensor, after open_gpu().
@@ -44,6 +45,9 @@ const kernels::Table& gpu_kernels();
 void* gpu_stream();
 // Throws Error (kHardware) where a kernel's code is not 0.
 void check_gpu(int code, const char* kernel);
+
+// Whether work there goes on while the host does something else: on a GPU, emulated or not.
+bool works_ahead(at::Device device);
 
 // Waits for all work of the current stream. No effect on a CPU.
 void synchronize(at::Device device);

@@ -120,7 +120,8 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
   model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.precision.compute,
-                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device, options.config.numerics.fp8);
+                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device,
+                           options.config.numerics.fp8);
   TrainStep step(model, weights, optimizer, {.max_norm = training.max_norm});
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);

@@ -50,7 +50,8 @@ class Trainer {
                  run.device),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
-               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute, run.device, run.config.numerics.fp8),
+               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute, run.device,
+               run.config.numerics.fp8),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
@@ -71,13 +72,14 @@ class Trainer {
       next_.reset();
       // A GPU works on the next step while the host looks at this one, unless its weights are needed as they are then.
       Pause pause;
-      if (on_gpu()) {
+      const bool ahead = ops::works_ahead(run_.device);
+      if (ahead) {
         pause = pause_after(now.t);
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
       if (!record) continue;  // it went back
-      if (!on_gpu()) pause = pause_after(now.t);
+      if (!ahead) pause = pause_after(now.t);
       if (pause.validate) validate(*record);
       journal_.step(*record);
       if (pause.save) save(*record);
@@ -106,8 +108,6 @@ class Trainer {
   static StepOptions step_options(const config::RunConfig& config) {
     return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank"};
   }
-
-  bool on_gpu() const { return !run_.device.is_cpu(); }
 
   void begin_from(uint64_t sample) {
     loader_.emplace(run_.data.splits(), run_.loading(group_.rank(), sample));
@@ -176,7 +176,7 @@ class Trainer {
                            .substituted = step.substituted,
                            .data_wait_s = step.data_wait_s,
                            .step_s = step_s,
-                           .memory_bytes = on_gpu() ? ops::gpu_memory().peak_bytes : metrics::peak_memory_bytes()};
+                           .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
   }
 
   // To the last checkpoint, and on with the data behind that of the step.

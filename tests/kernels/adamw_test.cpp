@@ -1,4 +1,5 @@
 #include "ops/adamw.h"
+#include "ops/step_decision.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -47,10 +48,10 @@ class AdamWKernel : public DeviceTest {
   }
 };
 
-Decision decision_of(const ops::AdamWStep& s) {
+Decision decision_of(int64_t t, double gradient_scale = 1) {
   Decision decision = {};
-  decision.gradient_scale = s.gradient_scale;
-  decision.t = s.t;
+  decision.gradient_scale = gradient_scale;
+  decision.t = t;
   decision.apply = 1;
   return decision;
 }
@@ -69,11 +70,11 @@ TEST_P(AdamWKernel, EveryBitIsTheCpusForAllTypesAndForms) {
             const at::Tensor p = vector(parameter), g = vector(at::kFloat), m = vector(moment);
             const at::Tensor v = vector(moment).abs_(), start = p.clone();
             const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
-            ops::AdamWStep s{.lr = 3e-2, .eps = 1e-6, .decay = 0.1, .l2 = l2, .form = form, .gradient_scale = 0.3};
-            for (s.t = 1; s.t <= 40000; s.t = 7 * s.t + 1) {
+            const ops::AdamWStep s{.lr = 3e-2, .eps = 1e-6, .decay = 0.1, .l2 = l2, .form = form};
+            for (int64_t t = 1; t <= 40000; t = 7 * t + 1) {
               const auto some = [&](const at::Tensor& x) { return x.slice(0, 0, n); };
-              adamw(step_of(s, p, m), decision_of(s), some(p), g, m, v);
-              ops::adamw(p2, g, m2, v2, s);
+              adamw(step_of(s, p, m), decision_of(t, 0.3), some(p), g, m, v);
+              ops::adamw(p2, g, m2, v2, s, ops::decided(t, 0.3));
             }
             for (const auto& [ours, theirs] : {std::pair(p, p2), std::pair(m, m2), std::pair(v, v2)})
               EXPECT_TRUE(same_bits(ours.slice(0, 0, n), theirs.slice(0, 0, n)));
@@ -93,11 +94,11 @@ TEST_P(AdamWKernel, StochasticRoundingHasTheCpusBitsWhereverTheStreamBegins) {
       const at::Tensor p = random({n}, at::kBFloat16), g = random({n}, at::kFloat), m = random({n}, moment);
       const at::Tensor v = random({n}, moment).abs(), p2 = p.clone(), m2 = m.clone(), v2 = v.clone(), plain = p.clone();
       const ops::StochasticRounding rounding{random_key(7, "test"), first};
-      const ops::AdamWStep s{.lr = 1e-3, .decay = 0.1, .t = 2};
-      adamw(step_of(s, p, m, rounding), decision_of(s), p, g, m, v);
-      ops::adamw(p2, g, m2, v2, s, rounding);
+      const ops::AdamWStep s{.lr = 1e-3, .decay = 0.1};
+      adamw(step_of(s, p, m, rounding), decision_of(2), p, g, m, v);
+      ops::adamw(p2, g, m2, v2, s, ops::decided(2), rounding);
       EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));
-      ops::adamw(plain, g, m2.clone(), v2.clone(), s);
+      ops::adamw(plain, g, m2.clone(), v2.clone(), s, ops::decided(2));
       EXPECT_FALSE(same_bits(p, plain));
     }
   }
@@ -106,7 +107,7 @@ TEST_P(AdamWKernel, StochasticRoundingHasTheCpusBitsWhereverTheStreamBegins) {
 TEST_P(AdamWKernel, StochasticRoundingKeepsInfinityAndNan) {
   const at::Tensor p = at::tensor({INFINITY, -INFINITY, NAN}).to(at::kBFloat16), m = at::zeros({3}), v = at::zeros({3});
   const ops::AdamWStep s{.lr = 0.1};
-  adamw(step_of(s, p, m, ops::StochasticRounding{random_key(1, "test")}), decision_of(s), p, at::zeros({3}), m, v);
+  adamw(step_of(s, p, m, ops::StochasticRounding{random_key(1, "test")}), decision_of(1), p, at::zeros({3}), m, v);
   EXPECT_TRUE(std::isinf(p[0].item<float>()) && std::isinf(p[1].item<float>()) && std::isnan(p[2].item<float>()));
 }
 
@@ -114,7 +115,7 @@ TEST_P(AdamWKernel, NothingChangesWhereTheDecisionSaysSo) {
   const at::Tensor p = random({100}, at::kFloat), m = random({100}, at::kFloat), v = m.abs(), g = at::full({100}, NAN);
   const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
   const ops::AdamWStep s{.lr = 0.1};
-  Decision decision = decision_of(s);
+  Decision decision = decision_of(1);
   decision.apply = 0;
   adamw(step_of(s, p, m), decision, p, g, m, v);
   EXPECT_TRUE(same_bits(p, p2) && same_bits(m, m2) && same_bits(v, v2));

@@ -36,16 +36,14 @@ class TestGpu {
 }  // namespace hearth::test
 
 // First in a test that takes a GpuKind.
-#define HEARTH_NEEDS_GPU(kind)                                                     \
-  if ((kind) == ::hearth::test::GpuKind::kReal) {                                  \
-    const std::string why = ::hearth::ops::why_no_gpu();                           \
+#define HEARTH_NEEDS_GPU(kind)                                                          \
+  if ((kind) == ::hearth::test::GpuKind::kReal) {                                       \
+    const std::string why = ::hearth::ops::why_no_gpu();                                \
     if (!why.empty()) GTEST_SKIP() << "needs a GPU: " << why.substr(0, why.find('\n')); \
-  }                                                                                \
+  }                                                                                     \
   static_assert(true)
 
-#define HEARTH_ON_EACH_GPU(suite)                                                                                  \
-  INSTANTIATE_TEST_SUITE_P(On, suite, testing::Values(::hearth::test::GpuKind::kEmulated,                          \
-                                                      ::hearth::test::GpuKind::kReal),                             \
-                           [](const auto& info) {                                                                  \
-                             return info.param == ::hearth::test::GpuKind::kEmulated ? "TheHost" : "AGpu";         \
-                           })
+#define HEARTH_ON_EACH_GPU(suite)                                                                     \
+  INSTANTIATE_TEST_SUITE_P(                                                                           \
+      On, suite, testing::Values(::hearth::test::GpuKind::kEmulated, ::hearth::test::GpuKind::kReal), \
+      [](const auto& info) { return info.param == ::hearth::test::GpuKind::kEmulated ? "TheHost" : "AGpu"; })

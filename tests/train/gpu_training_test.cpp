@@ -10,6 +10,9 @@
 namespace hearth::train {
 namespace {
 
+// The kernels compiled for the host take a tenth of a second a step, however small it is.
+constexpr int64_t kSteps = 6;
+
 class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
  protected:
   TrainingOnGpu() { build_tiny_data(scratch); }
@@ -18,6 +21,11 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
     config::RunConfig c = tiny_config(scratch);
     c.job.dump_folder = folder;
     c.training.device = device;
+    c.training.seq_len = 16;
+    c.training.global_batch_size = 4;
+    c.training.steps = kSteps;
+    c.lr_scheduler.warmup_steps = 1;
+    c.checkpoint.interval = 2;
     return c;
   }
   std::vector<metrics::Record> on_gpu(config::RunConfig c) {
@@ -42,32 +50,30 @@ double largest_difference(const std::vector<metrics::Record>& a, const std::vect
 TEST_P(TrainingOnGpu, HasTheCurveOfTheCpu) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
-  // The emulated kernels take half a second a step; a GPU's curve is followed over 200.
-  c.training.steps = GetParam() == test::GpuKind::kReal ? 200 : 12;
+  const bool real = GetParam() == test::GpuKind::kReal;
+  c.training.steps = real ? 200 : kSteps;
   c.checkpoint.interval = 0;
-  c.validation.freq = 4;
   const auto cpu = train(c);
   config::RunConfig there = c;
   there.job.dump_folder = "gpu";
   const auto gpu = on_gpu(there);
   ASSERT_EQ(gpu.size(), cpu.size());
-  EXPECT_LT(largest_difference(gpu, cpu), GetParam() == test::GpuKind::kReal ? 1e-2 : 1e-4);
+  EXPECT_LT(largest_difference(gpu, cpu), real ? 1e-2 : 1e-4);
   EXPECT_LT(*gpu.back().loss, 0.9 * *gpu.front().loss);
-  EXPECT_NEAR(*gpu.back().validation_loss / *cpu.back().validation_loss, 1, 1e-3);
 }
 
 TEST_P(TrainingOnGpu, GoesOnFromACheckpointOfTheCpuAndBack) {
   HEARTH_NEEDS_GPU(GetParam());
   const auto whole = train(config_of("whole", "cpu"));
   config::RunConfig parts = config_of("parts", "cpu");
-  parts.training.steps = 4;
+  parts.training.steps = 2;
   train(parts);
-  parts.training.steps = 8;
+  parts.training.steps = 4;
   on_gpu(parts);
   parts.training.device = "cpu";
-  parts.training.steps = 12;
+  parts.training.steps = kSteps;
   const auto records = train(parts);
-  ASSERT_EQ(records.size(), 12u);
+  ASSERT_EQ(records.size(), static_cast<size_t>(kSteps));
   EXPECT_LT(largest_difference(records, whole), 1e-4);
 }
 
@@ -77,7 +83,7 @@ TEST_P(TrainingOnGpu, TheSameRunTwiceIsTheSameToTheBitAndSoIsAnInterruptedOne) {
   const auto again = on_gpu(config_of("again", ""));
   expect_same_training(once, again);
   config::RunConfig parts = config_of("parts", "");
-  for (const int64_t steps : {4, 12}) {
+  for (const int64_t steps : {int64_t{2}, kSteps}) {
     parts.training.steps = steps;
     on_gpu(parts);
   }
@@ -105,9 +111,32 @@ TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
   EXPECT_LT(largest_difference(gpu, cpu), 1e-3);
 }
 
+// The step behind the spike is under way already when it is judged: it is held back, and taken again with other data.
+TEST_P(TrainingOnGpu, GoesBackFromASpike) {
+  HEARTH_NEEDS_GPU(GetParam());
+  config::RunConfig c = config_of("cpu", "cpu");
+  c.training.steps = 12;
+  c.numerics.spike_policy = "rewind";
+  c.numerics.spike_window = 2;
+  c.numerics.spike_deviations = 4;
+  c.numerics.rewind_limit = 100;
+  const auto cpu = train(c);
+  config::RunConfig there = c;
+  there.job.dump_folder = "gpu";
+  const auto gpu = on_gpu(there);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  const auto rewinds = [](const config::RunConfig& run) {
+    return checkpoint::Reader::open(step_of(run, 12)).manifest().health.rewinds;
+  };
+  EXPECT_GE(rewinds(c), 1);
+  EXPECT_EQ(rewinds(there), rewinds(c));
+  EXPECT_LT(largest_difference(gpu, cpu), 1e-3);
+}
+
 TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
   HEARTH_NEEDS_GPU(GetParam());
-  const config::RunConfig c = config_of("cpu", "cpu");
+  config::RunConfig c = config_of("cpu", "cpu");
+  c.training.steps = 1;
   train(c);
   config::EvalOptions options;
   options.checkpoint = c.run_folder();
