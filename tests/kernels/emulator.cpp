@@ -222,16 +222,26 @@ int Block::run_block() {
     threads_[i].shuffles = 0;
   }
   size_t done = 0;
+  const auto warp = static_cast<size_t>(lanes());
   while (done < num_threads_) {
     scramble_ = scramble_ * 6364136223846793005u + 1442695040888963407u;
     const size_t stride = stride_for(num_threads_, scramble_ >> 33);
+    const auto asleep =
+        static_cast<uint32_t>(scramble_ >> 16 & scramble_ >> 27);  // a quarter of the warps: others get ahead
+    bool all_wait = true;
     for (size_t i = 0, thread = (scramble_ >> 40) % num_threads_; i < num_threads_; ++i) {
       const State state = threads_[thread].state;
-      if (state == State::kNew || state == State::kReady) resume(thread);
-      if (state != State::kDone && threads_[thread].state == State::kDone) ++done;
+      if (state == State::kNew || state == State::kReady) {
+        if ((asleep >> thread / warp & 1u) == 0) {
+          resume(thread);
+          if (threads_[thread].state == State::kDone) ++done;
+        } else {
+          all_wait = false;
+        }
+      }
       thread = (thread + stride) % num_threads_;
     }
-    if (done < num_threads_ && !open_barriers()) {
+    if (done < num_threads_ && !open_barriers() && all_wait) {
       for (size_t i = 0; i < num_threads_; ++i) {
         if (threads_[i].state == State::kDone) continue;
         std::snprintf(error_, sizeof error_, "not all threads reach the barrier in line %d that thread %zu waits at",

@@ -1,8 +1,8 @@
 // A GPU on the host, for tests: the kernels of src/kernels compiled by the host's compiler, with this header before
 // each file. Every thread of a block is a fiber, so that shared memory, __syncthreads and shuffles between lanes behave
 // as on a GPU; a kernel without barriers is one function call a thread. What a GPU leaves open is scrambled: the order
-// of blocks, and of a block's threads between two barriers. A barrier that not all threads reach is an error, with its
-// line.
+// of blocks, that of a block's threads between two barriers, and how far a warp gets ahead of another. A barrier that
+// not all threads reach is an error, with its line.
 //
 // Each thread of the host has an emulator of its own.
 #pragma once
