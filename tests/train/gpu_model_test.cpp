@@ -74,14 +74,14 @@ struct Result {
   std::vector<at::Tensor> gradients;  // of each unit
 };
 
-Result run(const Case& c, plan::Precision precision, at::Device device) {
+Result run(const Case& c, plan::Precision precision, at::Device device, bool float8 = false) {
   const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   ShardedWeights weights(plan, precision, *group, ShardedWeights::Purpose::kTraining, {}, false, device);
   train::initialize_weights(weights, 3);
   const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
-  Transformer model(shape, plan, kB, kS, precision.compute, 24, /*training=*/true, recompute, device);
+  Transformer model(shape, plan, kB, kS, precision.compute, 24, /*training=*/true, recompute, device, float8);
   const MicroBatch batch = batch_of(c, device);
   weights.begin_step(1);
   const ops::CrossEntropy sums = model.loss_and_gradient(weights, batch, 0.02, 0.001);
@@ -119,6 +119,22 @@ TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
       for (size_t u = 0; u < cpu.gradients.size(); ++u)
         EXPECT_LT(relative(there.gradients[u], cpu.gradients[u]), tolerance) << "unit " << u;
     }
+  }
+}
+
+// Four bits of a number's six to eight are gone in every product: what is left is the same model, and not the same
+// numbers.
+TEST_P(ModelOnGpu, InFloat8IsThatOfBfloat16Roughly) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const test::TestGpu gpu(GetParam());
+  if (GetParam() == test::GpuKind::kReal && !ops::open_gpu().has_float8()) GTEST_SKIP() << "this GPU has no float8";
+  const plan::Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
+  for (const Case& c : {kCases[0], kCases[1]}) {  // without recomputation and with
+    const Result wide = run(c, bfloat16, gpu.device()), narrow = run(c, bfloat16, gpu.device(), /*float8=*/true);
+    EXPECT_NEAR(narrow.loss / wide.loss, 1, 1e-2);
+    EXPECT_GT(relative(narrow.logits, wide.logits), 0) << "float8 was not used";
+    for (size_t u = 0; u < wide.gradients.size(); ++u)
+      EXPECT_LT(relative(narrow.gradients[u], wide.gradients[u]), 0.1) << "unit " << u;
   }
 }
 
