@@ -115,14 +115,14 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
   parallel::ShardedWeights weights(s.plan, s.precision, group, parallel::ShardedWeights::Purpose::kTraining, {},
-                                   /*reproducible=*/false, s.device);
+                                   options.config.numerics.reproducible, s.device);
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
   model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.precision.compute,
                            options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device,
                            options.config.numerics.fp8);
-  TrainStep step(model, weights, optimizer, {.max_norm = training.max_norm});
+  TrainStep step(model, weights, optimizer, step_options(options.config));
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
   Measured measured;

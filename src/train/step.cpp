@@ -70,6 +70,10 @@ int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
 
 }  // namespace
 
+StepOptions step_options(const config::RunConfig& config) {
+  return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank"};
+}
+
 double counted_weight(const data::Batch& batch) {
   double sum = 0;
   for (size_t i = 0; i < batch.labels.size(); ++i)

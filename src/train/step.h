@@ -17,6 +17,7 @@ struct StepOptions {
   double z_factor = 0;    // objective.z_loss
   bool per_rank = false;  // numerics.loss_average: the mean of micro-batches' means, each weighing the same
 };
+StepOptions step_options(const config::RunConfig& config);
 
 struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank

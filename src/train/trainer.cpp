@@ -105,10 +105,6 @@ class Trainer {
     bool any() const { return validate || save || leave; }
   };
 
-  static StepOptions step_options(const config::RunConfig& config) {
-    return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank"};
-  }
-
   void begin_from(uint64_t sample) {
     loader_.emplace(run_.data.splits(), run_.loading(group_.rank(), sample));
     step_.begin_from(guard_.state(progress_.step - progress_.optimizer_start));
