@@ -46,14 +46,13 @@ HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* e
     const V32 before = load(d, parameter + i, count);
     V32 g = hn::Mul(load(d, gradient + i, count), scale);
     if (has_l2) g = hn::MulAdd(l2, before, g);
-    V32 p = hn::Mul(before, decay);
     V32 m = load(d, exp_avg + i, count), v = load(d, exp_avg_sq + i, count);
     m = hn::MulAdd(one_minus_beta1, hn::Sub(g, m), m);
     v = hn::MulAdd(v, beta2, hn::Mul(hn::Mul(one_minus_beta2, g), g));
     const V32 denominator = hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
     store(m, d, exp_avg + i, count);
     store(v, d, exp_avg_sq + i, count);
-    p = hn::Sub(p, hn::Div(hn::Mul(step_size, m), denominator));
+    V32 p = hn::MulSub(before, decay, hn::Div(hn::Mul(step_size, m), denominator));
     if (decays_after) p = hn::NegMulAdd(decay_after, p, p);
     if (noise != nullptr) {
       store_stochastic(p, d, parameter + i, count, noise + i);

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -93,6 +94,25 @@ TEST(AdamWEdge, BitsDoNotDependOnTheNumberOfThreads) {
     results[threads - 1] = p;
   }
   EXPECT_TRUE(same_bits(results[0], results[1]));
+}
+
+// A rank's slice of a parameter may begin and end anywhere.
+TEST(AdamWEdge, BitsDoNotDependOnWhereTheElementsAreCut) {
+  at::manual_seed(2);
+  const at::Tensor start = at::randn({1000}), gradient = at::randn({1000});
+  const at::Tensor m = at::rand({1000}), v = at::rand({1000});
+  for (const double l2 : {0.0, 0.1}) {
+    const AdamWStep step{.lr = 0.01, .decay = 0.1, .l2 = l2};
+    const at::Tensor whole = start.clone(), m_whole = m.clone(), v_whole = v.clone();
+    adamw(whole, gradient, m_whole, v_whole, step, decided(5, 0.7));
+    const at::Tensor cut = start.clone(), m_cut = m.clone(), v_cut = v.clone();
+    for (int64_t begin = 0, count = 1; begin < 1000; begin += count, count = 1 + count * 3 % 23) {
+      const int64_t n = std::min<int64_t>(count, 1000 - begin);
+      const auto part = [&](const at::Tensor& x) { return x.narrow(0, begin, n); };
+      adamw(part(cut), part(gradient), part(m_cut), part(v_cut), step, decided(5, 0.7));
+    }
+    EXPECT_TRUE(same_bits(whole, cut) && same_bits(m_whole, m_cut) && same_bits(v_whole, v_cut));
+  }
 }
 
 at::Tensor rounded_update(const at::Tensor& start, uint64_t seed, uint64_t first = 0) {
