@@ -71,6 +71,7 @@ Planned planned(const Path& toml, const std::vector<std::string>& sets, const Op
   if (options.device.empty() && p.config.training.device != "cpu")
     throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
                      fmt::format("give --device, one of {}", plan::device_names()));
+  if (!on_cpu(options)) p.config.training.device = "cuda";
   p.device = device_of(options, plan::precision(p.config).compute);
   // On a CPU all ranks are threads of one process; an accelerator has one.
   const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;

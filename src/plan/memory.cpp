@@ -12,6 +12,8 @@ namespace hearth::plan {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 64;  // of ops::Arena
+// Code and workspaces of the libraries on a GPU: cuBLAS, cuDNN, LibTorch's kernels.
+constexpr int64_t kLibrariesBytes = int64_t{1} << 30;
 
 int64_t aligned_bytes(int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), kAlignmentBytes); }
 
@@ -100,7 +102,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
-  plan.limit_bytes = memory_bytes;
+  plan.limit_bytes = config.training.device == "cpu" ? memory_bytes : memory_bytes - kLibrariesBytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
   plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
                                 trained_parameters(config.checkpoint.freeze, parameters));
@@ -111,7 +113,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const auto at = [&](const Levels& levels) {
     return activation_plan(shape, B, S, precision.compute, config.memory.loss_chunk_tokens, /*training=*/true, levels);
   };
-  const int64_t rest = plan.weights_bytes + plan.table_bytes;
+  if (config.training.device != "cpu")
+    plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
+  const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.workspace_bytes;
   Levels levels;
   if (config.memory.recompute == "auto") {
     levels = cheapest_that_fits(shape, S, plan.limit_bytes / ranks_here - rest,
@@ -123,6 +127,18 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.activations = at(levels);
   plan.total_bytes = rest + plan.activations.total_bytes;
   return plan;
+}
+
+int64_t gpu_workspace_bytes(const ModelShape& s, int64_t T, const Precision& precision, bool float8) {
+  const int64_t queries = T * s.H * s.K, keys = T * s.G * s.K, statistics = T * s.H * dtype_size(DType::kFloat32);
+  int64_t attention = statistics;  // of our own kernels
+  if (precision.compute == DType::kBFloat16) {
+    const int64_t expanded = s.H == s.G ? 0 : 2 * queries;
+    attention = (queries + 2 * keys + expanded) * dtype_size(DType::kBFloat16) + queries * dtype_size(DType::kFloat32) +
+                statistics;
+  }
+  const int64_t widest = std::max({2 * s.F, (s.H + 2 * s.G) * s.K, s.D});
+  return std::max(attention, float8 ? (T + s.D) * widest : 0);
 }
 
 double recompute_flops_per_token(const ModelShape& s, int64_t seq_len, std::span<const Recompute> levels) {
@@ -153,6 +169,7 @@ std::string format_memory(const MemoryPlan& plan) {
   };
   for (const MemoryItem& item : plan.weights) line(item.name, item.bytes);
   line("rotary table", plan.table_bytes);
+  if (plan.workspace_bytes > 0) line("GPU kernels' workspace", plan.workspace_bytes);
   line("activations", plan.activations.total_bytes);
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.activations.recompute),
                       plan.activations.peak_op);

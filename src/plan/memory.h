@@ -22,9 +22,10 @@ struct MemoryPlan {
   std::vector<MemoryItem> weights;  // weights, masters, gradients, moments, of the rank that owns most
   ActivationPlan activations;
   int64_t weights_bytes = 0;
-  int64_t table_bytes = 0;  // of the rotary table
-  int64_t total_bytes = 0;  // of a rank
-  int64_t ranks_here = 1;   // of one process or device: they share limit_bytes
+  int64_t table_bytes = 0;      // of the rotary table
+  int64_t workspace_bytes = 0;  // of the GPU's kernels, beside the plan's own buffers
+  int64_t total_bytes = 0;      // of a rank
+  int64_t ranks_here = 1;       // of one process or device: they share limit_bytes
   int64_t limit_bytes = 0;
 
   bool fits() const { return total_bytes * ranks_here <= limit_bytes; }
@@ -35,10 +36,16 @@ struct MemoryPlan {
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t ranks,
                                        const std::vector<bool>& trained = {});
 
-// `memory_bytes`: what there is where ranks_here ranks run; memory.limit, if given, is less. With memory.recompute =
-// "auto", the levels that cost least of those that fit, or the smallest if none does; else what the keys say.
+// `memory_bytes`: what there is (of a GPU a gibibyte is left to the libraries) where ranks_here ranks run;
+// memory.limit, if given, is less. With memory.recompute = "auto", the levels that cost least of those that fit, or the
+// smallest if none does; else what the keys say.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here);
+
+// What the GPU's kernels take for themselves at most, at a time: attention's backward, whose vendor's kernels return
+// new tensors (queries' gradients summed in float32, keys' and values' for every query head), or the operands of a
+// float8 product.
+int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t T, const Precision& precision, bool float8);
 
 // FLOPs that recomputation adds to a token.
 double recompute_flops_per_token(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> levels);

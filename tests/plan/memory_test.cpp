@@ -149,5 +149,26 @@ TEST(Devices, AreFoundByNameAndThisMachineHasMemory) {
   EXPECT_GT(this_machine().memory_bytes, kGiB / 4);
 }
 
+// By hand: T = 96, H = 4, G = 2, K = 16, D = 64, F = 80.
+TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
+  config::Model m;
+  m.dim = 64, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 80, m.n_layers = 2;
+  const ModelShape shape = model_shape(m, 100);
+  const Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
+  const int64_t q = 96 * 64, kv = 96 * 32, lse = 96 * 4 * 4;
+  EXPECT_EQ(gpu_workspace_bytes(shape, 96, DType::kFloat32, false), lse);
+  EXPECT_EQ(gpu_workspace_bytes(shape, 96, bfloat16, false), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
+  EXPECT_EQ(gpu_workspace_bytes(shape, 1, bfloat16, true), (1 + 64) * 160) << "a weight in float8, and a row";
+  config::RunConfig c;
+  c.model = m;
+  c.training.seq_len = 48;
+  c.training.local_batch_size = 2;
+  const auto total = [&](const char* device) {
+    c.training.device = device;
+    return memory_plan(c, shape, parameter_plan(shape), bfloat16, int64_t{1} << 40, 1).total_bytes;
+  };
+  EXPECT_EQ(total("cuda") - total("cpu"), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
+}
+
 }  // namespace
 }  // namespace hearth::plan
