@@ -50,4 +50,11 @@ double random_normal(RandomKey key, uint64_t index, uint64_t draw) {
   return std::sqrt(-2 * std::log(radius_uniform)) * std::cos(2 * std::numbers::pi * angle_uniform);
 }
 
+double random_truncated_normal(RandomKey key, uint64_t index, double std, double bound) {
+  for (uint64_t draw = 0;; ++draw) {
+    const double value = std * random_normal(key, index, draw);
+    if (std::abs(value) <= bound) return value;
+  }
+}
+
 }  // namespace hearth

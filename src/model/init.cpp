@@ -3,44 +3,54 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "ops/random_normal.h"
 
 namespace hearth::model {
 
 namespace {
 
-double initial_value(const plan::Parameter& p, RandomKey key, uint64_t index) {
-  switch (p.init) {
-    case plan::Init::kOnes:
-      return 1;
-    case plan::Init::kNormal:
-      return p.init_std * random_normal(key, index);
-    case plan::Init::kTruncatedNormal:
-      break;
-  }
-  // Rejection: draw number `attempt` of this position, until one lies inside the bounds.
-  for (uint64_t attempt = 0;; ++attempt) {
-    const double value = p.init_std * random_normal(key, index, attempt);
-    if (std::abs(value) <= p.init_bound) return value;
-  }
+// Elements [first, first + n) of a parameter.
+void fill_random(float* values, int64_t n, const plan::Parameter& p, RandomKey key, uint64_t first, double bound) {
+  ops::fill_normal(values, n, key, first, p.init_std, bound);
+}
+
+void fill_random(double* values, int64_t n, const plan::Parameter& p, RandomKey key, uint64_t first, double bound) {
+  for (int64_t i = 0; i < n; ++i)
+    values[i] = random_truncated_normal(key, first + static_cast<uint64_t>(i), p.init_std, bound);
 }
 
 template <typename T>
 void fill(T* values, const plan::ParameterPlan& plan, const plan::Unit& unit, plan::Slice slice, uint64_t seed) {
-  std::fill_n(values, slice.numel(), T{0});
+  // What lies between parameters is padding. The rest is touched first by the thread that fills it: clearing fresh
+  // pages takes about as long as the numbers.
+  int64_t filled_to = slice.begin;
+  const auto pad_to = [&](int64_t end) {
+    if (end > filled_to) std::fill(values + (filled_to - slice.begin), values + (end - slice.begin), T{0});
+    filled_to = std::max(filled_to, end);
+  };
   for (int64_t i = 0; i < unit.num_parameters; ++i) {
     const plan::Parameter& p = plan.parameters[static_cast<size_t>(unit.first_parameter + i)];
     const RandomKey key = random_key(seed, "init:" + p.name);
+    const double bound =
+        p.init == plan::Init::kTruncatedNormal ? p.init_bound : std::numeric_limits<double>::infinity();
     const int64_t begin = std::max(p.offset, slice.begin), end = std::min(p.offset + p.numel, slice.end);
-    at::parallel_for(begin, std::max(begin, end), 16384, [&](int64_t from, int64_t to) {
-      for (int64_t at = from; at < to; ++at) {
-        values[at - slice.begin] = static_cast<T>(initial_value(p, key, static_cast<uint64_t>(at - p.offset)));
+    if (begin >= end) continue;
+    pad_to(begin);
+    at::parallel_for(begin, end, 16384, [&](int64_t from, int64_t to) {
+      T* part = values + (from - slice.begin);
+      if (p.init == plan::Init::kOnes) {
+        std::fill_n(part, to - from, T{1});
+      } else {
+        fill_random(part, to - from, p, key, static_cast<uint64_t>(from - p.offset), bound);
       }
     });
+    filled_to = end;
   }
+  pad_to(slice.end);
 }
 
 }  // namespace
