@@ -75,8 +75,10 @@ Planned planned(const Path& toml, const std::vector<std::string>& sets, const Op
   p.device = device_of(options, plan::precision(p.config).compute);
   // On a CPU all ranks are threads of one process; an accelerator has one.
   const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;
-  p.memory =
-      plan::memory_plan(p.config, p.shape, p.parameters, plan::precision(p.config), p.device.memory_bytes, ranks_here);
+  const int64_t given_threads = p.config.training.threads;
+  const int64_t threads = !on_cpu(options) ? 0 : given_threads > 0 ? given_threads : plan::available_cores();
+  p.memory = plan::memory_plan(p.config, p.shape, p.parameters, plan::precision(p.config), p.device.memory_bytes,
+                               ranks_here, threads);
   return p;
 }
 

@@ -15,6 +15,8 @@
 namespace hearth::config {
 namespace {
 
+constexpr int64_t kMaxHeadWidth = 256;  // of the attention kernels, src/kernels/attention.cu the narrowest
+
 void check_model(Rules& rules, const Model& m) {
   rules.require(m.flavor.empty() || find_flavor(m.name, m.flavor) != nullptr, {"model.flavor", "model.name"},
                 fmt::format("model.name = \"{}\" has no model.flavor = \"{}\"", m.name, m.flavor),
@@ -52,6 +54,10 @@ void check_model(Rules& rules, const Model& m) {
                 fmt::format("the head width model.dim / model.n_heads = {} / {} = {} is odd", m.dim, m.n_heads,
                             m.dim / m.n_heads),
                 "make it even: rotary embedding turns pairs of elements");
+  rules.require(m.dim / m.n_heads <= kMaxHeadWidth, {"model.n_heads", "model.dim"},
+                fmt::format("the head width model.dim / model.n_heads = {} / {} = {} is larger than {}", m.dim,
+                            m.n_heads, m.dim / m.n_heads, kMaxHeadWidth),
+                "give more heads: no attention kernel takes wider ones");
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
                 fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", kv_heads, m.n_heads),
                 "every key/value head serves n_heads / n_kv_heads query heads");

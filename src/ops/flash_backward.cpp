@@ -9,22 +9,22 @@
 #include "ops/flash_attention.h"
 #include "ops/scratch.h"
 #include "ops/task_queue.h"
+#include "plan/scratch.h"
 
 #ifndef HEARTH_OPS_BACKWARD_CUT
 #define HEARTH_OPS_BACKWARD_CUT
 namespace hearth::ops {
 
-// A task is one key/value head and its queries, or one of `chunks` parts of the queries: then it leaves its part of dk
-// and dv in `partial` [num_tasks, 2, rows, width], and a second pass adds the parts in order. Only where there are too
-// few heads to keep some cores busy: a part takes as much memory as dk and dv, and 2 % of the time of 2,048 queries.
+// See plan::AttentionCut. `partial` is [num_tasks, 2, rows, width], where there is more than one chunk.
 struct BackwardCut {
-  static constexpr int64_t kTasks = 16, kQueries = 2048;
+  plan::AttentionCut sizes;
   int64_t heads, chunks, num_tasks;
   float* partial = nullptr;
   template <class T>
   explicit BackwardCut(const FlashBackward<T>& t)
-      : heads(t.q.B * t.k.N),
-        chunks(std::clamp<int64_t>(std::min(kTasks / heads, t.q.N / t.k.N * t.q.S / kQueries), 1, kTasks)),
+      : sizes{t.q.B, t.q.S, t.q.N, t.k.N, t.q.K},
+        heads(t.q.B * t.k.N),
+        chunks(sizes.backward_chunks()),
         num_tasks(heads * chunks) {}
 };
 
@@ -35,11 +35,12 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kBlockKeys = 64;
+constexpr int64_t kBlockKeys = plan::AttentionCut::kBackwardKeys;
 constexpr int64_t kBlockQueries = round_up(64, kTileColumns);
 constexpr int64_t kPanels = kBlockQueries / kTileColumns;
-// Blocks of queries that meet a block of keys while it is in the second cache: as many as fit there beside it.
-constexpr int64_t kMaxTogether = 8, kQueryFloats = 384 * 1024 / 4;
+constexpr int64_t kMaxTogether = plan::AttentionCut::kMaxTogether, kQueryFloats = plan::AttentionCut::kQueryFloats;
+static_assert(kBlockQueries <= plan::AttentionCut::kBlockQueries && kLanes <= plan::AttentionCut::kLanes &&
+              kTileRows <= plan::AttentionCut::kTileRows);
 
 // The sequence of one key/value head, [rows, width] each, and the sums of its gradients.
 struct KeyValue {
@@ -203,8 +204,7 @@ void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t ta
   const int64_t chunk = cut.chunks - 1 - task / cut.heads, head = task % cut.heads, b = head / t.k.N, g = head % t.k.N;
   const int64_t per_block = kBlockQueries * (2 * K + 3 * width + 4) + 9 * 16;
   const int64_t together = std::clamp<int64_t>(kQueryFloats / per_block, 1, kMaxTogether);
-  Parts parts{
-      thread_scratch<float>(Scratch::kTask, together * per_block + 2 * kBlockKeys * kBlockQueries + 4 * rows * width)};
+  Parts parts{thread_scratch<float>(Scratch::kTask, cut.sizes.backward_task_floats())};
   QueryBlock blocks[kMaxTogether];
   for (int64_t i = 0; i < together; ++i) blocks[i] = take_query_block(K, width, parts);
   const Scores scores{parts.take(kBlockKeys * kBlockQueries), parts.take(kBlockKeys * kBlockQueries)};
@@ -252,8 +252,6 @@ void join_parts(const FlashBackward<T>& t, const BackwardCut& cut, int64_t head,
 
 }  // namespace
 
-int64_t partial_size(int64_t S, int64_t K) { return 2 * round_up(S, kTileRows) * round_up(K, kLanes); }
-
 void backward_task_float32(const FlashBackward<float>& t, const BackwardCut& cut, int64_t task) {
   backward_task(t, cut, task);
 }
@@ -275,7 +273,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hearth::ops {
 
-HWY_EXPORT(partial_size);
 HWY_EXPORT(backward_task_float32);
 HWY_EXPORT(backward_task_bfloat16);
 HWY_EXPORT(join_parts_float32);
@@ -286,10 +283,7 @@ namespace {
 template <class T, class Task, class Join>
 void run(const FlashBackward<T>& t, const Task& task, const Join& join) {
   BackwardCut cut(t);
-  if (cut.chunks > 1) {
-    const int64_t size = cut.num_tasks * HWY_DYNAMIC_DISPATCH(partial_size)(t.q.S, t.q.K);
-    cut.partial = thread_scratch<float>(Scratch::kShared, size);
-  }
+  if (cut.chunks > 1) cut.partial = thread_scratch<float>(Scratch::kShared, cut.sizes.backward_shared_floats());
   run_tasks(cut.num_tasks, [&](int64_t i) { task(t, cut, i); });
   if (cut.chunks == 1) return;
   constexpr int64_t kRows = 256;

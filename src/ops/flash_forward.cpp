@@ -9,14 +9,14 @@
 #include "ops/flash_attention.h"
 #include "ops/scratch.h"
 #include "ops/task_queue.h"
+#include "plan/scratch.h"
 
 #ifndef HEARTH_OPS_FORWARD_CUT
 #define HEARTH_OPS_FORWARD_CUT
 namespace hearth::ops {
 
-// A task is the queries of one or two heads of a group at up to kTaskQueries / heads positions: they share the keys and
-// values that it brings into scratch memory, which then costs 1 % of the products. Multiples of every kTileColumns.
-constexpr int64_t kTaskQueries = 192;
+// See plan::AttentionCut.
+constexpr int64_t kTaskQueries = plan::AttentionCut::kTaskQueries;
 
 struct ForwardCut {
   int64_t heads, positions, blocks, num_tasks;
@@ -35,7 +35,10 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kBlockKeys = 96;
+constexpr int64_t kBlockKeys = plan::AttentionCut::kForwardKeys;
+static_assert(kTaskQueries % kTileColumns == 0 && kTileColumns <= plan::AttentionCut::kTileColumns &&
+              kTileColumns >= plan::AttentionCut::kFewestTileColumns && kLanes <= plan::AttentionCut::kLanes &&
+              kTileRows <= plan::AttentionCut::kTileRows);
 
 // kTileColumns queries of one head: what is kept of them between blocks of keys.
 struct Panel {
@@ -143,9 +146,8 @@ void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task)
   const int64_t pairs = t.q.N / cut.heads, block = cut.blocks - 1 - task / (t.q.B * pairs);
   const int64_t b = task % (t.q.B * pairs) / pairs, h0 = task % pairs * cut.heads, g = h0 / (t.q.N / t.k.N);
 
-  const int64_t per_panel = kTileColumns * (K + width + 5) + 7 * 16;
-  Parts parts{
-      thread_scratch<float>(Scratch::kTask, kMaxPanels * per_panel + kBlockKeys * (2 * width + kTileColumns) + 3 * 16)};
+  const plan::AttentionCut sizes{t.q.B, S, t.q.N, t.k.N, K};
+  Parts parts{thread_scratch<float>(Scratch::kTask, sizes.forward_task_floats())};
   Panel panels[kMaxPanels];
   int64_t num_panels = 0, begin = S, end = 0;
   for (int64_t h = h0; h < h0 + cut.heads; ++h) {

@@ -12,6 +12,7 @@
 #include "ops/gemm_cut.h"
 #include "ops/scratch.h"
 #include "ops/task_queue.h"
+#include "plan/scratch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -87,8 +88,6 @@ HWY_EXPORT(gemm_multiply);
 
 namespace {
 
-constexpr int64_t kOwnFloats = 96 << 10;  // 384 KiB beside a panel of the other operand in 1 MiB, or most of 512 KiB
-
 int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 void pack_shared(const GemmStage& s) {
@@ -106,7 +105,7 @@ void pack_shared(const GemmStage& s) {
 void multiply(const GemmStage& s, int64_t own_rows, int64_t own_panel_rows) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(gemm_multiply);
   const int64_t threads = at::get_num_threads(), panels = ceil_div(own_rows, own_panel_rows);
-  const int64_t most = std::max<int64_t>(1, kOwnFloats / (s.depth * own_panel_rows));
+  const int64_t most = std::max<int64_t>(1, plan::kGemmOwnFloats / (s.depth * own_panel_rows));
   std::atomic<int64_t> next_panel = 0;
   const auto take = [&] {
     int64_t begin = next_panel, count = 0;
@@ -116,7 +115,7 @@ void multiply(const GemmStage& s, int64_t own_rows, int64_t own_panel_rows) {
     return GemmRows{std::min(own_rows, begin * own_panel_rows), std::min(own_rows, (begin + count) * own_panel_rows)};
   };
   at::parallel_for(0, std::min(panels, threads), 1, [&](int64_t, int64_t) {
-    float* own = thread_scratch<float>(Scratch::kTask, most * own_panel_rows * s.depth);
+    float* own = thread_scratch<float>(Scratch::kTask, plan::kGemmOwnFloats);
     for (GemmRows rows = take(); rows.begin < rows.end;) {
       const GemmRows next = take();
       kernel(s, own, rows, next);
@@ -152,10 +151,10 @@ void gemm(const Gemm& g) {
   const int64_t shared_rows = s.shares_a ? g.M : g.N, own_rows = s.shares_a ? g.N : g.M;
   // A stage has as many rows as fit with one block of K, then as many blocks.
   const int64_t panels =
-      std::min(ceil_div(shared_rows, s.shared_panel_rows), kGemmSharedFloats / (s.depth * s.shared_panel_rows));
+      std::min(ceil_div(shared_rows, s.shared_panel_rows), plan::kGemmSharedFloats / (s.depth * s.shared_panel_rows));
   const int64_t stage_rows = panels * s.shared_panel_rows;
-  const int64_t stage_blocks = std::min(ceil_div(g.K, s.depth), kGemmSharedFloats / (stage_rows * s.depth));
-  s.shared = thread_scratch<float>(Scratch::kShared, stage_rows * stage_blocks * s.depth);
+  const int64_t stage_blocks = std::min(ceil_div(g.K, s.depth), plan::kGemmSharedFloats / (stage_rows * s.depth));
+  s.shared = thread_scratch<float>(Scratch::kShared, plan::kGemmSharedFloats);
   for (s.shared_begin = 0; s.shared_begin < shared_rows; s.shared_begin = s.shared_end) {
     s.shared_end = std::min(shared_rows, s.shared_begin + stage_rows);
     for (s.k_begin = 0; s.k_begin < g.K; s.k_begin = s.k_end) {

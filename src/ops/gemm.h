@@ -4,8 +4,8 @@
 // Every element of C is a sum over blocks of at most kGemmDepth products, added up in the order of k by fused
 // multiply-adds; the blocks' sums are added in their order. Where the blocks lie follows from K alone, so a result is
 // the same bit for bit for any number of threads, and for any instruction set with fused multiply-add. NaN and infinity
-// propagate. Both operands are brought into packed panels in scratch memory (ops/scratch.h): kGemmSharedFloats of the
-// operand with fewer rows at a time, for all threads, and what fits half a second-level cache of the other.
+// propagate. Both operands are brought into packed panels in scratch memory (ops/scratch.h): plan::kGemmSharedFloats of
+// the operand with fewer rows at a time, for all threads, and what fits half a second-level cache of the other.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,6 @@ struct Gemm {
 
 // Chosen on a Zen 4 with two threads, at the shapes of a step: docs/decisions.md.
 constexpr int64_t kGemmDepth = 512;
-constexpr int64_t kGemmSharedFloats = 1 << 20;
 
 // Any sizes, 0 too. Threads: the calling thread's pool.
 void gemm(const Gemm& product);

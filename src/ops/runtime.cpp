@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <malloc.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,16 +12,10 @@
 #include "ops/gpu.h"
 #include "ops/matmul.h"
 #include "ops/tensor.h"
+#include "plan/device.h"
 
 namespace hearth::ops {
 namespace {
-
-// The cores this process may run on: less than the machine has under a batch system or taskset.
-int64_t available_cores() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
-}
 
 // glibc returns blocks above a threshold to the system when they are freed, so that the next step faults every page in
 // again. 32 MiB is the largest threshold it accepts; setting it also stops it from moving.
@@ -39,7 +32,7 @@ void keep_freed_memory() {
 void prepare_process(int64_t threads) {
   keep_freed_memory();
   at::set_num_interop_threads(1);
-  prepare_thread(threads > 0 ? threads : available_cores());
+  prepare_thread(threads > 0 ? threads : plan::available_cores());
 }
 
 void prepare_thread(int64_t threads) {

@@ -14,6 +14,9 @@ enum class Scratch { kDescription, kShared, kTask };
 // contents undefined. Grows to the largest size asked for and is freed when the thread ends.
 std::byte* thread_scratch(Scratch purpose, int64_t size_bytes);
 
+// What all threads hold together.
+int64_t scratch_bytes();
+
 template <class T>
 T* thread_scratch(Scratch purpose, int64_t count) {
   return reinterpret_cast<T*>(thread_scratch(purpose, count * static_cast<int64_t>(sizeof(T))));

@@ -1,6 +1,6 @@
 #include "optim/parameter_groups.h"
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "plan/name_pattern.h"
 
 namespace hearth::optim {
@@ -23,21 +23,25 @@ std::vector<ParameterSettings> parameter_settings(const config::Optimizer& confi
     settings.push_back({1, all || p.shape.size() >= 2 ? config.weight_decay : 0});
 
   std::vector<bool> taken(settings.size());
+  ErrorList errors;
   for (size_t g = 0; g < config.group.size(); ++g) {
-    const config::OptimizerGroup& group = config.group[g];
-    const std::string key = fmt::format("optimizer.group.{}.pattern", g);
-    const std::vector<bool> matching = plan::matching_parameters({group.pattern}, plan, key);
-    bool any = false;
-    for (size_t i = 0; i < settings.size(); ++i) {
-      if (!matching[i] || taken[i]) continue;
-      any = taken[i] = true;
-      settings[i].lr_factor = group.lr_factor;
-      if (group.weight_decay >= 0) settings[i].weight_decay = group.weight_decay;
-    }
-    if (!any)
-      throw user_error(fmt::format("{}: \"{}\" matches only what groups above it match", key, group.pattern),
-                       "the first group that matches a parameter has it", "put the narrower pattern first");
+    errors.attempt([&] {
+      const config::OptimizerGroup& group = config.group[g];
+      const std::string key = fmt::format("optimizer.group.{}.pattern", g);
+      const std::vector<bool> matching = plan::matching_parameters({group.pattern}, plan, key);
+      bool any = false;
+      for (size_t i = 0; i < settings.size(); ++i) {
+        if (!matching[i] || taken[i]) continue;
+        any = taken[i] = true;
+        settings[i].lr_factor = group.lr_factor;
+        if (group.weight_decay >= 0) settings[i].weight_decay = group.weight_decay;
+      }
+      if (!any)
+        throw user_error(fmt::format("{}: \"{}\" matches only what groups above it match", key, group.pattern),
+                         "the first group that matches a parameter has it", "put the narrower pattern first");
+    });
   }
+  errors.throw_if_any("optimizer.group");
   return settings;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/tensor.h"
+#include "plan/scratch.h"
 
 namespace hearth::parallel {
 
@@ -100,9 +101,7 @@ void ShardedWeights::add_in_pairs(UnitBuffers& b) {
   for (int64_t groups = b.num_ready / straight_; groups % 2 == 0; groups /= 2)
     ops::add_(b.gradients, b.partial_sums[level++]);
   if (b.num_ready == num_micro_batches_) return;
-  if (level == b.partial_sums.size())
-    b.partial_sums.push_back(ops::empty(b.gradients.sizes(), precision_.gradients, device_));
-  ops::copy_(b.partial_sums[level], b.gradients);
+  ops::copy_(b.partial_sums.at(level), b.gradients);
   ops::zero_(b.gradients);
 }
 
@@ -123,13 +122,15 @@ void ShardedWeights::zero_frozen_gradients(int64_t unit) {
 
 void ShardedWeights::begin_step(int64_t num_micro_batches) {
   HEARTH_CHECK(training() && num_micro_batches >= 1, "{} micro-batches", num_micro_batches);
-  num_micro_batches_ = straight_ = num_micro_batches;
-  if (reproducible_) {
-    straight_ *= group_.size();
-    while (straight_ % 2 == 0) straight_ /= 2;
-  }
+  num_micro_batches_ = num_micro_batches;
+  straight_ = plan::straight_micro_batches(num_micro_batches, group_.size(), reproducible_);
+  const int64_t num_sums = plan::num_partial_sums(num_micro_batches, straight_);
   for (UnitBuffers& b : units_) {
     b.num_ready = 0;
+    while (static_cast<int64_t>(b.partial_sums.size()) < num_sums) {
+      b.partial_sums.push_back(ops::empty(b.gradients.sizes(), precision_.gradients, device_));
+      partial_sums_bytes_ += ops::Arena::bytes_for(b.gradients.sizes(), precision_.gradients);
+    }
     ops::zero_(b.gradients);
   }
 }

@@ -87,6 +87,7 @@ class ShardedWeights final : public model::Weights {
   at::Device device() const { return device_; }
   bool training() const { return purpose_ == Purpose::kTraining; }
   int64_t memory_bytes() const { return memory_bytes_; }
+  int64_t partial_sums_bytes() const { return partial_sums_bytes_; }  // beside memory_bytes(), since the first step
 
  private:
   struct UnitBuffers {
@@ -122,7 +123,7 @@ class ShardedWeights final : public model::Weights {
   std::vector<bool> trained_;  // a flag for each parameter
   bool reproducible_;
   at::Device device_;
-  int64_t memory_bytes_ = 0;
+  int64_t memory_bytes_ = 0, partial_sums_bytes_ = 0;
   int64_t num_micro_batches_ = 0, straight_ = 1;
   std::vector<UnitBuffers> units_;
   std::vector<Moments> moments_;  // of each parameter

@@ -1,6 +1,8 @@
 #include "plan/device.h"
 
+#include <sched.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -54,6 +56,12 @@ Device this_machine() {
   for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
     if (const int64_t bytes = number_in(limit); bytes > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, bytes);
   return cpu;
+}
+
+int64_t available_cores() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
 }
 
 }  // namespace hearth::plan

@@ -32,4 +32,7 @@ std::string device_names();                        // "A100, H100, ..."
 // This machine: what memory a process may use here (physical, or the control group's limit). Its rates are not known.
 Device this_machine();
 
+// The cores this process may run on: less than the machine has under a batch system or taskset.
+int64_t available_cores();
+
 }  // namespace hearth::plan

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "config/derived.h"
 #include "plan/name_pattern.h"
+#include "plan/scratch.h"
 
 namespace hearth::plan {
 namespace {
@@ -73,6 +75,24 @@ Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_by
   return bytes_at(all) <= bytes_at(all_but_one) ? all : all_but_one;
 }
 
+// What is neither a weight nor an activation, of a rank of `threads` threads; 0: on a GPU.
+std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
+                                    const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
+  std::vector<MemoryItem> items;
+  const int64_t ranks = config.parallelism.data_parallel_shard_degree, A = config::accumulation_steps(config);
+  const int64_t sums = num_partial_sums(A, straight_micro_batches(A, ranks, config.numerics.reproducible));
+  int64_t gradients = 0;
+  for (const Unit& unit : parameters.units)
+    gradients += aligned_bytes(ranks * slice_numel(unit, ranks), precision.gradients);
+  if (sums > 0) items.push_back({fmt::format("{} partial sums of gradients", sums), sums * gradients});
+  if (threads == 0) return items;
+  const ScratchPlan scratch =
+      scratch_plan(shape, config.training.local_batch_size, config.training.seq_len, precision.compute);
+  items.push_back({"kernels, of all threads", scratch.shared_bytes});
+  items.push_back({fmt::format("kernels, {} thread{}", threads, threads > 1 ? "s" : ""), threads * scratch.task_bytes});
+  return items;
+}
+
 }  // namespace
 
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t ranks,
@@ -98,7 +118,7 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
-                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here) {
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads) {
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
@@ -107,6 +127,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
                                 trained_parameters(config.checkpoint.freeze, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
+  const int64_t threads = cpu_threads == 0 ? 0 : std::max<int64_t>(1, cpu_threads / ranks_here);
+  plan.work = work_memory(config, shape, parameters, precision, threads);
+  for (const MemoryItem& item : plan.work) plan.work_bytes += item.bytes;
   plan.table_bytes =
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
 
@@ -115,7 +138,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   };
   if (config.training.device != "cpu")
     plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
-  const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.workspace_bytes;
+  const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
   Levels levels;
   if (config.memory.recompute == "auto") {
     levels = cheapest_that_fits(shape, S, plan.limit_bytes / ranks_here - rest,
@@ -169,6 +192,7 @@ std::string format_memory(const MemoryPlan& plan) {
   };
   for (const MemoryItem& item : plan.weights) line(item.name, item.bytes);
   line("rotary table", plan.table_bytes);
+  for (const MemoryItem& item : plan.work) line(item.name, item.bytes);
   if (plan.workspace_bytes > 0) line("GPU kernels' workspace", plan.workspace_bytes);
   line("activations", plan.activations.total_bytes);
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.activations.recompute),

@@ -21,7 +21,9 @@ struct MemoryItem {
 struct MemoryPlan {
   std::vector<MemoryItem> weights;  // weights, masters, gradients, moments, of the rank that owns most
   ActivationPlan activations;
+  std::vector<MemoryItem> work;  // what kernels of a CPU, and reproducible sums, work in (plan/scratch.h)
   int64_t weights_bytes = 0;
+  int64_t work_bytes = 0;
   int64_t table_bytes = 0;      // of the rotary table
   int64_t workspace_bytes = 0;  // of the GPU's kernels, beside the plan's own buffers
   int64_t total_bytes = 0;      // of a rank
@@ -37,10 +39,11 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
                                        const std::vector<bool>& trained = {});
 
 // `memory_bytes`: what there is (of a GPU a gibibyte is left to the libraries) where ranks_here ranks run;
-// memory.limit, if given, is less. With memory.recompute = "auto", the levels that cost least of those that fit, or the
-// smallest if none does; else what the keys say.
+// memory.limit, if given, is less. `cpu_threads`: of those ranks together; 0 where they compute on a GPU. With
+// memory.recompute = "auto", the levels that cost least of those that fit, or the smallest if none does; else what the
+// keys say.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
-                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here);
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads);
 
 // What the GPU's kernels take for themselves at most, at a time: attention's backward, whose vendor's kernels return
 // new tensors (queries' gradients summed in float32, keys' and values' for every query head), or the operands of a

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "base/nearest.h"
 
 namespace hearth::plan {
@@ -28,6 +28,19 @@ bool matches_whole(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+Error matches_nothing(const std::string& pattern, const ParameterPlan& plan, std::string_view key) {
+  std::vector<std::string> names;
+  for (const Parameter& p : plan.parameters) {
+    names.push_back(p.name);
+    names.push_back(p.name.substr(0, p.name.find('.')));
+  }
+  const std::string meant = nearest(pattern, names);
+  return user_error(
+      fmt::format("{}: \"{}\" matches no parameter", key, pattern),
+      "a pattern is a parameter's name or its beginning, such as \"output\", \"layers.3\" or \"*norm*\"",
+      meant.empty() ? "`hearth inspect` lists a checkpoint's names" : fmt::format("did you mean {}?", meant));
+}
+
 }  // namespace
 
 bool matches(std::string_view pattern, std::string_view name) {
@@ -41,6 +54,7 @@ bool matches(std::string_view pattern, std::string_view name) {
 std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, const ParameterPlan& plan,
                                       std::string_view key) {
   std::vector<bool> result(plan.parameters.size());
+  ErrorList errors;
   for (const std::string& pattern : patterns) {
     bool any = false;
     for (size_t i = 0; i < plan.parameters.size(); ++i) {
@@ -48,18 +62,9 @@ std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, 
       result[i] = true;
       any = true;
     }
-    if (any) continue;
-    std::vector<std::string> names;
-    for (const Parameter& p : plan.parameters) {
-      names.push_back(p.name);
-      names.push_back(p.name.substr(0, p.name.find('.')));
-    }
-    const std::string meant = nearest(pattern, names);
-    throw user_error(
-        fmt::format("{}: \"{}\" matches no parameter", key, pattern),
-        "a pattern is a parameter's name or its beginning, such as \"output\", \"layers.3\" or \"*norm*\"",
-        meant.empty() ? "`hearth inspect` lists a checkpoint's names" : fmt::format("did you mean {}?", meant));
+    if (!any) errors.attempt([&] { throw matches_nothing(pattern, plan, key); });
   }
+  errors.throw_if_any(std::string(key));
   return result;
 }
 

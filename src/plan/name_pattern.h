@@ -13,7 +13,7 @@ namespace hearth::plan {
 bool matches(std::string_view pattern, std::string_view name);
 
 // For each parameter of the plan whether one of the patterns matches it. `key` ("checkpoint.fresh") is where they come
-// from: throws user_error, naming it, for a pattern that matches nothing.
+// from: throws user_error, naming it, for the patterns that match nothing.
 std::vector<bool> matching_parameters(const std::vector<std::string>& patterns, const ParameterPlan& plan,
                                       std::string_view key);
 

@@ -92,7 +92,8 @@ Shape shape_of(const config::RunConfig& config) {
   s.device = open_compute_device(config);
   check_float8(config, s.model);
   const plan::MemoryPlan memory =
-      plan::memory_plan(config, s.model, s.plan, plan::precision(config), available_memory(s.device), s.ranks);
+      plan::memory_plan(config, s.model, s.plan, plan::precision(config), available_memory(s.device), s.ranks,
+                        s.device.is_cpu() ? s.threads : 0);
   plan::require_fits(memory);
   s.recompute = memory.activations.recompute;
   return s;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error_list.h"
 #include "base/hash.h"
+#include "checkpoint/load.h"
+#include "checkpoint/retain.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "data/token_weights.h"
@@ -12,6 +15,7 @@
 #include "optim/parameter_groups.h"
 #include "plan/name_pattern.h"
 #include "train/compute_device.h"
+#include "train/transfer.h"
 
 namespace hearth::train {
 
@@ -102,10 +106,10 @@ namespace {
 
 // What the run takes of this machine, where all its ranks are, or of its GPU. Throws user_error where that is too much.
 plan::MemoryPlan memory_of(const config::RunConfig& config, const plan::ModelShape& shape,
-                           const plan::ParameterPlan& parameters, at::Device device) {
+                           const plan::ParameterPlan& parameters, at::Device device, int64_t threads) {
   const plan::MemoryPlan memory =
       plan::memory_plan(config, shape, parameters, plan::precision(config), available_memory(device),
-                        config.parallelism.data_parallel_shard_degree);
+                        config.parallelism.data_parallel_shard_degree, device.is_cpu() ? threads : 0);
   plan::require_fits(memory);
   return memory;
 }
@@ -160,36 +164,48 @@ std::vector<ValidationSet> open_validation(const config::RunConfig& config, cons
   return sets;
 }
 
+// What find_start would find wrong later, said with the rest. A run that has checkpoints goes on with its own.
+void check_initial_load(const config::RunConfig& config, const plan::ParameterPlan& plan) {
+  if (config.checkpoint.initial_load_path.empty() || path_exists(config.checkpoint_folder())) return;
+  const Path folder = checkpoint::find_checkpoint(config.initial_load_path().lexically_normal());
+  plan_transfer(config.checkpoint, plan, checkpoint::Reader::open(folder));
+}
+
 }  // namespace
 
 Run open_run(const config::RunConfig& given) {
+  ErrorList errors;
   const config::RunConfig config = with_absolute_paths(given);
   const at::Device device = open_compute_device(config);  // before the data is read: it may not be there
   data::TrainingData data(config);
-  std::vector<ValidationSet> validation = open_validation(config, data);
+  std::vector<ValidationSet> validation;
+  errors.attempt([&] { validation = open_validation(config, data); });
   std::vector<float> token_weights;
   std::string token_weights_hash;
-  if (!config.training.token_weights.empty()) {
+  errors.attempt([&] {
+    if (config.training.token_weights.empty()) return;
     token_weights = data::read_token_weights(config.training.token_weights, data.manifest().vocab_size);
     token_weights_hash = xxh3_128_hex(std::as_bytes(std::span(token_weights)));
-  }
+  });
   const auto tokenizer = data.sources().front().dataset.open_tokenizer();
 
   const plan::ModelShape shape = plan::model_shape(config, data.manifest().vocab_size);
-  if (shape.V < data.manifest().vocab_size)
-    throw user_error(
-        fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.V, data.manifest().vocab_size),
-        "some tokens would have no row in the embedding", "leave model.vocab_size out, or make it larger");
-
   plan::ParameterPlan plan = plan::parameter_plan(shape);
-  check_float8(config, shape);
-  plan::MemoryPlan memory = memory_of(config, shape, plan, device);
-  optim::parameter_settings(config.optimizer, plan);  // throws here where a pattern matches nothing
-  std::vector<bool> trained = plan::trained_parameters(config.checkpoint.freeze, plan);
+  data::LabelRule labels;
+  errors.attempt([&] { labels = data::label_rule(config.objective, *tokenizer, shape.V); });
+  errors.attempt([&] { check_float8(config, shape); });
+  errors.attempt([&] { optim::parameter_settings(config.optimizer, plan); });
+  errors.attempt([&] { plan::matching_parameters(config.checkpoint.fresh, plan, "checkpoint.fresh"); });
+  std::vector<bool> trained(plan.parameters.size(), true);
+  const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
+  plan::MemoryPlan memory;  // takes no moments for what is frozen
+  if (errors.attempt([&] { trained = plan::trained_parameters(config.checkpoint.freeze, plan); }))
+    errors.attempt([&] { memory = memory_of(config, shape, plan, device, threads); });
+  if (!errors.empty()) errors.attempt([&] { check_initial_load(config, plan); });
+  errors.throw_if_any("the run");
   const int64_t samples_per_epoch = data.windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
-  const int64_t threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
   ops::prepare_thread(threads);
   const plan::Precision precision = plan::precision(config);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
@@ -200,7 +216,7 @@ Run open_run(const config::RunConfig& given) {
           .config_toml = config::to_toml(config),
           .data = std::move(data),
           .validation = std::move(validation),
-          .labels = data::label_rule(config.objective, *tokenizer, shape.V),
+          .labels = std::move(labels),
           .token_weights = std::move(token_weights),
           .token_weights_hash = std::move(token_weights_hash),
           .tokenizer_file = std::string(tokenizer->file_content()),

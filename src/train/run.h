@@ -70,8 +70,9 @@ struct Run {
   std::string describe() const;
 };
 
-// Opens data and run folder and works everything out. Throws user_error where they do not go together. Gives the
-// calling thread a pool of training.threads and measures the machine's GEMM rate with it.
+// Opens data and run folder and works everything out. Throws user_error where they do not go together, for all that is
+// wrong at once and before the folder is made. Gives the calling thread a pool of training.threads and measures the
+// machine's GEMM rate with it.
 Run open_run(const config::RunConfig& config);
 
 }  // namespace hearth::train

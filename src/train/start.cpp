@@ -79,7 +79,7 @@ bool excludes(const Run& run, std::string_view what) {
 // Weights from elsewhere into a new run. PyTorch's directories have no manifest, so nothing but shapes can be checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  start.transfer = plan_transfer(run, reader);
+  start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
   if (reader.has_manifest() && !start.transfer.new_vocabulary(run.plan))
     check_same_tokenizer(run, reader.manifest(), folder);
   start.checkpoint = folder;
@@ -96,7 +96,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
                      "PyTorch wrote it: step, data position and optimizer cannot be taken over",
                      "remove checkpoint.initial_load_model_only to begin with its weights");
-  start.transfer = plan_transfer(run, reader);
+  start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!new_data) {
     continue_data(run, manifest, folder);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "base/text.h"
 #include "plan/name_pattern.h"
 
@@ -27,10 +27,11 @@ std::string listed(std::vector<std::string> names) {
 }
 
 // The parameters that are taken over and cannot be, one line each.
-std::vector<std::string> misfits(const Run& run, const checkpoint::Reader& reader, const Transfer& transfer) {
+std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoint::Reader& reader,
+                                 const Transfer& transfer) {
   std::vector<std::string> lines;
-  for (size_t i = 0; i < run.plan.parameters.size(); ++i) {
-    const plan::Parameter& p = run.plan.parameters[i];
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const plan::Parameter& p = plan.parameters[i];
     if (transfer.is_fresh(i)) continue;
     const checkpoint::TensorInfo* found = reader.find(p.name);
     if (found == nullptr)
@@ -42,13 +43,23 @@ std::vector<std::string> misfits(const Run& run, const checkpoint::Reader& reade
   return lines;
 }
 
+void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& reader, const Transfer& transfer) {
+  const std::vector<std::string> problems = misfits(plan, reader, transfer);
+  if (problems.empty()) return;
+  throw user_error(
+      fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
+      "every weight of the model is taken from the checkpoint, or named as one that is not",
+      "give [model] the checkpoint's shape (`hearth inspect` prints it), or name what begins anew in "
+      "checkpoint.fresh");
+}
+
 // Weights of the checkpoint that the model has no place for.
-std::vector<std::string> left_over(const Run& run, const checkpoint::Reader& reader) {
+std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkpoint::Reader& reader) {
   std::vector<std::string> names;
   for (const checkpoint::TensorInfo& tensor : reader.tensors()) {
     std::string_view name = tensor.name;
     if (name.starts_with("model.")) name.remove_prefix(6);
-    if (is_weight(name) && run.plan.find(std::string(name)) < 0) names.emplace_back(name);
+    if (is_weight(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
   }
   return names;
 }
@@ -63,19 +74,15 @@ bool Transfer::new_vocabulary(const plan::ParameterPlan& plan) const {
   return true;
 }
 
-Transfer plan_transfer(const Run& run, const checkpoint::Reader& reader) {
-  const config::Checkpoint& keys = run.config.checkpoint;
-  Transfer transfer{plan::matching_parameters(keys.fresh, run.plan, "checkpoint.fresh"), {}};
-  std::vector<std::string> problems = misfits(run, reader, transfer);
-  if (!problems.empty())
-    throw user_error(
-        fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
-        "every weight of the model is taken from the checkpoint, or named as one that is not",
-        "give [model] the checkpoint's shape (`hearth inspect` prints it), or name what begins anew in "
-        "checkpoint.fresh");
+Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
+                       const checkpoint::Reader& reader) {
+  Transfer transfer;
+  ErrorList errors;
+  if (errors.attempt([&] { transfer.fresh = plan::matching_parameters(keys.fresh, plan, "checkpoint.fresh"); }))
+    errors.attempt([&] { require_fit(plan, reader, transfer); });
   std::vector<std::string> dropped, unnamed;
   std::vector<bool> used(keys.drop.size());
-  for (const std::string& name : left_over(run, reader)) {
+  for (const std::string& name : left_over(plan, reader)) {
     bool is_named = false;
     for (size_t i = 0; i < keys.drop.size(); ++i) {
       if (!plan::matches(keys.drop[i], name)) continue;
@@ -84,18 +91,23 @@ Transfer plan_transfer(const Run& run, const checkpoint::Reader& reader) {
     }
     (is_named ? dropped : unnamed).push_back(name);
   }
-  if (!unnamed.empty())
+  errors.attempt([&] {
+    if (unnamed.empty()) return;
     throw user_error(
         fmt::format("{} has weights that the model has no place for: {}", reader.folder().string(), listed(unnamed)),
         "nothing of a checkpoint is left out silently", "name them in checkpoint.drop");
+  });
   for (size_t i = 0; i < used.size(); ++i) {
-    if (!used[i])
+    errors.attempt([&] {
+      if (used[i]) return;
       throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that is left over", keys.drop[i]),
                        fmt::format("of {}", reader.folder().string()), "remove it; `hearth inspect` lists the weights");
+    });
   }
+  errors.throw_if_any("[checkpoint]");
   std::vector<std::string> fresh;
-  for (size_t i = 0; i < run.plan.parameters.size(); ++i) {
-    if (transfer.is_fresh(i)) fresh.push_back(run.plan.parameters[i].name);
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (transfer.is_fresh(i)) fresh.push_back(plan.parameters[i].name);
   }
   if (!fresh.empty()) transfer.notes.push_back(fmt::format("begins with initial values: {}", listed(fresh)));
   if (!dropped.empty()) transfer.notes.push_back(fmt::format("left out of the checkpoint: {}", listed(dropped)));

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "checkpoint/load.h"
-#include "train/run.h"
+#include "config/config.h"
+#include "plan/parameters.h"
 
 namespace hearth::train {
 
@@ -19,9 +20,10 @@ struct Transfer {
   bool new_vocabulary(const plan::ParameterPlan& plan) const;
 };
 
-// Holds the checkpoint's tensors against the run's model. Throws user_error, for all tensors at once, where one that is
-// not fresh is missing or has another shape or type, and where the checkpoint has one that the model has no place for
-// and checkpoint.drop does not name.
-Transfer plan_transfer(const Run& run, const checkpoint::Reader& reader);
+// Holds the checkpoint's tensors against the run's model. `keys`: what of them is named. Throws user_error, for all
+// tensors at once, where one that is not fresh is missing or has another shape or type, and where the checkpoint has
+// one that the model has no place for and checkpoint.drop does not name.
+Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
+                       const checkpoint::Reader& reader);
 
 }  // namespace hearth::train

@@ -62,6 +62,9 @@ TEST(Check, HeadsDivideTheModel) {
   EXPECT_EQ(problems({"model.n_kv_heads=3"}), one("model.n_kv_heads = 3 does not divide model.n_heads = 4"));
   EXPECT_EQ(problems({"model.dim=12"}), one("the head width model.dim / model.n_heads = 12 / 4 = 3 is odd"));
   EXPECT_EQ(problems({"model.n_heads=3", "model.n_kv_heads=2"}).size(), 2u);
+  EXPECT_TRUE(problems({"model.dim=1024", "model.n_heads=4"}).empty());
+  EXPECT_EQ(problems({"model.dim=1032", "model.n_heads=4"}),
+            one("the head width model.dim / model.n_heads = 1032 / 4 = 258 is larger than 256"));
 }
 
 TEST(Check, AFlavorIsOneOfItsFamily) {

@@ -39,6 +39,10 @@ TEST(ParameterGroups, APatternThatMatchesNothingIsRefused) {
   config.group = {{"layers.*", 2, -1}, {"layers.1.*", 3, -1}};
   EXPECT_EQ(test::error_of([&] { parameter_settings(config, plan); }).message(),
             "optimizer.group.1.pattern: \"layers.1.*\" matches only what groups above it match");
+  config.group = {{"layers.7", 2, -1}, {"output", 2, -1}, {"output", 3, -1}};
+  const std::string both = test::error_of([&] { parameter_settings(config, plan); }).what();
+  EXPECT_NE(both.find("optimizer.group.0.pattern: \"layers.7\" matches no parameter"), std::string::npos) << both;
+  EXPECT_NE(both.find("optimizer.group.2.pattern: \"output\" matches only what groups above"), std::string::npos);
   config.group = {{"ffn_norm", 2, -1}};  // a beginning, not a part
   EXPECT_EQ(test::error_of([&] { parameter_settings(config, plan); }).code(), ExitCode::kUser);
 }

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "config/flavors.h"
 #include "plan/device.h"
+#include "plan/scratch.h"
 #include "support/errors.h"
 
 namespace hearth::plan {
@@ -30,7 +31,7 @@ const Precision kMixed(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType
 
 MemoryPlan planned(const config::RunConfig& c, int64_t memory_bytes, int64_t ranks_here = 1) {
   const ModelShape shape = model_shape(c, 0);
-  return memory_plan(c, shape, parameter_plan(shape), kMixed, memory_bytes, ranks_here);
+  return memory_plan(c, shape, parameter_plan(shape), kMixed, memory_bytes, ranks_here, /*cpu_threads=*/0);
 }
 
 TEST(Memory, WeightsGradientsAndMomentsTakeWhatTheirTypesSay) {
@@ -149,6 +150,26 @@ TEST(Devices, AreFoundByNameAndThisMachineHasMemory) {
   EXPECT_GT(this_machine().memory_bytes, kGiB / 4);
 }
 
+// Four MiB and 384 KiB hold packed rows of products; with windows of 131,072 tokens four copies of a head's keys are
+// more.
+TEST(MemoryPlan, ACpusKernelsWorkInMemoryOfAllAndOfEachThread) {
+  config::RunConfig c;
+  c.model.dim = 64, c.model.n_heads = 4, c.model.n_kv_heads = 4, c.model.vocab_size = 64;
+  c.training.seq_len = 32, c.training.local_batch_size = 4;
+  const ModelShape shape = model_shape(c, 0);
+  const auto total = [&](int64_t ranks, int64_t threads) {
+    return memory_plan(c, shape, parameter_plan(shape), DType::kFloat32, int64_t{1} << 40, ranks, threads).total_bytes;
+  };
+  const int64_t shared = (4 << 20) + 8 * 4 * 32, each = scratch_plan(shape, 4, 32, DType::kFloat32).task_bytes;
+  EXPECT_GE(each, 384 << 10);
+  EXPECT_LT(each, 1 << 20);
+  EXPECT_EQ(total(1, 1) - total(1, 0), shared + each);
+  EXPECT_EQ(total(1, 6) - total(1, 0), shared + 6 * each);
+  EXPECT_EQ(total(2, 6) - total(2, 0), shared + 3 * each) << "a rank has three of them";
+  EXPECT_GT(scratch_plan(shape, 1, 131072, DType::kFloat32).task_bytes, 4 * 4 * 131072 * 16);
+  EXPECT_LT(scratch_plan(shape, 1, 131072, DType::kFloat32).task_bytes, 4 * 4 * 131072 * 16 + (1 << 20));
+}
+
 // By hand: T = 96, H = 4, G = 2, K = 16, D = 64, F = 80.
 TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   config::Model m;
@@ -165,7 +186,7 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   c.training.local_batch_size = 2;
   const auto total = [&](const char* device) {
     c.training.device = device;
-    return memory_plan(c, shape, parameter_plan(shape), bfloat16, int64_t{1} << 40, 1).total_bytes;
+    return memory_plan(c, shape, parameter_plan(shape), bfloat16, int64_t{1} << 40, 1, /*cpu_threads=*/0).total_bytes;
   };
   EXPECT_EQ(total("cuda") - total("cpu"), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
 }

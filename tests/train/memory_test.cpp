@@ -24,7 +24,8 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
         const plan::ModelShape shape = plan::model_shape(c, 0);
         const plan::ParameterPlan parameters = plan::parameter_plan(shape);
         const plan::Precision precision = plan::precision(c);
-        const plan::MemoryPlan planned = plan::memory_plan(c, shape, parameters, precision, int64_t{1} << 40, ranks);
+        const plan::MemoryPlan planned =
+            plan::memory_plan(c, shape, parameters, precision, int64_t{1} << 40, ranks, ranks);
         comm::run_ranks(ranks, 60, [&](comm::Group& group) {
           const parallel::ShardedWeights weights(parameters, precision.compute, group,
                                                  parallel::ShardedWeights::Purpose::kTraining);
@@ -38,6 +39,39 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
         EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes) << level << dtype;
       }
     }
+  }
+}
+
+TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {
+  config::RunConfig c = tiny_config(".");
+  c.model.vocab_size = 300;
+  c.numerics.reproducible = true;
+  const plan::ModelShape shape = plan::model_shape(c, 0);
+  const plan::ParameterPlan parameters = plan::parameter_plan(shape);
+  struct Case {
+    int64_t micro_batches, ranks, sums;
+  };
+  // Twelve are four groups of three: while the last group runs, the sums of one and of two groups wait.
+  for (const Case& of : {Case{1, 1, 0}, {2, 1, 1}, {4, 1, 2}, {8, 1, 3}, {4, 2, 2}, {3, 1, 0}, {6, 1, 1}, {12, 1, 2}}) {
+    c.parallelism.data_parallel_shard_degree = of.ranks;
+    c.training.global_batch_size = of.micro_batches * of.ranks * c.training.local_batch_size;
+    const plan::MemoryPlan planned =
+        plan::memory_plan(c, shape, parameters, plan::precision(c), int64_t{1} << 40, of.ranks, /*cpu_threads=*/0);
+    comm::run_ranks(of.ranks, 60, [&](comm::Group& group) {
+      parallel::ShardedWeights weights(parameters, DType::kFloat32, group, parallel::ShardedWeights::Purpose::kTraining,
+                                       {}, /*reproducible=*/true);
+      int64_t gradients = 0;
+      weights.begin_step(of.micro_batches);
+      for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+        for (int64_t i = 0; i < of.micro_batches; ++i) weights.gradient_ready(unit);
+        gradients += 4 * of.ranks * plan::slice_numel(parameters.units[static_cast<size_t>(unit)], of.ranks);
+      }
+      weights.end_step();
+      EXPECT_EQ(weights.partial_sums_bytes(), planned.work_bytes) << of.micro_batches;
+      EXPECT_NEAR(static_cast<double>(planned.work_bytes), static_cast<double>(of.sums * gradients),
+                  64.0 * static_cast<double>(of.sums * weights.num_units()))
+          << of.micro_batches;
+    });
   }
 }
 

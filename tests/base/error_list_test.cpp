@@ -1,0 +1,40 @@
+#include "base/error_list.h"
+
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+
+namespace hearth {
+namespace {
+
+using test::error_of;
+
+TEST(ErrorList, OneErrorIsThrownAsItWas) {
+  ErrorList errors;
+  EXPECT_TRUE(errors.attempt([] {}));
+  EXPECT_TRUE(errors.empty());
+  errors.throw_if_any("the run");
+  EXPECT_FALSE(errors.attempt([] { throw user_error("a", "b", "c"); }));
+  EXPECT_STREQ(error_of([&] { errors.throw_if_any("the run"); }).what(), "error: a\n  why: b\n  fix: c");
+}
+
+TEST(ErrorList, SeveralAreOneErrorThatListsThem) {
+  ErrorList inner, errors;
+  for (const char* what : {"a", "b"}) inner.attempt([&] { throw user_error(what, "why " + std::string(what)); });
+  errors.attempt([] { throw user_error("first", {}, "a fix"); });
+  errors.attempt([&] { inner.throw_if_any("inner"); });    // its errors, not their list
+  errors.attempt([] { throw user_error("b", "why b"); });  // met again
+  const Error error = error_of([&] { errors.throw_if_any("the run"); });
+  EXPECT_STREQ(error.what(),
+               "error: the run has 3 errors\n  first\n      fix: a fix\n  a\n      why: why a\n  b\n      why: why b");
+  EXPECT_EQ(error.code(), ExitCode::kUser);
+}
+
+TEST(ErrorList, WhatIsNotTheUsersGoesOn) {
+  ErrorList errors;
+  EXPECT_EQ(error_of([&] { errors.attempt([] { throw damaged("a file"); }); }).code(), ExitCode::kDamaged);
+  EXPECT_TRUE(errors.empty());
+}
+
+}  // namespace
+}  // namespace hearth
