@@ -12,7 +12,7 @@ struct Row {
 constexpr std::string_view kOneWay = "remove it: there is one implementation, and it is always on";
 constexpr std::string_view kNoCompiler = "remove it: nothing is compiled while a run starts";
 constexpr std::string_view kPrecision =
-    "remove it: weights and computation have one type each, training.dtype and training.mixed_precision_param";
+    "write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of its own";
 constexpr std::string_view kBuildData = "remove it: build a dataset with `hearth data build`, and give data.path";
 constexpr std::string_view kRanks =
     "remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them";
@@ -92,12 +92,12 @@ constexpr Row kRows[] = {
     {"comm", "save_traces_folder", kNoTrace},
     {"comm", "save_traces_file_prefix", kNoTrace},
     {"profiling", "", kNoTrace},
-    {"activation_checkpoint", "", "remove it: all activations are kept"},
+    {"activation_checkpoint", "", "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" do less again, \"auto\" what fits"},
     {"compile", "", kNoCompiler},
     {"float8", "", kPrecision},
     {"mx", "", kPrecision},
     {"quantize", "", kPrecision},
-    {"memory_estimation", "", "remove it: metrics.jsonl has memory_bytes, the most so far, of every step"},
+    {"memory_estimation", "", "remove it: `hearth plan RUN.toml` says what a run takes, and metrics.jsonl what it took"},
     {"fault_tolerance", "", "remove it: a run that was stopped goes on from its newest good checkpoint"},
     {"debug", "", "remove it: training.seed is the seed, and the same bits come out, always"},
     {"experimental", "custom_import", kNoPython},

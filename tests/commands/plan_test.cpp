@@ -57,6 +57,16 @@ TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
   EXPECT_NE(result.output.find("A100, H100, H200, MI250X, MI300X"), std::string::npos);
 }
 
+TEST_F(PlanCommand, ARunOnAGpuIsPlannedForOneThatIsNamed) {
+  const std::string words = "run.toml --set training.device=cuda --set parallelism.data_parallel_shard_degree=1";
+  const CommandResult result = run(words);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("give --device, one of A100, H100, H200"), std::string::npos) << result.output;
+  const CommandResult named = run(words + " --device H200 --set memory.recompute=auto");
+  EXPECT_NE(named.output.find("    weights, bfloat16 "), std::string::npos) << named.output;
+  EXPECT_NE(named.output.find("    GPU kernels' workspace "), std::string::npos) << named.output;
+}
+
 TEST_F(PlanCommand, WithoutARateThereIsNoTime) {
   const CommandResult result = run("run.toml --set memory.limit=1TiB");
   EXPECT_NE(result.output.find("  step         not known"), std::string::npos) << result.output;

@@ -138,6 +138,18 @@ TEST(Check, ElementTypesGoTogetherOrAreRefused) {
             one("numerics.stochastic_rounding has no effect with training.dtype = \"float32\""));
 }
 
+TEST(Check, AGpuIsOneRankAndComputesWhatItCan) {
+  EXPECT_TRUE(problems({"training.device=cuda", "numerics.fp8=true"}).empty());
+  EXPECT_TRUE(problems({"training.device=cuda", "training.mixed_precision_param=float32"}).empty());
+  EXPECT_EQ(problems({"training.device=cuda", "training.dtype=float64"}),
+            one("training.dtype = \"float64\" does not go with training.device = \"cuda\""));
+  EXPECT_EQ(problems({"training.device=cuda", "parallelism.data_parallel_shard_degree=2"}),
+            one("parallelism.data_parallel_shard_degree = 2 does not go with training.device = \"cuda\""));
+  EXPECT_EQ(problems({"numerics.fp8=true"}), one("numerics.fp8 needs a GPU that computes in bfloat16"));
+  EXPECT_EQ(problems({"training.device=cuda", "training.mixed_precision_param=float32", "numerics.fp8=true"}),
+            one("numerics.fp8 needs a GPU that computes in bfloat16"));
+}
+
 TEST(Check, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
   EXPECT_TRUE(problems({"numerics.nan_policy=skip", "numerics.skip_limit=3", "numerics.spike_policy=rewind",
                         "numerics.spike_window=64", "numerics.spike_deviations=4", "numerics.rewind_limit=1"})

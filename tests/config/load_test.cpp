@@ -158,11 +158,21 @@ TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead
             "  run.toml:18: checkpoint.async_mode is a key of torchtitan that Hearth does not have\n"
             "      fix: remove it: a checkpoint is on disk and verified before the next step\n"
             "  run.toml:19: [quantize] is a section of torchtitan that Hearth does not have\n"
-            "      fix: remove it: weights and computation have one type each, training.dtype and "
-            "training.mixed_precision_param");
+            "      fix: write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of "
+            "its own");
   EXPECT_EQ(error_of(kComplete, {"training.compile=true"}),
             "error: --set: training.compile is a key of torchtitan that Hearth does not have\n"
             "  fix: remove it: nothing is compiled while a run starts");
+}
+
+// A GPU computes in bfloat16 unless something else is said.
+TEST_F(LoadTest, TheDeviceDecidesTheElementTypeThatIsNotGiven) {
+  const auto type = [&](const std::vector<std::string>& sets) {
+    return read_run(file(kComplete), sets).config.training.mixed_precision_param;
+  };
+  EXPECT_EQ(type({}), "float32");
+  EXPECT_EQ(type({"training.device=cuda"}), "bfloat16");
+  EXPECT_EQ(type({"training.device=cuda", "training.mixed_precision_param=float32"}), "float32");
 }
 
 // A row about a key that Hearth has would never be read. [parallelism] has advice about all keys that are not there.
