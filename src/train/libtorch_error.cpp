@@ -10,6 +10,12 @@ Error from_libtorch(const c10::Error& error) {
     return {ExitCode::kHardware, "not enough memory", text,
             "make training.local_batch_size, training.seq_len or the model smaller (gradients accumulate to the same "
             "training.global_batch_size)"};
+  // Told by a later call than the one that failed: the GPU works behind the host.
+  if (text.find("CUDA error") != std::string::npos || text.find("HIP error") != std::string::npos)
+    return {
+        ExitCode::kHardware, "the GPU failed", text,
+        "see the driver's log (dmesg, nvidia-smi -q); the run goes on from its last checkpoint. If the same step fails "
+        "again on another GPU, please report it"};
   return {ExitCode::kBug, "LibTorch refused an operation; this is a bug in Hearth", text,
           "please report it with the command line"};
 }

@@ -90,6 +90,8 @@ TEST_F(Leave, ASecondTrainingInTheFolderIsRefusedWithCode2) {
 
 TEST_F(Leave, MemoryThatIsNotThereIsAnErrorBeforeAnythingIsAllocated) {
   config.model.dim = 1 << 18;
+  config.model.n_heads = 1024;
+  config.model.n_kv_heads = 512;
   config.model.n_layers = 1000;
   config.model.hidden_dim = 1 << 20;
   write_run_file(config);

@@ -26,6 +26,14 @@ TEST(LibtorchError, MemoryThatIsNotToBeHadSaysWhatToMakeSmaller) {
   EXPECT_NE(error->fix().find("training.local_batch_size"), std::string::npos);
 }
 
+// As c10_cuda words it.
+TEST(LibtorchError, AGpuThatFailsIsHardware) {
+  const auto error = translated([] { TORCH_CHECK(false, "CUDA error: an illegal memory access was encountered"); });
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->code(), ExitCode::kHardware);
+  EXPECT_EQ(error->message(), "the GPU failed");
+}
+
 TEST(LibtorchError, AnythingElseIsOurBugAndHasNoStackDump) {
   const auto error = translated([] { at::mm(at::empty({2, 3}), at::empty({2, 3})); });
   ASSERT_TRUE(error.has_value());
