@@ -5,31 +5,22 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/program.h"
 
 namespace hearth::data {
 namespace {
 
-// Beside the program, or in bin/ beside the program's folder (tests).
-std::vector<Path> places() {
-  std::error_code error;
-  const Path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  return {folder / kArrowObject, folder / ".." / "bin" / kArrowObject};
-}
-
 const ArrowLibrary* load() {
   std::string why = fmt::format("{} does not lie beside the program: Hearth was built without Arrow", kArrowObject);
   std::string fix = "run scripts/setup.sh, and build again";
-  for (const Path& place : places()) {
-    if (!path_exists(place)) continue;
+  if (const auto place = beside_program(kArrowObject)) {
     // Never closed: readers live as long as anybody wants.
-    void* object = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* object = ::dlopen(place->c_str(), RTLD_NOW | RTLD_LOCAL);
     if (object != nullptr) {
       if (void* entry = ::dlsym(object, kArrowEntry)) return reinterpret_cast<OpenArrowLibrary>(entry)();
     }
     why = ::dlerror();
     fix = "copy the libraries from the build's bin/ folder: libarrow and libparquet lie beside it";
-    break;
   }
   throw user_error("Parquet and Arrow files cannot be read or written here", why, fix);
 }

@@ -10,7 +10,8 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/program.h"
+#include "base/text.h"
 
 namespace hearth::ops {
 namespace {
@@ -21,14 +22,10 @@ constexpr std::array kLibraries = {"libhearth_cuda.so", "libhearth_hip.so"};
 const kernels::Table* loaded = nullptr;
 const kernels::Table* emulated = nullptr;
 
-// Beside the program, or in bin/ beside the program's folder (tests).
 std::vector<Path> places() {
-  std::error_code error;
-  const Path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<Path> found;
   for (const char* library : kLibraries)
-    for (const Path& place : {folder / library, folder / ".." / "bin" / library})
-      if (path_exists(place)) found.push_back(place);
+    if (const auto path = beside_program(library)) found.push_back(*path);
   return found;
 }
 
@@ -41,35 +38,42 @@ void load_libtorch(const char* library) {
                    "(pip install torch), or train with training.device = \"cpu\"");
 }
 
-const kernels::Table* load_kernels() {
-  const std::vector<Path> found = places();
-  if (found.empty())
-    throw user_error("this build of Hearth has no GPU kernels", "no libhearth_cuda.so lies beside the program",
-                     "build again where the CUDA toolkit is installed (nvcc), or train with training.device = \"cpu\"");
-  void* library = ::dlopen(found.front().c_str(), RTLD_NOW | RTLD_LOCAL);
+const kernels::Table* load_kernels(const Path& path) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* entry = library == nullptr ? nullptr : ::dlsym(library, kEntry);
   if (entry == nullptr)
-    throw user_error(fmt::format("cannot load {}", found.front().string()), ::dlerror(), "build Hearth again");
+    throw user_error(fmt::format("cannot load {}", path.string()), ::dlerror(), "build Hearth again");
   const auto* table = reinterpret_cast<decltype(&hearth_gpu_kernels)>(entry)();
   if (table->interface != kernels::kInterface)
-    throw user_error(fmt::format("{} belongs to another build", found.front().string()),
+    throw user_error(fmt::format("{} belongs to another build", path.string()),
                      fmt::format("its interface is {}, this program's {}", table->interface, kernels::kInterface),
                      "build Hearth again, and copy bin/ as a whole");
   return table;
 }
 
+// By the first library whose driver shows a device: a build may have both.
 Gpu open() {
-  const kernels::Table* table = load_kernels();
-  int32_t count = 0;
-  kernels::DeviceDescription d{};
-  if (table->count_devices(&count) != 0 || count == 0 || table->describe_device(0, &d) != 0)
-    throw Error(ExitCode::kHardware, "no GPU here",
-                fmt::format("the {} driver shows no device to this process", table->platform),
-                "see nvidia-smi or rocm-smi, and CUDA_VISIBLE_DEVICES; or train with training.device = \"cpu\"");
-  const bool hip = std::string_view(table->platform).starts_with("HIP");
-  load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
-  loaded = table;
-  return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
+  const std::vector<Path> found = places();
+  if (found.empty())
+    throw user_error("this build of Hearth has no GPU kernels", "no libhearth_cuda.so lies beside the program",
+                     "build again where the CUDA toolkit is installed (nvcc), or train with training.device = \"cpu\"");
+  std::vector<std::string> platforms;
+  for (const Path& path : found) {
+    const kernels::Table* table = load_kernels(path);
+    int32_t count = 0;
+    kernels::DeviceDescription d{};
+    if (table->count_devices(&count) != 0 || count == 0 || table->describe_device(0, &d) != 0) {
+      platforms.emplace_back(table->platform);
+      continue;
+    }
+    const bool hip = std::string_view(table->platform).starts_with("HIP");
+    load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
+    loaded = table;
+    return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
+  }
+  throw Error(ExitCode::kHardware, "no GPU here",
+              fmt::format("no driver shows a device to this process (asked: {})", join(platforms)),
+              "see nvidia-smi or rocm-smi, and CUDA_VISIBLE_DEVICES; or train with training.device = \"cpu\"");
 }
 
 c10::Stream current_stream(at::Device device) {

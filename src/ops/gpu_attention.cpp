@@ -11,11 +11,9 @@
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
-#include "base/error.h"
-#include "ops/gpu.h"
+#include "ops/gpu_access.h"
 #include "ops/gpu_calls.h"
 
 namespace hearth::ops::gpu {
@@ -32,25 +30,9 @@ Kernel kernel_for(const at::Tensor& q_BSHK, const AttentionMask& mask) {
   return hopper && any_order && K <= 128 && !mask.document_starts_N.defined() ? Kernel::kCudnn : Kernel::kFlash;
 }
 
-kernels::Heads heads(const at::Tensor& x) {
-  HEARTH_CHECK(x.dim() == 4 && (x.size(3) <= 1 || x.stride(3) == 1));
-  return {x.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.size(3), x.stride(0), x.stride(1), x.stride(2)};
+int64_t num_documents(const AttentionMask& mask) {
+  return mask.document_starts_N.defined() ? mask.document_starts_N.numel() : 0;
 }
-
-kernels::Type type_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat ? kernels::Type::kFloat32 : kernels::Type::kBFloat16;
-}
-
-struct Starts {
-  const int32_t* data = nullptr;
-  int64_t count = 0;
-  explicit Starts(const at::Tensor& starts_N) {
-    if (!starts_N.defined()) return;
-    HEARTH_CHECK(starts_N.is_contiguous() && starts_N.scalar_type() == at::kInt);
-    data = starts_N.const_data_ptr<int32_t>();
-    count = starts_N.numel();
-  }
-};
 
 // As FlashAttention counts sequences: where each begins, and the end of the last, [N + 1] int32; undefined: rows.
 struct Sequences {
@@ -83,12 +65,12 @@ void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, co
   const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1);
   switch (kernel_for(q_BSHK, mask)) {
     case Kernel::kOurs: {
-      HEARTH_CHECK(lse_BHS.is_contiguous());
-      const Starts starts(mask.document_starts_N);
-      check_gpu(gpu_kernels().attention_forward(gpu_stream(), type_of(q_BSHK), heads(out_BSHK),
-                                                lse_BHS.mutable_data_ptr<float>(), heads(q_BSHK), heads(k_BSGK),
-                                                heads(v_BSGK), mask.causal, starts.data, starts.count),
-                "attention_forward");
+      const auto type = type_of(q_BSHK);
+      check_gpu(
+          gpu_kernels().attention_forward(gpu_stream(), type, heads(out_BSHK, type), pointer<float>(lse_BHS),
+                                          heads(q_BSHK, type), heads(k_BSGK, type), heads(v_BSGK, type), mask.causal,
+                                          pointer<const int32_t>(mask.document_starts_N), num_documents(mask)),
+          "attention_forward");
       return;
     }
     case Kernel::kFlash: {
@@ -119,14 +101,13 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
   const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
   switch (kernel_for(q_BSHK, mask)) {
     case Kernel::kOurs: {
-      HEARTH_CHECK(lse_BHS.is_contiguous());
-      const Starts starts(mask.document_starts_N);
-      const at::Tensor scratch =
-          at::empty({gpu_kernels().attention_scratch(B, S, H)}, q_BSHK.options().dtype(at::kFloat));
+      const auto type = type_of(q_BSHK);
+      const at::Tensor sums = scratch<float>(gpu_kernels().attention_scratch(B, S, H), q_BSHK);
       check_gpu(gpu_kernels().attention_backward(
-                    gpu_stream(), type_of(q_BSHK), heads(dq_BSHK), heads(dk_BSGK), heads(dv_BSGK), heads(dout_BSHK),
-                    heads(out_BSHK), lse_BHS.const_data_ptr<float>(), heads(q_BSHK), heads(k_BSGK), heads(v_BSGK),
-                    mask.causal, starts.data, starts.count, scratch.mutable_data_ptr<float>()),
+                    gpu_stream(), type, heads(dq_BSHK, type), heads(dk_BSGK, type), heads(dv_BSGK, type),
+                    heads(dout_BSHK, type), heads(out_BSHK, type), pointer<const float>(lse_BHS), heads(q_BSHK, type),
+                    heads(k_BSGK, type), heads(v_BSGK, type), mask.causal,
+                    pointer<const int32_t>(mask.document_starts_N), num_documents(mask), pointer<float>(sums)),
                 "attention_backward");
       return;
     }
@@ -157,8 +138,9 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
 
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length) {
-  check_gpu(gpu_kernels().decode_attention(gpu_stream(), type_of(q_BNHK), heads(out_BNHK), heads(q_BNHK),
-                                           heads(k_cache_BCGK), heads(v_cache_BCGK), length),
+  const auto type = type_of(q_BNHK);
+  check_gpu(gpu_kernels().decode_attention(gpu_stream(), type, heads(out_BNHK, type), heads(q_BNHK, type),
+                                           heads(k_cache_BCGK, type), heads(v_cache_BCGK, type), length),
             "decode_attention");
 }
 

@@ -5,30 +5,20 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/program.h"
 
 namespace hearth::tokenizer {
 namespace {
 
-// Beside the program, or in bin/ beside the program's folder (tests, lib layouts).
-std::vector<Path> places() {
-  std::error_code error;
-  const Path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  return {folder / kSentencePieceObject, folder / ".." / "bin" / kSentencePieceObject,
-          folder / ".." / "lib" / kSentencePieceObject};
-}
-
 OpenSentencePiece load_entry() {
   std::string why = fmt::format("{} does not lie beside the program", kSentencePieceObject);
-  for (const Path& place : places()) {
-    if (!path_exists(place)) continue;
+  if (const auto place = beside_program(kSentencePieceObject)) {
     // Never closed: models live as long as anybody wants.
-    void* object = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* object = ::dlopen(place->c_str(), RTLD_NOW | RTLD_LOCAL);
     if (object != nullptr) {
       if (void* entry = ::dlsym(object, kSentencePieceEntry)) return reinterpret_cast<OpenSentencePiece>(entry);
     }
     why = ::dlerror();
-    break;
   }
   throw user_error("SentencePiece models cannot be read here", why,
                    "copy it from the build's bin/ folder; the library's package is libsentencepiece0");

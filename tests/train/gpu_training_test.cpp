@@ -34,6 +34,16 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
     return train(c);
   }
 
+  // The same run on the CPU and on the GPU, into folders of these names.
+  struct Both {
+    std::vector<metrics::Record> cpu, gpu;
+  };
+  Both on_both(const config::RunConfig& c) {
+    config::RunConfig there = c;
+    there.job.dump_folder = "gpu";
+    return {train(c), on_gpu(there)};
+  }
+
   test::ScratchFolder scratch;
 };
 
@@ -53,10 +63,7 @@ TEST_P(TrainingOnGpu, HasTheCurveOfTheCpu) {
   const bool real = GetParam() == test::GpuKind::kReal;
   c.training.steps = real ? 200 : kSteps;
   c.checkpoint.interval = 0;
-  const auto cpu = train(c);
-  config::RunConfig there = c;
-  there.job.dump_folder = "gpu";
-  const auto gpu = on_gpu(there);
+  const auto [cpu, gpu] = on_both(c);
   ASSERT_EQ(gpu.size(), cpu.size());
   EXPECT_LT(largest_difference(gpu, cpu), real ? 1e-2 : 1e-4);
   EXPECT_LT(*gpu.back().loss, 0.9 * *gpu.front().loss);
@@ -97,10 +104,7 @@ TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
   c.numerics.spike_policy = "skip";
   c.numerics.spike_window = 4;
   c.numerics.spike_deviations = 0.5;
-  const auto cpu = train(c);
-  config::RunConfig there = c;
-  there.job.dump_folder = "gpu";
-  const auto gpu = on_gpu(there);
+  const auto [cpu, gpu] = on_both(c);
   ASSERT_EQ(gpu.size(), cpu.size());
   int64_t skipped = 0;
   for (size_t i = 0; i < gpu.size(); ++i) {
@@ -120,16 +124,14 @@ TEST_P(TrainingOnGpu, GoesBackFromASpike) {
   c.numerics.spike_window = 2;
   c.numerics.spike_deviations = 4;
   c.numerics.rewind_limit = 100;
-  const auto cpu = train(c);
-  config::RunConfig there = c;
-  there.job.dump_folder = "gpu";
-  const auto gpu = on_gpu(there);
+  const auto [cpu, gpu] = on_both(c);
   ASSERT_EQ(gpu.size(), cpu.size());
-  const auto rewinds = [](const config::RunConfig& run) {
-    return checkpoint::Reader::open(step_of(run, 12)).manifest().health.rewinds;
+  const auto rewinds = [&c](const char* folder) {
+    c.job.dump_folder = folder;
+    return checkpoint::Reader::open(step_of(c, 12)).manifest().health.rewinds;
   };
-  EXPECT_GE(rewinds(c), 1);
-  EXPECT_EQ(rewinds(there), rewinds(c));
+  EXPECT_GE(rewinds("cpu"), 1);
+  EXPECT_EQ(rewinds("gpu"), rewinds("cpu"));
   EXPECT_LT(largest_difference(gpu, cpu), 1e-3);
 }
 
