@@ -9,8 +9,8 @@ and with glibc's malloc told to keep what is freed, because a third of its time 
 compiled (all of them at once would not fit the memory). Before every step the rate of a float32 GEMM is measured. Ratios
 are medians over the rounds of the ratio within a round; timings of different runs do not compare.
 
-On a GPU everything computes in bfloat16 from float32 masters, Hearth in float8 besides, and the rate is that of a bfloat16
-GEMM of 8192^3. Two programs at a time, Hearth and another: their memory adds up. Memory is then the peak of what tensors take there.
+On a GPU everything computes in bfloat16 from float32 masters, Hearth in float8 and from a CUDA graph besides, and the rate is
+that of a bfloat16 GEMM of 8192^3. Two programs at a time, Hearth and another: their memory adds up. Memory is then the peak of what tensors take there.
 
 Needs build/release/bin/hearth and the oracle environment (scripts/setup.sh --oracle). "start" is the time from exec to the
 end of the first step, less a median step.
@@ -62,8 +62,10 @@ def programs(shape, options):
     compiled = torch_step + ["--compile"]
     if options.device == "cuda":
         float8 = hearth + ["--set", "numerics.fp8=true"]
+        graph = hearth + ["--set", "training.cuda_graph=true"]
         pairs = [{"Hearth": (hearth, {}), "eager": (torch_step, {})}, {"Hearth": (hearth, {}), "compiled": (compiled, {})}]
-        return pairs[:1] if options.eager_only else pairs + [{"Hearth": (float8, {}), "bfloat16": (hearth, {})}]
+        others = [{"Hearth": (float8, {}), "bfloat16": (hearth, {})}, {"Hearth": (graph, {}), "without a graph": (hearth, {})}]
+        return pairs[:1] if options.eager_only else pairs + others
     both = {"Hearth": (hearth, {}), "compiled": (compiled, {}), "compiled, malloc tuned": (compiled, KEEP_FREED)}
     return [eager] if options.eager_only else [eager, both]
 

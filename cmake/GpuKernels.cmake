@@ -2,8 +2,11 @@
 # targets hearth_cuda (by nvcc) and hearth_hip (by hipcc), each there where its compiler is. One command a file and no
 # CUDA language of CMake, which tries its compiler out for seconds at every first configuration.
 #
+# Beside hearth_cuda stands hearth_cuda_graph: src/graph, ordinary C++ with the headers of the CUDA toolkit and of
+# LibTorch's CUDA half.
+#
 # Input: HEARTH_CUDA, HEARTH_HIP: ON, OFF, or AUTO, which is ON on a machine with both the compiler and a GPU.
-# Output: HEARTH_NVCC, HEARTH_HIPCC; and the targets, in `all` and installed where they are ON.
+# LibTorch has been found. Output: HEARTH_NVCC, HEARTH_HIPCC; and the targets, in `all` and installed where they are ON.
 set(HEARTH_CUDA AUTO CACHE STRING "GPU kernels for NVIDIA: ON, OFF, or AUTO: where there are nvcc and a GPU")
 set(HEARTH_HIP AUTO CACHE STRING "GPU kernels for AMD: ON, OFF, or AUTO: where there are hipcc and a GPU")
 find_program(HEARTH_NVCC nvcc PATHS "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin" /usr/local/cuda/bin)
@@ -40,6 +43,26 @@ function(hearth_gpu_library target compiler)
     COMMAND "${compiler}" -shared ${arg_LINK} -o "${library}" ${objects}
     DEPENDS ${objects} COMMENT "${target}: bin/lib${target}.so" VERBATIM)
   add_custom_target(${target} DEPENDS "${library}")
+endfunction()
+
+# What it calls of LibTorch and of the runtime is in the process before it is loaded: it names neither's folder, and
+# takes the runtime that LibTorch brought.
+function(hearth_graph_library)
+  get_filename_component(toolkit "${HEARTH_NVCC}" REALPATH)
+  get_filename_component(toolkit "${toolkit}" DIRECTORY)
+  find_path(HEARTH_CUDA_HEADERS cuda_runtime_api.h HINTS "${toolkit}/../include" "${toolkit}/../targets/x86_64-linux/include")
+  if(NOT HEARTH_CUDA_HEADERS OR NOT LibTorch_HAS_CUDA)
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/graph/*.cpp")
+  add_library(hearth_cuda_graph MODULE EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(hearth_cuda_graph PRIVATE "${CMAKE_SOURCE_DIR}/src")
+  target_include_directories(hearth_cuda_graph SYSTEM PRIVATE "${HEARTH_CUDA_HEADERS}")
+  target_link_libraries(hearth_cuda_graph PRIVATE
+    LibTorch::LibTorch "${LibTorch_DIR_USED}/lib/libc10_cuda.so" "${LibTorch_DIR_USED}/lib/libtorch_cuda.so" hearth_warnings)
+  set_target_properties(hearth_cuda_graph PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "")
 endfunction()
 
 # Is it ON, or AUTO with a GPU here?
@@ -79,6 +102,7 @@ if(HEARTH_NVCC)
     endif()
   endforeach()
   hearth_gpu_library(hearth_cuda "${HEARTH_NVCC}" COMPILE ${HEARTH_NVCC_FLAGS} ${targets} LINK -cudart static ${targets})
+  hearth_graph_library()
 endif()
 if(HEARTH_HIPCC)
   execute_process(COMMAND "${HEARTH_HIPCC}" --version OUTPUT_VARIABLE version ERROR_QUIET)
@@ -93,6 +117,9 @@ endif()
 hearth_wants_gpu(wanted "${HEARTH_CUDA}" "${HEARTH_NVCC}" nvcc /proc/driver/nvidia/version)
 if(wanted)
   hearth_build_gpu_library(hearth_cuda)
+  if(TARGET hearth_cuda_graph)
+    hearth_build_gpu_library(hearth_cuda_graph)
+  endif()
 endif()
 hearth_wants_gpu(wanted "${HEARTH_HIP}" "${HEARTH_HIPCC}" hipcc /dev/kfd)
 if(wanted)

@@ -62,6 +62,12 @@ void check_device(Rules& rules, const RunConfig& c) {
                 {"numerics.fp8", "training.device", "training.mixed_precision_param"},
                 "numerics.fp8 needs a GPU that computes in bfloat16",
                 "remove it, or set training.device = \"cuda\" and training.mixed_precision_param = \"bfloat16\"");
+  rules.require(!t.cuda_graph || gpu, {"training.cuda_graph", "training.device"},
+                "training.cuda_graph has no effect on a CPU", "remove it, or set training.device = \"cuda\"");
+  rules.require(!t.cuda_graph || (c.objective.kind != "masked_lm" && c.model.attention_scope == "window"),
+                {"training.cuda_graph", "objective.kind", "model.attention_scope"},
+                "training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch",
+                "remove it, or train causally over whole windows");
   rules.require(!gpu || t.dtype != "float64", {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");

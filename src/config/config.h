@@ -99,6 +99,7 @@ struct Training {
   std::string token_weights;
   int64_t seed = 0;
   std::string device = "cpu";                     // "cpu" | "cuda"
+  bool cuda_graph = false;                        // of a micro-batch's forward and backward
   std::string dtype = "float32";                  // "float32" | "float64" | "bfloat16"
   std::string mixed_precision_param = "float32";  // "float32" | "bfloat16": what is computed in
   int64_t threads = 0;                            // CPU threads of the process; 0: all it may use

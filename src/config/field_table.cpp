@@ -227,6 +227,9 @@ std::vector<Field> run_fields() {
     {"training", "device", slot<&RunConfig::training, &Training::device>, kMayChange, "",
      "what computes: the CPU, or a GPU, NVIDIA's or AMD's, which \"cuda\" stands for as in PyTorch",
      one_of({"cpu", "cuda"})},
+    {"training", "cuda_graph", slot<&RunConfig::training, &Training::cuda_graph>, kMayChange, "",
+     "a micro-batch's forward and backward are recorded as a CUDA graph and started by one call: for models so small that "
+     "a GPU waits for the host", {}},
     {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
      "element type of weights, gradients and moments", one_of({"float32", "float64", "bfloat16"})},
     {"training", "mixed_precision_param", slot<&RunConfig::training, &Training::mixed_precision_param>, kMayChange, "",

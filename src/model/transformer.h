@@ -48,6 +48,10 @@ class Transformer {
   // used in training.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
+  // Whether what is computed depends on where a batch's documents begin, and not on its shape alone.
+  bool needs_boundaries() const { return a_.shape.document_scope || !a_.shape.causal; }
+
+  int64_t tokens() const { return a_.B * a_.S; }              // of a micro-batch
   int64_t memory_bytes() const { return a_.memory_bytes(); }  // of the activations
   at::Device device() const { return a_.device(); }
 

@@ -138,6 +138,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   };
   if (config.training.device != "cpu")
     plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
+  // A graph keeps its own, beside that of the step that was not recorded.
+  if (config.training.cuda_graph) plan.workspace_bytes *= 2;
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
   Levels levels;
   if (config.memory.recompute == "auto") {

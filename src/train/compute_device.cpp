@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/gpu.h"
+#include "ops/graph.h"
 #include "ops/runtime.h"
 #include "plan/device.h"
 
@@ -14,6 +15,7 @@ namespace hearth::train {
 at::Device open_compute_device(const config::RunConfig& config) {
   const at::Device device = ops::open_device(config.training.device);
   if (!device.is_cpu() && config.numerics.reproducible) ops::fix_order_of_sums();
+  if (config.training.cuda_graph) ops::open_graphs();
   return device;
 }
 

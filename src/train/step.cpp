@@ -71,7 +71,8 @@ int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
 }  // namespace
 
 StepOptions step_options(const config::RunConfig& config) {
-  return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank"};
+  return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank",
+          config.training.cuda_graph};
 }
 
 double counted_weight(const data::Batch& batch) {
@@ -113,7 +114,9 @@ StepResult PendingStep::result() {
 
 TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
                      const StepOptions& options, const ops::GuardRules& rules)
-    : model_(model), weights_(weights), optimizer_(optimizer), options_(options), decision_(rules, weights.device()) {}
+    : model_(model), weights_(weights), optimizer_(optimizer), options_(options), decision_(rules, weights.device()) {
+  if (options.graph) graph_.emplace(model, weights, options.z_factor);
+}
 
 PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr) {
   comm::Group& group = weights_.group();
@@ -127,9 +130,13 @@ PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr
   Stopwatch watch;
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
   for (int64_t i = 0; i < A; ++i) {
-    model_.loss_and_gradient(sums_A2.select(0, i), weights_,
-                             to_tensors(batch.micro_batches[static_cast<size_t>(i)], device),
-                             {scales_A.narrow(0, i, 1), options_.z_factor});
+    const model::MicroBatch micro = to_tensors(batch.micro_batches[static_cast<size_t>(i)], device);
+    const at::Tensor sums_2 = sums_A2.select(0, i), scale_1 = scales_A.narrow(0, i, 1);
+    if (graph_) {
+      graph_->run(sums_2, micro, scale_1);
+    } else {
+      model_.loss_and_gradient(sums_2, weights_, micro, {scale_1, options_.z_factor});
+    }
   }
   const at::Tensor totals_2 = ops::empty({2}, DType::kFloat64, device);
   decision_.total(totals_2, sums_A2, scales_A, straight);

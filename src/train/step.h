@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "data/batch.h"
 #include "model/transformer.h"
@@ -9,6 +10,7 @@
 #include "ops/step_decision.h"
 #include "optim/adamw.h"
 #include "parallel/sharded_weights.h"
+#include "train/micro_batch_graph.h"
 
 namespace hearth::train {
 
@@ -16,6 +18,7 @@ struct StepOptions {
   double max_norm = 0;    // training.max_norm; 0: no clipping
   double z_factor = 0;    // objective.z_loss
   bool per_rank = false;  // numerics.loss_average: the mean of micro-batches' means, each weighing the same
+  bool graph = false;     // training.cuda_graph: forward and backward are recorded once (micro_batch_graph.h)
 };
 StepOptions step_options(const config::RunConfig& config);
 
@@ -66,6 +69,7 @@ class TrainStep {
   optim::AdamW& optimizer_;
   const StepOptions options_;
   ops::StepDecision decision_;
+  std::optional<MicroBatchGraph> graph_;
 };
 
 }  // namespace hearth::train

@@ -150,6 +150,17 @@ TEST(Check, AGpuIsOneRankAndComputesWhatItCan) {
             one("numerics.fp8 needs a GPU that computes in bfloat16"));
 }
 
+TEST(Check, AGraphNeedsAGpuAndStepsOfOneShape) {
+  const auto differ =
+      one("training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch");
+  EXPECT_TRUE(problems({"training.device=cuda", "training.cuda_graph=true"}).empty());
+  EXPECT_EQ(problems({"training.cuda_graph=true"}), one("training.cuda_graph has no effect on a CPU"));
+  EXPECT_EQ(problems({"training.device=cuda", "training.cuda_graph=true", "model.attention_scope=document"}), differ);
+  EXPECT_EQ(
+      problems({"training.device=cuda", "training.cuda_graph=true", "objective.kind=masked_lm", "objective.mask_id=3"}),
+      differ);
+}
+
 TEST(Check, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
   EXPECT_TRUE(problems({"numerics.nan_policy=skip", "numerics.skip_limit=3", "numerics.spike_policy=rewind",
                         "numerics.spike_window=64", "numerics.spike_deviations=4", "numerics.rewind_limit=1"})

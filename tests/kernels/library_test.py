@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Does a GPU's compiler take the kernels, and is the library what hearth-train can load anywhere?
+"""Do compilers take the GPU's libraries, and are they what hearth-train can load anywhere?
 
-Registered in CTest as kernels.nvcc and kernels.hipcc. By hand:
-    python3 tests/kernels/library_test.py BUILD_FOLDER hearth_cuda|hearth_hip
+Registered in CTest as kernels.nvcc, kernels.hipcc and kernels.graph. By hand:
+    python3 tests/kernels/library_test.py BUILD_FOLDER hearth_cuda|hearth_hip|hearth_cuda_graph
 Builds the target, which is no part of an ordinary build where there is no GPU, and looks at the library. Needs no GPU.
 """
 
@@ -23,6 +23,15 @@ def output_of(*line):
     return subprocess.run(line, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
 
+def dynamic_symbols(path, which):
+    """`which`: --defined-only or --undefined-only."""
+    return [line.split()[-1].split("@")[0] for line in output_of("nm", "--dynamic", which, path).splitlines()]
+
+
+def needed_by(path):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "--dynamic", path))
+
+
 class Library(unittest.TestCase):
     build = target = ""
 
@@ -34,12 +43,14 @@ class Library(unittest.TestCase):
             raise AssertionError(done.stdout[-8000:])
         cls.path = os.path.join(cls.build, "bin", f"lib{cls.target}.so")
 
+
+class Kernels(Library):
     def test_it_needs_only_the_system_and_its_platforms_runtime(self):
-        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "--dynamic", self.path)))
-        self.assertEqual([name for name in needed - SYSTEM_LIBRARIES if not re.fullmatch(RUNTIME[self.target], name)], [])
+        needed = set(needed_by(self.path)) - SYSTEM_LIBRARIES
+        self.assertEqual([name for name in needed if not re.fullmatch(RUNTIME[self.target], name)], [])
 
     def test_its_one_symbol_is_the_table(self):
-        symbols = [line.split()[-1] for line in output_of("nm", "--dynamic", "--defined-only", self.path).splitlines()]
+        symbols = dynamic_symbols(self.path, "--defined-only")
         self.assertEqual([name for name in symbols if not name.startswith("__")], ["hearth_gpu_kernels"])
 
     def test_it_loads_without_a_gpu_and_says_what_it_is(self):
@@ -51,8 +62,34 @@ class Library(unittest.TestCase):
         self.assertGreater(table[0], 0)
 
 
+class Graphs(Library):
+    """It is linked with LibTorch's CUDA half, which does not load without NVIDIA's libraries: looked at, not loaded."""
+
+    def test_it_needs_only_the_system_and_libtorch(self):
+        needed = set(needed_by(self.path)) - SYSTEM_LIBRARIES
+        self.assertLessEqual(needed, {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so"})
+
+    def test_its_entry_is_there(self):
+        self.assertIn("hearth_gpu_graphs", dynamic_symbols(self.path, "--defined-only"))
+
+    def test_libtorch_and_its_runtime_have_all_that_it_calls(self):
+        with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as rules:
+            folder = re.search(r"(\S+)/libtorch_cuda\.so", rules.read()).group(1)
+        there = set()
+        for name in needed_by(self.path):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                there.update(dynamic_symbols(path, "--defined-only"))
+        wanted = [s for s in dynamic_symbols(self.path, "--undefined-only") if re.match(r"_ZNK?(2at|3c10|5torch)", s)]
+        self.assertGreater(len(wanted), 5)
+        self.assertEqual(sorted(set(wanted) - there), [])
+
+
+CASES = {"hearth_cuda": Kernels, "hearth_hip": Kernels, "hearth_cuda_graph": Graphs}
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[2] not in RUNTIME:
-        sys.exit("usage: library_test.py BUILD_FOLDER hearth_cuda|hearth_hip")
+    if len(sys.argv) != 3 or sys.argv[2] not in CASES:
+        sys.exit("usage: library_test.py BUILD_FOLDER " + "|".join(CASES))
     Library.build, Library.target = os.path.abspath(sys.argv[1]), sys.argv[2]
-    unittest.main(argv=[sys.argv[0]])
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(CASES[sys.argv[2]])
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())

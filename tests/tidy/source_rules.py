@@ -8,8 +8,8 @@ import re
 # A folder may include itself and what stands to its left. DESIGN's two libraries, as they are built now.
 CORE = ["base", "config", "plan", "tokenizer", "data", "checkpoint", "metrics", "commands"]
 TORCH = ["base", "config", "plan", "comm", "kernels", "ops", "model", "parallel", "optim", "train"]
-# Shared objects that are loaded on first use. They share headers with hearth_core and no code; nobody includes theirs.
-OBJECTS = {"columnar": ["data", "columnar"]}
+# Shared objects that are loaded on first use. They share headers with the libraries and no code; nobody includes theirs.
+OBJECTS = {"columnar": ["data", "columnar"], "graph": ["ops", "graph"]}
 # Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
 ALONE = ["kernels"]
 TRAIN_ALSO = ["tokenizer", "data", "checkpoint", "metrics"]

@@ -1,0 +1,42 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <memory>
+
+#include "ops/graph_library.h"
+
+namespace hearth::ops {
+namespace {
+
+// A capture needs a stream other than the default one. Only this thread is watched for calls that a graph cannot hold:
+// others may read or write files through the GPU's memory meanwhile.
+void* record(void (*work)(void*), void* argument) {
+  auto graph = std::make_unique<at::cuda::CUDAGraph>();
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  try {
+    work(argument);
+  } catch (...) {
+    // The stream must leave its capture, or everything after fails in its place. What it says is no news.
+    try {
+      graph->capture_end();
+    } catch (const c10::Error&) {
+    }
+    throw;
+  }
+  graph->capture_end();
+  return graph.release();
+}
+
+void replay(void* graph) { static_cast<at::cuda::CUDAGraph*>(graph)->replay(); }
+
+void destroy(void* graph) { delete static_cast<at::cuda::CUDAGraph*>(graph); }
+
+}  // namespace
+}  // namespace hearth::ops
+
+extern "C" __attribute__((visibility("default"))) const hearth::ops::GraphLibrary* hearth_gpu_graphs() {
+  static constexpr hearth::ops::GraphLibrary library = {hearth::ops::kGraphInterface, hearth::ops::record,
+                                                        hearth::ops::replay, hearth::ops::destroy};
+  return &library;
+}

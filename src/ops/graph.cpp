@@ -1,0 +1,62 @@
+#include "ops/graph.h"
+
+#include <dlfcn.h>
+
+#include "base/error.h"
+#include "base/program.h"
+#include "ops/gpu.h"
+#include "ops/graph_library.h"
+
+namespace hearth::ops {
+namespace {
+
+const GraphLibrary& load() {
+  const char* const fix = "remove training.cuda_graph, or build Hearth again where the CUDA toolkit is installed";
+  const auto path = beside_program(kGraphObject);
+  if (!path)
+    throw user_error("this build of Hearth has no CUDA graphs",
+                     fmt::format("{} does not lie beside the program", kGraphObject), fix);
+  void* object = ::dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* entry = object == nullptr ? nullptr : ::dlsym(object, kGraphEntry);
+  if (entry == nullptr) throw user_error(fmt::format("cannot load {}", path->string()), ::dlerror(), fix);
+  const GraphLibrary* library = reinterpret_cast<decltype(&hearth_gpu_graphs)>(entry)();
+  if (library->interface != kGraphInterface)
+    throw user_error(fmt::format("{} belongs to another build", path->string()),
+                     fmt::format("its interface is {}, this program's {}", library->interface, kGraphInterface), fix);
+  return *library;
+}
+
+const GraphLibrary& library() {
+  static const GraphLibrary& loaded = load();
+  return loaded;
+}
+
+}  // namespace
+
+void open_graphs() {
+  if (std::string_view(open_gpu().platform).starts_with("HIP"))
+    throw user_error("no graphs on AMD's GPUs", "LibTorch names them otherwise there, and nobody has tried them",
+                     "remove training.cuda_graph");
+  library();
+}
+
+void Graph::record(std::function<void()> work) {
+  HEARTH_CHECK(!recorded_);
+  work_ = std::move(work);
+  if (!device_.is_cpu()) {
+    const auto call = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
+    graph_ = {library().record(call, &work_), library().destroy};
+  }
+  recorded_ = true;
+}
+
+void Graph::replay() {
+  HEARTH_CHECK(recorded_);
+  if (graph_) {
+    library().replay(graph_.get());
+  } else {
+    work_();
+  }
+}
+
+}  // namespace hearth::ops
