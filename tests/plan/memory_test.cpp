@@ -188,7 +188,10 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
     c.training.device = device;
     return memory_plan(c, shape, parameter_plan(shape), bfloat16, int64_t{1} << 40, 1, /*cpu_threads=*/0).total_bytes;
   };
-  EXPECT_EQ(total("cuda") - total("cpu"), 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
+  const int64_t on_gpu = total("cuda"), workspace = on_gpu - total("cpu");
+  EXPECT_EQ(workspace, 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
+  c.training.cuda_graph = true;
+  EXPECT_EQ(total("cuda") - on_gpu, workspace) << "the graph's own";
 }
 
 }  // namespace
