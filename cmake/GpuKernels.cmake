@@ -33,7 +33,7 @@ function(hearth_gpu_library target compiler)
     get_filename_component(name "${source}" NAME_WE)
     set(object "${folder}/${name}.o")
     add_custom_command(OUTPUT "${object}"
-      COMMAND "${compiler}" ${arg_COMPILE} "-I${CMAKE_SOURCE_DIR}/src" -MD -MT "${object}" -MF "${object}.d"
+      COMMAND "${compiler}" ${arg_COMPILE} "-I${CMAKE_SOURCE_DIR}/src" "-D${HEARTH_KERNELS_INTERFACE}" -MD -MT "${object}" -MF "${object}.d"
         -c "${source}" -o "${object}"
       DEPENDS "${source}" DEPFILE "${object}.d" COMMENT "${target}: src/kernels/${name}.cu" VERBATIM)
     list(APPEND objects "${object}")

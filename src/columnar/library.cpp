@@ -31,7 +31,7 @@ class Library final : public data::ArrowLibrary {
 }  // namespace
 }  // namespace hearth::columnar
 
-extern "C" __attribute__((visibility("default"))) const hearth::data::ArrowLibrary* hearth_arrow_library() {
+extern "C" __attribute__((visibility("default"))) const hearth::data::ArrowLibrary* HEARTH_ARROW_ENTRY() {
   static const hearth::columnar::Library library;
   return &library;
 }

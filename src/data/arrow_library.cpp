@@ -1,28 +1,24 @@
 #include "data/arrow_library.h"
 
-#include <dlfcn.h>
-
 #include <mutex>
 
 #include "base/error.h"
 #include "base/program.h"
+#include "base/shared_object.h"
 
 namespace hearth::data {
 namespace {
 
 const ArrowLibrary* load() {
-  std::string why = fmt::format("{} does not lie beside the program: Hearth was built without Arrow", kArrowObject);
-  std::string fix = "run scripts/setup.sh, and build again";
-  if (const auto place = beside_program(kArrowObject)) {
-    // Never closed: readers live as long as anybody wants.
-    void* object = ::dlopen(place->c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (object != nullptr) {
-      if (void* entry = ::dlsym(object, kArrowEntry)) return reinterpret_cast<OpenArrowLibrary>(entry)();
-    }
-    why = ::dlerror();
-    fix = "copy the libraries from the build's bin/ folder: libarrow and libparquet lie beside it";
-  }
-  throw user_error("Parquet and Arrow files cannot be read or written here", why, fix);
+  const std::string what = "Parquet and Arrow files cannot be read or written here";
+  const auto place = beside_program(kArrowObject);
+  if (!place)
+    throw user_error(what,
+                     fmt::format("{} does not lie beside the program: Hearth was built without Arrow", kArrowObject),
+                     "run scripts/setup.sh, and build again");
+  void* entry = load_entry(*place, HEARTH_ENTRY_NAME(HEARTH_ARROW_ENTRY), what,
+                           "copy the libraries from the build's bin/ folder: libarrow and libparquet lie beside it");
+  return reinterpret_cast<OpenArrowLibrary>(entry)();
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The Arrow and Parquet libraries behind a shared object of our own (src/columnar), which is loaded when the first file
 // of theirs is opened: hearth starts without 60 MB of libraries, and a build without them can do everything else.
 //
-// Nothing is thrown across: what goes wrong comes back as a value. The shared object implements the classes below; both
-// sides are built together.
+// Nothing is thrown across: what goes wrong comes back as a value. The shared object implements the classes below; one
+// of another build is refused (base/shared_object.h).
 #pragma once
 
 #include <cstddef>
@@ -99,9 +99,8 @@ class ArrowLibrary {
                                                  ByteSink& sink, std::string& error) const = 0;
 };
 
-// Names the entry of the shared object: its only symbol.
+// The entry of the shared object, its only symbol: HEARTH_ARROW_ENTRY.
 using OpenArrowLibrary = const ArrowLibrary* (*)();
-inline constexpr const char* kArrowEntry = "hearth_arrow_library";
 inline constexpr const char* kArrowObject = "libhearth_arrow.so";
 
 // Loads the shared object if this is the first call. Throws user_error where it is not on this host.

@@ -15,9 +15,6 @@
 
 namespace hearth::kernels {
 
-// Counts up with every change of this file, so that a library of another build is refused.
-inline constexpr uint32_t kInterface = 1;
-
 enum class Type : int32_t { kFloat32, kBFloat16 };
 
 // [rows, cols], contiguous columns, `stride` elements from row to row. data null: absent, where allowed.
@@ -60,7 +57,7 @@ struct DeviceDescription {
 };
 
 struct Table {
-  uint32_t interface;
+  uint32_t interface;    // a hash of these headers (cmake/InterfaceHash.cmake): a library of another build is refused
   const char* platform;  // "CUDA 13.0", "HIP 5.2", "host"
   const char* (*error_text)(int code);
   // Not on a stream. The number of devices, 0 without a driver; what device `index` is.
@@ -81,9 +78,9 @@ struct Table {
                        int32_t accumulate, float* scratch);
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
 
-  // Exact attention for what the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S] float32 and
-  // the gradients, which overwrite, as ops/attention.h says; K up to 256. starts_N, rising int32 places in [B * S], each
-  // row's first place among them, or null: a row is one document. `scratch`: attention_scratch(B, S, H) floats.
+  // Exact attention for what the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S] float32
+  // and the gradients, which overwrite, as ops/attention.h says; K up to 256. starts_N, rising int32 places in [B * S],
+  // each row's first place among them, or null: a row is one document. `scratch`: attention_scratch(B, S, H) floats.
   int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, int32_t causal,
                            const int32_t* starts_N, int64_t N);
   int (*attention_backward)(void* stream, Type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
@@ -110,8 +107,8 @@ struct Table {
 
   // parameter, exp_avg and exp_avg_sq [n], of the types that the step names; nothing changes where the decision
   // says so; the gradient is multiplied by its scale, and its t is the update's number.
-  int (*adamw)(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient, void* exp_avg,
-               void* exp_avg_sq, int64_t n);
+  int (*adamw)(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient,
+               void* exp_avg, void* exp_avg_sq, int64_t n);
 
   // kernels/step_decision.h, by one thread.
   int (*total_losses)(void* stream, double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,

@@ -88,7 +88,7 @@ int describe_device(int32_t, DeviceDescription* description) {
 extern "C" __attribute__((visibility("default"))) const hearth::kernels::Table* hearth_gpu_kernels() {
   using namespace hearth::kernels;
   static const Table table = {
-      .interface = kInterface,
+      .interface = HEARTH_KERNELS_INTERFACE,
       .platform = kPlatform,
       .error_text = error_text,
       .count_devices = count_devices,

@@ -44,10 +44,11 @@ const kernels::Table* load_kernels(const Path& path) {
   if (entry == nullptr)
     throw user_error(fmt::format("cannot load {}", path.string()), ::dlerror(), "build Hearth again");
   const auto* table = reinterpret_cast<decltype(&hearth_gpu_kernels)>(entry)();
-  if (table->interface != kernels::kInterface)
-    throw user_error(fmt::format("{} belongs to another build", path.string()),
-                     fmt::format("its interface is {}, this program's {}", table->interface, kernels::kInterface),
-                     "build Hearth again, and copy bin/ as a whole");
+  if (table->interface != HEARTH_KERNELS_INTERFACE)
+    throw user_error(
+        fmt::format("{} belongs to another build than this program", path.string()),
+        fmt::format("its interface is {:08x}, this program's {:08x}", table->interface, HEARTH_KERNELS_INTERFACE),
+        "build Hearth again, and copy the build's bin/ folder as a whole");
   return table;
 }
 
@@ -144,7 +145,7 @@ GpuMemory gpu_memory() {
 }
 
 EmulatedGpu::EmulatedGpu(const kernels::Table& table) {
-  HEARTH_CHECK(emulated == nullptr && table.interface == kernels::kInterface);
+  HEARTH_CHECK(emulated == nullptr && table.interface == HEARTH_KERNELS_INTERFACE);
   emulated = &table;
 }
 

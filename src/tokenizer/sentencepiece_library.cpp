@@ -48,7 +48,7 @@ class Model final : public SentencePieceModel {
 }  // namespace
 }  // namespace hearth::tokenizer
 
-extern "C" __attribute__((visibility("default"))) hearth::tokenizer::SentencePieceModel* hearth_open_sentencepiece(
+extern "C" __attribute__((visibility("default"))) hearth::tokenizer::SentencePieceModel* HEARTH_SENTENCEPIECE_ENTRY(
     std::string_view content, std::string& error) {
   auto model = std::make_unique<hearth::tokenizer::Model>();
   error = model->load(content);

@@ -1,27 +1,21 @@
 #include "tokenizer/sentencepiece_model.h"
 
-#include <dlfcn.h>
-
 #include <mutex>
 
 #include "base/error.h"
 #include "base/program.h"
+#include "base/shared_object.h"
 
 namespace hearth::tokenizer {
 namespace {
 
-OpenSentencePiece load_entry() {
-  std::string why = fmt::format("{} does not lie beside the program", kSentencePieceObject);
-  if (const auto place = beside_program(kSentencePieceObject)) {
-    // Never closed: models live as long as anybody wants.
-    void* object = ::dlopen(place->c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (object != nullptr) {
-      if (void* entry = ::dlsym(object, kSentencePieceEntry)) return reinterpret_cast<OpenSentencePiece>(entry);
-    }
-    why = ::dlerror();
-  }
-  throw user_error("SentencePiece models cannot be read here", why,
-                   "copy it from the build's bin/ folder; the library's package is libsentencepiece0");
+OpenSentencePiece load_library() {
+  const std::string what = "SentencePiece models cannot be read here";
+  const std::string fix = "copy it from the build's bin/ folder; the library's package is libsentencepiece0";
+  const auto place = beside_program(kSentencePieceObject);
+  if (!place) throw user_error(what, fmt::format("{} does not lie beside the program", kSentencePieceObject), fix);
+  return reinterpret_cast<OpenSentencePiece>(
+      load_entry(*place, HEARTH_ENTRY_NAME(HEARTH_SENTENCEPIECE_ENTRY), what, fix));
 }
 
 }  // namespace
@@ -31,7 +25,7 @@ std::unique_ptr<SentencePieceModel> open_sentencepiece_model(std::string_view co
   static OpenSentencePiece entry = nullptr;
   {
     const std::lock_guard lock(mutex);
-    if (entry == nullptr) entry = load_entry();
+    if (entry == nullptr) entry = load_library();
   }
   std::string error;
   std::unique_ptr<SentencePieceModel> model(entry(content, error));

@@ -12,7 +12,8 @@
 
 namespace hearth::tokenizer {
 
-// One loaded .model. Thread-safe once made. The shared object implements it; both are built together.
+// One loaded .model. Thread-safe once made. The shared object implements it; one of another build
+// is refused (base/shared_object.h).
 class SentencePieceModel {
  public:
   enum class PieceKind { kNormal, kUnknown, kControl, kByte, kUnused };
@@ -28,9 +29,9 @@ class SentencePieceModel {
   virtual std::string decode(std::span<const uint32_t> ids, std::string& text) const = 0;
 };
 
-// Names the entry of the shared object: its only symbol. Null and a message in `error` where the content is no model.
+// The entry of the shared object, its only symbol: HEARTH_SENTENCEPIECE_ENTRY. Null and a message in `error` where the
+// content is no model.
 using OpenSentencePiece = SentencePieceModel* (*)(std::string_view content, std::string& error);
-inline constexpr const char* kSentencePieceEntry = "hearth_open_sentencepiece";
 inline constexpr const char* kSentencePieceObject = "libhearth_sentencepiece.so";
 
 // Loads the shared object if this is the first call. Throws user_error where it, or the library, is not on this host,

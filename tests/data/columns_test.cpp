@@ -197,7 +197,7 @@ TEST(Columns, ATextThatIsRepeatedFourThousandTimesNeedsNoMemoryForAllOfThem) {
   }
   EXPECT_EQ(rows, 200);
   ::getrusage(RUSAGE_SELF, &after);
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory
+#ifndef __SANITIZE_ADDRESS__                               // which keeps freed memory
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100'000);  // KiB
 #endif
   rules.max_record_bytes = 999'999;
@@ -352,6 +352,31 @@ TEST(Columns, WithoutTheSharedObjectOneErrorSaysWhatToInstall) {
   EXPECT_EQ(half.exit_code, 2) << half.output;
   EXPECT_NE(half.output.find("libarrow"), std::string::npos) << half.output;
   EXPECT_NE(half.output.find("fix: copy the libraries from the build's bin/ folder"), std::string::npos) << half.output;
+}
+
+// As it was left behind by an older build: what its functions are like is not known, so none is called.
+TEST(Columns, ASharedObjectOfAnotherBuildIsRefused) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  std::filesystem::copy_file(test::hearth_binary(), scratch / "hearth");
+  write_text(scratch / "other.c",
+             "void* hearth_arrow_library(void) { return 0; }\n"
+             "void* hearth_arrow_library_00000000(void) { return 0; }\n");
+  ASSERT_EQ(test::run_command(fmt::format("cc -shared -fPIC -o {} {}", (scratch / kArrowObject).string(),
+                                          (scratch / "other.c").string()))
+                .exit_code,
+            0);
+  const auto result =
+      test::run_command(fmt::format("{} data build --out {} {}", (scratch / "hearth").string(),
+                                    (scratch / "out").string(), (cases().folder / "dictionary.parquet").string()));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_NE(result.output.find("libhearth_arrow.so belongs to another build than this program\n  why: it has no "
+                               "hearth_arrow_library_"),
+            std::string::npos)
+      << result.output;
+  EXPECT_NE(result.output.find("fix: build Hearth again, and copy the build's bin/ folder as a whole"),
+            std::string::npos)
+      << result.output;
 }
 
 }  // namespace

@@ -107,6 +107,29 @@ TEST(SentencePiece, AFileThatIsCutShortIsAUserError) {
   }
 }
 
+TEST(SentencePiece, WhereTheSharedObjectIsNotOrIsOfAnotherBuildOneErrorSaysSo) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  std::filesystem::copy_file(test::hearth_binary(), scratch / "hearth");
+  const std::string line = fmt::format("{} tokenizer info --tokenizer {}", (scratch / "hearth").string(),
+                                       (test::reference_folder("sentencepiece") / "bpe" / "tokenizer.model").string());
+  const test::CommandResult alone = test::run_command(line);
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_NE(alone.output.find("error: SentencePiece models cannot be read here\n  why: libhearth_sentencepiece.so does "
+                              "not lie beside the program\n  fix: copy it"),
+            std::string::npos)
+      << alone.output;
+  write_file_atomic(scratch / "other.c", "void* hearth_open_sentencepiece(void) { return 0; }\n");
+  const test::CommandResult built = test::run_command(fmt::format(
+      "cc -shared -fPIC -o {} {}", (scratch / "libhearth_sentencepiece.so").string(), (scratch / "other.c").string()));
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  const test::CommandResult other = test::run_command(line);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.output.find("libhearth_sentencepiece.so belongs to another build than this program\n"),
+            std::string::npos)
+      << other.output;
+}
+
 TEST(SentencePiece, ParsingSpecialTextIsRefused) {
   HEARTH_NEEDS_ORACLE();
   const auto tokenizer = open_tokenizer((test::reference_folder("sentencepiece") / "bpe").string());
