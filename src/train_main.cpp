@@ -21,9 +21,9 @@ using commands::CommandLine;
 int train_command(CommandLine& line) {
   const auto options = commands::train_options(line);
   if (!options) return 0;
-  const config::RunConfig config = config::load(options->run_toml, options->sets);
-  ops::prepare_process(config.training.threads);
-  return static_cast<int>(train::run_training(config, *options));
+  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets);
+  ops::prepare_process(loaded.config.training.threads);
+  return static_cast<int>(train::run_training(loaded, *options));
 }
 
 int eval_command(CommandLine& line) {

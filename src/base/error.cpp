@@ -13,6 +13,12 @@ Error::Error(ExitCode code, std::string what, std::string why, std::string fix)
   if (!fix_.empty()) full_ += "\n  fix: " + fix_;
 }
 
+Error Error::about(std::string key) const {
+  Error same = *this;
+  same.key_ = std::move(key);
+  return same;
+}
+
 Error user_error(std::string what, std::string why, std::string fix) {
   return {ExitCode::kUser, std::move(what), std::move(why), std::move(fix)};
 }

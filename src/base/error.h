@@ -35,12 +35,16 @@ class Error : public std::exception {
   const std::string& why() const { return why_; }
   const std::string& fix() const { return fix_; }
 
+  // The key of the run file that it stems from ("checkpoint.fresh"), or nothing: config::throw_all adds the line.
+  const std::string& key() const { return key_; }
+  Error about(std::string key) const;
+
   // The lines above, without a trailing newline.
   const char* what() const noexcept override { return full_.c_str(); }
 
  private:
   ExitCode code_;
-  std::string what_, why_, fix_, full_;
+  std::string what_, why_, fix_, key_, full_;
 };
 
 // Short makers, so that a throw reads as a sentence.

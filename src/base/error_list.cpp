@@ -17,10 +17,15 @@ std::string text_of(const std::string& title, const std::vector<Error>& list) {
   return text;
 }
 
+ExitCode code_of(const std::vector<Error>& list) {
+  const auto is_users = [](const Error& error) { return error.code() == ExitCode::kUser; };
+  return std::any_of(list.begin(), list.end(), is_users) ? ExitCode::kUser : list.front().code();
+}
+
 }  // namespace
 
 Errors::Errors(const std::string& title, std::vector<Error> list)
-    : Error(user_error(text_of(title, list))), list_(std::move(list)) {}
+    : Error(code_of(list), text_of(title, list)), list_(std::move(list)) {}
 
 void ErrorList::keep(const Error& error) {
   const auto same = [&](const Error& other) { return std::string_view(error.what()) == other.what(); };

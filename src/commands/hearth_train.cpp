@@ -24,6 +24,7 @@ Path own_folder() {
   return error ? Path() : self.parent_path();
 }
 
+// Empty: it is not there.
 Path find_hearth_train() {
   const Path beside = own_folder() / kName;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
@@ -35,9 +36,7 @@ Path find_hearth_train() {
     if (end > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
     folders.erase(0, end + 1);
   }
-  throw user_error("hearth-train is not there",
-                   fmt::format("neither beside hearth in {} nor in PATH", own_folder().string()),
-                   "build it: cmake --preset release && ninja -C build/release hearth-train");
+  return {};
 }
 
 // What the dynamic loader would print to `ldd`: it resolves the libraries without running anything.
@@ -81,8 +80,14 @@ void require_libraries(const Path& binary) {
 
 }  // namespace
 
+bool has_hearth_train() { return !find_hearth_train().empty(); }
+
 void become_hearth_train(const CommandLine& line, std::string_view command) {
   const Path binary = find_hearth_train();
+  if (binary.empty())
+    throw user_error("hearth-train is not there",
+                     fmt::format("neither beside hearth in {} nor in PATH", own_folder().string()),
+                     "build it: cmake --preset release && ninja -C build/release hearth-train");
   require_libraries(binary);
   std::vector<std::string> words = {kName};
   for (size_t start = 0; start < command.size();) {  // "bench step" are two words

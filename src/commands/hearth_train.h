@@ -9,6 +9,9 @@
 
 namespace hearth::commands {
 
+// Whether it is there to be run.
+bool has_hearth_train();
+
 // Replaces this process by `hearth-train COMMAND ARGUMENTS`. The binary is looked for beside this one, then in PATH;
 // throws user_error when it is not there or a library that it needs is missing.
 [[noreturn]] void become_hearth_train(const CommandLine& line, std::string_view command);

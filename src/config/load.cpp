@@ -199,7 +199,7 @@ std::optional<Entry> find_entry(LoadResult& result, const std::string& name, Pro
   const size_t first = name.find('.'), last = name.rfind('.');
   if (const Field* field = find_field(name)) return Entry{field, 0};
   const auto [what, fix] = unknown_key(name.substr(0, first), name.substr(last + 1));
-  problem = {"--set", 0, first == last ? what : fmt::format("{} is not a key", name), fix, {}};
+  problem = {"--set", 0, first == last ? what : fmt::format("{} is not a key", name), fix, name};
   const size_t number = name.rfind('.', last - 1);
   if (number == std::string::npos || number == last) return std::nullopt;
   const List* list = find_list(std::string_view(name).substr(0, number));
@@ -235,11 +235,9 @@ void apply_to_list(LoadResult& result, const TomlEntry& entry, const Origin& ori
     const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
     assign(result, {field, *entry.item}, value, entry.shown, origin);
   } else {
-    result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line),
-                               entry.line,
+    result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line,
                                fmt::format("{}.{} is not a key", entry.section, entry.key),
-                               suggest(entry.section, entry.key),
-                               {}});
+                               suggest(entry.section, entry.key), fmt::format("{}.{}", entry.section, entry.key)});
   }
 }
 
@@ -253,7 +251,8 @@ void apply_file(LoadResult& result, std::string_view text) {
   }
   for (const TomlEntry& entry : entries) {
     const auto problem = [&](const std::string& what, const std::string& fix) {
-      result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line, what, fix, {}});
+      const std::string name = fmt::format("{}.{}", entry.section, entry.key);
+      result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line, what, fix, name});
     };
     const std::vector<std::string> sections = section_names();
     const bool known = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
@@ -337,22 +336,6 @@ LoadResult start(const std::string& file_name, const Path& base_folder) {
 
 }  // namespace
 
-Origin LoadResult::origin(std::string_view name) const {
-  const auto found = origins.find(name);
-  if (found != origins.end()) return found->second;
-  const std::string_view section = name.substr(0, name.find('.'));
-  const bool in_list =
-      std::any_of(lists().begin(), lists().end(), [&](const List& list) { return list.section() == section; });
-  HEARTH_CHECK(in_list || find_field(name) != nullptr, "{}", name);
-  return {};
-}
-
-std::string LoadResult::where(std::string_view name) const {
-  const Origin at = origin(name);
-  if (at.kind == Origin::Kind::kFile) return fmt::format("{}:{}", file_name, at.line);
-  return at.kind == Origin::Kind::kSet || file_name.empty() ? "--set" : file_name;
-}
-
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets) {
   const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");
   LoadResult result = start(toml.string(), folder);
@@ -362,9 +345,14 @@ LoadResult read_run(const Path& toml, const std::vector<std::string>& sets) {
   return result;
 }
 
-RunConfig load(const Path& toml, const std::vector<std::string>& sets) {
+LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets) {
   LoadResult result = read_run(toml, sets);
   check(result, Purpose::kTrain);
+  return result;
+}
+
+RunConfig load(const Path& toml, const std::vector<std::string>& sets) {
+  const LoadResult result = read_and_check(toml, sets);
   throw_problems(result.file_name, result.problems);
   return result.config;
 }

@@ -7,10 +7,12 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "config/config.h"
 #include "config/fields.h"
@@ -37,14 +39,27 @@ struct LoadResult {
   Origin origin(std::string_view name) const;
   // "run.toml:12", "--set", or "run.toml" where the key is not written anywhere.
   std::string where(std::string_view name) const;
+  // Whether one of the problems is about `name`, which may be a section; with `typed` about its value alone, and not
+  // about how it goes with others.
+  bool has_problem(std::string_view name, bool typed = false) const;
 };
 
 // Reads and types; the rules between keys are config/check.h. Everything wrong is in `problems`, except that an
 // unreadable file throws. `toml` may be empty: defaults and `sets` ("section.key=value") only.
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets);
 
-// read_run, all rules for training, and throws what is wrong.
+// read_run and all rules for training.
+LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets);
+
+// The same, and throws what is wrong.
 RunConfig load(const Path& toml, const std::vector<std::string>& sets);
+
+// A configuration that was not read: nothing is wrong with it so far.
+LoadResult without_file(const RunConfig& config);
+
+// Throws what is wrong with a run, if anything is: the problems of its file, and `found` later, each where its key
+// stands. What is about a key that has a problem already is left out.
+void throw_all(const LoadResult& loaded, std::span<const Error> found);
 
 // The resolved configuration: every key, in the order of entries(). from_toml_text gives back the same values, bit for
 // bit.

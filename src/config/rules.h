@@ -27,6 +27,7 @@ class Rules {
       break;
     }
     loaded_.problems.push_back({loaded_.where(at), loaded_.origin(at).line, what, fix, std::string(at)});
+    loaded_.problems.back().is_rule = true;
   }
 
   bool given(std::string_view key) const { return loaded_.origin(key).given(); }

@@ -20,7 +20,8 @@ LabelRule label_rule(const config::Objective& objective, const tokenizer::Tokeni
   if (tokenizer.arrays() == nullptr)
     throw user_error("objective.kind = \"spike_lm\" needs recordings",
                      fmt::format("the data's tokenizer is {}, not one of spikes or patches", tokenizer.name()),
-                     "build the data with --tokenizer spikes, or set objective.kind = \"causal_lm\"");
+                     "build the data with --tokenizer spikes, or set objective.kind = \"causal_lm\"")
+        .about("objective.kind");
   if (!objective.count_bos) rule.uncounted_token = static_cast<int32_t>(*tokenizer.bos());
   return rule;
 }

@@ -21,7 +21,8 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
   if (objective.mask_id >= 0) {
     if (objective.mask_id < rows) return static_cast<int32_t>(objective.mask_id);
     throw user_error(fmt::format("objective.mask_id = {} is outside the vocabulary of {}", objective.mask_id, rows),
-                     "the embedding has no row for it", "give an id below, or a larger model.vocab_size");
+                     "the embedding has no row for it", "give an id below, or a larger model.vocab_size")
+        .about("objective.mask_id");
   }
   const auto find = [&special](std::string_view text) {
     return std::find_if(special.begin(), special.end(),
@@ -37,7 +38,8 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
         special.empty()
             ? "it has none"
             : fmt::format("it has {}: {}{}", special.size(), join(names), special.size() > names.size() ? ", ..." : ""),
-        "name one of them, or give objective.mask_id");
+        "name one of them, or give objective.mask_id")
+        .about("objective.mask_token");
   }
   for (const std::string_view usual : {"[MASK]", "<mask>", "<|mask|>"}) {
     if (const auto found = find(usual); found != special.end()) return static_cast<int32_t>(found->id);
@@ -45,7 +47,8 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
   throw user_error("the tokenizer has no mask token, and the run names none",
                    "objective.kind = \"masked_lm\" puts it where a token is hidden",
                    "name a special token that is not used otherwise (objective.mask_token), or give an id: "
-                   "objective.mask_id, for which model.vocab_size may be made one larger");
+                   "objective.mask_id, for which model.vocab_size may be made one larger")
+      .about("objective.kind");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "data/npy.h"
 #include "tokenizer/arrays.h"
 
@@ -34,14 +34,20 @@ std::vector<float> token_weights(const SplitStats& stats, const tokenizer::Token
 std::vector<float> read_token_weights(const Path& path, int64_t vocab_size) {
   std::vector<float> weights = read_npy_vector(path);
   const char* fix = "make it with `hearth data stats --token-weights FILE DIR` from the training data";
-  if (static_cast<int64_t>(weights.size()) != vocab_size)
-    throw user_error(fmt::format("{} has {} token weights", path.string(), weights.size()),
-                     fmt::format("the tokenizer has {} ids", vocab_size), fix);
-  for (size_t id = 0; id < weights.size(); ++id) {
-    if (!(weights[id] > 0) || !std::isfinite(weights[id]))
-      throw user_error(fmt::format("{}: the weight of token {} is {}", path.string(), id, weights[id]),
+  ErrorList errors;
+  errors.attempt([&] {
+    if (vocab_size > 0 && static_cast<int64_t>(weights.size()) != vocab_size)
+      throw user_error(fmt::format("{} has {} token weights", path.string(), weights.size()),
+                       fmt::format("the tokenizer has {} ids", vocab_size), fix);
+  });
+  const auto wrong = std::find_if(weights.begin(), weights.end(),
+                                  [](float weight) { return !(weight > 0) || !std::isfinite(weight); });
+  errors.attempt([&] {
+    if (wrong != weights.end())
+      throw user_error(fmt::format("{}: the weight of token {} is {}", path.string(), wrong - weights.begin(), *wrong),
                        "weights are positive and finite", fix);
-  }
+  });
+  errors.throw_if_any(path.string());
   return weights;
 }
 

@@ -74,7 +74,8 @@ std::vector<MixtureSegment> planned_segments(MixtureSegment first, const config:
           fmt::format("data.segment.{}.from_tokens = {} is within a sequence of the segment before it", i - 1,
                       config.data.segment[i - 1].from_tokens),
           fmt::format("weights change between sequences, which are {} tokens long", config.training.seq_len),
-          "put the segments further apart, or remove one");
+          "put the segments further apart, or remove one")
+          .about(fmt::format("data.segment.{}.from_tokens", i - 1));
   }
   for (MixtureSegment& segment : segments) {
     segment.weights = in_tokens(std::move(segment.weights), sources, config.data.weight_unit);
@@ -85,22 +86,39 @@ std::vector<MixtureSegment> planned_segments(MixtureSegment first, const config:
 
 }  // namespace
 
+std::vector<TrainingSource> open_sources(const config::RunConfig& config, ErrorList& errors) {
+  std::vector<TrainingSource> sources;
+  const std::vector<config::DataSource> given = config.sources();
+  for (size_t i = 0; i < given.size(); ++i) {
+    errors.attempt_about(config.data.source.empty() ? "data.path" : fmt::format("data.source.{}.path", i), [&] {
+      const Path path = config.resolve(given[i].path).lexically_normal();
+      TrainingSource source{path.string(), Dataset::open(path), i, given[i].epochs_max};
+      source.dataset.split("train");
+      for (const TrainingSource& other : sources) check_not_twice(other, source);
+      if (!sources.empty()) check_same_tokenizer(sources.front(), source);
+      sources.push_back(std::move(source));
+    });
+  }
+  return sources;
+}
+
 TrainingData::TrainingData(const config::RunConfig& config)
-    : neox_order_(config.data.order == "neox"),
+    : TrainingData(config, [&config] {
+        ErrorList errors;
+        std::vector<Source> sources = open_sources(config, errors);
+        errors.throw_if_any("the data");
+        return sources;
+      }()) {}
+
+TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> sources)
+    : sources_(std::move(sources)),
+      neox_order_(config.data.order == "neox"),
       seq_len_(config.training.seq_len),
       neox_seed_(static_cast<uint32_t>(config.training.seed)),
       exact_samples_(config.data.source.empty()) {
   MixtureSegment first;
-  for (const config::DataSource& given : config.sources()) {
-    const Path path = config.resolve(given.path).lexically_normal();
-    Source source{path.string(), Dataset::open(path), sources_.size(), given.epochs_max};
-    source.dataset.split("train");
-    for (const Source& other : sources_) check_not_twice(other, source);
-    if (!sources_.empty()) check_same_tokenizer(sources_.front(), source);
-    first.weights.push_back(given.weight);
-    sources_.push_back(std::move(source));
-  }
-  HEARTH_CHECK(!sources_.empty());
+  for (const config::DataSource& given : config.sources()) first.weights.push_back(given.weight);
+  HEARTH_CHECK(!sources_.empty() && sources_.size() == first.weights.size());
   order_.segments = planned_segments(std::move(first), config, sources_);
   order_.stride = config.data.stride;
   order_.masked = config.objective.masked();
@@ -252,7 +270,8 @@ void TrainingData::check_epochs(const Sampler& sampler, uint64_t samples, int64_
                     static_cast<double>(count) / windows, sources_[i].number, sources_[i].epochs_max),
         fmt::format("{} of the run's {} sequences come from it, and it holds {:.0f}", count, samples, windows),
         fmt::format("train {} steps at most, give it a smaller weight, or a larger epochs_max",
-                    possible / static_cast<uint64_t>(batch)));
+                    possible / static_cast<uint64_t>(batch)))
+        .about(fmt::format("data.source.{}.epochs_max", sources_[i].number));
   }
 }
 

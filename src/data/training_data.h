@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error_list.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -22,18 +23,25 @@ struct DataState {
   int64_t order_version = kSampleOrderVersion;
 };
 
+struct TrainingSource {
+  std::string path;  // as the run file has it, with the run file's folder before it
+  Dataset dataset;
+  size_t number;  // of its [[data.source]]
+  double epochs_max;
+};
+
+// The datasets of data.path or [[data.source]] that can be trained on. `errors` takes what is wrong with the others: it
+// is not there, has no training split, stands twice, or has another tokenizer than the first.
+std::vector<TrainingSource> open_sources(const config::RunConfig& config, ErrorList& errors);
+
 class TrainingData {
  public:
-  struct Source {
-    std::string path;  // as the run file has it, with the run file's folder before it
-    Dataset dataset;
-    size_t number;  // of its [[data.source]]
-    double epochs_max;
-  };
+  using Source = TrainingSource;
 
-  // Throws user_error where a dataset is not there, has no training split, stands twice, or has another tokenizer than
-  // the others; and for weights that cannot be. Makes tables, or reads them.
+  // Opens the sources and throws what is wrong with them.
   explicit TrainingData(const config::RunConfig& config);
+  // `sources`: all of them. Throws user_error for weights that cannot be. Makes tables, or reads them.
+  TrainingData(const config::RunConfig& config, std::vector<Source> sources);
 
   const std::vector<Source>& sources() const { return sources_; }
   Sources splits() const;

@@ -11,7 +11,8 @@ bool decays_all(const config::Optimizer& config) {
   if (config.weight_decay_on == "all") return true;
   if (config.weight_decay_on == "matrices") return false;
   throw user_error(fmt::format("optimizer.weight_decay_on = \"{}\" is not known", config.weight_decay_on), {},
-                   "use \"matrices\" or \"all\"");
+                   "use \"matrices\" or \"all\"")
+      .about("optimizer.weight_decay_on");
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ std::vector<ParameterSettings> parameter_settings(const config::Optimizer& confi
       }
       if (!any)
         throw user_error(fmt::format("{}: \"{}\" matches only what groups above it match", key, group.pattern),
-                         "the first group that matches a parameter has it", "put the narrower pattern first");
+                         "the first group that matches a parameter has it", "put the narrower pattern first")
+            .about(key);
     });
   }
   errors.throw_if_any("optimizer.group");

@@ -36,9 +36,10 @@ Error matches_nothing(const std::string& pattern, const ParameterPlan& plan, std
   }
   const std::string meant = nearest(pattern, names);
   return user_error(
-      fmt::format("{}: \"{}\" matches no parameter", key, pattern),
-      "a pattern is a parameter's name or its beginning, such as \"output\", \"layers.3\" or \"*norm*\"",
-      meant.empty() ? "`hearth inspect` lists a checkpoint's names" : fmt::format("did you mean {}?", meant));
+             fmt::format("{}: \"{}\" matches no parameter", key, pattern),
+             "a pattern is a parameter's name or its beginning, such as \"output\", \"layers.3\" or \"*norm*\"",
+             meant.empty() ? "`hearth inspect` lists a checkpoint's names" : fmt::format("did you mean {}?", meant))
+      .about(std::string(key));
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ std::vector<bool> trained_parameters(const std::vector<std::string>& freeze, con
   std::vector<bool> trained = matching_parameters(freeze, plan, "checkpoint.freeze");
   trained.flip();
   if (std::find(trained.begin(), trained.end(), true) == trained.end())
-    throw user_error("checkpoint.freeze matches every parameter", "there is nothing to train", "freeze fewer");
+    throw user_error("checkpoint.freeze matches every parameter", "there is nothing to train", "freeze fewer")
+        .about("checkpoint.freeze");
   return trained;
 }
 

@@ -114,17 +114,21 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.initialization = {model.init == "torchtitan", model.depth_init, initial_std(model.init, model),
                       initial_std(model.output_init, model)};
   s.document_scope = model.attention_scope == "document";
-  if (s.D % s.H != 0) throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D));
+  if (s.D % s.H != 0)
+    throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D)).about("model.n_heads");
   if (s.H % s.G != 0)
-    throw user_error(fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", s.G, s.H));
+    throw user_error(fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", s.G, s.H))
+        .about("model.n_kv_heads");
   s.K = s.D / s.H;
   if (s.K % 2 != 0) {
     throw user_error(fmt::format("the head width model.dim / model.n_heads = {} is odd", s.K),
-                     "rotary embedding turns pairs of elements");
+                     "rotary embedding turns pairs of elements")
+        .about("model.n_heads");
   }
   if (s.V < tokenizer_vocab_size) {
     throw user_error(fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", s.V, tokenizer_vocab_size),
-                     {}, "leave it at 0 to use the tokenizer's size");
+                     {}, "leave it at 0 to use the tokenizer's size")
+        .about("model.vocab_size");
   }
   return s;
 }

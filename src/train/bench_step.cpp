@@ -90,7 +90,7 @@ Shape shape_of(const config::RunConfig& config) {
   s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
   s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
   s.device = open_compute_device(config);
-  check_float8(config, s.model);
+  if (!s.device.is_cpu()) check_float8(ops::open_gpu(), config, s.model);
   const plan::MemoryPlan memory =
       plan::memory_plan(config, s.model, s.plan, plan::precision(config), available_memory(s.device), s.ranks,
                         s.device.is_cpu() ? s.threads : 0);

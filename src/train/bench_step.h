@@ -16,7 +16,7 @@ struct StepTiming {
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // medians
   double tokens_per_second = 0;                             // at the median
   double flops_per_token = 0, gemm_flops = 0, mfu = 0;
-  int64_t memory_bytes = 0;  // most at a time: of the process, or of tensors on the GPU
+  int64_t memory_bytes = 0;         // most at a time: of the process, or of tensors on the GPU
   double page_faults_per_step = 0;  // of the timed steps: a step that allocates nothing has none
   double first_step_end = 0;        // seconds since 1970: whoever started the process knows how long it took
 };

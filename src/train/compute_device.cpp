@@ -15,18 +15,19 @@ namespace hearth::train {
 at::Device open_compute_device(const config::RunConfig& config) {
   const at::Device device = ops::open_device(config.training.device);
   if (!device.is_cpu() && config.numerics.reproducible) ops::fix_order_of_sums();
-  if (config.training.cuda_graph) ops::open_graphs();
+  if (!device.is_cpu() && config.training.cuda_graph) ops::open_graphs();
   return device;
 }
 
-void check_float8(const config::RunConfig& config, const plan::ModelShape& shape) {
+void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape) {
   if (!config.numerics.fp8) return;
-  const ops::Gpu& gpu = ops::open_gpu();
   if (!gpu.has_float8())
-    throw user_error(fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
-                     fmt::format("its compute capability is {}.{}, and 8.9 is the first that can", gpu.major, gpu.minor),
-                     "remove numerics.fp8");
-  for (const auto& [name, width] : {std::pair{"model.dim", shape.D}, {"the feed-forward width", shape.F},
+    throw user_error(
+        fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
+        fmt::format("its compute capability is {}.{}, and 8.9 is the first that can", gpu.major, gpu.minor),
+        "remove numerics.fp8");
+  for (const auto& [name, width] : {std::pair{"model.dim", shape.D},
+                                    {"the feed-forward width", shape.F},
                                     {"the width of all heads", shape.H * shape.K},
                                     {"the width of queries, keys and values", (shape.H + 2 * shape.G) * shape.K}}) {
     if (width % 16 != 0)

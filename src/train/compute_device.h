@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "config/config.h"
+#include "ops/gpu.h"
 #include "plan/parameters.h"
 
 namespace hearth::train {
@@ -15,8 +16,8 @@ namespace hearth::train {
 // numerics.reproducible, work on a GPU takes the same order every time.
 at::Device open_compute_device(const config::RunConfig& config);
 
-// numerics.fp8 on this device with this model. Throws user_error.
-void check_float8(const config::RunConfig& config, const plan::ModelShape& shape);
+// numerics.fp8 on this GPU with this model. Throws user_error.
+void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape);
 
 // What tensors may take there: the machine's memory, or what is free on the GPU.
 int64_t available_memory(at::Device device);

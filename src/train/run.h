@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
-#include "config/config.h"
+#include "config/load.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/training_data.h"
@@ -70,9 +70,10 @@ struct Run {
   std::string describe() const;
 };
 
-// Opens data and run folder and works everything out. Throws user_error where they do not go together, for all that is
-// wrong at once and before the folder is made. Gives the calling thread a pool of training.threads and measures the
-// machine's GEMM rate with it.
-Run open_run(const config::RunConfig& config);
+// Opens data and run folder and works everything out. Throws what is wrong with the run file and with what it names,
+// all at once (train/preflight.h) and before the folder is made. Gives the calling thread a pool of training.threads
+// and measures the machine's GEMM rate with it.
+Run open_run(const config::LoadResult& loaded);
+Run open_run(const config::RunConfig& config);  // of no file
 
 }  // namespace hearth::train

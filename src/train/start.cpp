@@ -9,6 +9,7 @@
 #include "checkpoint/save.h"
 #include "config/load.h"
 #include "config/resume.h"
+#include "train/finite.h"
 
 namespace hearth::train {
 namespace {

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "checkpoint/names.h"
 #include "checkpoint/save.h"
 #include "checkpoint/state.h"
@@ -61,25 +59,6 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
   }
 }
 
-template <class T>
-bool all_finite(std::span<const std::byte> bytes) {
-  const T* values = reinterpret_cast<const T*>(bytes.data());
-  return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
-}
-
-// bfloat16 is the upper half of a float32, whose exponent is all ones where it is no number.
-bool all_finite_bfloat16(std::span<const std::byte> bytes) {
-  const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
-  return std::all_of(values, values + bytes.size() / 2, [](uint16_t value) { return (value & 0x7F80) != 0x7F80; });
-}
-
-bool all_finite(const parallel::ShardPiece& piece) {
-  const at::Tensor host = ops::on_host(piece.values);
-  const std::span<const std::byte> bytes = ops::bytes_of(host);
-  if (piece.dtype == DType::kFloat32) return all_finite<float>(bytes);
-  return piece.dtype == DType::kFloat64 ? all_finite<double>(bytes) : all_finite_bfloat16(bytes);
-}
-
 }  // namespace
 
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
@@ -103,19 +82,6 @@ void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
 
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
   load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip));
-}
-
-void check_finite(const parallel::ShardedWeights& weights, const Path& from) {
-  std::vector<std::string> names;
-  for (const parallel::ShardPiece& piece : parallel::parameter_pieces(weights)) {
-    if (!all_finite(piece)) names.push_back(piece.name);
-  }
-  if (names.empty()) return;
-  const size_t count = names.size();
-  names.resize(std::min<size_t>(count, 8));
-  throw damaged(fmt::format("{} holds NaN or infinity", from.string()),
-                fmt::format("in {}{}", join(names), count > 8 ? fmt::format(" and {} more weights", count - 8) : ""),
-                "begin with an earlier checkpoint");
 }
 
 Progress progress_of(const checkpoint::Manifest& manifest) {

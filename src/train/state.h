@@ -35,9 +35,6 @@ void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed);
 void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
 
-// Throws damaged() naming the weights of which this rank holds a NaN or an infinity, and where they come from. Local.
-void check_finite(const parallel::ShardedWeights& weights, const Path& from);
-
 // What the manifest says about progress; needs reader.has_manifest().
 Progress progress_of(const checkpoint::Manifest& manifest);
 

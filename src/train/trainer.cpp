@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/error_list.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/load.h"
@@ -160,19 +161,20 @@ class Trainer {
 
     const double now_s = monotonic_seconds();
     const double step_s = now_s - std::max(step.start_s, std::exchange(ended_s_, now_s));
-    return metrics::Record{.step = step.t,
-                           .loss = if_finite(result.loss),
-                           .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
-                           .grad_norm = if_finite(result.grad_norm),
-                           .lr = step.lr,
-                           .tokens = progress_.tokens_seen,
-                           .tokens_per_second = run_.throughput.tokens_per_second(step_s),
-                           .mfu = run_.throughput.mfu(step_s),
-                           .skipped = result.applied ? "" : judgement.kind,
-                           .substituted = step.substituted,
-                           .data_wait_s = step.data_wait_s,
-                           .step_s = step_s,
-                           .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
+    return metrics::Record{
+        .step = step.t,
+        .loss = if_finite(result.loss),
+        .z_loss = run_.config.objective.z_loss > 0 ? if_finite(result.z_loss) : std::nullopt,
+        .grad_norm = if_finite(result.grad_norm),
+        .lr = step.lr,
+        .tokens = progress_.tokens_seen,
+        .tokens_per_second = run_.throughput.tokens_per_second(step_s),
+        .mfu = run_.throughput.mfu(step_s),
+        .skipped = result.applied ? "" : judgement.kind,
+        .substituted = step.substituted,
+        .data_wait_s = step.data_wait_s,
+        .step_s = step_s,
+        .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
   }
 
   // To the last checkpoint, and on with the data behind that of the step.
@@ -267,11 +269,7 @@ class Trainer {
   std::optional<Launched> next_;    // what a GPU works on already
 };
 
-}  // namespace
-
-ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options) {
-  const SignalScope signals;
-  Run run = open_run(config);
+ExitCode train(Run& run, const config::TrainOptions& options) {
   if (options.restart) {
     if (const auto aside = run.folder.move_aside()) fmt::print("moved the old run to {}\n", aside->string());
   }
@@ -282,7 +280,7 @@ ExitCode run_training(const config::RunConfig& config, const config::TrainOption
   if (start.progress.step >= run.steps) return ExitCode::kDone;
 
   std::atomic<ExitCode> outcome{ExitCode::kDone};
-  comm::run_ranks(run.ranks, config.comm.train_timeout_seconds, [&](comm::Group& group) {
+  comm::run_ranks(run.ranks, run.config.comm.train_timeout_seconds, [&](comm::Group& group) {
     const c10::InferenceMode no_gradients;
     ops::prepare_thread(std::max<int64_t>(1, run.threads / run.ranks));
     Trainer trainer(run, start, group);
@@ -290,6 +288,22 @@ ExitCode run_training(const config::RunConfig& config, const config::TrainOption
     if (group.rank() == 0) outcome = code;
   });
   return outcome;
+}
+
+}  // namespace
+
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options) {
+  const SignalScope signals;
+  Run run = open_run(loaded);
+  ExitCode code = ExitCode::kDone;
+  ErrorList errors;
+  errors.attempt([&] { code = train(run, options); });
+  config::throw_all(loaded, errors.list());
+  return code;
+}
+
+ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options) {
+  return run_training(config::without_file(config), options);
 }
 
 }  // namespace hearth::train

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "config/config.h"
+#include "config/load.h"
 #include "config/options.h"
 
 namespace hearth::train {
@@ -11,6 +11,8 @@ namespace hearth::train {
 // checkpoint was written). Starts the ranks itself. Everything else is an Error:
 //   kUser      the configuration does not fit the data or the checkpoint; another training has the folder
 //   kDamaged   data or every checkpoint is damaged; or the loss became NaN or infinite, which is not saved
-ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options);
+// What stems from a key says where it stands; all that can be known to be wrong before the run begins is said at once.
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options);
+ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options);  // of no file
 
 }  // namespace hearth::train

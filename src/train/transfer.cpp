@@ -50,7 +50,8 @@ void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& read
       fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
       "every weight of the model is taken from the checkpoint, or named as one that is not",
       "give [model] the checkpoint's shape (`hearth inspect` prints it), or name what begins anew in "
-      "checkpoint.fresh");
+      "checkpoint.fresh")
+      .about("checkpoint.initial_load_path");
 }
 
 // Weights of the checkpoint that the model has no place for.
@@ -95,13 +96,15 @@ Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan
     if (unnamed.empty()) return;
     throw user_error(
         fmt::format("{} has weights that the model has no place for: {}", reader.folder().string(), listed(unnamed)),
-        "nothing of a checkpoint is left out silently", "name them in checkpoint.drop");
+        "nothing of a checkpoint is left out silently", "name them in checkpoint.drop")
+        .about("checkpoint.initial_load_path");
   });
   for (size_t i = 0; i < used.size(); ++i) {
     errors.attempt([&] {
       if (used[i]) return;
       throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that is left over", keys.drop[i]),
-                       fmt::format("of {}", reader.folder().string()), "remove it; `hearth inspect` lists the weights");
+                       fmt::format("of {}", reader.folder().string()), "remove it; `hearth inspect` lists the weights")
+          .about("checkpoint.drop");
     });
   }
   errors.throw_if_any("[checkpoint]");

@@ -30,10 +30,32 @@ TEST(ErrorList, SeveralAreOneErrorThatListsThem) {
   EXPECT_EQ(error.code(), ExitCode::kUser);
 }
 
-TEST(ErrorList, WhatIsNotTheUsersGoesOn) {
+TEST(ErrorList, ABugGoesOn) {
   ErrorList errors;
-  EXPECT_EQ(error_of([&] { errors.attempt([] { throw damaged("a file"); }); }).code(), ExitCode::kDamaged);
+  const Error bug(ExitCode::kBug, "ours");
+  EXPECT_EQ(error_of([&] { errors.attempt([&] { throw bug; }); }).code(), ExitCode::kBug);
   EXPECT_TRUE(errors.empty());
+}
+
+TEST(ErrorList, WhatTheUserHasToMendDecidesTheExitCode) {
+  ErrorList errors;
+  errors.attempt([] { throw damaged("a file"); });
+  errors.attempt([] { throw Error(ExitCode::kHardware, "a disk"); });
+  EXPECT_EQ(error_of([&] { errors.throw_if_any("the run"); }).code(), ExitCode::kDamaged);
+  errors.attempt([] { throw user_error("a key"); });
+  EXPECT_EQ(error_of([&] { errors.throw_if_any("the run"); }).code(), ExitCode::kUser);
+}
+
+TEST(ErrorList, AnErrorIsAboutTheInnermostKeyThatIsNamed) {
+  ErrorList errors;
+  EXPECT_FALSE(errors.attempt_about("data.path", [] { throw user_error("a", "b", "c"); }));
+  errors.attempt_about("data.path", [] { throw user_error("d").about("data.order"); });
+  errors.attempt([] { throw user_error("e"); });
+  ASSERT_EQ(errors.list().size(), 3u);
+  EXPECT_EQ(errors.list()[0].key(), "data.path");
+  EXPECT_STREQ(errors.list()[0].what(), "error: a\n  why: b\n  fix: c");
+  EXPECT_EQ(errors.list()[1].key(), "data.order");
+  EXPECT_EQ(errors.list()[2].key(), "");
 }
 
 }  // namespace

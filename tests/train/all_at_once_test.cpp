@@ -1,8 +1,12 @@
 // What is wrong with a run is said at once, before it begins, and not one error a start.
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+#include "config/load.h"
 #include "data/npy.h"
+#include "poisoned.h"
 #include "tiny_run.h"
+#include "train/compute_device.h"
 
 namespace hearth::train {
 namespace {
@@ -70,6 +74,225 @@ TEST_F(AllAtOnce, ARestartMovesNothingBeforeAllIsRight) {
   EXPECT_EQ(error_of([&] { run_training(c, options); }).message(),
             "checkpoint.freeze: \"layers.7\" matches no parameter");
   EXPECT_TRUE(path_exists(c.run_folder() / "checkpoints"));
+}
+
+// A run file, and what a training says about it.
+struct RunFile : AllAtOnce {
+  RunFile() {
+    config::RunConfig first = tiny_config(scratch);
+    first.training.steps = 4;
+    train(first);
+    poisoned = poisoned_checkpoint(first, 4, scratch / "poisoned").string();
+    data::write_npy_vector(scratch / "weights.npy", std::vector<float>{1, -2, 3});
+  }
+
+  // The lines of the error, of which each is "FILE:LINE: WHAT" from the third column on, or why or fix.
+  std::vector<std::string> errors_of(const std::vector<std::string>& lines) {
+    toml = scratch / "run.toml";
+    write_file_atomic(toml, join(lines, "\n") + "\n");
+    const Error error = error_of([&] { run_training(config::read_and_check(toml, {}), {}); });
+    code = error.code();
+    std::vector<std::string> found;
+    for (const std::string& line : split_lines(error.message())) {
+      const bool is_detail = line.starts_with("    ");
+      if (!is_detail) found.push_back(line);
+    }
+    return found;
+  }
+
+  // Whether the error of line `line` (0: of none) of the file begins like this.
+  static void expect(const std::vector<std::string>& errors, size_t index, int line, const std::string& what) {
+    ASSERT_LT(index, errors.size()) << what;
+    const size_t at = errors[index].find("run.toml");
+    ASSERT_NE(at, std::string::npos) << errors[index];
+    EXPECT_EQ(errors[index].substr(at, 10 + what.size() + std::to_string(line).size() + 1),
+              fmt::format("run.toml:{}: {}", line, what));
+  }
+
+  std::string poisoned;
+  Path toml;
+  ExitCode code = ExitCode::kDone;
+};
+
+// What each of them is, and where it stands. Of the last two sources one is not there, so the other decides about
+// tokens; of the model the names are known, so patterns are, and the checkpoint is searched for NaN; memory and shapes
+// wait for a model that can be.
+TEST_F(RunFile, EveryFaultStandsWithItsLine) {
+  const std::vector<std::string> lines = {
+      "[model]",
+      "dim = 32",
+      "n_layers = 2",
+      "n_heads = 5",  // 4
+      "vocab_size = 300",
+      "[objective]",
+      "kind = \"masked_lm\"",
+      "mask_id = 300",  // 8
+      "[training]",
+      "steps = 400",
+      "seq_len = 16777217",               // 11: no table of angles is longer
+      "token_weights = \"weights.npy\"",  // 12
+      "[numerics]",
+      "fp8 = true",  // 14
+      "[checkpoint]",
+      "folder = \"new\"",
+      fmt::format("initial_load_path = \"{}\"", poisoned),  // 17
+      "fresh = [\"outputs\"]",                              // 18
+      "freeze = [\"layers.7\"]",                            // 19
+      "[[data.source]]",
+      "path = \"data\"",
+      "[[data.source]]",
+      "path = \"nowhere\"",  // 23
+      "[[optimizer.group]]",
+      "pattern = \"layers.9\"",  // 25
+      "lr_factor = 2",
+  };
+  const std::vector<std::string> errors = errors_of(lines);
+  EXPECT_EQ(code, ExitCode::kUser);
+  const std::string weights = (scratch / "weights.npy").string();
+  const std::vector<std::pair<int, std::string>> expected = {
+      {4, "model.n_heads = 5 does not divide model.dim = 32"},
+      {8, "objective.mask_id = 300 is outside model.vocab_size = 300"},
+      {11, "training.seq_len = 16777217 is out of range"},
+      {12, weights + " has 3 token weights"},
+      {12, weights + ": the weight of token 1 is -2"},
+      {14, "numerics.fp8 needs a GPU that computes in bfloat16"},
+      {17, poisoned + " holds NaN or infinity"},
+      {18, "checkpoint.fresh: \"outputs\" matches no parameter"},
+      {19, "checkpoint.freeze: \"layers.7\" matches no parameter"},
+      {23, "data.source.1.path = \"nowhere\": "},
+      {25, "optimizer.group.0.pattern: \"layers.9\" matches no parameter"}};
+  ASSERT_EQ(errors.size(), 1 + expected.size()) << join(errors, "\n");
+  EXPECT_EQ(errors[0], toml.string() + " has 11 errors");
+  for (size_t i = 0; i < expected.size(); ++i) expect(errors, i + 1, expected[i].first, expected[i].second);
+}
+
+TEST_F(RunFile, AModelThatCanBeIsHeldAgainstMemoryAndTheCheckpoint) {
+  std::vector<std::string> lines = {
+      "[model]",
+      "dim = 32",
+      "n_layers = 2",
+      "n_heads = 4",
+      "vocab_size = 100",  // 5: too few
+      "[objective]",
+      "kind = \"masked_lm\"",
+      "mask_token = \"[MASK]\"",  // 8
+      "[training]",
+      "steps = 400",
+      "seq_len = 32",
+      "[checkpoint]",
+      "folder = \"new\"",
+      fmt::format("initial_load_path = \"{}\"", poisoned),  // 14
+      "[memory]",
+      "limit = \"1 kB\"",  // 16
+      "[data]",
+      "path = \"data\"",
+      "[[validation.set]]",
+      "name = \"same\"",
+      "path = \"data\"",  // 21
+      "split = \"train\"",
+      "[validation]",
+      "freq = 2",
+  };
+  std::vector<std::string> errors = errors_of(lines);
+  ASSERT_EQ(errors.size(), 5u) << join(errors, "\n");
+  expect(errors, 1, 5, "model.vocab_size = 100 is smaller than the tokenizer's 258");
+  expect(errors, 2, 8, "objective.mask_token = \"[MASK]\" is not a special token of the tokenizer");
+  expect(errors, 3, 14, poisoned + " holds NaN or infinity");
+  expect(errors, 4, 21, "validation set \"same\" is what the run trains on");
+  lines[4] = "vocab_size = 258";
+  errors = errors_of(lines);
+  ASSERT_EQ(errors.size(), 6u) << join(errors, "\n");
+  expect(errors, 1, 8, "objective.mask_token");
+  expect(errors, 2, 14, poisoned + " does not fit the model:");
+  expect(errors, 3, 14, poisoned + " holds NaN or infinity");
+  expect(errors, 4, 16, "the training needs ");
+  expect(errors, 5, 21, "validation set ");
+}
+
+TEST_F(RunFile, WhatIsDamagedAloneKeepsItsExitCodeAndSaysWhere) {
+  std::vector<std::string> lines = {
+      "[model]",        "dim = 32",        "n_layers = 2",     "n_heads = 4",
+      "n_kv_heads = 2", "hidden_dim = 64", "[training]",       "steps = 400",
+      "seq_len = 32",   "[checkpoint]",    "folder = \"new\"", fmt::format("initial_load_path = \"{}\"", poisoned),
+      "[data]",         "path = \"data\"", "[lr_scheduler]",   "warmup_steps = 1"};
+  std::vector<std::string> errors = errors_of(lines);
+  EXPECT_EQ(code, ExitCode::kDamaged);
+  expect(errors, 0, 12, poisoned + " holds NaN or infinity");
+  lines[3] = "n_heads = 32";
+  lines[4] = "n_kv_heads = 32";
+  errors = errors_of(lines);
+  EXPECT_EQ(code, ExitCode::kUser);
+  EXPECT_EQ(errors.size(), 3u);
+  expect(errors, 1, 4, "the head width model.dim / model.n_heads = 32 / 32 = 1 is odd");
+  expect(errors, 2, 12, poisoned + " holds NaN or infinity");
+}
+
+// A typing error tells nothing about what was meant: what follows from it is not said.
+TEST_F(RunFile, WhatFollowsFromAFaultIsNotSaid) {
+  const std::vector<std::string> errors =
+      errors_of({"[model]", "n_layer = 9", "dim = \"wide\"", "[training]", "steps = 400", "[checkpoint]",
+                 "fresh = [\"layers.8\"]", "[memory]", "limit = \"1 kB\"", "[data]", "path = \"data\""});
+  ASSERT_EQ(errors.size(), 4u) << join(errors, "\n");
+  expect(errors, 1, 2, "model.n_layer is not a key");
+  expect(errors, 2, 3, "model.dim = \"wide\": not a whole number");
+  expect(errors, 3, 7, "checkpoint.fresh has no effect without checkpoint.initial_load_path");
+}
+
+TEST_F(RunFile, BothProgramsSayTheSame) {
+  errors_of({"[model]", "n_heads = 5", "[training]", "steps = 400", "[checkpoint]", "freeze = [\"layers.7\"]", "[data]",
+             "path = \"data\""});
+  const std::string hearth = std::string(HEARTH_BIN_DIR) + "/hearth";
+  const test::CommandResult one = test::run_command(fmt::format("{} train {}", hearth, toml.string()));
+  const test::CommandResult two = test::run_command(fmt::format("{}-train train {}", hearth, toml.string()));
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_EQ(one.output, fmt::format("error: {0} has 2 errors\n"
+                                    "  {0}:2: model.n_heads = 5 does not divide model.dim = 256\n"
+                                    "      fix: every head has dim / n_heads elements\n"
+                                    "  {0}:6: checkpoint.freeze: \"layers.7\" matches no parameter\n"
+                                    "      why: a pattern is a parameter's name or its beginning, such as \"output\", "
+                                    "\"layers.3\" or \"*norm*\"\n"
+                                    "      fix: did you mean layers?\n",
+                                    toml.string()));
+  EXPECT_EQ(two.output, one.output);
+}
+
+// As it was left behind by an older build: its table is laid out in a way that is not known, so nothing in it is
+// called.
+TEST(GpuLibrary, OneOfAnotherBuildIsRefused) {
+  const test::ScratchFolder scratch;
+  for (const char* name : {"hearth-train", "libhwy.so.1"})
+    if (path_exists(Path(HEARTH_BIN_DIR) / name))
+      std::filesystem::copy_file(Path(HEARTH_BIN_DIR) / name, scratch / name);
+  write_file_atomic(scratch / "other.c",
+                    "void* hearth_gpu_kernels(void) { static unsigned table[64] = {1}; return table; }\n");
+  const test::CommandResult built = test::run_command(fmt::format(
+      "cc -shared -fPIC -o {} {}", (scratch / "libhearth_cuda.so").string(), (scratch / "other.c").string()));
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  const test::CommandResult result =
+      test::run_command(fmt::format("{} bench step --set training.device=cuda", (scratch / "hearth-train").string()));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_TRUE(result.output.starts_with(fmt::format(
+      "error: {} belongs to another build than this program\n  why: its interface is 00000001, this program's ",
+      (scratch / "libhearth_cuda.so").string())))
+      << result.output;
+}
+
+TEST(Float8, AGpuThatHasNoneIsNamed) {
+  config::RunConfig c;
+  c.numerics.fp8 = true;
+  plan::ModelShape shape = plan::model_shape(c, 256);
+  ops::Gpu gpu{"a GPU", "", 0, 0, 8, 6};
+  EXPECT_STREQ(
+      error_of([&] { check_float8(gpu, c, shape); }).what(),
+      "error: numerics.fp8: a GPU cannot multiply in float8\n  why: its compute capability is 8.6, and 8.9 is the "
+      "first that can\n  fix: remove numerics.fp8");
+  gpu.minor = 9;
+  check_float8(gpu, c, shape);
+  shape.F = 24;
+  EXPECT_EQ(error_of([&] { check_float8(gpu, c, shape); }).message(),
+            "numerics.fp8: the feed-forward width is 24, no multiple of 16");
+  c.numerics.fp8 = false;
+  check_float8(gpu, c, shape);
 }
 
 }  // namespace

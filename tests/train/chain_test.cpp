@@ -4,9 +4,9 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "checkpoint/save.h"
+#include "poisoned.h"
 #include "tiny_run.h"
 #include "train/state.h"
 
@@ -175,19 +175,10 @@ TEST_F(Chain, WhatIsFrozenKeepsItsBitsAndHasNoMoments) {
 TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
   config::RunConfig first = named("first");
   train(first);
-  // The checkpoint as a run would have written it with a NaN inside: all its checksums are right.
   for (const int64_t ranks : {1, 2}) {
-    const Path folder = scratch / fmt::format("poisoned{}", ranks);
-    checkpoint::Reader reader = checkpoint::Reader::open(step_of(first, 12));
-    const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(first.model, 258));
-    const auto group = comm::single();
-    parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Purpose::kTraining);
-    load_weights(reader, weights);
-    weights.master(2).data_ptr<float>()[weights.master(2).numel() / 2] = std::numeric_limits<float>::quiet_NaN();
-    save_state(weights, folder, reader.manifest());
     config::RunConfig c = named(fmt::format("after{}", ranks));
     c.parallelism.data_parallel_shard_degree = ranks;
-    c.checkpoint.initial_load_path = (folder / "step-00000012").string();
+    c.checkpoint.initial_load_path = poisoned_checkpoint(first, 12, scratch / fmt::format("poisoned{}", ranks));
     const Error error = error_of([&] { run_training(c, {}); });
     EXPECT_EQ(error.code(), ExitCode::kDamaged);
     EXPECT_NE(error.message().find("holds NaN or infinity"), std::string::npos) << error.what();
