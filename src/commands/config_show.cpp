@@ -35,7 +35,7 @@ std::string comment(const config::Field& field) {
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
 }
 
-// What the keys of [model] amount to. Empty where they cannot be a model: `hearth config check` says why.
+// What the keys of [model] amount to.
 std::string shape_text(const config::Model& model) {
   try {
     const plan::ModelShape s = plan::model_shape(model, 0);
@@ -47,7 +47,7 @@ std::string shape_text(const config::Model& model) {
         s.V > 0 ? "" : fmt::format(", and {} for each token of the vocabulary", a_token));
   } catch (const Error& e) {
     if (e.code() != ExitCode::kUser) throw;
-    return {};
+    return "# the keys of [model] make no model: hearth config check says why\n";
   }
 }
 

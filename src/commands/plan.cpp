@@ -57,6 +57,8 @@ Planned planned(const Path& toml, const std::vector<std::string>& sets, const Op
   config::LoadResult loaded = config::read_run(toml, sets);
   config::check(loaded, config::Purpose::kPlan);
   config::throw_problems(loaded.file_name, loaded.problems);
+  const bool says_gpu = loaded.config.training.device != "cpu";
+  if (!on_cpu(options)) config::compute_on_gpu(loaded);
   Planned p{loaded.config, {}, {}, {}, {}};
   const auto sources = p.config.sources();
   // A run can be planned before its data is there, if it says how large the vocabulary will be.
@@ -68,10 +70,9 @@ Planned planned(const Path& toml, const std::vector<std::string>& sets, const Op
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");
   p.parameters = plan::parameter_plan(p.shape);
-  if (options.device.empty() && p.config.training.device != "cpu")
+  if (options.device.empty() && says_gpu)
     throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
                      fmt::format("give --device, one of {}", plan::device_names()));
-  if (!on_cpu(options)) p.config.training.device = "cuda";
   p.device = device_of(options, plan::precision(p.config).compute);
   // On a CPU all ranks are threads of one process; an accelerator has one.
   const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;

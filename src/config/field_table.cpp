@@ -92,7 +92,7 @@ std::vector<Field> model_fields() {
      "layernorm has a weight and no bias, np_layernorm no parameters; rmsnorm_neox adds norm_eps to the root mean square, "
      "as GPT-NeoX did until 2025", one_of({"rmsnorm", "layernorm", "np_layernorm", "rmsnorm_neox"})},
     {"model", "norm_eps", slot<&RunConfig::model, &Model::norm_eps>, kRefuse, "",
-     "added to the mean square (layernorm: the variance; rmsnorm_neox: its root) of a row", between(0, 1)},
+     "added to the mean square of a row (of layernorm to the variance, of rmsnorm_neox to the root)", between(0, 1)},
     {"model", "rope_theta", slot<&RunConfig::model, &Model::rope_theta>, kRefuse, "",
      "base of the rotary frequencies", at_least(1)},
     {"model", "rope_scaling_factor", slot<&RunConfig::model, &Model::rope_scaling_factor>, kRefuse, "",
@@ -113,8 +113,8 @@ std::vector<Field> model_fields() {
     {"model", "enable_weight_tying", slot<&RunConfig::model, &Model::enable_weight_tying>, kRefuse, "",
      "the output matrix is the token embedding", {}},
     {"model", "init", slot<&RunConfig::model, &Model::init>, kNoEffect, "",
-     "initial weights: torchtitan's, or a normal law of GPT-NeoX (normal: init_std; scaled_normal: init_std / sqrt(2 n_layers); "
-     "small_init: sqrt(2 / (5 dim)); wang_init: 2 / (n_layers sqrt(dim)))",
+     "initial weights: torchtitan's, or a normal law of GPT-NeoX; its deviation is init_std (normal), "
+     "init_std / sqrt(2 n_layers) (scaled_normal), sqrt(2 / (5 dim)) (small_init) or 2 / (n_layers sqrt(dim)) (wang_init)",
      one_of({"torchtitan", "normal", "scaled_normal", "small_init", "wang_init"})},
     {"model", "output_init", slot<&RunConfig::model, &Model::output_init>, kNoEffect, "",
      "the law of wo and w2, which write to the residual stream, unless init is torchtitan",

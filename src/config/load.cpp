@@ -317,11 +317,7 @@ void resolve(LoadResult& result) {
       result.origins[field.name()].kind = Origin::Kind::kFlavor;
     }
   }
-  // A GPU's matrix units multiply bfloat16 ten times faster than float32.
-  Training& training = result.config.training;
-  if (training.device == "cuda" && training.dtype == "float32" &&
-      !result.origin("training.mixed_precision_param").given())
-    training.mixed_precision_param = "bfloat16";
+  if (result.config.training.device == "cuda") compute_on_gpu(result);
   // warmup_fraction stands instead of the default warmup_steps.
   if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())
     result.config.lr_scheduler.warmup_steps = 0;
@@ -335,6 +331,14 @@ LoadResult start(const std::string& file_name, const Path& base_folder) {
 }
 
 }  // namespace
+
+void compute_on_gpu(LoadResult& run) {
+  Training& training = run.config.training;
+  training.device = "cuda";
+  // A GPU's matrix units multiply bfloat16 ten times faster than float32.
+  if (training.dtype == "float32" && !run.origin("training.mixed_precision_param").given())
+    training.mixed_precision_param = "bfloat16";
+}
 
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets) {
   const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");

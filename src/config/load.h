@@ -54,6 +54,10 @@ LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets
 // The same, and throws what is wrong.
 RunConfig load(const Path& toml, const std::vector<std::string>& sets);
 
+// training.device becomes "cuda", with what follows from that for keys that are not given: as if the run file said so.
+// For a plan of a machine that is not here.
+void compute_on_gpu(LoadResult& run);
+
 // A configuration that was not read: nothing is wrong with it so far.
 LoadResult without_file(const RunConfig& config);
 

@@ -38,9 +38,20 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
   EXPECT_NE(result.output.find("  step         4.19 M tokens in 1 min 07 s, 62.2 k a second, at 50 %"),
             std::string::npos)
       << result.output;
-  EXPECT_NE(result.output.find("  run          238419 steps, 1.00 T tokens: 186 d 03 h on 64 devices, 35743.4 node-hours"),
-            std::string::npos)
+  EXPECT_NE(
+      result.output.find("  run          238419 steps, 1.00 T tokens: 186 d 03 h on 64 devices, 35743.4 node-hours"),
+      std::string::npos)
       << result.output;
+}
+
+// 4,194,304 tokens x 51.4704 GFLOP / (64 x 794 TFLOP/s x 0.75) = 5.66 s. A GPU computes in bfloat16 unless the run file
+// says otherwise, whatever the device that it names for itself.
+TEST_F(PlanCommand, AGpuComputesInBfloat16) {
+  const CommandResult result = run("run.toml --device H200 --set memory.recompute=block");
+  EXPECT_NE(result.output.find("    weights, bfloat16 "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("  step         4.19 M tokens in 7."), std::string::npos) << result.output;
+  const CommandResult wide = run("run.toml --device MI300X --set training.mixed_precision_param=float32");
+  EXPECT_NE(wide.output.find("    weights, float32 "), std::string::npos) << wide.output;
 }
 
 TEST_F(PlanCommand, SaysThatItDoesNotFitAndWhatWouldHelp) {
