@@ -61,6 +61,7 @@ Json header(const Manifest& m) {
   j["dataset_hash"] = m.dataset_hash;
   if (m.optimizer_start != 0) j["optimizer_start"] = m.optimizer_start;
   if (!m.token_weights_hash.empty()) j["token_weights_hash"] = m.token_weights_hash;
+  if (m.n_fixed > 0) j["n_fixed"] = m.n_fixed;
   if (m.health != Health{})
     j["health"] = {{"losses", m.health.losses},
                    {"grad_norms", m.health.grad_norms},
@@ -150,6 +151,7 @@ Manifest parse_fields(const Json& j) {
   m.document_bos = j.value("document_bos", false);
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
   m.token_weights_hash = j.value("token_weights_hash", "");
+  m.n_fixed = j.value("n_fixed", int64_t{0});
   parse_mixture(j.at("data"), m);
   if (j.contains("health")) m.health = parse_health(j.at("health"));
   m.ranks = j.at("ranks").get_ref<const int64_t&>();

@@ -39,8 +39,8 @@ struct Health {
 
 struct Manifest {
   // Filled in by the trainer.
-  int64_t step = 0;         // optimizer steps done
-  int64_t tokens_seen = 0;  // counted over all ranks
+  int64_t step = 0;             // optimizer steps done
+  int64_t tokens_seen = 0;      // counted over all ranks
   int64_t optimizer_start = 0;  // the step after which the moments began; below 0: they are older than step 0
   uint64_t data_seed = 0;
   uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
@@ -53,6 +53,7 @@ struct Manifest {
   std::string tokenizer;       // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
   std::string token_weights_hash;  // XXH3-128 of the weights of the loss; empty: all 1, or an older checkpoint
+  int64_t n_fixed = 0;  // neurons that the data gave every array; 0: those that each has, or an older checkpoint
   Health health;
   int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
   bool document_bos = false;              // whether BOS stood before each document

@@ -3,6 +3,7 @@
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/train_options.h"
+#include "data/array_stream.h"
 
 namespace hearth::commands {
 
@@ -31,6 +32,10 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option("--seed", "S", &options.seed, "the same seed gives the same text");
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
   line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
+  line.option("--n-fixed", "N", &options.n_fixed,
+              "of spike counts: give the prompt N neurons, the first ones, or all of them repeated; 0: those that it "
+              "has; -1: as many as the recordings had that the model was trained on")
+      .range(-1, data::kMostNeurons);
   line.option("--context", "BINS", &options.context_bins,
               "of spike counts: the prompt's first bins go in, what follows them in the file is what really came; 0 "
               "means all")

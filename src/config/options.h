@@ -42,6 +42,7 @@ struct GenerateOptions {
   int64_t threads = 0;
   std::string device = "cpu";  // or "cuda"
   // Of recordings alone.
+  int64_t n_fixed = -1;      // neurons that the prompt is given; 0: those that it has, -1: what the model learnt
   int64_t context_bins = 0;  // of the prompt; the rest is what really came. 0: all
   Path out{};                // the generated bins as .npy
   Path picture{};            // what really came beside what was generated, as .png

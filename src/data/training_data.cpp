@@ -160,6 +160,12 @@ Sources TrainingData::splits() const {
   return splits;
 }
 
+int64_t TrainingData::n_fixed() const {
+  const int64_t first = manifest().rules.n_fixed;
+  const auto same = [&](const Source& source) { return source.dataset.manifest().rules.n_fixed == first; };
+  return std::all_of(sources_.begin(), sources_.end(), same) ? first : 0;
+}
+
 std::string TrainingData::identity() const {
   if (sources_.size() == 1) return manifest().identity;
   std::string all;

@@ -45,6 +45,8 @@ class TrainingData {
 
   const std::vector<Source>& sources() const { return sources_; }
   Sources splits() const;
+  // Neurons that every source gives its arrays; 0: those that each has, or the sources differ.
+  int64_t n_fixed() const;
   // Tokenizer and vocabulary are those of all sources.
   const Manifest& manifest() const { return sources_.front().dataset.manifest(); }
   // Of what is read: a single dataset's own, else a hash over those of all, in order.

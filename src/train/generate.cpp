@@ -60,6 +60,7 @@ void check_options(const LoadedModel& model, const config::GenerateOptions& opti
                        fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer),
                        "leave it out");
   };
+  refuse(options.n_fixed >= 0, "--n-fixed");
   refuse(options.context_bins > 0, "--context");
   refuse(!options.out.empty(), "--out");
   refuse(!options.picture.empty(), "--picture");
@@ -88,7 +89,7 @@ ExitCode run_generate(const config::GenerateOptions& options) {
     counts.generated_tokens = static_cast<int64_t>(filled.positions.size());
     print_text(filled.text + "\n");
   } else if (model->tokenizer->arrays() != nullptr) {
-    const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins);
+    const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins, options.n_fixed);
     metrics::Raster generated = raster_of(prompt.context);
     counts = generate_array(*model, {prompt.context, options.max_tokens, sampling, options.seed},
                             [&](std::span<const uint8_t> bin) {

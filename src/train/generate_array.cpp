@@ -34,6 +34,18 @@ std::vector<std::vector<uint8_t>> bins_of(const std::vector<uint32_t>& ids, cons
   return bins;
 }
 
+data::SpikeArray with_neurons(const data::SpikeArray& array, int64_t neurons) {
+  data::SpikeArray result = array;
+  result.shape.neurons = neurons;
+  result.counts.clear();
+  for (int64_t bin = 0; bin < array.shape.bins; ++bin) {
+    for (int64_t neuron = 0; neuron < neurons; ++neuron)
+      result.counts.push_back(
+          array.counts[static_cast<size_t>(bin * array.shape.neurons + neuron % array.shape.neurons)]);
+  }
+  return result;
+}
+
 // Leaves the first `bins` bins in `array` and returns the rest.
 data::SpikeArray cut_after(data::SpikeArray& array, int64_t bins) {
   data::SpikeArray rest = array;
@@ -47,7 +59,8 @@ data::SpikeArray cut_after(data::SpikeArray& array, int64_t bins) {
 
 }  // namespace
 
-ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins) {
+ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins,
+                              int64_t n_fixed) {
   const tokenizer::ArrayTokenizer& tokenizer = *model.tokenizer->arrays();
   const std::string why = fmt::format("{} continues arrays of counts: its tokenizer is {}", model.folder.string(),
                                       model.manifest.tokenizer);
@@ -64,6 +77,8 @@ ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path,
   if (record.array == nullptr) throw user_error(fmt::format("--prompt {}: {}", path, record.why), why, fix);
   data::SpikeArray prompt = *record.array;
   if (prompt.shape.neurons == 0) throw user_error(fmt::format("--prompt {}: it has no neurons", path), why, fix);
+  const int64_t neurons = n_fixed < 0 ? model.manifest.n_fixed : n_fixed;
+  if (neurons > 0) prompt = with_neurons(prompt, neurons);
   if (context_bins > prompt.shape.bins)
     throw user_error(fmt::format("--context {}: {} has {} time bins", context_bins, path, prompt.shape.bins), {},
                      "give fewer, or a longer recording");

@@ -24,10 +24,13 @@ struct ArrayPrompt {
   data::SpikeArray after;  // [neurons, bins]; empty where the context is all of it
 };
 
-// A .npy of uint8 [neurons, bins] as a prompt, its first `context_bins` bins as context (0: all): of a tokenizer of
-// patches the first bins of those are left out, where they do not fill one. Throws user_error for a path that is no
-// such file, for fewer bins than that, and for counts that the tokenizer has no id for.
-ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0);
+// A .npy of uint8 [neurons, bins] as a prompt: its first n_fixed neurons, or all of them again and again until there
+// are as many (0: those that it has; below 0: what the checkpoint says its data gave each array); its first
+// `context_bins` bins as context (0: all): of a tokenizer of patches the first bins of those are left out, where they
+// do not fill one. Throws user_error for a path that is no such file, for fewer bins than that, and for counts that the
+// tokenizer has no id for.
+ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
+                              int64_t n_fixed = -1);
 
 metrics::Raster raster_of(const data::SpikeArray& array);
 

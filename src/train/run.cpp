@@ -50,6 +50,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.document_bos = data.manifest().rules.bos;
   m.dataset_hash = data.identity();
   m.token_weights_hash = token_weights_hash;
+  m.n_fixed = data.n_fixed();
   m.config_toml = config_toml;
   m.libtorch_version = HEARTH_LIBTORCH_VERSION;
   m.parent = progress.parent;

@@ -36,6 +36,14 @@ TEST(Manifest, TheMixtureReadsBackAsTheSameBits) {
   EXPECT_EQ(back.data_segments, m.data_segments);
 }
 
+TEST(Manifest, TheNumberOfNeuronsIsThereWhereTheDataFixIt) {
+  Manifest m = example_manifest(3, 1);
+  EXPECT_EQ(format_manifest(m).find("n_fixed"), std::string::npos);
+  EXPECT_EQ(parse_manifest(format_manifest(m), "x").n_fixed, 0);
+  m.n_fixed = 256;
+  EXPECT_EQ(parse_manifest(format_manifest(m), "x").n_fixed, 256);
+}
+
 TEST(Manifest, TheHashOfTokenWeightsIsThereWhereThereAreSome) {
   Manifest m = example_manifest(3, 1);
   EXPECT_EQ(format_manifest(m).find("token_weights"), std::string::npos);

@@ -194,5 +194,19 @@ TEST_F(GenerateArray, TheFilesHoldWhatIsPrintedAndThePictureShowsWhatReallyCame)
             fmt::format("--context 6: {} has 5 time bins", prompt));
 }
 
+// The model has seen 6 neurons a time bin, whatever a recording has.
+TEST_F(GenerateArray, ARecordingGetsTheNeuronsThatTheModelWasTrainedOn) {
+  train_on("spikes:9");
+  ASSERT_EQ(model->manifest.n_fixed, 6);
+  using Counts = std::vector<uint8_t>;
+  const std::string wide = prompt_file(8, 2, std::string("\0\1\2\3\4\5\6\7\0\0\1\1\2\2\3\3", 16));
+  EXPECT_EQ(read_prompt_array(*model, wide).context.counts, (Counts{0, 2, 4, 6, 0, 1, 1, 3, 5, 7, 0, 1}));
+  EXPECT_EQ(read_prompt_array(*model, wide, 1).after.counts, (Counts{1, 3, 5, 7, 0, 1}));
+  EXPECT_EQ(read_prompt_array(*model, wide, 0, 3).context.counts, (Counts{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(read_prompt_array(*model, wide, 0, 0).context.shape.neurons, 8);
+  const std::string narrow = prompt_file(4, 1, std::string("\1\2\3\4", 4));
+  EXPECT_EQ(read_prompt_array(*model, narrow).context.counts, (Counts{1, 2, 3, 4, 1, 2}));
+}
+
 }  // namespace
 }  // namespace hearth::train
