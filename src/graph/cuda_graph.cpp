@@ -35,8 +35,7 @@ void destroy(void* graph) { delete static_cast<at::cuda::CUDAGraph*>(graph); }
 }  // namespace
 }  // namespace hearth::ops
 
-extern "C" __attribute__((visibility("default"))) const hearth::ops::GraphLibrary* hearth_gpu_graphs() {
-  static constexpr hearth::ops::GraphLibrary library = {hearth::ops::kGraphInterface, hearth::ops::record,
-                                                        hearth::ops::replay, hearth::ops::destroy};
+extern "C" __attribute__((visibility("default"))) const hearth::ops::GraphLibrary* HEARTH_GRAPH_ENTRY() {
+  static constexpr hearth::ops::GraphLibrary library = {hearth::ops::record, hearth::ops::replay, hearth::ops::destroy};
   return &library;
 }

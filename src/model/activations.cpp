@@ -4,16 +4,16 @@
 
 namespace hearth::model {
 
-Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequences, int64_t num_positions, DType dtype,
-                         int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute,
-                         at::Device device, bool in_float8)
+Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequences, int64_t num_positions,
+                         const ComputeOptions& options)
     : shape(model_shape),
       B(num_sequences),
       S(num_positions),
-      float8(in_float8),
-      rope_SK(ops::rope_table(S, shape.K, shape.rope, dtype, device)),
-      plan_(plan::activation_plan(shape, B, S, dtype, loss_chunk_tokens, training, recompute)),
-      arena_(plan_.total_bytes, device) {
+      float8(options.float8),
+      rope_SK(ops::rope_table(S, shape.K, shape.rope, options.dtype, options.device)),
+      plan_(plan::activation_plan(shape, B, S, options.dtype, options.loss_chunk_tokens, options.training,
+                                  options.recompute)),
+      arena_(plan_.total_bytes, options.device) {
   const at::Tensor memory = arena_.take({plan_.total_bytes}, DType::kUInt8);
   for (const plan::ActivationBuffer& buffer : plan_.buffers) {
     auto& copies = tensors_.emplace_back();

@@ -13,13 +13,20 @@
 
 namespace hearth::model {
 
+// How a model computes.
+struct ComputeOptions {
+  DType dtype = DType::kFloat32;                    // of activations
+  int64_t loss_chunk_tokens = 1024;                 // logits exist for so many positions at a time
+  bool training = false;                            // with what backward needs
+  std::span<const plan::Recompute> recompute = {};  // what backward computes again, one a layer; empty: nothing
+  at::Device device = at::kCPU;
+  bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
+};
+
 // What every part of the model is told: the sizes, where its inputs and outputs lie, and the rotation table.
 class Activations {
  public:
-  // `recompute`: one a layer; empty: none.
-  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-              bool training, std::span<const plan::Recompute> recompute = {}, at::Device device = at::kCPU,
-              bool float8 = false);
+  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options);
 
   // The buffer's shape and how long it lives are in plan/activations.h and plan/micro_batch_ops.h. `layer` for those
   // of a layer.
@@ -33,7 +40,7 @@ class Activations {
 
   const plan::ModelShape shape;
   const int64_t B, S;
-  const bool float8;         // whether linear layers multiply in float8 (model/linear.h)
+  const bool float8;         // ComputeOptions::float8
   const at::Tensor rope_SK;  // ops::rope_table of positions 0..S-1
 
  private:

@@ -34,8 +34,8 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
   const auto N = static_cast<int64_t>(tokens.size());
   HEARTH_CHECK(N > 0 && size_ + N <= capacity_, "{} + {} tokens, capacity {}", size_, N, capacity_);
   if (!activations_ || activations_->S != N) {
-    activations_ = std::make_unique<Activations>(shape_, 1, N, dtype_, /*loss_chunk_tokens=*/1, /*training=*/false,
-                                                 std::span<const plan::Recompute>{}, device_);
+    const ComputeOptions options = {.dtype = dtype_, .loss_chunk_tokens = 1, .device = device_};
+    activations_ = std::make_unique<Activations>(shape_, 1, N, options);
   }
   const Activations& a = *activations_;
 

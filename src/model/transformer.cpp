@@ -15,11 +15,6 @@ namespace hearth::model {
 
 using enum plan::Activation;
 
-Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
-                         DType dtype, int64_t loss_chunk_tokens, bool training,
-                         std::span<const plan::Recompute> recompute, at::Device device, bool float8)
-    : plan_(plan), a_(shape, B, S, dtype, loss_chunk_tokens, training, recompute, device, float8) {}
-
 void Transformer::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch) {
   forward(weights, batch);
   loss_forward(sums_2, a_, output_VD(weights), batch);

@@ -14,7 +14,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <span>
 
 #include "model/activations.h"
 #include "model/loss_head.h"
@@ -25,12 +24,10 @@ namespace hearth::model {
 
 class Transformer {
  public:
-  // For micro-batches of B sequences of S tokens. `training` also allocates what backward needs; `recompute`, one a
-  // layer, says what of it backward computes again instead (empty: nothing); `float8`, whether linear layers multiply
-  // in it.
-  Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S, DType dtype,
-              int64_t loss_chunk_tokens, bool training, std::span<const plan::Recompute> recompute = {},
-              at::Device device = at::kCPU, bool float8 = false);
+  // For micro-batches of B sequences of S tokens. Borrows the plan; allocates all activations.
+  Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
+              const ComputeOptions& options)
+      : plan_(plan), a_(shape, B, S, options) {}
 
   // Adds the sums over the counted labels, with their weights, to sums_2 (ops/cross_entropy.h). All tensors lie on the
   // model's device.

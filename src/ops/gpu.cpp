@@ -48,7 +48,7 @@ const kernels::Table* load_kernels(const Path& path) {
     throw user_error(
         fmt::format("{} belongs to another build than this program", path.string()),
         fmt::format("its interface is {:08x}, this program's {:08x}", table->interface, HEARTH_KERNELS_INTERFACE),
-        "build Hearth again, and copy the build's bin/ folder as a whole");
+        "build Hearth again, and copy the build's bin/ folder as a whole; or train with training.device = \"cpu\"");
   return table;
 }
 

@@ -1,9 +1,8 @@
 #include "ops/graph.h"
 
-#include <dlfcn.h>
-
 #include "base/error.h"
 #include "base/program.h"
+#include "base/shared_object.h"
 #include "ops/gpu.h"
 #include "ops/graph_library.h"
 
@@ -16,14 +15,9 @@ const GraphLibrary& load() {
   if (!path)
     throw user_error("this build of Hearth has no CUDA graphs",
                      fmt::format("{} does not lie beside the program", kGraphObject), fix);
-  void* object = ::dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* entry = object == nullptr ? nullptr : ::dlsym(object, kGraphEntry);
-  if (entry == nullptr) throw user_error(fmt::format("cannot load {}", path->string()), ::dlerror(), fix);
-  const GraphLibrary* library = reinterpret_cast<decltype(&hearth_gpu_graphs)>(entry)();
-  if (library->interface != kGraphInterface)
-    throw user_error(fmt::format("{} belongs to another build", path->string()),
-                     fmt::format("its interface is {}, this program's {}", library->interface, kGraphInterface), fix);
-  return *library;
+  void* entry =
+      load_entry(*path, HEARTH_ENTRY_NAME(HEARTH_GRAPH_ENTRY), fmt::format("cannot load {}", path->string()), fix);
+  return *reinterpret_cast<OpenGraphLibrary>(entry)();
 }
 
 const GraphLibrary& library() {

@@ -4,17 +4,11 @@
 // Exceptions pass through: both sides are built together, with one LibTorch.
 #pragma once
 
-#include <cstdint>
-
 namespace hearth::ops {
 
 inline constexpr const char* kGraphObject = "libhearth_cuda_graph.so";
-inline constexpr const char* kGraphEntry = "hearth_gpu_graphs";
-// Counts up with every change of this file, so that a library of another build is refused.
-inline constexpr uint32_t kGraphInterface = 1;
 
 struct GraphLibrary {
-  uint32_t interface;
   // A graph of what `work(argument)` enqueues on the current stream, which is another while it runs; nothing of it is
   // done. Tensors that it allocates stay the graph's own, those from outside must stay where they are.
   void* (*record)(void (*work)(void* argument), void* argument);
@@ -23,9 +17,7 @@ struct GraphLibrary {
   void (*destroy)(void* graph);
 };
 
-}  // namespace hearth::ops
+// The entry of the shared object: HEARTH_GRAPH_ENTRY.
+using OpenGraphLibrary = const GraphLibrary* (*)();
 
-extern "C" {
-// The only symbol of the library; what kGraphEntry names.
-const hearth::ops::GraphLibrary* hearth_gpu_graphs();
-}
+}  // namespace hearth::ops

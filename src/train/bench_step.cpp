@@ -120,9 +120,13 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
-  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len, s.precision.compute,
-                           options.config.memory.loss_chunk_tokens, /*training=*/true, s.recompute, s.device,
-                           options.config.numerics.fp8);
+  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len,
+                           {.dtype = s.precision.compute,
+                            .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,
+                            .training = true,
+                            .recompute = s.recompute,
+                            .device = s.device,
+                            .float8 = options.config.numerics.fp8});
   TrainStep step(model, weights, optimizer, step_options(options.config));
   initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);

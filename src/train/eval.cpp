@@ -118,9 +118,10 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
   }
 
   const int64_t seq_len = model->config.training.seq_len;
-  model::Transformer transformer(model->shape, model->plan, options.batch_size, seq_len, model->dtype,
-                                 model->config.memory.loss_chunk_tokens, /*training=*/false, {},
-                                 model->weights->device());
+  model::Transformer transformer(model->shape, model->plan, options.batch_size, seq_len,
+                                 {.dtype = model->dtype,
+                                  .loss_chunk_tokens = model->config.memory.loss_chunk_tokens,
+                                  .device = model->weights->device()});
   const std::vector<int64_t> token_units = units_of_tokens(*model->tokenizer, model->shape.V);
   std::vector<EvalReport> reports;
   for (const auto& [wanted, dataset] : sets) {

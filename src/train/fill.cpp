@@ -105,8 +105,8 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
                      fmt::format("the model was trained on windows of {}", model.config.training.seq_len),
                      "give a shorter text");
 
-  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false, {},
-                                 model.weights->device());
+  model::Transformer transformer(model.shape, model.plan, 1, S,
+                                 {.dtype = model.dtype, .loss_chunk_tokens = 64, .device = model.weights->device()});
   const std::vector<bool> no_text = data::special_ids(*model.tokenizer, model.shape.V);
   const RandomKey key = random_key(request.seed, "fill");
   while (!open.empty()) {

@@ -50,9 +50,13 @@ class Trainer {
         weights_(run.plan, run.precision, group, Purpose::kTraining, run.trained, run.config.numerics.reproducible,
                  run.device),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
-        model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(), run.precision.compute,
-               run.config.memory.loss_chunk_tokens, /*training=*/true, run.memory.activations.recompute, run.device,
-               run.config.numerics.fp8),
+        model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(),
+               {.dtype = run.precision.compute,
+                .loss_chunk_tokens = run.config.memory.loss_chunk_tokens,
+                .training = true,
+                .recompute = run.memory.activations.recompute,
+                .device = run.device,
+                .float8 = run.config.numerics.fp8}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         journal_(
             {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {

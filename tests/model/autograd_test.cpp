@@ -138,7 +138,7 @@ class WholeModel : public testing::TestWithParam<Case> {
     const MicroBatch batch = random_batch(c);
     const double scale = 0.037, z_factor = 0.01;
 
-    Transformer model(shape, plan, c.B, c.S, dtype, c.chunk, /*training=*/true);
+    Transformer model(shape, plan, c.B, c.S, {.dtype = dtype, .loss_chunk_tokens = c.chunk, .training = true});
     const ops::CrossEntropy sum = model.loss_and_gradient(weights, batch, scale, z_factor);
     EXPECT_EQ(model.loss(weights, batch).loss, sum.loss);  // forward alone
     const at::Tensor logits = model.logits(weights).clone();
@@ -205,7 +205,7 @@ TEST_P(WholeModel, Bfloat16IsAsNearToFloat64AsPyTorchs) {
   test::LocalWeights weights(plan, DType::kBFloat16, 11);
   const MicroBatch batch = random_batch(c);
   const double scale = 0.037;
-  Transformer model(shape, plan, c.B, c.S, DType::kBFloat16, c.chunk, /*training=*/true);
+  Transformer model(shape, plan, c.B, c.S, {.dtype = DType::kBFloat16, .loss_chunk_tokens = c.chunk, .training = true});
   const double sum = model.loss_and_gradient(weights, batch, scale).loss;
 
   const Reference exact(weights, shape, plan, c, batch, scale, at::kDouble);

@@ -22,7 +22,7 @@ void logits_with_cache_equal_logits_without(DType dtype, bool tied, double toler
   constexpr int64_t S = 23;
   at::manual_seed(1);
   const at::Tensor tokens = at::randint(shape.V, {S}, at::kInt);
-  Transformer model(shape, plan, 1, S, dtype, 64, /*training=*/false);
+  Transformer model(shape, plan, 1, S, {.dtype = dtype, .loss_chunk_tokens = 64});
   model.loss(weights, {tokens, tokens, {}});
   const at::Tensor expected = model.logits(weights);
 

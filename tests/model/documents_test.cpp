@@ -32,7 +32,7 @@ void packed_equals_alone(bool causal) {
   at::manual_seed(3);
   const at::Tensor tokens = at::randint(shape.V, {B * S}, at::kInt), labels = at::randint(shape.V, {B * S}, at::kInt);
 
-  Transformer model(shape, plan, B, S, DType::kFloat64, 10, /*training=*/true);
+  Transformer model(shape, plan, B, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 10, .training = true});
   const MicroBatch batch{tokens, labels, {}, {}, ops::from_int32(starts)};
   const double sum = model.loss_and_gradient(packed, batch, 0.1).loss;
   model.loss(packed, batch);
@@ -47,7 +47,7 @@ void packed_equals_alone(bool causal) {
                               {},
                               {},
                               ops::from_int32(std::vector<int32_t>{0})};
-    Transformer one(shape, plan, 1, end - begin, DType::kFloat64, 10, /*training=*/true);
+    Transformer one(shape, plan, 1, end - begin, {.dtype = DType::kFloat64, .loss_chunk_tokens = 10, .training = true});
     sum_alone += one.loss_and_gradient(alone, document, 0.1).loss;
     one.loss(alone, document);
     logits_alone.push_back(one.logits(alone));
@@ -70,7 +70,7 @@ TEST(Documents, ABatchThatDoesNotSayWhereTheyStartIsRefused) {
   const plan::ModelShape shape = small_shape();
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, DType::kFloat32, 7);
-  Transformer model(shape, plan, 1, 4, DType::kFloat32, 10, /*training=*/false);
+  Transformer model(shape, plan, 1, 4, {.dtype = DType::kFloat32, .loss_chunk_tokens = 10});
   const at::Tensor tokens = at::randint(shape.V, {4}, at::kInt);
   EXPECT_THROW(model.loss(weights, {tokens, tokens, {}}), Error);
 }

@@ -121,7 +121,7 @@ void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vec
     const Path folder = scratch / std::to_string(i);
     const Prepared& p = prepared[i];
     const double counted = p.labels.ne(-100).sum().item<double>();
-    Transformer model(p.shape, p.plan, B, S, DType::kFloat32, /*loss_chunk_tokens=*/16, /*training=*/true);
+    Transformer model(p.shape, p.plan, B, S, {.dtype = DType::kFloat32, .loss_chunk_tokens = 16, .training = true});
     MicroBatch batch{p.tokens, p.labels, {}};
     if (!cases[i].documents.empty()) batch.document_starts_N = ops::from_int32(cases[i].documents);
     const double loss = model.loss_and_gradient(*p.weights, batch, 1 / counted).loss / counted;

@@ -26,7 +26,8 @@ Result run(const plan::ModelShape& shape, DType dtype, const Levels& levels) {
   constexpr int64_t B = 2, S = 70;
   MicroBatch batch{at::randint(shape.V, {B * S}, at::kInt), at::randint(shape.V, {B * S}, at::kInt), {}};
   batch.document_starts_N = ops::from_int32(std::vector<int32_t>{0, 40, 70, 139});
-  Transformer model(shape, plan, B, S, dtype, 64, /*training=*/true, levels);
+  Transformer model(shape, plan, B, S,
+                    {.dtype = dtype, .loss_chunk_tokens = 64, .training = true, .recompute = levels});
   Result result{model.loss_and_gradient(weights, batch, 0.01).loss, {}, model.memory_bytes()};
   model.loss_and_gradient(weights, batch, 0.01);  // and once more, on memory that has been used
   for (int64_t u = 0; u < static_cast<int64_t>(plan.units.size()); ++u)

@@ -51,7 +51,7 @@ struct GenerateArray : ::testing::Test {
 // The next id below `choices`, without a cache.
 int32_t next_without_cache(LoadedModel& model, const std::vector<int32_t>& visible, int64_t choices, double uniform) {
   const auto S = static_cast<int64_t>(visible.size());
-  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false);
+  model::Transformer transformer(model.shape, model.plan, 1, S, {.dtype = model.dtype, .loss_chunk_tokens = 64});
   const at::Tensor tokens = ops::from_int32(visible);
   transformer.loss(*model.weights, {tokens, tokens, {}});
   const at::Tensor logits_V = transformer.logits(*model.weights).select(0, S - 1).narrow(0, 0, choices).to(at::kDouble);

@@ -51,7 +51,7 @@ TEST_F(Generate, WithTemperatureZeroTheSeedIsIrrelevant) {
 // uniform number of this position.
 int64_t next_without_cache(LoadedModel& model, const std::vector<int32_t>& visible, int64_t top_k, double uniform) {
   const auto S = static_cast<int64_t>(visible.size());
-  model::Transformer transformer(model.shape, model.plan, 1, S, model.dtype, 64, /*training=*/false);
+  model::Transformer transformer(model.shape, model.plan, 1, S, {.dtype = model.dtype, .loss_chunk_tokens = 64});
   const at::Tensor tokens = ops::from_int32(visible);
   transformer.loss(*model.weights, {tokens, tokens, {}});
   const at::Tensor logits_V = transformer.logits(*model.weights).select(0, S - 1).narrow(0, 0, 258).to(at::kDouble);

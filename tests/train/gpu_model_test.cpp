@@ -81,7 +81,13 @@ Result run(const Case& c, plan::Precision precision, at::Device device, bool flo
   ShardedWeights weights(plan, precision, *group, ShardedWeights::Purpose::kTraining, {}, false, device);
   train::initialize_weights(weights, 3);
   const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
-  Transformer model(shape, plan, kB, kS, precision.compute, 24, /*training=*/true, recompute, device, float8);
+  Transformer model(shape, plan, kB, kS,
+                    {.dtype = precision.compute,
+                     .loss_chunk_tokens = 24,
+                     .training = true,
+                     .recompute = recompute,
+                     .device = device,
+                     .float8 = float8});
   const MicroBatch batch = batch_of(c, device);
   weights.begin_step(1);
   const ops::CrossEntropy sums = model.loss_and_gradient(weights, batch, 0.02, 0.001);
@@ -155,7 +161,7 @@ TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
   const auto group = comm::single();
   ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference, {}, false, gpu.device());
   train::initialize_weights(weights, 3);
-  Transformer model(shape, plan, kB, kS, DType::kFloat32, 24, /*training=*/false, {}, gpu.device());
+  Transformer model(shape, plan, kB, kS, {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = gpu.device()});
   const MicroBatch batch = batch_of(kCases[0], gpu.device());
   model.loss(weights, batch);
   const at::Tensor whole = model.logits(weights).to(at::kCPU);

@@ -94,7 +94,7 @@ TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
     batch.labels = {data::kIgnore, 20, data::kIgnore, 40, data::kIgnore};
     batch.tokens.resize(static_cast<size_t>(S), padding);
     batch.labels.resize(static_cast<size_t>(S), data::kIgnore);
-    model::Transformer model(shape, plan, 1, S, DType::kFloat64, 64, /*training=*/false);
+    model::Transformer model(shape, plan, 1, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
     return model.loss(weights, to_tensors(batch)).loss;
   };
   const double alone = loss_of(5, 0);

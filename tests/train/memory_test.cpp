@@ -34,8 +34,10 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
           }
         });
         const model::Transformer model(shape, parameters, c.training.local_batch_size, c.training.seq_len,
-                                       precision.compute, c.memory.loss_chunk_tokens, /*training=*/true,
-                                       planned.activations.recompute);
+                                       {.dtype = precision.compute,
+                                        .loss_chunk_tokens = c.memory.loss_chunk_tokens,
+                                        .training = true,
+                                        .recompute = planned.activations.recompute});
         EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes) << level << dtype;
       }
     }

@@ -60,7 +60,8 @@ Outcome train(at::Device device, const Case& c, bool graph) {
   parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Purpose::kTraining, trained,
                                    c.reproducible, device);
   optim::AdamW optimizer({}, weights);
-  model::Transformer model(shape, plan, kB, kS, precision.compute, 12, /*training=*/true, {}, device);
+  model::Transformer model(shape, plan, kB, kS,
+                           {.dtype = precision.compute, .loss_chunk_tokens = 12, .training = true, .device = device});
   initialize_weights(weights, 3);
   StepOptions options;
   options.max_norm = 1;

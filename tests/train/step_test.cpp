@@ -34,7 +34,7 @@ struct Training {
   Training(const Shape& s, comm::Group& group)
       : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining),
         optimizer({}, weights),
-        model(s.model, s.plan, kB, kS, DType::kFloat64, 5, /*training=*/true) {
+        model(s.model, s.plan, kB, kS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 5, .training = true}) {
     initialize_weights(weights, 3);
   }
   const c10::InferenceMode no_gradients;
@@ -60,7 +60,7 @@ data::Batch micro_batch(uint64_t index, bool weighted) {
 
 // What a step must say, by ATen: log-softmax of the logits, picked, weighted, divided by what counts.
 double loss_by_aten(const Shape& s, parallel::ShardedWeights& weights, bool weighted) {
-  model::Transformer model(s.model, s.plan, kB, kS, DType::kFloat64, 64, /*training=*/false);
+  model::Transformer model(s.model, s.plan, kB, kS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
   double sum = 0, counted = 0;
   for (uint64_t index = 0; index < kMicroBatches; ++index) {
     const data::Batch batch = micro_batch(index, weighted);
