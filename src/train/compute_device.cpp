@@ -4,7 +4,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "ops/gpu.h"
 #include "ops/graph.h"
 #include "ops/runtime.h"
@@ -15,7 +15,11 @@ namespace hearth::train {
 at::Device open_compute_device(const config::RunConfig& config) {
   const at::Device device = ops::open_device(config.training.device);
   if (!device.is_cpu() && config.numerics.reproducible) ops::fix_order_of_sums();
-  if (!device.is_cpu() && config.training.cuda_graph) ops::open_graphs();
+  if (!device.is_cpu() && config.training.cuda_graph) {
+    ErrorList errors;
+    errors.attempt_about("training.cuda_graph", ops::open_graphs);
+    errors.throw_if_any({});
+  }
   return device;
 }
 
