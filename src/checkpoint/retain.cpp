@@ -53,10 +53,10 @@ Path find_checkpoint(const Path& folder) {
   if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
   for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder})
     if (const auto steps = list_steps(checkpoints); !steps.empty()) return step_folder(checkpoints, steps.back());
-  if (!path_exists(folder)) throw user_error(fmt::format("there is no {}", folder.string()));
+  const char* const fix = "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest";
+  if (!path_exists(folder)) throw user_error(fmt::format("there is no {}", folder.string()), {}, fix);
   throw user_error(fmt::format("{} is no checkpoint", folder.string()),
-                   fmt::format("it holds neither a {} nor a step-... folder", kManifestFile),
-                   "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest");
+                   fmt::format("it holds neither a {} nor a step-... folder", kManifestFile), fix);
 }
 
 NewestGood newest_good(const Path& checkpoints) {

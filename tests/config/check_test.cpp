@@ -146,6 +146,8 @@ TEST(Check, AGpuIsOneRankAndComputesWhatItCan) {
   EXPECT_EQ(problems({"training.device=cuda", "parallelism.data_parallel_shard_degree=2"}),
             one("parallelism.data_parallel_shard_degree = 2 does not go with training.device = \"cuda\""));
   EXPECT_EQ(problems({"numerics.fp8=true"}), one("numerics.fp8 needs a GPU that computes in bfloat16"));
+  EXPECT_EQ(problems({"training.mixed_precision_param=bfloat16", "numerics.fp8=true"}),
+            one("numerics.fp8 needs a GPU that computes in bfloat16"));
   EXPECT_EQ(problems({"training.device=cuda", "training.mixed_precision_param=float32", "numerics.fp8=true"}),
             one("numerics.fp8 needs a GPU that computes in bfloat16"));
 }
