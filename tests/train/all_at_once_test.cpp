@@ -225,17 +225,20 @@ TEST_F(RunFile, WhatIsDamagedAloneKeepsItsExitCodeAndSaysWhere) {
   EXPECT_EQ(errors.size(), 3u);
   expect(errors, 1, 4, "the head width model.dim / model.n_heads = 32 / 32 = 1 is odd");
   expect(errors, 2, 12, poisoned + " holds NaN or infinity");
+  lines[11] += "\nfresh = [\"layers.1\"]";  // then it is not taken over
+  errors = errors_of(lines);
+  EXPECT_EQ(errors.size(), 1u);
+  expect(errors, 0, 4, "the head width ");
 }
 
 // A typing error tells nothing about what was meant: what follows from it is not said.
 TEST_F(RunFile, WhatFollowsFromAFaultIsNotSaid) {
   const std::vector<std::string> errors =
       errors_of({"[model]", "n_layer = 9", "dim = \"wide\"", "[training]", "steps = 400", "[checkpoint]",
-                 "fresh = [\"layers.8\"]", "[memory]", "limit = \"1 kB\"", "[data]", "path = \"data\""});
-  ASSERT_EQ(errors.size(), 4u) << join(errors, "\n");
+                 "freeze = [\"layers.8\"]", "[memory]", "limit = \"1 kB\"", "[data]", "path = \"data\""});
+  ASSERT_EQ(errors.size(), 3u) << join(errors, "\n");
   expect(errors, 1, 2, "model.n_layer is not a key");
   expect(errors, 2, 3, "model.dim = \"wide\": not a whole number");
-  expect(errors, 3, 7, "checkpoint.fresh has no effect without checkpoint.initial_load_path");
 }
 
 TEST_F(RunFile, BothProgramsSayTheSame) {
