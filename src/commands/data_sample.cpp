@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
@@ -21,7 +22,8 @@ namespace {
 constexpr int64_t kNeuronsShown = 32;
 
 struct Request {
-  config::RunConfig run;  // of a dataset alone: its path, seed and sequence length
+  config::LoadResult loaded;  // the run file; of a dataset alone: nothing
+  config::RunConfig run;      // of a dataset alone: its path, seed and sequence length
   bool is_run = false;
   uint64_t first = 0;
   int64_t count = 0;
@@ -121,7 +123,9 @@ Request parse(CommandLine& line, bool& help) {
   if (request.is_run) {
     if (seed != 0 || seq_len != 0)
       throw user_error("--seed and --seq-len go with a dataset", fmt::format("{} decides them", where.string()));
-    request.run = config::load(where, {});
+    request.loaded = config::read_and_check(where, {});
+    config::throw_problems(request.loaded.file_name, request.loaded.problems);
+    request.run = request.loaded.config;
     if (step > 0) {
       const StepSamples samples = samples_of(request.run, step);
       request.first = samples.first;
@@ -152,7 +156,9 @@ int data_sample(CommandLine& line) {
   bool help = false;
   const Request request = parse(line, help);
   if (help) return 0;
-  data::TrainingData data(request.run);
+  std::optional<data::TrainingData> opened;
+  config::with_places(request.loaded, [&] { opened.emplace(request.run); });
+  data::TrainingData& data = *opened;
   if (request.is_run) continue_from_checkpoint(request.run, data);
   data::LoaderOptions loading;
   loading.seed = static_cast<uint64_t>(request.run.training.seed);

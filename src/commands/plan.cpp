@@ -53,10 +53,7 @@ plan::Device device_of(const Options& options, DType compute) {
   return device;
 }
 
-Planned planned(const Path& toml, const std::vector<std::string>& sets, const Options& options) {
-  config::LoadResult loaded = config::read_run(toml, sets);
-  config::check(loaded, config::Purpose::kPlan);
-  config::throw_problems(loaded.file_name, loaded.problems);
+Planned planned(config::LoadResult& loaded, const Options& options) {
   const bool says_gpu = loaded.config.training.device != "cpu";
   if (!on_cpu(options)) config::compute_on_gpu(loaded);
   Planned p{loaded.config, {}, {}, {}, {}};
@@ -150,7 +147,11 @@ int plan(CommandLine& line) {
       .range(0, 1e6);
   line.option("--efficiency", "X", &options.efficiency, "the share of that rate which a step reaches").range(0.01, 1);
   if (!line.parse()) return 0;
-  const Planned p = planned(toml, sets, options);
+  config::LoadResult loaded = config::read_run(toml, sets);
+  config::check(loaded, config::Purpose::kPlan);
+  config::throw_problems(loaded.file_name, loaded.problems);
+  Planned p;
+  config::with_places(loaded, [&] { p = planned(loaded, options); });
   fmt::print("  model        {} parameters ({})\n", format_count(static_cast<double>(p.parameters.num_parameters)),
              p.parameters.num_parameters);
   fmt::print("{}{}{}{}", compute_text(p), device_text(p), plan::format_memory(p.memory), time_text(p, options));

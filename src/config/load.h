@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "base/file.h"
 #include "config/config.h"
 #include "config/fields.h"
@@ -64,6 +64,14 @@ LoadResult without_file(const RunConfig& config);
 // Throws what is wrong with a run, if anything is: the problems of its file, and `found` later, each where its key
 // stands. What is about a key that has a problem already is left out.
 void throw_all(const LoadResult& loaded, std::span<const Error> found);
+
+// Runs `body`. What it throws about a key says where that stands.
+template <class Body>
+void with_places(const LoadResult& loaded, const Body& body) {
+  ErrorList errors;
+  errors.attempt(body);
+  throw_all(loaded, errors.list());
+}
 
 // The resolved configuration: every key, in the order of entries(). from_toml_text gives back the same values, bit for
 // bit.

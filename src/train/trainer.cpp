@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/error_list.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/load.h"
@@ -300,9 +299,7 @@ ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptio
   const SignalScope signals;
   Run run = open_run(loaded);
   ExitCode code = ExitCode::kDone;
-  ErrorList errors;
-  errors.attempt([&] { code = train(run, options); });
-  config::throw_all(loaded, errors.list());
+  config::with_places(loaded, [&] { code = train(run, options); });
   return code;
 }
 

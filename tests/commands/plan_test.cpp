@@ -54,6 +54,14 @@ TEST_F(PlanCommand, AGpuComputesInBfloat16) {
   EXPECT_NE(wide.output.find("    weights, float32 "), std::string::npos) << wide.output;
 }
 
+TEST_F(PlanCommand, WhatMatchesNothingSaysWhereItStands) {
+  write_file_atomic(folder / "run.toml", read_file(folder / "run.toml") + "[checkpoint]\nfreeze = [\"layers.99\"]\n");
+  const CommandResult result = run("run.toml --device H200");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(result.output.starts_with("error: run.toml:13: checkpoint.freeze: \"layers.99\" matches no parameter\n"))
+      << result.output;
+}
+
 TEST_F(PlanCommand, SaysThatItDoesNotFitAndWhatWouldHelp) {
   const CommandResult result = run("run.toml --device a100");
   EXPECT_EQ(result.exit_code, 2);
