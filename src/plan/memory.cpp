@@ -215,13 +215,15 @@ void require_fits(const MemoryPlan& plan) {
   const bool all = std::all_of(plan.activations.recompute.begin(), plan.activations.recompute.end(),
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&
                    plan.activations.recompute.front() == Recompute::kBlock;
+  const int64_t rest = plan.total_bytes - plan.weights_bytes - plan.activations.total_bytes;
   throw user_error(
       fmt::format("the training needs {} of memory, and there are {}", format_bytes(plan.total_bytes * plan.ranks_here),
                   format_bytes(plan.limit_bytes)),
-      fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}",
+      fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}{}",
                   plan.ranks_here > 1 ? fmt::format("on each of {} ranks ", plan.ranks_here) : "",
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
-                  describe(plan.activations.recompute)),
+                  describe(plan.activations.recompute),
+                  rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : ""),
       all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
           : "set memory.recompute = \"auto\", or lower training.local_batch_size");
 }

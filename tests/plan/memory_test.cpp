@@ -128,6 +128,19 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
   EXPECT_NE(error.find("fix: lower training.local_batch_size, training.seq_len"), std::string::npos) << error;
 }
 
+// Attention over a long window works in as much memory as a small model's weights take.
+TEST(Memory, WhatKernelsWorkInIsNamedWhereItMatters) {
+  config::RunConfig c;
+  c.model.dim = 64, c.model.n_heads = 4, c.model.n_layers = 1, c.model.vocab_size = 64;
+  c.training.seq_len = 65536, c.training.local_batch_size = 1;
+  const ModelShape shape = model_shape(c, 0);
+  const MemoryPlan plan = memory_plan(c, shape, parameter_plan(shape), DType::kFloat32, kGiB / 4, 1, 2);
+  int64_t work = plan.table_bytes;
+  for (const MemoryItem& item : plan.work) work += item.bytes;
+  const std::string why = error_of([&] { require_fits(plan); }).why();
+  EXPECT_NE(why.find(fmt::format(", and kernels work in {}", format_bytes(work))), std::string::npos) << why;
+}
+
 TEST(Memory, LevelsAreDescribedByLayers) {
   using enum Recompute;
   EXPECT_EQ(describe(std::vector<Recompute>{kNorms, kNorms}), "norms");
