@@ -99,7 +99,7 @@ class IpcRows final : public data::ColumnRows {
         memory_(request.memory_bytes),
         file_(std::make_shared<arrow::Buffer>(reinterpret_cast<const uint8_t*>(request.file.data()),
                                               static_cast<int64_t>(request.file.size()))),
-        rows_({}, 0) {}
+        rows_({}, nullptr, 0) {}
 
   Status open(data::ColumnFailure& failure) {
     ipc::IpcReadOptions options;
@@ -111,7 +111,7 @@ class IpcRows final : public data::ColumnRows {
                           ipc::RecordBatchStreamReader::Open(
                               std::make_unique<RangeMessages>(file_, begin, data::SourceRange{}, options), options));
     WantedColumns wanted;
-    if (!find_wanted(*opened->schema(), *request_.keys, wanted, failure)) return Status::OK();
+    if (!find_wanted(*opened->schema(), *request_.rules, wanted, failure)) return Status::OK();
     if (wanted.kind == data::ColumnKind::kArrays) memory_.set_limit(request_.array_memory_bytes);
     for (const WantedColumn& column : wanted.columns) options.included_fields.push_back(column.column);
     std::sort(options.included_fields.begin(), options.included_fields.end());
@@ -120,9 +120,9 @@ class IpcRows final : public data::ColumnRows {
     auto messages = std::make_unique<RangeMessages>(file_, begin, request_.range, options);
     messages_ = messages.get();
     ARROW_ASSIGN_OR_RAISE(batches_, ipc::RecordBatchStreamReader::Open(std::move(messages), options));
-    if (!find_wanted(*batches_->schema(), *request_.keys, wanted, failure))
+    if (!find_wanted(*batches_->schema(), *request_.rules, wanted, failure))
       return Status::Invalid("the schema differs from itself");
-    rows_ = BatchRows(wanted, request_.max_record_bytes);
+    rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
     return Status::OK();
   }
 

@@ -22,7 +22,7 @@ constexpr int64_t kMostBatchRows = 1024;
 class ParquetRows final : public data::ColumnRows {
  public:
   explicit ParquetRows(const data::ColumnRequest& request)
-      : request_(request), memory_(request.memory_bytes), rows_({}, 0) {}
+      : request_(request), memory_(request.memory_bytes), rows_({}, nullptr, 0) {}
 
   // Nothing but `failure` where the file has no such columns.
   Status open(data::ColumnFailure& failure) {
@@ -44,9 +44,9 @@ class ParquetRows final : public data::ColumnRows {
     std::shared_ptr<arrow::Schema> schema;
     ARROW_RETURN_NOT_OK(file_->GetSchema(&schema));
     WantedColumns wanted;
-    if (!find_wanted(*schema, *request_.keys, wanted, failure)) return Status::OK();
+    if (!find_wanted(*schema, *request_.rules, wanted, failure)) return Status::OK();
     if (wanted.kind == data::ColumnKind::kArrays) memory_.set_limit(request_.array_memory_bytes);
-    rows_ = BatchRows(wanted, request_.max_record_bytes);
+    rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
     find_leaves(wanted);
     return find_groups();
   }
@@ -158,9 +158,9 @@ class ParquetRows final : public data::ColumnRows {
       ARROW_ASSIGN_OR_RAISE(batches_, file_->GetRecordBatchReader({group.index}, leaves_));
       WantedColumns wanted;
       data::ColumnFailure failure;
-      if (!find_wanted(*batches_->schema(), *request_.keys, wanted, failure))
+      if (!find_wanted(*batches_->schema(), *request_.rules, wanted, failure))
         return Status::Invalid("the columns of a row group differ from the file's");
-      rows_ = BatchRows(wanted, request_.max_record_bytes);
+      rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
       row_in_group_ = 0;
     }
     rows_.clear();

@@ -46,7 +46,8 @@ class Builder {
   virtual ~Builder() = default;
   virtual arrow::ArrayBuilder& any() = 0;
   virtual Status add(std::string_view) { return Status::TypeError("the column holds lists"); }
-  virtual Status add(std::span<const int32_t>) { return Status::TypeError("the column holds text"); }
+  virtual Status add(std::span<const int32_t>) { return Status::TypeError("the column holds no ids"); }
+  virtual Status add(std::span<const float>) { return Status::TypeError("the column holds no weights"); }
 };
 
 class TextBuilder final : public Builder {
@@ -79,6 +80,19 @@ class ListBuilder final : public Builder {
   std::vector<typename ValueBuilder::value_type> converted_;
 };
 
+class WeightsBuilder final : public Builder {
+ public:
+  arrow::ArrayBuilder& any() override { return lists_; }
+  Status add(std::span<const float> weights) override {
+    ARROW_RETURN_NOT_OK(lists_.Append());
+    return values_->AppendValues(weights.data(), static_cast<int64_t>(weights.size()));
+  }
+
+ private:
+  std::shared_ptr<arrow::FloatBuilder> values_ = std::make_shared<arrow::FloatBuilder>();
+  arrow::ListBuilder lists_{arrow::default_memory_pool(), values_};
+};
+
 std::unique_ptr<Builder> builder_of(data::SavedType type) {
   switch (type) {
     case data::SavedType::kInt8List:
@@ -87,6 +101,8 @@ std::unique_ptr<Builder> builder_of(data::SavedType type) {
       return std::make_unique<ListBuilder<arrow::Int32Builder>>();
     case data::SavedType::kInt64List:
       return std::make_unique<ListBuilder<arrow::Int64Builder>>();
+    case data::SavedType::kFloatList:
+      return std::make_unique<WeightsBuilder>();
     case data::SavedType::kText:
       break;
   }
@@ -94,7 +110,8 @@ std::unique_ptr<Builder> builder_of(data::SavedType type) {
 }
 
 int64_t value_bytes(data::SavedType type) {
-  return type == data::SavedType::kInt64List ? 8 : type == data::SavedType::kInt32List ? 4 : 1;
+  using data::SavedType;
+  return type == SavedType::kInt64List ? 8 : type == SavedType::kInt32List || type == SavedType::kFloatList ? 4 : 1;
 }
 
 class Writer final : public data::TableWriter {
@@ -117,6 +134,7 @@ class Writer final : public data::TableWriter {
 
   std::string add_text(size_t column, std::string_view text) override { return add(column, text); }
   std::string add_ids(size_t column, std::span<const int32_t> ids) override { return add(column, ids); }
+  std::string add_weights(size_t column, std::span<const float> weights) override { return add(column, weights); }
   std::string end_row() override {
     return said([&] { return ++batch_rows_ == kBatchRows || batch_bytes_ >= kBatchBytes ? flush() : Status::OK(); });
   }

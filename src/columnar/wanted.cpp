@@ -9,6 +9,7 @@
 
 #include "columnar/counts.h"
 #include "columnar/lists.h"
+#include "columnar/weights.h"
 
 namespace hearth::columnar {
 namespace {
@@ -93,6 +94,54 @@ bool find_labels(const arrow::Schema& schema, WantedColumns& wanted, data::Colum
     wanted.columns.push_back({static_cast<int>(field - fields.begin()), {}});
   }
   return true;
+}
+
+// The column at a key of labels or weights, which is one of lists for ids, and of single numbers for texts.
+bool find_weight_column(const arrow::Schema& schema, const char* option, const std::string& key, ColumnKind kind,
+                        size_t& place, WantedColumns& wanted, data::ColumnFailure& failure) {
+  if (key.empty()) return true;
+  Found found;
+  found.type = find(schema.fields(), key, found);
+  if (found.type == nullptr) {
+    failure = {false, "has no column \"" + key + "\"", "its columns are " + list_of_columns(schema),
+               std::string("name another one with ") + option};
+    return false;
+  }
+  int num_lists = found.num_lists;
+  const auto inner = without_lists(found.type, num_lists);
+  const bool of_ids = kind == ColumnKind::kIds, integers = std::string_view(option) == "--labels-key";
+  if (num_lists == (of_ids ? 1 : 0) && found.num_lists == 0 &&
+      (integers ? arrow::is_integer(inner->id()) : is_number(inner->id()))) {
+    place = wanted.columns.size();
+    wanted.columns.push_back({found.way.front(), {found.way.begin() + 1, found.way.end()}});
+    return true;
+  }
+  failure = {false, std::string("has no ") + (integers ? "labels" : "weights") + " in column \"" + key + "\"",
+             "it is " + found.type->ToString() + ", not " +
+                 (integers ? "lists of integers"
+                  : of_ids ? "lists of numbers or truth values"
+                           : "a number a row"),
+             std::string("name another one with ") + option + ": there are " + list_of_columns(schema)};
+  return false;
+}
+
+bool find_weights(const arrow::Schema& schema, const data::ReadRules& rules, WantedColumns& wanted,
+                  data::ColumnFailure& failure) {
+  const auto refuse = [&](const char* option, const char* why, const char* fix) {
+    failure = {false, "has nothing that " + std::string(option) + " could weigh", why, fix};
+    return false;
+  };
+  if (wanted.kind == ColumnKind::kArrays && !(rules.labels_key.empty() && rules.weights_key.empty()))
+    return refuse(rules.labels_key.empty() ? "--weights-key" : "--labels-key", "its column is one of arrays",
+                  "leave it out");
+  if (wanted.kind == ColumnKind::kText && !rules.labels_key.empty())
+    return refuse("--labels-key", "its column is text, which has no labels before it is tokens",
+                  "name the texts that count with --loss-key, or a column of token ids with --text-key");
+  if (wanted.kind != ColumnKind::kText && !rules.loss_keys.empty())
+    return refuse("--loss-key", "its column is no text", "give --labels-key or --weights-key for token ids");
+  return find_weight_column(schema, "--labels-key", rules.labels_key, wanted.kind, wanted.label_mask, wanted,
+                            failure) &&
+         find_weight_column(schema, "--weights-key", rules.weights_key, wanted.kind, wanted.weights, wanted, failure);
 }
 
 std::string_view bytes_at(const Array& array, int64_t i) {
@@ -235,8 +284,9 @@ class RowWalk {
 
 }  // namespace
 
-bool find_wanted(const arrow::Schema& schema, const std::vector<std::string>& keys, WantedColumns& wanted,
+bool find_wanted(const arrow::Schema& schema, const data::ReadRules& rules, WantedColumns& wanted,
                  data::ColumnFailure& failure) {
+  const std::vector<std::string>& keys = rules.text_keys;
   wanted = {};
   for (const std::string& key : keys) {
     Found found;
@@ -263,6 +313,8 @@ bool find_wanted(const arrow::Schema& schema, const std::vector<std::string>& ke
     wanted.kind = *kind;
     wanted.columns.push_back({found.way.front(), {found.way.begin() + 1, found.way.end()}});
   }
+  wanted.num_keys = keys.size();
+  if (!find_weights(schema, rules, wanted, failure)) return false;
   return wanted.kind != ColumnKind::kArrays || find_labels(schema, wanted, failure);
 }
 
@@ -284,6 +336,7 @@ arrow::Status BatchRows::set_batch(const arrow::RecordBatch& batch) {
 
 void BatchRows::read(int64_t i, data::ColumnRow& row) {
   row.texts.clear();
+  row.weights = {};
   row.problem = Problem::kNone;
   row.why.clear();
   ids_.clear();
@@ -293,8 +346,21 @@ void BatchRows::read(int64_t i, data::ColumnRow& row) {
       row.labels[label] = wanted_.labels[label] == 0 ? "" : text_at(*arrays_[wanted_.labels[label]], i);
     return read_counts(*arrays_[0], i, most_cells_, row, counts_);
   }
-  for (const auto& array : arrays_) walk.visit(*array, i);
+  row.text_ends.clear();
+  for (size_t key = 0; key < wanted_.num_keys; ++key) {
+    walk.visit(*arrays_[key], i);
+    row.text_ends.push_back(row.texts.size());
+  }
   row.ids = ids_;
+  if (row.problem == Problem::kNone) read_row_weights(i, row);
+}
+
+void BatchRows::read_row_weights(int64_t i, data::ColumnRow& row) {
+  weights_.clear();
+  if (wanted_.label_mask > 0) read_label_mask(*arrays_[wanted_.label_mask], i, rules_->labels_key, row, weights_);
+  if (wanted_.weights > 0 && row.problem == Problem::kNone)
+    read_weights(*arrays_[wanted_.weights], i, rules_->weights_key, wanted_.kind == ColumnKind::kIds, row, weights_);
+  row.weights = weights_;
 }
 
 }  // namespace hearth::columnar

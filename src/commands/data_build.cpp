@@ -76,6 +76,9 @@ void print_found(const data::Manifest& m) {
                split.text_bytes > 0 ? fmt::format(" {:>12} of text", format_bytes(split.text_bytes)) : "",
                split.shards.size());
   }
+  for (const data::SplitEntry& split : m.splits)
+    if (const auto weights = split.weights())
+      fmt::print("{:<10} {}\n", split.name, data::describe_weights(*weights, split.tokens));
 }
 
 void parse_part(const std::string& text, data::BuildOptions& options) {
@@ -93,6 +96,7 @@ void parse_part(const std::string& text, data::BuildOptions& options) {
 struct Request {
   SourceOptions sources;
   data::BuildOptions options;
+  data::ReadRules weights;  // its loss_keys, labels_key and weights_key
   int64_t vocab_size = 0;
   std::string bos, eos, split, dedup = "none", part;
 };
@@ -132,6 +136,20 @@ void declare_rules(CommandLine& line, Request& r) {
   line.option("--shard-tokens", "N", &rules.shard_tokens, "close a shard when its text reaches N bytes");
 }
 
+void declare_weights(CommandLine& line, Request& r) {
+  line.option("--loss-key", "KEY", &r.weights.loss_keys,
+              "of those of --text-key: only the tokens of these texts count in the loss, such as completion beside "
+              "prompt; none given: all");
+  line.option("--labels-key", "KEY", &r.weights.labels_key,
+              "of tables of token ids: a column of labels, -100 where a token does not count");
+  line.option("--weights-key", "KEY", &r.weights.weights_key,
+              "of token ids: a column of weights of the loss, or of truth values, one a token; of text: one number for "
+              "all its tokens");
+  line.option("--labels", "PATH", &r.options.labels,
+              "of a token file: one with its labels, -100 where a token does not count, as GPT-NeoX has it; as often "
+              "as PATH");
+}
+
 data::BuildOptions options_of(Request r) {
   data::BuildOptions options = std::move(r.options);
   if (r.vocab_size > 0) {
@@ -146,6 +164,9 @@ data::BuildOptions options_of(Request r) {
   options.paths = r.sources.all_paths();
   options.include = r.sources.include;
   options.rules.read = r.sources.read_rules();
+  options.rules.read.loss_keys = r.weights.loss_keys;
+  options.rules.read.labels_key = r.weights.labels_key;
+  options.rules.read.weights_key = r.weights.weights_key;
   options.rules.on_error = r.sources.error_policy();
   options.rules.dedup_exact = r.dedup == "exact";
   options.rules.source_dataset = r.sources.source_dataset;
@@ -161,6 +182,7 @@ int data_build(CommandLine& line) {
   request.sources.declare(line);
   line.option("--out", "DIR", &request.options.out, "folder to make").required();
   declare_rules(line, request);
+  declare_weights(line, request);
   line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` joins them");
   request.options.threads = 0;
   line.option("--threads", "N", &request.options.threads, "files and shards worked on at a time; 0: one per core")

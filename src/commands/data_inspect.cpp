@@ -40,6 +40,9 @@ void print_splits(const data::Manifest& m) {
     fmt::print("{:<12}{:>10}{:>16}{:>16}{:>8}{:>12}\n", split.name, split.documents, split.tokens, split.text_bytes,
                split.shards.size(), format_bytes(size));
   }
+  for (const data::SplitEntry& split : m.splits)
+    if (const auto weights = split.weights())
+      fmt::print("{:<12}{}\n", split.name, data::describe_weights(*weights, split.tokens));
 }
 
 void print_sources(const data::Manifest& m, bool all) {

@@ -40,7 +40,7 @@ int data_pack(CommandLine& line) {
   if (!line.parse()) return 0;
   const data::Dataset dataset = open_built(folder);
   const data::Split& split = dataset.split(split_name);
-  prepare_output(to, out, overwrite);
+  prepare_output_folder(out, overwrite);
   const data::PackResult result = data::pack_split(dataset, split, rules, out);
   fmt::print("wrote {} rows of {} tokens from {} documents of {}\n", result.rows, rules.length, split.documents(),
              split.name());

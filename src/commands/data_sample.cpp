@@ -41,6 +41,12 @@ void print_part(const data::Dataset& dataset, const data::Split& split, int64_t 
     fmt::print(" of {}", source.path);
     if (is_row || origin.source_offset > 0) fmt::print(" {} {}", is_row ? "row" : "from byte", origin.source_offset);
   }
+  if (split.weights()) {
+    std::vector<float> weights(static_cast<size_t>(end - begin));
+    split.read_weights(split.document_begin(document) + begin, weights);
+    const auto counted = std::count_if(weights.begin(), weights.end(), [](float weight) { return weight != 0; });
+    fmt::print(", {} of them count in the loss", counted);
+  }
   fmt::print("\n");
 }
 

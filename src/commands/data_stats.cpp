@@ -53,6 +53,7 @@ void print_split(const SplitStats& s, const tokenizer::Tokenizer& tokenizer, int
   fmt::print("  tokens          {}{}; {} of {} ids occur\n", s.tokens,
              s.text_bytes > 0 ? fmt::format(", {:.3f} bytes of text each", s.bytes_per_token()) : "", s.used_tokens(),
              s.token_counts.size());
+  if (s.weights) fmt::print("  in the loss     {}\n", data::describe_weights(*s.weights, s.tokens));
   fmt::print("  duplicates      {} documents equal an earlier one: {:.2f} % of the tokens\n", s.duplicates,
              percent(s.duplicate_tokens, s.tokens));
   if (s.in_earlier_splits > 0)
@@ -80,19 +81,24 @@ nlohmann::ordered_json to_json(const SplitStats& s, const tokenizer::Tokenizer& 
   for (const int64_t id : s.most_frequent(top))
     frequent.push_back(
         {{"id", id}, {"count", s.token_counts[static_cast<size_t>(id)]}, {"text", text_of(tokenizer, id)}});
-  return {{"name", s.name},
-          {"documents", s.documents},
-          {"tokens", s.tokens},
-          {"text_bytes", s.text_bytes},
-          {"bytes_per_token", s.bytes_per_token()},
-          {"shortest", s.shortest},
-          {"longest", s.longest},
-          {"ids_used", s.used_tokens()},
-          {"duplicates", s.duplicates},
-          {"duplicate_tokens", s.duplicate_tokens},
-          {"in_earlier_splits", s.in_earlier_splits},
-          {"lengths", std::move(lengths)},
-          {"most_frequent", std::move(frequent)}};
+  Json json = {{"name", s.name},
+               {"documents", s.documents},
+               {"tokens", s.tokens},
+               {"text_bytes", s.text_bytes},
+               {"bytes_per_token", s.bytes_per_token()},
+               {"shortest", s.shortest},
+               {"longest", s.longest},
+               {"ids_used", s.used_tokens()},
+               {"duplicates", s.duplicates},
+               {"duplicate_tokens", s.duplicate_tokens},
+               {"in_earlier_splits", s.in_earlier_splits},
+               {"lengths", std::move(lengths)},
+               {"most_frequent", std::move(frequent)}};
+  if (s.weights) {
+    json["counted_tokens"] = s.weights->counted;
+    json["weight_sum"] = s.weights->sum;
+  }
+  return json;
 }
 
 void write_token_weights(const std::vector<SplitStats>& all, const tokenizer::Tokenizer& tokenizer, int64_t cap,

@@ -77,8 +77,12 @@ void print_first_document(const data::Dataset& dataset) {
   std::vector<int32_t> ids(static_cast<size_t>(std::min(length, kTokensShown)));
   split.read(0, ids);
   const char* more = length > kTokensShown ? " ..." : "";
+  std::vector<float> weights(ids.size());
+  split.read_weights(0, weights);
   std::string numbers;
-  for (const int32_t id : ids) numbers += fmt::format(" {}", id);
+  for (size_t i = 0; i < ids.size(); ++i)
+    numbers += weights[i] == 0 ? fmt::format(" ({})", ids[i]) : fmt::format(" {}", ids[i]);
+  if (split.weights()) fmt::print("in brackets: tokens that do not count in the loss\n");
   fmt::print("first document:{}{}\n  | {}{}\n", numbers, more, printable(decode(ids, *tokenizer)), more);
 }
 

@@ -34,7 +34,10 @@ enum class ColumnKind {
 struct ColumnRow {
   int64_t number = 0;                   // in the file, counted from 0
   std::vector<std::string_view> texts;  // in the order of the keys, a list's elements in theirs; any bytes
+  std::vector<size_t> text_ends;        // of each key: how many texts are of it and the keys before
   std::span<const uint32_t> ids;
+  // By labels_key and weights_key: one an id, or one for all texts; empty: none was asked for.
+  std::span<const float> weights;
   std::span<const uint8_t> counts;  // [neurons, bins] of `shape`
   ArrayShape shape;
   ArrayLabels labels;  // of an array whatever is wrong with it: the columns of these names; empty where there is none
@@ -54,16 +57,16 @@ class ColumnRows {
 };
 
 struct ColumnRequest {
-  Format format = Format::kParquet;      // or kArrow
-  std::span<const std::byte> file;       // mapped; outlives the rows
-  const std::vector<std::string>* keys;  // ReadRules::text_keys; outlive the rows
-  int64_t memory_bytes = 0;              // what decoding may take; a file that asks for more is damaged
-  int64_t array_memory_bytes = 0;        // the same, where the column is one of arrays
-  int64_t max_record_bytes = 0;          // of an array
+  Format format = Format::kParquet;  // or kArrow
+  std::span<const std::byte> file;   // mapped; outlives the rows
+  const ReadRules* rules;            // whose keys name the columns; outlive the rows
+  int64_t memory_bytes = 0;          // what decoding may take; a file that asks for more is damaged
+  int64_t array_memory_bytes = 0;    // the same, where the column is one of arrays
+  int64_t max_record_bytes = 0;      // of an array
   SourceRange range;
 };
 
-enum class SavedType { kText, kInt8List, kInt32List, kInt64List };
+enum class SavedType { kText, kInt8List, kInt32List, kInt64List, kFloatList };
 struct SavedColumn {
   std::string name;
   SavedType type = SavedType::kText;
@@ -85,6 +88,7 @@ class TableWriter {
   virtual std::string add_text(size_t column, std::string_view text) = 0;
   // Of a list of any width; each value fits into it.
   virtual std::string add_ids(size_t column, std::span<const int32_t> ids) = 0;
+  virtual std::string add_weights(size_t column, std::span<const float> weights) = 0;
   virtual std::string end_row() = 0;
   virtual std::string finish() = 0;
 };

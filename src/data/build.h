@@ -24,6 +24,7 @@ namespace hearth::data {
 struct BuildOptions {
   Path out;
   std::vector<Path> paths;
+  std::vector<Path> labels;  // of each path, which are token files then: one with the same sequences, see label_file.h
   std::vector<std::string> include;
   BuildRules rules;
   std::optional<bool> bos, eos;      // override rules.bos and eos; rules.bos is true anyway where the template adds BOS

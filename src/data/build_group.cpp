@@ -9,41 +9,56 @@
 #include "data/outside_shard.h"
 #include "data/shard_reader.h"
 #include "data/shard_writer.h"
+#include "data/text_weights.h"
+#include "data/weight_column.h"
 
 namespace hearth::data {
 namespace {
 
 constexpr size_t kEncodeBytes = 1 << 20;  // text that is encoded at a time
 
-// Ids as the column stores them.
+// Ids as the column stores them, and what they weigh as labels.
 class TokenColumn {
  public:
   TokenColumn(ShardWriter& writer, const tokenizer::Tokenizer& tokenizer)
       : writer_(writer),
         tokenizer_(tokenizer),
         encoder_(tokenizer.encoder()),
+        weigher_(tokenizer),
         type_(token_type(tokenizer.vocab_size())) {
     writer_.begin_column(kTokensColumn, type_, Axis::kToken);
   }
 
-  void append_text(std::string_view text) {
-    while (!text.empty()) {
+  // `weights` are those of the text's bytes, or of the ids; none: each is 1.
+  void append_text(std::string_view text, const WeightRuns& weights) {
+    for (int64_t begin = 0; !text.empty();) {
       const size_t cut = text.size() <= kEncodeBytes ? text.size() : tokenizer_.safe_cut(text, kEncodeBytes);
       encoder_->encode(text.substr(0, cut), ids_);
+      if (weights.runs().size() > 1)
+        weigher_.append(text.substr(0, cut), ids_, weights, begin, weights_);
+      else
+        weights_.append(std::ssize(ids_), weights.empty() ? 1 : weights.runs().front().weight);
       text.remove_prefix(cut);
+      begin += static_cast<int64_t>(cut);
       flush();
     }
   }
-  void append_id(uint32_t id) {
+  void append_id(uint32_t id, float weight) {
     ids_.push_back(id);
+    weights_.append(1, weight);
     flush();
   }
-  void append_ids(std::string_view bytes) {  // u32 as they lie in memory
+  void append_ids(std::string_view bytes, const WeightRuns& weights) {  // u32 as they lie in memory
     ids_.resize(bytes.size() / sizeof(uint32_t));
     if (!ids_.empty()) std::memcpy(ids_.data(), bytes.data(), bytes.size());
+    if (weights.empty())
+      weights_.append(std::ssize(ids_), 1);
+    else
+      weights_.append(weights);
     flush();
   }
   uint64_t count() const { return count_; }
+  const WeightRuns& weights() const { return weights_; }
   const tokenizer::EncodeCounts& encode_counts() const { return encoder_->counts(); }
 
  private:
@@ -66,8 +81,10 @@ class TokenColumn {
   ShardWriter& writer_;
   const tokenizer::Tokenizer& tokenizer_;
   std::unique_ptr<tokenizer::Encoder> encoder_;
+  TextWeights weigher_;
   ElementType type_;
   std::vector<uint32_t> ids_;
+  WeightRuns weights_;
   uint64_t count_ = 0;
 };
 
@@ -104,11 +121,12 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
     const uint64_t before = tokens.count();
     const tokenizer::EncodeCounts counts_before = tokens.encode_counts();
     if (document.is_ids) {
-      tokens.append_ids(document.data);
+      tokens.append_ids(document.data, document.weights);
     } else {
-      if (rules.bos) tokens.append_id(*tokenizer.bos());
-      tokens.append_text(document.data);
-      if (rules.eos) tokens.append_id(*tokenizer.eos());
+      const auto& runs = document.weights.runs();
+      if (rules.bos) tokens.append_id(*tokenizer.bos(), runs.empty() ? 1 : runs.front().weight);
+      tokens.append_text(document.data, document.weights);
+      if (rules.eos) tokens.append_id(*tokenizer.eos(), runs.empty() ? 1 : runs.back().weight);
     }
     columns.add(document, tokens.count(), plan.text_bytes_of(document));
     const tokenizer::EncodeCounts& counts = tokens.encode_counts();
@@ -120,12 +138,13 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
   columns.write(writer);
   append_rare_column(writer, kSpecialTextColumn, special_text);
   append_rare_column(writer, kBytesReplacedColumn, bytes_replaced);
+  write_weights(writer, tokens.weights());
   return writer.finish();
 }
 
 // What the sequence hash takes for a document.
 Hash128 content_of(const Document& document) {
-  return xxh3_128(fmt::format("{} {}", to_hex(document.hash), document.data.size()));
+  return xxh3_128(fmt::format("{} {}", to_hex(document.content), document.data.size()));
 }
 
 }  // namespace
@@ -180,13 +199,15 @@ std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPl
     const ShardReader shard(options.out / file);
     result[s].special_text_seen = sum_of_rare_column(shard, kSpecialTextColumn);
     result[s].invalid_bytes_replaced = sum_of_rare_column(shard, kBytesReplacedColumn);
-    result[s].shard = {file,
-                       static_cast<int64_t>(header->file_bytes),
-                       plan.arrays ? stream_tokens(shard) : static_cast<int64_t>(header->num_tokens),
-                       static_cast<int64_t>(header->num_documents),
-                       identity,
-                       to_hex64(header->header_checksum),
-                       options.rules.in_place ? static_cast<int64_t>(documents.front().source) : -1};
+    ShardEntry& entry = result[s].shard.emplace();
+    entry.file = file;
+    entry.size_bytes = static_cast<int64_t>(header->file_bytes);
+    entry.tokens = plan.arrays ? stream_tokens(shard) : static_cast<int64_t>(header->num_tokens);
+    entry.documents = static_cast<int64_t>(header->num_documents);
+    entry.identity = identity;
+    entry.checksum = to_hex64(header->header_checksum);
+    entry.tokens_in = options.rules.in_place ? static_cast<int64_t>(documents.front().source) : -1;
+    entry.weights = find_weights(shard);
   }
   return result;
 }

@@ -52,10 +52,15 @@ void check_part(const BuildOptions& options) {
 // Each string with its length, so that no two rules give the same text. The format by name is not part of it: what
 // counts is what each file is read as.
 std::string read_rules_text(const ReadRules& rules) {
+  const auto with_size = [](const std::string& text) { return fmt::format(" {}:{}", text.size(), text); };
   std::string text = fmt::format("{} {} {} {}", rules.document_bytes, rules.max_record_bytes, rules.join_first,
                                  rules.text_keys.size());
-  for (const std::string& key : rules.text_keys) text += fmt::format(" {}:{}", key.size(), key);
-  return text + fmt::format(" {}:{}", rules.text_join.size(), rules.text_join);
+  for (const std::string& key : rules.text_keys) text += with_size(key);
+  text += with_size(rules.text_join);
+  if (rules.loss_keys.empty() && rules.labels_key.empty() && rules.weights_key.empty()) return text;
+  text += fmt::format(" weights {}", rules.loss_keys.size());
+  for (const std::string& key : rules.loss_keys) text += with_size(key);
+  return text + with_size(rules.labels_key) + with_size(rules.weights_key);
 }
 
 std::string rules_text(const BuildPlan& plan, const BuildRules& rules) {
@@ -157,7 +162,9 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   check_rules(rules, *plan.tokenizer);
   if (const auto* arrays = plan.tokenizer->arrays()) plan.arrays.emplace(*arrays, rules.n_fixed);
   check_part(options);
-  plan.found = discover({options.paths, options.include, options.out, rules.read, options.threads}, progress);
+  plan.found =
+      discover({options.paths, options.labels, options.include, options.out, rules.read, options.threads}, progress);
+  for (const SourceFile& source : plan.found.sources) check_weight_keys(source, rules.read);
   if (rules.in_place) check_in_place(plan.found.sources, rules);
   plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens), rules.in_place);
   std::tie(plan.first_unit, plan.end_unit) = units_of_part(plan.units, options.part - 1, options.num_parts);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/arrow_library.h"
+#include "data/text_weights.h"
 #include "data/utf8.h"
 #include "tokenizer/unicode.h"
 
@@ -34,7 +35,7 @@ class ColumnReader final : public SourceReader {
     ColumnFailure failure;
     rows_ = arrow_library().open_rows({.format = file.format,
                                        .file = mapped_.bytes(),
-                                       .keys = &rules_.text_keys,
+                                       .rules = &rules_,
                                        .memory_bytes = text_memory(file, rules),
                                        .array_memory_bytes = most_memory(rules),
                                        .max_record_bytes = rules.max_record_bytes,
@@ -75,6 +76,7 @@ class ColumnReader final : public SourceReader {
  private:
   void check_ids(Record& record) const {
     record.ids = row_.ids;
+    for (const float weight : row_.weights) record.weights.append(1, weight);
     const auto outside = std::find_if(row_.ids.begin(), row_.ids.end(),
                                       [&](uint32_t id) { return rules_.vocab_size > 0 && id >= rules_.vocab_size; });
     if (outside == row_.ids.end()) return;
@@ -108,16 +110,39 @@ class ColumnReader final : public SourceReader {
   void join_texts(Record& record) {
     record.text = row_.texts.size() == 1 && !rules_.join_first ? row_.texts.front() : joined();
     record.is_utf8 = true;
+    weigh_texts(record);
     if (record.text.size() > static_cast<size_t>(rules_.max_record_bytes)) {
       record.problem = Problem::kTooLong;
       record.why = fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes);
     } else if (count_invalid_utf8(record.text) > 0) {
+      record.weights = weights_of_valid(record);
       valid_.clear();
       tokenizer::append_valid_utf8(record.text, valid_);
       record.text = valid_;
       record.problem = Problem::kNotUnicode;
       record.why = "it has bytes that are not UTF-8";
     }
+  }
+
+  void weigh_texts(Record& record) {
+    parts_.clear();
+    for (size_t key = 0, i = 0; key < row_.text_ends.size(); ++key)
+      for (; i < row_.text_ends[key]; ++i) parts_.push_back({key, row_.texts[i].size()});
+    record.weights = weights_of_texts(rules_, parts_, row_.weights.empty() ? 1 : row_.weights.front());
+  }
+
+  // Of the text with U+FFFD in place of what is no UTF-8.
+  static WeightRuns weights_of_valid(const Record& record) {
+    WeightRuns weights;
+    std::string valid;
+    int64_t begin = 0;
+    for (const WeightRuns::Run& run : record.weights.runs()) {
+      tokenizer::append_valid_utf8(record.text.substr(static_cast<size_t>(begin), static_cast<size_t>(run.end - begin)),
+                                   valid);
+      weights.append(std::ssize(valid) - weights.places(), run.weight);
+      begin = run.end;
+    }
+    return weights;
   }
 
   // Gives up where the text is too long already.
@@ -135,6 +160,7 @@ class ColumnReader final : public SourceReader {
   std::unique_ptr<ColumnRows> rows_;
   std::string damage_;  // found on opening, not told yet
   ColumnRow row_;
+  std::vector<JoinedPart> parts_;
   std::string text_, valid_;
 };
 

@@ -69,6 +69,7 @@ const ArrayStream* Split::arrays() const { return arrays_ == nullptr ? nullptr :
 
 Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, std::shared_ptr<const Arrays> arrays)
     : entry_(entry),
+      weights_(entry.weights()),
       identity_(std::move(identity)),
       arrays_(std::move(arrays)),
       shards_(std::make_shared<Shards>(folder, std::exchange(entry_.shards, {}), arrays_ != nullptr)) {
@@ -94,20 +95,35 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, 
   }
 }
 
-void Split::read(int64_t first, std::span<int32_t> out, const Draw& draw) const {
+// Calls read_part(shard, first token in it, part of `out`) for each shard that tokens [first, first + out.size()) are
+// in.
+template <typename T, typename ReadPart>
+void Split::read_shards(int64_t first, std::span<T> out, const ReadPart& read_part) const {
   HEARTH_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens());
   for (int64_t index = find_last(first_token_, first); !out.empty(); ++index) {
     const int64_t begin = first - first_token_[static_cast<size_t>(index)];
     const int64_t in_shard = first_token_[static_cast<size_t>(index) + 1] - first;
     const auto part = out.first(static_cast<size_t>(std::min(in_shard, static_cast<int64_t>(out.size()))));
     if (part.empty()) continue;  // a shard without tokens
-    if (arrays_ == nullptr)
-      shards_->open(index).read(begin, part);
-    else
-      read_arrays(index, begin, part, draw);
+    read_part(index, begin, part);
     out = out.subspan(part.size());
     first += static_cast<int64_t>(part.size());
   }
+}
+
+void Split::read(int64_t first, std::span<int32_t> out, const Draw& draw) const {
+  read_shards(first, out, [&](int64_t shard, int64_t begin, std::span<int32_t> part) {
+    if (arrays_ == nullptr)
+      shards_->open(shard).read(begin, part);
+    else
+      read_arrays(shard, begin, part, draw);
+  });
+}
+
+void Split::read_weights(int64_t first, std::span<float> out) const {
+  read_shards(first, out, [&](int64_t shard, int64_t begin, std::span<float> part) {
+    shards_->open(shard).read_weights(begin, part);
+  });
 }
 
 // Tokens [first, first + out.size()) of shard `index`.

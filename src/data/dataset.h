@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,11 @@ class Split {
   // Tokens [first, first + out.size()) of the split, across documents and shards. The range must lie inside.
   void read(int64_t first, std::span<int32_t> out, const Draw& draw = {}) const;
 
+  // What these tokens weigh as labels (label_weights.h).
+  void read_weights(int64_t first, std::span<float> out) const;
+  // All together; none: each weighs 1.
+  const std::optional<WeightTotals>& weights() const { return weights_; }
+
   // Appends the positions p in [first, first + count) at which a document starts, as p - first. Ascending.
   void document_starts(int64_t first, int64_t count, std::vector<int32_t>& starts) const;
 
@@ -80,10 +86,13 @@ class Split {
   struct Arrays;
   Split(const Path& folder, const SplitEntry& entry, std::string identity, std::shared_ptr<const Arrays> arrays);
 
+  template <typename T, typename ReadPart>
+  void read_shards(int64_t first, std::span<T> out, const ReadPart& read_part) const;
   void read_arrays(int64_t shard, int64_t first, std::span<int32_t> out, const Draw& draw) const;
   int64_t first_neuron(int64_t row, int64_t places, const Draw& draw) const;
 
   SplitEntry entry_;  // without its shards
+  std::optional<WeightTotals> weights_;
   std::string identity_;
   std::vector<int64_t> first_token_, first_document_;  // of each shard, and one past the last
   std::shared_ptr<const Arrays> arrays_;

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "data/array_labels.h"
 #include "data/indexed_file.h"
+#include "data/label_file.h"
 #include "data/parallel.h"
 #include "data/saved_dataset.h"
 
@@ -31,7 +32,7 @@ class Walk {
   }
 
   void visit(const Path& given, bool given_by_user) {
-    const Path path = given_by_user ? tokens_of(given) : given;
+    const Path path = given_by_user ? token_file_of(given) : given;
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     const bool wrong_kind = !fs::is_directory(status) && !fs::is_regular_file(status);
@@ -104,16 +105,6 @@ class Walk {
     for (const std::string& name : list_folder(path)) visit(path / name, false);
   }
 
-  // NAME.bin where a person names NAME.idx, or NAME as Megatron does.
-  static Path tokens_of(const Path& given) {
-    Path bin = given;
-    if (given.extension() == ".idx" && is_index_file(given)) {
-      bin.replace_extension(".bin");
-      return bin;
-    }
-    bin += ".bin";
-    return !path_exists(given) && index_of(bin) ? bin : given;
-  }
   static bool is_index_beside_tokens(const Path& path) {
     Path bin = path;
     return path.extension() == ".idx" && path_exists(bin.replace_extension(".bin")) && is_index_file(path);
@@ -186,6 +177,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
       found.sources.push_back(std::move(file));
   }
   read_labels(found.sources);
+  if (!options.labels.empty()) attach_label_files(options.paths, options.labels, found.sources);
   drop_duplicates(found, options.threads, progress);
   progress.files = static_cast<int64_t>(found.sources.size());
   if (found.sources.empty())
@@ -206,6 +198,7 @@ void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& w
     source.hash = xxh3_128_hex(mapped.bytes());
     if (const auto index = source.format == Format::kIndexed ? index_of(source.real_path) : std::nullopt)
       source.hash = xxh3_128_hex(source.hash + xxh3_128_hex(MappedFile(*index).bytes()));
+    if (!source.label_file.empty()) source.hash = xxh3_128_hex(source.hash + label_file_hash(source.label_file));
     if (source.labels != nullptr) {
       for (const std::string& label : *source.labels)
         source.hash = xxh3_128_hex(fmt::format("{} {}", source.hash, label));

@@ -16,6 +16,7 @@ namespace hearth::data {
 
 struct DiscoverOptions {
   std::vector<Path> paths;           // files, or folders that are searched with all they contain
+  std::vector<Path> labels;          // the label file of each, which are token files then; or empty
   std::vector<std::string> include;  // shell patterns that a file's name in a folder must match one of; empty: all
   Path exclude;                      // a folder not to enter (the output); may be empty
   ReadRules read;

@@ -36,7 +36,7 @@ Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::ve
     UnitRecords records(sources, units[static_cast<size_t>(unit)], rules);
     uint32_t index = 0;
     for (Document document; records.next(document); ++index)
-      found[document.hash.high % kBins].push_back({document.hash, static_cast<uint32_t>(unit), index});
+      found[document.content.high % kBins].push_back({document.content, static_cast<uint32_t>(unit), index});
     for (size_t i = 0; i < kBins; ++i) {
       const std::lock_guard lock(bins[i].mutex);
       bins[i].seen.insert(bins[i].seen.end(), found[i].begin(), found[i].end());

@@ -40,12 +40,18 @@ class NewFile {
 };
 
 template <typename T>
-void append_tokens(const Split& split, NewFile& file) {
+void append_tokens(const Split& split, bool labels, NewFile& file) {
   std::vector<int32_t> ids;
+  std::vector<float> weights;
   std::vector<T> tokens;
   for (int64_t begin = 0; begin < split.tokens(); begin += kChunkTokens) {
     ids.resize(static_cast<size_t>(std::min(kChunkTokens, split.tokens() - begin)));
     split.read(begin, ids);
+    if (labels) {
+      weights.resize(ids.size());
+      split.read_weights(begin, weights);
+      ids = masked_labels(ids, weights);
+    }
     tokens.assign(ids.begin(), ids.end());
     file.append(tokens);
   }
@@ -72,18 +78,15 @@ void append_column(const Split& split, NewFile& file, const Body& body) {
   file.append(column);
 }
 
-}  // namespace
-
-// The layout: indexed_file.h. The numbers are GPT-NeoX's (megatron/data/indexed_dataset.py: best_fitting_dtype).
-ExportResult export_indexed(const Dataset& dataset, const Split& split, const Path& prefix) {
+// The layout: indexed_file.h.
+void write_indexed(const Split& split, const Path& prefix, bool small, bool labels) {
   constexpr uint8_t kU16 = 8, kI32 = 4;
-  const bool small = dataset.manifest().vocab_size < 65500;
   const int64_t token_bytes = small ? 2 : 4;
   NewFile tokens(with_ending(prefix, ".bin")), index(with_ending(prefix, ".idx"));
   if (small)
-    append_tokens<uint16_t>(split, tokens);
+    append_tokens<uint16_t>(split, labels, tokens);
   else
-    append_tokens<int32_t>(split, tokens);
+    append_tokens<int32_t>(split, labels, tokens);
 
   const auto documents = static_cast<uint64_t>(split.documents());
   std::string header("MMIDIDX\0\0", 9);
@@ -104,6 +107,30 @@ ExportResult export_indexed(const Dataset& dataset, const Split& split, const Pa
   append_column<int64_t>(split, index, [&](int64_t, int64_t) { return ++number; });
   tokens.finish();
   index.finish();
+}
+
+Path label_prefix(const Path& prefix) { return with_ending(prefix, "_label"); }
+
+}  // namespace
+
+Error real_weights(const Dataset& dataset, const Split& split, std::string_view what, const char* fix) {
+  return user_error(fmt::format("{} cannot hold the weights of {}", what, dataset.folder().string()),
+                    describe_weights(*split.weights(), split.tokens()) + ": labels count or do not", fix);
+}
+
+std::vector<Path> indexed_files(const Split& split, const Path& prefix) {
+  std::vector<Path> files;
+  for (const Path& p : split.weights() ? std::vector{prefix, label_prefix(prefix)} : std::vector{prefix})
+    for (const char* ending : {".bin", ".idx"}) files.push_back(with_ending(p, ending));
+  return files;
+}
+
+// The numbers are GPT-NeoX's (megatron/data/indexed_dataset.py: best_fitting_dtype), and so is a label's type.
+ExportResult export_indexed(const Dataset& dataset, const Split& split, const Path& prefix) {
+  if (split.weights() && !split.weights()->is_mask)
+    throw real_weights(dataset, split, "bin-idx", "give --to save-to-disk, whose column \"weights\" holds them");
+  if (split.weights()) write_indexed(split, label_prefix(prefix), /*small=*/false, /*labels=*/true);
+  write_indexed(split, prefix, dataset.manifest().vocab_size < 65500, /*labels=*/false);
   return {split.documents(), split.tokens(), 0};
 }
 

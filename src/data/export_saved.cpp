@@ -8,7 +8,20 @@
 namespace hearth::data {
 namespace {
 
-constexpr std::string_view kIdsColumn = "input_ids", kTextColumn = "text";
+struct ColumnOfDocument {
+  std::string_view name;
+  SavedType type;
+  int64_t token_bytes;  // of each token; 0: it is text
+};
+constexpr ColumnOfDocument kColumns[] = {{"input_ids", SavedType::kInt32List, 4},
+                                         {"text", SavedType::kText, 0},
+                                         {"labels", SavedType::kInt64List, 8},
+                                         {"weights", SavedType::kFloatList, 4}};
+
+const ColumnOfDocument& column_named(std::string_view name) {
+  return *std::find_if(std::begin(kColumns), std::end(kColumns),
+                       [&](const auto& column) { return column.name == name; });
+}
 
 // Fills rows with documents.
 class DocumentRows {
@@ -26,11 +39,15 @@ class DocumentRows {
     const int64_t begin = split_.document_begin(document);
     ids_.resize(static_cast<size_t>(split_.document_begin(document + 1) - begin));
     split_.read(begin, ids_);
+    weights_.resize(ids_.size());
+    split_.read_weights(begin, weights_);
     for (size_t c = 0; c < columns_.size(); ++c) {
       if (columns_[c].type == SavedType::kText)
         out.add_text(c, text_of_ids());
+      else if (columns_[c].type == SavedType::kFloatList)
+        out.add_weights(c, weights_);
       else
-        out.add_ids(c, ids_);
+        out.add_ids(c, columns_[c].type == SavedType::kInt32List ? ids_ : masked_labels(ids_, weights_));
     }
   }
 
@@ -48,13 +65,23 @@ class DocumentRows {
   const std::vector<SavedColumn>& columns_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::vector<int32_t> ids_;
+  std::vector<float> weights_;
   std::string text_;
   int64_t replaced_documents_ = 0;
 };
 
 }  // namespace
 
-std::vector<std::string> saved_column_names() { return {std::string(kIdsColumn), std::string(kTextColumn)}; }
+std::vector<std::string> saved_column_names() {
+  std::vector<std::string> names;
+  for (const ColumnOfDocument& column : kColumns) names.emplace_back(column.name);
+  return names;
+}
+
+std::vector<std::string> default_saved_columns(const Split& split) {
+  if (!split.weights()) return {"input_ids"};
+  return {"input_ids", split.weights()->is_mask ? "labels" : "weights"};
+}
 
 ExportResult export_saved(const Dataset& dataset, const Split& split, const std::vector<std::string>& column_names,
                           const Path& folder, int64_t file_bytes) {
@@ -63,9 +90,12 @@ ExportResult export_saved(const Dataset& dataset, const Split& split, const std:
   table.made_from = split.dataset_identity() + "/" + split.name();
   table.split = split.name();
   for (const std::string& name : column_names) {
-    const bool text = name == kTextColumn;
-    table.columns.push_back({name, text ? SavedType::kText : SavedType::kInt32List});
-    table.bytes += 4 * split.documents() + (text ? split.text_bytes() : 4 * split.tokens());
+    const ColumnOfDocument& column = column_named(name);
+    if (column.type == SavedType::kInt64List && split.weights() && !split.weights()->is_mask)
+      throw real_weights(dataset, split, "--column labels", "give --column weights");
+    table.columns.push_back({name, column.type});
+    table.bytes += 4 * split.documents() +
+                   (column.type == SavedType::kText ? split.text_bytes() : column.token_bytes * split.tokens());
     table.made_from += "/" + name;
   }
   DocumentRows documents(dataset, split, table.columns);

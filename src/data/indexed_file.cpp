@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/label_weights.h"
 
 namespace hearth::data {
 namespace {
@@ -25,26 +26,27 @@ bool is_float(uint32_t type) { return type == 6 || type == 7; }
 // What a dialect means by 6 or 7.
 uint64_t size_of_float(uint32_t type, std::string_view dialect) { return (type == 6) == (dialect == kNeox) ? 4 : 8; }
 
-// An element as an id; nothing where it is none.
-template <typename T>
-std::optional<uint32_t> id_of(T value) {
+// An element as an id, or as a label, which may be kIgnore (-100), too; nothing where it is none.
+template <typename Id, typename T>
+std::optional<Id> id_of(T value) {
+  if (std::is_signed_v<Id> && std::is_signed_v<T> && value == static_cast<T>(kIgnore)) return static_cast<Id>(kIgnore);
   if constexpr (std::is_floating_point_v<T>) {
     if (!(value >= 0 && value < 0x1p31) || value != std::floor(value)) return {};
   } else {
     if (value < T{0} || static_cast<uint64_t>(value) >= uint64_t{1} << 31) return {};
   }
-  return static_cast<uint32_t>(value);
+  return static_cast<Id>(value);
 }
 
 // Index of the first element that is no id; -1: all are.
-template <typename T>
-int64_t widen(std::span<const std::byte> bytes, std::vector<uint32_t>& ids) {
+template <typename T, typename Id>
+int64_t widen(std::span<const std::byte> bytes, std::vector<Id>& ids) {
   const size_t count = bytes.size() / sizeof(T);
   ids.resize(count);
   for (size_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    const auto id = id_of(value);
+    const auto id = id_of<Id>(value);
     if (!id) return static_cast<int64_t>(i);
     ids[i] = *id;
   }
@@ -60,6 +62,16 @@ bool is_index_file(const Path& path) {
   std::string start(std::min<size_t>(kMagic.size(), static_cast<size_t>(file.size_bytes())), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(start)));
   return start.starts_with(kMagic) || start.starts_with(kLegacyMagic);
+}
+
+Path token_file_of(const Path& given) {
+  Path bin = given;
+  if (given.extension() == ".idx" && is_index_file(given)) {
+    bin.replace_extension(".bin");
+    return bin;
+  }
+  bin += ".bin";
+  return !path_exists(given) && index_of(bin) ? bin : given;
 }
 
 std::optional<Path> index_of(const Path& bin) {
@@ -198,7 +210,11 @@ int64_t IndexedFile::offset(int64_t i) const {
   return static_cast<int64_t>(u64_at(offsets_at_ + 8 * row));
 }
 
-void IndexedFile::read(int64_t i, std::vector<uint32_t>& ids) const {
+void IndexedFile::read(int64_t i, std::vector<uint32_t>& ids) const { read_as(i, ids); }
+void IndexedFile::read_labels(int64_t i, std::vector<int32_t>& labels) const { read_as(i, labels); }
+
+template <typename Element>
+void IndexedFile::read_as(int64_t i, std::vector<Element>& ids) const {
   const int64_t begin = offset(i), count = length(i);
   const uint64_t size = tokens_.bytes().size();
   if (begin < 0 || static_cast<uint64_t>(begin) > size || count < 0 ||

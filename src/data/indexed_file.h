@@ -27,6 +27,8 @@ namespace hearth::data {
 bool is_index_file(const Path& path);
 // The names that IndexedFile takes, for help.
 std::vector<std::string> index_dialects();
+// NAME.bin where a person names NAME.idx, or NAME as Megatron does; otherwise `given`.
+Path token_file_of(const Path& given);
 // The index that belongs to NAME.bin; nothing where there is none.
 std::optional<Path> index_of(const Path& bin);
 
@@ -46,10 +48,14 @@ class IndexedFile {
   // Puts the ids of sequence i into `ids`. Throws damaged() where it lies outside the file or not directly after the
   // one before; user_error for a value that is no id (negative, not whole, or too large).
   void read(int64_t i, std::vector<uint32_t>& ids) const;
+  // The same of labels, which are ids or kIgnore.
+  void read_labels(int64_t i, std::vector<int32_t>& labels) const;
   // The list of documents rises from 0 to the number of sequences. Throws damaged().
   void check_documents() const;
 
  private:
+  template <typename Element>
+  void read_as(int64_t i, std::vector<Element>& values) const;
   void open_mapped_index(std::string_view dialect);
   void open_legacy_index();
   void tell_dialect(std::string_view dialect);

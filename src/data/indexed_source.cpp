@@ -1,9 +1,11 @@
 #include "data/indexed_source.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "data/indexed_file.h"
+#include "data/label_file.h"
 
 namespace hearth::data {
 namespace {
@@ -12,6 +14,7 @@ class IndexedReader final : public SourceReader {
  public:
   IndexedReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
       : file_(file.real_path, rules.dialect), vocab_size_(rules.vocab_size), begin_(range.begin), end_(range.end) {
+    if (!file.label_file.empty()) labels_.emplace(file.label_file, file, file_.num_sequences());
     if (begin_ == 0) file_.check_documents();
     next_ = first_from(begin_);
   }
@@ -30,6 +33,8 @@ class IndexedReader final : public SourceReader {
       if (vocab_size_ > 0 && outside != ids_.end()) {
         record.problem = Problem::kWrongType;
         record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, vocab_size_);
+      } else if (labels_ && !labels_->read(next_, ids_, record.weights, record.why)) {
+        record.problem = Problem::kWrongType;
       }
       ++next_;
     } catch (const Error& e) {
@@ -61,6 +66,7 @@ class IndexedReader final : public SourceReader {
   int64_t vocab_size_, begin_, end_;
   int64_t next_ = 0;
   std::vector<uint32_t> ids_;
+  std::optional<LabelFile> labels_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace hearth::data {
 
 // `file` is NAME.bin. A record is a sequence, as GPT training in both programs has it; its position is its number. The
-// ids are taken as they are. Ranges are of the .bin file.
+// ids are taken as they are, and weigh what file.label_file says. Ranges are of the .bin file.
 std::unique_ptr<SourceReader> open_indexed_source(const SourceFile& file, const ReadRules& rules, SourceRange range);
 
 }  // namespace hearth::data

@@ -70,6 +70,9 @@ BuildRules common_rules(const std::vector<JoinedDataset>& origins) {
     if (origin.rules.validation != rules.validation) rules.validation = 0;
     if (origin.rules.source_dataset != rules.source_dataset) rules.source_dataset.clear();
     rules.in_place = rules.in_place && origin.rules.in_place;
+    if (origin.rules.read.loss_keys != rules.read.loss_keys) rules.read.loss_keys.clear();
+    if (origin.rules.read.labels_key != rules.read.labels_key) rules.read.labels_key.clear();
+    if (origin.rules.read.weights_key != rules.read.weights_key) rules.read.weights_key.clear();
   }
   rules.split.clear();        // positions in each, not in the whole
   rules.dedup_exact = false;  // in each, not in the whole

@@ -1,6 +1,7 @@
 #include "data/json_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -38,8 +39,15 @@ struct Wanted {
 // One pass over a record. Recursive; the depth is bounded.
 class Scanner {
  public:
-  Scanner(std::string_view json, const std::vector<std::string>& keys, std::vector<std::vector<JsonPart>>& parts)
-      : begin_(json.data()), p_(json.data()), end_(json.data() + json.size()), keys_(keys), parts_(parts) {}
+  // Values are strings, but for the keys from `num_texts` on numbers or truth values, as they are spelled.
+  Scanner(std::string_view json, const std::vector<std::string>& keys, size_t num_texts,
+          std::vector<std::vector<JsonPart>>& parts)
+      : begin_(json.data()),
+        p_(json.data()),
+        end_(json.data() + json.size()),
+        keys_(keys),
+        num_texts_(num_texts),
+        parts_(parts) {}
 
   void scan() {
     std::vector<Wanted> wanted;
@@ -88,10 +96,12 @@ class Scanner {
       string(wanted);
     } else {
       const std::string_view kind = c == 'n' ? "null" : c == 't' || c == 'f' ? "a truth value" : "a number";
+      const char* begin = p_;
       if (c == '-' || (c >= '0' && c <= '9'))
         number();
       else
         word();
+      if (std::string_view(begin, p_) != "null") keep_number(wanted, std::string(begin, p_));
       note_wrong_type(wanted, kind);
       note_dead_end(wanted, kind);
     }
@@ -157,10 +167,16 @@ class Scanner {
     return std::string::npos;
   }
 
+  void keep_number(const std::vector<Wanted>& wanted, const std::string& number) {
+    for (const Wanted& w : wanted)
+      if (w.offset == keys_[w.key].size() && w.key >= num_texts_) parts_[w.key].push_back({number});
+  }
+
   void string(const std::vector<Wanted>& wanted) {
-    const auto here = [&](const Wanted& w) { return w.offset == keys_[w.key].size(); };
+    const auto here = [&](const Wanted& w) { return w.offset == keys_[w.key].size() && w.key < num_texts_; };
     const auto first = std::find_if(wanted.begin(), wanted.end(), here);
     note_dead_end(wanted, "a string");
+    note_wrong_type(wanted, "a string");
     if (first == wanted.end()) {
       scan_string(nullptr);
       return;
@@ -273,10 +289,14 @@ class Scanner {
     if (!wrong_.empty()) wrong_[key].clear();
     if (!missing_.empty()) missing_[key].clear();
   }
+  // Where `kind` is not what the key should have.
   void note_wrong_type(const std::vector<Wanted>& wanted, std::string_view kind) {
     for (const Wanted& w : wanted) {
-      if (w.offset == keys_[w.key].size())
-        note(wrong_, w.key, fmt::format("\"{}\" is {} instead of a string", keys_[w.key], kind));
+      const bool is_text = w.key < num_texts_;
+      const bool fits = is_text ? kind == "a string" : kind == "a number" || kind == "a truth value";
+      if (w.offset == keys_[w.key].size() && !fits)
+        note(wrong_, w.key,
+             fmt::format("\"{}\" is {} instead of a {}", keys_[w.key], kind, is_text ? "string" : "number"));
     }
   }
   // A value without members where the key goes on.
@@ -293,6 +313,7 @@ class Scanner {
   const char* p_;
   const char* end_;
   const std::vector<std::string>& keys_;
+  size_t num_texts_;
   std::vector<std::vector<JsonPart>>& parts_;
   std::vector<std::string> wrong_, missing_;  // by key; empty: none
   std::string name_;
@@ -301,36 +322,71 @@ class Scanner {
 
 }  // namespace
 
-JsonText::JsonText(const ReadRules& rules) : rules_(rules) {}
+JsonText::JsonText(const ReadRules& rules) : rules_(rules), keys_(rules.text_keys) {
+  if (!rules_.weights_key.empty()) keys_.push_back(rules_.weights_key);
+}
+
+Problem JsonText::read_weight(float& weight) {
+  const std::vector<JsonPart>& numbers = parts_.back();
+  double value = -1;
+  if (numbers.size() == 1) {
+    const std::string& text = numbers.front().text;
+    if (text == "true" || text == "false")
+      value = text == "true" ? 1 : 0;
+    else
+      std::from_chars(text.data(), text.data() + text.size(), value);  // out of range: stays none
+  }
+  if (is_weight(value)) {
+    weight = static_cast<float>(value);
+    return Problem::kNone;
+  }
+  why_ = numbers.size() == 1
+             ? fmt::format("\"{}\" is {}: weights are finite and not negative", rules_.weights_key, numbers[0].text)
+             : fmt::format("\"{}\" is {} numbers instead of one", rules_.weights_key, numbers.size());
+  return Problem::kWrongType;
+}
+
+// Whether something in it was repaired.
+bool JsonText::join_texts(std::string& text) {
+  bool repaired = false;
+  joined_.clear();
+  for (size_t key = 0; key < rules_.text_keys.size(); ++key) {
+    for (JsonPart& part : parts_[key]) {
+      if (!joined_.empty() || rules_.join_first) text += rules_.text_join;
+      joined_.push_back({key, part.text.size()});
+      if (text.empty())
+        text = std::move(part.text);
+      else
+        text += part.text;
+      repaired = repaired || part.repaired;
+    }
+  }
+  return repaired;
+}
 
 Problem JsonText::read(std::string_view json, std::string& text) {
   text.clear();
-  parts_.assign(rules_.text_keys.size(), {});
+  weights_ = {};
+  parts_.assign(keys_.size(), {});
   const bool invalid = count_invalid_utf8(json) > 0;
   if (invalid) {
     valid_.clear();
     tokenizer::append_valid_utf8(json, valid_);
     json = valid_;
   }
-  Scanner scanner(json, rules_.text_keys, parts_);
+  Scanner scanner(json, keys_, rules_.text_keys.size(), parts_);
   try {
     scanner.scan();
   } catch (Failure& failure) {
     why_ = std::move(failure.why);
     return failure.problem;
   }
-  bool first = true, repaired = false;
-  for (std::vector<JsonPart>& of_key : parts_) {
-    for (JsonPart& part : of_key) {
-      if (!first || rules_.join_first) text += rules_.text_join;
-      if (text.empty())
-        text = std::move(part.text);
-      else
-        text += part.text;
-      first = false;
-      repaired = repaired || part.repaired;
-    }
+  float weight = 1;
+  if (!rules_.weights_key.empty()) {
+    if (const Problem problem = read_weight(weight); problem != Problem::kNone) return problem;
   }
+  const bool repaired = join_texts(text);
+  weights_ = weights_of_texts(rules_, joined_, weight);
   if (!invalid && !repaired) return Problem::kNone;
   why_ = invalid ? "it has bytes that are not UTF-8" : "it has an unpaired surrogate (\\ud800 to \\udfff)";
   return Problem::kNotUnicode;

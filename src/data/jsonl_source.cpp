@@ -65,6 +65,7 @@ class JsonlReader final : public SourceReader {
     }
     record.problem = json_.read(line.text, text_);
     record.text = text_;
+    record.weights = json_.weights();
     record.is_utf8 = true;
     if (record.problem != Problem::kNone) record.why = json_.why();
   }

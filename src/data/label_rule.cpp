@@ -8,8 +8,11 @@
 
 namespace hearth::data {
 
-void LabelRule::apply(uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels) const {
-  if (masking) mask_row(*masking, seed, g, tokens, labels);
+void LabelRule::apply(uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels,
+                      std::span<const float> weights) const {
+  if (masking) mask_row(*masking, seed, g, tokens, labels, weights);
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (weights[i] == 0) labels[i] = kIgnore;
   if (uncounted_token >= 0) std::replace(labels.begin(), labels.end(), uncounted_token, kIgnore);
 }
 

@@ -33,15 +33,30 @@ void check_options(const LoaderOptions& o) {
 struct Row {
   std::vector<int32_t> tokens, labels;   // as many as there are inputs
   std::vector<int32_t> document_starts;  // beyond the first position, ascending
+  std::vector<float> weights;            // of each label, as the data say; empty: all 1
   std::vector<Part> parts;
   std::vector<int32_t> read;
+  std::vector<float> read_weights;
 };
 
+// What the labels of a part weigh, which begin behind its first token, or with masking are its tokens.
+void append_weights(const Split& split, const Part& part, bool masked, Row& row) {
+  row.read_weights.resize(row.read.size());
+  split.read_weights(part.first_token, row.read_weights);
+  const size_t at = row.weights.size();
+  if (at > 0 && part.joins && row.labels[at - 1] == kIgnore) row.weights[at - 1] = row.read_weights.front();
+  row.weights.resize(at + static_cast<size_t>(part.num_inputs), 0);
+  const auto first = row.read_weights.begin() + (masked ? 0 : 1);
+  const auto count = std::min<std::ptrdiff_t>(part.num_inputs, row.read_weights.end() - first);
+  std::copy_n(first, count, row.weights.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
 // Reads a part behind what is in the row: inputs, next tokens as labels, document starts.
-void append_part(const Split& split, const Part& part, const Draw& draw, Row& row) {
+void append_part(const Split& split, const Part& part, const Draw& draw, bool masked, Row& row) {
   const size_t at = row.tokens.size();
   row.read.resize(static_cast<size_t>(part.num_tokens()));
   split.read(part.first_token, row.read, draw);
+  if (split.weights()) append_weights(split, part, masked, row);
   if (at > 0 && part.joins && row.labels[at - 1] == kIgnore) row.labels[at - 1] = row.read.front();
   if (part.num_inputs == 0) return;
   const size_t known = row.document_starts.size();
@@ -56,12 +71,14 @@ void append_part(const Split& split, const Part& part, const Draw& draw, Row& ro
   row.labels.resize(row.tokens.size(), kIgnore);
 }
 
-void read_row(const Split& split, const Sampler& sampler, const Sample& sample, uint64_t seed, Row& row) {
+void read_row(const Split& split, const Sampler& sampler, const Sample& sample, const LoaderOptions& options,
+              Row& row) {
   row.tokens.clear();
   row.labels.clear();
+  row.weights.clear();
   row.document_starts.clear();
   sampler.parts(sample, row.parts);
-  for (const Part& part : row.parts) append_part(split, part, {seed, sample.epoch}, row);
+  for (const Part& part : row.parts) append_part(split, part, {options.seed, sample.epoch}, options.order.masked, row);
 }
 
 // Puts a row into place `index` of the batch, and what its labels weigh.
@@ -69,9 +86,12 @@ void fill_row(const Row& row, int64_t index, const std::vector<float>& token_wei
   const int64_t begin = index * batch.S;
   std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.begin() + begin);
   std::copy(row.labels.begin(), row.labels.end(), batch.labels.begin() + begin);
-  if (!token_weights.empty())
-    std::transform(row.labels.begin(), row.labels.end(), batch.weights.begin() + begin,
-                   [&](int32_t label) { return label == kIgnore ? 0 : token_weights[static_cast<size_t>(label)]; });
+  for (size_t i = 0; !batch.weights.empty() && i < row.labels.size(); ++i) {
+    if (row.labels[i] == kIgnore) continue;
+    float& weight = batch.weights[static_cast<size_t>(begin) + i];
+    weight = row.weights.empty() ? 1 : row.weights[i];
+    if (!token_weights.empty()) weight *= token_weights[static_cast<size_t>(row.labels[i])];
+  }
   for (const int32_t start : row.document_starts) {
     if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
   }
@@ -92,6 +112,9 @@ class Loader::Prefetch {
         ring_(static_cast<size_t>(options.prefetch_steps)) {
     HEARTH_CHECK(options.shuffle || sources.size() == 1);
     HEARTH_CHECK(options.labels.masking.has_value() == options.order.masked);
+    weighs_ = !options.token_weights.empty() || std::any_of(sources.begin(), sources.end(), [](const Split* split) {
+      return split->weights() && !split->weights()->is_mask;
+    });
     const auto windows = static_cast<uint64_t>(sampler_.windows(0));
     num_samples_ = options_.shuffle ? std::numeric_limits<uint64_t>::max() : windows;
     const int64_t left =
@@ -188,7 +211,7 @@ class Loader::Prefetch {
     batch.first_sample = first_sample;
     batch.tokens.assign(static_cast<size_t>(batch.B * batch.S), 0);
     batch.labels.assign(static_cast<size_t>(batch.B * batch.S), kIgnore);
-    if (!options_.token_weights.empty()) batch.weights.assign(batch.labels.size(), 0);
+    if (weighs_) batch.weights.assign(batch.labels.size(), 0);
     Row read;
     for (int64_t row = 0; row < batch.B; ++row) {
       batch.document_starts.push_back(static_cast<int32_t>(row * batch.S));
@@ -199,12 +222,12 @@ class Loader::Prefetch {
       }
       const Sample sample = sampler_.sample(g);
       try {
-        read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, sample, options_.seed, read);
+        read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, sample, options_, read);
       } catch (const Error& damage) {
         if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
       }
-      options_.labels.apply(options_.seed, g, read.tokens, read.labels);
+      options_.labels.apply(options_.seed, g, read.tokens, read.labels, read.weights);
       fill_row(read, row, options_.token_weights, batch);
     }
     return batch;
@@ -218,7 +241,7 @@ class Loader::Prefetch {
       Sample other = sampler_.window(sample.source, (sample.window + distance) % windows);
       other.epoch = sample.epoch;
       try {
-        read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, other, options_.seed, row);
+        read_row(*sources_[static_cast<size_t>(sample.source)], sampler_, other, options_, row);
       } catch (const Error& again) {
         if (again.code() != ExitCode::kDamaged) throw;
         continue;
@@ -232,6 +255,7 @@ class Loader::Prefetch {
   const Sources sources_;
   const LoaderOptions options_;
   const Sampler sampler_;
+  bool weighs_ = false;       // besides leaving labels out
   uint64_t num_samples_ = 0;  // beyond which rows are empty
   int64_t num_steps_ = 0;
 

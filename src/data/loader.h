@@ -42,10 +42,11 @@ struct LoaderOptions {
   // A sample that touches a damaged block: false: next() throws; true: another of its source takes its place, always
   // the same (1, 2, 4, 8, ... windows further, the first that is whole), and StepBatch::substitutes tells.
   bool substitute_damage = false;
-  std::vector<float> token_weights{};  // of the loss, by the token that is predicted: Batch::weights; empty: all 1
-  LabelRule labels{};                  // with masking, order.masked is true
-  int64_t prefetch_threads = 1;        // 0: next() prepares the step itself
-  int64_t prefetch_steps = 4;          // steps kept ready, at least 1
+  // Of the loss, by the token that is predicted; empty: all 1. Beside what the data say (Split::read_weights).
+  std::vector<float> token_weights{};
+  LabelRule labels{};            // with masking, order.masked is true
+  int64_t prefetch_threads = 1;  // 0: next() prepares the step itself
+  int64_t prefetch_steps = 4;    // steps kept ready, at least 1
   // true: shuffled, without end, epoch after epoch (training).
   // false: the windows in order, once (validation). The last step is filled up with rows that do not count, so every
   // token after the split's first is a label exactly once over all ranks.

@@ -1,6 +1,7 @@
 #include "data/manifest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -34,12 +35,14 @@ bool checksum_is_good(std::string_view text, const Json& json) {
 }
 
 Json source_json(const SourceFile& source) {
-  return {{"path", source.path},
-          {"real_path", source.real_path},
-          {"size_bytes", source.size_bytes},
-          {"xxh3_128", source.hash},
-          {"format", format_name(source.format)},
-          {"compression", compression_name(source.compression)}};
+  Json json = {{"path", source.path},
+               {"real_path", source.real_path},
+               {"size_bytes", source.size_bytes},
+               {"xxh3_128", source.hash},
+               {"format", format_name(source.format)},
+               {"compression", compression_name(source.compression)}};
+  if (!source.label_file.empty()) json["label_file"] = source.label_file;
+  return json;
 }
 
 Json split_json(const SplitEntry& split) {
@@ -53,6 +56,9 @@ Json split_json(const SplitEntry& split) {
                       {"header_checksum", shard.checksum}});
     if (shard.first_source > 0) shards.back()["first_source"] = shard.first_source;
     if (shard.tokens_in >= 0) shards.back()["tokens_in"] = shard.tokens_in;
+    if (!shard.weights) continue;
+    shards.back()["counted_tokens"] = shard.weights->counted;
+    if (!shard.weights->is_mask) shards.back()["weight_sum"] = shard.weights->sum;
   }
   return {{"name", split.name},       {"documents", split.documents},
           {"tokens", split.tokens},   {"text_bytes", split.text_bytes},
@@ -77,6 +83,18 @@ std::string shard_name(const Json& json) {
 bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
   const int64_t per_byte = is_name_of_arrays(rules.tokenizer) ? std::max<int64_t>(rules.n_fixed, 1) + 1 : 1;
   return tokens / per_byte <= size_bytes;
+}
+
+// Of a mask the sum is what it counts.
+std::optional<WeightTotals> parse_weights(const Json& json, int64_t tokens) {
+  if (!json.contains("counted_tokens")) return {};
+  WeightTotals weights;
+  weights.counted = count_at(json, "counted_tokens");
+  weights.is_mask = !json.contains("weight_sum");
+  weights.sum = weights.is_mask ? static_cast<double>(weights.counted) : json.at("weight_sum").get<double>();
+  if (weights.counted > tokens || !(weights.sum >= 0) || !std::isfinite(weights.sum))
+    throw damaged("a shard's weights make no sense");
+  return weights;
 }
 
 // Bytes that hold the shard's tokens, at most.
@@ -107,6 +125,7 @@ SplitEntry parse_split(const Json& json, const BuildRules& rules, const std::vec
     shard.checksum = item.at("header_checksum").get<std::string>();
     if (item.contains("first_source")) shard.first_source = count_at(item, "first_source");
     if (item.contains("tokens_in")) shard.tokens_in = count_at(item, "tokens_in");
+    shard.weights = parse_weights(item, shard.tokens);
     if (!can_hold(room_of(shard, sources), shard.tokens, rules) || shard.documents > shard.size_bytes)
       throw damaged(fmt::format("shard {} counts more than its size can hold", shard.file));
     adds_up = adds_up && !__builtin_add_overflow(tokens, shard.tokens, &tokens) &&
@@ -139,6 +158,9 @@ BuildRules parse_rules(const Json& json) {
   rules.n_fixed = json.contains("n_fixed") ? count_at(json, "n_fixed") : 0;
   if (rules.n_fixed > kMostNeurons) throw damaged(fmt::format("\"n_fixed\" is {}", rules.n_fixed));
   rules.source_dataset = json.value("source_dataset", "");
+  rules.read.loss_keys = json.value("loss_keys", rules.read.loss_keys);
+  rules.read.labels_key = json.value("labels_key", "");
+  rules.read.weights_key = json.value("weights_key", "");
   return rules;
 }
 
@@ -166,7 +188,10 @@ SourceFile parse_source(const Json& json) {
           count_at(json, "size_bytes"),
           json.at("xxh3_128").get<std::string>(),
           parse_format(json.value("format", "text")),
-          parse_compression(json.value("compression", "none"))};
+          parse_compression(json.value("compression", "none")),
+          0,
+          nullptr,
+          json.value("label_file", "")};
 }
 
 BuildPart parse_part(const Json& json) {
@@ -212,24 +237,29 @@ Manifest parse_json(const Json& json) {
 }
 
 Json rules_json(const BuildRules& rules) {
-  return {{"bos", rules.bos},
-          {"eos", rules.eos},
-          {"validation", rules.validation},
-          {"split", rules.split},
-          {"format", rules.read.format},
-          {"dialect", rules.read.dialect},
-          {"document_bytes", rules.read.document_bytes},
-          {"text_keys", rules.read.text_keys},
-          {"text_join", rules.read.text_join},
-          {"join_first", rules.read.join_first},
-          {"max_record_bytes", rules.read.max_record_bytes},
-          {"on_error", on_error_name(rules.on_error)},
-          {"drop_empty", rules.drop_empty},
-          {"dedup_exact", rules.dedup_exact},
-          {"in_place", rules.in_place},
-          {"n_fixed", rules.n_fixed},
-          {"source_dataset", rules.source_dataset},
-          {"shard_tokens", rules.shard_tokens}};
+  Json json = {{"bos", rules.bos},
+               {"eos", rules.eos},
+               {"validation", rules.validation},
+               {"split", rules.split},
+               {"format", rules.read.format},
+               {"dialect", rules.read.dialect},
+               {"document_bytes", rules.read.document_bytes},
+               {"text_keys", rules.read.text_keys},
+               {"text_join", rules.read.text_join},
+               {"join_first", rules.read.join_first},
+               {"max_record_bytes", rules.read.max_record_bytes},
+               {"on_error", on_error_name(rules.on_error)},
+               {"drop_empty", rules.drop_empty},
+               {"dedup_exact", rules.dedup_exact},
+               {"in_place", rules.in_place},
+               {"n_fixed", rules.n_fixed},
+               {"source_dataset", rules.source_dataset},
+               {"shard_tokens", rules.shard_tokens}};
+  // A dataset without weights has the bytes that it had before there were any.
+  if (!rules.read.loss_keys.empty()) json["loss_keys"] = rules.read.loss_keys;
+  if (!rules.read.labels_key.empty()) json["labels_key"] = rules.read.labels_key;
+  if (!rules.read.weights_key.empty()) json["weights_key"] = rules.read.weights_key;
+  return json;
 }
 
 Json counts_json(const Manifest& m) {
@@ -277,6 +307,18 @@ void RecordCounts::add(const RecordCounts& other) {
 
 int64_t RecordCounts::num_skipped() const { return std::accumulate(skipped.begin(), skipped.end(), int64_t{0}); }
 
+std::optional<WeightTotals> SplitEntry::weights() const {
+  WeightTotals all;
+  bool any = false;
+  for (const ShardEntry& shard : shards) {
+    any = any || shard.weights;
+    all.is_mask = all.is_mask && (!shard.weights || shard.weights->is_mask);
+    all.counted += shard.weights ? shard.weights->counted : shard.tokens;
+    all.sum += shard.weights ? shard.weights->sum : static_cast<double>(shard.tokens);
+  }
+  return any ? std::optional(all) : std::nullopt;
+}
+
 const SplitEntry* Manifest::find_split(std::string_view name) const {
   const auto found = std::find_if(splits.begin(), splits.end(), [&](const SplitEntry& s) { return s.name == name; });
   return found == splits.end() ? nullptr : &*found;
@@ -303,8 +345,10 @@ std::string dataset_identity(const Manifest& m) {
 
 namespace {
 
-// So that a hearth which knows version 1 alone names what it meets, instead of finding damage.
+// So that a hearth which knows earlier versions alone names what it meets, instead of finding damage or leaving it out.
 int64_t version_of(const Manifest& m) {
+  const auto weighs = [](const SplitEntry& split) { return split.weights().has_value(); };
+  if (std::any_of(m.splits.begin(), m.splits.end(), weighs)) return kWeightsManifestVersion;
   if (!m.joined.empty()) return kWiderManifestVersion;
   for (const SplitEntry& split : m.splits) {
     for (const ShardEntry& shard : split.shards) {
@@ -349,9 +393,9 @@ Manifest parse_manifest(std::string_view text, const std::string& origin) {
                      fmt::format("it has no \"format\": \"{}\"", kFormatName),
                      "give a folder made by `hearth data build`");
   const Json version = json.value("version", Json());
-  if (version != kManifestVersion && version != kWiderManifestVersion)
+  if (version != kManifestVersion && version != kWiderManifestVersion && version != kWeightsManifestVersion)
     throw user_error(fmt::format("{} has version {}", origin, version.dump()),
-                     fmt::format("this hearth reads versions {} and {}", kManifestVersion, kWiderManifestVersion),
+                     fmt::format("this hearth reads versions {} to {}", kManifestVersion, kWeightsManifestVersion),
                      "build the dataset again, or use the hearth that wrote it");
   if (!checksum_is_good(text, json))
     throw damaged(fmt::format("{} is damaged", origin), "its checksum is wrong: it was changed after it was written",

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,18 +13,20 @@
 
 namespace hearth::data {
 
-inline constexpr int64_t kManifestVersion = 1;       // stored on disk
-inline constexpr int64_t kWiderManifestVersion = 2;  // with shards that version 1 has no words for
+inline constexpr int64_t kManifestVersion = 1;         // stored on disk
+inline constexpr int64_t kWiderManifestVersion = 2;    // with shards that version 1 has no words for
+inline constexpr int64_t kWeightsManifestVersion = 3;  // with weights of labels: who does not know them must not train
 inline constexpr std::string_view kManifestName = "manifest.json";
 
 struct ShardEntry {
   std::string file;  // name in the dataset's folder
   int64_t size_bytes = 0;
-  int64_t tokens = 0, documents = 0;  // of arrays: tokens as they are read
-  std::string identity;               // 32 hexadecimal digits: what it was made from
-  std::string checksum;               // 16 hexadecimal digits: the header's checksum, which stands for every byte
-  int64_t tokens_in = -1;             // index of the source that its tokens lie in; -1: they lie in the shard
-  int64_t first_source = 0;           // what its column "source" is counted from, in the manifest's sources
+  int64_t tokens = 0, documents = 0;      // of arrays: tokens as they are read
+  std::string identity;                   // 32 hexadecimal digits: what it was made from
+  std::string checksum;                   // 16 hexadecimal digits: the header's checksum, which stands for every byte
+  int64_t tokens_in = -1;                 // index of the source that its tokens lie in; -1: they lie in the shard
+  int64_t first_source = 0;               // what its column "source" is counted from, in the manifest's sources
+  std::optional<WeightTotals> weights{};  // of its tokens as labels; none: each weighs 1
   bool operator==(const ShardEntry&) const = default;
 };
 
@@ -34,6 +37,8 @@ struct SplitEntry {
   int64_t text_bytes = 0;  // of the text the tokens were made from: the denominator of bits per byte
   std::string content;     // SequenceHash of the documents' contents, in order
   std::vector<ShardEntry> shards;
+  // Of all its tokens as labels; none: each weighs 1.
+  std::optional<WeightTotals> weights() const;
   bool operator==(const SplitEntry&) const = default;
 };
 

@@ -73,7 +73,8 @@ std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t row
   return special;
 }
 
-void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels) {
+void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels,
+              std::span<const float> weights) {
   HEARTH_CHECK(tokens.size() == labels.size());
   // The name is part of the key: never change.
   const RandomKey key = random_key(seed, "mask");
@@ -94,6 +95,7 @@ void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32
   uint64_t next_bits = ~uint64_t{0};
   for (size_t p = 0; p < tokens.size(); ++p) {
     if (!masking.never.empty() && masking.never[static_cast<size_t>(tokens[p])]) continue;
+    if (!weights.empty() && weights[p] == 0) continue;
     const auto random = philox(key, p, g);
     if (random[0] < hidden_below) {
       hide(p, random);

@@ -33,7 +33,9 @@ Masking masking_of(const config::Objective& objective, const tokenizer::Tokenize
 std::vector<bool> special_ids(const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 // Hides positions of sample `g`: tokens[p] becomes what the model sees, labels[p] the token or kIgnore. Both have the
-// sequence's length.
-void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels);
+// sequence's length, and so has `weights`, if it is not empty: what weighs 0 is not hidden, since nothing would be
+// learned from it.
+void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels,
+              std::span<const float> weights = {});
 
 }  // namespace hearth::data

@@ -44,7 +44,8 @@ Error different(const Path& folder, int64_t part, std::string_view what) {
 void join_sources(const Path& folder, Manifest& whole, const Manifest& part) {
   const auto same = [](const SourceFile& a, const SourceFile& b) {
     return a.path == b.path && a.real_path == b.real_path && a.size_bytes == b.size_bytes && a.format == b.format &&
-           a.compression == b.compression && (a.hash.empty() || b.hash.empty() || a.hash == b.hash);
+           a.compression == b.compression && a.label_file == b.label_file &&
+           (a.hash.empty() || b.hash.empty() || a.hash == b.hash);
   };
   if (!std::equal(whole.sources.begin(), whole.sources.end(), part.sources.begin(), part.sources.end(), same) ||
       whole.links_resolved != part.links_resolved || whole.duplicates_dropped != part.duplicates_dropped ||

@@ -39,7 +39,9 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays)
   if (header.num_documents != static_cast<uint64_t>(entry.documents) ||
       (!is_arrays && header.num_tokens != static_cast<uint64_t>(entry.tokens)))
     fail("it has other counts than the manifest says");
+  if (entry.weights) weights_.emplace(reader_);  // those of a manifest that knows none are no labels' weights
   if (!is_arrays) return;
+  if (entry.weights) fail("arrays have no weights");
   shapes_ = reader_.find_column(kArrayShapeColumn);
   if (tokens_->type != ElementType::kU8) fail("its column \"tokens\" holds no counts (u8)");
   if (!is_u64_a_document(ends_)) fail("it has no column \"stream_ends\" of u64, one a document");
@@ -104,6 +106,13 @@ void OpenShard::read(int64_t first, std::span<int32_t> out) const {
     default:
       return widen<uint32_t>(data, out);
   }
+}
+
+void OpenShard::read_weights(int64_t first, std::span<float> out) const {
+  if (weights_)
+    weights_->read(first, out);
+  else
+    std::fill(out.begin(), out.end(), 1.0F);
 }
 
 ArrayShape OpenShard::shape_of(int64_t document) const {

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/array_stream.h"
 #include "data/manifest.h"
 #include "data/shard_reader.h"
+#include "data/weight_column.h"
 
 namespace hearth::data {
 
@@ -37,6 +39,8 @@ class OpenShard {
 
   // Tokens that are stored: [first, first + out.size()) of the shard.
   void read(int64_t first, std::span<int32_t> out) const;
+  // What they weigh as labels.
+  void read_weights(int64_t first, std::span<float> out) const;
 
   // Of arrays. The place of their counts is checked against the shape, and the shape against the tokens.
   ArrayShape shape_of(int64_t document) const;
@@ -53,6 +57,7 @@ class OpenShard {
   const Column* cell_ends_;  // in elements of tokens_
   const Column* ends_;       // in tokens as they are read; of text the same column
   const Column* shapes_ = nullptr;
+  std::optional<WeightColumn> weights_;  // none: each token weighs 1
 };
 
 }  // namespace hearth::data

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "data/document_columns.h"
 #include "data/indexed_file.h"
+#include "data/weight_column.h"
 
 namespace hearth::data {
 
@@ -37,6 +38,7 @@ ShardHeader write_outside_shard(const Path& path, const std::string& identity, c
   const uint64_t size = element_size(static_cast<uint32_t>(type));
   const auto begin = static_cast<uint64_t>(file.offset(documents.front().position));
   DocumentColumns columns;
+  WeightRuns weights;
   uint64_t tokens = 0;
   for (const Document& document : documents) {
     HEARTH_CHECK(document.source == documents.front().source &&
@@ -44,11 +46,16 @@ ShardHeader write_outside_shard(const Path& path, const std::string& identity, c
                  "documents of a shard in place do not follow each other");
     tokens += document.data.size() / sizeof(uint32_t);
     columns.add(document, tokens, plan.text_bytes_of(document));
+    if (document.weights.empty())
+      weights.append(static_cast<int64_t>(document.data.size() / sizeof(uint32_t)), 1);
+    else
+      weights.append(document.weights);
     progress.text_bytes_done += static_cast<int64_t>(document.data.size());
     progress.tokens_done += static_cast<int64_t>(document.data.size() / sizeof(uint32_t));
   }
   ShardWriter writer(path, identity);
   columns.write(writer);
+  write_weights(writer, weights);
   writer.add_outside_column(kTokensColumn, type, Axis::kToken, source.real_path, file.tokens().size(), begin,
                             file.tokens().subspan(begin, tokens * size));
   return writer.finish();

@@ -5,12 +5,11 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "data/export.h"
 #include "data/saved_folder.h"
 
 namespace hearth::data {
 namespace {
-
-constexpr int32_t kNoLabel = -100;  // PyTorch's ignore_index
 
 // A run of tokens that is cut into rows from its beginning on.
 struct Run {
@@ -46,8 +45,10 @@ class PackedRows {
     split_.read(first, std::span(ids_).first(there));
     mask_.assign(ids_.size(), 0);
     std::fill_n(mask_.begin(), there, 1);
-    labels_.assign(ids_.size(), kNoLabel);
-    std::copy_n(ids_.begin(), there, labels_.begin());
+    labels_.assign(ids_.size(), kIgnore);
+    weights_.resize(there);
+    split_.read_weights(first, weights_);
+    std::ranges::copy(masked_labels(std::span(ids_).first(there), weights_), labels_.begin());
     std::fill(ids_.begin() + static_cast<std::ptrdiff_t>(there), ids_.end(), padding_id_);
     out.add_ids(0, ids_);
     out.add_ids(1, mask_);
@@ -60,6 +61,7 @@ class PackedRows {
   size_t run_ = 0;
   int32_t padding_id_;
   std::vector<int32_t> ids_, mask_, labels_;
+  std::vector<float> weights_;
 };
 
 }  // namespace
@@ -67,6 +69,8 @@ class PackedRows {
 PackResult pack_split(const Dataset& dataset, const Split& split, const PackRules& rules, const Path& folder,
                       int64_t file_bytes) {
   HEARTH_CHECK(rules.length > 0 && rules.drop_tails >= 0);
+  if (split.weights() && !split.weights()->is_mask)
+    throw real_weights(dataset, split, "rows of labels", "train on the dataset itself, or export its documents");
   const std::vector<Run> runs = plan_runs(split, rules);
   PackResult result;
   result.rows = runs.back().first_row;

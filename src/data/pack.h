@@ -1,7 +1,8 @@
 // A split as rows of one length, for trainers that take their batches ready-made: columns "input_ids" (lists of int32),
 // "attention_mask" (int8) and "labels" (int64, those of Hugging Face's models: the ids themselves, which the model
-// shifts), in a folder that load_from_disk opens. Source of names, types and the rule for tails: Arcee's Trainium
-// recipe, trainium_pack_dataset.py, which is `datasets`' map over batches of 1000 documents.
+// shifts; -100 where a token does not count), in a folder that load_from_disk opens. Source of names, types and the
+// rule for tails: Arcee's Trainium recipe, trainium_pack_dataset.py, which is `datasets`' map over batches of 1000
+// documents.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct PackResult {
 };
 
 // Files of about `file_bytes` at most; memory does not grow with the split. The folder is replaced as a whole. Throws
-// user_error where there would be no row.
+// user_error where there would be no row, or for weights that labels cannot hold.
 PackResult pack_split(const Dataset& dataset, const Split& split, const PackRules& rules, const Path& folder,
                       int64_t file_bytes = 500'000'000);
 

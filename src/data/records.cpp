@@ -1,6 +1,7 @@
 #include "data/records.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "data/discover.h"
@@ -89,6 +90,14 @@ bool UnitRecords::judge() {
   return true;
 }
 
+// Decides stored identities: never change.
+std::string UnitRecords::weighted_text(const Document& document) {
+  std::string text = to_hex(document.hash);
+  for (const WeightRuns::Run& run : document.weights.runs())
+    text += fmt::format(" {} {:08x}", run.end, std::bit_cast<uint32_t>(run.weight));
+  return text;
+}
+
 bool UnitRecords::next(Document& document) {
   for (;;) {
     if (piece_ == unit_.pieces.size()) return false;
@@ -106,6 +115,7 @@ bool UnitRecords::next(Document& document) {
                                   : record_.text;
   document.owner = record_.owner;
   document.array = record_.array;
+  document.weights = record_.weights.all_one() ? WeightRuns() : std::move(record_.weights);
   if (document.array != nullptr) {
     const auto& counts = document.array->counts;
     document.data = {reinterpret_cast<const char*>(counts.data()), counts.size()};
@@ -116,6 +126,8 @@ bool UnitRecords::next(Document& document) {
     const ArrayShape shape = document.array->shape;
     document.hash = xxh3_128(fmt::format("{} {} {}", shape.neurons, shape.bins, to_hex(document.hash)));
   }
+  document.content = document.hash;
+  if (!document.weights.empty()) document.content = xxh3_128(weighted_text(document));
   if (!document.is_ids && document.array == nullptr && !record_.is_utf8) {
     const int64_t invalid = count_invalid_utf8(document.data);
     counts_.invalid_utf8_bytes += invalid;

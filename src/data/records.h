@@ -18,7 +18,9 @@ struct Document {
   std::string_view data;  // its text, its ids as they lie in memory (u32), or its counts
   bool is_ids = false;
   std::shared_ptr<const SpikeArray> array;  // null: it is text or ids
+  WeightRuns weights;                       // of its bytes or ids as labels; empty: each is 1
   Hash128 hash;                             // of `data`; of an array also of its shape
+  Hash128 content;                          // of that and the weights: what two equal documents have in common
   std::shared_ptr<const void> owner;        // as Record's
 };
 
@@ -37,6 +39,7 @@ class UnitRecords {
   bool next_record();  // false: the piece is at its end
   bool judge();        // whether record_ becomes a document
   void check_array();  // finds what is wrong with record_.array
+  static std::string weighted_text(const Document& document);
   [[noreturn]] void stop() const;
 
   const std::vector<SourceFile>& sources_;

@@ -45,6 +45,9 @@ class RowWriter final : public SavedRow {
   RowWriter(TableWriter& table, const FileSink& sink) : table_(table), sink_(sink) {}
   void add_text(size_t column, std::string_view text) override { sink_.check(table_.add_text(column, text)); }
   void add_ids(size_t column, std::span<const int32_t> ids) override { sink_.check(table_.add_ids(column, ids)); }
+  void add_weights(size_t column, std::span<const float> weights) override {
+    sink_.check(table_.add_weights(column, weights));
+  }
 
  private:
   TableWriter& table_;
@@ -61,6 +64,8 @@ const char* value_name(SavedType type) {
       return "int32";
     case SavedType::kInt64List:
       return "int64";
+    case SavedType::kFloatList:
+      return "float32";
   }
   HEARTH_CHECK(false);
 }

@@ -28,6 +28,7 @@ class SavedRow {
   virtual ~SavedRow() = default;
   virtual void add_text(size_t column, std::string_view text) = 0;
   virtual void add_ids(size_t column, std::span<const int32_t> ids) = 0;
+  virtual void add_weights(size_t column, std::span<const float> weights) = 0;
 };
 
 // Files of about `file_bytes` at most, cut as save_to_disk cuts them. `fill` is called for each row, in order, and

@@ -85,7 +85,8 @@ struct ColumnRecord {
 static_assert(sizeof(ColumnRecord) == 112);
 
 // Column names with a meaning. Readers ignore columns they do not know.
-inline constexpr std::string_view kTokensColumn = "tokens";               // kToken, u8, u16 or u32
+inline constexpr std::string_view kTokensColumn = "tokens";    // kToken, u8, u16 or u32
+inline constexpr std::string_view kWeightsColumn = "weights";  // kToken, u8 (0 or 1) or f32; only where one is not 1
 inline constexpr std::string_view kDocumentEndsColumn = "document_ends";  // kDocument, u64: tokens up to its end
 inline constexpr std::string_view kTextBytesColumn = "text_bytes";  // kDocument, u64: bytes of text it was made of
 inline constexpr std::string_view kSourceColumn = "source";         // kDocument, u32: index in manifest "sources"

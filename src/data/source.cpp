@@ -102,6 +102,29 @@ void check_read_rules(const ReadRules& rules) {
     throw user_error(fmt::format("--max-record-bytes {} is too small", rules.max_record_bytes));
   if (rules.text_keys.empty() || std::count(rules.text_keys.begin(), rules.text_keys.end(), "") > 0)
     throw user_error("--text-key needs a name", "", "give --text-key text");
+  for (const std::string& key : rules.loss_keys) {
+    if (std::find(rules.text_keys.begin(), rules.text_keys.end(), key) != rules.text_keys.end()) continue;
+    throw user_error(fmt::format("--loss-key {} names no text", key),
+                     fmt::format("the texts are those of --text-key: {}", join(rules.text_keys)),
+                     fmt::format("add --text-key {} where the text has its place, or name another one", key));
+  }
+}
+
+void check_weight_keys(const SourceFile& file, const ReadRules& rules) {
+  const bool is_table = file.format == Format::kParquet || file.format == Format::kArrow;
+  const bool has_keys = is_table || file.format == Format::kJsonl;
+  const auto refuse = [&](std::string_view option, const char* why, const char* fix) {
+    throw user_error(fmt::format("{} does not go with {}", option, file.path),
+                     fmt::format("it is read as {}: {}", format_name(file.format), why), fix);
+  };
+  const char* no_keys = "there are no keys";
+  const char* fix = file.format == Format::kIndexed ? "give a second token file with the labels: --labels PATH"
+                                                    : "leave it out, or give JSON lines, Parquet or Arrow files";
+  if (!rules.loss_keys.empty() && !has_keys) refuse("--loss-key", no_keys, fix);
+  if (!rules.weights_key.empty() && !has_keys) refuse("--weights-key", no_keys, fix);
+  if (!rules.labels_key.empty() && !has_keys) refuse("--labels-key", no_keys, fix);
+  if (!rules.labels_key.empty() && !is_table)
+    refuse("--labels-key", "there are no token ids", "give --loss-key for texts that count, or --weights-key");
 }
 
 }  // namespace hearth::data

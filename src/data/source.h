@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/label_weights.h"
 #include "data/spike_array.h"
 
 namespace hearth::data {
@@ -50,6 +51,7 @@ struct SourceFile {
   int64_t modified_ns = 0;  // when it was found; not stored
   // Of an array, where they stand beside the file; else null. Part of `hash`, not stored.
   std::shared_ptr<const ArrayLabels> labels{};
+  std::string label_file{};  // of token files: the one with their labels (label_file.h), part of `hash`; empty: none
   bool operator==(const SourceFile&) const = default;
 };
 
@@ -66,6 +68,11 @@ struct ReadRules {
   int64_t max_record_bytes = 256 << 20;  // of a line, and of a compressed text
   std::string dialect;                   // of token files: see indexed_file.h; empty: that of each
   int64_t vocab_size = 0;                // larger ids of token sources are a problem; 0: not known. A build fills it in
+  // What tokens weigh as labels (label_weights.h); empty: each 1. Where both are given, the products.
+  std::vector<std::string> loss_keys{};  // of text_keys: only tokens that begin in the texts there count
+  std::string labels_key{};  // of rows of ids: a list with each id again, or kIgnore where it does not count
+  std::string
+      weights_key{};  // of rows of ids a list of numbers or truth values, one an id; of texts one of them for all
   bool operator==(const ReadRules&) const = default;
 };
 
@@ -98,6 +105,7 @@ struct Record {
   std::string_view text;          // any bytes; empty where the record is something else
   std::span<const uint32_t> ids;  // instead of the text, where is_ids
   bool is_ids = false;
+  WeightRuns weights;                       // of the text's bytes or of the ids; empty: each is 1
   std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null. With a problem: its labels at least
   // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
   std::shared_ptr<const void> owner;
@@ -132,7 +140,8 @@ bool can_be_cut(const SourceFile& file);
 // Throws user_error or damaged() for a file that cannot be read at all.
 std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range = {});
 
-// Throws user_error for rules that make no sense.
+// Throws user_error for rules that make no sense; and for weights by a key that a file of this format cannot have.
 void check_read_rules(const ReadRules& rules);
+void check_weight_keys(const SourceFile& file, const ReadRules& rules);
 
 }  // namespace hearth::data

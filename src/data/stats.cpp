@@ -147,6 +147,7 @@ std::vector<SplitStats> dataset_stats(const Dataset& dataset, int64_t threads) {
     stats.documents = split.documents();
     stats.tokens = split.tokens();
     stats.text_bytes = split.text_bytes();
+    stats.weights = split.weights();
     std::vector<Document> documents = read_documents(split, dataset.manifest().vocab_size, threads, stats);
     count_lengths(documents, stats);
     count_duplicates(std::move(documents), earlier, stats);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,13 @@ struct LengthBin {
 struct SplitStats {
   std::string name;
   int64_t documents = 0, tokens = 0, text_bytes = 0;
-  int64_t shortest = 0, longest = 0;  // tokens of a document
-  std::vector<LengthBin> lengths;     // from the shortest to the longest; bins between may be empty
-  std::vector<int64_t> token_counts;  // of each id, [vocab_size]
-  int64_t duplicates = 0;             // documents that equal an earlier one of the split, token for token
-  int64_t duplicate_tokens = 0;       // of those
-  int64_t in_earlier_splits = 0;      // documents of which an equal one is in a split before this
+  std::optional<WeightTotals> weights;  // of its tokens as labels; none: each weighs 1
+  int64_t shortest = 0, longest = 0;    // tokens of a document
+  std::vector<LengthBin> lengths;       // from the shortest to the longest; bins between may be empty
+  std::vector<int64_t> token_counts;    // of each id, [vocab_size]
+  int64_t duplicates = 0;               // documents that equal an earlier one of the split, token for token
+  int64_t duplicate_tokens = 0;         // of those
+  int64_t in_earlier_splits = 0;        // documents of which an equal one is in a split before this
 
   double bytes_per_token() const { return static_cast<double>(text_bytes) / static_cast<double>(tokens); }
   int64_t used_tokens() const;                              // ids that occur

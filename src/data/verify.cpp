@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/parallel.h"
-#include "data/shard_reader.h"
+#include "data/weight_column.h"
 
 namespace hearth::data {
 namespace {
@@ -21,6 +21,8 @@ Checked check_shard(const Path& path, const ShardEntry& entry) {
     const int64_t bytes = entry.size_bytes + static_cast<int64_t>(shard.outside_bytes());
     if (to_hex64(shard.header().header_checksum) != entry.checksum)
       damage.emplace_back("it is whole, but not the shard that the manifest names");
+    if (damage.empty() && entry.weights && find_weights(shard) != entry.weights)
+      damage.emplace_back("its weights do not come to what the manifest says");
     return {std::move(damage), bytes};
   } catch (const Error& e) {
     if (e.code() == ExitCode::kHardware) throw;

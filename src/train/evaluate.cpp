@@ -11,9 +11,11 @@ namespace {
 
 double counted_units(const data::Batch& batch, std::span<const int64_t> token_units) {
   double sum = 0;
-  if (!token_units.empty())
-    for (const int32_t label : batch.labels)
-      if (label != data::kIgnore) sum += static_cast<double>(token_units[static_cast<size_t>(label)]);
+  for (size_t i = 0; !token_units.empty() && i < batch.labels.size(); ++i) {
+    if (batch.labels[i] == data::kIgnore) continue;
+    const double weight = batch.weights.empty() ? 1 : static_cast<double>(batch.weights[i]);
+    sum += weight * static_cast<double>(token_units[static_cast<size_t>(batch.labels[i])]);
+  }
   return sum;
 }
 

@@ -1,4 +1,5 @@
 // Loss over the held-out text: windows in order, every token after the first predicted once, one global token mean.
+// Where the data weigh tokens it is the mean over weights, and what weighs 0 is not predicted.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@
 namespace hearth::train {
 
 struct Evaluation {
-  double loss_sum = 0;  // in nats, over all ranks
-  double counted_tokens = 0;
-  double counted_units = 0;  // bytes or spikes that the counted tokens stand for; 0 where no numbers were given
+  double loss_sum = 0;        // in nats, over all ranks
+  double counted_tokens = 0;  // their weights, where the data give some
+  double counted_units = 0;   // bytes or spikes that the counted tokens stand for; 0 where no numbers were given
   double loss() const { return loss_sum / counted_tokens; }
 };
 

@@ -160,6 +160,10 @@ Start find_start(Run& run) {
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
   run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
   for (const std::string& note : run.data.notes()) start.notes.push_back(note);
+  for (const data::TrainingData::Source& source : run.data.sources())
+    if (const data::Split& split = source.dataset.split("train"); split.weights())
+      start.notes.push_back(
+          fmt::format("{}: {}", source.path, data::describe_weights(*split.weights(), split.tokens())));
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
   if (start.progress.step >= run.steps)
     start.notes.push_back(

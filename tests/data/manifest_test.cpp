@@ -34,11 +34,11 @@ TEST(Manifest, ReadingAndWritingAgainGivesTheSameBytes) {
 }
 
 TEST(Manifest, AnotherVersionIsAUserError) {
-  const std::string text = replaced(example(), "\"version\": 1", "\"version\": 3");
+  const std::string text = replaced(example(), "\"version\": 1", "\"version\": 4");
   const Error error = error_of([&] { parse_manifest(text, "data/manifest.json"); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_EQ(error.message(), "data/manifest.json has version 3");
-  EXPECT_EQ(error.why(), "this hearth reads versions 1 and 2");
+  EXPECT_EQ(error.message(), "data/manifest.json has version 4");
+  EXPECT_EQ(error.why(), "this hearth reads versions 1 to 3");
 }
 
 TEST(Manifest, SomethingElseIsAUserError) {

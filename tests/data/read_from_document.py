@@ -1,7 +1,7 @@
 """Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints what it found.
 
 usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source; of a dataset whose tokens stand in other
-                                     files, each document's ids.
+                                     files, each document's ids; of one with weights, {"ids", "weights"} of each document.
 """
 
 import json
@@ -55,18 +55,39 @@ def read_shard(path):
     return columns
 
 
-def documents_of(columns):
+def documents_of(columns, name="tokens"):
     ends = columns["document_ends"]
-    return [columns["tokens"][begin:end] for begin, end in zip((0,) + ends, ends)]
+    return [columns[name][begin:end] for begin, end in zip((0,) + ends, ends)]
+
+
+def weighted(folder, split):
+    found = {"ids": [], "weights": []}
+    for shard in split["shards"]:
+        columns = read_shard(folder / shard["file"])
+        if "counted_tokens" not in shard:
+            assert "weights" not in columns
+            columns["weights"] = (1,) * len(columns["tokens"])
+        weights = columns["weights"]
+        assert shard.get("counted_tokens", shard["tokens"]) == sum(w != 0 for w in weights)
+        if "weight_sum" in shard:
+            assert abs(shard["weight_sum"] - sum(weights)) < 1e-9 * len(weights)
+        else:
+            assert set(weights) <= {0, 1}
+        found["ids"] += documents_of(columns)
+        found["weights"] += documents_of(columns, "weights")
+    return found
 
 
 def main():
     folder = Path(sys.argv[1])
     raw = (folder / "manifest.json").read_bytes()
     manifest = json.loads(raw)
-    assert manifest["format"] == "hearth dataset" and manifest["version"] in (1, 2)
+    assert manifest["format"] == "hearth dataset" and manifest["version"] in (1, 2, 3)
     end_of_checked = raw.rindex(b',\n  "checksum": ')
     assert manifest["checksum"] == f"{xxh3_64(raw[:end_of_checked]):016x}"
+    if manifest["version"] == 3:
+        print(json.dumps({split["name"]: weighted(folder, split) for split in manifest["splits"]}))
+        return
     if manifest["version"] == 2:
         shards = {split["name"]: [read_shard(folder / shard["file"]) for shard in split["shards"]] for split in manifest["splits"]}
         print(json.dumps({name: [ids for shard in of_split for ids in documents_of(shard)] for name, of_split in shards.items()}))

@@ -1,0 +1,40 @@
+// What the rows of label_weights_reference.py hold, and what a dataset says of its own.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "arrow_support.h"
+#include "corpus_folder.h"
+
+namespace hearth::data {
+
+// The files, written once for all tests of this process.
+struct WeightRows {
+  test::ScratchFolder folder;
+  nlohmann::json expected;
+  WeightRows() {
+    expected = nlohmann::json::parse(run_oracle("label_weights_reference.py", "write " + folder.path().string()));
+  }
+};
+inline const WeightRows& weight_rows() {
+  static const WeightRows written;
+  return written;
+}
+
+inline std::vector<float> all_weights(const Split& split) {
+  std::vector<float> weights(static_cast<size_t>(split.tokens()));
+  split.read_weights(0, weights);
+  return weights;
+}
+
+// A list of lists as one.
+template <typename T>
+std::vector<T> joined(const nlohmann::json& lists) {
+  std::vector<T> all;
+  for (const auto& list : lists)
+    for (const auto& value : list) all.push_back(value.get<T>());
+  return all;
+}
+
+}  // namespace hearth::data
