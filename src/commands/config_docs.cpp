@@ -63,6 +63,9 @@ first, and a number one past the last adds a table.
 - The sources need the same tokenizer. A dataset may be a source once.
 - Weights, segments and the order of sources may change at a resume, and sources may be added: what was trained stays in
   the checkpoint, and the file holds from the next step on. A source that is no longer wanted gets weight 0.
+- What each token weighs in the loss may stand in the data (`hearth data build --loss-key`, `--labels-key`, `--weights-key`,
+  `--labels`; see "Weights" in `data_format.md`). There is no key for it: training, validation and `hearth eval` obey it,
+  and `training.token_weights` is multiplied with. A training says at its start which share of the tokens counts.
 - `data.on_damage = "substitute"` takes, for a sequence with a damaged block, the first whole one of those 1, 2, 4, 8, ...
   further in the same source; each is logged and counted (`substituted` in metrics.jsonl). Validation always stops.
 - Without `[[validation.set]]`, all held-out documents of all sources are measured together. With it, each set has a loss

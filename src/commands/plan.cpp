@@ -63,6 +63,12 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
                                              path_exists(p.config.resolve(sources.front().path) / data::kManifestName));
   const int64_t vocab_size = has_data ? data::read_manifest(p.config.resolve(sources.front().path)).vocab_size : 0;
   p.shape = plan::model_shape(p.config, vocab_size);
+  for (const config::DataSource& source : sources) {
+    const Path folder = p.config.resolve(source.path);
+    if (!path_exists(folder / data::kManifestName)) continue;
+    const data::SplitEntry* split = data::read_manifest(folder).find_split("train");
+    p.shape.sparse_labels = p.shape.sparse_labels || (split != nullptr && split->weights());
+  }
   if (p.shape.V == 0)
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");

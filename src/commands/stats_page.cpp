@@ -134,6 +134,7 @@ std::string numbers(const SplitStats& s) {
   row("tokens", fmt::format("{}", s.tokens));
   if (s.text_bytes > 0) row("text", fmt::format("{} bytes, {:.3f} a token", s.text_bytes, s.bytes_per_token()));
   row("ids", fmt::format("{} of {} occur", s.used_tokens(), s.token_counts.size()));
+  if (s.weights) row("in the loss", data::describe_weights(*s.weights, s.tokens));
   row("duplicates", fmt::format("{} documents equal an earlier one: {:.2f} % of the tokens", s.duplicates,
                                 100 * share(s.duplicate_tokens, s.tokens)));
   if (s.in_earlier_splits > 0)

@@ -328,14 +328,9 @@ JsonText::JsonText(const ReadRules& rules) : rules_(rules), keys_(rules.text_key
 
 Problem JsonText::read_weight(float& weight) {
   const std::vector<JsonPart>& numbers = parts_.back();
-  double value = -1;
-  if (numbers.size() == 1) {
-    const std::string& text = numbers.front().text;
-    if (text == "true" || text == "false")
-      value = text == "true" ? 1 : 0;
-    else
-      std::from_chars(text.data(), text.data() + text.size(), value);  // out of range: stays none
-  }
+  const std::string_view text = numbers.size() == 1 ? numbers[0].text : std::string_view();
+  double value = text == "true" ? 1 : text == "false" ? 0 : -1;
+  if (value < 0) std::from_chars(text.data(), text.data() + text.size(), value);  // out of range: stays none
   if (is_weight(value)) {
     weight = static_cast<float>(value);
     return Problem::kNone;

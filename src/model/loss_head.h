@@ -1,5 +1,5 @@
 // Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time: the [T, V] logits never exist
-// whole. Where few positions count (masked language modelling), only those go through the output matrix at all.
+// whole. Where few positions count (ModelShape::sparse_labels), only those go through the output matrix at all.
 #pragma once
 
 #include <ATen/core/Tensor.h>

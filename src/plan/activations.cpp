@@ -59,7 +59,7 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kFinalStatistics, "final_statistics", {N, T}, 1, exact);
   add(kBranch, "branch", {T, s.D}, 1, dtype);
   add(kLogits, "logits", {std::min(T, C), s.V}, 1, dtype);
-  const int64_t sparse = s.causal ? 0 : std::min(T, C);  // masked language modelling counts a part of the positions
+  const int64_t sparse = s.sparse_labels || !s.causal ? std::min(T, C) : 0;
   add(kHeadInput, "head_input", {sparse, s.D}, 1, dtype);
   add(kHeadGradient, "head_gradient", {sparse, s.D}, 1, dtype);
   add(kStreamGradient, "stream_gradient", {T, s.D}, 1, dtype);

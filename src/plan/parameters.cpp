@@ -136,6 +136,7 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
 ModelShape model_shape(const config::RunConfig& config, int64_t tokenizer_vocab_size) {
   ModelShape shape = model_shape(config.model, tokenizer_vocab_size);
   shape.causal = !config.objective.masked();
+  shape.sparse_labels = config.objective.masked();
   return shape;
 }
 

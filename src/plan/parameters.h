@@ -51,6 +51,7 @@ struct ModelShape {
   bool tied;
   bool causal = true;           // a position sees those up to its own, and not all
   bool document_scope = false;  // of its own document, where positions begin at 0; not of the whole window
+  bool sparse_labels = false;   // labels of many positions do not count, and those pass by the output matrix
 };
 
 // `tokenizer_vocab_size` fills model.vocab_size = 0. Throws user_error where a size does not divide.

@@ -113,12 +113,20 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
   for (Wanted& wanted : wanted_sets(*model, options)) {  // all errors before the first forward pass
     data::Dataset dataset = data::Dataset::open(wanted.folder);
     check_same_tokenizer(*model, dataset);
-    dataset.split(wanted.split);
+    const data::Split& split = dataset.split(wanted.split);
+    if (split.weights() && !options.ngram.empty())
+      throw user_error("--ngram has nothing to say about data that weigh their tokens",
+                       fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
+                                   data::describe_weights(*split.weights(), split.tokens())),
+                       "leave it out");
     sets.emplace_back(std::move(wanted), std::move(dataset));
   }
 
   const int64_t seq_len = model->config.training.seq_len;
-  model::Transformer transformer(model->shape, model->plan, options.batch_size, seq_len,
+  plan::ModelShape shape = model->shape;
+  for (const auto& [wanted, dataset] : sets)
+    shape.sparse_labels = shape.sparse_labels || dataset.split(wanted.split).weights();
+  model::Transformer transformer(shape, model->plan, options.batch_size, seq_len,
                                  {.dtype = model->dtype,
                                   .loss_chunk_tokens = model->config.memory.loss_chunk_tokens,
                                   .device = model->weights->device()});
@@ -130,6 +138,7 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
     report.name = wanted.name;
     report.units = units_of(*model->tokenizer);
     report.masked = labels.masking.has_value();
+    report.weighted = split.weights() && !split.weights()->is_mask;
     report.evaluation = evaluate(transformer, *model->weights, split,
                                  {.seq_len = seq_len,
                                   .local_batch_size = options.batch_size,
@@ -155,7 +164,8 @@ std::string format_report(const EvalReport& report) {
                       report.masked ? "hidden " : "");
   text += fmt::format("perplexity       {:.4f} per {}token\n", report.perplexity(), report.masked ? "hidden " : "");
   if (has_units) text += fmt::format("{:<16} {:.4f}\n", fmt::format("bits per {}", unit), report.bits_per_unit());
-  text += fmt::format("tokens counted   {:.0f}\n", report.evaluation.counted_tokens);
+  text += report.weighted ? fmt::format("weights counted  {:.6g}\n", report.evaluation.counted_tokens)
+                          : fmt::format("tokens counted   {:.0f}\n", report.evaluation.counted_tokens);
   if (has_units)
     text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.evaluation.counted_units);
   if (report.ngram.empty()) return text;

@@ -19,7 +19,8 @@ struct EvalReport {
   std::string name;  // of the set; empty: there is only one
   Evaluation evaluation;
   Units units = Units::kNone;
-  bool masked = false;  // hidden tokens are predicted, and not the next ones
+  bool masked = false;    // hidden tokens are predicted, and not the next ones
+  bool weighted = false;  // by the data: what is counted are weights, and not tokens
   std::vector<double>
       ngram;  // of orders 1, 2, ...: bits per byte, or of recordings nats per token; empty: not asked for
   double perplexity() const;  // per token

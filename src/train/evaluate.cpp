@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "data/loader.h"
 #include "train/step.h"
@@ -53,6 +54,11 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   result.loss_sum = group.all_reduce(result.loss_sum);
   result.counted_tokens = group.all_reduce(result.counted_tokens);
   result.counted_units = group.all_reduce(result.counted_units);
+  if (result.counted_tokens <= 0)
+    throw user_error(
+        fmt::format("no token of split \"{}\" counts in the loss", split.name()),
+        "the data weigh each of those that were read with 0",
+        "measure on other documents, or build them without --loss-key, --labels-key, --weights-key or --labels");
   return result;
 }
 

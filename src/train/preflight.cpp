@@ -152,6 +152,8 @@ class Check {
     const config::RunConfig& config = result_.config;
     has_shape_ = !has_problem({"model"}) && (vocab_size_ > 0 || config.model.vocab_size > 0) &&
                  errors_.attempt([&] { result_.shape = plan::model_shape(config, vocab_size_); });
+    // A recorded micro-batch takes all positions through the head (micro_batch_graph.h).
+    if (weighs_labels() && !config.training.cuda_graph) result_.shape.sparse_labels = true;
     // Without the number of layers nothing is known about names.
     if (loaded_.has_problem("model", /*typed=*/true) || loaded_.has_problem("model.flavor")) return;
     result_.plan = has_shape_ ? plan::parameter_plan(result_.shape) : named_parameters(config.model);
@@ -164,6 +166,17 @@ class Check {
       errors_.attempt_about("numerics.fp8", [&] { check_float8(ops::open_gpu(), config, result_.shape); });
     if (trained && !has_problem({"training", "memory", "parallelism", "optimizer", "objective", "numerics"}))
       check_memory();
+  }
+
+  // Whether the data say of some tokens that they do not count.
+  bool weighs_labels() const {
+    const auto weighs = [](const data::Dataset& dataset, const std::string& split) {
+      return dataset.split(split).weights().has_value();
+    };
+    return std::any_of(sources_.begin(), sources_.end(),
+                       [&](const data::TrainingSource& source) { return weighs(source.dataset, "train"); }) ||
+           std::any_of(result_.validation.begin(), result_.validation.end(),
+                       [&](const ValidationSet& set) { return weighs(set.dataset, set.split); });
   }
 
   // What the run takes of this machine, where all its ranks are, or of its GPU. Needs to know what is frozen.

@@ -1,6 +1,7 @@
 // Which tokens begin in the texts that count, against the offsets of `tokenizers`.
 #include "data/text_weights.h"
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "../tokenizer/reference.h"

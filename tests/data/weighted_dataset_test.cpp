@@ -1,5 +1,8 @@
 // What becomes of weights in a dataset's life: rebuilt, built in parts, joined, exported, packed, damaged.
-#include <cstring>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "data/export.h"
 #include "data/join.h"

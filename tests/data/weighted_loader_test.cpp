@@ -12,7 +12,6 @@
 namespace hearth::data {
 namespace {
 
-using nlohmann::json;
 using test::ScratchFolder;
 
 // Every token of the test's documents is another one, so that a label tells which token it is.

@@ -14,10 +14,16 @@ struct Rows {
   bool damaged = false;
 };
 
-void read(const data::SourceFile& source, const std::string& key, data::SourceRange range, Rows& out) {
+data::ReadRules rules_for(const std::string& key, const std::string& labels_key, const std::string& weights_key) {
   data::ReadRules rules;
   rules.text_keys = {key};
   rules.max_record_bytes = 1 << 20;
+  rules.labels_key = labels_key;
+  rules.weights_key = weights_key;
+  return rules;
+}
+
+void read(const data::SourceFile& source, const data::ReadRules& rules, data::SourceRange range, Rows& out) {
   const auto reader = data::open_source(source, rules, range);
   for (data::Record record; reader->next(record);) {
     require(!out.damaged || range.begin > 0, "a record after the end of what can be read");
@@ -25,6 +31,9 @@ void read(const data::SourceFile& source, const std::string& key, data::SourceRa
     require(record.problem == data::Problem::kNone || !record.why.empty(), "a problem without a reason");
     std::string row = fmt::format("{} {} {}", record.position, data::problem_name(record.problem), record.text);
     for (const uint32_t id : record.ids) row += fmt::format(" {}", id);
+    if (record.problem == data::Problem::kNone && !record.weights.empty())
+      require(record.weights.places() == std::ssize(record.ids) + std::ssize(record.text), "weights of other tokens");
+    for (const auto& run : record.weights.runs()) row += fmt::format(" {} {}", run.end, run.weight);
     if (record.array != nullptr) {
       const auto& [shape, counts, labels] = *record.array;
       require(static_cast<int64_t>(counts.size()) == shape.cells(), "an array has another size than its shape");
@@ -53,15 +62,18 @@ void run(std::string_view input) {
   source.path = source.real_path = path.string();
   source.size_bytes = static_cast<int64_t>(input.size());
   source.format = input.starts_with("PAR") ? data::Format::kParquet : data::Format::kArrow;
-  for (const char* key : {"text", "input_ids", "meta.text", "spike_counts"}) {
+  for (const data::ReadRules& rules :
+       {rules_for("text", "", ""), rules_for("input_ids", "", ""), rules_for("meta.text", "", ""),
+        rules_for("spike_counts", "", ""), rules_for("input_ids", "labels", "weights"),
+        rules_for("text", "", "input_ids")}) {
     accepted([&] {
       Rows whole;
-      read(source, key, {}, whole);
+      read(source, rules, {}, whole);
       if (whole.damaged) return;
       Rows pieces;
       const int64_t step = source.size_bytes / 3 + 1;
       for (int64_t begin = 0; begin < source.size_bytes; begin += step)
-        read(source, key, {begin, begin + step}, pieces);
+        read(source, rules, {begin, begin + step}, pieces);
       require(pieces.rows == whole.rows, "ranges give other rows than the whole file");
     });
   }
@@ -71,12 +83,18 @@ std::vector<std::string> seeds() {
   if (!has_arrow()) return {"PAR1"};
   std::string error;
   Bytes bytes;
-  const auto table = data::arrow_library().new_table(
-      {{"text", data::SavedType::kText}, {"input_ids", data::SavedType::kInt32List}}, "{}", bytes, error);
-  const std::vector<int32_t> ids = {7, 1, 250};
+  const auto table = data::arrow_library().new_table({{"text", data::SavedType::kText},
+                                                      {"input_ids", data::SavedType::kInt32List},
+                                                      {"labels", data::SavedType::kInt64List},
+                                                      {"weights", data::SavedType::kFloatList}},
+                                                     "{}", bytes, error);
+  const std::vector<int32_t> ids = {7, 1, 250}, labels = {7, -100, 250};
+  const std::vector<float> weights = {0, 1, 2.5F};
   for (const char* text : {"one", "", "\xc3\xa9"}) {
     error += table->add_text(0, text);
     error += table->add_ids(1, ids);
+    error += table->add_ids(2, labels);
+    error += table->add_weights(3, weights);
     error += table->end_row();
   }
   error += table->finish();

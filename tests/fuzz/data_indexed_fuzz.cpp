@@ -25,11 +25,12 @@ void run(std::string_view input) {
     require(static_cast<uint64_t>(file.num_sequences()) <= input.size() / 12, "more sequences than the index can hold");
     accepted([&] { file.check_documents(); });
   });
-  for (const int64_t begin : {0, 24}) {
+  for (const int64_t begin : {0, 24, 25}) {
     accepted([&] {
       data::SourceFile source;
       source.path = source.real_path = bin.string();
       source.format = data::Format::kIndexed;
+      if (begin == 25) source.label_file = bin.string();  // each its own label
       const auto reader = data::open_source(source, {}, {begin, begin + 48});
       size_t tokens = 0;
       for (data::Record record; reader->next(record);) tokens += record.ids.size();

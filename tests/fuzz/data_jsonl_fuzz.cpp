@@ -26,11 +26,14 @@ std::vector<std::string> read(const Path& path, int64_t size, int64_t step) {
 void run(std::string_view input) {
   data::ReadRules rules;
   rules.text_keys = {"text", "meta.title", "files.text"};
+  rules.loss_keys = {"text"};
+  rules.weights_key = "meta.w";
   data::JsonText json(rules);
   std::string text;
   const data::Problem problem = json.read(input, text);
   if (problem == data::Problem::kNone || problem == data::Problem::kNotUnicode)
-    require(data::count_invalid_utf8(text) == 0, "a text that is not UTF-8");
+    require(data::count_invalid_utf8(text) == 0 && json.weights().places() == std::ssize(text),
+            "a text that is not UTF-8, or has other weights");
   if (problem != data::Problem::kNone) require(!json.why().empty(), "a problem without a reason");
 
   const auto size = static_cast<int64_t>(input.size());
@@ -40,6 +43,7 @@ void run(std::string_view input) {
 
 std::vector<std::string> seeds() {
   return {R"({"text": "a\n\u00e9\ud83d\ude00", "meta": {"title": "t"}, "files": [{"text": "x"}, {"text": "y"}]})",
+          R"({"text": "a", "meta": {"title": "t", "w": 2.5e-1}, "files": [{"text": ""}]})",
           "{\"text\": \"one\"}\n{\"text\": \"two \\\\ \\\" \"}\r\n\n{\"text\": 5}\n",
           "{\"a\": [1, -2.5e+10, true, false, null, NaN, -Infinity, [], {}], \"text\": \"\xc3\xa9\"}",
           "\xef\xbb\xbf{\"text\": \"\\ud800 \xff\"}\n" + std::string(400, '[')};

@@ -39,7 +39,12 @@ std::vector<std::string> seeds() {
   joined.splits[0].shards.back().first_source = 2;
   joined.splits[0].shards.back().tokens_in = 3;
   joined.sources[3].size_bytes = 1 << 20;
-  return {manifest_text(data::Manifest{}), manifest_text(built), manifest_text(joined)};
+  data::Manifest weighted = built;
+  weighted.splits[0].shards.front().weights = data::WeightTotals{false, 3, 1.5};
+  weighted.rules.read.loss_keys = {"text"};
+  weighted.rules.read.weights_key = "w";
+  weighted.sources[0].label_file = "/labels.bin";
+  return {manifest_text(data::Manifest{}), manifest_text(built), manifest_text(joined), manifest_text(weighted)};
 }
 
 }  // namespace hearth::fuzz

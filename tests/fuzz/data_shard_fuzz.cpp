@@ -46,6 +46,11 @@ void read_documents(const Split& split) {
   const int64_t count = std::min(split.tokens(), kSome);
   std::vector<int32_t> tokens(static_cast<size_t>(count)), starts;
   accepted([&] { split.read(split.tokens() - count, tokens); });
+  std::vector<float> weights(static_cast<size_t>(count));
+  accepted([&] {
+    split.read_weights(split.tokens() - count, weights);
+    for (const float weight : weights) require(is_weight(static_cast<double>(weight)), "a weight that is none");
+  });
   accepted([&] {
     split.document_starts(0, count, starts);
     for (const int32_t start : starts) require(start >= 0 && start < count, "a document starts outside of the window");
@@ -75,6 +80,7 @@ void read(const std::string& bytes) {
     split.documents = static_cast<int64_t>(header.num_documents);
     split.shards.push_back({"shard", static_cast<int64_t>(bytes.size()), split.tokens, split.documents, "",
                             to_hex64(header.header_checksum)});
+    if (reader.find_column(kWeightsColumn) != nullptr) split.shards.back().weights.emplace();
     write_scratch(std::string("set/") + std::string(kManifestName), manifest_text(manifest));
     const Dataset dataset = Dataset::open(scratch() / "set");
     read_documents(dataset.split("train"));
@@ -103,6 +109,8 @@ std::vector<std::string> seeds() {
     writer.append(std::vector<uint64_t>{10, 10, 40});
     writer.begin_column(kSourceColumn, ElementType::kU32, Axis::kDocument);
     writer.append(std::vector<uint32_t>{0, 1, 2});
+    writer.begin_column(kWeightsColumn, ElementType::kF32, Axis::kToken);
+    writer.append(std::vector<float>(40, 0.5F));
     writer.begin_column("shape", ElementType::kU8, Axis::kDocument, {2, 3});
     writer.append(std::vector<uint8_t>(18, 1));
     writer.finish();

@@ -1,0 +1,212 @@
+// Weights and label masks of the data, in training and evaluation.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "../data/arrow_support.h"
+#include "comm/group.h"
+#include "data/dataset.h"
+#include "tiny_run.h"
+#include "train/eval.h"
+#include "train/run.h"
+
+namespace hearth::train {
+namespace {
+
+using nlohmann::json;
+
+// Lines of a prompt and an answer, of which the answers count; with `key` each line weighs something else.
+void build_prompts(const Path& folder, const std::string& key, double validation = 0.3) {
+  std::string lines;
+  for (uint64_t i = 0; i < 60; ++i)
+    lines += json{{"prompt", tiny_text(i, 5 + static_cast<int64_t>(i % 20))},
+                  {"answer", tiny_text(1000 + i, 3 + static_cast<int64_t>(i % 13))},
+                  {"w", 0.25 * static_cast<double>(i % 5 + 1)}}
+                 .dump() +
+             "\n";
+  make_folders(folder / "lines");
+  write_file_atomic(folder / "lines" / "a.jsonl", lines);
+  data::BuildOptions options;
+  options.out = folder / "data";
+  options.paths = {folder / "lines"};
+  options.rules.validation = validation;
+  options.rules.read.text_keys = {"prompt", "answer"};
+  options.rules.read.text_join = "";
+  options.rules.read.loss_keys = {"answer"};
+  options.rules.read.weights_key = key;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+}
+
+std::string oracle(const std::string& arguments) {
+  const auto run = test::run_command(
+      fmt::format("{} {} {}", test::oracle_python(), test::source_path("tests/train/label_loss.py"), arguments));
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  return run.output;
+}
+
+Path save_initial_weights(const config::RunConfig& config) {
+  Run run = open_run(config);
+  const auto group = comm::single();
+  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
+  save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
+  return checkpoint::step_folder(config.base_folder / "initial", 0);
+}
+
+// Sixteen rows with labels: ours are windows of the same tokens, one a row.
+TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
+  HEARTH_NEEDS_ARROW();
+  const test::ScratchFolder scratch;
+  oracle("write " + (scratch / "rows").string());
+  data::BuildOptions options;
+  options.out = scratch / "data";
+  options.paths = {scratch / "rows"};
+  options.rules.tokenizer = "ids:258";
+  options.rules.read.text_keys = {"input_ids"};
+  options.rules.read.labels_key = "labels";
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+
+  config::RunConfig c = tiny_config(scratch);
+  c.training.global_batch_size = 16;  // all rows in one step
+  c.training.local_batch_size = 4;
+  c.training.steps = 1;
+  c.checkpoint.interval = 0;
+  const Path initial = save_initial_weights(c);
+  const json spec = {{"L", c.model.n_layers},
+                     {"H", c.model.n_heads},
+                     {"G", c.model.n_kv_heads},
+                     {"norm_eps", c.model.norm_eps},
+                     {"rope_theta", c.model.rope_theta}};
+  write_file_atomic(scratch / "spec.json", spec.dump());
+  const json theirs = json::parse(oracle(
+      fmt::format("loss {} {} {}", initial.string(), (scratch / "rows").string(), (scratch / "spec.json").string())));
+  const double loss = theirs["loss"].get<double>();
+  EXPECT_GT(loss, 5);
+  EXPECT_NEAR(*train(c).back().loss, loss, 1e-5);
+  for (const int64_t batch : {1, 5}) {
+    const EvalReport report =
+        evaluate_checkpoint(
+            {.checkpoint = initial, .data = {(scratch / "data").string()}, .split = "train", .batch_size = batch})
+            .front();
+    EXPECT_EQ(report.evaluation.counted_tokens, theirs["counted"].get<double>());
+    EXPECT_NEAR(report.evaluation.loss(), loss, 1e-5);
+  }
+}
+
+struct WeightedRun : ::testing::TestWithParam<const char*> {
+  test::ScratchFolder scratch;
+};
+INSTANTIATE_TEST_SUITE_P(All, WeightedRun, ::testing::Values("", "w"),
+                         [](const auto& info) { return std::string(*info.param == 0 ? "Mask" : "Weights"); });
+
+TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
+  build_prompts(scratch, GetParam());
+  std::vector<metrics::Record> one;
+  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of more.
+  const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
+  for (const auto& [ranks, sequences] : cuts) {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = fmt::format("run{}-{}", ranks, sequences);
+    c.training.dtype = "float64";
+    c.training.steps = 8;
+    c.training.local_batch_size = sequences;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    c.validation.freq = 4;
+    const auto records = train(c);
+    if (one.empty()) one = records;
+    ASSERT_EQ(records.size(), 9u);
+    EXPECT_LT(*records.back().loss, *records[1].loss);
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (records[i].loss) {
+        EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
+        EXPECT_NEAR(*records[i].grad_norm, *one[i].grad_norm, 1e-8);
+      }
+      if (records[i].validation_loss) {
+        EXPECT_NEAR(*records[i].validation_loss, *one[i].validation_loss, 1e-9 * *one[i].validation_loss);
+      }
+    }
+  }
+}
+
+// A model of zeros finds every token equally hard, so that what is counted has a closed form.
+TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
+  build_prompts(scratch, GetParam());
+  config::RunConfig c = tiny_config(scratch);
+  train::Run run = open_run(c);
+  const auto group = comm::single();
+  parallel::ShardedWeights zeros(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  save_state(zeros, run.folder.checkpoints(), run.manifest({}, {}));
+  const EvalReport report = evaluate_checkpoint({.checkpoint = step_of(c, 0), .batch_size = 3}).front();
+  const data::Dataset dataset = data::Dataset::open(scratch / "data");
+  const data::Split& split = dataset.split("validation");
+  std::vector<float> weights(static_cast<size_t>(split.tokens()));
+  std::vector<int32_t> tokens(weights.size());
+  split.read_weights(0, weights);
+  split.read(0, tokens);
+  double counted = 0, bytes = 0;
+  for (size_t i = 1; i < weights.size(); ++i) {
+    counted += static_cast<double>(weights[i]);
+    bytes += tokens[i] < 256 ? static_cast<double>(weights[i]) : 0;
+  }
+  EXPECT_LT(counted, 0.7 * static_cast<double>(split.tokens()));
+  EXPECT_NEAR(report.evaluation.counted_tokens, counted, 1e-6);
+  EXPECT_NEAR(report.evaluation.counted_units, bytes, 1e-6);
+  EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
+  EXPECT_NE(format_report(report).find(*GetParam() == 0 ? "tokens counted " : "weights counted "), std::string::npos);
+  const Error ngram = error_of([&] { evaluate_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
+  EXPECT_EQ(ngram.message(), "--ngram has nothing to say about data that weigh their tokens");
+}
+
+TEST_P(WeightedRun, LearnsHiddenTokensOfWhatCountsAlone) {
+  build_prompts(scratch, GetParam());
+  config::RunConfig c = tiny_config(scratch);
+  c.model.vocab_size = 259;  // a row for the mask
+  c.objective.kind = "masked_lm";
+  c.objective.mask_id = 258;
+  c.training.steps = 20;
+  c.validation.freq = 10;
+  const auto records = train(c);
+  EXPECT_LT(*records.back().loss, *records[1].loss);
+  EXPECT_LT(*records.back().validation_loss, *records.front().validation_loss);
+}
+
+TEST_P(WeightedRun, SaysAtItsStartWhatShareOfTheTokensCounts) {
+  build_prompts(scratch, GetParam());
+  config::RunConfig c = tiny_config(scratch);
+  c.training.steps = 1;
+  ::testing::internal::CaptureStdout();
+  train(c);
+  const std::string output = ::testing::internal::GetCapturedStdout();
+  const data::Dataset dataset = data::Dataset::open(scratch / "data");
+  const data::Split& split = dataset.split("train");
+  EXPECT_NE(output.find(fmt::format("data: {} of {} tokens count (", split.weights()->counted, split.tokens())),
+            std::string::npos)
+      << output;
+}
+
+TEST(WeightedRuns, WhereNothingCountsTrainingAndValidationSaySo) {
+  const test::ScratchFolder scratch;
+  make_folders(scratch / "lines");
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += json{{"text", tiny_text(static_cast<uint64_t>(i), 20)}, {"w", 0}}.dump() + "\n";
+  write_file_atomic(scratch / "lines" / "a.jsonl", lines);
+  data::BuildOptions options;
+  options.out = scratch / "data";
+  options.paths = {scratch / "lines"};
+  options.rules.read.weights_key = "w";
+  options.rules.validation = 0.3;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  config::RunConfig c = tiny_config(scratch);
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
+            "no label counts in a step: there is nothing to learn from it");
+  c.validation.freq = 1;
+  c.job.dump_folder = "other";
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "no token of split \"validation\" counts in the loss");
+}
+
+}  // namespace
+}  // namespace hearth::train
