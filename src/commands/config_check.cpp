@@ -1,4 +1,5 @@
-// `hearth config check`: everything that can be known to be wrong before a run starts, and what the keys amount to.
+// `hearth config check`: what can be known to be wrong from the run file alone, and what the keys amount to. `hearth train`
+// also says what is wrong with what it names.
 #include <fmt/format.h>
 
 #include "base/text.h"

@@ -47,7 +47,7 @@ int64_t straight_micro_batches(int64_t micro_batches_of_rank, int64_t ranks, boo
 int64_t num_partial_sums(int64_t micro_batches_of_rank, int64_t straight) {
   // After group g of n, but the last, its sum is put where the number of twos in g says: as many places as n - 1 has
   // binary digits.
-  return std::bit_width(static_cast<uint64_t>(micro_batches_of_rank / straight - 1));
+  return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(micro_batches_of_rank / straight - 1)));
 }
 
 }  // namespace hearth::plan
