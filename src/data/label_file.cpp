@@ -53,19 +53,14 @@ bool LabelFile::read(int64_t i, std::span<const uint32_t> ids, WeightRuns& weigh
     why = "of its labels: " + e.message();
     return false;
   }
-  return add_label_mask(ids, labels_, weights, why);
-}
-
-bool add_label_mask(std::span<const uint32_t> ids, std::span<const int32_t> labels, WeightRuns& weights,
-                    std::string& why) {
-  if (ids.size() != labels.size()) {
-    why = fmt::format("it has {} labels for {} tokens", labels.size(), ids.size());
+  if (ids.size() != labels_.size()) {
+    why = fmt::format("it has {} labels for {} tokens", labels_.size(), ids.size());
     return false;
   }
   for (size_t i = 0; i < ids.size(); ++i) {
-    const bool counts = labels[i] != kIgnore;
-    if (counts && (labels[i] < 0 || static_cast<uint32_t>(labels[i]) != ids[i])) {
-      why = fmt::format("label {} is {}, neither the token's id {} nor {}", i, labels[i], ids[i], kIgnore);
+    const bool counts = labels_[i] != kIgnore;
+    if (counts && (labels_[i] < 0 || static_cast<uint32_t>(labels_[i]) != ids[i])) {
+      why = fmt::format("label {} is {}, neither the token's id {} nor {}", i, labels_[i], ids[i], kIgnore);
       return false;
     }
     weights.append(1, counts ? 1 : 0);

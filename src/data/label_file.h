@@ -36,8 +36,4 @@ class LabelFile {
   std::vector<int32_t> labels_;
 };
 
-// What ids weigh by their labels: 1 or 0. False, and `why`.
-bool add_label_mask(std::span<const uint32_t> ids, std::span<const int32_t> labels, WeightRuns& weights,
-                    std::string& why);
-
 }  // namespace hearth::data

@@ -9,6 +9,17 @@
 #include "tokenizer/spikes.h"
 
 namespace hearth::data {
+namespace {
+
+// What the identity of a document with weights is a hash of: never change.
+std::string weighted_text(const Document& document) {
+  std::string text = to_hex(document.hash);
+  for (const WeightRuns::Run& run : document.weights.runs())
+    text += fmt::format(" {} {:08x}", run.end, std::bit_cast<uint32_t>(run.weight));
+  return text;
+}
+
+}  // namespace
 
 UnitRecords::UnitRecords(const std::vector<SourceFile>& sources, const Unit& unit, const BuildRules& rules)
     : sources_(sources), unit_(unit), rules_(rules), largest_count_(255) {
@@ -88,14 +99,6 @@ bool UnitRecords::judge() {
     return false;
   }
   return true;
-}
-
-// Decides stored identities: never change.
-std::string UnitRecords::weighted_text(const Document& document) {
-  std::string text = to_hex(document.hash);
-  for (const WeightRuns::Run& run : document.weights.runs())
-    text += fmt::format(" {} {:08x}", run.end, std::bit_cast<uint32_t>(run.weight));
-  return text;
 }
 
 bool UnitRecords::next(Document& document) {

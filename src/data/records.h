@@ -39,7 +39,6 @@ class UnitRecords {
   bool next_record();  // false: the piece is at its end
   bool judge();        // whether record_ becomes a document
   void check_array();  // finds what is wrong with record_.array
-  static std::string weighted_text(const Document& document);
   [[noreturn]] void stop() const;
 
   const std::vector<SourceFile>& sources_;
