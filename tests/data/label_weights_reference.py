@@ -97,6 +97,7 @@ def bad(folder):
         ("text", ["a", "b"], [[1], [1]], floats), ("arrays", [[[1, 2]], [[3, 4]]], [1, 1], pa.float32()),
     ]:
         pq.write_table(pa.table({"input_ids": pa.array(rows), "w": pa.array(values, kind)}), os.path.join(folder, f"bad-{name}.parquet"))
+    pq.write_table(pa.table({"prompt": pa.array([b"a\xff"]), "completion": pa.array([b"\xe9b"])}), os.path.join(folder, "bad-utf8.parquet"))
 
 
 def saved(folder):

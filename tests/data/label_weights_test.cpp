@@ -274,6 +274,17 @@ TEST(LabelWeights, ARowOfIdsWithOtherLabelsOrWeightsIsAProblemOfThatRow) {
   EXPECT_EQ(m.records.skipped[static_cast<size_t>(Problem::kWrongType)], 1);
 }
 
+// U+FFFD has three bytes where there was one.
+TEST(LabelWeights, ATextThatIsRepairedKeepsItsWeights) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  BuildRules rules = of_texts({"completion"}, "");
+  rules.on_error = OnError::kReplace;
+  build(scratch / "out", {weight_rows().folder / "bad-utf8.parquet"}, rules);
+  const Dataset dataset = Dataset::open(scratch / "out");
+  EXPECT_EQ(all_weights(dataset.split("train")), (std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1, 1}));
+}
+
 // What a column is, is said once, for the file.
 TEST(LabelWeights, AColumnThatHoldsNoWeightsIsAnErrorOfItsFile) {
   HEARTH_NEEDS_ARROW();

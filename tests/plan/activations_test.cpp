@@ -108,5 +108,16 @@ TEST(Activations, OnlyWhatIsNeededWithoutBackwardHasMemory) {
   EXPECT_EQ(plan[Activation::kStream].offset_bytes.size(), 4U);
 }
 
+TEST(Activations, PositionsThatCountHaveAPlaceOfTheirOwnWhereOthersDoNotCount) {
+  ModelShape shape = small_shape(2);
+  EXPECT_EQ(activation_plan(shape, 2, 7, DType::kFloat32, 5, true)[Activation::kHeadInput].shape,
+            (std::vector<int64_t>{0, 24}));
+  shape.sparse_labels = true;
+  const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, true);
+  for (const Activation which : {Activation::kHeadInput, Activation::kHeadGradient})
+    EXPECT_EQ(plan[which].shape, (std::vector<int64_t>{5, 24}));
+  run_on_bytes(plan, 2, true);
+}
+
 }  // namespace
 }  // namespace hearth::plan
