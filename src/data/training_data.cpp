@@ -93,7 +93,9 @@ std::vector<TrainingSource> open_sources(const config::RunConfig& config, ErrorL
     errors.attempt_about(config.data.source.empty() ? "data.path" : fmt::format("data.source.{}.path", i), [&] {
       const Path path = config.resolve(given[i].path).lexically_normal();
       TrainingSource source{path.string(), Dataset::open(path), i, given[i].epochs_max};
-      source.dataset.split("train");
+      if (const auto& weights = source.dataset.split("train").weights(); weights && weights->counted == 0)
+        throw user_error(fmt::format("no token of {} counts in the loss", path.string()), "all its weights are 0",
+                         "build it with weights or labels of which some count");
       for (const TrainingSource& other : sources) check_not_twice(other, source);
       if (!sources.empty()) check_same_tokenizer(sources.front(), source);
       sources.push_back(std::move(source));

@@ -3,8 +3,8 @@
 //    "mfu": ..., "data_wait_s": ..., "step_s": ..., "memory_bytes": ..., "validation_loss": ...,
 //    "validation_loss.NAME": ...}
 // with one of the last for each named set of the validation, and "substituted": N where sequences stood in for damaged
-// ones, and "skipped": "nan" or "spike" where the update was left out. Numbers read back as the same bits, and what was
-// not measured is not there. Everything else is an event,
+// ones, and "skipped": "no_labels", "nan" or "spike" where the update was left out. Numbers read back as the same
+// bits, and what was not measured is not there. Everything else is an event,
 //   {"event": "resume", "step": N}
 // which says that training went on from step N: what stands above it for steps past N never happened. "rewind" in its
 // place says the same of a run that went back by itself.

@@ -15,14 +15,14 @@ struct Record {
   std::optional<double> z_loss{};     // what objective.z_loss adds to it; empty without that
   std::optional<double> grad_norm{};  // before clipping
   std::optional<double> lr{};
-  int64_t tokens = 0;                       // seen since the start of the training, this step included
-  double tokens_per_second = 0;             // of this step
-  double mfu = 0;                           // share of the peak rate; on a CPU of the GEMM rate measured at start
-  std::string skipped{};                    // why its update was left out: "nan" or "spike"; empty: it was applied
-  int64_t substituted = 0;                  // sequences of this step that stand in for damaged ones
-  double data_wait_s = 0;                   // time the step stood still for want of a batch
-  double step_s = 0;                        // the whole step, data_wait_s included; validation and saving are not
-  int64_t memory_bytes = 0;                 // largest resident set of the process so far
+  int64_t tokens = 0;            // seen since the start of the training, this step included
+  double tokens_per_second = 0;  // of this step
+  double mfu = 0;                // share of the peak rate; on a CPU of the GEMM rate measured at start
+  std::string skipped{};         // why its update was left out: "no_labels", "nan" or "spike"; empty: it was applied
+  int64_t substituted = 0;       // sequences of this step that stand in for damaged ones
+  double data_wait_s = 0;        // time the step stood still for want of a batch
+  double step_s = 0;             // the whole step, data_wait_s included; validation and saving are not
+  int64_t memory_bytes = 0;      // largest resident set of the process so far
   std::optional<double> validation_loss{};  // global token mean over the held-out text, after this step's update
   std::map<std::string, double> validation_losses{};  // of each named set of it, by name
   bool operator==(const Record&) const = default;

@@ -49,6 +49,7 @@ ops::GuardState Guard::state(int64_t t) const {
 }
 
 Judgement Guard::judge(const StepResult& step) const {
+  if (!step.counted) return judged("skip", "no_labels", "no label counts");
   if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm))
     return judged(config_.nan_policy, "nan",
                   fmt::format("the loss is {}, its gradient's norm {}", step.loss, step.grad_norm));

@@ -1,6 +1,7 @@
-// What a training does about a step whose loss or gradient is no number, or far above those before it: apply it, leave
-// its update out, go back to a checkpoint, or stop. Decided from reduced values alone, so by every rank alike; whether
-// the update is made is decided on the device (kernels/step_decision.h), and here what else is done about it.
+// What a training does about a step in which no label counts, whose loss or gradient is no number, or far above those
+// before it: apply it, leave its update out, go back to a checkpoint, or stop. Decided from reduced values alone, so by
+// every rank alike; whether the update is made is decided on the device (kernels/step_decision.h), and here what else
+// is done about it.
 //
 // A spike is a loss or a gradient norm more than numerics.spike_deviations standard deviations above the mean of the
 // last numerics.spike_window steps that were applied; OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the
@@ -20,7 +21,7 @@ enum class Verdict { kApply, kSkip, kRewind, kStop };
 
 struct Judgement {
   Verdict verdict = Verdict::kApply;
-  std::string kind;    // "nan" or "spike"; empty: neither
+  std::string kind;    // "no_labels", "nan" or "spike"; empty: none of them
   std::string reason;  // for people: "the loss is nan"
 };
 

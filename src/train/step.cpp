@@ -1,8 +1,8 @@
 #include "train/step.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "base/error.h"
 #include "metrics/throughput.h"
 #include "ops/tensor.h"
 #include "optim/clip.h"
@@ -39,7 +39,8 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
 }
 
 // What the sums of each micro-batch are multiplied with. The mean's denominator must be known before the first
-// backward, over all ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ.
+// backward, over all ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ. Empty
+// where no label counts.
 std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t straight) {
   std::vector<double> weights, pairs;  // pairs: as total_losses takes them
   for (const data::Batch& micro : batch.micro_batches) {
@@ -50,10 +51,7 @@ std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group
   double totals[2];
   kernels::total_losses(totals, pairs.data(), ones.data(), static_cast<int64_t>(weights.size()), straight);
   const double counted = group.all_reduce(totals[0]);
-  if (counted <= 0)
-    throw user_error("no label counts in a step: there is nothing to learn from it",
-                     "each is padding, hidden from the loss, or of weight 0",
-                     "give a larger training.global_batch_size; of masked_lm, see objective.at_least_one_mask");
+  if (counted <= 0) return {};
   const double means = group.all_reduce(static_cast<double>(weights.size()));
   // A micro-batch in which nothing counts has no mean, and adds nothing.
   for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
@@ -102,7 +100,8 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device) {
 }
 
 StepResult PendingStep::result() {
-  const kernels::Decision decision = ops::read_decision(decision_.wait());
+  if (!decision_) return result_;
+  const kernels::Decision decision = ops::read_decision(decision_->wait());
   result_.loss = decision.loss;
   result_.z_loss = decision.z_loss;
   result_.grad_norm = decision.grad_norm;
@@ -124,9 +123,14 @@ PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr
   const auto A = static_cast<int64_t>(batch.micro_batches.size());
   weights_.begin_step(A);
   const int64_t straight = weights_.straight_micro_batches();
-  const at::Tensor scales_A = ops::from_float64(loss_scales(batch, group, options_.per_rank, straight), device);
-
   StepResult times;
+  const std::vector<double> scales = loss_scales(batch, group, options_.per_rank, straight);
+  if (scales.empty()) {
+    times.counted = false;
+    times.loss = times.z_loss = times.grad_norm = std::numeric_limits<double>::quiet_NaN();
+    return {std::nullopt, times};
+  }
+  const at::Tensor scales_A = ops::from_float64(scales, device);
   Stopwatch watch;
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
   for (int64_t i = 0; i < A; ++i) {

@@ -26,8 +26,9 @@ struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
   double z_loss = 0;     // averaged alike, times z_factor; what is differentiated is loss + z_loss
   double grad_norm = 0;  // of that, before clipping
-  double loss_deviations = 0, norm_deviations = 0;          // train/guard.h
-  bool applied = false;                                     // false: weights and moments are as they were
+  double loss_deviations = 0, norm_deviations = 0;  // train/guard.h
+  bool applied = false;                             // false: weights and moments are as they were
+  bool counted = true;  // false: no label of the step counts; nothing was computed, and loss and norm are NaN
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's host spent its time
 };
 
@@ -45,9 +46,10 @@ class PendingStep {
 
  private:
   friend class TrainStep;
-  PendingStep(ops::Readback decision, StepResult times) : decision_(std::move(decision)), result_(times) {}
+  PendingStep(std::optional<ops::Readback> decision, StepResult times)
+      : decision_(std::move(decision)), result_(times) {}
 
-  ops::Readback decision_;
+  std::optional<ops::Readback> decision_;  // nothing: no label counts
   StepResult result_;
 };
 

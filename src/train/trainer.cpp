@@ -146,6 +146,10 @@ class Trainer {
     const StepResult result = step.pending.result();
     const Judgement judgement = guard_.judge(result);
     HEARTH_CHECK(result.applied == (judgement.verdict == Verdict::kApply), "step {}: two judgements", step.t);
+    if (judgement.verdict == Verdict::kStop && !result.counted)
+      throw user_error(fmt::format("step {}: {}", step.t, judgement.reason),
+                       "each is padding, hidden from the loss, or of weight 0: there is nothing to learn",
+                       "give a larger training.global_batch_size; of masked_lm, see objective.at_least_one_mask");
     if (judgement.verdict == Verdict::kStop) throw run_.diverged(step.t, judgement.reason, step.lr);
     if (judgement.verdict == Verdict::kRewind) return rewind(step, judgement.reason), std::nullopt;
     if (result.applied) {

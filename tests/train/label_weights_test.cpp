@@ -202,9 +202,11 @@ TEST(WeightedRuns, WhereNothingCountsTrainingAndValidationSaySo) {
   data::build_dataset(options, progress);
   config::RunConfig c = tiny_config(scratch);
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
-            "no label counts in a step: there is nothing to learn from it");
+            fmt::format("no token of {} counts in the loss", (scratch / "data").string()));
+  c.data.path = (scratch / "counts" / "data").string();
+  build_tiny_data(scratch / "counts");
   c.validation.freq = 1;
-  c.job.dump_folder = "other";
+  c.validation.set = {{.name = "nothing", .path = (scratch / "data").string()}};
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "no token of split \"validation\" counts in the loss");
 }
 

@@ -102,14 +102,15 @@ TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
   EXPECT_NEAR(loss_of(9, 77), alone, 1e-12);
 }
 
-TEST_F(MaskedRun, AStepInWhichNothingIsHiddenIsTheUsersToMend) {
+TEST_F(MaskedRun, StepsInWhichNothingIsHiddenAreLeftOutAndTooManyOfThemAreTheUsersToMend) {
   config::RunConfig c = masked(scratch, "run");
   c.validation.freq = 0;
   c.objective.mlm_probability = 1e-9;
   c.objective.at_least_one_mask = false;
+  c.numerics.skip_limit = 2;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_EQ(error.message(), "no label counts in a step: there is nothing to learn from it");
+  EXPECT_EQ(error.message(), "step 3: no label counts; numerics.skip_limit = 2 updates in a row were left out");
 }
 
 TEST_F(MaskedRun, ARunWithoutAMaskIsRefusedBeforeItStarts) {

@@ -177,5 +177,32 @@ TEST(Step, WhatDoesNotCountWeighsNothing) {
   EXPECT_EQ(counted_weight(batch), 2.75);
 }
 
+// Two trainings, one with a step of labels that do not count between the others.
+TEST(Step, WhereNoLabelCountsNothingHappens) {
+  const Shape s = tiny_shape();
+  const auto masters_after = [&](bool with_empty_step) {
+    const auto group = comm::single();
+    Training t(s, *group);
+    TrainStep step(t.model, t.weights, t.optimizer, {});
+    data::StepBatch batch, empty;
+    for (uint64_t i = 0; i < kMicroBatches; ++i) batch.micro_batches.push_back(micro_batch(i, true));
+    empty = batch;
+    for (data::Batch& micro : empty.micro_batches) micro.labels.assign(micro.labels.size(), data::kIgnore);
+    EXPECT_TRUE(step.run(batch, 1, 1e-2).result().applied);
+    if (with_empty_step) {
+      const StepResult result = step.run(empty, 2, 1e-2).result();
+      EXPECT_FALSE(result.counted);
+      EXPECT_FALSE(result.applied);
+      EXPECT_TRUE(std::isnan(result.loss));
+    }
+    EXPECT_TRUE(step.run(batch, 2, 1e-2).result().counted);
+    std::vector<double> all;
+    for (int64_t unit = 0; unit < t.weights.num_units(); ++unit)
+      for (const double w : ops::to_doubles(t.weights.master(unit))) all.push_back(w);
+    return all;
+  };
+  EXPECT_EQ(masters_after(true), masters_after(false));
+}
+
 }  // namespace
 }  // namespace hearth::train
