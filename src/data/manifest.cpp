@@ -37,15 +37,15 @@ void RecordCounts::add(const RecordCounts& other) {
 int64_t RecordCounts::num_skipped() const { return std::accumulate(skipped.begin(), skipped.end(), int64_t{0}); }
 
 std::optional<WeightTotals> SplitEntry::weights() const {
+  if (std::none_of(shards.begin(), shards.end(), [](const ShardEntry& shard) { return shard.weights.has_value(); }))
+    return {};
   WeightTotals all;
-  bool any = false;
   for (const ShardEntry& shard : shards) {
-    any = any || shard.weights;
     all.is_mask = all.is_mask && (!shard.weights || shard.weights->is_mask);
     all.counted += shard.weights ? shard.weights->counted : shard.tokens;
     all.sum += shard.weights ? shard.weights->sum : static_cast<double>(shard.tokens);
   }
-  return any ? std::optional(all) : std::nullopt;
+  return all;
 }
 
 const SplitEntry* Manifest::find_split(std::string_view name) const {
