@@ -12,8 +12,8 @@ MicroBatchGraph::MicroBatchGraph(model::Transformer& model, parallel::ShardedWei
   HEARTH_CHECK(!model.needs_boundaries(), "attention depends on more than the batch's shape");
   const at::Device device = model.device();
   const int64_t T = model.tokens();
-  batch_.tokens_T = ops::from_int32(std::vector<int32_t>(static_cast<size_t>(T)), device);
-  batch_.labels_T = ops::from_int32(std::vector<int32_t>(static_cast<size_t>(T)), device);
+  batch_.tokens_T = ops::empty({T}, DType::kInt32, device);
+  batch_.labels_T = ops::empty({T}, DType::kInt32, device);
   ones_T_ = ops::from_float32(std::vector<float>(static_cast<size_t>(T), 1), device);
   batch_.weights_T = ops::empty({T}, DType::kFloat32, device);
   scale_1_ = ops::empty({1}, DType::kFloat64, device);

@@ -5,19 +5,16 @@
 #include <csignal>
 
 #include "base/random.h"
-#include "support/environment.h"
+#include "support/hearth_command.h"
 #include "support/text_file.h"
 
 namespace hearth {
 namespace {
 
 using test::CommandResult;
+using test::run_hearth;
 using test::ScratchFolder;
 using test::write_text;
-
-CommandResult hearth(const std::string& arguments, const std::string& environment = {}) {
-  return test::run_command(environment + " " + test::hearth_binary() + " " + arguments);
-}
 
 // Eight files of text that differ.
 void write_corpus(const Path& folder) {
@@ -44,7 +41,7 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
   write_text(scratch / "text" / "skip.md", "not text");
   const std::string command = fmt::format("data build --out {} --validation 0.3 --include '*.txt' {}",
                                           text(scratch / "out"), text(scratch / "text"));
-  CommandResult result = hearth(command);
+  CommandResult result = run_hearth(command);
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_NE(result.output.find("found 8 files, "), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("(links resolved: 1, duplicates dropped: 0, empty: 0, not files: 0)"),
@@ -53,21 +50,21 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
   EXPECT_NE(result.output.find("MB/s"), std::string::npos);
   EXPECT_EQ(result.output.find('\r'), std::string::npos);  // no bar where there is no terminal
 
-  result = hearth(command);
+  result = run_hearth(command);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find(" is complete already: nothing to do\n"), std::string::npos) << result.output;
 
-  result = hearth(command + " --eos none");
+  result = run_hearth(command + " --eos none");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("add --overwrite to replace it"), std::string::npos) << result.output;
-  EXPECT_EQ(hearth(command + " --eos none --overwrite").exit_code, 0);
+  EXPECT_EQ(run_hearth(command + " --eos none --overwrite").exit_code, 0);
 }
 
 TEST(DataBuild, BytesThatAreNotUtf8AreCountedAndKept) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text");
   const auto build = [&](const char* out) {
-    return hearth(fmt::format("data build --out {} {}", text(scratch / out), text(scratch / "text"))).output;
+    return run_hearth(fmt::format("data build --out {} {}", text(scratch / out), text(scratch / "text"))).output;
   };
   EXPECT_EQ(build("good").find("not UTF-8"), std::string::npos);
   write_text(scratch / "text" / "latin.txt", "caf\xE9 na\xEFve");
@@ -82,18 +79,18 @@ TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {
     return fmt::format("data build --out {} --validation 0.3 --shard-tokens 400 --threads 2 {}", text(scratch / out),
                        text(scratch / "text"));
   };
-  ASSERT_EQ(hearth(command("reference")).exit_code, 0);
+  ASSERT_EQ(run_hearth(command("reference")).exit_code, 0);
   const std::string reference = folder_content(scratch / "reference");
   int64_t n = 1;
   for (;; ++n) {
-    const CommandResult killed = hearth(command("out"), fmt::format("exec env HEARTH_FAILPOINT={}:KILL", n));
+    const CommandResult killed = run_hearth(command("out"), fmt::format("exec env HEARTH_FAILPOINT={}:KILL", n));
     if (killed.exit_code == 0) break;
     ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << "call " << n << ": " << killed.output;
     // A manifest, where there is one, is a good one.
     if (path_exists(scratch / "out" / "manifest.json")) {
-      EXPECT_EQ(hearth("data verify " + text(scratch / "out")).exit_code, 0);
+      EXPECT_EQ(run_hearth("data verify " + text(scratch / "out")).exit_code, 0);
     }
-    ASSERT_EQ(hearth(command("out")).exit_code, 0) << "after call " << n;
+    ASSERT_EQ(run_hearth(command("out")).exit_code, 0) << "after call " << n;
     ASSERT_EQ(folder_content(scratch / "out"), reference) << "after call " << n;
     remove_tree(scratch / "out");
   }
@@ -104,13 +101,13 @@ TEST(DataBuild, ADiskFailureIsOneErrorWithExitCode4) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text");
   const std::string command = fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text"));
-  CommandResult result = hearth(command, "HEARTH_FAILPOINT=5:ENOSPC");
+  CommandResult result = run_hearth(command, "HEARTH_FAILPOINT=5:ENOSPC");
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_TRUE(result.output.starts_with("error: cannot ")) << result.output;
   EXPECT_NE(result.output.find("why: No space left on device"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("fix: free some space"), std::string::npos) << result.output;
   EXPECT_FALSE(path_exists(scratch / "out" / "manifest.json"));
-  result = hearth(command, "HEARTH_FAILPOINT=6:EIO");
+  result = run_hearth(command, "HEARTH_FAILPOINT=6:EIO");
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_NE(result.output.find("why: Input/output error"), std::string::npos) << result.output;
 }
@@ -156,7 +153,7 @@ TEST(DataBuild, ACompleteDatasetInAReadOnlyFolderIsComplete) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text");
   const std::string arguments = fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text"));
-  ASSERT_EQ(hearth(arguments).exit_code, 0);
+  ASSERT_EQ(run_hearth(arguments).exit_code, 0);
   std::filesystem::permissions(scratch / "out", std::filesystem::perms(0555));
   const CommandResult result = as_ordinary_user(scratch, arguments);
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -176,22 +173,22 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
       "--text-key title --text-key meta.text --text-join '\\t' --on-error skip --dedup exact --shard-tokens 100 "
       "--source-list {} '{}'",
       text(scratch / "list"), text(scratch / "in" / "y.*"));
-  CommandResult result = hearth(fmt::format("data build --out {} {}", text(scratch / "one"), options));
+  CommandResult result = run_hearth(fmt::format("data build --out {} {}", text(scratch / "one"), options));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_NE(result.output.find("skipped 1 records: missing_key\n"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("dropped 70 repeated documents\n"), std::string::npos) << result.output;
   for (const char* part : {"2/2", "1/2"})
-    ASSERT_EQ(hearth(fmt::format("data build --out {} --part {} {}", text(scratch / "two"), part, options)).exit_code,
-              0);
-  result = hearth("data merge " + text(scratch / "two"));
+    ASSERT_EQ(
+        run_hearth(fmt::format("data build --out {} --part {} {}", text(scratch / "two"), part, options)).exit_code, 0);
+  result = run_hearth("data merge " + text(scratch / "two"));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "two"));
-  result = hearth(fmt::format("data sample {} --seq-len 50", text(scratch / "one")));
+  result = run_hearth(fmt::format("data sample {} --seq-len 50", text(scratch / "one")));
   EXPECT_NE(result.output.find("| t\trecord "), std::string::npos) << result.output;
 
   const auto message = [&](const std::string& wrong) {
     const CommandResult failed =
-        hearth(fmt::format("data build --out {} {} {}", text(scratch / "no"), wrong, text(scratch / "in")));
+        run_hearth(fmt::format("data build --out {} {} {}", text(scratch / "no"), wrong, text(scratch / "in")));
     EXPECT_EQ(failed.exit_code, 2) << failed.output;
     return failed.output.substr(0, failed.output.find('\n'));
   };
@@ -201,7 +198,7 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
   EXPECT_EQ(message("--text-key ''"), "error: --text-key needs a name");
   EXPECT_EQ(message("--max-record-bytes 0"), "error: --max-record-bytes 0 is too small");
   EXPECT_EQ(message(""), fmt::format("error: {}: line 1: it has no key \"text\"", text(scratch / "in" / "x.jsonl")));
-  EXPECT_EQ(hearth("data build --out " + text(scratch / "no")).output.substr(0, 32),
+  EXPECT_EQ(run_hearth("data build --out " + text(scratch / "no")).output.substr(0, 32),
             "error: there is nothing to read\n");
 }
 
@@ -211,18 +208,18 @@ TEST(DataBuild, SplitsByPositionAreShownAndOnesThatMakeNoSenseAreUserErrors) {
   const std::string command =
       fmt::format("data build --out {} {} --split ", text(scratch / "out"), text(scratch / "text"));
   for (const char* split : {"1,2,3,4", "most", "0"}) {
-    const CommandResult wrong = hearth(command + split);
+    const CommandResult wrong = run_hearth(command + split);
     EXPECT_EQ(wrong.exit_code, 2);
     EXPECT_NE(wrong.output.find(fmt::format("--split {} makes no sense", split)), std::string::npos) << wrong.output;
   }
-  EXPECT_EQ(hearth(command + "4,2,2 --validation 0.1").exit_code, 2);
-  const CommandResult built = hearth(command + "\"4, 2, 2\"");
+  EXPECT_EQ(run_hearth(command + "4,2,2 --validation 0.1").exit_code, 2);
+  const CommandResult built = run_hearth(command + "\"4, 2, 2\"");
   ASSERT_EQ(built.exit_code, 0) << built.output;
   for (const auto& [name, documents] :
        std::vector<std::pair<std::string, int>>{{"train", 4}, {"validation", 2}, {"test", 2}})
     EXPECT_NE(built.output.find(fmt::format("{:<10} {:>9} documents", name, documents)), std::string::npos)
         << built.output;
-  const CommandResult shown = hearth(fmt::format("data inspect {}", text(scratch / "out")));
+  const CommandResult shown = run_hearth(fmt::format("data inspect {}", text(scratch / "out")));
   EXPECT_NE(shown.output.find("by position, 4,2,2"), std::string::npos) << shown.output;
 }
 
@@ -230,30 +227,30 @@ TEST(DataBuild, SeveralDatasetsAreMergedIntoANewOneAndOneFolderInPlace) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text");
   const std::string a = text(scratch / "a"), b = text(scratch / "b"), out = text(scratch / "out");
-  ASSERT_EQ(hearth(fmt::format("data build --out {} {}", a, text(scratch / "text" / "0.txt"))).exit_code, 0);
-  ASSERT_EQ(hearth(fmt::format("data build --out {} {}", b, text(scratch / "text" / "1.txt"))).exit_code, 0);
+  ASSERT_EQ(run_hearth(fmt::format("data build --out {} {}", a, text(scratch / "text" / "0.txt"))).exit_code, 0);
+  ASSERT_EQ(run_hearth(fmt::format("data build --out {} {}", b, text(scratch / "text" / "1.txt"))).exit_code, 0);
   const auto refused = [](const std::string& arguments, const char* what) {
-    const CommandResult wrong = hearth("data merge " + arguments);
+    const CommandResult wrong = run_hearth("data merge " + arguments);
     EXPECT_EQ(wrong.exit_code, 2);
     EXPECT_NE(wrong.output.find(what), std::string::npos) << wrong.output;
   };
   refused(a + " " + b, "several datasets become a new one");
   refused(fmt::format("--out {} {}", out, a), "--out goes with several datasets");
   refused("--overwrite " + a, "--overwrite goes with several datasets");
-  const CommandResult merged = hearth(fmt::format("data merge --out {} {} {}", out, a, b));
+  const CommandResult merged = run_hearth(fmt::format("data merge --out {} {} {}", out, a, b));
   ASSERT_EQ(merged.exit_code, 0) << merged.output;
   EXPECT_NE(merged.output.find("train              2 documents"), std::string::npos) << merged.output;
   EXPECT_NE(merged.output.find("2 shards share their disk space"), std::string::npos) << merged.output;
-  EXPECT_NE(hearth(fmt::format("data merge --out {} {} {}", out, a, b)).output.find("is complete already"),
+  EXPECT_NE(run_hearth(fmt::format("data merge --out {} {} {}", out, a, b)).output.find("is complete already"),
             std::string::npos);
-  EXPECT_EQ(hearth("data verify " + out).exit_code, 0);
+  EXPECT_EQ(run_hearth("data verify " + out).exit_code, 0);
 }
 
 TEST(DataBuild, AnEmptyCorpusIsAUserError) {
   const ScratchFolder scratch;
   make_folders(scratch / "text");
-  const CommandResult result =
-      hearth(fmt::format("data build --out {} --include '*.txt' {}", text(scratch / "out"), text(scratch / "text")));
+  const CommandResult result = run_hearth(
+      fmt::format("data build --out {} --include '*.txt' {}", text(scratch / "out"), text(scratch / "text")));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output,
             "error: there is no text to build from\n  why: no file was found\n"

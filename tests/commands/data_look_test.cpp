@@ -6,19 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "support/environment.h"
+#include "support/hearth_command.h"
 #include "support/text_file.h"
 
 namespace hearth {
 namespace {
 
 using test::CommandResult;
+using test::run_hearth;
 using test::ScratchFolder;
 using test::write_text;
-
-CommandResult hearth(const std::string& arguments) {
-  return test::run_command(test::hearth_binary() + " " + arguments);
-}
 
 class DataLook : public testing::Test {
  protected:
@@ -27,7 +24,7 @@ class DataLook : public testing::Test {
       write_text(scratch_ / "text" / fmt::format("{:02}.txt", i), std::string(30, static_cast<char>('a' + i)) + "\n");
     out_ = (scratch_ / "out").string();
     const CommandResult built =
-        hearth(fmt::format("data build --out {} --validation 0.2 {}", out_, (scratch_ / "text").string()));
+        run_hearth(fmt::format("data build --out {} --validation 0.2 {}", out_, (scratch_ / "text").string()));
     ASSERT_EQ(built.exit_code, 0) << built.output;
   }
   ScratchFolder scratch_;
@@ -35,17 +32,17 @@ class DataLook : public testing::Test {
 };
 
 TEST_F(DataLook, InspectShowsCountsSizesTokenizerAndSources) {
-  const CommandResult result = hearth("data inspect " + out_);
+  const CommandResult result = run_hearth("data inspect " + out_);
   ASSERT_EQ(result.exit_code, 0) << result.output;
   for (const char* part :
        {"tokenizer   bytes, 258 tokens, hash 2105be2c4cfaa69af2fc47a560700c5c", "no BOS, EOS after each", "train",
         "validation", "26 sources", "00.txt", "and 16 more (--sources lists them)"})
     EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
-  EXPECT_NE(hearth("data inspect --sources " + out_).output.find("25.txt"), std::string::npos);
+  EXPECT_NE(run_hearth("data inspect --sources " + out_).output.find("25.txt"), std::string::npos);
 }
 
 TEST_F(DataLook, InspectAsJsonIsTheManifest) {
-  const CommandResult result = hearth("data inspect --json " + out_);
+  const CommandResult result = run_hearth("data inspect --json " + out_);
   ASSERT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.output, read_file(out_ + "/manifest.json"));
   int64_t tokens = 0;
@@ -55,23 +52,23 @@ TEST_F(DataLook, InspectAsJsonIsTheManifest) {
 }
 
 TEST_F(DataLook, VerifySaysWholeOrNamesTheBlockWithExitCode3) {
-  CommandResult result = hearth("data verify " + out_);
+  CommandResult result = run_hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find(" is whole: "), std::string::npos);
   const Path shard = out_ + "/train-000000-0000.shard";
   std::string bytes = read_file(shard);
   bytes[300] = static_cast<char>(bytes[300] ^ 1);
   write_text(shard, bytes);
-  result = hearth("data verify " + out_);
+  result = run_hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_NE(result.output.find("train-000000-0000.shard: block 0 (bytes 128 to "), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("column tokens"), std::string::npos);
-  EXPECT_EQ(hearth("data sample " + out_ + " --seq-len 16").exit_code, 3);
+  EXPECT_EQ(run_hearth("data sample " + out_ + " --seq-len 16").exit_code, 3);
 }
 
 TEST_F(DataLook, AFolderThatIsNoDatasetIsAUserError) {
   for (const char* command : {"inspect", "verify", "sample"}) {
-    const CommandResult result = hearth(fmt::format("data {} {}", command, (scratch_ / "text").string()));
+    const CommandResult result = run_hearth(fmt::format("data {} {}", command, (scratch_ / "text").string()));
     EXPECT_EQ(result.exit_code, 2) << command;
     EXPECT_NE(result.output.find("holds no dataset"), std::string::npos) << result.output;
   }
@@ -79,7 +76,7 @@ TEST_F(DataLook, AFolderThatIsNoDatasetIsAUserError) {
 
 // Each document is one repeated letter, so the text says which file it must have come from.
 TEST_F(DataLook, SampleNamesTheFileAndOffsetsOfTheTextItPrints) {
-  const CommandResult result = hearth(fmt::format("data sample {} --at 3 --count 5 --seed 4 --seq-len 40", out_));
+  const CommandResult result = run_hearth(fmt::format("data sample {} --at 3 --count 5 --seed 4 --seq-len 40", out_));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   for (int g = 3; g < 8; ++g)
     EXPECT_NE(result.output.find(fmt::format("sample {}: epoch 0, window ", g)), std::string::npos);
@@ -106,11 +103,12 @@ TEST_F(DataLook, SampleOfAPartOfAFileSaysWhereTheDocumentBegins) {
   std::string text;
   for (int i = 100; i < 200; ++i) text += fmt::format("line {}\n", i);  // 9 bytes each
   write_text(scratch_ / "long.txt", text);
-  ASSERT_EQ(hearth(fmt::format("data build --out {0}/parts --document-bytes 90 {0}/long.txt", scratch_.path().string()))
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      run_hearth(fmt::format("data build --out {0}/parts --document-bytes 90 {0}/long.txt", scratch_.path().string()))
+          .exit_code,
+      0);
   const std::string output =
-      hearth(fmt::format("data sample {}/parts --count 10 --seq-len 91", scratch_.path().string())).output;
+      run_hearth(fmt::format("data sample {}/parts --count 10 --seq-len 91", scratch_.path().string())).output;
   for (int part = 0; part < 10; ++part) {
     const std::string document = fmt::format("\n  document {}, tokens 0 to 91 of ", part);
     const size_t at = output.find(document);
@@ -127,7 +125,7 @@ TEST_F(DataLook, VerifyListsEveryDamagedPlace) {
     bytes[200] = static_cast<char>(bytes[200] ^ 1);
     write_text(Path(out_) / name, bytes);
   }
-  const CommandResult result = hearth("data verify " + out_);
+  const CommandResult result = run_hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 3);
   for (const char* line :
        {"train-000000-0000.shard: block 0 ", "\nvalidation-000000-0000.shard: block 0 ", "is damaged in 2 places"})
@@ -135,7 +133,7 @@ TEST_F(DataLook, VerifyListsEveryDamagedPlace) {
 }
 
 TEST_F(DataLook, SampleOfAStepNeedsARunFile) {
-  const CommandResult result = hearth(fmt::format("data sample {} --step 2", out_));
+  const CommandResult result = run_hearth(fmt::format("data sample {} --step 2", out_));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("--step needs a run file"), std::string::npos) << result.output;
 }
@@ -145,10 +143,10 @@ TEST_F(DataLook, SampleOfARunFilePrintsTheStepsSamples) {
   write_text(run,
              "[data]\npath = \"out\"\n[training]\nsteps = 1000\nseq_len = 40\nseed = 4\nlocal_batch_size = 2\n"
              "global_batch_size = 4\n");
-  const CommandResult step = hearth(fmt::format("data sample {} --step 2", run.string()));
+  const CommandResult step = run_hearth(fmt::format("data sample {} --step 2", run.string()));
   ASSERT_EQ(step.exit_code, 0) << step.output;
-  EXPECT_EQ(step.output, hearth(fmt::format("data sample {} --at 4 --count 4 --seed 4 --seq-len 40", out_)).output);
-  EXPECT_EQ(hearth(fmt::format("data sample {} --seed 4", run.string())).exit_code, 2);
+  EXPECT_EQ(step.output, run_hearth(fmt::format("data sample {} --at 4 --count 4 --seed 4 --seq-len 40", out_)).output);
+  EXPECT_EQ(run_hearth(fmt::format("data sample {} --seed 4", run.string())).exit_code, 2);
 }
 
 // Steps 1 and 2 had 4 sequences of 40 tokens and step 3, after a resume with another batch, 6; step 4 is yet to come. A
@@ -165,8 +163,9 @@ TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
         step, tokens);
   };
   const auto expect_samples = [&](int64_t step, int64_t first, int64_t count) {
-    EXPECT_EQ(hearth(fmt::format("data sample {} --step {}", run.string(), step)).output,
-              hearth(fmt::format("data sample {} --at {} --count {} --seed 4 --seq-len 40", out_, first, count)).output)
+    EXPECT_EQ(
+        run_hearth(fmt::format("data sample {} --step {}", run.string(), step)).output,
+        run_hearth(fmt::format("data sample {} --at {} --count {} --seed 4 --seq-len 40", out_, first, count)).output)
         << "step " << step;
   };
   const std::string resume = "{\"event\": \"resume\", \"step\": 2}\n";
@@ -201,16 +200,16 @@ TEST_F(DataLook, SampleNamesTheSourceOfEachAndFollowsTheCheckpointsPast) {
   for (int i = 0; i < 26; ++i)
     write_text(scratch_ / "more" / fmt::format("{:02}.txt", i), std::string(40, static_cast<char>('A' + i)) + "\n");
   const std::string more = (scratch_ / "more-data").string();
-  ASSERT_EQ(hearth(fmt::format("data build --out {} {}", more, (scratch_ / "more").string())).exit_code, 0);
+  ASSERT_EQ(run_hearth(fmt::format("data build --out {} {}", more, (scratch_ / "more").string())).exit_code, 0);
   write_text(scratch_ / "run.toml",
              "[training]\nsteps = 20\nseq_len = 16\nlocal_batch_size = 4\nseed = 3\n[lr_scheduler]\nwarmup_steps = 0\n"
              "[[data.source]]\npath = \"out\"\nweight = 3\n[[data.source]]\npath = \"more-data\"\n");
   const std::string toml = (scratch_ / "run.toml").string();
-  const CommandResult step = hearth("data sample " + toml + " --step 2");
+  const CommandResult step = run_hearth("data sample " + toml + " --step 2");
   ASSERT_EQ(step.exit_code, 0) << step.output;
   EXPECT_NE(step.output.find("sample 4: " + out_ + ", epoch 0, window "), std::string::npos) << step.output;
   EXPECT_NE(step.output.find(": " + more + ", epoch 0, window "), std::string::npos) << step.output;
-  EXPECT_EQ(hearth("data sample " + toml + " --at 4 --count 4").output, step.output);
+  EXPECT_EQ(run_hearth("data sample " + toml + " --at 4 --count 4").output, step.output);
 }
 
 // The documents of GPT-NeoX's golden vectors, through a token file, its order and its mixture: every sample of a step.
@@ -235,13 +234,14 @@ TEST(DataSample, AStepOfGptNeoxsOrderIsTheGoldenOne) {
   write_text(scratch / "golden.bin", tokens);
   write_text(scratch / "golden.idx", index);
   const std::string built = (scratch / "data").string();
-  ASSERT_EQ(hearth(fmt::format("data build --vocab-size 32016 --out {} {}", built, (scratch / "golden.bin").string()))
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      run_hearth(fmt::format("data build --vocab-size 32016 --out {} {}", built, (scratch / "golden.bin").string()))
+          .exit_code,
+      0);
   write_text(scratch / "run.toml",
              "[training]\nseq_len = 4\nsteps = 3\nlocal_batch_size = 3\nseed = 1234\n"
              "[lr_scheduler]\nwarmup_steps = 0\n[data]\npath = \"data\"\norder = \"neox\"\nstride = \"neox\"\n");
-  const CommandResult result = hearth("data sample --step 1 " + (scratch / "run.toml").string());
+  const CommandResult result = run_hearth("data sample --step 1 " + (scratch / "run.toml").string());
   ASSERT_EQ(result.exit_code, 0) << result.output;
   // Sequences 7, 3 and 5, which begin at tokens (0, 0), (1, 5) and (3, 0) of the documents 4, 2 | 2, 4 | 1, 0.
   for (const char* part :

@@ -4,19 +4,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/environment.h"
+#include "support/hearth_command.h"
 #include "support/text_file.h"
 
 namespace hearth {
 namespace {
 
 using test::CommandResult;
+using test::run_hearth;
 using test::ScratchFolder;
 using test::write_text;
-
-CommandResult hearth(const std::string& arguments) {
-  return test::run_command(test::hearth_binary() + " " + arguments);
-}
 
 class DataWeights : public testing::Test {
  protected:
@@ -28,8 +25,8 @@ class DataWeights : public testing::Test {
   }
   // Of 10 documents of 12 bytes: "ask 0: ", of which "yes" and EOS count.
   CommandResult build(const std::string& more) {
-    return hearth(fmt::format("data build --out {} --overwrite --text-key q --text-key a --text-join \"\" {} {}", out(),
-                              more, (scratch_ / "a.jsonl").string()));
+    return run_hearth(fmt::format("data build --out {} --overwrite --text-key q --text-key a --text-join \"\" {} {}",
+                                  out(), more, (scratch_ / "a.jsonl").string()));
   }
   std::string out() const { return (scratch_ / "out").string(); }
   static void expect_part(const CommandResult& result, const std::string& part) {
@@ -44,20 +41,20 @@ TEST_F(DataWeights, BuildInspectStatsAndSampleTellWhatCounts) {
   expect_part(built, "train      40 of 110 tokens count (36.36 %)\n");
   expect_part(built, "in brackets: tokens that do not count in the loss\n");
   expect_part(built, "first document: (97) (115) (107) (32) (48) (58) (32) 121 101 115 257\n");
-  expect_part(hearth("data inspect " + out()), "train       40 of 110 tokens count (36.36 %)\n");
-  expect_part(hearth("data stats " + out()), "  in the loss     40 of 110 tokens count (36.36 %)\n");
-  const CommandResult json = hearth("data stats --json " + out());
+  expect_part(run_hearth("data inspect " + out()), "train       40 of 110 tokens count (36.36 %)\n");
+  expect_part(run_hearth("data stats " + out()), "  in the loss     40 of 110 tokens count (36.36 %)\n");
+  const CommandResult json = run_hearth("data stats --json " + out());
   EXPECT_EQ(nlohmann::json::parse(json.output)["splits"][0]["counted_tokens"], 40);
-  expect_part(hearth("data sample --seq-len 10 --seed 1 --count 11 " + out()), ", 3 of them count in the loss\n");
-  expect_part(hearth("data verify " + out()), " is whole: ");
+  expect_part(run_hearth("data sample --seq-len 10 --seed 1 --count 11 " + out()), ", 3 of them count in the loss\n");
+  expect_part(run_hearth("data verify " + out()), " is whole: ");
 
   expect_part(build("--loss-key a --weights-key w"),
               "train      40 of 110 tokens count (36.36 %), with weights that come to 60\n");
-  EXPECT_EQ(nlohmann::json::parse(hearth("data stats --json " + out()).output)["splits"][0]["weight_sum"], 60);
+  EXPECT_EQ(nlohmann::json::parse(run_hearth("data stats --json " + out()).output)["splits"][0]["weight_sum"], 60);
   // Without weights nobody speaks of them.
   build("");
   for (const char* command : {"inspect", "stats", "sample"}) {
-    const CommandResult plain = hearth(fmt::format("data {} {}", command, out()));
+    const CommandResult plain = run_hearth(fmt::format("data {} {}", command, out()));
     for (const char* words : {"count (", "in the loss"})
       EXPECT_EQ(plain.output.find(words), std::string::npos) << command << "\n" << plain.output;
   }
@@ -67,18 +64,18 @@ TEST_F(DataWeights, ExportWritesLabelsBesideTokensAndOverNothing) {
   build("--loss-key a");
   const std::string to = (scratch_ / "x").string();
   write_text(scratch_ / "x_label.idx", "mine");
-  CommandResult result = hearth(fmt::format("data export --to bin-idx --out {} {}", to, out()));
+  CommandResult result = run_hearth(fmt::format("data export --to bin-idx --out {} {}", to, out()));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("x_label.idx is there already"), std::string::npos) << result.output;
   EXPECT_EQ(list_folder(scratch_), (std::vector<std::string>{"a.jsonl", "out", "x_label.idx"}));
-  result = hearth(fmt::format("data export --overwrite --to bin-idx --out {} {}", to, out()));
+  result = run_hearth(fmt::format("data export --overwrite --to bin-idx --out {} {}", to, out()));
   expect_part(result, "wrote 10 documents, 110 tokens of train\n");
   EXPECT_EQ(list_folder(scratch_),
             (std::vector<std::string>{"a.jsonl", "out", "x.bin", "x.idx", "x_label.bin", "x_label.idx"}));
-  expect_part(hearth(fmt::format("data export --to jsonl --out {}.jsonl {}", to, out())),
+  expect_part(run_hearth(fmt::format("data export --to jsonl --out {}.jsonl {}", to, out())),
               "text has no weights: which tokens count is not written\n");
   build("--weights-key w");
-  result = hearth(fmt::format("data export --to bin-idx --out {}2 {}", to, out()));
+  result = run_hearth(fmt::format("data export --to bin-idx --out {}2 {}", to, out()));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("bin-idx cannot hold the weights of " + out()), std::string::npos) << result.output;
 }

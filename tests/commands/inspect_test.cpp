@@ -3,18 +3,17 @@
 #include <nlohmann/json.hpp>
 
 #include "../checkpoint/example.h"
+#include "support/hearth_command.h"
 
 namespace hearth::checkpoint {
 namespace {
 
-test::CommandResult hearth(const std::string& arguments) {
-  return test::run_command(test::hearth_binary() + " " + arguments);
-}
+using test::run_hearth;
 
 TEST(InspectCommand, ShowsStepParametersProvenanceTensorsAndConfiguration) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, example_tensors(), 100, 2);
-  const test::CommandResult result = hearth("inspect " + folder.string());
+  const test::CommandResult result = run_hearth("inspect " + folder.string());
   EXPECT_EQ(result.exit_code, 0);
   // 13*7 + 6*5 + 4*3 + 11 + 3*4*5 elements of weights; the optimizer's do not count.
   for (const char* expected :
@@ -26,7 +25,7 @@ TEST(InspectCommand, ShowsStepParametersProvenanceTensorsAndConfiguration) {
 TEST(InspectCommand, AsJsonIsOneObjectWithTheSameNumbers) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, example_tensors(), 100, 2);
-  const test::CommandResult result = hearth("inspect --json " + folder.string());
+  const test::CommandResult result = run_hearth("inspect --json " + folder.string());
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const nlohmann::json j = nlohmann::json::parse(result.output);
   EXPECT_EQ(j.at("step"), 100);
@@ -43,7 +42,7 @@ TEST(InspectCommand, OfAPyTorchDirectorySaysSo) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, example_tensors(), 100, 1);
   remove_file(folder / kManifestFile);
-  const test::CommandResult result = hearth("inspect " + folder.string());
+  const test::CommandResult result = run_hearth("inspect " + folder.string());
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.output.find("PyTorch (no hearth.json"), std::string::npos) << result.output;
 }
@@ -52,7 +51,7 @@ TEST(InspectCommand, OfADamagedManifestExitsWith3AndNamesIt) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, example_tensors(), 100, 1);
   overwrite(folder / kManifestFile, 60, "x");
-  const test::CommandResult result = hearth("inspect " + folder.string());
+  const test::CommandResult result = run_hearth("inspect " + folder.string());
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_NE(result.output.find("hearth.json is damaged"), std::string::npos) << result.output;
 }

@@ -8,23 +8,13 @@
 
 #include "comm/group.h"
 #include "data/loader.h"
-#include "tiny_run.h"
+#include "initial_weights.h"
 #include "train/run.h"
 
 namespace hearth::train {
 namespace {
 
 constexpr int64_t kSteps = 200;
-
-// The weights a run of this configuration begins with, as a checkpoint that torch can read.
-Path save_initial_weights(const config::RunConfig& config) {
-  Run run = open_run(config);
-  const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
-  initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
-  save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
-  return checkpoint::step_folder(config.base_folder / "initial", 0);
-}
 
 // int32: for each step tokens [B, S], then labels [B, S].
 void write_batches(const config::RunConfig& config, const Path& path) {

@@ -7,7 +7,7 @@
 #include "../data/arrow_support.h"
 #include "comm/group.h"
 #include "data/dataset.h"
-#include "tiny_run.h"
+#include "initial_weights.h"
 #include "train/eval.h"
 #include "train/run.h"
 
@@ -44,15 +44,6 @@ std::string oracle(const std::string& arguments) {
       fmt::format("{} {} {}", test::oracle_python(), test::source_path("tests/train/label_loss.py"), arguments));
   EXPECT_EQ(run.exit_code, 0) << run.output;
   return run.output;
-}
-
-Path save_initial_weights(const config::RunConfig& config) {
-  Run run = open_run(config);
-  const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
-  initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
-  save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
-  return checkpoint::step_folder(config.base_folder / "initial", 0);
 }
 
 // Sixteen rows with labels: ours are windows of the same tokens, one a row.
@@ -119,15 +110,7 @@ TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
     if (one.empty()) one = records;
     ASSERT_EQ(records.size(), 9u);
     EXPECT_LT(*records.back().loss, *records[1].loss);
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (records[i].loss) {
-        EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
-        EXPECT_NEAR(*records[i].grad_norm, *one[i].grad_norm, 1e-8);
-      }
-      if (records[i].validation_loss) {
-        EXPECT_NEAR(*records[i].validation_loss, *one[i].validation_loss, 1e-9 * *one[i].validation_loss);
-      }
-    }
+    expect_curves_near(records, one);
   }
 }
 

@@ -40,15 +40,7 @@ TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
     if (one.empty()) one = records;
     ASSERT_EQ(records.size(), 61u);
     EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (records[i].loss) {
-        EXPECT_NEAR(*records[i].loss, *one[i].loss, 1e-9 * *one[i].loss);
-        EXPECT_NEAR(*records[i].grad_norm, *one[i].grad_norm, 1e-8);
-      }
-      if (records[i].validation_loss) {
-        EXPECT_NEAR(*records[i].validation_loss, *one[i].validation_loss, 1e-9 * *one[i].validation_loss);
-      }
-    }
+    expect_curves_near(records, one);
   }
 }
 

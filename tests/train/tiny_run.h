@@ -128,4 +128,21 @@ inline void expect_same_training(const std::vector<metrics::Record>& a, const st
   }
 }
 
+// The same curves, as float64 adds in whatever order.
+inline void expect_curves_near(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
+  const auto expect_near = [](const std::optional<double>& x, const std::optional<double>& y, double tolerance) {
+    EXPECT_EQ(x.has_value(), y.has_value());
+    if (x && y) {
+      EXPECT_NEAR(*x, *y, tolerance);
+    }
+  };
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    SCOPED_TRACE(fmt::format("step {}", a[i].step));
+    expect_near(a[i].loss, b[i].loss, 1e-9 * b[i].loss.value_or(0));
+    expect_near(a[i].grad_norm, b[i].grad_norm, 1e-8);
+    expect_near(a[i].validation_loss, b[i].validation_loss, 1e-9 * b[i].validation_loss.value_or(0));
+  }
+}
+
 }  // namespace hearth::train

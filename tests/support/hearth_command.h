@@ -1,0 +1,15 @@
+// hearth as a person runs it.
+#pragma once
+
+#include <string>
+
+#include "support/environment.h"
+
+namespace hearth::test {
+
+// `environment`: "NAME=value ...", or nothing.
+inline CommandResult run_hearth(const std::string& arguments, const std::string& environment = {}) {
+  return run_command(environment + " " + hearth_binary() + " " + arguments);
+}
+
+}  // namespace hearth::test

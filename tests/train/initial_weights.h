@@ -1,0 +1,21 @@
+// The weights that a run begins with, for programs that compare with it.
+#pragma once
+
+#include "comm/group.h"
+#include "tiny_run.h"
+#include "train/run.h"
+#include "train/state.h"
+
+namespace hearth::train {
+
+// As a checkpoint that torch can read.
+inline Path save_initial_weights(const config::RunConfig& config) {
+  Run run = open_run(config);
+  const auto group = comm::single();
+  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
+  save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
+  return checkpoint::step_folder(config.base_folder / "initial", 0);
+}
+
+}  // namespace hearth::train
