@@ -4,8 +4,11 @@
 //
 #include <algorithm>
 #include <bit>
+#include <fstream>
+#include <string>
 #include <vector>
 
+#include "ops/bf16_dot.h"
 #include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,6 +31,21 @@ int64_t lanes_of(float* lanes, const c10::BFloat16* from, int64_t count, float f
   return static_cast<int64_t>(hn::Lanes(d));
 }
 
+// sums[i] += the products of the i-th pairs of a and b; false where there is no such instruction.
+bool add_products_of_pairs([[maybe_unused]] float* sums, [[maybe_unused]] const c10::BFloat16* a,
+                           [[maybe_unused]] const c10::BFloat16* b, [[maybe_unused]] int64_t n) {
+#if HEARTH_HAS_PAIRS
+  if (!has_bf16_dot()) return false;
+  const F32 d;
+  const auto pairs = [&](const c10::BFloat16* x) HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const float*>(x)); };
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(dot_pairs(hn::LoadU(d, sums + i), pairs(a + 2 * i), pairs(b + 2 * i)), d, sums + i);
+  return true;
+#else
+  return false;
+#endif
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -39,6 +57,7 @@ namespace hearth::ops {
 HWY_EXPORT(widen);
 HWY_EXPORT(narrow);
 HWY_EXPORT(lanes_of);
+HWY_EXPORT(add_products_of_pairs);
 
 namespace {
 
@@ -70,6 +89,29 @@ TEST(Simd, StoresRoundAsC10DoesBelowAtAndAboveTheHalf) {
     for (size_t i = 0; i < from.size(); ++i)
       ASSERT_EQ(to[i].x, c10::BFloat16(from[i]).x) << std::hex << std::bit_cast<uint32_t>(from[i]);
   });
+}
+
+// Whole numbers of eight bits: every sum is exact.
+TEST(Simd, ProductsOfPairsAreAddedInFloat32) {
+  bool some = false;
+  test::with_each_target([&] {
+    const int64_t n = 64;
+    std::vector<c10::BFloat16> a, b;
+    std::vector<float> sums, expected;
+    for (int i = 0; i < n; ++i) {
+      const int x = i * 37 % 255 - 127, y = i * 59 % 255 - 127, u = i * 83 % 255 - 127, w = i * 101 % 255 - 127;
+      for (const int value : {x, y}) a.push_back(static_cast<float>(value));
+      for (const int value : {u, w}) b.push_back(static_cast<float>(value));
+      sums.push_back(static_cast<float>(3 * i));
+      expected.push_back(static_cast<float>(3 * i + x * u + y * w));
+    }
+    if (!HWY_DYNAMIC_DISPATCH(add_products_of_pairs)(sums.data(), a.data(), b.data(), n)) return;
+    some = true;
+    EXPECT_EQ(sums, expected);
+  });
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  const std::string text{std::istreambuf_iterator<char>(cpuinfo), {}};
+  EXPECT_EQ(some, text.find(" avx512_bf16") != std::string::npos);
 }
 
 TEST(Simd, TailsOfBfloat16AreFilledAndNothingBehindThemIsWritten) {

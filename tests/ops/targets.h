@@ -5,15 +5,23 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include "ops/bf16_dot.h"
+
 namespace hearth::ops::test {
 
-// Runs `body` with each instruction set that this machine has and the kernels are compiled for.
+// Runs `body` with each instruction set that this machine has and the kernels are compiled for, and with AVX-512 as it
+// is on a CPU that cannot multiply bfloat16.
 template <class Body>
 void with_each_target(const Body& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     body();
+    if (!has_bf16_dot()) continue;
+    SCOPED_TRACE("without the products of bfloat16");
+    hide_bf16_dot_for_test(true);
+    body();
+    hide_bf16_dot_for_test(false);
   }
   hwy::SetSupportedTargetsForTest(0);
 }
