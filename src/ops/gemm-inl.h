@@ -9,9 +9,11 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "ops/gemm.h"
 #include "ops/gemm_cut.h"
 #include "ops/simd-inl.h"
 
@@ -26,23 +28,83 @@ constexpr int64_t kGemmRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr int64_t kGemmVectors = 2;
 constexpr int64_t kGemmColumns = kGemmVectors * kGemmLanes;
 
-// A panel is [depth][kRows]. Four rows by four k at a time are transposed in registers; where kRows is no multiple of
-// four, the last four overlap those before them.
-template <int64_t kRows>
-HWY_INLINE void pack_transposed(float* panel, const float* x, int64_t stride, int64_t depth) {
+// What a panel is made of: units of 32 bits, each with all of an operand's elements that meet in one lane.
+//   load(d, x): the units that begin at x, next to each other along K.
+//   across(d, x, stride): the units whose first elements begin at x, of rows next to each other.
+//   one(x, stride, count): the unit at x, of which `count` elements exist; they are `stride` apart.
+//   multiply_add(a, b, sum)
+struct Floats {
+  using Element = float;
+  static constexpr int64_t kElements = 1;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const float* x) {
+    return hn::LoadU(d, x);
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> across(D d, const float* x, int64_t) {
+    return hn::LoadU(d, x);
+  }
+  static float one(const float* x, int64_t, int64_t) { return *x; }
+  static HWY_INLINE V32 multiply_add(V32 a, V32 b, V32 sum) { return hn::MulAdd(a, b, sum); }
+};
+
+// A bfloat16 is the upper half of a float.
+struct Widened : Floats {
+  using Element = c10::BFloat16;
+  template <class D>
+  static HWY_INLINE hn::VFromD<hn::RebindToUnsigned<D>> halves(D, const c10::BFloat16* x) {
+    const hn::Rebind<uint16_t, D> d16;
+    return hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(d16, reinterpret_cast<const uint16_t*>(x)));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const c10::BFloat16* x) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(halves(d, x)));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> across(D d, const c10::BFloat16* x, int64_t) {
+    return load(d, x);
+  }
+  static float one(const c10::BFloat16* x, int64_t, int64_t) { return *x; }
+};
+
+#if HEARTH_HAS_PAIRS
+struct Pairs {
+  using Element = c10::BFloat16;
+  static constexpr int64_t kElements = 2;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const c10::BFloat16* x) {
+    return hn::LoadU(d, reinterpret_cast<const float*>(x));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> across(D d, const c10::BFloat16* x, int64_t stride) {
+    return hn::BitCast(d, hn::Or(Widened::halves(d, x), hn::ShiftLeft<16>(Widened::halves(d, x + stride))));
+  }
+  static float one(const c10::BFloat16* x, int64_t stride, int64_t count) {
+    const uint32_t second = count < 2 ? 0 : x[stride].x;
+    return std::bit_cast<float>(second << 16 | x[0].x);
+  }
+  static HWY_INLINE V32 multiply_add(V32 a, V32 b, V32 sum) { return dot_pairs(sum, a, b); }
+};
+#endif
+
+// kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
+// registers; where kRows is no multiple of four, the last four overlap those before them.
+template <class Unit, int64_t kRows>
+HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, int64_t stride, int64_t depth) {
   const hn::CappedTag<float, 4> d;
   const hn::Repartition<double, decltype(d)> wide;
   constexpr int64_t kStretch = 128;  // what of the panel stays in the first-level cache while its rows are read
+  constexpr int64_t kStep = 4 * Unit::kElements;
   for (int64_t k0 = 0; k0 < depth; k0 += kStretch) {
     const int64_t count = std::min(kStretch, depth - k0);
     for (int64_t i = 0; i < kRows; i += 4) {
       const int64_t row = std::min(i, kRows - 4);
-      const float* from = x + row * stride + k0;
+      const auto* from = x + row * stride + k0 * Unit::kElements;
       float* to = panel + k0 * kRows + row;
       int64_t k = 0;
-      for (; k + 4 <= count; k += 4, from += 4, to += 4 * kRows) {
-        const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + stride);
-        const auto r2 = hn::LoadU(d, from + 2 * stride), r3 = hn::LoadU(d, from + 3 * stride);
+      for (; k + 4 <= count; k += 4, from += kStep, to += 4 * kRows) {
+        const auto r0 = Unit::load(d, from), r1 = Unit::load(d, from + stride);
+        const auto r2 = Unit::load(d, from + 2 * stride), r3 = Unit::load(d, from + 3 * stride);
         const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
         const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
         const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
@@ -52,40 +114,53 @@ HWY_INLINE void pack_transposed(float* panel, const float* x, int64_t stride, in
         hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, high01, high23)), d, to + 2 * kRows);
         hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, to + 3 * kRows);
       }
-      for (; k < count; ++k, ++from, to += kRows) {
-        for (int64_t j = 0; j < 4; ++j) to[j] = from[j * stride];
+      for (; k < count; ++k, from += Unit::kElements, to += kRows) {
+        for (int64_t j = 0; j < 4; ++j) to[j] = Unit::one(from + j * stride, 1, Unit::kElements);
       }
     }
   }
 }
 
-// Panels of kRows of the operand's rows [begin, end), over [k, k + depth), one behind the other. Rows behind `end` are
-// zero; what is computed from them is never written.
-template <int64_t kRows>
-HWY_NOINLINE void pack_panels(float* to, const GemmOperand& x, int64_t begin, int64_t end, int64_t k, int64_t depth) {
+// Panels of kRows of the operand's rows [begin, end), over the units [k, k + depth), one behind the other. Rows behind
+// `end` are zero; what is computed from them is never written. K: the operand's elements along it.
+template <class Unit, int64_t kRows>
+HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Element>& x, int64_t K, GemmRows rows,
+                              int64_t k, int64_t depth) {
+  const auto [begin, end] = rows;
   const int64_t whole = (end - begin) / kRows, rest = (end - begin) % kRows;
+  const int64_t whole_depth = std::min(depth, K / Unit::kElements - k);  // without half a unit at the end of K
+  const int64_t step_i = x.k_is_contiguous ? x.stride : 1, step_k = x.k_is_contiguous ? 1 : x.stride;
+  const auto element = [&](int64_t i, int64_t j) { return x.data + i * step_i + (k + j) * Unit::kElements * step_k; };
   if (x.k_is_contiguous) {
     for (int64_t p = 0; p < whole; ++p) {
-      pack_transposed<kRows>(to + p * kRows * depth, x.data + (begin + p * kRows) * x.stride + k, x.stride, depth);
+      pack_transposed<Unit, kRows>(to + p * kRows * depth, element(begin + p * kRows, 0), x.stride, whole_depth);
     }
   } else {
     // Along the rows of memory: a stride of many pages is taken once a row, not once a panel.
-    for (int64_t j = 0; j < depth; ++j) {
-      const float* from = x.data + (k + j) * x.stride + begin;
-      for (int64_t p = 0; p < whole; ++p) {
-        std::memcpy(to + (p * depth + j) * kRows, from + p * kRows, kRows * sizeof(float));
+    constexpr int64_t kLanes = kRows % kGemmLanes == 0 ? kGemmLanes : 4;
+    const hn::CappedTag<float, kLanes> d;
+    for (int64_t j = 0; j < whole_depth; ++j) {
+      const auto* from = element(begin, j);
+      for (int64_t p = 0; p < whole; ++p, from += kRows) {
+        float* panel = to + (p * depth + j) * kRows;
+        for (int64_t i = 0; i < kRows; i += kLanes) {
+          const int64_t row = std::min(i, kRows - kLanes);
+          hn::StoreU(Unit::across(d, from + row, x.stride), d, panel + row);
+        }
       }
     }
   }
+  const auto pack_one = [&](int64_t row, int64_t j) {
+    const int64_t count = std::min(Unit::kElements, K - (k + j) * Unit::kElements);
+    to[(row / kRows * depth + j) * kRows + row % kRows] = Unit::one(element(begin + row, j), step_k, count);
+  };
+  for (int64_t j = whole_depth; j < depth; ++j) {
+    for (int64_t row = 0; row < whole * kRows; ++row) pack_one(row, j);
+  }
   if (rest == 0) return;
-  float* panel = to + whole * kRows * depth;
-  const int64_t first = begin + whole * kRows;
   for (int64_t j = 0; j < depth; ++j) {
-    for (int64_t i = 0; i < rest; ++i) {
-      panel[j * kRows + i] =
-          x.k_is_contiguous ? x.data[(first + i) * x.stride + k + j] : x.data[(k + j) * x.stride + first + i];
-    }
-    std::fill_n(panel + j * kRows + rest, kRows - rest, 0.0f);
+    for (int64_t row = whole * kRows; row < end - begin; ++row) pack_one(row, j);
+    std::fill_n(to + (whole * depth + j) * kRows + rest, kRows - rest, 0.0f);
   }
 }
 
@@ -93,13 +168,16 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand& x, int64_t begin, in
 // when it is packed, it comes at the speed of memory, and 5 to 9 % of a product's time are spent waiting for it.
 class Ahead {
  public:
-  // The rows [begin, end) of x over [k, k + depth), spread over the next `steps` calls of step().
-  Ahead(const GemmOperand& x, int64_t begin, int64_t end, int64_t k, int64_t depth, int64_t steps)
-      : steps_(steps), jump_(x.stride) {
+  // The rows [begin, end) of x over the elements [k, k + depth), spread over the next `steps` calls of step().
+  template <class T>
+  Ahead(const GemmOperand<T>& x, GemmRows rows, int64_t k, int64_t depth, int64_t steps)
+      : steps_(steps), jump_(x.stride * static_cast<int64_t>(sizeof(T))) {
+    const auto [begin, end] = rows;
     const int64_t width = x.k_is_contiguous ? depth : end - begin;
     rows_ = x.k_is_contiguous ? end - begin : depth;
-    row_ = x.k_is_contiguous ? x.data + begin * x.stride + k : x.data + k * x.stride + begin;
-    lines_per_row_ = (width + kLine - 1) / kLine;
+    row_ = reinterpret_cast<const std::byte*>(x.k_is_contiguous ? x.data + begin * x.stride + k
+                                                                : x.data + k * x.stride + begin);
+    lines_per_row_ = (width * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine;
     total_ = rows_ * lines_per_row_;
   }
 
@@ -116,22 +194,59 @@ class Ahead {
   }
 
  private:
-  static constexpr int64_t kLine = 16;
-  const float* row_;
+  static constexpr int64_t kLine = 64;
+  const std::byte* row_;
   int64_t rows_, line_ = 0, lines_per_row_, total_, steps_, jump_, due_ = 0;
 };
 
-constexpr int64_t kGemmStep = 16;  // multiply-adds of a tile's element between two calls of Ahead::step()
+constexpr int64_t kGemmStep = 16;  // units of a tile's depth between two calls of Ahead::step()
 
-// C (+)= A B, one tile: a [depth][kGemmRows], b [depth][kGemmColumns].
-HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, float* c, int64_t stride_c,
-                              bool accumulate, Ahead& ahead) {
+// Where a tile's sums go: operator() takes a vector of them, one() an element.
+struct ToFloats {
+  float* c;
+  int64_t stride;
+  bool add;
+  const void* at(int r, int64_t n) const { return c + r * stride + n; }
+  HWY_INLINE void operator()(int r, int64_t n, V32 sum) const {
+    const F32 d;
+    float* to = c + r * stride + n;
+    hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sum) : sum, d, to);
+  }
+  void one(int64_t r, int64_t n, float sum) const {
+    float& to = c[r * stride + n];
+    to = add ? to + sum : sum;
+  }
+};
+
+struct ToBfloat16 {
+  c10::BFloat16* c;
+  int64_t stride;
+  bool add;
+  const float* before;  // [kGemmRows][kGemmColumns], the sums of earlier blocks of K; null where there are none
+  const void* at(int r, int64_t n) const { return c + r * stride + n; }
+  HWY_INLINE void operator()(int r, int64_t n, V32 sum) const {
+    const F32 d;
+    c10::BFloat16* to = c + r * stride + n;
+    if (before != nullptr) sum = hn::Add(hn::LoadU(d, before + r * kGemmColumns + n), sum);
+    if (add) sum = hn::Add(load(d, to, kGemmLanes), sum);
+    store(sum, d, to, kGemmLanes);
+  }
+  void one(int64_t r, int64_t n, float sum) const {
+    c10::BFloat16& to = c[r * stride + n];
+    if (before != nullptr) sum += before[r * kGemmColumns + n];
+    to = add ? static_cast<float>(to) + sum : sum;
+  }
+};
+
+// One tile of C, of panels a [depth][kGemmRows] and b [depth][kGemmColumns].
+template <class Unit, class To>
+HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, const To& to, Ahead& ahead) {
   constexpr int kRows = kGemmRows, kVectors = kGemmVectors;
   const F32 d;
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) __builtin_prefetch(c + r * stride_c, 1);
+  for (int r = 0; r < kRows; ++r) __builtin_prefetch(to.at(r, 0), 1);
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) __builtin_prefetch(c + r * stride_c + kGemmColumns - 1, 1);
+  for (int r = 0; r < kRows; ++r) __builtin_prefetch(to.at(r, kGemmColumns - 1), 1);
   V32 sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -149,39 +264,28 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, flo
     for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * kGemmLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const V32 element = hn::Set(d, a[r]);
+      const V32 unit = hn::Set(d, a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(element, columns[v], sums[r][v]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = Unit::multiply_add(unit, columns[v], sums[r][v]);
     }
     a += kRows;
     b += kGemmColumns;
   }
-  if (accumulate) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = hn::Add(hn::LoadU(d, c + r * stride_c + v * kGemmLanes), sums[r][v]);
-      }
-    }
-  }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], d, c + r * stride_c + v * kGemmLanes);
+    for (int v = 0; v < kVectors; ++v) to(r, v * kGemmLanes, sums[r][v]);
   }
 }
 
 // The same for a tile at C's edge, of which rows x columns exist.
-HWY_NOINLINE void multiply_edge(const float* a, const float* b, int64_t depth, float* c, int64_t stride_c,
-                                bool accumulate, int64_t rows, int64_t columns, Ahead& ahead) {
+template <class Unit, class To>
+HWY_NOINLINE void multiply_edge(const float* a, const float* b, int64_t depth, const To& to, int64_t rows,
+                                int64_t columns, Ahead& ahead) {
   HWY_ALIGN float whole[kGemmRows * kGemmColumns];
-  multiply_tile(a, b, depth, whole, kGemmColumns, false, ahead);
+  multiply_tile<Unit>(a, b, depth, ToFloats{whole, kGemmColumns, false}, ahead);
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t n = 0; n < columns; ++n) {
-      const float sum = whole[r * kGemmColumns + n];
-      c[r * stride_c + n] = accumulate ? c[r * stride_c + n] + sum : sum;
-    }
+    for (int64_t n = 0; n < columns; ++n) to.one(r, n, whole[r * kGemmColumns + n]);
   }
 }
 

@@ -39,19 +39,27 @@ at::Tensor& result(const at::Tensor& view) { return const_cast<at::Tensor&>(view
 // 1.7 times.
 constexpr int64_t kFewRows = 4;
 
-bool is_ours(const at::Tensor& out_MN) {
-  return is_float32(out_MN) && out_MN.device().is_cpu() && std::min(out_MN.size(0), out_MN.size(1)) >= kFewRows &&
-         gemm_is_faster_than_mkl();
-}
-
-GemmOperand operand(const at::Tensor& x, int64_t rows, int64_t cols, bool k_is_contiguous) {
-  const auto elements = matrix<const float>(x, rows, cols);
+template <class T>
+GemmOperand<T> operand(const at::Tensor& x, int64_t rows, int64_t cols, bool k_is_contiguous) {
+  const auto elements = matrix<const T>(x, rows, cols);
   return {elements.data, elements.stride, k_is_contiguous};
 }
 
-void gemm_into(const at::Tensor& out_MN, const GemmOperand& a, const GemmOperand& b, int64_t K, bool accumulate) {
-  const auto c = matrix<float>(out_MN, out_MN.size(0), out_MN.size(1));
-  gemm({c.rows, c.cols, K, a, b, c.data, c.stride, accumulate});
+template <class T, class C>
+void gemm_into(const at::Tensor& out_MN, const GemmOperand<T>& a, const GemmOperand<T>& b, int64_t K, bool accumulate) {
+  const auto c = matrix<C>(out_MN, out_MN.size(0), out_MN.size(1));
+  gemm(Gemm<T, C>{c.rows, c.cols, K, a, b, c.data, c.stride, accumulate});
+}
+
+// body(T()) with the type of the factors, if the product is ours; false if it is ATen's.
+template <class Body>
+bool ours(const at::Tensor& out_MN, const at::Tensor& factor, const Body& body) {
+  if (!factor.is_cpu() || is_float64(factor) || std::min(out_MN.size(0), out_MN.size(1)) < kFewRows ||
+      !gemm_is_faster_than_mkl()) {
+    return false;
+  }
+  is_float32(factor) ? body(float()) : body(c10::BFloat16());
+  return true;
 }
 
 // No BLAS here multiplies bfloat16 into a float32 sum at the speed of a product that ends in bfloat16. Some rows of the
@@ -77,22 +85,32 @@ void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Te
 }  // namespace
 
 void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_NK) {
-  if (!is_ours(out_MN)) return aten::matmul(out_MN, a_MK, b_NK);
   const int64_t M = out_MN.size(0), N = out_MN.size(1), K = a_MK.size(1);
-  gemm_into(out_MN, operand(a_MK, M, K, true), operand(b_NK, N, K, true), K, false);
+  const bool done = ours(out_MN, a_MK, [&](auto type) {
+    using T = decltype(type);
+    gemm_into<T, T>(out_MN, operand<T>(a_MK, M, K, true), operand<T>(b_NK, N, K, true), K, false);
+  });
+  if (!done) aten::matmul(out_MN, a_MK, b_NK);
 }
 
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate) {
-  if (!is_ours(dx_MK)) return aten::matmul_input_gradient(dx_MK, dy_MN, w_NK, accumulate);
   const int64_t M = dx_MK.size(0), K = dx_MK.size(1), N = dy_MN.size(1);
-  gemm_into(dx_MK, operand(dy_MN, M, N, true), operand(w_NK, N, K, false), N, accumulate);
+  const bool done = ours(dx_MK, dy_MN, [&](auto type) {
+    using T = decltype(type);
+    gemm_into<T, T>(dx_MK, operand<T>(dy_MN, M, N, true), operand<T>(w_NK, N, K, false), N, accumulate);
+  });
+  if (!done) aten::matmul_input_gradient(dx_MK, dy_MN, w_NK, accumulate);
 }
 
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
-  if (x_MK.is_cpu() && x_MK.scalar_type() == at::kBFloat16) return add_product(dw_NK, dy_MN, x_MK);
-  if (!is_ours(dw_NK)) return aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK);
   const int64_t N = dw_NK.size(0), K = dw_NK.size(1), M = dy_MN.size(0);
-  gemm_into(dw_NK, operand(dy_MN, M, N, false), operand(x_MK, M, K, false), M, true);
+  const bool done = ours(dw_NK, x_MK, [&](auto type) {
+    using T = decltype(type);
+    gemm_into<T, float>(dw_NK, operand<T>(dy_MN, M, N, false), operand<T>(x_MK, M, K, false), M, true);
+  });
+  if (done) return;
+  const bool is_mixed_on_cpu = x_MK.is_cpu() && x_MK.scalar_type() == at::kBFloat16;
+  is_mixed_on_cpu ? add_product(dw_NK, dy_MN, x_MK) : aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK);
 }
 
 namespace aten {

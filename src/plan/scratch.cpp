@@ -29,7 +29,8 @@ int64_t AttentionCut::backward_shared_floats() const {
 ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType compute) {
   const AttentionCut cut{B, S, shape.H, shape.G, shape.K};
   const bool flash = compute != DType::kFloat64;  // float64 runs the plain reference, which needs none
-  const int64_t shared = std::max(kGemmSharedFloats, flash ? cut.backward_shared_floats() : 0);
+  const int64_t shared =
+      std::max(gemm_shared_floats(compute == DType::kBFloat16), flash ? cut.backward_shared_floats() : 0);
   const int64_t task =
       std::max(kGemmOwnFloats, flash ? std::max(cut.forward_task_floats(), cut.backward_task_floats()) : 0);
   const auto bytes = [](int64_t floats) { return round_up(floats * dtype_size(DType::kFloat32), 64); };

@@ -14,6 +14,9 @@ namespace hearth::plan {
 
 // Of ops/gemm.h, in floats: packed rows of one factor, for all threads, and of the other, a thread's own.
 inline constexpr int64_t kGemmSharedFloats = 1 << 20;
+// Where sums that end in bfloat16 wait for their next block of K: tiles of a stage.
+inline constexpr int64_t kGemmSumFloats = 2 << 20;
+constexpr int64_t gemm_shared_floats(bool keeps_sums) { return kGemmSharedFloats + (keeps_sums ? kGemmSumFloats : 0); }
 inline constexpr int64_t kGemmOwnFloats = 96 << 10;  // 384 KiB beside a panel of the other in 1 MiB, or most of 512 KiB
 
 // What ops/flash_forward.cpp and ops/flash_backward.cpp cut attention into; B, S, H, G, K as in plan::ModelShape.
