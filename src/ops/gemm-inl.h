@@ -126,7 +126,7 @@ HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, i
 template <class Unit, int64_t kRows>
 HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Element>& x, int64_t K, GemmRows rows,
                               int64_t k, int64_t depth) {
-  const auto [begin, end] = rows;
+  const int64_t begin = rows.begin, end = rows.end;
   const int64_t whole = (end - begin) / kRows, rest = (end - begin) % kRows;
   const int64_t whole_depth = std::min(depth, K / Unit::kElements - k);  // without half a unit at the end of K
   const int64_t step_i = x.k_is_contiguous ? x.stride : 1, step_k = x.k_is_contiguous ? 1 : x.stride;

@@ -3,9 +3,9 @@
 // M rows (tokens), K inputs, N outputs. All operands are 2-D views whose last dimension is contiguous (rows may be
 // strided), so columns of a packed buffer are written in place.
 //
-// float32 results of at least 4 rows and 4 columns, on an x86 CPU with AVX2 that Intel did not make: the product of
-// gemm.h, the same bits for any number of threads. Anything else: ATen's, which is MKL or oneDNN. Nothing is timed: a
-// machine's choice is always the same.
+// float32 and bfloat16, results of at least 4 rows and 4 columns, on an x86 CPU with AVX2 that Intel did not make: the
+// product of gemm.h, the same bits for any number of threads. Anything else: ATen's, which is MKL or oneDNN. Nothing is
+// timed: a machine's choice is always the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@ void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& 
 // dx = dy w, or dx += dy w
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);
 
-// dw += dy^T x : straight into the flat gradient buffer. With bfloat16 dw is float32, and the product of this call is
-// rounded to bfloat16 before it is added.
+// dw += dy^T x : straight into the flat gradient buffer. With bfloat16 dw is float32; where the product is ATen's on a
+// CPU, it is rounded to bfloat16 before it is added.
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
 
 // The same by ATen's product, on any machine; all operands of one type. What the benchmark compares with.

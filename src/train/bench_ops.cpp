@@ -143,19 +143,28 @@ void time_loss_and_update(Bench& bench, const plan::ModelShape& s, int64_t chunk
   bench.memory("adamw", 7 * N, [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision); });
 }
 
-// y = x w^T and its gradients, T rows.
-void time_linear(Bench& bench, const std::string& name, int64_t T, int64_t N, int64_t K) {
-  const at::Tensor x = random_tensor({T, K}), w = random_tensor({N, K}), y = random_tensor({T, N});
-  const at::Tensor dx = ops::empty({T, K}, DType::kFloat32), dw = ops::zeros({N, K}, DType::kFloat32);
+std::string with_dtype(const std::string& name, DType dtype) {
+  return dtype == DType::kFloat32 ? name : name + ", bfloat16";
+}
+
+// y = x w^T and its gradients, T rows. ATen leaves the weight's gradient in the type of its factors.
+void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, int64_t K) {
   const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
-  bench.beside_aten(
-      name, flops, [&] { ops::matmul(y, x, w); }, [&] { ops::aten::matmul(y, x, w); });
-  bench.beside_aten(
-      name + ", input gradient", flops, [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); },
-      [&] { ops::aten::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
-  bench.beside_aten(
-      name + ", weight gradient", flops, [&] { ops::matmul_weight_gradient(dw, y, x); },
-      [&] { ops::aten::matmul_weight_gradient(dw, y, x); });
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const at::Tensor x = random_tensor({T, K}, dtype), w = random_tensor({N, K}, dtype),
+                     y = random_tensor({T, N}, dtype);
+    const at::Tensor dx = ops::empty({T, K}, dtype);
+    const at::Tensor dw = ops::zeros({N, K}, DType::kFloat32), their_dw = ops::zeros({N, K}, dtype);
+    const std::string name = with_dtype(layer, dtype);
+    bench.beside_aten(
+        name, flops, [&] { ops::matmul(y, x, w); }, [&] { ops::aten::matmul(y, x, w); });
+    bench.beside_aten(
+        name + ", input gradient", flops, [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); },
+        [&] { ops::aten::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
+    bench.beside_aten(
+        name + ", weight gradient", flops, [&] { ops::matmul_weight_gradient(dw, y, x); },
+        [&] { ops::aten::matmul_weight_gradient(their_dw, y, x); });
+  }
 }
 
 void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
@@ -168,7 +177,7 @@ void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t 
     const at::Tensor q = part(qkv, 0, s.H), k = part(qkv, s.H, s.G), v = part(qkv, s.H + s.G, s.G);
     const at::Tensor dq = part(dqkv, 0, s.H), dk = part(dqkv, s.H, s.G), dv = part(dqkv, s.H + s.G, s.G);
     const ops::AttentionMask mask{.causal = s.causal};
-    const std::string name = dtype == DType::kFloat32 ? "attention" : "attention, bfloat16";
+    const std::string name = with_dtype("attention", dtype);
     bench.arithmetic(name, flops, [&] { ops::attention_forward(out, lse, q, k, v, mask); });
     bench.arithmetic(name + ", backward", 2.5 * flops,
                      [&] { ops::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, mask); });

@@ -90,7 +90,7 @@ TYPED_TEST(GemmOf, AgreesWithFloat64AtEverySizeAndLayoutAndLeavesWhatLiesBesideI
   for (const auto& [M, N, K] : sizes()) {
     SCOPED_TRACE(fmt::format("{} x {} x {}", M, N, K));
     const Factor<T> a(M, K, ++layout % 2 == 0), b(N, K, layout % 4 < 2);
-    const at::Tensor expected = exact(a, b), nothing = at::full({M, N}, std::nan(""), at::dtype(kType<C>));
+    const at::Tensor expected = exact(a, b), nothing = at::full({M, N}, std::nan(""), kType<C>);
     with_each_target([&] {
       const at::Tensor c = in_wider_rows(nothing);
       run<C>(c, a, b, false);
@@ -112,7 +112,7 @@ TYPED_TEST(GemmOf, SumsOfWholeNumbersAreExact) {
         return (at::arange(rows * K) * step % 17 - 8).to(at::kFloat).view({rows, K});
       };
       const Factor<T> a(whole(131, 1041, 7), k_is_contiguous), b(whole(77, 1041, 5), !k_is_contiguous);
-      const at::Tensor c = at::full({131, 77}, 3.0f, at::dtype(kType<C>));
+      const at::Tensor c = at::full({131, 77}, 3.0f, kType<C>);
       run<C>(c, a, b, true);
       EXPECT_TRUE(same_bits(c, (exact(a, b) + 3).to(kType<C>)));
     }
@@ -154,7 +154,7 @@ TYPED_TEST(GemmOf, IsTheSameBitForBitForOneThreadAndTwoAtSizesThatBothShare) {
   const std::vector<Size> several = {{1000, 300, 700}, {200, 3000, 513}, {2120, 2130, 515}, {1500, 1460, 1100}};
   for (const auto& [M, N, K] : several) {
     const Factor<T> a(M, K, false), b(N, K, true);
-    const at::Tensor one = at::zeros({M, N}, at::dtype(kType<C>)), two = at::zeros_like(one);
+    const at::Tensor one = at::zeros({M, N}, kType<C>), two = at::zeros_like(one);
     at::set_num_threads(1);
     run<C>(one, a, b, true);
     at::set_num_threads(2);
@@ -179,7 +179,7 @@ TYPED_TEST(GemmOf, NanAndInfinityReachTheirRowOrColumnAndNothingElse) {
       y[44][0] = -kInfinity;
       y[3][5] = 0;  // times infinity
       const Factor<T> a(x, k_is_contiguous), b(y, k_is_contiguous);
-      const at::Tensor c = at::zeros({41, 45}, at::dtype(kType<C>)), expected = exact(a, b);
+      const at::Tensor c = at::zeros({41, 45}, kType<C>), expected = exact(a, b);
       run<C>(c, a, b, false);
       EXPECT_TRUE(c.isnan().equal(expected.isnan()));
       EXPECT_TRUE((c == kInfinity).equal(expected == kInfinity));
@@ -194,7 +194,7 @@ TYPED_TEST(GemmOf, AnEmptySumIsZeroAndAddsNothing) {
   using T = typename TypeParam::T;
   using C = typename TypeParam::C;
   const Factor<T> a(5, 0, true), b(3, 0, true);
-  const at::Tensor two = at::full({5, 3}, 2.0f, at::dtype(kType<C>)), c = two.clone();
+  const at::Tensor two = at::full({5, 3}, 2.0f, kType<C>), c = two.clone();
   run<C>(c, a, b, true);
   EXPECT_TRUE(same_bits(c, two));
   run<C>(c, a, b, false);
@@ -207,8 +207,8 @@ TEST(Gemm, ABfloat16IsTheSumInFloat32RoundedOnce) {
   for (const auto& [M, N, K] : std::vector<Size>{{37, 70, 90}, {70, 37, 2051}, {45, 52, 60001}, {1451, 1460, 1027}}) {
     SCOPED_TRACE(fmt::format("{} x {} x {}", M, N, K));
     const Factor<c10::BFloat16> a(M, K, true), b(N, K, false);
+    const at::Tensor sum = at::zeros({M, N}), rounded = at::zeros({M, N}, at::kBFloat16);
     with_each_target([&] {
-      const at::Tensor sum = at::zeros({M, N}), rounded = at::zeros({M, N}, at::kBFloat16);
       run<float>(sum, a, b, false);
       run<c10::BFloat16>(rounded, a, b, false);
       ASSERT_TRUE(same_bits(rounded, sum.to(at::kBFloat16)));

@@ -41,22 +41,24 @@ TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
 }
 
-// On a CPU where float32 goes through ATen this need not hold.
-TEST(MatmulEdge, Float32IsTheSameBitForBitForOneThreadAndTwo) {
-  if (!gemm_is_faster_than_mkl()) GTEST_SKIP() << "float32 products are ATen's on this CPU";
+// On a CPU where products go through ATen this need not hold.
+TEST(MatmulEdge, ProductsAreTheSameBitForBitForOneThreadAndTwo) {
+  if (!gemm_is_faster_than_mkl()) GTEST_SKIP() << "products are ATen's on this CPU";
   at::manual_seed(2);
   const int64_t M = 700, K = 300, N = 900;
-  const at::Tensor x = random({M, K}, at::kFloat), w = random({N, K}, at::kFloat), dy = random({M, N}, at::kFloat);
-  std::vector<at::Tensor> results[2];
-  for (const int threads : {1, 2}) {
-    at::set_num_threads(threads);
-    const at::Tensor y = at::zeros({M, N}), dx = at::ones({M, K}), dw = at::ones({N, K});
-    matmul(y, x, w);
-    matmul_input_gradient(dx, dy, w, true);
-    matmul_weight_gradient(dw, dy, x);
-    results[threads - 1] = {y, dx, dw};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor x = random({M, K}, type), w = random({N, K}, type), dy = random({M, N}, type);
+    std::vector<at::Tensor> results[2];
+    for (const int threads : {1, 2}) {
+      at::set_num_threads(threads);
+      const at::Tensor y = at::zeros({M, N}, type), dx = at::ones({M, K}, type), dw = at::ones({N, K});
+      matmul(y, x, w);
+      matmul_input_gradient(dx, dy, w, true);
+      matmul_weight_gradient(dw, dy, x);
+      results[threads - 1] = {y, dx, dw};
+    }
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(results[0][i], results[1][i])) << type << i;
   }
-  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(results[0][i], results[1][i])) << i;
 }
 
 TEST(MatmulEdge, AFewRowsOrColumnsGiveWhatManyGive) {
@@ -75,6 +77,15 @@ TEST(MatmulEdge, WeightGradientsOfBfloat16AddUpInFloat32) {
   const at::Tensor dw = at::ones({3, 5});
   for (int i = 0; i < 100; ++i) matmul_weight_gradient(dw, dy, x);
   EXPECT_TRUE(same_bits(dw, at::full({3, 5}, 1 + 100 * 0x1p-10)));
+}
+
+// Where oneDNN multiplies, rows of the sum are taken some at a time.
+TEST(MatmulEdge, AWeightGradientOfBfloat16MayBeLarge) {
+  at::manual_seed(4);
+  const at::Tensor dy = random({50, 200}, at::kBFloat16), x = random({50, 40000}, at::kBFloat16);
+  const at::Tensor dw = at::ones({200, 40000}), product = dy.to(at::kDouble).t().matmul(x.to(at::kDouble));
+  matmul_weight_gradient(dw, dy, x);
+  EXPECT_LE(relative_error(dw, product + 1), bound(at::kBFloat16, 5e-7));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Matmul, testing::Values(at::kFloat, at::kDouble, at::kBFloat16));
