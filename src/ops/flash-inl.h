@@ -8,17 +8,21 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/units.h"
 #include "ops/flash_attention.h"
-#include "ops/tile-inl.h"
+#include "ops/flash_units-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
+
+// What products of queries and keys of width K are multiplied by.
+inline float score_scale(int64_t K) { return 1 / std::sqrt(static_cast<float>(K)); }
 
 // Hands out parts of a scratch buffer, each at a cache line.
 struct Parts {
@@ -29,33 +33,6 @@ struct Parts {
     return part;
   }
 };
-
-// dst[i][0, width) = factor * x[s + i], rows and columns behind them zero: [rows, width] from `count` rows of K.
-template <class T>
-HWY_INLINE void pack_rows(float* dst, int64_t rows, int64_t width, const T* x, int64_t stride, int64_t count, int64_t K,
-                          float factor) {
-  const F32 d;
-  const V32 f = hn::Set(d, factor);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t k = 0;
-    for (; k + kLanes <= K; k += kLanes) hn::StoreU(hn::Mul(load(d, x + k, kLanes), f), d, dst + k);
-    if (k < width) hn::StoreU(hn::Mul(load(d, x + k, K - k), f), d, dst + k);
-    x += stride;
-    dst += width;
-  }
-  std::fill_n(dst, (rows - count) * width, 0.0f);
-}
-
-// dst[k][i] = factor * x[i][k]: [K, columns] from `count` rows of K, columns behind them zero.
-template <class T>
-HWY_INLINE void pack_columns(float* dst, int64_t columns, const T* x, int64_t stride, int64_t count, int64_t K,
-                             float factor) {
-  for (int64_t k = 0; k < K; ++k) {
-    float* row = dst + k * columns;
-    for (int64_t i = 0; i < count; ++i) row[i] = factor * static_cast<float>(x[i * stride + k]);
-    std::fill(row + count, row + columns, 0.0f);
-  }
-}
 
 // The keys of some consecutive queries.
 struct Span {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/access.h"
+#include "ops/bf16_dot.h"
 #include "ops/flash-inl.h"
 #include "ops/flash_attention.h"
 #include "ops/scratch.h"
@@ -20,6 +21,7 @@ constexpr int64_t kTaskQueries = plan::AttentionCut::kTaskQueries;
 
 struct ForwardCut {
   int64_t heads, positions, blocks, num_tasks;
+  bool pairs = has_bf16_dot();  // asked once: where the CPU is virtual it takes microseconds
   template <class T>
   explicit ForwardCut(const FlashForward<T>& t)
       : heads(t.q.N / t.k.N % 2 == 0 ? 2 : 1),
@@ -44,38 +46,49 @@ static_assert(kTaskQueries % kTileColumns == 0 && kTileColumns <= plan::Attentio
 struct Panel {
   int64_t h, s, count;
   Span span;
-  float *q_t, *out;  // [K, kTileColumns] scaled to powers of 2; [kTileColumns, width] unnormalised
-  float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]
+  float *q_t, *out;                            // [units of K, kTileColumns]; [kTileColumns, width] unnormalised
+  float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]; scores are powers of 2
+  // [kTileColumns]: the sum of what outputs are weighted with. Not `sum` where that is rounded: an output is then a
+  // mean with weights that add up to 1, whatever they are rounded to, and so is the backward's delta.
+  float* weight;
 };
 
-template <class T>
+// From the product of a query and a key to a score.
+float scale(int64_t K) { return kLog2E / std::sqrt(static_cast<float>(K)); }
+
+template <class Unit, class T>
 Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int64_t width, Parts& parts) {
   Panel p{};
   p.h = h, p.s = s, p.count = std::min(kTileColumns, t.q.S - s);
   const int64_t K = t.q.K;
-  p.q_t = parts.take(K * kTileColumns);
+  p.q_t = parts.take(Unit::units(K) * kTileColumns);
   p.out = parts.take(kTileColumns * width);
   for (float** part : {&p.begin, &p.end, &p.largest, &p.sum, &p.decay}) *part = parts.take(kTileColumns);
+  p.weight = Unit::kRounds ? parts.take(kTileColumns) : p.sum;
   p.span = load_visible(p.begin, p.end, kTileColumns, t.visible + b * t.q.S + s, p.count);
-  pack_columns(p.q_t, kTileColumns, t.q.at(b, s, h), t.q.stride_s, p.count, K,
-               kLog2E / std::sqrt(static_cast<float>(K)));
+  Unit::pack_columns(p.q_t, kTileColumns, Rows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, scale(K)});
   std::fill_n(p.out, kTileColumns * width, 0.0f);
   std::fill_n(p.largest, kTileColumns, kHidden);
   std::fill_n(p.sum, kTileColumns, 0.0f);
+  std::fill_n(p.weight, kTileColumns, 0.0f);
   return p;
 }
 
-// scores [n, kTileColumns] = K q for the rows first .. last of a block that begins with key j0; p.largest grows by
-// them, p.decay becomes what earlier sums are to be multiplied by.
+// scores [n, kTileColumns] = K q, scaled, for the rows first .. last of a block that begins with key j0; p.largest
+// grows by them, p.decay becomes what earlier sums are to be multiplied by.
+template <class Unit>
 HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t width, int64_t K, int64_t j0,
                       int64_t first, int64_t last) {
   const F32 d;
+  const int64_t stride = width / Unit::kPerUnit;
+  const V32 factor = hn::Set(d, scale(K));
   V32 largest[kTileVectors];
   for (int v = 0; v < kTileVectors; ++v) largest[v] = hn::LoadU(d, p.largest + v * kLanes);
   for (int64_t j = first; j < last; j += kTileRows) {
     const bool hides = p.span.hides_some(j0 + j, j0 + j + kTileRows);
-    tile<kTileVectors, Layout::kRows>(
-        keys + j * width, width, p.q_t, kTileColumns, K, [&](int r, int v, V32 x) HWY_ATTR {
+    tile<Unit, kTileVectors, Layout::kRows>(
+        keys + j * stride, stride, p.q_t, kTileColumns, Unit::units(K), [&](int r, int v, V32 x) HWY_ATTR {
+          if constexpr (!Unit::kScalesQueries) x = hn::Mul(x, factor);
           if (hides) {
             x = hn::IfThenElse(sees(d, j0 + j + r, p.begin + v * kLanes, p.end + v * kLanes), x, hn::Set(d, kHidden));
           }
@@ -89,39 +102,51 @@ HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t 
   }
 }
 
-// scores = 2^(scores - largest), and their sums.
+// scores = 2^(scores - largest), and their sums. A unit lies where the first of its scores was.
+template <class Unit>
 HWY_INLINE void exponentiate(const Panel& p, float* scores, int64_t first, int64_t last) {
   const F32 d;
   for (int v = 0; v < kTileVectors; ++v) {
     const V32 largest = hn::LoadU(d, p.largest + v * kLanes);
-    V32 sum = hn::Zero(d);
-    for (int64_t j = first; j < last; ++j) {
+    V32 sum = hn::Zero(d), weight = hn::Zero(d);
+    for (int64_t j = first; j < last; j += Unit::kPerUnit) {
       float* x = scores + j * kTileColumns + v * kLanes;
-      const V32 e = exp2(d, hn::Sub(hn::LoadU(d, x), largest));
-      hn::StoreU(e, d, x);
-      sum = hn::Add(sum, e);
+      V32 e[Unit::kPerUnit];
+#pragma GCC unroll 2
+      for (int r = 0; r < Unit::kPerUnit; ++r) {
+        e[r] = exp2(d, hn::Sub(hn::LoadU(d, x + r * kTileColumns), largest));
+        sum = hn::Add(sum, e[r]);
+      }
+      const V32 unit = Unit::unit_of(e);
+      hn::StoreU(unit, d, x);
+      if constexpr (Unit::kRounds) weight = Unit::add_product(weight, unit, Unit::ones());
     }
-    float* total = p.sum + v * kLanes;
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, total), hn::LoadU(d, p.decay + v * kLanes), sum), d, total);
+    const V32 decay = hn::LoadU(d, p.decay + v * kLanes);
+    const auto add = [&](float* total, V32 x)
+                         HWY_ATTR { hn::StoreU(hn::MulAdd(hn::LoadU(d, total), decay, x), d, total); };
+    add(p.sum + v * kLanes, sum);
+    if constexpr (Unit::kRounds) add(p.weight + v * kLanes, weight);
   }
 }
 
 // The panel's queries look at the block's `count` keys from j0 on.
+template <class Unit>
 HWY_INLINE void attend(const Panel& p, float* scores, const float* keys, const float* values, int64_t width, int64_t K,
                        int64_t j0, int64_t count) {
   const F32 d;
   const int64_t first = std::max<int64_t>(0, p.span.begin_min - j0) / kTileRows * kTileRows;
   const int64_t last = round_up(std::min(count, p.span.end_max - j0), kTileRows);
   if (first >= last) return;
-  score(p, scores, keys, width, K, j0, first, last);
-  exponentiate(p, scores, first, last);
+  score<Unit>(p, scores, keys, width, K, j0, first, last);
+  exponentiate<Unit>(p, scores, first, last);
   for (int64_t i = 0; i < kTileColumns; i += kTileRows) {
-    tile_row<Layout::kColumns>(scores + first * kTileColumns + i, kTileColumns, values + first * width, width,
-                               last - first, width / kLanes, [&](int r, int64_t k, V32 x) HWY_ATTR {
-                                 float* out = p.out + (i + r) * width + k;
-                                 const V32 decay = hn::Set(d, p.decay[i + r]);
-                                 hn::StoreU(hn::MulAdd(hn::LoadU(d, out), decay, x), d, out);
-                               });
+    tile_row<Unit, Layout::kColumns>(scores + first * kTileColumns + i, Unit::kPerUnit * kTileColumns,
+                                     values + first / Unit::kPerUnit * width, width, (last - first) / Unit::kPerUnit,
+                                     width / kLanes, [&](int r, int64_t k, V32 x) HWY_ATTR {
+                                       float* out = p.out + (i + r) * width + k;
+                                       const V32 decay = hn::Set(d, p.decay[i + r]);
+                                       hn::StoreU(hn::MulAdd(hn::LoadU(d, out), decay, x), d, out);
+                                     });
   }
 }
 
@@ -129,7 +154,7 @@ template <class T>
 void finish_panel(const FlashForward<T>& t, int64_t b, const Panel& p, int64_t width) {
   const F32 d;
   for (int64_t i = 0; i < p.count; ++i) {
-    const V32 factor = hn::Set(d, 1 / p.sum[i]);
+    const V32 factor = hn::Set(d, 1 / p.weight[i]);
     T* out = t.out.at(b, p.s + i, p.h);
     for_lanes(d, t.out.K, [&](int64_t k, int64_t n) HWY_ATTR {
       store(hn::Mul(hn::LoadU(d, p.out + i * width + k), factor), d, out + k, n);
@@ -138,7 +163,7 @@ void finish_panel(const FlashForward<T>& t, int64_t b, const Panel& p, int64_t w
   }
 }
 
-template <class T>
+template <class Unit, class T>
 void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task) {
   constexpr int64_t kMaxPanels = kTaskQueries / kTileColumns;
   const int64_t K = t.q.K, S = t.q.S, width = round_up(K, kLanes);
@@ -150,21 +175,29 @@ void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task)
   Parts parts{thread_scratch<float>(Scratch::kTask, sizes.forward_task_floats())};
   Panel panels[kMaxPanels];
   int64_t num_panels = 0, begin = S, end = 0;
+  const int64_t s0 = block * cut.positions, s1 = std::min(S, s0 + cut.positions);
+  for (int64_t h = h0; h < h0 + cut.heads; ++h) prefetch(t.q.at(b, s0, h), t.q.stride_s, s1 - s0, K);
   for (int64_t h = h0; h < h0 + cut.heads; ++h) {
-    const int64_t s0 = block * cut.positions;
-    for (int64_t s = s0; s < std::min(S, s0 + cut.positions); s += kTileColumns) {
-      const Panel& p = panels[num_panels++] = start_panel(t, b, h, s, width, parts);
+    for (int64_t s = s0; s < s1; s += kTileColumns) {
+      const Panel& p = panels[num_panels++] = start_panel<Unit>(t, b, h, s, width, parts);
       begin = std::min(begin, p.span.begin_min);
       end = std::max(end, p.span.end_max);
     }
   }
-  float *keys = parts.take(kBlockKeys * width), *values = parts.take(kBlockKeys * width);
+  constexpr int64_t kBlockUnits = kBlockKeys / Unit::kPerUnit;
+  float *keys = parts.take(kBlockUnits * width), *values = parts.take(kBlockUnits * width);
   float* scores = parts.take(kBlockKeys * kTileColumns);
   for (int64_t j0 = begin; j0 < end; j0 += kBlockKeys) {
     const int64_t count = std::min(kBlockKeys, end - j0), rows = round_up(count, kTileRows);
-    pack_rows(keys, rows, width, t.k.at(b, j0, g), t.k.stride_s, count, K, 1);
-    pack_rows(values, rows, width, t.v.at(b, j0, g), t.v.stride_s, count, K, 1);
-    for (int64_t i = 0; i < num_panels; ++i) attend(panels[i], scores, keys, values, width, K, j0, count);
+    Unit::pack_along(keys, rows, width, Rows<T>{t.k.at(b, j0, g), t.k.stride_s, count, K});
+    Unit::pack_down(values, rows, width, Rows<T>{t.v.at(b, j0, g), t.v.stride_s, count, K});
+    const int64_t next = j0 + kBlockKeys, share = (std::min(kBlockKeys, end - next) + num_panels - 1) / num_panels;
+    for (int64_t i = 0; i < num_panels; ++i) {
+      const int64_t first = std::min(end, next + i * share), n = std::min(share, end - first);
+      prefetch(t.k.at(b, first, g), t.k.stride_s, n, K);
+      prefetch(t.v.at(b, first, g), t.v.stride_s, n, K);
+      attend<Unit>(panels[i], scores, keys, values, width, K, j0, count);
+    }
   }
   for (int64_t i = 0; i < num_panels; ++i) finish_panel(t, b, panels[i], width);
 }
@@ -172,10 +205,10 @@ void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task)
 }  // namespace
 
 void forward_task_float32(const FlashForward<float>& t, const ForwardCut& cut, int64_t task) {
-  forward_task(t, cut, task);
+  forward_task<FlashFloats>(t, cut, task);
 }
 void forward_task_bfloat16(const FlashForward<c10::BFloat16>& t, const ForwardCut& cut, int64_t task) {
-  forward_task(t, cut, task);
+  with_units<c10::BFloat16>(cut.pairs, [&]<class Unit>(Unit) HWY_ATTR { forward_task<Unit>(t, cut, task); });
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE

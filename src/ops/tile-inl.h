@@ -2,7 +2,8 @@
 // (see simd-inl.h).
 //
 // One product is C[m][n] (+)= sum_k A(m, k) B[k][n]. B's rows are read as vectors and A element by element, so n runs
-// over whole vectors and neither operand is rearranged in memory. Operands are float32, with strides in floats.
+// over whole vectors and neither operand is rearranged in memory. An element is a unit of 32 bits, Floats or Pairs, and
+// strides and k count units; C is float32.
 #if defined(HEARTH_OPS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_TILE_INL_H_
 #undef HEARTH_OPS_TILE_INL_H_
@@ -24,10 +25,27 @@ constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 2 : 3;
 constexpr int64_t kTileColumns = kTileVectors * kLanes;
 
+// A unit is a float.
+struct Floats {
+  static constexpr int64_t kPerUnit = 1;
+  static constexpr int64_t units(int64_t n) { return n; }
+  static HWY_INLINE V32 add_product(V32 sum, V32 a, V32 b) { return hn::MulAdd(a, b, sum); }
+};
+
+#if HEARTH_HAS_PAIRS
+// A unit is two bfloat16 that are neighbours along k, as dot_pairs multiplies them: twice the products in the time. In
+// memory it counts as a float, whose bits are only ever moved.
+struct Pairs {
+  static constexpr int64_t kPerUnit = 2;
+  static constexpr int64_t units(int64_t n) { return (n + 1) / 2; }
+  static HWY_INLINE V32 add_product(V32 sum, V32 a, V32 b) { return dot_pairs(sum, a, b); }
+};
+#endif
+
 enum class Layout { kRows, kColumns };  // A(m, k) = a[m * stride + k], or a[k * stride + m]
 
 // One tile: kTileRows rows of C, kVectors vectors wide; finish(row, vector, sum) gets each of its sums.
-template <int kVectors, Layout kLayout, class Finish>
+template <class Unit, int kVectors, Layout kLayout, class Finish>
 HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t stride_b, int64_t depth,
                      const Finish& finish) {
   const F32 d;
@@ -45,7 +63,9 @@ HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t s
     for (int r = 0; r < kTileRows; ++r) {
       const V32 element = hn::Set(d, kLayout == Layout::kRows ? a[r * stride_a] : a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(element, columns[v], sums[r][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        sums[r][v] = Unit::add_product(sums[r][v], element, columns[v]);
+      }
     }
     a += kLayout == Layout::kRows ? 1 : stride_a;
     b += stride_b;
@@ -58,16 +78,16 @@ HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t s
 }
 
 // kTileRows rows of C over `vectors` vectors of columns; finish(row, column, sum) with column in floats.
-template <Layout kLayout, class Finish>
+template <class Unit, Layout kLayout, class Finish>
 HWY_INLINE void tile_row(const float* a, int64_t stride_a, const float* b, int64_t stride_b, int64_t depth,
                          int64_t vectors, const Finish& finish) {
   int64_t n = 0;
   const auto at = [&](int r, int v, V32 sum) HWY_ATTR { finish(r, (n + v) * kLanes, sum); };
   for (; n + kTileVectors <= vectors; n += kTileVectors) {
-    tile<kTileVectors, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+    tile<Unit, kTileVectors, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
   }
-  if (vectors - n == 1) tile<1, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
-  if (vectors - n == 2) tile<2, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+  if (vectors - n == 1) tile<Unit, 1, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+  if (vectors - n == 2) tile<Unit, 2, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
 }
 
 // 2^x, 0 below 2^-127; NaN stays NaN. Relative error at most 8e-8 before the last rounding: the polynomial is the best
@@ -79,6 +99,7 @@ HWY_INLINE V32 exp2(F32 d, V32 x) {
   const V32 shifted = hn::Add(x, magic);
   const V32 f = hn::Sub(x, hn::Sub(shifted, magic));
   V32 p = hn::Set(d, 0.0001534581242594868f);
+#pragma GCC unroll 8
   for (const float c : {0.0013399930903688073f, 0.009618489071726799f, 0.05550328642129898f, 0.24022646248340607f,
                         0.6931471824645996f, 1.0f}) {
     p = hn::MulAdd(p, f, hn::Set(d, c));

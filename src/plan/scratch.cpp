@@ -4,6 +4,8 @@
 
 namespace hearth::plan {
 
+// Both are stated for products of floats. Those of bfloat16 in pairs take less: their operands are half as large, which
+// is more than a sixth number for a query, keys in two orders, and a gradient of the scores in two orders need.
 int64_t AttentionCut::forward_task_floats() const {
   constexpr int64_t kPanels = kTaskQueries / kFewestTileColumns;
   const int64_t width = round_up(K, kLanes);

@@ -1,5 +1,7 @@
 #include "ops/attention.h"
 
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
@@ -155,45 +157,65 @@ struct Results {
   at::Tensor out, lse, dq, dk, dv;
 };
 
-// Of random queries, keys and values, always the same ones.
-Results run(const Shape& s, const AttentionMask& mask, at::Tensor* dout_out = nullptr, at::Tensor* qkv_out = nullptr) {
+bool all_same_bits(const Results& a, const Results& b) {
+  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.dq, b.dq) && same_bits(a.dk, b.dk) &&
+         same_bits(a.dv, b.dv);
+}
+
+struct Inputs {
+  at::Tensor q, k, v, dout;
+};
+
+// Always the same ones: slices of one buffer.
+Inputs inputs(const Shape& s, at::ScalarType type) {
   at::manual_seed(3);
-  const at::Tensor qkv = at::randn({s.B, s.S, s.H + 2 * s.G, s.K}), dout = at::randn({s.B, s.S, s.H, s.K});
-  const at::Tensor q = qkv.narrow(2, 0, s.H), k = qkv.narrow(2, s.H, s.G), v = qkv.narrow(2, s.H + s.G, s.G);
-  const Results r{at::empty_like(dout), at::empty({s.B, s.H, s.S}), at::empty({s.B, s.S, s.H, s.K}),
-                  at::empty({s.B, s.S, s.G, s.K}), at::empty({s.B, s.S, s.G, s.K})};
-  attention_forward(r.out, r.lse, q, k, v, mask);
-  attention_backward(r.dq, r.dk, r.dv, dout, r.out, r.lse, q, k, v, mask);
-  if (dout_out != nullptr) *dout_out = dout;
-  if (qkv_out != nullptr) *qkv_out = qkv;
+  const at::Tensor qkv = at::randn({s.B, s.S, s.H + 2 * s.G, s.K}).to(type);
+  return {qkv.narrow(2, 0, s.H), qkv.narrow(2, s.H, s.G), qkv.narrow(2, s.H + s.G, s.G),
+          at::randn({s.B, s.S, s.H, s.K}).to(type)};
+}
+
+Results run(const Inputs& x, const AttentionMask& mask) {
+  const Results r{at::empty_like(x.dout), at::empty({x.q.size(0), x.q.size(2), x.q.size(1)}), at::empty_like(x.q),
+                  at::empty_like(x.k), at::empty_like(x.v)};
+  attention_forward(r.out, r.lse, x.q, x.k, x.v, mask);
+  attention_backward(r.dq, r.dk, r.dv, x.dout, r.out, r.lse, x.q, x.k, x.v, mask);
   return r;
 }
 
-void expect_right(const Shape& s, const AttentionMask& mask) {
-  at::Tensor dout, qkv;
-  const Results r = run(s, mask, &dout, &qkv);
-  const at::Tensor x = leaf(qkv);
-  const at::Tensor expected =
-      oracle(x.narrow(2, 0, s.H), x.narrow(2, s.H, s.G), x.narrow(2, s.H + s.G, s.G), mask).first;
-  expected.backward(dout.to(at::kDouble));
-  EXPECT_LE(relative_error(r.out, expected), kFloat32);
-  EXPECT_LE(relative_error(r.dq, x.grad().narrow(2, 0, s.H)), kFloat32);
-  EXPECT_LE(relative_error(r.dk, x.grad().narrow(2, s.H, s.G)), kFloat32);
-  EXPECT_LE(relative_error(r.dv, x.grad().narrow(2, s.H + s.G, s.G)), kFloat32);
+// By autograd, in float64.
+Results expected_of(const Inputs& x, const AttentionMask& mask) {
+  const at::Tensor q = leaf(x.q), k = leaf(x.k), v = leaf(x.v);
+  const auto [out, lse] = oracle(q, k, v, mask);
+  out.backward(x.dout.to(at::kDouble));
+  return {out, lse, q.grad(), k.grad(), v.grad()};
+}
+
+void expect_right(const Shape& s, const AttentionMask& mask, at::ScalarType type = at::kFloat) {
+  const Inputs x = inputs(s, type);
+  const Results r = run(x, mask), expected = expected_of(x, mask);
+  EXPECT_LE(relative_error(r.out, expected.out), bound(type, kFloat32));
+  EXPECT_LE(relative_error(r.lse, expected.lse), kFloat32);
+  EXPECT_LE(relative_error(r.dq, expected.dq), bound(type, kFloat32));
+  EXPECT_LE(relative_error(r.dk, expected.dk), bound(type, kFloat32));
+  EXPECT_LE(relative_error(r.dv, expected.dv), bound(type, kFloat32));
 }
 
 // Few heads and many queries: several tasks then share one head's keys.
 constexpr Shape kLong = {1, 2100, 2, 1, 16};
 
 TEST(AttentionEdge, PartsOfAKeysGradientAreAddedUp) {
-  expect_right(kLong, {.causal = true});
-  expect_right(kLong, {.causal = false, .document_starts_N = several_documents(1, kLong.S)});
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    expect_right(kLong, {.causal = true}, type);
+    expect_right(kLong, {.causal = false, .document_starts_N = several_documents(1, kLong.S)}, type);
+  }
 }
 
 TEST(AttentionEdge, EveryInstructionSetIsRight) {
   with_each_target([] {
-    for (const int64_t K : {12, 64, 80}) {
-      expect_right({2, 131, 4, 2, K}, {.causal = true, .document_starts_N = several_documents(2, 131)});
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      for (const int64_t K : {12, 17, 64, 80}) {
+        expect_right({2, 131, 4, 2, K}, {.causal = true, .document_starts_N = several_documents(2, 131)}, type);
+      }
     }
   });
 }
@@ -201,14 +223,62 @@ TEST(AttentionEdge, EveryInstructionSetIsRight) {
 TEST(AttentionEdge, BitsDoNotDependOnTheNumberOfThreads) {
   const int threads = at::get_num_threads();
   for (const Shape& shape : {kLong, Shape{2, 300, 4, 2, 32}}) {
-    at::set_num_threads(1);
-    const Results one = run(shape, {.causal = true});
-    at::set_num_threads(3);
-    const Results three = run(shape, {.causal = true});
-    at::set_num_threads(threads);
-    EXPECT_TRUE(same_bits(one.out, three.out) && same_bits(one.lse, three.lse) && same_bits(one.dq, three.dq) &&
-                same_bits(one.dk, three.dk) && same_bits(one.dv, three.dv));
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const Inputs x = inputs(shape, type);
+      at::set_num_threads(1);
+      const Results one = run(x, {.causal = true});
+      at::set_num_threads(3);
+      const Results three = run(x, {.causal = true});
+      at::set_num_threads(threads);
+      EXPECT_TRUE(all_same_bits(one, three)) << type;
+    }
   }
+}
+
+TEST(AttentionEdge, PairsOfBfloat16AreMultipliedWhereTheCpuCan) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Inputs x = inputs({1, 70, 2, 1, 64}, type);
+    const Results shown = run(x, {.causal = true});
+    hide_bf16_dot_for_test(true);
+    const Results hidden = run(x, {.causal = true});
+    hide_bf16_dot_for_test(false);
+    const bool pairs = type == at::kBFloat16 && has_bf16_dot();
+    EXPECT_EQ(same_bits(shown.out, hidden.out), !pairs);
+    EXPECT_EQ(same_bits(shown.dq, hidden.dq), !pairs);
+    EXPECT_EQ(same_bits(shown.dk, hidden.dk), !pairs);
+    EXPECT_EQ(same_bits(shown.dv, hidden.dv), !pairs);
+  }
+}
+
+// ATen rounds the softmax and the gradient of the scores to bfloat16 as well.
+TEST(AttentionEdge, InBfloat16NothingIsFurtherFromFloat64ThanAtens) {
+  const auto heads_first = [](const at::Tensor& x) { return x.transpose(1, 2); };
+  const Inputs x = inputs({1, 300, 2, 2, 64}, at::kBFloat16);
+  const Results ours = run(x, {.causal = true}), expected = expected_of(x, {.causal = true});
+  const at::Tensor q = heads_first(x.q), k = heads_first(x.k), v = heads_first(x.v), dout = heads_first(x.dout);
+  const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, true);
+  const auto [dq, dk, dv] =
+      at::_scaled_dot_product_flash_attention_for_cpu_backward(dout, q, k, v, out, lse, 0.0, true);
+  const auto expect_no_further = [&](const at::Tensor& our, const at::Tensor& atens, const at::Tensor& right) {
+    EXPECT_LE(relative_error(our, right), relative_error(heads_first(atens), right));
+  };
+  expect_no_further(ours.out, out, expected.out);
+  expect_no_further(ours.dq, dq, expected.dq);
+  expect_no_further(ours.dk, dk, expected.dk);
+  expect_no_further(ours.dv, dv, expected.dv);
+}
+
+// What all values have in common cancels in the scores' gradients, but only if the weights of each output add up to 1
+// as they are multiplied: weights that are rounded after they were normalised cost a third of the precision here.
+TEST(AttentionEdge, RoundedWeightsAddUpToOne) {
+  Inputs x = inputs({1, 300, 2, 2, 64}, at::kBFloat16);
+  x.v = x.v + 4.0, x.dout = x.dout + 4.0;
+  const Results rounded = run(x, {.causal = true}), expected = expected_of(x, {.causal = true});
+  hide_bf16_dot_for_test(true);
+  const Results exact = run(x, {.causal = true});
+  hide_bf16_dot_for_test(false);
+  EXPECT_LE(relative_error(rounded.dq, expected.dq), 1.1 * relative_error(exact.dq, expected.dq));
+  EXPECT_LE(relative_error(rounded.dk, expected.dk), 1.1 * relative_error(exact.dk, expected.dk));
 }
 
 TEST(AttentionEdge, ScoresFarFromZeroNeitherOverflowNorVanish) {
@@ -221,13 +291,23 @@ TEST(AttentionEdge, ScoresFarFromZeroNeitherOverflowNorVanish) {
 }
 
 TEST(AttentionEdge, NanReachesWhatSeesItInTraining) {
-  for (const int which : {0, 1, 2}) {
-    at::Tensor qkv[3] = {at::ones({1, 40, 1, 8}), at::ones({1, 40, 1, 8}), at::ones({1, 40, 1, 8})};
-    qkv[which][0][3][0][0] = std::nan("");
-    const at::Tensor out = at::empty_like(qkv[0]), lse = at::empty({1, 1, 40});
-    attention_forward(out, lse, qkv[0], qkv[1], qkv[2], {.causal = true});
-    EXPECT_TRUE(out[0][3].isnan().any().item<bool>()) << which;
-    EXPECT_EQ(out[0][39].isnan().any().item<bool>(), which != 0);
+  const auto is_nan = [](const at::Tensor& x, int64_t s) { return x[0][s].isnan().any().item<bool>(); };
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const int which : {0, 1, 2, 3}) {
+      const auto ones = [&](int i) {
+        const at::Tensor x = at::ones({1, 40, 1, 8}, at::TensorOptions().dtype(type));
+        if (i == which) x[0][3][0][0].fill_(std::nan(""));
+        return x;
+      };
+      const Results r = run({ones(0), ones(1), ones(2), ones(3)}, {.causal = true});
+      EXPECT_EQ(is_nan(r.out, 3), which != 3) << which;
+      EXPECT_EQ(is_nan(r.out, 39), which == 1 || which == 2) << which;
+      EXPECT_TRUE(is_nan(r.dq, 3)) << which;
+      EXPECT_EQ(is_nan(r.dq, 39), which == 1 || which == 2) << which;
+      EXPECT_TRUE(is_nan(r.dk, 3)) << which;
+      EXPECT_EQ(is_nan(r.dv, 3), which != 2) << which;  // the values themselves are not in it
+      EXPECT_EQ(is_nan(r.dk, 39), which == 1 || which == 2) << which;
+    }
   }
 }
 

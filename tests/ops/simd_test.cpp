@@ -4,7 +4,10 @@
 //
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstring>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -46,6 +49,23 @@ bool add_products_of_pairs([[maybe_unused]] float* sums, [[maybe_unused]] const 
 #endif
 }
 
+// to [4 lanes]: neighbours of first and second, then their lanes, as pairs; false as above.
+bool pair([[maybe_unused]] c10::BFloat16* to, [[maybe_unused]] const float* first,
+          [[maybe_unused]] const float* second) {
+#if HEARTH_HAS_PAIRS
+  if (!has_bf16_dot()) return false;
+  const F32 d;
+  const V32 a = hn::LoadU(d, first), b = hn::LoadU(d, second);
+  const size_t bytes = hn::Lanes(d) * sizeof(float);
+  const V32 neighbours = pair_neighbours(a, b), lanes = pair_lanes(a, b);
+  std::memcpy(to, &neighbours, bytes);
+  std::memcpy(to + 2 * hn::Lanes(d), &lanes, bytes);
+  return true;
+#else
+  return false;
+#endif
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -58,6 +78,7 @@ HWY_EXPORT(widen);
 HWY_EXPORT(narrow);
 HWY_EXPORT(lanes_of);
 HWY_EXPORT(add_products_of_pairs);
+HWY_EXPORT(pair);
 
 namespace {
 
@@ -112,6 +133,26 @@ TEST(Simd, ProductsOfPairsAreAddedInFloat32) {
   std::ifstream cpuinfo("/proc/cpuinfo");
   const std::string text{std::istreambuf_iterator<char>(cpuinfo), {}};
   EXPECT_EQ(some, text.find(" avx512_bf16") != std::string::npos);
+}
+
+TEST(Simd, PairsAreRoundedAsC10DoesAndStandInOrder) {
+  test::with_each_target([] {
+    const float nan = std::bit_cast<float>(0x7FFFFFFFu), infinity = std::numeric_limits<float>::infinity();
+    const float special[] = {0, -0.0f, infinity, -infinity, 1, 0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, 3.4e38f};
+    float in[32];
+    for (int i = 0; i < 32; ++i) in[i] = i < 9 ? special[i] : i == 20 ? nan : std::sin(static_cast<float>(i)) * 3;
+    c10::BFloat16 out[64];
+    if (!HWY_DYNAMIC_DISPATCH(pair)(out, in, in + 16)) return;
+    for (int i = 0; i < 32; ++i) {
+      for (const int at : {i, 32 + 2 * (i % 16) + i / 16}) {
+        if (std::isnan(in[i])) {
+          EXPECT_TRUE(std::isnan(static_cast<float>(out[at])));
+        } else {
+          EXPECT_EQ(out[at].x, c10::BFloat16(in[i]).x) << i;
+        }
+      }
+    }
+  });
 }
 
 TEST(Simd, TailsOfBfloat16AreFilledAndNothingBehindThemIsWritten) {

@@ -3,10 +3,12 @@
 #include <hwy/foreach_target.h>
 //
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "ops/bf16_dot.h"
 #include "ops/scratch.h"
 #include "ops/tile-inl.h"
 
@@ -22,14 +24,32 @@ void exp2_all(float* y, const float* x, int64_t n) {
 int64_t rows_of_a_tile() { return kTileRows; }
 int64_t lanes() { return kLanes; }
 
+// b is [depth, width], a and b in units; false where there are no such units.
+template <class Unit>
 void product(float* c, const float* a, int64_t stride_a, bool columns, const float* b, int64_t depth, int64_t width) {
   const F32 d;
   const auto write = [&](int r, int64_t n, V32 x) HWY_ATTR { hn::StoreU(x, d, c + r * width + n); };
   if (columns) {
-    tile_row<Layout::kColumns>(a, stride_a, b, width, depth, width / kLanes, write);
+    tile_row<Unit, Layout::kColumns>(a, stride_a, b, width, depth, width / kLanes, write);
   } else {
-    tile_row<Layout::kRows>(a, stride_a, b, width, depth, width / kLanes, write);
+    tile_row<Unit, Layout::kRows>(a, stride_a, b, width, depth, width / kLanes, write);
   }
+}
+bool product_of_floats(float* c, const float* a, int64_t stride_a, bool columns, const float* b, int64_t depth,
+                       int64_t width) {
+  product<Floats>(c, a, stride_a, columns, b, depth, width);
+  return true;
+}
+bool product_of_pairs([[maybe_unused]] float* c, [[maybe_unused]] const float* a, [[maybe_unused]] int64_t stride_a,
+                      [[maybe_unused]] bool columns, [[maybe_unused]] const float* b, [[maybe_unused]] int64_t depth,
+                      [[maybe_unused]] int64_t width) {
+#if HEARTH_HAS_PAIRS
+  if (has_bf16_dot()) {
+    product<Pairs>(c, a, stride_a, columns, b, depth, width);
+    return true;
+  }
+#endif
+  return false;
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE
@@ -43,7 +63,8 @@ namespace hearth::ops {
 HWY_EXPORT(exp2_all);
 HWY_EXPORT(rows_of_a_tile);
 HWY_EXPORT(lanes);
-HWY_EXPORT(product);
+HWY_EXPORT(product_of_floats);
+HWY_EXPORT(product_of_pairs);
 
 namespace {
 
@@ -71,32 +92,51 @@ TEST(Exp2, WholeNumbersAreExactAndTheRestOfTheNumbersIsZeroOrNan) {
   });
 }
 
-// Small whole numbers: every sum is exact, whatever its order.
-TEST(Tile, ProductsOfEveryWidthAndBothLayoutsAreExact) {
-  test::with_each_target([] {
-    const int64_t rows = HWY_DYNAMIC_DISPATCH(rows_of_a_tile)(), depth = 13;
-    for (int64_t vectors = 1; vectors <= 7; ++vectors) {
-      const int64_t width = vectors * HWY_DYNAMIC_DISPATCH(lanes)();
-      for (const bool columns : {false, true}) {
-        const int64_t stride = columns ? rows + 3 : depth + 5;
-        std::vector<float> a(static_cast<size_t>((rows + depth) * (stride + depth)));
-        std::vector<float> b(static_cast<size_t>(depth * width)), c(static_cast<size_t>(rows * width), -1);
-        for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 11) - 5;
-        for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 5 % 13) - 6;
-        HWY_DYNAMIC_DISPATCH(product)(c.data(), a.data(), stride, columns, b.data(), depth, width);
-        for (int64_t r = 0; r < rows; ++r) {
-          for (int64_t n = 0; n < width; ++n) {
-            float expected = 0;
-            for (int64_t k = 0; k < depth; ++k) {
-              const int64_t at = columns ? k * stride + r : r * stride + k;
-              expected += a[static_cast<size_t>(at)] * b[static_cast<size_t>(k * width + n)];
-            }
-            ASSERT_EQ(c[static_cast<size_t>(r * width + n)], expected) << r << " " << n << " of " << width;
+// Small whole numbers: every sum is exact, whatever its order. Two to a unit they are bfloat16.
+void expect_exact_products(bool pairs) {
+  const int64_t rows = HWY_DYNAMIC_DISPATCH(rows_of_a_tile)(), depth = 13, per_unit = pairs ? 2 : 1;
+  const auto number = [](size_t i, size_t step, size_t most) { return static_cast<float>(i * step % most) - 5; };
+  const auto units_of = [&](size_t n, size_t step, size_t most) {
+    std::vector<float> units(n);
+    for (size_t i = 0; i < n; ++i) {
+      const c10::BFloat16 pair[2] = {number(2 * i, step, most), number(2 * i + 1, step, most)};
+      units[i] = pairs ? std::bit_cast<float>(pair) : number(i, step, most);
+    }
+    return units;
+  };
+  for (int64_t vectors = 1; vectors <= 7; ++vectors) {
+    const int64_t width = vectors * HWY_DYNAMIC_DISPATCH(lanes)();
+    for (const bool columns : {false, true}) {
+      const int64_t stride = columns ? rows + 3 : depth + 5;
+      const std::vector<float> a = units_of(static_cast<size_t>((rows + depth) * (stride + depth)), 7, 11);
+      const std::vector<float> b = units_of(static_cast<size_t>(depth * width), 5, 13);
+      std::vector<float> c(static_cast<size_t>(rows * width), -1);
+      const bool done =
+          pairs ? HWY_DYNAMIC_DISPATCH(product_of_pairs)(c.data(), a.data(), stride, columns, b.data(), depth, width)
+                : HWY_DYNAMIC_DISPATCH(product_of_floats)(c.data(), a.data(), stride, columns, b.data(), depth, width);
+      if (!done) continue;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t n = 0; n < width; ++n) {
+          float expected = 0;
+          for (int64_t k = 0; k < depth * per_unit; ++k) {
+            const int64_t unit = k / per_unit, part = k % per_unit;
+            const int64_t in_a = columns ? unit * stride + r : r * stride + unit, in_b = unit * width + n;
+            expected += number(static_cast<size_t>(in_a * per_unit + part), 7, 11) *
+                        number(static_cast<size_t>(in_b * per_unit + part), 5, 13);
           }
+          ASSERT_EQ(c[static_cast<size_t>(r * width + n)], expected) << r << " " << n << " of " << width;
         }
       }
     }
-  });
+  }
+}
+
+TEST(Tile, ProductsOfEveryWidthAndBothLayoutsAreExact) {
+  test::with_each_target([] { expect_exact_products(false); });
+}
+
+TEST(Tile, ProductsOfPairsOfEveryWidthAndBothLayoutsAreExact) {
+  test::with_each_target([] { expect_exact_products(true); });
 }
 
 TEST(Scratch, IsKeptFromCallToCallAndGrows) {
