@@ -31,15 +31,13 @@ int64_t held_by(const Body& body) {
   return bytes;
 }
 
+// Of more than one block, which sums in bfloat16 take memory for.
+template <class T>
 void multiply() {
-  const at::Tensor x = random({40, 700}, at::kFloat), y = at::zeros({40, 40});
-  gemm({40,
-        40,
-        700,
-        {x.const_data_ptr<float>(), 700},
-        {x.const_data_ptr<float>(), 700},
-        y.mutable_data_ptr<float>(),
-        40});
+  const auto type = c10::CppTypeToScalarType<T>::value;
+  const at::Tensor x = random({40, 3 * kGemmDepth}, type), y = at::zeros({40, 40}, x.options());
+  const GemmOperand<T> factor{x.const_data_ptr<T>(), 3 * kGemmDepth};
+  gemm(Gemm<T, T>{40, 40, 3 * kGemmDepth, factor, factor, y.mutable_data_ptr<T>(), 40});
 }
 
 void attend(const plan::AttentionCut& s, at::ScalarType type) {
@@ -56,7 +54,10 @@ void expect_as_planned(const plan::AttentionCut& s) {
   shape.H = s.H, shape.G = s.G, shape.K = s.K;
   for (const auto& [type, dtype] : {std::pair{at::kFloat, DType::kFloat32}, {at::kBFloat16, DType::kBFloat16}}) {
     const plan::ScratchPlan planned = plan::scratch_plan(shape, s.B, s.S, dtype);
-    const int64_t held = held_by([&, t = type] { multiply(), attend(s, t); });
+    const int64_t held = held_by([&, t = type] {
+      t == at::kFloat ? multiply<float>() : multiply<c10::BFloat16>();
+      attend(s, t);
+    });
     EXPECT_EQ(held, planned.shared_bytes + planned.task_bytes) << s.S;
   }
 }
@@ -77,7 +78,7 @@ TEST(Scratch, IsAsLargeAsPlannedWhereHeadsAreFew) {
 
 TEST(Scratch, IsGivenBackWhenItsThreadEnds) {
   const int64_t before = scratch_bytes();
-  EXPECT_EQ(held_by(multiply), 4 * (plan::kGemmSharedFloats + plan::kGemmOwnFloats));
+  EXPECT_EQ(held_by(multiply<float>), 4 * (plan::kGemmSharedFloats + plan::kGemmOwnFloats));
   EXPECT_EQ(scratch_bytes(), before);
 }
 
