@@ -9,12 +9,12 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "ops/gemm.h"
 #include "ops/gemm_cut.h"
+#include "ops/gemm_units-inl.h"
 #include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,65 +28,6 @@ constexpr int64_t kGemmRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr int64_t kGemmVectors = 2;
 constexpr int64_t kGemmColumns = kGemmVectors * kGemmLanes;
 
-// What a panel is made of: units of 32 bits, each with all of an operand's elements that meet in one lane.
-//   load(d, x): the units that begin at x, next to each other along K.
-//   across(d, x, stride): the units whose first elements begin at x, of rows next to each other.
-//   one(x, stride, count): the unit at x, of which `count` elements exist; they are `stride` apart.
-//   multiply_add(a, b, sum)
-struct Floats {
-  using Element = float;
-  static constexpr int64_t kElements = 1;
-  template <class D>
-  static HWY_INLINE hn::Vec<D> load(D d, const float* x) {
-    return hn::LoadU(d, x);
-  }
-  template <class D>
-  static HWY_INLINE hn::Vec<D> across(D d, const float* x, int64_t) {
-    return hn::LoadU(d, x);
-  }
-  static float one(const float* x, int64_t, int64_t) { return *x; }
-  static HWY_INLINE V32 multiply_add(V32 a, V32 b, V32 sum) { return hn::MulAdd(a, b, sum); }
-};
-
-// A bfloat16 is the upper half of a float.
-struct Widened : Floats {
-  using Element = c10::BFloat16;
-  template <class D>
-  static HWY_INLINE hn::VFromD<hn::RebindToUnsigned<D>> halves(D, const c10::BFloat16* x) {
-    const hn::Rebind<uint16_t, D> d16;
-    return hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(d16, reinterpret_cast<const uint16_t*>(x)));
-  }
-  template <class D>
-  static HWY_INLINE hn::Vec<D> load(D d, const c10::BFloat16* x) {
-    return hn::BitCast(d, hn::ShiftLeft<16>(halves(d, x)));
-  }
-  template <class D>
-  static HWY_INLINE hn::Vec<D> across(D d, const c10::BFloat16* x, int64_t) {
-    return load(d, x);
-  }
-  static float one(const c10::BFloat16* x, int64_t, int64_t) { return *x; }
-};
-
-#if HEARTH_HAS_PAIRS
-struct Pairs {
-  using Element = c10::BFloat16;
-  static constexpr int64_t kElements = 2;
-  template <class D>
-  static HWY_INLINE hn::Vec<D> load(D d, const c10::BFloat16* x) {
-    return hn::LoadU(d, reinterpret_cast<const float*>(x));
-  }
-  template <class D>
-  static HWY_INLINE hn::Vec<D> across(D d, const c10::BFloat16* x, int64_t stride) {
-    return hn::BitCast(d, hn::Or(Widened::halves(d, x), hn::ShiftLeft<16>(Widened::halves(d, x + stride))));
-  }
-  static float one(const c10::BFloat16* x, int64_t stride, int64_t count) {
-    const uint32_t second = count < 2 ? 0 : x[stride].x;
-    return std::bit_cast<float>(second << 16 | x[0].x);
-  }
-  static HWY_INLINE V32 multiply_add(V32 a, V32 b, V32 sum) { return dot_pairs(sum, a, b); }
-};
-#endif
-
 // kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
 // registers; where kRows is no multiple of four, the last four overlap those before them.
 template <class Unit, int64_t kRows>
@@ -94,12 +35,12 @@ HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, i
   const hn::CappedTag<float, 4> d;
   const hn::Repartition<double, decltype(d)> wide;
   constexpr int64_t kStretch = 128;  // what of the panel stays in the first-level cache while its rows are read
-  constexpr int64_t kStep = 4 * Unit::kElements;
+  constexpr int64_t kStep = 4 * Unit::kPerUnit;
   for (int64_t k0 = 0; k0 < depth; k0 += kStretch) {
     const int64_t count = std::min(kStretch, depth - k0);
     for (int64_t i = 0; i < kRows; i += 4) {
       const int64_t row = std::min(i, kRows - 4);
-      const auto* from = x + row * stride + k0 * Unit::kElements;
+      const auto* from = x + row * stride + k0 * Unit::kPerUnit;
       float* to = panel + k0 * kRows + row;
       int64_t k = 0;
       for (; k + 4 <= count; k += 4, from += kStep, to += 4 * kRows) {
@@ -114,8 +55,8 @@ HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, i
         hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, high01, high23)), d, to + 2 * kRows);
         hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, to + 3 * kRows);
       }
-      for (; k < count; ++k, from += Unit::kElements, to += kRows) {
-        for (int64_t j = 0; j < 4; ++j) to[j] = Unit::one(from + j * stride, 1, Unit::kElements);
+      for (; k < count; ++k, from += Unit::kPerUnit, to += kRows) {
+        for (int64_t j = 0; j < 4; ++j) to[j] = Unit::one(from + j * stride, 1, Unit::kPerUnit);
       }
     }
   }
@@ -128,9 +69,9 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
                               int64_t k, int64_t depth) {
   const int64_t begin = rows.begin, end = rows.end;
   const int64_t whole = (end - begin) / kRows, rest = (end - begin) % kRows;
-  const int64_t whole_depth = std::min(depth, K / Unit::kElements - k);  // without half a unit at the end of K
+  const int64_t whole_depth = std::min(depth, K / Unit::kPerUnit - k);  // without half a unit at the end of K
   const int64_t step_i = x.k_is_contiguous ? x.stride : 1, step_k = x.k_is_contiguous ? 1 : x.stride;
-  const auto element = [&](int64_t i, int64_t j) { return x.data + i * step_i + (k + j) * Unit::kElements * step_k; };
+  const auto element = [&](int64_t i, int64_t j) { return x.data + i * step_i + (k + j) * Unit::kPerUnit * step_k; };
   if (x.k_is_contiguous) {
     for (int64_t p = 0; p < whole; ++p) {
       pack_transposed<Unit, kRows>(to + p * kRows * depth, element(begin + p * kRows, 0), x.stride, whole_depth);
@@ -151,7 +92,7 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
     }
   }
   const auto pack_one = [&](int64_t row, int64_t j) {
-    const int64_t count = std::min(Unit::kElements, K - (k + j) * Unit::kElements);
+    const int64_t count = std::min(Unit::kPerUnit, K - (k + j) * Unit::kPerUnit);
     to[(row / kRows * depth + j) * kRows + row % kRows] = Unit::one(element(begin + row, j), step_k, count);
   };
   for (int64_t j = whole_depth; j < depth; ++j) {
@@ -266,7 +207,7 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
     for (int r = 0; r < kRows; ++r) {
       const V32 unit = hn::Set(d, a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = Unit::multiply_add(unit, columns[v], sums[r][v]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = Unit::add_product(sums[r][v], unit, columns[v]);
     }
     a += kRows;
     b += kGemmColumns;

@@ -20,19 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 namespace {
 
-// body(Unit()) with the unit of the stage's panels.
-template <class T, class Body>
-HWY_INLINE void with_unit([[maybe_unused]] const GemmStage& s, const Body& body) {
-  if constexpr (std::is_same_v<T, float>) {
-    body(Floats());
-  } else {
-#if HEARTH_HAS_PAIRS
-    if (s.pairs) return body(Pairs());
-#endif
-    body(Widened());
-  }
-}
-
 // Panels of the shared operand, from the panel-th on, of the block that begins at k.
 template <class T>
 void pack_shared_panels(const GemmOperand<T>& x, int64_t K, const GemmStage& s, int64_t k, int64_t panel,
@@ -40,8 +27,7 @@ void pack_shared_panels(const GemmOperand<T>& x, int64_t K, const GemmStage& s, 
   const int64_t begin = s.shared_begin + panel * s.shared_panel_rows;
   const GemmRows rows{begin, std::min(s.shared_end, begin + panels * s.shared_panel_rows)};
   const int64_t depth = std::min(s.depth, s.k_end - k);
-  with_unit<T>(s, [&](auto unit) HWY_ATTR {
-    using Unit = decltype(unit);
+  with_gemm_units<T>(s.pairs, [&]<class Unit>(Unit) HWY_ATTR {
     if (s.shares_a) {
       pack_panels<Unit, kGemmRows>(s.panel(k, panel), x, K, rows, k, depth);
     } else {
@@ -71,8 +57,8 @@ void multiply_rows(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows
     const int64_t tiles = s.shared_panels() * ((rows.end - rows.begin + kOwn - 1) / kOwn);
     const bool is_last_of_stage = k + depth == s.k_end;
     const int64_t then_k = is_last_of_stage ? s.k_begin : k + depth;
-    Ahead ahead(own_operand, is_last_of_stage ? next : rows, then_k * Unit::kElements,
-                std::min(s.depth, s.k_end - then_k) * Unit::kElements, tiles * ((depth + kGemmStep - 1) / kGemmStep));
+    Ahead ahead(own_operand, is_last_of_stage ? next : rows, then_k * Unit::kPerUnit,
+                std::min(s.depth, s.k_end - then_k) * Unit::kPerUnit, tiles * ((depth + kGemmStep - 1) / kGemmStep));
     for (int64_t i = s.shared_begin; i < s.shared_end; i += kShared) {
       const int64_t shared_panel = (i - s.shared_begin) / kShared;
       const float* shared = s.panel(k, shared_panel);
@@ -99,8 +85,7 @@ void multiply_rows(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows
 
 template <class T, class C>
 void multiply(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows rows, GemmRows next) {
-  with_unit<T>(s, [&](auto unit) HWY_ATTR {
-    using Unit = decltype(unit);
+  with_gemm_units<T>(s.pairs, [&]<class Unit>(Unit) HWY_ATTR {
     s.shares_a ? multiply_rows<Unit, true>(g, s, own, rows, next) : multiply_rows<Unit, false>(g, s, own, rows, next);
   });
 }

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "ops/simd-inl.h"
+#include "ops/units-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -24,23 +25,6 @@ constexpr int64_t kLanes = hn::MaxLanes(F32());  // a compile-time number on x86
 constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 constexpr int kTileVectors = HWY_TARGET <= HWY_AVX3 ? 2 : 3;
 constexpr int64_t kTileColumns = kTileVectors * kLanes;
-
-// A unit is a float.
-struct Floats {
-  static constexpr int64_t kPerUnit = 1;
-  static constexpr int64_t units(int64_t n) { return n; }
-  static HWY_INLINE V32 add_product(V32 sum, V32 a, V32 b) { return hn::MulAdd(a, b, sum); }
-};
-
-#if HEARTH_HAS_PAIRS
-// A unit is two bfloat16 that are neighbours along k, as dot_pairs multiplies them: twice the products in the time. In
-// memory it counts as a float, whose bits are only ever moved.
-struct Pairs {
-  static constexpr int64_t kPerUnit = 2;
-  static constexpr int64_t units(int64_t n) { return (n + 1) / 2; }
-  static HWY_INLINE V32 add_product(V32 sum, V32 a, V32 b) { return dot_pairs(sum, a, b); }
-};
-#endif
 
 enum class Layout { kRows, kColumns };  // A(m, k) = a[m * stride + k], or a[k * stride + m]
 
