@@ -1,6 +1,6 @@
 #include "ops/bf16_dot.h"
 
-#include <hwy/highway.h>
+#include <hwy/detect_compiler_arch.h>
 
 #if HWY_ARCH_X86
 #include <cpuid.h>
@@ -25,7 +25,7 @@ bool processor_has_it() {
 
 bool has_bf16_dot() {
   static const bool processor_has = processor_has_it();
-  return processor_has && !is_hidden && (hwy::SupportedTargets() & HWY_AVX3) != 0;
+  return processor_has && !is_hidden;
 }
 
 void hide_bf16_dot_for_test(bool hide) { is_hidden = hide; }

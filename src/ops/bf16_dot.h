@@ -3,8 +3,7 @@
 
 namespace hearth::ops {
 
-// True if kernels compiled for AVX-512 may call dot_pairs: the processor has AVX512_BF16, and AVX-512 is among the
-// instruction sets in use.
+// True if the processor has AVX512_BF16: then kernels compiled for AVX-512 (HEARTH_HAS_PAIRS) may call dot_pairs.
 bool has_bf16_dot();
 
 // From now on has_bf16_dot() is false (or, again, what the processor says): kernels on AVX-512 without the instruction.

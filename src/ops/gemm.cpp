@@ -92,7 +92,7 @@ void multiply(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows rows
 
 }  // namespace
 
-GemmTile gemm_tile() { return {kGemmRows, kGemmColumns}; }
+GemmTile gemm_tile() { return {kGemmRows, kGemmColumns, HEARTH_HAS_PAIRS}; }
 
 void gemm_pack_f32(const GemmOperand<float>& x, int64_t K, const GemmStage& s, int64_t k, int64_t panel,
                    int64_t panels) {
@@ -198,7 +198,7 @@ void run(const Gemm<T, C>& g, const Pack& pack, const Multiply& multiply_kernel)
   const GemmTile tile = HWY_DYNAMIC_DISPATCH(gemm_tile)();
   GemmStage s{};
   s.shares_a = g.M < g.N;
-  s.pairs = std::is_same_v<T, c10::BFloat16> && has_bf16_dot();
+  s.pairs = std::is_same_v<T, c10::BFloat16> && tile.may_pair && has_bf16_dot();
   s.K = s.pairs ? ceil_div(g.K, 2) : g.K;
   s.depth = ceil_div(s.K, ceil_div(s.K, kGemmDepth));
   s.shared_panel_rows = s.shares_a ? tile.rows : tile.columns;

@@ -8,6 +8,7 @@ namespace hearth::ops {
 
 struct GemmTile {
   int64_t rows, columns;  // of C: what one call of the micro-kernel computes
+  bool may_pair;          // the instruction set has units of two bfloat16, where the processor multiplies them
 };
 
 struct GemmRows {
