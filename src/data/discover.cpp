@@ -123,14 +123,21 @@ class Walk {
   std::map<std::string, WalkedFile> files_;  // by real path
 };
 
-struct FileStatus {
-  int64_t size_bytes = 0, modified_ns = 0;
-};
-
-FileStatus status_of(const std::string& real_path) {
+FileState state_of(const std::string& real_path) {
   struct stat info {};
   if (::stat(real_path.c_str(), &info) != 0) throw system_error(fmt::format("cannot read {}", real_path), errno);
-  return {info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+  return {real_path, info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+// The index of a token file; its labels, which have one, too.
+std::vector<FileState> files_beside(const SourceFile& source) {
+  std::vector<FileState> files;
+  if (source.format != Format::kIndexed) return files;
+  if (const auto index = index_of(source.real_path)) files.push_back(state_of(index->string()));
+  if (source.label_file.empty()) return files;
+  files.push_back(state_of(source.label_file));
+  files.push_back(state_of(index_of(source.label_file)->string()));
+  return files;
 }
 
 // Keeps the first of equal files.
@@ -162,9 +169,9 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   std::vector<SourceFile> files(paths.size());
   for_each_index(static_cast<int64_t>(paths.size()), options.threads, [&](int64_t i) {
     const auto& [real_path, path] = paths[static_cast<size_t>(i)];
-    const FileStatus status = status_of(real_path);
+    const FileState state = state_of(real_path);
     SourceFile& file = files[static_cast<size_t>(i)];
-    file = {path, real_path, status.size_bytes, {}, Format::kText, Compression::kNone, status.modified_ns};
+    file = {path, real_path, state.size_bytes, {}, Format::kText, Compression::kNone, state.modified_ns};
     if (file.size_bytes == 0) return;
     const Recognised recognised = recognise(real_path, options.read);
     file.format = recognised.format;
@@ -178,6 +185,7 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress) {
   }
   read_labels(found.sources);
   if (!options.labels.empty()) attach_label_files(options.paths, options.labels, found.sources);
+  for (SourceFile& source : found.sources) source.beside = files_beside(source);
   drop_duplicates(found, options.threads, progress);
   progress.files = static_cast<int64_t>(found.sources.size());
   if (found.sources.empty())
@@ -209,9 +217,12 @@ void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& w
 }
 
 void check_unchanged(const SourceFile& source) {
-  const FileStatus now = status_of(source.real_path);
-  if (now.size_bytes != source.size_bytes || now.modified_ns != source.modified_ns)
-    throw user_error(fmt::format("{} changed while it was read", source.path), "", "run the same command again");
+  const auto check = [](const std::string& path, const FileState& found) {
+    if (state_of(found.real_path) != found)
+      throw user_error(fmt::format("{} changed while it was read", path), "", "run the same command again");
+  };
+  check(source.path, {source.real_path, source.size_bytes, source.modified_ns});
+  for (const FileState& file : source.beside) check(file.real_path, file);
 }
 
 }  // namespace hearth::data

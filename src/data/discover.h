@@ -44,7 +44,8 @@ Discovery discover(const DiscoverOptions& options, HashProgress& progress);
 void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& wanted, int64_t threads,
                   HashProgress& progress);
 
-// Throws user_error if the file has another size or time than when it was found.
+// Throws user_error if the file, or one beside it that its records need, has another size or time than when it was
+// found.
 void check_unchanged(const SourceFile& source);
 
 }  // namespace hearth::data

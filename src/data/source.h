@@ -41,6 +41,13 @@ bool may_give_ids(Format format);
 // Whether a record's position is a number of a row or sequence, instead of a byte of the text.
 bool counts_rows(Format format);
 
+// A file as it was when it was found.
+struct FileState {
+  std::string real_path;
+  int64_t size_bytes = 0, modified_ns = 0;
+  bool operator==(const FileState&) const = default;
+};
+
 struct SourceFile {
   std::string path;  // as found, through links
   std::string real_path;
@@ -52,6 +59,7 @@ struct SourceFile {
   // Of an array, where they stand beside the file; else null. Part of `hash`, not stored.
   std::shared_ptr<const ArrayLabels> labels{};
   std::string label_file{};  // of token files: the one with their labels (label_file.h), part of `hash`; empty: none
+  std::vector<FileState> beside{};  // what else its records are read from: indices, labels; not stored
   bool operator==(const SourceFile&) const = default;
 };
 

@@ -5,6 +5,7 @@
 
 #include "corpus_folder.h"
 #include "data/discover.h"
+#include "label_weights_support.h"
 
 namespace hearth::data {
 namespace {
@@ -71,6 +72,27 @@ TEST_F(ChangingSource, WhileItIsHashedIsTold) {
   sources[0].hash.clear();
   append();
   expect_told([&] { hash_sources(sources, {0}, 1, progress); });
+}
+
+TEST(ChangingTokenFile, ItsIndexAndItsLabelsMayNotChangeEither) {
+  HEARTH_NEEDS_ARROW();
+  const std::string bin = "gold_text_document.bin", label_bin = "gold_text_label_document.bin";
+  const std::string index = "gold_text_document.idx", label_index = "gold_text_label_document.idx";
+  const test::ScratchFolder scratch;
+  for (const std::string& file : {bin, index, label_bin, label_index})
+    std::filesystem::copy_file(weight_rows().folder / file, scratch / file);
+  for (const std::string& changing : {index, label_bin, label_index}) {
+    DiscoverOptions options;
+    options.paths = {scratch / bin};
+    options.labels = {scratch / label_bin};
+    HashProgress progress;
+    const Discovery found = discover(options, progress);
+    check_unchanged(found.sources.at(0));
+    const Path file = std::filesystem::canonical(scratch / changing);
+    std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) + std::chrono::seconds(10));
+    const Error error = error_of([&] { check_unchanged(found.sources[0]); });
+    EXPECT_EQ(error.message(), file.string() + " changed while it was read");
+  }
 }
 
 }  // namespace
