@@ -62,8 +62,9 @@ bool ours(const at::Tensor& out_MN, const at::Tensor& factor, const Body& body) 
   return true;
 }
 
-// Neither MKL nor oneDNN adds a product of bfloat16 to a float32 sum at the speed of one that ends in bfloat16. Some rows of the
-// sum at a time: their product is still in a cache when it is added, and no large matrix takes memory beside it.
+// Neither MKL nor oneDNN adds a product of bfloat16 to a float32 sum at the speed of one that ends in bfloat16. Some
+// rows of the sum at a time: their product is still in a cache when it is added, and no large matrix takes memory
+// beside it.
 void add_product(const at::Tensor& sum_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
   constexpr int64_t kProductBytes = 8 << 20;
   const int64_t N = sum_NK.size(0), K = sum_NK.size(1);
