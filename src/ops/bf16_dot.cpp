@@ -1,33 +1,22 @@
 #include "ops/bf16_dot.h"
 
-#include <hwy/detect_compiler_arch.h>
-
-#if HWY_ARCH_X86
-#include <cpuid.h>
-#endif
+#include "ops/processor.h"
 
 namespace hearth::ops {
 
 namespace {
 
-bool is_hidden = false;
-
-bool processor_has_it() {
-#if HWY_ARCH_X86
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 5) != 0;  // AVX512_BF16
-#else
-  return false;
-#endif
-}
+std::optional<bool> told_by_test;
 
 }  // namespace
 
-bool has_bf16_dot() {
-  static const bool processor_has = processor_has_it();
-  return processor_has && !is_hidden;
+bool has_bf16_dot() { return processor().avx512_bf16; }
+
+bool uses_bf16_dot() {
+  const Processor& p = processor();
+  return p.avx512_bf16 && told_by_test.value_or(!(p.is_intel && p.avx512_fp16));
 }
 
-void hide_bf16_dot_for_test(bool hide) { is_hidden = hide; }
+void use_bf16_dot_for_test(std::optional<bool> use) { told_by_test = use; }
 
 }  // namespace hearth::ops

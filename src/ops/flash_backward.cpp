@@ -20,7 +20,7 @@ namespace hearth::ops {
 struct BackwardCut {
   plan::AttentionCut sizes;
   int64_t heads, chunks, num_tasks;
-  bool pairs = has_bf16_dot();
+  bool pairs = uses_bf16_dot();
   float* partial = nullptr;
   template <class T>
   explicit BackwardCut(const FlashBackward<T>& t)

@@ -21,7 +21,7 @@ constexpr int64_t kTaskQueries = plan::AttentionCut::kTaskQueries;
 
 struct ForwardCut {
   int64_t heads, positions, blocks, num_tasks;
-  bool pairs = has_bf16_dot();
+  bool pairs = uses_bf16_dot();
   template <class T>
   explicit ForwardCut(const FlashForward<T>& t)
       : heads(t.q.N / t.k.N % 2 == 0 ? 2 : 1),

@@ -29,7 +29,8 @@ constexpr int64_t kGemmVectors = 2;
 constexpr int64_t kGemmColumns = kGemmVectors * kGemmLanes;
 
 // kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
-// registers; where kRows is no multiple of four, the last four overlap those before them.
+// registers, while the four rows that come next are prefetched; where kRows is no multiple of four, the last four
+// overlap those before them.
 template <class Unit, int64_t kRows>
 HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, int64_t stride, int64_t depth) {
   const hn::CappedTag<float, 4> d;
@@ -41,9 +42,11 @@ HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, i
     for (int64_t i = 0; i < kRows; i += 4) {
       const int64_t row = std::min(i, kRows - 4);
       const auto* from = x + row * stride + k0 * Unit::kPerUnit;
+      const auto* next = i + 4 < kRows ? from + 4 * stride : x + (k0 + kStretch) * Unit::kPerUnit;
       float* to = panel + k0 * kRows + row;
       int64_t k = 0;
-      for (; k + 4 <= count; k += 4, from += kStep, to += 4 * kRows) {
+      for (; k + 4 <= count; k += 4, from += kStep, next += kStep, to += 4 * kRows) {
+        for (int64_t j = 0; j < 4; ++j) __builtin_prefetch(next + j * stride);
         const auto r0 = Unit::load(d, from), r1 = Unit::load(d, from + stride);
         const auto r2 = Unit::load(d, from + 2 * stride), r3 = Unit::load(d, from + 3 * stride);
         const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
@@ -77,16 +80,20 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
       pack_transposed<Unit, kRows>(to + p * kRows * depth, element(begin + p * kRows, 0), x.stride, whole_depth);
     }
   } else {
-    // Along the rows of memory: a stride of many pages is taken once a row, not once a panel.
+    // Along the rows of memory, because a stride of many pages costs time, but a few of them for each panel: panels lie
+    // apart by multiples of what a set of the first-level cache spans, and its ways are few.
+    constexpr int64_t kTogether = 8;
     constexpr int64_t kLanes = kRows % kGemmLanes == 0 ? kGemmLanes : 4;
     const hn::CappedTag<float, kLanes> d;
-    for (int64_t j = 0; j < whole_depth; ++j) {
-      const auto* from = element(begin, j);
-      for (int64_t p = 0; p < whole; ++p, from += kRows) {
-        float* panel = to + (p * depth + j) * kRows;
-        for (int64_t i = 0; i < kRows; i += kLanes) {
-          const int64_t row = std::min(i, kRows - kLanes);
-          hn::StoreU(Unit::across(d, from + row, x.stride), d, panel + row);
+    for (int64_t first = 0; first < whole_depth; first += kTogether) {
+      for (int64_t p = 0; p < whole; ++p) {
+        for (int64_t j = first; j < std::min(whole_depth, first + kTogether); ++j) {
+          const auto* from = element(begin + p * kRows, j);
+          float* panel = to + (p * depth + j) * kRows;
+          for (int64_t i = 0; i < kRows; i += kLanes) {
+            const int64_t row = std::min(i, kRows - kLanes);
+            hn::StoreU(Unit::across(d, from + row, x.stride), d, panel + row);
+          }
         }
       }
     }
@@ -179,15 +186,13 @@ struct ToBfloat16 {
   }
 };
 
-// One tile of C, of panels a [depth][kGemmRows] and b [depth][kGemmColumns].
+// One tile of C, of panels a [depth][kGemmRows] and b [depth][kGemmColumns]. C's lines are brought in meanwhile, one at
+// a time: all at once they would hold every fill buffer of the core, and the panels would wait.
 template <class Unit, class To>
 HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, const To& to, Ahead& ahead) {
   constexpr int kRows = kGemmRows, kVectors = kGemmVectors;
   const F32 d;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) __builtin_prefetch(to.at(r, 0), 1);
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) __builtin_prefetch(to.at(r, kGemmColumns - 1), 1);
+  int line = 0;  // of two in each row
   V32 sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -195,8 +200,12 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
     for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d);
   }
   for (int64_t k = 0; k < depth; ++k) {
-    if (k % kGemmStep == 0) ahead.step();
-      // Behind a panel lies the next one.
+    if (k % kGemmStep == 0) {
+      ahead.step();
+      if (line < 2 * kRows) __builtin_prefetch(to.at(line / 2, line % 2 * (kGemmColumns - 1)), 1);
+      ++line;
+    }
+    // Behind a panel lies the next one.
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + v * kGemmLanes + 8 * kGemmColumns);
     hwy::Prefetch(a + 16 * kRows);

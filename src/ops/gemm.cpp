@@ -12,6 +12,7 @@
 #include "ops/bf16_dot.h"
 #include "ops/gemm-inl.h"
 #include "ops/gemm_cut.h"
+#include "ops/processor.h"
 #include "ops/scratch.h"
 #include "ops/task_queue.h"
 #include "plan/scratch.h"
@@ -120,10 +121,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-#if HWY_ARCH_X86
-#include <cpuid.h>
-#endif
-
 namespace hearth::ops {
 
 HWY_EXPORT(gemm_tile);
@@ -158,7 +155,7 @@ void multiply(const GemmStage& s, const Kernel& kernel) {
   const auto take = [&] {
     int64_t begin = next_panel, count = 0;
     do {
-      count = std::min(panels - begin, std::clamp<int64_t>((panels - begin) / (4 * threads), 1, most));
+      count = std::min(panels - begin, std::clamp<int64_t>((panels - begin) / (2 * threads), 1, most));
     } while (!next_panel.compare_exchange_weak(begin, begin + count));
     const auto row = [&](int64_t panel) { return std::min(s.own_end, s.own_begin + panel * s.own_panel_rows); };
     return GemmRows{row(begin), row(begin + count)};
@@ -198,7 +195,7 @@ void run(const Gemm<T, C>& g, const Pack& pack, const Multiply& multiply_kernel)
   const GemmTile tile = HWY_DYNAMIC_DISPATCH(gemm_tile)();
   GemmStage s{};
   s.shares_a = g.M < g.N;
-  s.pairs = std::is_same_v<T, c10::BFloat16> && tile.may_pair && has_bf16_dot();
+  s.pairs = std::is_same_v<T, c10::BFloat16> && tile.may_pair && uses_bf16_dot();
   s.K = s.pairs ? ceil_div(g.K, 2) : g.K;
   s.depth = ceil_div(s.K, ceil_div(s.K, kGemmDepth));
   s.shared_panel_rows = s.shares_a ? tile.rows : tile.columns;
@@ -223,15 +220,6 @@ void run(const Gemm<T, C>& g, const Pack& pack, const Multiply& multiply_kernel)
   }
 }
 
-bool made_by_intel() {
-#if HWY_ARCH_X86
-  unsigned highest = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(0, &highest, &b, &c, &d) != 0 && b == signature_INTEL_ebx;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 void gemm(const Gemm<float, float>& g) {
@@ -246,8 +234,15 @@ void gemm(const Gemm<c10::BFloat16, float>& g) {
   run(g, HWY_DYNAMIC_DISPATCH(gemm_pack_bf16), HWY_DYNAMIC_DISPATCH(gemm_multiply_bf16_f32));
 }
 
-bool gemm_is_faster_than_mkl() {
-  static const bool is = !made_by_intel() && (hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3)) != 0;
+template <>
+bool gemm_is_fastest<float>() {
+  static const bool is = (hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3)) != 0;
+  return is;
+}
+
+template <>
+bool gemm_is_fastest<c10::BFloat16>() {
+  static const bool is = gemm_is_fastest<float>() && !processor().amx_bf16;
   return is;
 }
 

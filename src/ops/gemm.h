@@ -39,17 +39,21 @@ struct Gemm {
   bool accumulate = false;
 };
 
-// Chosen on a Zen 4 with two threads, at the shapes of a step: docs/decisions.md.
-constexpr int64_t kGemmDepth = 512;
+// Chosen with two threads at the shapes of a step: docs/decisions.md.
+constexpr int64_t kGemmDepth = 768;
 
 // Any sizes, 0 too. Threads: the calling thread's pool.
 void gemm(const Gemm<float, float>& product);
 void gemm(const Gemm<c10::BFloat16, c10::BFloat16>& product);
 void gemm(const Gemm<c10::BFloat16, float>& product);
 
-// True if gemm() is the product of choice on this machine: an x86 with AVX2 or AVX-512 that Intel did not make. MKL
-// takes its AVX-512 kernels on Intel's alone; there oneDNN has units for bfloat16 (AMX) to itself. Does not change
-// while the process lives.
-bool gemm_is_faster_than_mkl();
+// True if gemm() of such operands is the product of choice on this machine: an x86 with AVX2 or AVX-512, except in
+// bfloat16 one with matrix units (AMX), which only oneDNN uses. Does not change while the process lives.
+template <class T>
+bool gemm_is_fastest();
+template <>
+bool gemm_is_fastest<float>();
+template <>
+bool gemm_is_fastest<c10::BFloat16>();
 
 }  // namespace hearth::ops

@@ -54,12 +54,12 @@ void gemm_into(const at::Tensor& out_MN, const GemmOperand<T>& a, const GemmOper
 // body(T()) with the type of the factors, if the product is ours; false if it is ATen's.
 template <class Body>
 bool ours(const at::Tensor& out_MN, const at::Tensor& factor, const Body& body) {
-  if (!factor.is_cpu() || is_float64(factor) || std::min(out_MN.size(0), out_MN.size(1)) < kFewRows ||
-      !gemm_is_faster_than_mkl()) {
-    return false;
-  }
-  is_float32(factor) ? body(float()) : body(c10::BFloat16());
-  return true;
+  if (!factor.is_cpu() || is_float64(factor) || std::min(out_MN.size(0), out_MN.size(1)) < kFewRows) return false;
+  const auto if_fastest = [&]<class T>(T type) {
+    if (gemm_is_fastest<T>()) body(type);
+    return gemm_is_fastest<T>();
+  };
+  return is_float32(factor) ? if_fastest(float()) : if_fastest(c10::BFloat16());
 }
 
 // Neither MKL nor oneDNN adds a product of bfloat16 to a float32 sum at the speed of one that ends in bfloat16. Some

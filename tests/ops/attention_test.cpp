@@ -238,10 +238,11 @@ TEST(AttentionEdge, BitsDoNotDependOnTheNumberOfThreads) {
 TEST(AttentionEdge, PairsOfBfloat16AreMultipliedWhereTheCpuCan) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const Inputs x = inputs({1, 70, 2, 1, 64}, type);
+    use_bf16_dot_for_test(true);
     const Results shown = run(x, {.causal = true});
-    hide_bf16_dot_for_test(true);
+    use_bf16_dot_for_test(false);
     const Results hidden = run(x, {.causal = true});
-    hide_bf16_dot_for_test(false);
+    use_bf16_dot_for_test(std::nullopt);
     const bool pairs = type == at::kBFloat16 && has_bf16_dot();
     EXPECT_EQ(same_bits(shown.out, hidden.out), !pairs);
     EXPECT_EQ(same_bits(shown.dq, hidden.dq), !pairs);
@@ -273,10 +274,11 @@ TEST(AttentionEdge, InBfloat16NothingIsFurtherFromFloat64ThanAtens) {
 TEST(AttentionEdge, RoundedWeightsAddUpToOne) {
   Inputs x = inputs({1, 300, 2, 2, 64}, at::kBFloat16);
   x.v = x.v + 4.0, x.dout = x.dout + 4.0;
+  use_bf16_dot_for_test(true);
   const Results rounded = run(x, {.causal = true}), expected = expected_of(x, {.causal = true});
-  hide_bf16_dot_for_test(true);
+  use_bf16_dot_for_test(false);
   const Results exact = run(x, {.causal = true});
-  hide_bf16_dot_for_test(false);
+  use_bf16_dot_for_test(std::nullopt);
   EXPECT_LE(relative_error(rounded.dq, expected.dq), 1.1 * relative_error(exact.dq, expected.dq));
   EXPECT_LE(relative_error(rounded.dk, expected.dk), 1.1 * relative_error(exact.dk, expected.dk));
 }

@@ -122,7 +122,7 @@ TYPED_TEST(GemmOf, SumsOfWholeNumbersAreExact) {
 // The order that gemm.h states, by itself. Instruction sets without a fused multiply-add round once more.
 TEST(Gemm, EveryElementInFloat32IsTheStatedSumBitForBitForAnyInstructionSetAndNumberOfThreads) {
   at::manual_seed(2);
-  const int64_t M = 150, N = 210, K = 1100, depth = 367;  // three blocks of at most 512
+  const int64_t M = 150, N = 210, K = 1700, depth = 567;  // three blocks of at most 768
   const Factor<float> a(M, K, true), b(N, K, false);
   const at::Tensor begin = random({M, N}, at::kFloat), expected = begin.clone();
   const auto x = a.values_RK.accessor<float, 2>(), y = b.values_RK.accessor<float, 2>();
@@ -224,19 +224,23 @@ TEST(Gemm, Bfloat16GoesByPairsWhereTheProcessorHasThem) {
   at::manual_seed(5);
   const Factor<c10::BFloat16> a(64, 700, true), b(64, 700, true);
   const at::Tensor pairs = at::zeros({64, 64}), widened = at::zeros({64, 64});
+  use_bf16_dot_for_test(true);
   run<float>(pairs, a, b, false);
-  hide_bf16_dot_for_test(true);
+  use_bf16_dot_for_test(false);
   run<float>(widened, a, b, false);
-  hide_bf16_dot_for_test(false);
+  use_bf16_dot_for_test(std::nullopt);
   EXPECT_FALSE(same_bits(pairs, widened));
   EXPECT_LE(relative_error(pairs, widened), 5e-7);
 }
 
-TEST(Gemm, IsChosenByTheVendorAndTheInstructionSetThatTheSystemNames) {
+TEST(Gemm, IsChosenByWhatTheSystemSaysOfTheProcessor) {
   std::ifstream cpuinfo("/proc/cpuinfo");
   const std::string text{std::istreambuf_iterator<char>(cpuinfo), {}};
   const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
-  EXPECT_EQ(gemm_is_faster_than_mkl(), has("vendor_id") && !has("GenuineIntel") && has(" avx2 "));
+  EXPECT_EQ(gemm_is_fastest<float>(), has(" avx2 "));
+  EXPECT_EQ(gemm_is_fastest<c10::BFloat16>(), has(" avx2 ") && !has(" amx_bf16 "));
+  EXPECT_EQ(has_bf16_dot(), has(" avx512_bf16 "));
+  EXPECT_EQ(uses_bf16_dot(), has(" avx512_bf16 ") && !(has("GenuineIntel") && has(" avx512_fp16 ")));
 }
 
 }  // namespace

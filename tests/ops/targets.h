@@ -9,20 +9,21 @@
 
 namespace hearth::ops::test {
 
-// Runs `body` with each instruction set that this machine has and the kernels are compiled for, and with AVX-512 as it
-// is on a CPU that cannot multiply bfloat16.
+// Runs `body` with each instruction set that this machine has and the kernels are compiled for; on AVX-512 with
+// products of bfloat16 by pairs, where it has them, and without.
 template <class Body>
 void with_each_target(const Body& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
-    body();
-    if (target != HWY_AVX3 || !has_bf16_dot()) continue;
-    SCOPED_TRACE("without the products of bfloat16");
-    hide_bf16_dot_for_test(true);
-    body();
-    hide_bf16_dot_for_test(false);
+    for (const bool by_pairs : {false, true}) {
+      if (by_pairs && (target != HWY_AVX3 || !has_bf16_dot())) continue;
+      SCOPED_TRACE(by_pairs ? "bfloat16 by pairs" : "bfloat16 as floats");
+      use_bf16_dot_for_test(by_pairs);
+      body();
+    }
   }
+  use_bf16_dot_for_test(std::nullopt);
   hwy::SetSupportedTargetsForTest(0);
 }
 
