@@ -1,14 +1,14 @@
-// Matrix products of our own, in float32 and bfloat16, for CPUs on which MKL's are slow. Pointers only; the three
-// products of a linear layer on it are ops/matmul.h.
+// Matrix products of our own on x86 CPUs, in float32 and bfloat16. Pointers only; the three products of a linear layer
+// on it are ops/matmul.h.
 //
 // float32: every element of C is a sum over blocks of at most kGemmDepth products, added up in the order of k by fused
 // multiply-adds; the blocks' sums are added in their order. Where the blocks lie follows from K alone, so a result is
 // the same bit for bit for any number of threads, and for any instruction set with fused multiply-add.
 //
-// bfloat16: the same sums in float32, with C rounded once, at the end. Where the processor multiplies pairs of bfloat16
-// (ops/bf16_dot.h) a block is of kGemmDepth pairs, two neighbours in k at a time, and numbers below 2^-126 count as
-// zero; elsewhere both factors are widened to float32 as they are packed. The same bit for bit for any number of
-// threads.
+// bfloat16: the same sums in float32, with C rounded once, at the end. Where the processor is fast at multiplying pairs
+// of bfloat16 (ops/bf16_dot.h) a block is of kGemmDepth pairs, two neighbours in k at a time, and numbers below 2^-126
+// count as zero; elsewhere both factors are widened to float32 as they are packed. The same bit for bit for any number
+// of threads.
 //
 // NaN and infinity propagate. Both operands are brought into packed panels in scratch memory (ops/scratch.h):
 // plan::kGemmSharedFloats of the operand with fewer rows at a time, for all threads, and what fits half a second-level

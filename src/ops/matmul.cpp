@@ -109,9 +109,7 @@ void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, co
     using T = decltype(type);
     gemm_into<T, float>(dw_NK, operand<T>(dy_MN, M, N, false), operand<T>(x_MK, M, K, false), M, true);
   });
-  if (done) return;
-  const bool is_mixed_on_cpu = x_MK.is_cpu() && x_MK.scalar_type() == at::kBFloat16;
-  is_mixed_on_cpu ? add_product(dw_NK, dy_MN, x_MK) : aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK);
+  if (!done) aten::matmul_weight_gradient(dw_NK, dy_MN, x_MK);
 }
 
 namespace aten {
@@ -129,10 +127,12 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
 }
 
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK) {
-  if (dw_NK.scalar_type() != x_MK.scalar_type()) {
-    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK, at::kFloat);  // cuBLAS adds bfloat16 to float32 itself
-  } else {
+  if (dw_NK.scalar_type() == x_MK.scalar_type()) {
     at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK);
+  } else if (x_MK.is_cpu()) {
+    add_product(dw_NK, dy_MN, x_MK);
+  } else {
+    at::addmm_out(result(dw_NK), dw_NK, dy_MN.t(), x_MK, at::kFloat);  // cuBLAS adds bfloat16 to float32 itself
   }
 }
 

@@ -3,7 +3,7 @@
 // M rows (tokens), K inputs, N outputs. All operands are 2-D views whose last dimension is contiguous (rows may be
 // strided), so columns of a packed buffer are written in place.
 //
-// float32 and bfloat16, results of at least 4 rows and 4 columns, on an x86 CPU with AVX2 that Intel did not make: the
+// float32 and bfloat16, results of at least 4 rows and 4 columns, on an x86 CPU with AVX2, in bfloat16 without AMX: the
 // product of gemm.h, the same bits for any number of threads. Anything else: ATen's, which is MKL or oneDNN. Nothing is
 // timed: a machine's choice is always the same.
 #pragma once
@@ -22,7 +22,7 @@ void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, con
 // CPU, it is rounded to bfloat16 before it is added.
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
 
-// The same by ATen's product, on any machine; all operands of one type. What the benchmark compares with.
+// The same by ATen's product, on any machine.
 namespace aten {
 void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_NK);
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);

@@ -5,17 +5,32 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include <tuple>
+
 #include "compare.h"
 #include "ops/gemm.h"
 
 namespace hearth::ops::test {
 namespace {
 
-class Matmul : public testing::TestWithParam<at::ScalarType> {};
+// What this machine takes, and ATen's, which another would.
+struct Products {
+  const char* name;
+  void (*matmul)(const at::Tensor&, const at::Tensor&, const at::Tensor&);
+  void (*input_gradient)(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool);
+  void (*weight_gradient)(const at::Tensor&, const at::Tensor&, const at::Tensor&);
+};
+
+constexpr Products kProducts[] = {
+    {"Ours", matmul, matmul_input_gradient, matmul_weight_gradient},
+    {"Atens", aten::matmul, aten::matmul_input_gradient, aten::matmul_weight_gradient},
+};
+
+class Matmul : public testing::TestWithParam<std::tuple<at::ScalarType, Products>> {};
 
 TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   at::manual_seed(1);
-  const at::ScalarType type = GetParam();
+  const auto& [type, products] = GetParam();
   const double tolerance = bound(type, 5e-7);
   const int64_t M = 37, K = 53, N = 29;
   const at::Tensor x = random({M, K}, type), w = random({N, K}, type), dy = random({M, N}, type);
@@ -24,19 +39,19 @@ TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   y64.backward(dy.to(at::kDouble));
 
   const at::Tensor y = in_wider_rows(at::zeros({M, N}, x.options()));
-  matmul(y, in_wider_rows(x), w);
+  products.matmul(y, in_wider_rows(x), w);
   EXPECT_LE(relative_error(y, y64), tolerance);
   EXPECT_TRUE(surroundings_untouched(y));
 
   const at::Tensor dx = in_wider_rows(at::full_like(x, std::nan("")));
-  matmul_input_gradient(dx, in_wider_rows(dy), w, false);
+  products.input_gradient(dx, in_wider_rows(dy), w, false);
   EXPECT_LE(relative_error(dx, x64.grad()), tolerance);
-  matmul_input_gradient(dx, dy, w, true);
+  products.input_gradient(dx, dy, w, true);
   EXPECT_LE(relative_error(dx, 2 * x64.grad()), bound(type, 5e-7, 1.5));  // half of it was rounded before
   EXPECT_TRUE(surroundings_untouched(dx));
 
   const at::Tensor flat = at::ones({N * K + 32}, sum_type(type)), dw = flat.narrow(0, 16, N * K).view({N, K});
-  matmul_weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x));
+  products.weight_gradient(dw, in_wider_rows(dy), in_wider_rows(x));
   EXPECT_LE(relative_error(dw, w64.grad() + 1), tolerance);
   EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
 }
@@ -79,16 +94,21 @@ TEST(MatmulEdge, WeightGradientsOfBfloat16AddUpInFloat32) {
   EXPECT_TRUE(same_bits(dw, at::full({3, 5}, 1 + 100 * 0x1p-10)));
 }
 
-// Where oneDNN multiplies, rows of the sum are taken some at a time.
+// ATen's product is added to the sum some rows at a time.
 TEST(MatmulEdge, AWeightGradientOfBfloat16MayBeLarge) {
   at::manual_seed(4);
   const at::Tensor dy = random({50, 200}, at::kBFloat16), x = random({50, 40000}, at::kBFloat16);
-  const at::Tensor dw = at::ones({200, 40000}), product = dy.to(at::kDouble).t().matmul(x.to(at::kDouble));
-  matmul_weight_gradient(dw, dy, x);
-  EXPECT_LE(relative_error(dw, product + 1), bound(at::kBFloat16, 5e-7));
+  const at::Tensor product = dy.to(at::kDouble).t().matmul(x.to(at::kDouble));
+  for (const Products& products : kProducts) {
+    const at::Tensor dw = at::ones({200, 40000});
+    products.weight_gradient(dw, dy, x);
+    EXPECT_LE(relative_error(dw, product + 1), bound(at::kBFloat16, 5e-7)) << products.name;
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Matmul, testing::Values(at::kFloat, at::kDouble, at::kBFloat16));
+INSTANTIATE_TEST_SUITE_P(Types, Matmul,
+                         testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
+                                          testing::ValuesIn(kProducts)));
 
 }  // namespace
 }  // namespace hearth::ops::test
