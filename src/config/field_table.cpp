@@ -330,7 +330,8 @@ std::vector<Field> data_fields() {
      "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of their "
      "weights in bfloat16", {}},
     {"numerics", "reproducible", slot<&RunConfig::numerics, &Numerics::reproducible>, kMayChange, "",
-     "training gives the same bits for 1, 2, 4, ... ranks of as many threads each; costs memory and communication", {}},
+     "training gives the same bits for 1, 2, 4, ... ranks of as many threads each, at one local_batch_size; costs memory "
+     "and communication", {}},
     {"numerics", "nan_policy", slot<&RunConfig::numerics, &Numerics::nan_policy>, kMayChange, "",
      "what a loss or gradient that is no number does: stop the run, skip the update, or rewind to the last checkpoint "
      "and go on behind the data of this step", one_of({"stop", "skip", "rewind"})},
