@@ -21,7 +21,7 @@ namespace hearth::ops::HWY_NAMESPACE {
 HWY_INLINE void store_stochastic(V32 v, F32 d, c10::BFloat16* p, int64_t count, const uint16_t* noise) {
   const hn::RebindToUnsigned<F32> d32;
   const hn::Rebind<uint16_t, F32> d16;
-  HWY_ALIGN uint16_t buffer[hn::MaxLanes(F32())] = {};
+  HWY_ALIGN uint16_t buffer[kLanes] = {};
   std::memcpy(buffer, noise, static_cast<size_t>(count) * sizeof(uint16_t));
   const auto sum = hn::Add(hn::BitCast(d32, v), hn::PromoteTo(d32, hn::Load(d16, buffer)));
   const auto cut = hn::And(sum, hn::Set(d32, 0xFFFF0000u));

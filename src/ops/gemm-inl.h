@@ -23,10 +23,9 @@ namespace hearth::ops::HWY_NAMESPACE {
 // The accumulators, the columns' vectors and one element fit 32 registers, or 16. A core of a Zen 4 reaches 99 % of its
 // multiply-add rate with 8 x 2, 12 x 2, 14 x 2 and 8 x 3 vectors of AVX-512, 98 % with 6 x 2 and 4 x 3 of AVX2; widths
 // of whole 32 divide those of models.
-constexpr int64_t kGemmLanes = hn::MaxLanes(F32());
 constexpr int64_t kGemmRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr int64_t kGemmVectors = 2;
-constexpr int64_t kGemmColumns = kGemmVectors * kGemmLanes;
+constexpr int64_t kGemmColumns = kGemmVectors * kLanes;
 
 // kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
 // registers, while the four rows that come next are prefetched; where kRows is no multiple of four, the last four
@@ -83,15 +82,15 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
     // Along the rows of memory, because a stride of many pages costs time, but a few of them for each panel: panels lie
     // apart by multiples of what a set of the first-level cache spans, and its ways are few.
     constexpr int64_t kTogether = 8;
-    constexpr int64_t kLanes = kRows % kGemmLanes == 0 ? kGemmLanes : 4;
-    const hn::CappedTag<float, kLanes> d;
+    constexpr int64_t kWidth = kRows % kLanes == 0 ? kLanes : 4;
+    const hn::CappedTag<float, kWidth> d;
     for (int64_t first = 0; first < whole_depth; first += kTogether) {
       for (int64_t p = 0; p < whole; ++p) {
         for (int64_t j = first; j < std::min(whole_depth, first + kTogether); ++j) {
           const auto* from = element(begin + p * kRows, j);
           float* panel = to + (p * depth + j) * kRows;
-          for (int64_t i = 0; i < kRows; i += kLanes) {
-            const int64_t row = std::min(i, kRows - kLanes);
+          for (int64_t i = 0; i < kRows; i += kWidth) {
+            const int64_t row = std::min(i, kRows - kWidth);
             hn::StoreU(Unit::across(d, from + row, x.stride), d, panel + row);
           }
         }
@@ -176,8 +175,8 @@ struct ToBfloat16 {
     const F32 d;
     c10::BFloat16* to = c + r * stride + n;
     if (before != nullptr) sum = hn::Add(hn::LoadU(d, before + r * kGemmColumns + n), sum);
-    if (add) sum = hn::Add(load(d, to, kGemmLanes), sum);
-    store(sum, d, to, kGemmLanes);
+    if (add) sum = hn::Add(load(d, to, kLanes), sum);
+    store(sum, d, to, kLanes);
   }
   void one(int64_t r, int64_t n, float sum) const {
     c10::BFloat16& to = c[r * stride + n];
@@ -207,11 +206,11 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
     }
     // Behind a panel lies the next one.
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + v * kGemmLanes + 8 * kGemmColumns);
+    for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + v * kLanes + 8 * kGemmColumns);
     hwy::Prefetch(a + 16 * kRows);
     V32 columns[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * kGemmLanes);
+    for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const V32 unit = hn::Set(d, a[r]);
@@ -224,7 +223,7 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) to(r, v * kGemmLanes, sums[r][v]);
+    for (int v = 0; v < kVectors; ++v) to(r, v * kLanes, sums[r][v]);
   }
 }
 

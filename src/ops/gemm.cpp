@@ -235,14 +235,14 @@ void gemm(const Gemm<c10::BFloat16, float>& g) {
 }
 
 template <>
-bool gemm_is_fastest<float>() {
+bool gemm_is_preferred<float>() {
   static const bool is = (hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3)) != 0;
   return is;
 }
 
 template <>
-bool gemm_is_fastest<c10::BFloat16>() {
-  static const bool is = gemm_is_fastest<float>() && !processor().amx_bf16;
+bool gemm_is_preferred<c10::BFloat16>() {
+  static const bool is = gemm_is_preferred<float>() && !processor().amx_bf16;
   return is;
 }
 

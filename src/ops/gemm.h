@@ -50,10 +50,10 @@ void gemm(const Gemm<c10::BFloat16, float>& product);
 // True if gemm() of such operands is the product of choice on this machine: an x86 with AVX2 or AVX-512, except in
 // bfloat16 one with matrix units (AMX), which only oneDNN uses. Does not change while the process lives.
 template <class T>
-bool gemm_is_fastest();
+bool gemm_is_preferred();
 template <>
-bool gemm_is_fastest<float>();
+bool gemm_is_preferred<float>();
 template <>
-bool gemm_is_fastest<c10::BFloat16>();
+bool gemm_is_preferred<c10::BFloat16>();
 
 }  // namespace hearth::ops

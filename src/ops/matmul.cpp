@@ -55,11 +55,11 @@ void gemm_into(const at::Tensor& out_MN, const GemmOperand<T>& a, const GemmOper
 template <class Body>
 bool ours(const at::Tensor& out_MN, const at::Tensor& factor, const Body& body) {
   if (!factor.is_cpu() || is_float64(factor) || std::min(out_MN.size(0), out_MN.size(1)) < kFewRows) return false;
-  const auto if_fastest = [&]<class T>(T type) {
-    if (gemm_is_fastest<T>()) body(type);
-    return gemm_is_fastest<T>();
+  const auto if_preferred = [&]<class T>(T type) {
+    if (gemm_is_preferred<T>()) body(type);
+    return gemm_is_preferred<T>();
   };
-  return is_float32(factor) ? if_fastest(float()) : if_fastest(c10::BFloat16());
+  return is_float32(factor) ? if_preferred(float()) : if_preferred(c10::BFloat16());
 }
 
 // Neither MKL nor oneDNN adds a product of bfloat16 to a float32 sum at the speed of one that ends in bfloat16. Some

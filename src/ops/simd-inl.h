@@ -25,12 +25,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<F32>;
+constexpr int64_t kLanes = hn::MaxLanes(F32());  // of V32; a number that the compiler knows on x86
 
 // `count` floats from p; lanes behind them are `fill`.
 HWY_INLINE V32 load(F32 d, const float* p, int64_t count, float fill = 0) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (count == lanes) return hn::LoadU(d, p);
-  HWY_ALIGN float buffer[hn::MaxLanes(F32())];
+  HWY_ALIGN float buffer[kLanes];
   for (int64_t i = 0; i < lanes; ++i) buffer[i] = i < count ? p[i] : fill;
   return hn::Load(d, buffer);
 }
@@ -40,7 +41,7 @@ HWY_INLINE void store(V32 v, F32 d, float* p, int64_t count) {
     hn::StoreU(v, d, p);
     return;
   }
-  HWY_ALIGN float buffer[hn::MaxLanes(F32())];
+  HWY_ALIGN float buffer[kLanes];
   hn::Store(v, d, buffer);
   std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
 }
@@ -52,7 +53,7 @@ HWY_INLINE V32 load(F32 d, const c10::BFloat16* p, int64_t count, float fill = 0
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto* bits = reinterpret_cast<const uint16_t*>(p);
   if (count == lanes) return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, bits))));
-  HWY_ALIGN float buffer[hn::MaxLanes(F32())];
+  HWY_ALIGN float buffer[kLanes];
   for (int64_t i = 0; i < lanes; ++i) buffer[i] = i < count ? static_cast<float>(p[i]) : fill;
   return hn::Load(d, buffer);
 }
@@ -72,7 +73,7 @@ HWY_INLINE void store(V32 v, F32 d, c10::BFloat16* p, int64_t count) {
     hn::StoreU(halves, d16, to);
     return;
   }
-  HWY_ALIGN uint16_t buffer[hn::MaxLanes(F32())];
+  HWY_ALIGN uint16_t buffer[kLanes];
   hn::Store(halves, d16, buffer);
   std::memcpy(to, buffer, static_cast<size_t>(count) * sizeof(uint16_t));
 }

@@ -19,7 +19,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-constexpr int64_t kLanes = hn::MaxLanes(F32());  // a compile-time number on x86
 // A tile's accumulators, one vector of B a column and one element of A fit the registers: 32 of them, or 16. Each shape
 // reaches 99 % of the fused multiply-add rate of a Zen 4 core; 8 x 2 with 16 registers 60 %.
 constexpr int kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;

@@ -55,7 +55,7 @@ TEST_F(Reproducible, WithoutItTheOrderOfSumsShowsInTheLastBits) {
 
 // Wide enough that two threads share the work of every kernel.
 TEST_F(Reproducible, OneThreadAndTwoTrainToTheSameBitsWhereProductsAreOurOwn) {
-  if (!ops::gemm_is_fastest<float>()) GTEST_SKIP() << "float32 products are ATen's on this CPU";
+  if (!ops::gemm_is_preferred<float>()) GTEST_SKIP() << "float32 products are ATen's on this CPU";
   config::RunConfig one = tiny_config(scratch);
   one.model.dim = 256;
   one.training.seq_len = 256;
