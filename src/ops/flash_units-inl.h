@@ -65,11 +65,22 @@ struct FlashFloats : Floats {
   // dst [K, columns], columns behind those of `from` are zero.
   template <class T>
   static HWY_INLINE void pack_columns(float* dst, int64_t columns, const Rows<T>& from) {
-    for (int64_t k = 0; k < from.K; ++k) {
-      float* row = dst + k * columns;
-      for (int64_t i = 0; i < from.count; ++i) row[i] = from.factor * static_cast<float>(from.x[i * from.stride + k]);
-      std::fill(row + from.count, row + columns, 0.0f);
+    const F32x4 d;
+    const auto f = hn::Set(d, from.factor);
+    const int64_t whole_rows = from.count / 4 * 4, whole_width = from.K / 4 * 4, stride = from.stride;
+    for (int64_t i = 0; i < whole_rows; i += 4) {
+      const T* x = from.x + i * stride;
+      const auto row = [&](int64_t r, int64_t k) HWY_ATTR { return hn::Mul(load_all(d, x + r * stride + k), f); };
+      for (int64_t k = 0; k < whole_width; k += 4) {
+        store_transposed(dst + k * columns + i, columns, row(0, k), row(1, k), row(2, k), row(3, k));
+      }
     }
+    for (int64_t i = 0; i < from.count; ++i) {
+      for (int64_t k = i < whole_rows ? whole_width : 0; k < from.K; ++k) {
+        dst[k * columns + i] = from.factor * static_cast<float>(from.x[i * stride + k]);
+      }
+    }
+    for (int64_t k = 0; k < from.K; ++k) std::fill(dst + k * columns + from.count, dst + (k + 1) * columns, 0.0f);
   }
 
   static HWY_INLINE V32 unit_of(const V32 (&rows)[1]) { return rows[0]; }

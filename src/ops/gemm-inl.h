@@ -32,8 +32,7 @@ constexpr int64_t kGemmColumns = kGemmVectors * kLanes;
 // overlap those before them.
 template <class Unit, int64_t kRows>
 HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, int64_t stride, int64_t depth) {
-  const hn::CappedTag<float, 4> d;
-  const hn::Repartition<double, decltype(d)> wide;
+  const F32x4 d;
   constexpr int64_t kStretch = 128;  // what of the panel stays in the first-level cache while its rows are read
   constexpr int64_t kStep = 4 * Unit::kPerUnit;
   for (int64_t k0 = 0; k0 < depth; k0 += kStretch) {
@@ -46,16 +45,8 @@ HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, i
       int64_t k = 0;
       for (; k + 4 <= count; k += 4, from += kStep, next += kStep, to += 4 * kRows) {
         for (int64_t j = 0; j < 4; ++j) __builtin_prefetch(next + j * stride);
-        const auto r0 = Unit::load(d, from), r1 = Unit::load(d, from + stride);
-        const auto r2 = Unit::load(d, from + 2 * stride), r3 = Unit::load(d, from + 3 * stride);
-        const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
-        const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
-        const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
-        const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, r2, r3));
-        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, low01, low23)), d, to);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23)), d, to + kRows);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, high01, high23)), d, to + 2 * kRows);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, to + 3 * kRows);
+        store_transposed(to, kRows, Unit::load(d, from), Unit::load(d, from + stride), Unit::load(d, from + 2 * stride),
+                         Unit::load(d, from + 3 * stride));
       }
       for (; k < count; ++k, from += Unit::kPerUnit, to += kRows) {
         for (int64_t j = 0; j < 4; ++j) to[j] = Unit::one(from + j * stride, 1, Unit::kPerUnit);

@@ -32,7 +32,7 @@ struct GemmFloats : Floats {
   static float one(const float* x, int64_t, int64_t) { return *x; }
 };
 
-// bfloat16 as floats: a bfloat16 is the upper half of one.
+// bfloat16 as floats.
 struct GemmWidened : Floats {
   using Element = c10::BFloat16;
   template <class D>
@@ -42,7 +42,7 @@ struct GemmWidened : Floats {
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const c10::BFloat16* x) {
-    return hn::BitCast(d, hn::ShiftLeft<16>(halves(d, x)));
+    return load_all(d, x);
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> across(D d, const c10::BFloat16* x, int64_t) {

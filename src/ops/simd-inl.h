@@ -27,12 +27,25 @@ using F32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<F32>;
 constexpr int64_t kLanes = hn::MaxLanes(F32());  // of V32; a number that the compiler knows on x86
 
-// `count` floats from p; lanes behind them are `fill`.
-HWY_INLINE V32 load(F32 d, const float* p, int64_t count, float fill = 0) {
+// All lanes of D, floats, from p. A bfloat16 is the upper half of a float32.
+template <class D>
+HWY_INLINE hn::Vec<D> load_all(D d, const float* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_all(D d, const c10::BFloat16* p) {
+  const hn::RebindToUnsigned<D> d32;
+  const hn::Rebind<uint16_t, D> d16;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)))));
+}
+
+// `count` elements from p as floats; lanes behind them are `fill`.
+template <class T>
+HWY_INLINE V32 load(F32 d, const T* p, int64_t count, float fill = 0) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (count == lanes) return hn::LoadU(d, p);
+  if (count == lanes) return load_all(d, p);
   HWY_ALIGN float buffer[kLanes];
-  for (int64_t i = 0; i < lanes; ++i) buffer[i] = i < count ? p[i] : fill;
+  for (int64_t i = 0; i < lanes; ++i) buffer[i] = i < count ? static_cast<float>(p[i]) : fill;
   return hn::Load(d, buffer);
 }
 
@@ -44,18 +57,6 @@ HWY_INLINE void store(V32 v, F32 d, float* p, int64_t count) {
   HWY_ALIGN float buffer[kLanes];
   hn::Store(v, d, buffer);
   std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
-}
-
-// A bfloat16 is the upper half of a float32.
-HWY_INLINE V32 load(F32 d, const c10::BFloat16* p, int64_t count, float fill = 0) {
-  const hn::RebindToUnsigned<F32> d32;
-  const hn::Rebind<uint16_t, F32> d16;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto* bits = reinterpret_cast<const uint16_t*>(p);
-  if (count == lanes) return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, bits))));
-  HWY_ALIGN float buffer[kLanes];
-  for (int64_t i = 0; i < lanes; ++i) buffer[i] = i < count ? static_cast<float>(p[i]) : fill;
-  return hn::Load(d, buffer);
 }
 
 // Below half a unit of the last kept place nothing is carried, above it one; at the half, what makes the place even.
@@ -114,6 +115,22 @@ HWY_INLINE V32 pair_lanes(V32 lower, V32 upper) {
   return V32{_mm512_castsi512_ps(_mm512_permutexvar_epi16(_mm512_load_si512(kFrom), pairs))};
 }
 #endif
+
+// Four rows of four as columns: to[j * stride + i] = row i's element j.
+using F32x4 = hn::CappedTag<float, 4>;
+HWY_INLINE void store_transposed(float* to, int64_t stride, hn::Vec<F32x4> r0, hn::Vec<F32x4> r1, hn::Vec<F32x4> r2,
+                                 hn::Vec<F32x4> r3) {
+  const F32x4 d;
+  const hn::Repartition<double, F32x4> wide;
+  const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23)), d, to + stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, high01, high23)), d, to + 2 * stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, to + 3 * stride);
+}
 
 HWY_INLINE float sum(F32 d, V32 v) { return hn::GetLane(hn::SumOfLanes(d, v)); }
 

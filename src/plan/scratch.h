@@ -29,7 +29,7 @@ struct AttentionCut {
   // Forward: a task is the queries of one or two heads of a group at up to kTaskQueries / heads positions: they share
   // the keys and values that it brings into scratch memory, kForwardKeys at a time, which then costs 1 % of the
   // products. Multiples of every instruction set's tile columns.
-  static constexpr int64_t kTaskQueries = 192, kForwardKeys = 96;
+  static constexpr int64_t kTaskQueries = 384, kForwardKeys = 96;
 
   // Backward: a task is one key/value head and its queries, or one of backward_chunks() parts of the queries: then it
   // leaves its part of dk and dv in memory of all, and a second pass adds the parts in order. Only where there are too
