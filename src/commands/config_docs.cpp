@@ -29,7 +29,8 @@ This page is made from the table of fields: `hearth config docs > docs/config.md
   gradients accumulate follows. It stays the same whatever the number of ranks.
 - `model.n_heads` divides `model.dim`, the head width is even, and `model.n_kv_heads` divides `model.n_heads`.
 - `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
-- `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both; the warm-up is not longer than the training.
+- `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both. A warm-up that is given is not longer than the
+  training; the default is cut to it.
 - `lr_scheduler.decay_type = "constant"` takes neither `lr_scheduler.decay_ratio` nor `lr_scheduler.min_lr_factor`.
 - `data.path` or `[[data.source]]` is given, not both, and names datasets; `[[data.segment]]` and `data.weight_unit` need sources.
 - `validation.steps` and `[[validation.set]]` need `validation.freq`; `checkpoint.initial_load_model_only = false` needs

@@ -29,10 +29,4 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
 }
 
-int64_t warmup_steps(const RunConfig& config, int64_t total_steps) {
-  const LrScheduler& s = config.lr_scheduler;
-  if (s.warmup_fraction > 0) return std::llround(s.warmup_fraction * static_cast<double>(total_steps));
-  return s.warmup_steps;
-}
-
 }  // namespace hearth::config

@@ -14,6 +14,5 @@ int64_t tokens_per_step(const RunConfig& config);     // positions, over all ran
 // Length of the training in steps: tokens and epochs are rounded up to whole steps. `samples_per_epoch` is the number
 // of windows the data holds; only a length in epochs needs it.
 int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch);
-int64_t warmup_steps(const RunConfig& config, int64_t total_steps);
 
 }  // namespace hearth::config

@@ -186,7 +186,7 @@ std::vector<Field> optimizer_fields() {
      "whose formulas: torchtitan's, GPT-NeoX's, or those of GPT-NeoX in 2023, which Llemma was trained with",
      one_of({"torchtitan", "neox", "neox_2023"})},
     {"lr_scheduler", "warmup_steps", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_steps>, kMayChange, "steps",
-     "the rate rises linearly over these", at_least(0)},
+     "the rate rises linearly over these; the default is cut to a shorter run", at_least(0)},
     {"lr_scheduler", "warmup_fraction", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_fraction>, kMayChange, "",
      "of all steps, instead of warmup_steps; 0 means warmup_steps counts", between(0, 1)},
     {"lr_scheduler", "decay_ratio", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_ratio>, kMayChange, "",

@@ -47,14 +47,5 @@ TEST(Derived, LengthsInTokensAndEpochsAreRoundedUpToWholeSteps) {
   EXPECT_EQ(total_steps(config, 1), 1);
 }
 
-TEST(Derived, TheWarmUpIsInStepsOrAShareOfAllSteps) {
-  RunConfig config;
-  EXPECT_EQ(warmup_steps(config, 1000), 200);
-  config.lr_scheduler.warmup_steps = 0;
-  config.lr_scheduler.warmup_fraction = 0.03;
-  EXPECT_EQ(warmup_steps(config, 1000), 30);
-  EXPECT_EQ(warmup_steps(config, 10), 0);
-}
-
 }  // namespace
 }  // namespace hearth::config
