@@ -5,6 +5,7 @@
 #include "commands/train_options.h"
 #include "config/load.h"
 #include "ops/runtime.h"
+#include "train/bench_gemm.h"
 #include "train/bench_ops.h"
 #include "train/bench_step.h"
 #include "train/eval.h"
@@ -54,6 +55,13 @@ int bench_ops_command(CommandLine& line) {
   return static_cast<int>(train::run_bench_ops(*options));
 }
 
+int bench_gemm_command(CommandLine& line) {
+  const auto options = commands::bench_gemm_options(line);
+  if (!options) return 0;
+  ops::prepare_process(options->threads);
+  return static_cast<int>(train::run_bench_gemm(*options));
+}
+
 constexpr Command kCommands[] = {
     {"Training", "train", "train a model, or go on training it", "train run.toml", train_command},
     {"Training", "eval", "measure a checkpoint on held-out text", "eval --checkpoint checkpoints/step-00002000",
@@ -64,6 +72,8 @@ constexpr Command kCommands[] = {
      bench_step_command},
     {"Training", "bench ops", "time each kernel of a training step on this machine", "bench ops --dim 512",
      bench_ops_command},
+    {"Training", "bench gemm", "measure what matrix products reach on this machine", "bench gemm --dtype bfloat16",
+     bench_gemm_command},
 };
 
 // LibTorch's errors carry a C++ stack in what(): its first lines say what happened, and nobody needs the rest.

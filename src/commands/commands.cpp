@@ -58,6 +58,8 @@ constexpr Command kCommands[] = {
      bench_step},
     {"Training", "bench ops", "time each kernel of a training step on this machine",
      "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4", bench_ops},
+    {"Training", "bench gemm", "measure what matrix products reach on this machine", "bench gemm --dtype bfloat16",
+     bench_gemm},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},

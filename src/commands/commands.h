@@ -34,6 +34,7 @@ int eval(CommandLine& line);
 int generate(CommandLine& line);
 int bench_step(CommandLine& line);
 int bench_ops(CommandLine& line);
+int bench_gemm(CommandLine& line);
 
 int bench_tokenizer(CommandLine& line);
 

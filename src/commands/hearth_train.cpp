@@ -1,5 +1,6 @@
 #include "commands/hearth_train.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -39,39 +40,57 @@ Path find_hearth_train() {
   return {};
 }
 
-// What the dynamic loader would print to `ldd`: it resolves the libraries without running anything.
-std::string trace_libraries(const Path& binary) {
+// A thread that waits for another sleeps instead of spinning: as fast on an idle machine, and three times as fast
+// beside other programs (docs/decisions.md). OpenMP reads this before main() starts, so it has to be set here.
+void let_waiting_threads_sleep() { ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0); }
+
+struct Output {
+  int status = -1;  // as waitpid has it
+  std::string text;
+};
+
+// Runs a program to its end, with these settings in its environment, and reads its stdout. Its stderr is not shown.
+Output output_of(const Path& binary, std::vector<std::string> words, std::vector<std::string> settings) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   ::posix_spawn_file_actions_addclose(&actions, ends[0]);
-  std::vector<char*> environment;
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string name = kName;
+  std::vector<char*> arguments = {name.data()}, environment;
+  for (std::string& word : words) arguments.push_back(word.data());
+  for (std::string& setting : settings) environment.push_back(setting.data());
   for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
-  std::string trace = "LD_TRACE_LOADED_OBJECTS=1", name = kName;
-  environment.insert(environment.end(), {trace.data(), nullptr});
-  std::array<char*, 2> arguments = {name.data(), nullptr};
+  arguments.push_back(nullptr);
+  environment.push_back(nullptr);
   pid_t child = 0;
   const int error = ::posix_spawn(&child, binary.c_str(), &actions, nullptr, arguments.data(), environment.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
-  std::string text;
+  Output output;
   std::array<char, 4096> buffer{};
   for (ssize_t n; error == 0 && (n = ::read(ends[0], buffer.data(), buffer.size())) > 0;)
-    text.append(buffer.data(), static_cast<size_t>(n));
+    output.text.append(buffer.data(), static_cast<size_t>(n));
   ::close(ends[0]);
-  if (error == 0) ::waitpid(child, nullptr, 0);
-  return text;
+  if (error == 0) ::waitpid(child, &output.status, 0);
+  return output;
 }
 
-void require_libraries(const Path& binary) {
+// The libraries that it asks for and that the dynamic loader does not find, as `ldd` asks it: nothing runs.
+std::vector<std::string> missing_libraries(const Path& binary) {
   std::vector<std::string> missing;
-  for (const std::string& line : split_lines(trace_libraries(binary))) {
+  for (const std::string& line : split_lines(output_of(binary, {}, {"LD_TRACE_LOADED_OBJECTS=1"}).text)) {
     if (line.find("=> not found") == std::string::npos) continue;
     const size_t start = line.find_first_not_of(" \t");
     missing.push_back(line.substr(start, line.find(' ', start) - start));
   }
+  return missing;
+}
+
+void require_libraries(const Path& binary) {
+  const std::vector<std::string> missing = missing_libraries(binary);
   if (missing.empty()) return;
   throw user_error(fmt::format("{} lacks {}", binary.string(), join(missing)),
                    "LibTorch is not where it was when hearth-train was built",
@@ -81,6 +100,14 @@ void require_libraries(const Path& binary) {
 }  // namespace
 
 bool has_hearth_train() { return !find_hearth_train().empty(); }
+
+std::string output_of_hearth_train(const std::vector<std::string>& words) {
+  const Path binary = find_hearth_train();
+  if (binary.empty()) return {};
+  let_waiting_threads_sleep();
+  const Output output = output_of(binary, words, {});
+  return WIFEXITED(output.status) && WEXITSTATUS(output.status) == 0 ? output.text : "";
+}
 
 void become_hearth_train(const CommandLine& line, std::string_view command) {
   const Path binary = find_hearth_train();
@@ -99,9 +126,7 @@ void become_hearth_train(const CommandLine& line, std::string_view command) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  // A thread that waits for another sleeps instead of spinning: as fast on an idle machine, and three times as fast
-  // beside other programs (docs/decisions.md). OpenMP reads this before main() starts, so it has to be set here.
-  ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+  let_waiting_threads_sleep();
   ::execv(binary.c_str(), arguments.data());
   throw system_error(fmt::format("cannot run {}", binary.string()), errno);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "commands/command_line.h"
@@ -15,5 +16,8 @@ bool has_hearth_train();
 // Replaces this process by `hearth-train COMMAND ARGUMENTS`. The binary is looked for beside this one, then in PATH;
 // throws user_error when it is not there or a library that it needs is missing.
 [[noreturn]] void become_hearth_train(const CommandLine& line, std::string_view command);
+
+// What `hearth-train WORDS` prints; empty where it is not there, a library is missing or it fails.
+std::string output_of_hearth_train(const std::vector<std::string>& words);
 
 }  // namespace hearth::commands

@@ -1,11 +1,12 @@
 // `hearth plan`: what a run takes, before it is started and without the machine: parameters, FLOPs, memory, time.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "commands/commands.h"
+#include "commands/hearth_train.h"
 #include "commands/run_file.h"
 #include "config/check.h"
 #include "config/derived.h"
@@ -15,6 +16,7 @@
 #include "metrics/throughput.h"
 #include "plan/device.h"
 #include "plan/memory.h"
+#include "plan/step_time.h"
 
 namespace hearth::commands {
 namespace {
@@ -22,7 +24,13 @@ namespace {
 struct Options {
   std::string device;  // empty: this machine's CPU, if that is what the run computes on
   double gemm_tflops = 0;
-  double efficiency = 0.75;
+  double efficiency = plan::Speed{}.efficiency;
+};
+
+// Of matrix products in the type of the run.
+struct Rate {
+  double flops = 0;  // per second; 0: not known
+  std::string_view source;
 };
 
 struct Planned {
@@ -31,26 +39,29 @@ struct Planned {
   plan::ParameterPlan parameters;
   plan::Device device;
   plan::MemoryPlan memory;
+  Rate rate;
 };
 
 bool on_cpu(const Options& options) { return options.device.empty() || options.device == "cpu"; }
 
-plan::Device device_of(const Options& options, DType compute) {
-  plan::Device device = plan::this_machine();
-  if (!on_cpu(options)) {
-    const plan::Device* found = plan::find_device(options.device);
-    if (found == nullptr)
-      throw user_error(fmt::format("--device {} is not known", options.device), {},
-                       fmt::format("give cpu, for this machine, or one of {}", plan::device_names()));
-    device = *found;
-  }
-  if (options.gemm_tflops > 0) {
-    device.bfloat16_flops = device.float32_flops = options.gemm_tflops * 1e12;
-    device.source = "--gemm-tflops";
-  } else if (device.gemm_flops(compute) == 0) {
-    device.source = {};
-  }
-  return device;
+plan::Device device_of(const Options& options) {
+  if (on_cpu(options)) return plan::this_machine();
+  const plan::Device* found = plan::find_device(options.device);
+  if (found == nullptr)
+    throw user_error(fmt::format("--device {} is not known", options.device), {},
+                     fmt::format("give cpu, for this machine, or one of {}", plan::device_names()));
+  return *found;
+}
+
+// This machine's is measured, by hearth-train.
+Rate rate_of(const Options& options, const plan::Device& device, DType compute, int64_t threads) {
+  if (options.gemm_tflops > 0) return {options.gemm_tflops * 1e12, "--gemm-tflops"};
+  if (!on_cpu(options)) return {device.gemm_flops(compute), device.source};
+  const std::string text = output_of_hearth_train(
+      {"bench", "gemm", "--json", "--dtype", std::string(dtype_name(compute)), "--threads", std::to_string(threads)});
+  const auto measured = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!measured.contains("gemm_flops")) return {};
+  return {measured["gemm_flops"].get<double>(), "measured now"};
 }
 
 Planned planned(config::LoadResult& loaded, const Options& options) {
@@ -76,13 +87,14 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
   if (options.device.empty() && says_gpu)
     throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
                      fmt::format("give --device, one of {}", plan::device_names()));
-  p.device = device_of(options, plan::precision(p.config).compute);
   // On a CPU all ranks are threads of one process; an accelerator has one.
   const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;
   const int64_t given_threads = p.config.training.threads;
   const int64_t threads = !on_cpu(options) ? 0 : given_threads > 0 ? given_threads : plan::available_cores();
-  p.memory = plan::memory_plan(p.config, p.shape, p.parameters, plan::precision(p.config), p.device.memory_bytes,
-                               ranks_here, threads);
+  const plan::Precision precision = plan::precision(p.config);
+  p.device = device_of(options);
+  p.rate = rate_of(options, p.device, precision.compute, threads);
+  p.memory = plan::memory_plan(p.config, p.shape, p.parameters, precision, p.device.memory_bytes, ranks_here, threads);
   return p;
 }
 
@@ -107,35 +119,26 @@ int64_t steps_of(const config::RunConfig& config) {
 }
 
 std::string time_text(const Planned& p, const Options& options) {
-  const int64_t S = p.config.training.seq_len, ranks = p.config.parallelism.data_parallel_shard_degree;
-  const double rate = p.device.gemm_flops(plan::precision(p.config).compute);
-  if (rate == 0)
+  if (p.rate.flops == 0) {
+    const bool here = on_cpu(options);
     return fmt::format(
-        "  step         not known: nobody measured {}'s matrix products in this type\n"
-        "               (give --gemm-tflops; `hearth bench step` measures this machine)\n",
-        p.device.name);
-  const int64_t devices = on_cpu(options) ? 1 : ranks;
-  const auto tokens = static_cast<double>(config::tokens_per_step(p.config));
-  const double flops =
-      plan::flops_per_token(p.shape, S) + plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute);
-  const double step_s = tokens * flops / (rate * options.efficiency * static_cast<double>(devices));
-  std::string text = fmt::format(
-      "  step         {} tokens in {}, {} a second, at {:.0f} % of what matrix products reach\n", format_count(tokens),
-      format_duration(step_s), format_count(tokens / step_s), 100 * options.efficiency);
-  const int64_t steps = steps_of(p.config);
-  if (steps == 0) return text + "  run          its length is not given\n";
-  const double run_s = step_s * static_cast<double>(steps);
-  const int64_t nodes = div_ceil(devices, p.device.per_node);
-  return text + fmt::format("  run          {} steps, {} tokens: {} on {} device{}, {:.1f} node-hours\n", steps,
-                            format_count(tokens * static_cast<double>(steps)), format_duration(run_s), devices,
-                            devices == 1 ? "" : "s", run_s / 3600 * static_cast<double>(nodes));
+        "  step time    not known: {}\n               (give --gemm-tflops; `hearth bench gemm` measures it{})\n",
+        here ? "hearth-train, which measures matrix products, cannot be run"
+             : fmt::format("nobody measured {}'s matrix products in this type", p.device.name),
+        here ? "" : " there");
+  }
+  const plan::Speed speed{.gemm_flops = p.rate.flops,
+                          .devices = on_cpu(options) ? 1 : p.config.parallelism.data_parallel_shard_degree,
+                          .per_node = p.device.per_node,
+                          .efficiency = options.efficiency};
+  return plan::format_step_time(plan::step_time(p.config, p.shape, p.memory, steps_of(p.config), speed));
 }
 
 std::string device_text(const Planned& p) {
-  const double rate = p.device.gemm_flops(plan::precision(p.config).compute);
-  return fmt::format(
-      "  device       {}: {}{}\n", p.device.name, format_bytes(p.device.memory_bytes),
-      rate > 0 ? fmt::format(", {}/s in matrix products ({})", metrics::format_flops(rate), p.device.source) : "");
+  return fmt::format("  device       {}: {}{}\n", p.device.name, format_bytes(p.device.memory_bytes),
+                     p.rate.flops > 0 ? fmt::format(", {}/s in matrix products ({})",
+                                                    metrics::format_flops(p.rate.flops), p.rate.source)
+                                      : "");
 }
 
 }  // namespace

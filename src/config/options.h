@@ -57,4 +57,11 @@ struct BenchStepOptions {
   bool turns = false;
 };
 
+struct BenchGemmOptions {
+  std::string device = "cpu";     // or "cuda"
+  std::string dtype = "float32";  // or "bfloat16", "float64"
+  int64_t threads = 0;            // CPU threads; 0: all the process may use
+  bool json = false;              // one JSON object
+};
+
 }  // namespace hearth::config

@@ -25,10 +25,8 @@ void prepare_thread(int64_t threads);
 // Threads a parallel region started by the calling thread uses.
 int64_t num_threads();
 
-// float32 GEMM rate of this machine with the calling thread's pool, in FLOP/s: the best of a few 1024^3 products
-// (0.1 to 0.2 s). What a CPU's mfu is measured against.
-double measure_gemm_flops();
-// The same of a GPU, with products of 8192^3 of this type.
+// What matrix products of this type reach, in FLOP/s: the best of a few of random numbers, on a CPU of 1024^3 with the
+// calling thread's pool, ours and LibTorch's (0.1 to 0.2 s), on a GPU of 8192^3.
 double measure_gemm_flops(at::Device device, DType dtype);
 
 }  // namespace hearth::ops

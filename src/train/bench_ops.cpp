@@ -193,7 +193,7 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   Bench bench(options);
   OpsTiming timing;
-  timing.gemm_flops = ops::measure_gemm_flops();
+  timing.gemm_flops = ops::measure_gemm_flops(at::kCPU, DType::kFloat32);
   const at::Tensor from = random_tensor({1 << 25}), to = ops::empty({1 << 25}, DType::kFloat32);
   timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
   time_rows(bench, s, B, S);

@@ -175,7 +175,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
   t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
   t.flops_per_token = plan::flops_per_token(s.model, options.config.training.seq_len);
-  t.gemm_flops = gemm_flops(s.device, s.precision.compute, s.threads);
+  t.gemm_flops = peak_flops(s.device, s.precision.compute, s.threads);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);

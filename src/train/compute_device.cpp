@@ -44,13 +44,17 @@ int64_t available_memory(at::Device device) {
   return device.is_cpu() ? plan::this_machine().memory_bytes : ops::open_gpu().free_bytes;
 }
 
-double gemm_flops(at::Device device, DType compute, int64_t threads) {
+double gemm_flops(at::Device device, DType dtype, int64_t threads) {
   static std::mutex mutex;
   static std::map<std::tuple<at::DeviceType, DType, int64_t>, double> measured;
   const std::lock_guard lock(mutex);
-  const auto [it, is_new] = measured.try_emplace({device.type(), compute, threads}, 0);
-  if (is_new) it->second = ops::measure_gemm_flops(device, device.is_cpu() ? DType::kFloat32 : compute);
+  const auto [it, is_new] = measured.try_emplace({device.type(), dtype, threads}, 0);
+  if (is_new) it->second = ops::measure_gemm_flops(device, dtype);
   return it->second;
+}
+
+double peak_flops(at::Device device, DType compute, int64_t threads) {
+  return gemm_flops(device, device.is_cpu() ? DType::kFloat32 : compute, threads);
 }
 
 }  // namespace hearth::train

@@ -22,7 +22,10 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
 // What tensors may take there: the machine's memory, or what is free on the GPU.
 int64_t available_memory(at::Device device);
 
-// FLOP/s of large matrix products of `compute` there, measured once a process (0.1 to 0.2 s): what mfu is a share of.
-double gemm_flops(at::Device device, DType compute, int64_t threads);
+// FLOP/s of large matrix products of this type there, measured once a process (0.1 to 0.2 s).
+double gemm_flops(at::Device device, DType dtype, int64_t threads);
+
+// What mfu is a share of: on a GPU the above, on a CPU that of float32, whatever a run computes in.
+double peak_flops(at::Device device, DType compute, int64_t threads);
 
 }  // namespace hearth::train

@@ -92,7 +92,8 @@ std::string Run::describe() const {
     for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
   }
   s.run_folder = folder.path().string();
-  return config_toml + "\n" + metrics::format_summary(s) + plan::format_memory(memory);
+  return config_toml + "\n" + metrics::format_summary(s) + plan::format_memory(memory) +
+         plan::format_step_time(expected_time);
 }
 
 Run open_run(const config::LoadResult& loaded) {
@@ -105,7 +106,10 @@ Run open_run(const config::LoadResult& loaded) {
   const plan::Precision precision = plan::precision(config);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
                                        plan::flops_per_token(checked.shape, config.training.seq_len),
-                                       gemm_flops(checked.device, precision.compute, checked.threads)};
+                                       peak_flops(checked.device, precision.compute, checked.threads)};
+  const plan::StepTime expected_time =
+      plan::step_time(config, checked.shape, checked.memory, steps,
+                      {.gemm_flops = gemm_flops(checked.device, precision.compute, checked.threads)});
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),
@@ -128,7 +132,8 @@ Run open_run(const config::LoadResult& loaded) {
           .steps = steps,
           .steps_per_epoch = static_cast<double>(samples_per_epoch) / static_cast<double>(batch),
           .schedule = optim::lr_schedule(config.lr_scheduler, config.optimizer.lr, steps),
-          .throughput = throughput};
+          .throughput = throughput,
+          .expected_time = expected_time};
 }
 
 Run open_run(const config::RunConfig& config) { return open_run(config::without_file(config)); }

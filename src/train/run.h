@@ -19,6 +19,7 @@
 #include "plan/memory.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
+#include "plan/step_time.h"
 #include "train/run_folder.h"
 #include "train/state.h"
 
@@ -52,6 +53,7 @@ struct Run {
   double steps_per_epoch;
   optim::LrSchedule schedule;
   metrics::Throughput throughput;
+  plan::StepTime expected_time;
 
   int64_t seq_len() const { return config.training.seq_len; }
   // What bfloat16 weights are rounded by, if stochastically.

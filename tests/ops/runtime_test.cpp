@@ -93,7 +93,7 @@ TEST_F(Runtime, LargeBlocksAreNotFaultedInAgain) {
 }
 
 TEST_F(Runtime, TheGemmRateIsPlausible) {
-  const double flops = measure_gemm_flops();
+  const double flops = measure_gemm_flops(at::kCPU, DType::kFloat32);
   EXPECT_GT(flops, 1e9);
   EXPECT_LT(flops, 1e14);
 }

@@ -5,12 +5,31 @@
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "plan/memory.h"
+#include "plan/step_time.h"
 #include "tiny_run.h"
+#include "train/run.h"
 
 namespace hearth::train {
 namespace {
 
 struct TrainMemory : TinyData {};
+
+// The time of a step is a product over what it is counted from.
+TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
+  config::RunConfig c = tiny_config(scratch);
+  c.memory.recompute = "block";
+  const train::Run run = open_run(c);
+  const std::string text = run.describe();
+  EXPECT_NE(text.find(plan::format_memory(run.memory)), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  step time    "), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  run time     "), std::string::npos) << text;
+  const double flops = plan::flops_per_token(run.shape, c.training.seq_len) +
+                       plan::recompute_flops_per_token(run.shape, c.training.seq_len, run.memory.activations.recompute);
+  const plan::StepTime& t = run.expected_time;
+  EXPECT_EQ(t.steps, run.steps);
+  EXPECT_DOUBLE_EQ(t.tokens, static_cast<double>(run.global_batch_size * run.seq_len()));
+  EXPECT_NEAR(t.step_s * t.speed.gemm_flops * t.speed.efficiency, t.tokens * flops, 1e-6 * t.tokens * flops);
+}
 
 TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
   config::RunConfig c = tiny_config(".");

@@ -1,0 +1,38 @@
+// How long a step and a whole run take: from FLOPs, and from what matrix products of the device reach. `hearth plan`
+// prints it behind the memory, and so does a training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/config.h"
+#include "plan/memory.h"
+#include "plan/parameters.h"
+
+namespace hearth::plan {
+
+// What computes.
+struct Speed {
+  double gemm_flops;         // per second and device, what large matrix products reach in the type of the run
+  int64_t devices = 1;       // accelerators, or one CPU whatever its threads
+  int64_t per_node = 1;      // devices
+  double efficiency = 0.75;  // the share of gemm_flops which a step reaches; steps of small models reach less
+};
+
+struct StepTime {
+  double tokens;  // of a step, over all ranks
+  double step_s;
+  int64_t steps;  // of the run; 0: its length is not given
+  Speed speed;
+
+  double run_s() const { return step_s * static_cast<double>(steps); }
+  double node_hours() const;
+};
+
+// What `memory` recomputes costs time, too.
+StepTime step_time(const config::RunConfig& config, const ModelShape& shape, const MemoryPlan& memory, int64_t steps,
+                   const Speed& speed);
+
+std::string format_step_time(const StepTime& time);  // two lines
+
+}  // namespace hearth::plan

@@ -1,0 +1,29 @@
+#include "train/bench_gemm.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "metrics/throughput.h"
+#include "ops/gpu.h"
+#include "ops/runtime.h"
+
+namespace hearth::train {
+
+ExitCode run_bench_gemm(const config::BenchGemmOptions& options) {
+  const at::Device device = ops::open_device(options.device);
+  const DType dtype = options.dtype == "bfloat16"  ? DType::kBFloat16
+                      : options.dtype == "float64" ? DType::kFloat64
+                                                   : DType::kFloat32;
+  const double flops = ops::measure_gemm_flops(device, dtype);
+  if (options.json) {
+    fmt::print("{{\"gemm_flops\": {}}}\n", flops);
+  } else {
+    fmt::print("{}/s in products of {}, {}\n", metrics::format_flops(flops), dtype_name(dtype),
+               device.is_cpu() ? fmt::format("{} threads", ops::num_threads()) : ops::open_gpu().name);
+  }
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::train
