@@ -8,6 +8,7 @@ namespace {
 
 TEST(Units, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(0), "0.0 s");
+  EXPECT_EQ(format_duration(0.00045), "450 us");
   EXPECT_EQ(format_duration(0.0128), "13 ms");
   EXPECT_EQ(format_duration(0.0994), "99 ms");
   EXPECT_EQ(format_duration(0.0996), "0.1 s");
