@@ -48,8 +48,14 @@ std::string format_count(double count) {
   return fmt::format("{:.{}f} {}", count, decimals, unit);
 }
 
+std::string format_flops(double flops) {
+  // As format_count, with the prefixes of physics: nobody says BFLOP.
+  std::string text = format_count(flops);
+  if (text.ends_with('B')) text.back() = 'G';
+  return text.find(' ') == std::string::npos ? text + " FLOP" : text + "FLOP";
+}
+
 std::string format_duration(double seconds) {
-  if (seconds >= 5e-7 && seconds < 0.0005) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds >= 0.0005 && seconds < 0.0995) return fmt::format("{:.0f} ms", seconds * 1e3);
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
   const auto s = static_cast<int64_t>(std::llround(seconds));

@@ -15,7 +15,9 @@ std::string format_bytes(int64_t bytes);  // "512 B", "1.5 KiB", "11.2 MiB"
 // "48 GiB", "1.5GB", "1024": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000).
 // Nothing where it is none of these, negative or beyond int64_t.
 std::optional<int64_t> parse_bytes(std::string_view text);
-std::string format_count(double count);       // "999", "1.25 k", "56.1 M", "8.03 B"
-std::string format_duration(double seconds);  // "13 ms", "0.8 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"
+std::string format_count(double count);  // "999", "1.25 k", "56.1 M", "8.03 B"
+std::string format_flops(double flops);  // "172 kFLOP", "29.1 GFLOP"
+std::string format_duration(
+    double seconds);  // "13 ms", "0.8 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"
 
 }  // namespace hearth

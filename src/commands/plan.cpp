@@ -13,7 +13,6 @@
 #include "config/load.h"
 #include "data/dataset.h"
 #include "data/training_data.h"
-#include "metrics/throughput.h"
 #include "plan/device.h"
 #include "plan/memory.h"
 #include "plan/step_time.h"
@@ -67,19 +66,25 @@ Rate rate_of(const Options& options, const plan::Device& device, DType compute, 
 Planned planned(config::LoadResult& loaded, const Options& options) {
   const bool says_gpu = loaded.config.training.device != "cpu";
   if (!on_cpu(options)) config::compute_on_gpu(loaded);
-  Planned p{loaded.config, {}, {}, {}, {}};
+  Planned p{loaded.config, {}, {}, {}, {}, {}};
   const auto sources = p.config.sources();
   // A run can be planned before its data is there, if it says how large the vocabulary will be.
   const bool has_data = !sources.empty() && (p.config.model.vocab_size == 0 ||
                                              path_exists(p.config.resolve(sources.front().path) / data::kManifestName));
   const int64_t vocab_size = has_data ? data::read_manifest(p.config.resolve(sources.front().path)).vocab_size : 0;
   p.shape = plan::model_shape(p.config, vocab_size);
+  int64_t tokens = 0, counted = 0;
   for (const config::DataSource& source : sources) {
     const Path folder = p.config.resolve(source.path);
     if (!path_exists(folder / data::kManifestName)) continue;
-    const data::SplitEntry* split = data::read_manifest(folder).find_split("train");
-    p.shape.sparse_labels = p.shape.sparse_labels || (split != nullptr && split->weights());
+    const data::Manifest manifest = data::read_manifest(folder);
+    const data::SplitEntry* split = manifest.find_split("train");
+    if (split == nullptr) continue;
+    p.shape.sparse_labels = p.shape.sparse_labels || split->weights();
+    tokens += split->tokens;
+    counted += split->counted_tokens();
   }
+  if (counted < tokens) p.shape.counted *= static_cast<double>(counted) / static_cast<double>(tokens);
   if (p.shape.V == 0)
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");
@@ -96,19 +101,6 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
   p.rate = rate_of(options, p.device, precision.compute, threads);
   p.memory = plan::memory_plan(p.config, p.shape, p.parameters, precision, p.device.memory_bytes, ranks_here, threads);
   return p;
-}
-
-std::string compute_text(const Planned& p) {
-  plan::ModelShape full = p.shape;
-  full.causal = false;
-  const int64_t S = p.config.training.seq_len;
-  const double again = plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute);
-  return fmt::format("  compute      {} a token, forward and backward{}{}\n",
-                     metrics::format_flops(plan::flops_per_token(p.shape, S)),
-                     p.shape.causal ? fmt::format(", attention counted as causal; {} counted in full",
-                                                  metrics::format_flops(plan::flops_per_token(full, S)))
-                                    : ", attention in full",
-                     again > 0 ? fmt::format("; recomputation does {} more", metrics::format_flops(again)) : "");
 }
 
 // Optimizer steps of the whole run; 0 where its length is not given.
@@ -135,10 +127,9 @@ std::string time_text(const Planned& p, const Options& options) {
 }
 
 std::string device_text(const Planned& p) {
-  return fmt::format("  device       {}: {}{}\n", p.device.name, format_bytes(p.device.memory_bytes),
-                     p.rate.flops > 0 ? fmt::format(", {}/s in matrix products ({})",
-                                                    metrics::format_flops(p.rate.flops), p.rate.source)
-                                      : "");
+  return fmt::format(
+      "  device       {}: {}{}\n", p.device.name, format_bytes(p.device.memory_bytes),
+      p.rate.flops > 0 ? fmt::format(", {}/s in matrix products ({})", format_flops(p.rate.flops), p.rate.source) : "");
 }
 
 }  // namespace
@@ -163,7 +154,8 @@ int plan(CommandLine& line) {
   config::with_places(loaded, [&] { p = planned(loaded, options); });
   fmt::print("  model        {} parameters ({})\n", format_count(static_cast<double>(p.parameters.num_parameters)),
              p.parameters.num_parameters);
-  fmt::print("{}{}{}{}", compute_text(p), device_text(p), plan::format_memory(p.memory), time_text(p, options));
+  fmt::print("{}{}{}{}", plan::format_compute(p.shape, p.config.training.seq_len, p.memory.activations.recompute),
+             device_text(p), plan::format_memory(p.memory), time_text(p, options));
   plan::require_fits(p.memory);
   return 0;
 }

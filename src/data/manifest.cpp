@@ -48,6 +48,11 @@ std::optional<WeightTotals> SplitEntry::weights() const {
   return all;
 }
 
+int64_t SplitEntry::counted_tokens() const {
+  const auto totals = weights();
+  return totals ? totals->counted : tokens;
+}
+
 const SplitEntry* Manifest::find_split(std::string_view name) const {
   const auto found = std::find_if(splits.begin(), splits.end(), [&](const SplitEntry& s) { return s.name == name; });
   return found == splits.end() ? nullptr : &*found;

@@ -39,6 +39,7 @@ struct SplitEntry {
   std::vector<ShardEntry> shards;
   // Of all its tokens as labels; none: each weighs 1.
   std::optional<WeightTotals> weights() const;
+  int64_t counted_tokens() const;  // those whose weight is not 0
   bool operator==(const SplitEntry&) const = default;
 };
 

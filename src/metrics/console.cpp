@@ -47,8 +47,7 @@ std::string format_summary(const RunSummary& s) {
   for (const RunSummary::Source& source : s.sources)
     line("", fmt::format("{:6.2f} % of the sequences, {:.2f} epochs of {}", 100 * source.share, source.epochs,
                          source.path));
-  line("model", fmt::format("{} parameters, {} per token (forward and backward)",
-                            format_count(static_cast<double>(s.parameters)), format_flops(s.flops_per_token)));
+  line("model", fmt::format("{} parameters ({})", format_count(static_cast<double>(s.parameters)), s.parameters));
   line("step",
        fmt::format("{} tokens = {} ranks x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
                    s.ranks, s.accumulation_steps, s.local_batch_size, s.seq_len));

@@ -19,7 +19,6 @@ struct RunSummary {
   int64_t seq_len = 0, local_batch_size = 0, accumulation_steps = 0, global_batch_size = 0;  // sequences
   int64_t steps = 0;
   double steps_per_epoch = 0;
-  double flops_per_token = 0;
   double peak_flops = 0;  // per second, as measured
   std::string tokenizer, data, run_folder;
   struct Source {

@@ -4,16 +4,7 @@
 
 #include <chrono>
 
-#include "base/units.h"
-
 namespace hearth::metrics {
-
-std::string format_flops(double flops) {
-  // As format_count, with the prefixes of physics: nobody says BFLOP.
-  std::string text = format_count(flops);
-  if (text.ends_with('B')) text.back() = 'G';
-  return text.find(' ') == std::string::npos ? text + " FLOP" : text + "FLOP";
-}
 
 int64_t peak_memory_bytes() {
   struct rusage usage {};

@@ -8,15 +8,13 @@ namespace hearth::metrics {
 
 struct Throughput {
   double tokens_per_step;  // over all ranks
-  double flops_per_token;  // forward and backward, plan::flops_per_token
+  double flops_per_token;  // forward and backward, plan::computed_flops_per_token
   double peak_flops;       // per second, over all ranks; on a CPU the GEMM rate measured at start
 
   double tokens_per_second(double step_s) const { return tokens_per_step / step_s; }
   // Model FLOPs utilisation: PaLM (arXiv 2204.02311) appendix B.
   double mfu(double step_s) const { return tokens_per_second(step_s) * flops_per_token / peak_flops; }
 };
-
-std::string format_flops(double flops);  // "172 kFLOP", "29.1 GFLOP"
 
 // Largest resident set of this process so far.
 int64_t peak_memory_bytes();

@@ -216,6 +216,7 @@ void require_fits(const MemoryPlan& plan) {
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&
                    plan.activations.recompute.front() == Recompute::kBlock;
   const int64_t rest = plan.total_bytes - plan.weights_bytes - plan.activations.total_bytes;
+  const bool weights_alone = plan.weights_bytes * plan.ranks_here > plan.limit_bytes;
   throw user_error(
       fmt::format("the training needs {} of memory, and there are {}", format_bytes(plan.total_bytes * plan.ranks_here),
                   format_bytes(plan.limit_bytes)),
@@ -224,8 +225,10 @@ void require_fits(const MemoryPlan& plan) {
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
                   describe(plan.activations.recompute),
                   rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : ""),
-      all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
-          : "set memory.recompute = \"auto\", or lower training.local_batch_size");
+      weights_alone
+          ? "no recomputation helps: take a smaller model, optimizer.moments_dtype = \"bfloat16\", or more memory"
+      : all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
+            : "set memory.recompute = \"auto\", or lower training.local_batch_size");
 }
 
 }  // namespace hearth::plan

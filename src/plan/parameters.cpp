@@ -137,6 +137,7 @@ ModelShape model_shape(const config::RunConfig& config, int64_t tokenizer_vocab_
   ModelShape shape = model_shape(config.model, tokenizer_vocab_size);
   shape.causal = !config.objective.masked();
   shape.sparse_labels = config.objective.masked();
+  if (config.objective.masked()) shape.counted = config.objective.mlm_probability;
   return shape;
 }
 
@@ -179,6 +180,10 @@ double flops_per_token(const ModelShape& s, int64_t seq_len) {
   const int64_t matrices = s.L * block + s.V * s.D;
   const double attention = 12.0 * static_cast<double>(s.L * s.H * s.K * seq_len) / (s.causal ? 2 : 1);
   return 6.0 * static_cast<double>(matrices) + attention;
+}
+
+double computed_flops_per_token(const ModelShape& s, int64_t seq_len) {
+  return flops_per_token(s, seq_len) - 6.0 * static_cast<double>(s.V * s.D) * (1 - s.counted);
 }
 
 }  // namespace hearth::plan

@@ -52,6 +52,7 @@ struct ModelShape {
   bool causal = true;           // a position sees those up to its own, and not all
   bool document_scope = false;  // of its own document, where positions begin at 0; not of the whole window
   bool sparse_labels = false;   // labels of many positions do not count, and those pass by the output matrix
+  double counted = 1;           // the share of those that do, about
 };
 
 // `tokenizer_vocab_size` fills model.vocab_size = 0. Throws user_error where a size does not divide.
@@ -104,5 +105,7 @@ Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 // Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S, of which a
 // causal mask leaves half. Source: PaLM (arXiv 2204.02311) appendix B. Documents that are shorter count as windows.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
+// Without the output matrix at positions that do not count: what mfu and a step's time are worked out from.
+double computed_flops_per_token(const ModelShape& shape, int64_t seq_len);
 
 }  // namespace hearth::plan

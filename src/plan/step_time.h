@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "config/config.h"
@@ -18,6 +19,9 @@ struct Speed {
   int64_t per_node = 1;      // devices
   double efficiency = 0.75;  // the share of gemm_flops which a step reaches; steps of small models reach less
 };
+
+// FLOPs of a token under both conventions, what is computed of them and what again: one line.
+std::string format_compute(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> recompute);
 
 struct StepTime {
   double tokens;  // of a step, over all ranks

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "metrics/throughput.h"
+#include "base/units.h"
 #include "ops/gpu.h"
 #include "ops/runtime.h"
 
@@ -19,7 +19,7 @@ ExitCode run_bench_gemm(const config::BenchGemmOptions& options) {
   if (options.json) {
     fmt::print("{{\"gemm_flops\": {}}}\n", flops);
   } else {
-    fmt::print("{}/s in products of {}, {}\n", metrics::format_flops(flops), dtype_name(dtype),
+    fmt::print("{}/s in products of {}, {}\n", format_flops(flops), dtype_name(dtype),
                device.is_cpu() ? fmt::format("{} threads", ops::num_threads()) : ops::open_gpu().name);
   }
   std::fflush(stdout);

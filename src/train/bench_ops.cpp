@@ -210,7 +210,7 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
 
 std::string format_ops(const OpsTiming& t) {
   std::string text = fmt::format("copy         {:.1f} GB/s read and written\n", 1e-9 * t.copy_bytes_per_s);
-  text += fmt::format("GEMM         {}/s\n\n", metrics::format_flops(t.gemm_flops));
+  text += fmt::format("GEMM         {}/s\n\n", format_flops(t.gemm_flops));
   text += fmt::format("{:<36}{:>10}{:>16}\n", "kernel", "ms", "rate");
   for (const KernelTiming& k : t.kernels) {
     const double rate = (k.flops > 0 ? k.flops : k.bytes) / k.median_s;

@@ -25,12 +25,16 @@
 namespace hearth::train {
 namespace {
 
-// Random tokens: nothing in a step's time depends on what they are.
-data::StepBatch random_batch(const config::Training& training, int64_t V, int64_t micro_batches) {
+// Random tokens: nothing in a step's time depends on what they are, only on how many labels count.
+data::StepBatch random_batch(const config::Training& training, const plan::ModelShape& shape, int64_t micro_batches) {
   data::StepBatch step;
   const RandomKey key = random_key(0, "bench");
   uint64_t index = 0;
-  const auto token = [&] { return static_cast<int32_t>(random_u64(key, index++) % static_cast<uint64_t>(V)); };
+  const auto token = [&] { return static_cast<int32_t>(random_u64(key, index++) % static_cast<uint64_t>(shape.V)); };
+  const auto label = [&] {
+    const double uniform = static_cast<double>(random_u64(key, index++) >> 11) * 0x1p-53;
+    return uniform < shape.counted ? token() : data::kIgnore;
+  };
   for (int64_t i = 0; i < micro_batches; ++i) {
     data::Batch batch;
     batch.B = training.local_batch_size;
@@ -39,7 +43,7 @@ data::StepBatch random_batch(const config::Training& training, int64_t V, int64_
     batch.labels.resize(batch.tokens.size());
     std::generate(batch.tokens.begin(), batch.tokens.end(), token);
     for (int64_t b = 0; b < batch.B; ++b) batch.document_starts.push_back(static_cast<int32_t>(b * batch.S));
-    std::generate(batch.labels.begin(), batch.labels.end(), token);
+    std::generate(batch.labels.begin(), batch.labels.end(), label);
     step.micro_batches.push_back(std::move(batch));
   }
   return step;
@@ -129,7 +133,7 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
                             .float8 = options.config.numerics.fp8});
   TrainStep step(model, weights, optimizer, step_options(options.config));
   initialize_weights(weights, 0);
-  const data::StepBatch batch = random_batch(training, s.model.V, s.micro_batches);
+  const data::StepBatch batch = random_batch(training, s.model, s.micro_batches);
   Measured measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
@@ -174,7 +178,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.forward_backward_s = median(results, [](const Timed& t) { return t.result.forward_backward_s; });
   t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
   t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
-  t.flops_per_token = plan::flops_per_token(s.model, options.config.training.seq_len);
+  t.flops_per_token = plan::computed_flops_per_token(s.model, options.config.training.seq_len);
   t.gemm_flops = peak_flops(s.device, s.precision.compute, s.threads);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
@@ -198,7 +202,7 @@ std::string format_timing(const StepTiming& t) {
   text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);
   text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);
   text += fmt::format("mfu          {:.1f}% of {}/s, the GEMM rate measured now\n", 100 * t.mfu,
-                      metrics::format_flops(t.gemm_flops));
+                      format_flops(t.gemm_flops));
   text += fmt::format("memory       {} at most, {:.0f} page faults a step\n", format_bytes(t.memory_bytes),
                       t.page_faults_per_step);
   return text;

@@ -75,15 +75,17 @@ std::vector<ValidationSet> open_validation(const config::RunConfig& config, cons
   return sets;
 }
 
-// What find_start would find wrong later, said with the rest. A run that has checkpoints goes on with its own.
+// What find_start would find wrong later, when the run folder is there. A run that has checkpoints goes on with its
+// own. `all`: other errors are known already, so that the start has the time to read every weight.
 void check_initial_load(const config::RunConfig& config, const plan::ParameterPlan& plan, bool shapes_are_known,
-                        ErrorList& errors) {
+                        bool all, ErrorList& errors) {
   const config::Checkpoint& keys = config.checkpoint;
   if (keys.initial_load_path.empty() || path_exists(config.checkpoint_folder())) return;
   errors.attempt_about("checkpoint.initial_load_path", [&] {
     const Path folder = checkpoint::find_checkpoint(config.initial_load_path().lexically_normal());
     checkpoint::Reader reader = checkpoint::Reader::open(folder);
     if (shapes_are_known) errors.attempt([&] { plan_transfer(keys, plan, reader); });
+    if (!all) return;
     std::vector<bool> fresh;
     for (const plan::Parameter& p : plan.parameters)
       fresh.push_back(std::any_of(keys.fresh.begin(), keys.fresh.end(),
@@ -118,7 +120,8 @@ class Check {
     if (sources_.size() == config.sources().size() && !has_problem({"data", "training", "parallelism", "objective"}))
       errors_.attempt_about(config.data.source.empty() ? "data.path" : "data.source.0",
                             [&] { result_.data.emplace(config, std::move(sources_)); });
-    if (!errors_.empty() || !loaded_.problems.empty()) check_initial_load(config, result_.plan, has_shape_, errors_);
+    const bool refused = !errors_.empty() || !loaded_.problems.empty();
+    check_initial_load(config, result_.plan, has_shape_, refused, errors_);
     config::throw_all(loaded_, errors_.list());
     return std::move(result_);
   }
@@ -153,7 +156,10 @@ class Check {
     has_shape_ = !has_problem({"model"}) && (vocab_size_ > 0 || config.model.vocab_size > 0) &&
                  errors_.attempt([&] { result_.shape = plan::model_shape(config, vocab_size_); });
     // A recorded micro-batch takes all positions through the head (micro_batch_graph.h).
-    if (weighs_labels() && !config.training.cuda_graph) result_.shape.sparse_labels = true;
+    if (weighs_labels() && !config.training.cuda_graph) {
+      result_.shape.sparse_labels = true;
+      result_.shape.counted *= counted_share();
+    }
     // Without the number of layers nothing is known about names.
     if (loaded_.has_problem("model", /*typed=*/true) || loaded_.has_problem("model.flavor")) return;
     result_.plan = has_shape_ ? plan::parameter_plan(result_.shape) : named_parameters(config.model);
@@ -177,6 +183,16 @@ class Check {
                        [&](const data::TrainingSource& source) { return weighs(source.dataset, "train"); }) ||
            std::any_of(result_.validation.begin(), result_.validation.end(),
                        [&](const ValidationSet& set) { return weighs(set.dataset, set.split); });
+  }
+
+  double counted_share() const {
+    int64_t tokens = 0, counted = 0;
+    for (const data::TrainingSource& source : sources_) {
+      const data::SplitEntry* split = source.dataset.manifest().find_split("train");
+      tokens += split->tokens;
+      counted += split->counted_tokens();
+    }
+    return tokens > 0 ? static_cast<double>(counted) / static_cast<double>(tokens) : 1;
   }
 
   // What the run takes of this machine, where all its ranks are, or of its GPU. Needs to know what is frozen.

@@ -82,7 +82,6 @@ std::string Run::describe() const {
   s.global_batch_size = global_batch_size;
   s.steps = steps;
   s.steps_per_epoch = steps_per_epoch;
-  s.flops_per_token = throughput.flops_per_token;
   s.peak_flops = throughput.peak_flops;
   s.tokenizer = data.manifest().rules.tokenizer;
   s.data = data.sources().front().path;
@@ -92,7 +91,8 @@ std::string Run::describe() const {
     for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
   }
   s.run_folder = folder.path().string();
-  return config_toml + "\n" + metrics::format_summary(s) + plan::format_memory(memory) +
+  return config_toml + "\n" + metrics::format_summary(s) +
+         plan::format_compute(shape, seq_len(), memory.activations.recompute) + plan::format_memory(memory) +
          plan::format_step_time(expected_time);
 }
 
@@ -105,7 +105,7 @@ Run open_run(const config::LoadResult& loaded) {
   ops::prepare_thread(checked.threads);
   const plan::Precision precision = plan::precision(config);
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
-                                       plan::flops_per_token(checked.shape, config.training.seq_len),
+                                       plan::computed_flops_per_token(checked.shape, config.training.seq_len),
                                        peak_flops(checked.device, precision.compute, checked.threads)};
   const plan::StepTime expected_time =
       plan::step_time(config, checked.shape, checked.memory, steps,

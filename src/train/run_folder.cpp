@@ -7,7 +7,9 @@
 namespace hearth::train {
 
 RunFolder::RunFolder(const config::RunConfig& config)
-    : path_(config.run_folder().lexically_normal()), checkpoints_(config.checkpoint_folder().lexically_normal()) {
+    : path_(config.run_folder().lexically_normal()),
+      checkpoints_(config.checkpoint_folder().lexically_normal()),
+      is_new_(!path_exists(path_)) {
   make_folders(path_);
   lock_ = FileLock::try_lock(path_ / "run.lock");
   if (lock_ == nullptr)
@@ -44,6 +46,15 @@ std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes
     why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", checkpoint::step_name_of(bad.step), bad.reason);
   throw damaged(fmt::format("no checkpoint in {} is good", checkpoints_.string()), why,
                 "restore one from a copy, or start over with --restart, which moves the old ones aside");
+}
+
+void RunFolder::remove_if_unused() {
+  if (!is_new_) return;
+  for (const std::string& name : list_folder(path_)) {
+    const bool unused = name == "run.lock" || (path_ / name == metrics_file() && read_file(metrics_file()).empty());
+    if (!unused) return;
+  }
+  remove_tree(path_);
 }
 
 }  // namespace hearth::train

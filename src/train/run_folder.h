@@ -34,8 +34,12 @@ class RunFolder {
   // there are checkpoints but none is good: starting over is for the user to decide.
   std::optional<Path> newest_checkpoint(std::vector<std::string>& notes);
 
+  // Removes the folder again if this object made it and nothing came of that: a start that was refused leaves no trace.
+  void remove_if_unused();
+
  private:
   Path path_, checkpoints_;
+  bool is_new_;
   std::unique_ptr<FileLock> lock_;
 };
 

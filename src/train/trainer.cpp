@@ -303,7 +303,12 @@ ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptio
   const SignalScope signals;
   Run run = open_run(loaded);
   ExitCode code = ExitCode::kDone;
-  config::with_places(loaded, [&] { code = train(run, options); });
+  try {
+    config::with_places(loaded, [&] { code = train(run, options); });
+  } catch (const Error&) {
+    run.folder.remove_if_unused();
+    throw;
+  }
   return code;
 }
 

@@ -6,9 +6,15 @@
 namespace hearth {
 namespace {
 
+TEST(Units, FlopsHaveThePrefixesOfPhysics) {
+  EXPECT_EQ(format_flops(12), "12 FLOP");
+  EXPECT_EQ(format_flops(172e3), "172 kFLOP");
+  EXPECT_EQ(format_flops(29.12e9), "29.1 GFLOP");
+  EXPECT_EQ(format_flops(3.4e12), "3.40 TFLOP");
+}
+
 TEST(Units, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(0), "0.0 s");
-  EXPECT_EQ(format_duration(0.00045), "450 us");
   EXPECT_EQ(format_duration(0.0128), "13 ms");
   EXPECT_EQ(format_duration(0.0994), "99 ms");
   EXPECT_EQ(format_duration(0.0996), "0.1 s");

@@ -40,7 +40,7 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
   const auto problem = [](const Path& folder) { return test::error_of([&] { find_checkpoint(folder); }).message(); };
   make_folders(scratch / "empty");
   EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is no checkpoint");
-  EXPECT_EQ(problem(scratch / "nowhere"), "there is no " + (scratch / "nowhere").string());
+  EXPECT_EQ(problem(scratch / "nowhere"), "there is no folder " + (scratch / "nowhere").string());
 }
 
 TEST(Retain, PruningKeepsTheNewestAndTheVerifiedOne) {

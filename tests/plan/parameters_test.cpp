@@ -97,6 +97,18 @@ TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
   ModelShape full = shape;
   full.causal = false;
   EXPECT_DOUBLE_EQ(flops_per_token(full, 8192), 6 * matrices + 12.0 * 32 * 4096 * 8192);
+  EXPECT_DOUBLE_EQ(computed_flops_per_token(shape, 8192), flops_per_token(shape, 8192));
+}
+
+// Hidden positions alone go through the output matrix.
+TEST(Parameters, AMaskedModelComputesAShareOfItsOutputMatrix) {
+  config::RunConfig c;
+  c.model = llama3_8b();
+  c.objective.kind = "masked_lm";
+  c.objective.mlm_probability = 0.3;
+  const ModelShape shape = model_shape(c, 128256);
+  const double others = 8030261248.0 - 2 * 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;
+  EXPECT_DOUBLE_EQ(computed_flops_per_token(shape, 8192), 6 * (others + 0.3 * 128256 * 4096) + 12.0 * 32 * 4096 * 8192);
 }
 
 }  // namespace

@@ -183,7 +183,26 @@ TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
     EXPECT_EQ(error.code(), ExitCode::kDamaged);
     EXPECT_NE(error.message().find("holds NaN or infinity"), std::string::npos) << error.what();
     EXPECT_NE(error.why().find("layers.1."), std::string::npos) << error.why();
+    EXPECT_FALSE(path_exists(c.run_folder()));
   }
+}
+
+TEST_F(Chain, AnInitialCheckpointThatDoesNotFitLeavesNoRunFolder) {
+  config::RunConfig first = named("first");
+  train(first);
+  config::RunConfig c = named("after");
+  const auto refused = [&] { return error_of([&] { run_training(c, {}); }).message(); };
+  c.checkpoint.initial_load_path = "nowhere";
+  EXPECT_NE(refused().find("there is no folder"), std::string::npos) << refused();
+  EXPECT_FALSE(path_exists(c.run_folder()));
+  c.checkpoint.initial_load_path = step_of(first, 12).string();
+  c.model.dim *= 2;
+  EXPECT_NE(refused().find("does not fit the model"), std::string::npos) << refused();
+  EXPECT_FALSE(path_exists(c.run_folder()));
+  // What was there before stays there.
+  make_folders(c.run_folder());
+  EXPECT_NE(refused().find("does not fit the model"), std::string::npos);
+  EXPECT_TRUE(path_exists(c.run_folder()));
 }
 
 }  // namespace

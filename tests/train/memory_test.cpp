@@ -20,6 +20,7 @@ TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   c.memory.recompute = "block";
   const train::Run run = open_run(c);
   const std::string text = run.describe();
+  EXPECT_NE(text.find("\n  compute      "), std::string::npos) << text;
   EXPECT_NE(text.find(plan::format_memory(run.memory)), std::string::npos) << text;
   EXPECT_NE(text.find("\n  step time    "), std::string::npos) << text;
   EXPECT_NE(text.find("\n  run time     "), std::string::npos) << text;
