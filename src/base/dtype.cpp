@@ -24,6 +24,10 @@ int64_t dtype_size(DType dtype) {
   HEARTH_CHECK(false, "dtype {}", static_cast<int>(dtype));
 }
 
+bool is_floating_point(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
 std::string_view dtype_name(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

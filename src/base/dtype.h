@@ -8,7 +8,8 @@ namespace hearth {
 
 enum class DType { kFloat32, kFloat64, kBFloat16, kFloat16, kInt64, kInt32, kInt16, kInt8, kUInt8, kBool };
 
-int64_t dtype_size(DType dtype);           // bytes per element
+int64_t dtype_size(DType dtype);  // bytes per element
+bool is_floating_point(DType dtype);
 std::string_view dtype_name(DType dtype);  // "float32", as torch names it
 
 }  // namespace hearth

@@ -121,9 +121,10 @@ std::string section_table(std::string_view section) {
   return text;
 }
 
-// The vocabulary that the family's tokenizer has.
-int64_t vocab_size_of(std::string_view family) {
-  return family.starts_with("llama3") ? 128256 : family == "llemma" ? 32016 : 32000;
+// That of the tokenizer which the model was published with. CodeLlama's 7B has 16 more, for filling in.
+int64_t vocab_size_of(const config::Flavor& flavor) {
+  if (flavor.family.starts_with("llama3")) return 128256;
+  return flavor.family == "llemma" && flavor.name == "7B" ? 32016 : 32000;
 }
 
 std::string flavor_table() {
@@ -135,7 +136,7 @@ std::string flavor_table() {
       "| parameters |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const config::Flavor& flavor : config::flavors()) {
-    const int64_t vocab_size = vocab_size_of(flavor.family);
+    const int64_t vocab_size = vocab_size_of(flavor);
     const plan::ModelShape shape = plan::model_shape(model_of(flavor), vocab_size);
     text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", flavor.family,
                         flavor.name, flavor.dim, flavor.n_layers, flavor.n_heads, flavor.n_kv_heads, shape.F,

@@ -9,6 +9,7 @@
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/load.h"
+#include "data/manifest.h"
 #include "plan/parameters.h"
 
 namespace hearth::commands {
@@ -35,10 +36,18 @@ std::string comment(const config::Field& field) {
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
 }
 
+// Of the data, if they are there already; 0: they are not.
+int64_t vocab_size_of_data(const config::RunConfig& config) {
+  const auto sources = config.sources();
+  if (sources.empty()) return 0;
+  const Path folder = config.resolve(sources.front().path);
+  return path_exists(folder / data::kManifestName) ? data::read_manifest(folder).vocab_size : 0;
+}
+
 // What the keys of [model] amount to.
-std::string shape_text(const config::Model& model) {
+std::string shape_text(const config::RunConfig& config) {
   try {
-    const plan::ModelShape s = plan::model_shape(model, 0);
+    const plan::ModelShape s = plan::model_shape(config.model, vocab_size_of_data(config));
     const int64_t parameters = plan::parameter_plan(s).num_parameters;
     const int64_t a_token = (s.tied ? 1 : 2) * s.D;
     return fmt::format(
@@ -75,7 +84,7 @@ int config_show(CommandLine& line) {
     origin_width = std::max(origin_width, origin_text(run, entry).size());
   }
   std::string text = fmt::format("# {}, resolved: value, where it comes from, what it is\n", toml.string());
-  text += shape_text(run.config.model);
+  text += shape_text(run.config);
   for (const config::Entry& entry : entries) {
     const std::string heading = entry.heading();
     if (!heading.empty()) text += fmt::format("\n{}\n", heading);

@@ -231,7 +231,7 @@ std::vector<Field> run_fields() {
      "a micro-batch's forward and backward are recorded as a CUDA graph and started by one call: for models so small that "
      "a GPU waits for the host", {}},
     {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
-     "element type of weights, gradients and moments", one_of({"float32", "float64", "bfloat16"})},
+     "element type of the weights; gradients and moments are float32 at least, but for optimizer.moments_dtype", one_of({"float32", "float64", "bfloat16"})},
     {"training", "mixed_precision_param", slot<&RunConfig::training, &Training::mixed_precision_param>, kMayChange, "",
      "element type that weights and activations are multiplied in; what is summed up stays float32; on a GPU it is "
      "bfloat16 where nothing is given",

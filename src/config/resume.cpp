@@ -34,15 +34,14 @@ std::string describe(const Difference& d) {
   return text;
 }
 
-void refuse_changes(const std::vector<Difference>& differences, std::string_view checkpoint) {
+void refuse_changes(const std::vector<Difference>& differences, std::string_view checkpoint, std::string_view instead) {
   std::string refused;
   for (const Difference& d : differences) {
     if (d.at_resume == AtResume::kRefuse) refused += fmt::format("\n    {}", describe(d));
   }
   if (refused.empty()) return;
   throw user_error(fmt::format("the run cannot go on from {} with these changes:{}", checkpoint, refused),
-                   "it would no longer be the same training",
-                   "set them back; or start a new run with another job.dump_folder, or with --restart");
+                   "it would no longer be the same training", fmt::format("set them back; or {}", instead));
 }
 
 }  // namespace hearth::config

@@ -24,6 +24,7 @@ std::vector<Difference> differences(const RunConfig& before, const RunConfig& no
 std::string describe(const Difference& difference);
 
 // Throws one user_error that names every change that refuses. `checkpoint` is how the user knows it: its path.
-void refuse_changes(const std::vector<Difference>& differences, std::string_view checkpoint);
+void refuse_changes(const std::vector<Difference>& differences, std::string_view checkpoint,
+                    std::string_view instead = "start a new run with another job.dump_folder, or with --restart");
 
 }  // namespace hearth::config

@@ -60,7 +60,9 @@ double neox_rate(const LrSchedule& s, int64_t n) {
   if (s.end_step <= s.warmup_steps) return s.lr * s.min_lr_factor;  // the decay ended before it began
   const double past = static_cast<double>(std::min(n, s.end_step)) - warmup;
   const double progress = past / (end - warmup);
-  double factor = decay(s.decay_type, progress);
+  // The old dialect counts half-lives from the warm-up's end, but in lengths of the whole schedule.
+  const bool by_end = old && s.decay_type == DecayType::kExponential;
+  double factor = decay(s.decay_type, by_end ? past / end : progress);
   if (s.decay_type == DecayType::kCosine) factor = s.min_lr_factor + (1 - s.min_lr_factor) * factor;
   if (s.decay_type == DecayType::kLinear && old) factor = (end - past) / end;
   return s.lr * std::max(factor, s.min_lr_factor);

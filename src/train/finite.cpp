@@ -22,17 +22,18 @@ bool all_finite(std::span<const std::byte> bytes) {
   return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
 }
 
-// bfloat16 is the upper half of a float32, whose exponent is all ones where it is no number.
-bool all_finite_bfloat16(std::span<const std::byte> bytes) {
+// Of 16 bits: the exponent is all ones where it is no number.
+bool all_finite(std::span<const std::byte> bytes, uint16_t exponent) {
   const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
-  return std::all_of(values, values + bytes.size() / 2, [](uint16_t value) { return (value & 0x7F80) != 0x7F80; });
+  return std::all_of(values, values + bytes.size() / 2, [=](uint16_t value) { return (value & exponent) != exponent; });
 }
 
 // True of a type that no weight is kept in: that is another error.
 bool all_finite(std::span<const std::byte> bytes, DType dtype) {
   if (dtype == DType::kFloat32) return all_finite<float>(bytes);
   if (dtype == DType::kFloat64) return all_finite<double>(bytes);
-  return dtype != DType::kBFloat16 || all_finite_bfloat16(bytes);
+  if (dtype == DType::kBFloat16) return all_finite(bytes, uint16_t{0x7F80});
+  return dtype != DType::kFloat16 || all_finite(bytes, uint16_t{0x7C00});
 }
 
 bool all_finite(checkpoint::Reader& reader, const checkpoint::TensorInfo& tensor) {

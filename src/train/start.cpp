@@ -1,6 +1,7 @@
 #include "train/start.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,6 +14,12 @@
 
 namespace hearth::train {
 namespace {
+
+// What it was made with.
+config::RunConfig config_of(const checkpoint::Reader& reader) {
+  return config::from_toml_text(reader.manifest().config_toml, (reader.folder() / checkpoint::kManifestFile).string(),
+                                ".");
+}
 
 void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
   const data::Manifest& data = run.data.manifest();
@@ -62,7 +69,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   const checkpoint::Manifest& manifest = reader.manifest();
   continue_data(run, manifest, folder);
-  const auto before = config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
+  const config::RunConfig before = config_of(reader);
   const auto changes = config::differences(before, run.config);
   config::refuse_changes(changes, folder.string());
   check_same_weights(run, before, manifest, folder);
@@ -77,12 +84,52 @@ bool excludes(const Run& run, std::string_view what) {
   return std::find(names.begin(), names.end(), what) != names.end();
 }
 
+// "12 weights are converted from bfloat16 to float32"; nothing where none is.
+std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader, const Transfer& transfer) {
+  const DType masters = run.precision.masters;
+  int64_t count = 0;
+  std::set<std::string_view> types;
+  for (size_t i = 0; i < run.plan.parameters.size(); ++i) {
+    if (transfer.is_fresh(i)) continue;
+    const DType stored = reader.find(run.plan.parameters[i].name)->dtype;
+    if (stored == masters) continue;
+    ++count;
+    types.insert(dtype_name(stored));
+  }
+  if (count == 0) return std::nullopt;
+  return fmt::format("{} weights are converted from {} to {}", count, fmt::join(types, " and "), dtype_name(masters));
+}
+
+// Weights of one shape may belong to another model: heads cut otherwise, pairs of rotary dimensions elsewhere, another
+// norm. These are errors; what a training may well change on the way (the window's frequencies, an eps) is told.
+void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
+  const plan::ModelShape theirs = plan::model_shape(before, 0), &ours = run.shape;
+  std::string other;
+  for (const config::Difference& d : config::differences(before, run.config)) {
+    const bool heads =
+        (d.name == "model.n_heads" && theirs.H != ours.H) || (d.name == "model.n_kv_heads" && theirs.G != ours.G);
+    if (heads || d.name == "model.rope_pairs" || d.name == "model.norm_type") {
+      other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
+    } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
+               d.name == "objective.kind") {
+      start.notes.push_back(fmt::format("other than in the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
+    }
+  }
+  if (!other.empty())
+    throw user_error(fmt::format("{} holds the weights of another model:{}", folder.string(), other),
+                     "they have the same shapes, and mean something else", "give [model] the checkpoint's keys")
+        .about("checkpoint.initial_load_path");
+}
+
 // Weights from elsewhere into a new run. PyTorch's directories have no manifest, so nothing but shapes can be checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
-  if (reader.has_manifest() && !start.transfer.new_vocabulary(run.plan))
-    check_same_tokenizer(run, reader.manifest(), folder);
+  if (reader.has_manifest()) {
+    if (!start.transfer.new_vocabulary(run.plan)) check_same_tokenizer(run, reader.manifest(), folder);
+    check_same_model(run, config_of(reader), folder, start);
+  }
+  if (const auto note = conversion_note(run, reader, start.transfer)) start.notes.push_back(*note);
   start.checkpoint = folder;
   start.from_elsewhere = true;
   start.progress.parent = folder.string();
@@ -104,17 +151,22 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   } else if (!start.transfer.new_vocabulary(run.plan)) {
     check_same_tokenizer(run, manifest, folder);
   }
-  const auto before = config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
-  std::vector<config::Difference> changes = config::differences(before, run.config);
-  std::erase_if(changes, [new_data](const config::Difference& change) {
-    return new_data && (change.name.starts_with("data.") || change.name == "training.seq_len" ||
-                        change.name == "training.seed" || change.name.starts_with("objective."));
+  std::vector<config::Difference> changes = config::differences(config_of(reader), run.config);
+  const bool new_optimizer = excludes(run, "optimizer");
+  std::erase_if(changes, [&](const config::Difference& change) {
+    const bool of_data = change.name.starts_with("data.") || change.name == "training.seq_len" ||
+                         change.name == "training.seed" || change.name.starts_with("objective.");
+    const bool of_optimizer = change.name.starts_with("optimizer.") || change.name == "checkpoint.freeze";
+    // What else [checkpoint] says is how this run begins: nothing that the other one had.
+    return (new_data && of_data) || (new_optimizer && of_optimizer) ||
+           (change.name.starts_with("checkpoint.") && change.at_resume != config::AtResume::kRefuse);
   });
-  config::refuse_changes(changes, folder.string());
+  config::refuse_changes(changes, folder.string(),
+                         "take the weights alone, with checkpoint.initial_load_model_only = true");
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
   start.from_elsewhere = true;
-  start.moments = !excludes(run, "optimizer");
+  start.moments = !new_optimizer;
   const Progress theirs = progress_of(manifest);
   Progress& progress = start.progress;
   if (!new_steps) {
@@ -178,7 +230,7 @@ void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
   if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
   if (!checkpoint) return;
   checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
-  load_weights(reader, weights, fresh);
+  load_weights(reader, weights, fresh, from_elsewhere ? OtherTypes::kConvert : OtherTypes::kRefuse);
   if (from_elsewhere) check_finite(weights, *checkpoint);
   if (moments) load_moments(reader, weights, fresh);
 }

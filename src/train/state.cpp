@@ -43,15 +43,18 @@ std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::
 }
 
 void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& pieces,
-          const std::set<std::string>& skip) {
+          const std::set<std::string>& skip, OtherTypes other_types) {
   for (const parallel::ShardPiece& piece : pieces) {
     if (skip.contains(piece.name)) continue;
-    reader.require(piece.name, piece.dtype, piece.shape);
-    const bool is_here = piece.values.device().is_cpu();
-    const at::Tensor host = is_here ? piece.values : ops::empty(piece.values.sizes(), piece.dtype);
+    const checkpoint::TensorInfo* found = reader.find(piece.name);
+    const bool convert = other_types == OtherTypes::kConvert && found != nullptr && is_floating_point(found->dtype);
+    const DType stored = convert ? found->dtype : piece.dtype;
+    reader.require(piece.name, stored, piece.shape);
+    const bool is_here = piece.values.device().is_cpu() && stored == piece.dtype;
+    const at::Tensor host = is_here ? piece.values : ops::empty(piece.values.sizes(), stored);
     std::span<std::byte> rest = ops::bytes_of(host);
     for (const checkpoint::Box& box : checkpoint::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
-      const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(piece.dtype));
+      const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(stored));
       reader.read(piece.name, box, rest.first(size_bytes));
       rest = rest.subspan(size_bytes);
     }
@@ -75,13 +78,14 @@ void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
   weights.masters_changed();
 }
 
-void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
-  load(reader, parallel::parameter_pieces(weights), skipped_names(weights.plan(), skip));
+void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip,
+                  OtherTypes other_types) {
+  load(reader, parallel::parameter_pieces(weights), skipped_names(weights.plan(), skip), other_types);
   weights.masters_changed();
 }
 
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
-  load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip));
+  load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip), OtherTypes::kRefuse);
 }
 
 Progress progress_of(const checkpoint::Manifest& manifest) {

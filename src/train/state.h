@@ -29,10 +29,14 @@ struct Progress {
 // Initial values for every weight, from the seed alone. Local.
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed);
 
+// What becomes of weights that a checkpoint has in another floating-point type than the run.
+enum class OtherTypes { kRefuse, kConvert };
+
 // Fills this rank's masters, or its moments, from a checkpoint; parameters of which `skip` is true stay as they are
 // (empty: none). Throws user_error where a tensor is missing or has another shape or type, damaged() where a checksum
 // is wrong. Local; every rank has a Reader of its own.
-void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
+void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {},
+                  OtherTypes other_types = OtherTypes::kRefuse);
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
 
 // What the manifest says about progress; needs reader.has_manifest().

@@ -39,6 +39,8 @@ std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoi
     else if (found->shape != p.shape)
       lines.push_back(fmt::format("{}: {} in the checkpoint, {} in the model", p.name, shape_text(found->shape),
                                   shape_text(p.shape)));
+    else if (!is_floating_point(found->dtype))
+      lines.push_back(fmt::format("{}: {} in the checkpoint", p.name, dtype_name(found->dtype)));
   }
   return lines;
 }

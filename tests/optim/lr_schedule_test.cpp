@@ -95,7 +95,7 @@ double neox_reference(bool old, const std::string& type, double peak, double w, 
   if (type == "linear") lr = old ? peak * (end - past) / end : peak * (span - past) / span;
   if (type == "cosine" && old) lr = peak * (least + (1 - least) * 0.5 * (std::cos(M_PI * past / span) + 1));
   if (type == "cosine" && !old) lr = min_lr + (peak - min_lr) / 2 * (std::cos(M_PI * past / span) + 1);
-  if (type == "exponential") lr = peak * std::exp(-0.693 * past / span);
+  if (type == "exponential") lr = peak * std::exp(-0.693 * past / (old ? end : span));
   return std::max(lr, min_lr);
 }
 

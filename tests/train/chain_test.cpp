@@ -187,6 +187,65 @@ TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
   }
 }
 
+// Weights in another floating-point type, as published models have them, are converted: to nearest.
+TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
+  config::RunConfig first = named("first");
+  train(first);
+  config::RunConfig narrow = after("narrow");
+  narrow.training.dtype = "bfloat16";
+  const auto begun = beginning(narrow), before = tensors_of(step_of(first, 12));
+  const auto& wide = before.at("output.weight");
+  const auto& got = begun.at("output.weight");
+  ASSERT_EQ(2 * got.size(), wide.size());
+  for (size_t i = 0; i < got.size() / 2; ++i) {
+    uint32_t bits = 0;
+    uint16_t rounded = 0;
+    std::memcpy(&bits, wide.data() + 4 * i, 4);
+    std::memcpy(&rounded, got.data() + 2 * i, 2);
+    ASSERT_EQ(rounded, (bits + 0x7FFF + (bits >> 16 & 1)) >> 16) << i;  // ties to even
+  }
+  config::RunConfig back = named("back");  // and bfloat16 is float32 with zeros behind it
+  back.checkpoint.initial_load_path = step_of(narrow, 12).string();
+  const auto widened = beginning(back).at("output.weight");
+  for (size_t i = 0; i < got.size() / 2; ++i) {
+    ASSERT_EQ(std::memcmp(widened.data() + 4 * i + 2, got.data() + 2 * i, 2), 0) << i;
+    ASSERT_EQ(widened[4 * i], std::byte{0}) << i;
+  }
+}
+
+// The same shapes, and another model.
+TEST_F(Chain, WeightsOfAnotherModelOfTheSameShapesAreRefused) {
+  train(named("first"));
+  config::RunConfig c = after("second");
+  c.model.rope_pairs = "halves";
+  c.model.norm_type = "rmsnorm_neox";
+  c.model.rope_theta = 1e6;
+  const Error error = error_of([&] { run_training(c, {}); });
+  EXPECT_NE(error.message().find("another model"), std::string::npos) << error.what();
+  EXPECT_NE(error.message().find("model.rope_pairs: \"interleaved\" -> \"halves\""), std::string::npos) << error.what();
+  EXPECT_NE(error.message().find("model.norm_type"), std::string::npos) << error.what();
+  EXPECT_EQ(error.message().find("rope_theta"), std::string::npos) << "which a training may change on the way";
+  c = after("third");
+  c.model.n_heads /= 2;
+  c.model.n_kv_heads = 1;
+  EXPECT_NE(error_of([&] { run_training(c, {}); }).message().find("model.n_heads"), std::string::npos);
+}
+
+// A branch that leaves the optimizer behind is free in all that belongs to it.
+TEST_F(Chain, ABranchWithoutTheOptimizerMayFreeze) {
+  train(named("first"));
+  config::RunConfig c = after("branch");
+  c.checkpoint.initial_load_model_only = false;
+  c.checkpoint.freeze = {"layers.0"};
+  c.training.steps += 2;
+  EXPECT_NE(error_of([&] { run_training(c, {}); }).fix().find("initial_load_model_only = true"), std::string::npos);
+  c.checkpoint.exclude_from_loading = {"optimizer"};
+  train(c);
+  const auto before = tensors_of(step_of(named("first"), 12)), now = tensors_of(step_of(c, 14));
+  EXPECT_EQ(before.at("layers.0.attention.wq.weight"), now.at("layers.0.attention.wq.weight"));
+  EXPECT_NE(before.at("layers.1.attention.wq.weight"), now.at("layers.1.attention.wq.weight"));
+}
+
 TEST_F(Chain, AnInitialCheckpointThatDoesNotFitLeavesNoRunFolder) {
   config::RunConfig first = named("first");
   train(first);
