@@ -1,16 +1,23 @@
-// Every run file of configs/: its opening says what `hearth plan` says, and its small twin - the same objective, norm,
-// optimizer, schedule, order and precision on a tiny model and tiny data - trains.
+// Every run file of configs/: its opening says what `hearth plan` says, its commands and variants are taken, and its
+// small twin - the same objective, norm, optimizer, schedule, order, precision and recomputation on a tiny model and
+// tiny data - trains.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <regex>
 
+#include "base/text.h"
+#include "base/units.h"
 #include "config/derived.h"
 #include "config/load.h"
+#include "plan/device.h"
 #include "plan/memory.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
+#include "plan/step_time.h"
+#include "support/hearth_command.h"
 #include "tiny_run.h"
+#include "tokenizer/patches.h"
 
 namespace hearth::train {
 namespace {
@@ -29,12 +36,62 @@ struct Recipes : testing::TestWithParam<Path> {
     EXPECT_TRUE(loaded.problems.empty()) << loaded.problems.front().what;
     return loaded.config;
   }
+  std::string opening() const {
+    std::string text;
+    for (const std::string& line : split_lines(read_file(GetParam()))) {
+      if (!line.starts_with("#")) break;
+      text += line + "\n";
+    }
+    return text;
+  }
+  // Of recordings, as the opening's command builds them; where it takes all neurons, few enough for a tiny window.
+  int64_t neurons() const {
+    const std::string text = opening();
+    std::smatch found;
+    return std::regex_search(text, found, std::regex("--n-fixed ([0-9]+)")) ? std::stoll(found[1].str()) : 12;
+  }
+  // The recipe's kind. Of patches there are two that synthetic recordings consist of.
+  std::string tokenizer_name() const {
+    if (opening().find("--tokenizer spikes") != std::string::npos) return "spikes";
+    tokenizer::PatchVocabulary v;
+    v.shape = {1, 15};
+    v.vocab_size = 16;
+    v.references = std::string(15, '\0') + std::string(15, '\1');
+    write_file_atomic(scratch / "x.patches", tokenizer::patch_file(v));
+    return (scratch / "x.patches").string();
+  }
+  // The opening's line on that many devices of one kind.
+  std::string plan_line(const std::string& device_name, int64_t ranks) const {
+    config::LoadResult loaded = config::read_run(GetParam(), {});
+    config::compute_on_gpu(loaded);
+    config::RunConfig& c = loaded.config;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    const plan::Device* device = plan::find_device(device_name);
+    if (device == nullptr) return device_name + " is not known";
+    const plan::ModelShape shape = plan::model_shape(c, 0);
+    const plan::Precision precision = plan::precision(c);
+    const plan::MemoryPlan memory =
+        plan::memory_plan(c, shape, plan::parameter_plan(shape), precision, device->memory_bytes, 1, 0);
+    const plan::Speed speed{.gemm_flops = device->gemm_flops(precision.compute),
+                            .devices = ranks,
+                            .per_node = device->per_node,
+                            .efficiency = plan::Speed{}.efficiency};
+    const plan::StepTime time = plan::step_time(c, shape, memory, c.training.steps, speed);
+    const std::string times = fmt::format("{} a step, {}", format_duration(time.step_s), format_duration(time.run_s()));
+    if (ranks > 1)
+      return fmt::format("# {} {}s, planned (Hearth uses one so far): {} each{}; {}, {:.1f} node-hours.\n", ranks,
+                         device_name, format_bytes(memory.total_bytes), memory.fits() ? "" : ", too much", times,
+                         time.node_hours());
+    return fmt::format("# One {} alone: {}{}{}, activations {}; {}.\n", device_name, format_bytes(memory.total_bytes),
+                       memory.fits() ? " of its " : ", too much for its ", format_bytes(memory.limit_bytes),
+                       format_bytes(memory.activations.total_bytes), times);
+  }
   // The dataset number `i` of a run: of the kind its objective needs, unlike the others.
   std::string build(const config::RunConfig& c, size_t i) const {
     const std::string name = fmt::format("data{}", i);
     const bool is_new = !path_exists(scratch / name);
     if (c.objective.kind == "spike_lm") {
-      if (is_new) build_tiny_spikes(scratch, name, 12, i + 1, "spikes", 0);
+      if (is_new) build_tiny_spikes(scratch, name, neurons(), i + 1, tokenizer_name(), 0);
       return name;
     }
     if (is_new) build_tiny_data(scratch / name, 300 + static_cast<int64_t>(i));
@@ -106,6 +163,50 @@ TEST_P(Recipes, OpensWithItsArithmetic) {
   if (shape.causal) {
     EXPECT_NEAR(1e9 * number("\\(([0-9.]+) GFLOP? counting all") / plan::flops_per_token(full, c.training.seq_len), 1,
                 kRounding);
+  }
+}
+
+TEST_P(Recipes, OpensWithItsPlan) {
+  const std::string text = opening();
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# One (\\w+) alone: ")));
+  const std::string device = found[1].str();
+  const std::string one = plan_line(device, 1);
+  EXPECT_NE(text.find(one), std::string::npos) << one;
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# ([0-9]+) " + device + "s, planned ")));
+  const std::string many = plan_line(device, std::stoll(found[1].str()));
+  EXPECT_NE(text.find(many), std::string::npos) << many;
+}
+
+// In an empty folder: what is wrong is that a file is not there, and no word of the command line.
+TEST_P(Recipes, ItsCommandsAreTaken) {
+  const std::string prefix = "#   hearth ";
+  bool trains = false;
+  for (const std::string& line : split_lines(opening())) {
+    if (!line.starts_with(prefix)) continue;
+    const std::string command = line.substr(prefix.size(), line.find("   (and so on)") - prefix.size());
+    trains = trains || command == "train configs/" + GetParam().filename().string();
+    const test::CommandResult result =
+        test::run_command("cd " + scratch.path().string() + " && " + test::hearth_binary() + " " + command);
+    EXPECT_EQ(result.exit_code, 2) << command << "\n" << result.output;
+    EXPECT_TRUE(std::regex_search(
+        result.output,
+        std::regex("^error: (there is no (tokenizer |folder |runs/)|cannot (read|open) |nothing matches )")))
+        << command << "\n"
+        << result.output;
+  }
+  EXPECT_TRUE(trains);
+}
+
+// "--set key=value" of its variants, which stand in one line each.
+TEST_P(Recipes, ItsVariantsAreTaken) {
+  const std::regex set("--set ([^ ]+[^ .,;:])");
+  for (const std::string& line : split_lines(opening())) {
+    std::vector<std::string> sets;
+    for (auto found = std::sregex_iterator(line.begin(), line.end(), set); found != std::sregex_iterator(); ++found)
+      sets.push_back((*found)[1].str());
+    const config::LoadResult loaded = config::read_run(GetParam(), sets);
+    EXPECT_TRUE(loaded.problems.empty()) << line << "\n" << loaded.problems.front().what;
   }
 }
 
