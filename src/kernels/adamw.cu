@@ -65,21 +65,47 @@ __device__ inline float cut_at_random(float x, uint32_t noise) {
   return is_finite(x) ? __uint_as_float((__float_as_uint(x) + noise) & 0xFFFF0000u) : x;
 }
 
+// Of an element's parameter and moments.
+struct Draws {
+  uint32_t parameter, exp_avg, exp_avg_sq;
+};
+
+// Of a group.
+struct AllNoise {
+  Noise parameter, exp_avg, exp_avg_sq;
+  __device__ Draws operator[](int k) const { return {parameter[k], exp_avg[k], exp_avg_sq[k]}; }
+};
+
+template <class M>
+__device__ inline AllNoise all_noise(const AdamW& a, uint64_t counter) {
+  AllNoise noise = {philox(a.key[0], a.key[1], counter), {}, {}};
+  if (std::is_same_v<M, BFloat16>) {
+    noise.exp_avg = philox(a.key[0], a.key[1] ^ 1, counter);
+    noise.exp_avg_sq = philox(a.key[0], a.key[1] ^ 2, counter);
+  }
+  return noise;
+}
+
+// As it is stored in T.
+template <bool kStochastic, class T>
+__device__ inline T stored(float x, uint32_t noise) {
+  return rounded<T>(kStochastic && std::is_same_v<T, BFloat16> ? cut_at_random(x, noise) : x);
+}
+
 // One element. Products are fused where ops/adamw.cpp or g++ for it fuse them, and nowhere else (the GPU's compilers
 // are told not to): the bits are those of a CPU.
 template <bool kStochastic, class P, class M>
-__device__ inline void update(const Factors& f, uint32_t noise, P& parameter, float gradient, M& exp_avg,
-                              M& exp_avg_sq) {
+__device__ inline void update(const Factors& f, Draws noise, P& parameter, float gradient, M& exp_avg, M& exp_avg_sq) {
   const float before = to_float(parameter), m_before = to_float(exp_avg);
   float g = gradient * f.gradient_scale;
   if (f.l2 != 0) g = fmaf(f.l2, before, g);
   const float m = fmaf(f.one_minus_beta1, g - m_before, m_before);
   const float v = fmaf(to_float(exp_avg_sq), f.beta2, f.one_minus_beta2 * g * g);
-  exp_avg = rounded<M>(m);
-  exp_avg_sq = rounded<M>(v);
+  exp_avg = stored<kStochastic, M>(m, noise.exp_avg);
+  exp_avg_sq = stored<kStochastic, M>(v, noise.exp_avg_sq);
   float p = fmaf(before, f.decay_before, -(f.step_size * m / (sqrtf(v) / f.correction2_sqrt + f.eps)));
   if (f.decay_after != 0) p = fmaf(-f.decay_after, p, p);
-  parameter = rounded<P>(kStochastic ? cut_at_random(p, noise) : p);
+  parameter = stored<kStochastic, P>(p, noise.parameter);
 }
 
 // Groups begin where blocks of Philox do: kGroup * group - shift is the first element's index. Whole groups are
@@ -96,8 +122,8 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a, const Decision
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t group = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; group < groups; group += step) {
     const int64_t i = group * kGroup - shift;
-    Noise noise = {};
-    if (kStochastic) noise = philox(a.key[0], a.key[1], a.first / kGroup + static_cast<uint64_t>(group));
+    AllNoise noise = {};
+    if (kStochastic) noise = all_noise<M>(a, a.first / kGroup + static_cast<uint64_t>(group));
     if (kPacks && i + kGroup <= n) {
       Pack<P, kGroup> p = load<kGroup>(parameter + i);
       Pack<M, kGroup> m = load<kGroup>(exp_avg + i), v = load<kGroup>(exp_avg_sq + i);

@@ -42,7 +42,8 @@ struct AdamW {
   double lr, beta1, beta2, eps, decay, l2;
   int32_t transformers_form;  // 1: eps before the bias correction, decay after the update
   Type parameter, moments;    // the gradient is float32
-  // Of a bfloat16 parameter, if `stochastic`: element i draws from Philox(key, first + i), as ops/adamw.h says.
+  // If `stochastic`, a bfloat16 parameter, and moments in bfloat16, draw for element i from Philox(key, first + i), as
+  // ops/adamw.h says.
   int32_t stochastic;
   uint32_t key[2];
   uint64_t first;

@@ -14,6 +14,20 @@
 #include "ops/simd-inl.h"
 #include "ops/step_decision.h"
 
+#ifndef HEARTH_OPS_ADAMW_NOISE_
+#define HEARTH_OPS_ADAMW_NOISE_
+namespace hearth::ops {
+
+constexpr int64_t kAdamWBlock = 16384;  // elements
+
+// What a block's values are rounded by. Of those in float32 nothing is read.
+struct AdamWNoise {
+  std::array<uint16_t, kAdamWBlock> parameter, exp_avg, exp_avg_sq;
+};
+
+}  // namespace hearth::ops
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
@@ -32,10 +46,10 @@ HWY_INLINE void store_stochastic(V32 v, F32 d, float* p, int64_t count, const ui
   store(v, d, p, count);
 }
 
-// `noise`: one for each element, or null.
+// `noise`: null where everything is rounded to nearest.
 template <class P, class M>
 HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq, int64_t n,
-                           const reference::AdamWFactors& f, const uint16_t* noise) {
+                           const reference::AdamWFactors& f, const AdamWNoise* noise) {
   const F32 d;
   const auto set = [d](double value) HWY_ATTR { return hn::Set(d, static_cast<float>(value)); };
   const V32 scale = set(f.gradient_scale), decay = set(f.decay_before), decay_after = set(f.decay_after);
@@ -50,30 +64,32 @@ HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* e
     m = hn::MulAdd(one_minus_beta1, hn::Sub(g, m), m);
     v = hn::MulAdd(v, beta2, hn::Mul(hn::Mul(one_minus_beta2, g), g));
     const V32 denominator = hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
-    store(m, d, exp_avg + i, count);
-    store(v, d, exp_avg_sq + i, count);
     V32 p = hn::MulSub(before, decay, hn::Div(hn::Mul(step_size, m), denominator));
     if (decays_after) p = hn::NegMulAdd(decay_after, p, p);
     if (noise != nullptr) {
-      store_stochastic(p, d, parameter + i, count, noise + i);
+      store_stochastic(p, d, parameter + i, count, noise->parameter.data() + i);
+      store_stochastic(m, d, exp_avg + i, count, noise->exp_avg.data() + i);
+      store_stochastic(v, d, exp_avg_sq + i, count, noise->exp_avg_sq.data() + i);
     } else {
       store(p, d, parameter + i, count);
+      store(m, d, exp_avg + i, count);
+      store(v, d, exp_avg_sq + i, count);
     }
   });
 }
 
 using F = reference::AdamWFactors;
 using B16 = c10::BFloat16;
-void adamw_f32_f32(float* p, const float* g, float* m, float* v, int64_t n, const F& f, const uint16_t* noise) {
+void adamw_f32_f32(float* p, const float* g, float* m, float* v, int64_t n, const F& f, const AdamWNoise* noise) {
   adamw_span(p, g, m, v, n, f, noise);
 }
-void adamw_f32_bf16(float* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const uint16_t* noise) {
+void adamw_f32_bf16(float* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const AdamWNoise* noise) {
   adamw_span(p, g, m, v, n, f, noise);
 }
-void adamw_bf16_f32(B16* p, const float* g, float* m, float* v, int64_t n, const F& f, const uint16_t* noise) {
+void adamw_bf16_f32(B16* p, const float* g, float* m, float* v, int64_t n, const F& f, const AdamWNoise* noise) {
   adamw_span(p, g, m, v, n, f, noise);
 }
-void adamw_bf16_bf16(B16* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const uint16_t* noise) {
+void adamw_bf16_bf16(B16* p, const float* g, B16* m, B16* v, int64_t n, const F& f, const AdamWNoise* noise) {
   adamw_span(p, g, m, v, n, f, noise);
 }
 
@@ -120,22 +136,33 @@ void fill_noise(uint16_t* noise, const StochasticRounding& rounding, uint64_t be
   }
 }
 
+void fill_noise(AdamWNoise& noise, const StochasticRounding& rounding, uint64_t begin, int64_t n, bool of_moments) {
+  fill_noise(noise.parameter.data(), rounding, begin, n);
+  if (!of_moments) return;
+  const auto stream = [&](uint32_t number) {
+    const auto [first, second] = rounding.key.word;
+    return StochasticRounding{{{first, second ^ number}}, rounding.first};
+  };
+  fill_noise(noise.exp_avg.data(), stream(1), begin, n);
+  fill_noise(noise.exp_avg_sq.data(), stream(2), begin, n);
+}
+
 template <class P, class M>
 void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
             const at::Tensor& exp_avg_sq_N, const reference::AdamWFactors& f,
             const std::optional<StochasticRounding>& rounding) {
-  constexpr int64_t kBlock = 16384;
+  constexpr int64_t kBlock = kAdamWBlock;
   const int64_t N = parameter_N.numel();
   P* parameter = flat<P>(parameter_N, N);
   const float* gradient = flat<const float>(gradient_N, N);
   M *exp_avg = flat<M>(exp_avg_N, N), *exp_avg_sq = flat<M>(exp_avg_sq_N, N);
   const auto run = kernel(P(), M());
   parallel((N + kBlock - 1) / kBlock, kBlock, [&](int64_t first, int64_t last) {
-    std::array<uint16_t, kBlock> noise;
+    AdamWNoise noise;
     for (int64_t i = first * kBlock; i < std::min(N, last * kBlock); i += kBlock) {
       const int64_t n = std::min(kBlock, N - i);
-      if (rounding) fill_noise(noise.data(), *rounding, static_cast<uint64_t>(i), n);
-      run(parameter + i, gradient + i, exp_avg + i, exp_avg_sq + i, n, f, rounding ? noise.data() : nullptr);
+      if (rounding) fill_noise(noise, *rounding, static_cast<uint64_t>(i), n, std::is_same_v<M, c10::BFloat16>);
+      run(parameter + i, gradient + i, exp_avg + i, exp_avg_sq + i, n, f, rounding ? &noise : nullptr);
     }
   });
 }

@@ -8,7 +8,7 @@
 //   p -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps);  p -= lr * decay * p
 //
 // Lanes are float32 (float64 through ops/reference.h). Parameters and moments in bfloat16 are rounded when they are
-// stored: parameters to nearest or stochastically, moments to nearest.
+// stored: to nearest, or stochastically.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +31,9 @@ struct AdamWStep {
 };
 
 // A bfloat16 parameter is rounded up with the probability that the bits cut off are of a unit in the last place, so
-// that small updates count on average. Element i takes bits of Philox(key, first + i): the same for any cut into ranks.
+// that small updates count on average. So are moments in bfloat16: to nearest, a second moment whose beta2 is 0.999
+// never falls, because a thousandth of it is less than half a unit. Element i takes bits of Philox(key, first + i): the
+// same for any cut into ranks; exp_avg and exp_avg_sq take theirs of the keys whose second words differ by 1 and 2.
 struct StochasticRounding {
   RandomKey key;
   uint64_t first = 0;

@@ -136,6 +136,29 @@ TEST(AdamWEdge, StochasticRoundingIsRightOnAverageAndOnlyEverTheTwoNeighbours) {
   EXPECT_TRUE(nearest.eq(1).all().item<bool>());
 }
 
+// v = 0.999 v + 0.001 * 0: to nearest bfloat16 keeps v for ever; on average it falls by a thousandth a step.
+TEST(AdamWEdge, MomentsInBfloat16FallOnAverage) {
+  constexpr int64_t kN = 20000, kSteps = 700;
+  const at::Tensor p = at::zeros({kN}, at::kBFloat16), g = at::zeros({kN}, at::kFloat);
+  const at::Tensor m = at::ones({kN}, at::kBFloat16), v = m.clone(), m_nearest = m.clone(), v_nearest = m.clone();
+  const AdamWStep step{.lr = 0, .beta1 = 0.999, .beta2 = 0.999};
+  for (int64_t t = 1; t <= kSteps; ++t) {
+    adamw(p, g, m, v, step, decided(t), StochasticRounding{random_key(static_cast<uint64_t>(t), "test")});
+    adamw(p, g, m_nearest, v_nearest, step, decided(t));
+  }
+  const double expected = std::pow(0.999, kSteps);  // 0.496
+  for (const at::Tensor& moment : {m, v}) {
+    const at::Tensor values = moment.to(at::kDouble);
+    EXPECT_NEAR(values.mean().item<double>(), expected,
+                6 * values.std().item<double>() / std::sqrt(static_cast<double>(kN)));
+  }
+  EXPECT_TRUE(v_nearest.eq(1).all().item<bool>());
+  // Both moments took the same path but for what they drew, and drew for themselves.
+  const at::Tensor a = m.to(at::kDouble) - expected, b = v.to(at::kDouble) - expected;
+  const double correlation = ((a * b).mean() / (a.std() * b.std())).item<double>();
+  EXPECT_NEAR(correlation, 0, 6 / std::sqrt(static_cast<double>(kN)));
+}
+
 TEST(AdamWEdge, StochasticRoundingDependsOnTheKeyAndTheElementAlone) {
   const at::Tensor start = at::ones({50001}, at::kBFloat16), whole = rounded_update(start, 1);
   EXPECT_TRUE(same_bits(whole, rounded_update(start, 1)));
