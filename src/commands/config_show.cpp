@@ -36,12 +36,18 @@ std::string comment(const config::Field& field) {
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
 }
 
-// Of the data, if they are there already; 0: they are not.
+// Of the data; 0 where they are not there, or no dataset, which others say.
 int64_t vocab_size_of_data(const config::RunConfig& config) {
   const auto sources = config.sources();
   if (sources.empty()) return 0;
   const Path folder = config.resolve(sources.front().path);
-  return path_exists(folder / data::kManifestName) ? data::read_manifest(folder).vocab_size : 0;
+  if (!path_exists(folder / data::kManifestName)) return 0;
+  try {
+    return data::read_manifest(folder).vocab_size;
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kBug) throw;
+    return 0;
+  }
 }
 
 // What the keys of [model] amount to.

@@ -325,8 +325,7 @@ std::vector<Field> data_fields() {
      "global: every label of a step weighs the same; per_rank: the mean of the means of all ranks and micro-batches, "
      "as torchtitan's", one_of({"global", "per_rank"})},
     {"numerics", "stochastic_rounding", slot<&RunConfig::numerics, &Numerics::stochastic_rounding>, kMayChange, "",
-     "weights in bfloat16, and moments in bfloat16, are rounded up or down at random, so that small changes count on "
-     "average", {}},
+     "weights and moments in bfloat16 are rounded up or down at random, so that small changes count on average", {}},
     {"numerics", "fp8", slot<&RunConfig::numerics, &Numerics::fp8>, kMayChange, "",
      "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of their "
      "weights in bfloat16", {}},

@@ -121,9 +121,8 @@ NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::
   return scores;
 }
 
-NgramScores score_ngrams(const Dataset& dataset, int64_t max_order, int64_t max_train_bytes) {
+NgramScores score_ngrams(const Dataset& dataset, const Split& scored, int64_t max_order, int64_t max_train_bytes) {
   const Split& train = dataset.split("train");
-  const Split& validation = dataset.split("validation");
   const auto tokenizer = dataset.open_tokenizer();
   if (!tokenizer->has_text())
     throw user_error(fmt::format("{} has no text", dataset.folder().string()), "n-gram models are of text",
@@ -133,7 +132,7 @@ NgramScores score_ngrams(const Dataset& dataset, int64_t max_order, int64_t max_
   const auto train_text = read_documents(train, *tokenizer, [&](int64_t i) {
     return share >= 1 || std::floor(static_cast<double>(i + 1) * share) > std::floor(static_cast<double>(i) * share);
   });
-  const auto validation_text = read_documents(validation, *tokenizer, [](int64_t) { return true; });
+  const auto validation_text = read_documents(scored, *tokenizer, [](int64_t) { return true; });
   return score_ngrams({train_text.begin(), train_text.end()}, {validation_text.begin(), validation_text.end()},
                       max_order);
 }

@@ -31,8 +31,10 @@ struct NgramScores {
 NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::vector<std::string_view>& validation,
                          int64_t max_order);
 
-// The same for a dataset's splits "train" and "validation", decoded by the dataset's tokenizer; special tokens are not
-// text. A longer training split is thinned to whole documents, evenly spaced, of at most max_train_bytes.
-NgramScores score_ngrams(const Dataset& dataset, int64_t max_order, int64_t max_train_bytes = int64_t{64} << 20);
+// The same for a dataset's split "train" and another of its splits, `scored`, decoded by the dataset's tokenizer;
+// special tokens are not text. A longer training split is thinned to whole documents, evenly spaced, of at most
+// max_train_bytes.
+NgramScores score_ngrams(const Dataset& dataset, const Split& scored, int64_t max_order,
+                         int64_t max_train_bytes = int64_t{64} << 20);
 
 }  // namespace hearth::data

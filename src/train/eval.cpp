@@ -22,7 +22,8 @@ using Units = EvalReport::Units;
 struct Wanted {
   std::string name;
   Path folder;
-  std::string split;  // empty: "validation"
+  std::string split{};     // empty: the held-out one
+  bool is_of_run = false;  // a [[validation.set]], which may be all of a dataset
 };
 
 Units units_of(const tokenizer::Tokenizer& tokenizer) {
@@ -64,16 +65,14 @@ std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOpti
     for (const std::string& given : options.data) sets.push_back(parse_set(given, options.data.size() == 1));
   } else if (!model.config.validation.set.empty()) {
     for (const config::ValidationSet& set : model.config.validation.set)
-      sets.push_back({set.name, model.config.resolve(set.path), set.split});
+      sets.push_back({set.name, model.config.resolve(set.path), set.split, /*is_of_run=*/true});
   } else {
     const auto sources = model.config.sources();
     for (const config::DataSource& source : sources)
       sets.push_back(parse_set(model.config.resolve(source.path).string(), sources.size() == 1));
   }
-  for (Wanted& set : sets) {
+  for (Wanted& set : sets)
     if (!options.split.empty()) set.split = options.split;
-    if (set.split.empty()) set.split = "validation";
-  }
   return sets;
 }
 
@@ -97,7 +96,7 @@ std::vector<double> ngram_scores(const data::Dataset& dataset, const data::Split
   if (model.tokenizer->arrays() != nullptr)
     return data::score_token_ngrams(dataset.split("train"), split, order, model.tokenizer->vocab_size(),
                                     labels.uncounted_token);
-  return data::score_ngrams(dataset, order).bits_per_byte;
+  return data::score_ngrams(dataset, split, order).bits_per_byte;
 }
 
 }  // namespace
@@ -113,12 +112,18 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
   for (Wanted& wanted : wanted_sets(*model, options)) {  // all errors before the first forward pass
     data::Dataset dataset = data::Dataset::open(wanted.folder);
     check_same_tokenizer(*model, dataset);
+    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
     const data::Split& split = dataset.split(wanted.split);
     if (split.weights() && !options.ngram.empty())
       throw user_error("--ngram has nothing to say about data that weigh their tokens",
                        fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
                                    data::describe_weights(*split.weights(), split.tokens())),
                        "leave it out");
+    if (wanted.split == "train" && !options.ngram.empty())
+      throw user_error(
+          "--ngram has nothing to say about a split \"train\"",
+          fmt::format("it is what n-gram models are counted on, and {} is evaluated on it", wanted.folder.string()),
+          "leave it out, or hold documents out: hearth data build --validation 0.05 ...");
     sets.emplace_back(std::move(wanted), std::move(dataset));
   }
 

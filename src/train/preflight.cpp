@@ -42,7 +42,7 @@ std::string split_of(const config::ValidationSet& set, const data::Dataset& data
         fmt::format("that of {} is {} ({}), the data's {} ({})", set.path, dataset.manifest().rules.tokenizer,
                     dataset.manifest().tokenizer_hash, trained.rules.tokenizer, trained.tokenizer_hash),
         fmt::format("build it again: hearth data build --tokenizer {} ...", trained.rules.tokenizer));
-  const std::string split = !set.split.empty() ? set.split : dataset.has_split("validation") ? "validation" : "train";
+  const std::string split = set.split.empty() ? dataset.held_out_split() : set.split;
   dataset.split(split);  // throws here, not after an hour
   if (split != "train") return split;
   for (const data::TrainingSource& source : sources) {

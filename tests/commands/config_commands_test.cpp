@@ -114,6 +114,12 @@ TEST_F(ConfigCommandsTest, ShowCountsTheParameters) {
             "# 16 layers, width 2048, 32 heads of 64 (8 for keys and values), feed-forward 8192, vocabulary 128256: "
             "1235814400 parameters");
   EXPECT_EQ(second_line(" --set model.n_heads=3"), "# the keys of [model] make no model: hearth config check says why");
+  // With data, exactly: two matrices of a byte's 256 ids and two more.
+  file("one.txt", "some text");
+  ASSERT_EQ(run("data build --out real --tokenizer bytes one.txt").exit_code, 0);
+  EXPECT_TRUE(second_line(" --set data.path=real")
+                  .ends_with(fmt::format(", vocabulary 258: {} parameters", 6820096 + 2 * 258 * 256)))
+      << second_line(" --set data.path=real");
 }
 
 TEST_F(ConfigCommandsTest, TheManualInTheRepositoryIsWhatDocsPrints) {

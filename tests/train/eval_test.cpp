@@ -53,6 +53,60 @@ TEST_F(Eval, ItAgreesWithTheValidationOfTheTraining) {
   EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
 }
 
+// As the run itself validates on it: all of a dataset of which nothing was held out.
+TEST_F(Eval, AValidationSetWithoutHeldOutDocumentsIsReadWhole) {
+  config::RunConfig c = tiny_config(scratch);
+  build_tiny_data(scratch / "more", 100);
+  data::BuildOptions options;
+  options.out = scratch / "whole";
+  options.paths = {scratch / "more/text"};
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  c.validation.freq = 12;
+  c.validation.set = {{"whole", "whole", ""}};
+  const auto records = train(c);
+  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder()}).front();
+  EXPECT_EQ(report.evaluation.counted_tokens,
+            static_cast<double>(data::Dataset::open(scratch / "whole").split("train").tokens() - 1));
+  EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
+  // N-grams would be counted on what they are asked about.
+  const Error error = error_of([&] { evaluate_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}}); });
+  EXPECT_NE(error.message().find("--ngram has nothing to say"), std::string::npos) << error.what();
+}
+
+// The n-gram model beside it reads the same split, and no other: bytes by a unigram of the training text, by hand.
+TEST_F(Eval, NgramsAreOfTheSplitThatIsEvaluated) {
+  config::RunConfig c = tiny_config(scratch);
+  data::BuildOptions options;
+  options.out = scratch / "three";
+  options.paths = {scratch / "text"};
+  options.rules.split = "500,250,250";
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  c.data.path = "three";
+  const Path checkpoint = save_zero_model(c);
+  const data::Dataset dataset = data::Dataset::open(scratch / "three");
+  const auto text_of = [&](const std::string& name) {
+    std::string text;
+    const data::Split& split = dataset.split(name);
+    for (int64_t i = 0; i < split.documents(); ++i)
+      text += read_file(dataset.manifest().sources[static_cast<size_t>(split.origin(i).source)].path);
+    return text;
+  };
+  std::map<char, double> counts;
+  const std::string counted = text_of("train");
+  for (const char byte : counted) ++counts[byte];
+  for (const std::string split : {"validation", "test"}) {
+    double bits = 0;
+    const std::string scored = text_of(split);
+    const auto n = static_cast<double>(counted.size()), kinds = static_cast<double>(counts.size());
+    for (const char byte : scored)
+      bits -= std::log2(((counts.contains(byte) ? counts[byte] : 0) + kinds / 256) / (n + kinds));
+    const EvalReport report = evaluate_checkpoint({.checkpoint = checkpoint, .split = split, .ngram = {1}}).front();
+    EXPECT_NEAR(report.ngram[0], bits / static_cast<double>(scored.size()), 1e-9) << split;
+  }
+}
+
 TEST_F(Eval, EverySetHasAReportUnderItsName) {
   config::RunConfig c = tiny_config(scratch);
   build_tiny_data(scratch / "more", 100);
