@@ -1,8 +1,11 @@
 // `hearth eval`: checks what it is given, then becomes `hearth-train`.
+#include <fmt/format.h>
+
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/train_options.h"
 #include "data/ngram.h"
+#include "data/token_ngram.h"
 
 namespace hearth::commands {
 
@@ -16,8 +19,11 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   line.option("--split", "NAME", &options.split,
               "train, validation or test; where not given the set's own, else validation");
   line.option("--ngram", "N", &options.ngram,
-              "show n-gram models up to this order beside it: over bytes of text, or over the tokens of recordings")
-      .range(1, data::kMaxNgramOrder);
+              fmt::format(
+                  "show n-gram models up to this order beside it: over bytes of text (to {}), or over the tokens of "
+                  "recordings (to {})",
+                  data::kMaxNgramOrder, data::kMaxTokenNgramOrder))
+      .range(1, data::kMaxTokenNgramOrder);
   line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);

@@ -1,6 +1,6 @@
 #include "data/token_ngram.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -9,43 +9,75 @@
 namespace hearth::data {
 namespace {
 
-using Counts = std::unordered_map<uint64_t, uint32_t>;
-
-// Calls visit(n-gram, token) for every n-gram of a document: its tokens in `bits` bits each, the last one lowest.
 template <class Visit>
-void for_each_ngram(const Split& split, int64_t order, int bits, const Visit& visit) {
-  const uint64_t mask = order * bits == 64 ? ~uint64_t{0} : (uint64_t{1} << order * bits) - 1;
+void for_each_document(const Split& split, const Visit& visit) {
   std::vector<int32_t> tokens;
   for (int64_t document = 0; document < split.documents(); ++document) {
     const std::vector<int64_t> begins = split.document_begins(document, 2);
     tokens.resize(static_cast<size_t>(begins[1] - begins[0]));
     split.read(begins[0], tokens);
-    uint64_t ngram = 0;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      ngram = (ngram << bits | static_cast<uint64_t>(tokens[i])) & mask;
-      if (static_cast<int64_t>(i) + 1 >= order) visit(ngram, tokens[i]);
-    }
+    visit(tokens);
   }
 }
 
-uint32_t count_of(const Counts& counts, uint64_t key) {
-  const auto found = counts.find(key);
-  return found == counts.end() ? 0 : found->second;
-}
+// Every run of up to `order` tokens of some documents is a node, reached from that of the run without its last token.
+class Trie {
+ public:
+  Trie(const Split& split, int64_t order) {
+    for_each_document(split, [&](const std::vector<int32_t>& tokens) {
+      for (size_t begin = 0; begin < tokens.size(); ++begin) {
+        uint32_t node = 0;
+        for (size_t i = begin; i < std::min(tokens.size(), begin + static_cast<size_t>(order)); ++i) {
+          ++nodes_[node].followed;
+          node = child(node, tokens[i]);
+          ++nodes_[node].seen;
+        }
+      }
+    });
+  }
 
-double score(const Split& train, const Split& test, int64_t order, int bits, int64_t vocab_size, int32_t uncounted) {
-  Counts ngrams, contexts;
-  for_each_ngram(train, order, bits, [&](uint64_t ngram, int32_t) {
-    ++ngrams[ngram];
-    ++contexts[ngram >> bits];
-  });
+  struct Counts {
+    double seen, context;  // of the run; of the run without its last token, where another one follows
+  };
+  Counts counts(const int32_t* begin, const int32_t* end) const {
+    uint32_t node = 0;
+    double context = 0;
+    for (const int32_t* token = begin; token != end; ++token) {
+      context = nodes_[node].followed;
+      const auto found = children_.find(key(node, *token));
+      if (found == children_.end()) return {0, token + 1 == end ? context : 0};
+      node = found->second;
+    }
+    return {static_cast<double>(nodes_[node].seen), context};
+  }
+
+ private:
+  struct Node {
+    uint32_t seen = 0, followed = 0;
+  };
+
+  static uint64_t key(uint32_t node, int32_t token) { return uint64_t{node} << 32 | static_cast<uint32_t>(token); }
+  uint32_t child(uint32_t node, int32_t token) {
+    const auto [found, is_new] = children_.try_emplace(key(node, token), static_cast<uint32_t>(nodes_.size()));
+    if (is_new) nodes_.emplace_back();
+    return found->second;
+  }
+
+  std::vector<Node> nodes_{1};  // the first is of no token
+  std::unordered_map<uint64_t, uint32_t> children_;
+};
+
+double score(const Trie& trained, const Split& test, int64_t order, int64_t vocab_size, int32_t uncounted) {
   double nats = 0;
   int64_t count = 0;
-  for_each_ngram(test, order, bits, [&](uint64_t ngram, int32_t token) {
-    if (token == uncounted) return;
-    const double seen = count_of(ngrams, ngram), context = count_of(contexts, ngram >> bits);
-    nats -= std::log((seen + 1) / (context + static_cast<double>(vocab_size)));
-    ++count;
+  for_each_document(test, [&](const std::vector<int32_t>& tokens) {
+    const int32_t* first = tokens.data();
+    for (int64_t end = order; end <= static_cast<int64_t>(tokens.size()); ++end) {
+      if (first[end - 1] == uncounted) continue;
+      const Trie::Counts counts = trained.counts(first + end - order, first + end);
+      nats -= std::log((counts.seen + 1) / (counts.context + static_cast<double>(vocab_size)));
+      ++count;
+    }
   });
   if (count == 0)
     throw user_error(fmt::format("no document of split {} is {} tokens long", test.name(), order), {},
@@ -57,12 +89,12 @@ double score(const Split& train, const Split& test, int64_t order, int bits, int
 
 std::vector<double> score_token_ngrams(const Split& train, const Split& test, int64_t order, int64_t vocab_size,
                                        int32_t uncounted_token) {
-  const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(vocab_size - 1)));
-  if (order * bits > 64)
-    throw user_error(fmt::format("--ngram {} is too long for a vocabulary of {}", order, vocab_size), {},
-                     fmt::format("give {} at most", 64 / bits));
+  if (order < 1 || order > kMaxTokenNgramOrder)
+    throw user_error(fmt::format("an n-gram model of order {}", order),
+                     fmt::format("1 to {} are possible", kMaxTokenNgramOrder));
+  const Trie trained(train, order);
   std::vector<double> scores;
-  for (int64_t n = 1; n <= order; ++n) scores.push_back(score(train, test, n, bits, vocab_size, uncounted_token));
+  for (int64_t n = 1; n <= order; ++n) scores.push_back(score(trained, test, n, vocab_size, uncounted_token));
   return scores;
 }
 

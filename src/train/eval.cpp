@@ -88,6 +88,23 @@ void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset
                   path_exists(kept) ? kept.string() : model.manifest.tokenizer));
 }
 
+// All that can be known to be wrong with it before anything is computed.
+void check_ngram(const Wanted& wanted, const data::Split& split, int64_t order, bool of_text) {
+  if (split.weights())
+    throw user_error("--ngram has nothing to say about data that weigh their tokens",
+                     fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
+                                 data::describe_weights(*split.weights(), split.tokens())),
+                     "leave it out");
+  if (wanted.split == "train")
+    throw user_error(
+        "--ngram has nothing to say about a split \"train\"",
+        fmt::format("it is what n-gram models are counted on, and {} is evaluated on it", wanted.folder.string()),
+        "leave it out, or hold documents out: hearth data build --validation 0.05 ...");
+  if (of_text && order > data::kMaxNgramOrder)
+    throw user_error(fmt::format("--ngram {} is too long for text", order), {},
+                     fmt::format("give {} at most", data::kMaxNgramOrder));
+}
+
 std::vector<double> ngram_scores(const data::Dataset& dataset, const data::Split& split, int64_t order,
                                  const LoadedModel& model, const data::LabelRule& labels) {
   if (labels.masking)
@@ -114,16 +131,9 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
     check_same_tokenizer(*model, dataset);
     if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
     const data::Split& split = dataset.split(wanted.split);
-    if (split.weights() && !options.ngram.empty())
-      throw user_error("--ngram has nothing to say about data that weigh their tokens",
-                       fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
-                                   data::describe_weights(*split.weights(), split.tokens())),
-                       "leave it out");
-    if (wanted.split == "train" && !options.ngram.empty())
-      throw user_error(
-          "--ngram has nothing to say about a split \"train\"",
-          fmt::format("it is what n-gram models are counted on, and {} is evaluated on it", wanted.folder.string()),
-          "leave it out, or hold documents out: hearth data build --validation 0.05 ...");
+    if (!options.ngram.empty())
+      check_ngram(wanted, split, *std::max_element(options.ngram.begin(), options.ngram.end()),
+                  model->tokenizer->arrays() == nullptr);
     sets.emplace_back(std::move(wanted), std::move(dataset));
   }
 
