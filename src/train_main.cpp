@@ -49,7 +49,7 @@ int bench_step_command(CommandLine& line) {
 }
 
 int bench_ops_command(CommandLine& line) {
-  const auto options = commands::bench_step_options(line);
+  const auto options = commands::bench_ops_options(line);
   if (!options) return 0;
   ops::prepare_process(options->config.training.threads);
   return static_cast<int>(train::run_bench_ops(*options));

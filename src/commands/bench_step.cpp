@@ -36,15 +36,12 @@ struct ShapeOption {
   std::string value;
 };
 
-std::vector<ShapeOption> shape_options() {
-  std::vector<ShapeOption> options;
-  for (const char* key :
-       {"model.flavor", "model.dim", "model.n_layers", "model.n_heads", "model.n_kv_heads", "model.hidden_dim",
-        "model.vocab_size", "training.seq_len", "training.local_batch_size", "training.global_batch_size",
-        "training.device", "training.dtype", "training.mixed_precision_param", "training.threads", "numerics.fp8"})
-    options.push_back({config::find_field(key), {}});
-  return options;
-}
+constexpr const char* kShapeKeys[] = {"model.flavor",     "model.dim",        "model.n_layers",
+                                      "model.n_heads",    "model.n_kv_heads", "model.hidden_dim",
+                                      "model.vocab_size", "training.seq_len", "training.local_batch_size",
+                                      "training.threads"};
+constexpr const char* kStepKeys[] = {"training.global_batch_size", "training.device", "training.dtype",
+                                     "training.mixed_precision_param", "numerics.fp8"};
 
 std::string option_name(const config::Field& field) {
   std::string name(field.key);
@@ -53,7 +50,10 @@ std::string option_name(const config::Field& field) {
 }
 
 std::string value_name(const config::Field& field) {
-  return field.type() == "bool" ? "true|false" : field.type() == "string" ? "NAME" : field.type() == "number" ? "X" : "N";
+  return field.type() == "bool"     ? "true|false"
+         : field.type() == "string" ? "NAME"
+         : field.type() == "number" ? "X"
+                                    : "N";
 }
 
 config::Value default_of(const config::Field& field) {
@@ -72,14 +72,16 @@ void fill_defaults(config::LoadResult& loaded) {
   }
 }
 
-}  // namespace
-
-std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
+// Of both commands; `is_step`: with what kernels by themselves have no use for.
+std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is_step) {
   config::BenchStepOptions options;
   Path run_toml;
   std::vector<std::string> sets;
-  std::vector<ShapeOption> shape = shape_options();
-  line.positional("RUN.toml", &run_toml, "a run file whose step is timed; without one, the defaults below").optional();
+  std::vector<ShapeOption> shape;
+  for (const char* key : kShapeKeys) shape.push_back({config::find_field(key), {}});
+  for (const char* key : kStepKeys)
+    if (is_step) shape.push_back({config::find_field(key), {}});
+  line.positional("RUN.toml", &run_toml, "a run file whose shape is timed; without one, the defaults below").optional();
   for (ShapeOption& option : shape) {
     const config::Field& field = *option.field;
     const config::Value value = default_of(field);
@@ -90,12 +92,15 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
     line.option(option_name(field), value_name(field), &option.value, help);
   }
   line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
-  line.option("--steps", "N", &options.steps, "steps that are timed; bench ops: calls of each kernel").range(1);
-  line.option("--warmup", "N", &options.warmup, "steps or calls before, which are not").range(0);
+  line.option("--steps", "N", &options.steps, is_step ? "steps that are timed" : "calls of each kernel that are timed")
+      .range(1);
+  line.option("--warmup", "N", &options.warmup, is_step ? "steps before, which are not" : "calls before, which are not")
+      .range(0);
   line.flag("--json", &options.json, "print one JSON object");
-  line.flag(
-      "--turns", &options.turns,
-      "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
+  if (is_step)
+    line.flag(
+        "--turns", &options.turns,
+        "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
   if (!line.parse()) return std::nullopt;
   for (const ShapeOption& option : shape) {
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));
@@ -113,13 +118,18 @@ std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) {
   return options;
 }
 
+}  // namespace
+
+std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) { return bench_options(line, true); }
+std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line) { return bench_options(line, false); }
+
 int bench_step(CommandLine& line) {
   if (!bench_step_options(line)) return 0;
   become_hearth_train(line, "bench step");
 }
 
 int bench_ops(CommandLine& line) {
-  if (!bench_step_options(line)) return 0;
+  if (!bench_ops_options(line)) return 0;
   become_hearth_train(line, "bench ops");
 }
 

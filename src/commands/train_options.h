@@ -15,6 +15,7 @@ std::optional<config::TrainOptions> train_options(CommandLine& line);
 std::optional<config::EvalOptions> eval_options(CommandLine& line);
 std::optional<config::GenerateOptions> generate_options(CommandLine& line);
 std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line);
+std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line);
 std::optional<config::BenchGemmOptions> bench_gemm_options(CommandLine& line);
 
 }  // namespace hearth::commands

@@ -50,7 +50,7 @@ struct GenerateOptions {
 
 struct BenchStepOptions {
   RunConfig config;    // of the run file, or the defaults, with the shape options applied
-  int64_t steps = 10;  // timed
+  int64_t steps = 10;  // timed; of bench ops: calls of each kernel
   int64_t warmup = 3;  // not timed
   bool json = false;   // one JSON object instead of lines for people
   // Waits for a line on stdin before each step and prints one after it: to take turns with other programs.
