@@ -92,23 +92,67 @@ void print_sample(const data::Dataset& dataset, const data::Split& split, const 
   }
 }
 
-// The samples of a step. What the run has recorded counts: its batch may have changed at a resume. Steps to come take
-// up where the record ends, with the batch that the run file gives.
+checkpoint::Manifest manifest_of(const Path& folder) {
+  return checkpoint::parse_manifest(read_file(folder / checkpoint::kManifestFile), folder / checkpoint::kManifestFile);
+}
+
+checkpoint::Manifest parent_of(const config::RunConfig& branch) {
+  return manifest_of(checkpoint::find_checkpoint(branch.initial_load_path().lexically_normal()));
+}
+
+// The checkpoint that the run's data go on from, if any: its newest one, or the one that it branches off from.
+std::optional<checkpoint::Manifest> manifest_of_data(const config::RunConfig& run) {
+  const std::vector<int64_t> steps = checkpoint::list_steps(run.checkpoint_folder());
+  if (!steps.empty()) return manifest_of(checkpoint::step_folder(run.checkpoint_folder(), steps.back()));
+  if (config::is_branch(run) && !config::leaves_behind(run, "dataloader")) return parent_of(run);
+  return std::nullopt;
+}
+
+// Of a training that has done `step` steps.
+struct Position {
+  int64_t step = 0;
+  uint64_t next_sample = 0;
+};
+
+// Where the run begins.
+Position beginning_of(const config::RunConfig& run) {
+  if (!config::is_branch(run)) return {};
+  const checkpoint::Manifest parent = parent_of(run);
+  return {config::leaves_behind(run, "train_state") ? 0 : parent.step,
+          config::leaves_behind(run, "dataloader") ? 0 : parent.next_sample};
+}
+
 struct StepSamples {
   uint64_t first;
   int64_t count;
 };
 
+// The samples of a step. What the run has recorded counts: its batch may have changed at a resume, and a rewind leaves
+// samples out. Steps to come take up where the record ends, with the batch that the run file gives.
 StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
-  int64_t begin_step = 0, begin = 0, end = -1;
-  for (const metrics::Record& record : metrics::read_metrics(run.run_folder() / "metrics.jsonl")) {
-    if (record.step == step) end = record.tokens / seq_len;
-    if (record.step < step) begin_step = record.step, begin = record.tokens / seq_len;
+  const Path file = run.run_folder() / "metrics.jsonl";
+  std::optional<Position> before;
+  for (const metrics::Record& record : metrics::read_metrics(file)) {
+    // An older Hearth wrote no samples. Without a rewind they are those of the tokens.
+    const auto end = record.samples > 0 ? record.first_sample + static_cast<uint64_t>(record.samples)
+                                        : static_cast<uint64_t>(record.tokens / seq_len);
+    if (record.step < step) before = {record.step, end};
+    if (record.step != step) continue;
+    if (record.samples > 0) return {record.first_sample, record.samples};
+    const Position last = before.value_or(Position{});
+    const uint64_t first = last.step == step - 1 ? last.next_sample : end - static_cast<uint64_t>(batch);
+    return {first, static_cast<int64_t>(end - first)};
   }
-  const bool recorded = end >= 0 && begin_step == step - 1;
-  if (!recorded) begin = end >= 0 ? end - batch : begin + (step - 1 - begin_step) * batch;
-  return {static_cast<uint64_t>(begin), recorded ? end - begin : batch};
+  for (const metrics::Event& event : metrics::read_events(file))
+    if (event.step < step && event.next_sample && (!before || event.step >= before->step))
+      before = {event.step, *event.next_sample};
+  if (!before) before = beginning_of(run);
+  if (before->step >= step)
+    throw user_error(fmt::format("step {} is not one of this run", step),
+                     fmt::format("it is a branch, and goes on after step {} of another", before->step),
+                     "ask for it with the run file of the other one");
+  return {before->next_sample + static_cast<uint64_t>((step - 1 - before->step) * batch), batch};
 }
 
 Request parse(CommandLine& line, bool& help) {
@@ -147,15 +191,6 @@ Request parse(CommandLine& line, bool& help) {
   return request;
 }
 
-// The weights that the run has had, as its newest checkpoint tells: the run file may have others by now.
-void continue_from_checkpoint(const config::RunConfig& run, data::TrainingData& data) {
-  const std::vector<int64_t> steps = checkpoint::list_steps(run.checkpoint_folder());
-  if (steps.empty()) return;
-  const Path file = checkpoint::step_folder(run.checkpoint_folder(), steps.back()) / checkpoint::kManifestFile;
-  const checkpoint::Manifest newest = checkpoint::parse_manifest(read_file(file), file);
-  data.continue_from({newest.next_sample, newest.data_sources, newest.data_segments, newest.order_samples});
-}
-
 }  // namespace
 
 int data_sample(CommandLine& line) {
@@ -165,7 +200,9 @@ int data_sample(CommandLine& line) {
   std::optional<data::TrainingData> opened;
   config::with_places(request.loaded, [&] { opened.emplace(request.run); });
   data::TrainingData& data = *opened;
-  if (request.is_run) continue_from_checkpoint(request.run, data);
+  // The weights of sources that the run has had: the run file may have others by now.
+  if (const auto past = request.is_run ? manifest_of_data(request.run) : std::nullopt)
+    data.continue_from({past->next_sample, past->data_sources, past->data_segments, past->order_samples});
   data::LoaderOptions loading;
   loading.seed = static_cast<uint64_t>(request.run.training.seed);
   loading.seq_len = request.run.training.seq_len;

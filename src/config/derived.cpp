@@ -29,4 +29,13 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
 }
 
+bool is_branch(const RunConfig& config) {
+  return !config.checkpoint.initial_load_path.empty() && !config.checkpoint.initial_load_model_only;
+}
+
+bool leaves_behind(const RunConfig& config, std::string_view what) {
+  const auto& names = config.checkpoint.exclude_from_loading;
+  return std::find(names.begin(), names.end(), what) != names.end();
+}
+
 }  // namespace hearth::config

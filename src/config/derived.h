@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "config/config.h"
 
@@ -14,5 +15,10 @@ int64_t tokens_per_step(const RunConfig& config);     // positions, over all ran
 // Length of the training in steps: tokens and epochs are rounded up to whole steps. `samples_per_epoch` is the number
 // of windows the data holds; only a length in epochs needs it.
 int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch);
+
+// Whether a run without checkpoints of its own goes on where another's stands, and does not only take its weights.
+bool is_branch(const RunConfig& config);
+// What of it a branch does not take over, by checkpoint.exclude_from_loading: "optimizer", "dataloader", "train_state".
+bool leaves_behind(const RunConfig& config, std::string_view what);
 
 }  // namespace hearth::config

@@ -24,8 +24,9 @@ __device__ inline double power(double base, int64_t n) {
 }
 
 __device__ inline Factors factors_of(const AdamW& a, const Decision& decision) {
-  const double correction1 = 1 - power(a.beta1, decision.t);
-  const double correction2_sqrt = sqrt(1 - power(a.beta2, decision.t));
+  const int64_t t = decision.t - a.updates_before;
+  const double correction1 = 1 - power(a.beta1, t);
+  const double correction2_sqrt = sqrt(1 - power(a.beta2, t));
   const bool transformers = a.transformers_form != 0;
   return {static_cast<float>(decision.gradient_scale),
           static_cast<float>(transformers ? 1 : 1 - a.lr * a.decay),

@@ -40,6 +40,7 @@ enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox
 // One AdamW update; ops/adamw.h. What differs from step to step lies in device memory, in Control.
 struct AdamW {
   double lr, beta1, beta2, eps, decay, l2;
+  int64_t updates_before;     // the moments' own t is the decision's less these
   int32_t transformers_form;  // 1: eps before the bias correction, decay after the update
   Type parameter, moments;    // the gradient is float32
   // If `stochastic`, a bfloat16 parameter, and moments in bfloat16, draw for element i from Philox(key, first + i), as

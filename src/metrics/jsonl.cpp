@@ -30,6 +30,7 @@ std::string to_line(const Record& r) {
   line += fmt::format(", \"tokens\": {}", r.tokens);
   add(line, "tokens_per_second", r.tokens_per_second);
   add(line, "mfu", r.mfu);
+  if (r.samples > 0) line += fmt::format(", \"first_sample\": {}, \"samples\": {}", r.first_sample, r.samples);
   if (!r.skipped.empty()) line += fmt::format(", \"skipped\": \"{}\"", r.skipped);
   if (r.substituted > 0) line += fmt::format(", \"substituted\": {}", r.substituted);
   add(line, "data_wait_s", r.data_wait_s);
@@ -55,6 +56,10 @@ Record from_json(const nlohmann::json& object) {
   r.tokens = object.at("tokens").get_ref<const int64_t&>();
   r.tokens_per_second = object.at("tokens_per_second").get<double>();
   r.mfu = object.at("mfu").get<double>();
+  if (object.contains("samples")) {
+    r.first_sample = object.at("first_sample").get_ref<const uint64_t&>();
+    r.samples = object.at("samples").get_ref<const int64_t&>();
+  }
   r.skipped = object.value("skipped", "");
   if (object.contains("substituted")) r.substituted = object.at("substituted").get<int64_t>();
   r.data_wait_s = object.at("data_wait_s").get<double>();
@@ -66,6 +71,31 @@ Record from_json(const nlohmann::json& object) {
   }
   return r;
 }
+
+std::string to_line(const Event& e) {
+  std::string line = fmt::format("{{\"event\": \"{}\", \"step\": {}", e.name, e.step);
+  if (e.next_sample) line += fmt::format(", \"next_sample\": {}", *e.next_sample);
+  if (e.name == "rewind") {
+    line += fmt::format(", \"from_step\": {}, \"rewinds\": {}, \"reason\": {}", e.from_step, e.rewinds,
+                        nlohmann::json(e.reason).dump());
+    add(line, "loss", e.loss);
+    add(line, "grad_norm", e.grad_norm);
+  }
+  return line + "}\n";
+}
+
+Event event_of(const nlohmann::json& object) {
+  Event e{.name = object.at("event").get<std::string>(), .step = object.at("step").get_ref<const int64_t&>()};
+  if (object.contains("next_sample")) e.next_sample = object.at("next_sample").get_ref<const uint64_t&>();
+  if (object.contains("from_step")) e.from_step = object.at("from_step").get_ref<const int64_t&>();
+  if (object.contains("rewinds")) e.rewinds = object.at("rewinds").get_ref<const int64_t&>();
+  e.reason = object.value("reason", "");
+  e.loss = maybe(object, "loss");
+  e.grad_norm = maybe(object, "grad_norm");
+  return e;
+}
+
+bool goes_back(const Event& e) { return e.name == "resume" || e.name == "rewind"; }
 
 // A file whose end is half a line: rewritten without it, so that the next line starts on a line of its own.
 void remove_torn_line(const Path& path) {
@@ -86,38 +116,51 @@ void replace_steps_from(std::vector<Record>& records, const Record& record) {
   records.push_back(record);
 }
 
+// Calls visit with each whole line that begins with `beginning`.
+template <class Visit>
+void for_each_line(const Path& path, std::string_view beginning, const Visit& visit) {
+  if (!path_exists(path)) return;
+  const std::string content = read_file(path);
+  int64_t line_number = 0;
+  for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    ++line_number;
+    const std::string_view line = std::string_view(content).substr(begin, end - begin);
+    if (!line.starts_with(beginning)) continue;
+    try {
+      visit(nlohmann::json::parse(line));
+    } catch (const nlohmann::json::exception& e) {
+      throw damaged(fmt::format("{}:{} is not a line of a metrics file", path.string(), line_number), e.what(),
+                    "remove that line; training does not need it");
+    }
+  }
+}
+
 }  // namespace
 
 JsonlWriter::JsonlWriter(const Path& path) : file_((remove_torn_line(path), File::open_append(path))) {}
 
 void JsonlWriter::append(const Record& record) { file_.write(to_line(record)); }
 
-void JsonlWriter::append_event(std::string_view event, int64_t step) {
-  file_.write(fmt::format("{{\"event\": \"{}\", \"step\": {}}}\n", event, step));
-}
+void JsonlWriter::append(const Event& event) { file_.write(to_line(event)); }
 
 std::vector<Record> read_metrics(const Path& path) {
   std::vector<Record> records;
-  if (!path_exists(path)) return records;
-  const std::string content = read_file(path);
-  int64_t line_number = 0;
-  for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    ++line_number;
-    const std::string_view line = std::string_view(content).substr(begin, end - begin);
-    try {
-      const nlohmann::json object = nlohmann::json::parse(line);
-      if (object.contains("event")) {
-        if (object.at("event") == "resume" || object.at("event") == "rewind")
-          drop_steps_past(records, object.at("step").get_ref<const int64_t&>());
-        continue;
-      }
-      replace_steps_from(records, from_json(object));
-    } catch (const nlohmann::json::exception& e) {
-      throw damaged(fmt::format("{}:{} is not a line of a metrics file", path.string(), line_number), e.what(),
-                    "remove that line; training does not need it");
-    }
-  }
+  for_each_line(path, "", [&](const nlohmann::json& object) {
+    if (!object.contains("event")) return replace_steps_from(records, from_json(object));
+    if (const Event event = event_of(object); goes_back(event)) drop_steps_past(records, event.step);
+  });
   return records;
+}
+
+std::vector<Event> read_events(const Path& path) {
+  std::vector<Event> events;
+  for_each_line(path, "{\"event\"", [&](const nlohmann::json& object) {
+    Event event = event_of(object);
+    if (!goes_back(event)) return;
+    std::erase_if(events, [&](const Event& before) { return before.step > event.step; });
+    events.push_back(std::move(event));
+  });
+  return events;
 }
 
 }  // namespace hearth::metrics

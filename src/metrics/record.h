@@ -18,6 +18,8 @@ struct Record {
   int64_t tokens = 0;            // seen since the start of the training, this step included
   double tokens_per_second = 0;  // of this step
   double mfu = 0;                // share of the peak rate; on a CPU of the GEMM rate measured at start
+  uint64_t first_sample = 0;     // of this step's, counted over the whole training: `hearth data sample --at`
+  int64_t samples = 0;           // of this step; 0: it only validates, or an older Hearth wrote it
   std::string skipped{};         // why its update was left out: "no_labels", "nan" or "spike"; empty: it was applied
   int64_t substituted = 0;       // sequences of this step that stand in for damaged ones
   double data_wait_s = 0;        // time the step stood still for want of a batch

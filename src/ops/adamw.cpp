@@ -112,7 +112,7 @@ auto kernel(c10::BFloat16, float) { return HWY_DYNAMIC_DISPATCH(adamw_bf16_f32);
 auto kernel(c10::BFloat16, c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(adamw_bf16_bf16); }
 
 reference::AdamWFactors factors(const AdamWStep& step, const kernels::Decision& decision) {
-  const double t = static_cast<double>(decision.t);
+  const double t = static_cast<double>(decision.t - step.updates_before);
   const double correction1 = 1 - std::pow(step.beta1, t), correction2_sqrt = std::sqrt(1 - std::pow(step.beta2, t));
   const bool transformers = step.form == AdamForm::kTransformers;
   return {.decay_before = transformers ? 1 : 1 - step.lr * step.decay,
@@ -177,7 +177,8 @@ void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at
     return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding);
   const kernels::Decision decided = read_decision(decision);
   if (decided.apply == 0) return;
-  HEARTH_CHECK(decided.t >= 1, "update {}", decided.t);
+  HEARTH_CHECK(decided.t > step.updates_before, "update {}, of moments that began after {}", decided.t,
+               step.updates_before);
   const auto f = factors(step, decided);
   if (is_float64(parameter_N)) {
     const int64_t N = parameter_N.numel();

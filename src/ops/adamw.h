@@ -28,6 +28,7 @@ struct AdamWStep {
   double eps = 1e-8;
   double decay = 0, l2 = 0;
   AdamForm form = AdamForm::kTorch;
+  int64_t updates_before = 0;  // that were made when these moments began: their own t counts from there
 };
 
 // A bfloat16 parameter is rounded up with the probability that the bits cut off are of a unit in the last place, so

@@ -128,6 +128,7 @@ void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at
                    .eps = step.eps,
                    .decay = step.decay,
                    .l2 = step.l2,
+                   .updates_before = step.updates_before,
                    .transformers_form = step.form == AdamForm::kTransformers,
                    .parameter = type_of(parameter_N),
                    .moments = type_of(exp_avg_N),

@@ -26,7 +26,8 @@ void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
         .eps = config_.eps,
         .decay = decoupled ? s.weight_decay : 0,
         .l2 = decoupled ? 0 : s.weight_decay,
-        .form = config_.form == "transformers" ? ops::AdamForm::kTransformers : ops::AdamForm::kTorch};
+        .form = config_.form == "transformers" ? ops::AdamForm::kTransformers : ops::AdamForm::kTorch,
+        .updates_before = weights_.updates_before(index)};
     std::optional<ops::StochasticRounding> rounding;
     if (rounding_seed_) {
       const std::string& name = weights_.plan().parameters[i].name;

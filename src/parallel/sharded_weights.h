@@ -79,6 +79,12 @@ class ShardedWeights final : public model::Weights {
   // How many neighbouring micro-batches are added up one after the other: all of a rank's where not reproducible.
   int64_t straight_micro_batches() const { return straight_; }
   bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
+  // How many updates the optimizer had made when this parameter's moments began: 0, but for one that began anew beside
+  // others whose moments went on (checkpoint.fresh in a branch).
+  int64_t updates_before(int64_t index) const { return moments_[static_cast<size_t>(index)].updates_before; }
+  void set_updates_before(int64_t index, int64_t updates) {
+    moments_[static_cast<size_t>(index)].updates_before = updates;
+  }
 
   const plan::ParameterPlan& plan() const { return plan_; }
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
@@ -104,6 +110,7 @@ class ShardedWeights final : public model::Weights {
   // Of a parameter's owned elements: [numel] each, undefined where it is frozen.
   struct Moments {
     at::Tensor exp_avg, exp_avg_sq;
+    int64_t updates_before = 0;
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
   int64_t planned_bytes() const;

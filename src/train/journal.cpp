@@ -6,9 +6,10 @@ namespace hearth::train {
 
 Journal::Journal(const Options& options) {
   if (!options.speaks) return;
-  const bool again = options.first_step > 0 || path_exists(options.metrics_file);
+  const bool again = options.first_step > 0 || options.next_sample > 0 || path_exists(options.metrics_file);
   file_.emplace(options.metrics_file);
-  if (again) file_->append_event("resume", options.first_step);
+  if (again)
+    file_->append(metrics::Event{.name = "resume", .step = options.first_step, .next_sample = options.next_sample});
   console_.emplace(stdout, metrics::Console::style_of(stdout), options.first_step, options.last_step, options.log_freq);
 }
 
@@ -21,8 +22,10 @@ void Journal::message(std::string_view text) {
   if (console_) console_->message(text);
 }
 
-void Journal::rewind(int64_t step) {
-  if (file_) file_->append_event("rewind", step);
+void Journal::rewind(const metrics::Event& event) {
+  if (!file_) return;
+  file_->append(event);
+  file_->sync();
 }
 
 void Journal::sync() {

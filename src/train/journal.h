@@ -18,15 +18,17 @@ class Journal {
     bool speaks = true;
     Path metrics_file;
     int64_t first_step = 0, last_step = 0, log_freq = 10;
+    uint64_t next_sample = 0;  // with which it begins
   };
-  // Opens the files. With first_step > 0, or where metrics of an earlier start lie, the resume is written down: from
-  // here on whatever stands past first_step never happened.
+  // Opens the files. A training that does not begin with step 1 and sample 0, or where metrics of an earlier start lie,
+  // writes a resume down: from here on whatever stands past first_step never happened.
   explicit Journal(const Options& options);
 
   void step(const metrics::Record& record);
   void message(std::string_view text);
-  // The training has gone back to `step`: what was told of later ones never happened.
-  void rewind(int64_t step);
+  // The training has gone back: what was told of later steps never happened. On disk when it returns, because a later
+  // start goes on from there.
+  void rewind(const metrics::Event& event);
   // Before a checkpoint: the steps it holds have their lines on disk.
   void sync();
 

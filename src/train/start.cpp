@@ -8,8 +8,10 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
+#include "config/derived.h"
 #include "config/load.h"
 #include "config/resume.h"
+#include "metrics/jsonl.h"
 #include "train/finite.h"
 
 namespace hearth::train {
@@ -64,10 +66,25 @@ void check_same_weights(const Run& run, const config::RunConfig& before, const c
       "training.token_weights");
 }
 
+// A run that went back to this checkpoint goes on with the data behind the step that failed: so does one that was
+// stopped before it saved again, and it has gone back as often.
+void repeat_rewind(const Path& metrics_file, checkpoint::Manifest& manifest, Start& start) {
+  const std::vector<metrics::Event> events = metrics::read_events(metrics_file);
+  const auto last = std::find_if(events.rbegin(), events.rend(), [&](const metrics::Event& event) {
+    return event.name == "rewind" && event.step == manifest.step && event.next_sample;
+  });
+  if (last == events.rend()) return;
+  manifest.next_sample = *last->next_sample;
+  manifest.health.rewinds = last->rewinds;
+  start.notes.push_back(fmt::format("the run went back to step {} because of step {} ({}): going on behind its data",
+                                    last->step, last->from_step, last->reason));
+}
+
 // Goes on exactly where `folder`, a checkpoint of this run, stands.
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  const checkpoint::Manifest& manifest = reader.manifest();
+  checkpoint::Manifest manifest = reader.manifest();
+  repeat_rewind(run.folder.metrics_file(), manifest, start);
   continue_data(run, manifest, folder);
   const config::RunConfig before = config_of(reader);
   const auto changes = config::differences(before, run.config);
@@ -77,11 +94,6 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   start.checkpoint = folder;
   start.moments = true;
   start.progress = progress_of(manifest);
-}
-
-bool excludes(const Run& run, std::string_view what) {
-  const auto& names = run.config.checkpoint.exclude_from_loading;
-  return std::find(names.begin(), names.end(), what) != names.end();
 }
 
 // "12 weights are converted from bfloat16 to float32"; nothing where none is.
@@ -138,7 +150,8 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
 
 // A branch: goes on where another run's checkpoint stands, but for what checkpoint.exclude_from_loading names.
 void branch_off(const Path& folder, Run& run, Start& start) {
-  const bool new_data = excludes(run, "dataloader"), new_steps = excludes(run, "train_state");
+  const bool new_data = config::leaves_behind(run.config, "dataloader");
+  const bool new_steps = config::leaves_behind(run.config, "train_state");
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   if (!reader.has_manifest())
     throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
@@ -152,7 +165,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     check_same_tokenizer(run, manifest, folder);
   }
   std::vector<config::Difference> changes = config::differences(config_of(reader), run.config);
-  const bool new_optimizer = excludes(run, "optimizer");
+  const bool new_optimizer = config::leaves_behind(run.config, "optimizer");
   std::erase_if(changes, [&](const config::Difference& change) {
     const bool of_data = change.name.starts_with("data.") || change.name == "training.seq_len" ||
                          change.name == "training.seed" || change.name.starts_with("objective.");

@@ -62,6 +62,19 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
   }
 }
 
+// How many updates a parameter's moments have seen, as torch's AdamW counts them, of the optimizer's `updates`.
+int64_t adam_step(checkpoint::Reader& reader, const std::string& parameter, int64_t updates) {
+  const std::string name = checkpoint::adam_step_name(parameter);
+  reader.require(name, DType::kFloat32, {});
+  std::array<std::byte, 4> bytes{};
+  reader.read(name, {}, bytes);
+  const auto count = std::bit_cast<float>(bytes);
+  if (!(count >= 0 && count <= static_cast<float>(updates)))
+    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, count),
+                  fmt::format("the optimizer has made {} updates", updates), "take another checkpoint");
+  return count == static_cast<float>(updates) ? updates : static_cast<int64_t>(count);
+}
+
 }  // namespace
 
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
@@ -86,6 +99,15 @@ void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
 
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
   load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip), OtherTypes::kRefuse);
+  const checkpoint::Manifest& manifest = reader.manifest();
+  const int64_t updates = manifest.step - manifest.optimizer_start;
+  for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    if (!weights.trained(index)) continue;
+    const bool begins_anew = !skip.empty() && skip[i];
+    const int64_t own = begins_anew ? 0 : adam_step(reader, weights.plan().parameters[i].name, updates);
+    weights.set_updates_before(index, updates - own);
+  }
 }
 
 Progress progress_of(const checkpoint::Manifest& manifest) {
@@ -104,12 +126,16 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
       for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));
     }
   }
-  // torch's AdamW counts steps per parameter; the same number for all, so rank 0 writes it.
-  const auto steps =
-      std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(manifest.step - manifest.optimizer_start));
-  if (group.rank() == 0)
-    for (const plan::Parameter& parameter : weights.plan().parameters)
-      pieces.push_back({{checkpoint::adam_step_name(parameter.name), DType::kFloat32, {}}, {}, steps});
+  // torch's AdamW counts the updates of each parameter that it trains. Rank 0 writes them.
+  std::vector<std::array<std::byte, 4>> counts(weights.plan().parameters.size());
+  for (size_t i = 0; i < counts.size() && group.rank() == 0; ++i) {
+    const auto index = static_cast<int64_t>(i);
+    if (!weights.trained(index)) continue;
+    const int64_t updates = manifest.step - manifest.optimizer_start - weights.updates_before(index);
+    counts[i] = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
+    const std::string name = checkpoint::adam_step_name(weights.plan().parameters[i].name);
+    pieces.push_back({{name, DType::kFloat32, {}}, {}, counts[i]});
+  }
 
   const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step);
   if (group.rank() == 0) checkpoint::begin_save(temporary);

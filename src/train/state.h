@@ -34,7 +34,8 @@ enum class OtherTypes { kRefuse, kConvert };
 
 // Fills this rank's masters, or its moments, from a checkpoint; parameters of which `skip` is true stay as they are
 // (empty: none). Throws user_error where a tensor is missing or has another shape or type, damaged() where a checksum
-// is wrong. Local; every rank has a Reader of its own.
+// is wrong. Local; every rank has a Reader of its own. Moments bring their parameter's count of updates along; those
+// that are skipped begin with the next. load_moments needs reader.has_manifest().
 void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {},
                   OtherTypes other_types = OtherTypes::kRefuse);
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});

@@ -57,8 +57,12 @@ class Trainer {
                 .device = run.device,
                 .float8 = run.config.numerics.fp8}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
-        journal_(
-            {group.rank() == 0, run.folder.metrics_file(), progress_.step, run.steps, run.config.metrics.log_freq}) {
+        journal_({.speaks = group.rank() == 0,
+                  .metrics_file = run.folder.metrics_file(),
+                  .first_step = progress_.step,
+                  .last_step = run.steps,
+                  .log_freq = run.config.metrics.log_freq,
+                  .next_sample = progress_.next_sample}) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     start.fill(run, weights_);
     begin_from(progress_.next_sample);
@@ -151,7 +155,7 @@ class Trainer {
                        "each is padding, hidden from the loss, or of weight 0: there is nothing to learn",
                        "give a larger training.global_batch_size; of masked_lm, see objective.at_least_one_mask");
     if (judgement.verdict == Verdict::kStop) throw run_.diverged(step.t, judgement.reason, step.lr);
-    if (judgement.verdict == Verdict::kRewind) return rewind(step, judgement.reason), std::nullopt;
+    if (judgement.verdict == Verdict::kRewind) return rewind(step, result, judgement.reason), std::nullopt;
     if (result.applied) {
       guard_.applied(result);
     } else {
@@ -163,7 +167,7 @@ class Trainer {
 
     progress_.step = step.t;
     progress_.tokens_seen += step.num_samples * run_.seq_len();
-    progress_.next_sample = step.next_sample;
+    const uint64_t first_sample = std::exchange(progress_.next_sample, step.next_sample);
     progress_.health = guard_.health();
 
     const double now_s = monotonic_seconds();
@@ -177,6 +181,8 @@ class Trainer {
         .tokens = progress_.tokens_seen,
         .tokens_per_second = run_.throughput.tokens_per_second(step_s),
         .mfu = run_.throughput.mfu(step_s),
+        .first_sample = first_sample,
+        .samples = static_cast<int64_t>(step.next_sample - first_sample),
         .skipped = result.applied ? "" : judgement.kind,
         .substituted = step.substituted,
         .data_wait_s = step.data_wait_s,
@@ -185,7 +191,7 @@ class Trainer {
   }
 
   // To the last checkpoint, and on with the data behind that of the step.
-  void rewind(const Launched& step, const std::string& reason) {
+  void rewind(const Launched& step, const StepResult& result, const std::string& reason) {
     if (!checkpoint_) throw run_.diverged(step.t, reason + "; there is no checkpoint to go back to", step.lr);
     next_.reset();  // held back by the device, as everything after the step that is judged
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
@@ -199,7 +205,14 @@ class Trainer {
     progress_.health = guard_.health();
     progress_.next_sample = step.next_sample;
     begin_from(step.next_sample);
-    journal_.rewind(progress_.step);
+    journal_.rewind({.name = "rewind",
+                     .step = progress_.step,
+                     .next_sample = progress_.next_sample,
+                     .from_step = step.t,
+                     .rewinds = progress_.health.rewinds,
+                     .reason = reason,
+                     .loss = if_finite(result.loss),
+                     .grad_norm = if_finite(result.grad_norm)});
     group_.barrier();  // nobody deletes the checkpoint while another reads it
   }
 

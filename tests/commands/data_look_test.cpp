@@ -176,7 +176,27 @@ TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
   expect_samples(3, 8, 6);
   expect_samples(4, 14, 6);
   expect_samples(6, 26, 6);
-  // A branch begins in the middle: its first step's batch is the run file's.
+  // What a run says of its samples counts, and after a rewind the next step takes up behind the one that failed.
+  const auto at = [&](int64_t step, int64_t tokens, int64_t first, int64_t samples) {
+    std::string line = record(step, tokens);
+    line.insert(line.find(", \"data_wait_s\""), fmt::format(", \"first_sample\": {}, \"samples\": {}", first, samples));
+    return line;
+  };
+  write_text(scratch_ / "metrics.jsonl",
+             at(1, 160, 0, 4) + at(2, 320, 4, 4) + at(3, 480, 8, 4) +
+                 "{\"event\": \"rewind\", \"step\": 2, \"next_sample\": 16, \"from_step\": 4}\n");
+  expect_samples(2, 4, 4);
+  expect_samples(3, 16, 6);
+  expect_samples(5, 28, 6);
+  write_text(scratch_ / "metrics.jsonl", read_file(scratch_ / "metrics.jsonl") + at(3, 480, 16, 4));
+  expect_samples(3, 16, 4);
+  expect_samples(4, 20, 6);
+  // A branch that keeps the data and not the steps, and one that keeps the steps and not the data.
+  write_text(scratch_ / "metrics.jsonl", "{\"event\": \"resume\", \"step\": 0, \"next_sample\": 48}\n");
+  expect_samples(1, 48, 6);
+  write_text(scratch_ / "metrics.jsonl", "{\"event\": \"resume\", \"step\": 12, \"next_sample\": 0}\n");
+  expect_samples(13, 0, 6);
+  // One of an older Hearth began in the middle: its first step's batch is the run file's.
   write_text(scratch_ / "metrics.jsonl", record(101, 40 * 406) + record(102, 40 * 412));
   expect_samples(101, 400, 6);
   expect_samples(102, 406, 6);

@@ -12,6 +12,11 @@ void run(std::string_view input) {
       require(record.step > last, "steps do not ascend");
       last = record.step;
     }
+    last = -1;
+    for (const metrics::Event& event : metrics::read_events(path)) {
+      require(event.step >= last, "events go back");
+      last = event.step;
+    }
   });
 }
 
@@ -26,7 +31,8 @@ std::vector<std::string> seeds() {
       if (step == 3) record.validation_loss = 1e300;
       writer.append(record);
     }
-    writer.append_event("resume", 2);
+    writer.append(metrics::Event{.name = "resume", .step = 2, .next_sample = 8});
+    writer.append(metrics::Event{.name = "rewind", .step = 1, .next_sample = 12, .from_step = 3, .reason = "a spike"});
   }
   return {read_file(path)};
 }

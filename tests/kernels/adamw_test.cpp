@@ -20,6 +20,7 @@ AdamW step_of(const ops::AdamWStep& s, const at::Tensor& parameter, const at::Te
                 s.eps,
                 s.decay,
                 s.l2,
+                s.updates_before,
                 s.form == ops::AdamForm::kTransformers ? 1 : 0,
                 type_of(parameter),
                 type_of(moments),
@@ -69,8 +70,9 @@ TEST_P(AdamWKernel, EveryBitIsTheCpusForAllTypesAndForms) {
             const at::Tensor p = vector(parameter), g = vector(at::kFloat), m = vector(moment);
             const at::Tensor v = vector(moment).abs_(), start = p.clone();
             const at::Tensor p2 = p.clone(), m2 = m.clone(), v2 = v.clone();
-            const ops::AdamWStep s{.lr = 3e-2, .eps = 1e-6, .decay = 0.1, .l2 = l2, .form = form};
+            ops::AdamWStep s{.lr = 3e-2, .eps = 1e-6, .decay = 0.1, .l2 = l2, .form = form};
             for (int64_t t = 1; t <= 40000; t = 7 * t + 1) {
+              s.updates_before = t / 2;
               const auto some = [&](const at::Tensor& x) { return x.slice(0, 0, n); };
               adamw(step_of(s, p, m), decision_of(t, 0.3), some(p), g, m, v);
               ops::adamw(some(p2), some(g), some(m2), some(v2), s, ops::decided(t, 0.3));

@@ -24,6 +24,8 @@ Record record(int64_t step, double loss) {
   r.tokens = step * 4096;
   r.tokens_per_second = 1234.5678901234567;
   r.mfu = 0.1;
+  r.first_sample = static_cast<uint64_t>(step) * 4;
+  r.samples = 4;
   r.data_wait_s = 1e-7;
   r.step_s = 0.3;
   r.memory_bytes = int64_t{3} << 31;
@@ -74,10 +76,10 @@ TEST(Jsonl, ALineHasTheNamesThatAreDocumented) {
     writer.append(r);
   }
   const auto object = nlohmann::json::parse(read_file(path));
-  for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "mfu", "data_wait_s",
-                           "step_s", "memory_bytes", "validation_loss"})
+  for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "mfu", "first_sample",
+                           "samples", "data_wait_s", "step_s", "memory_bytes", "validation_loss"})
     EXPECT_TRUE(object.contains(name)) << name;
-  EXPECT_EQ(object.size(), 11u);
+  EXPECT_EQ(object.size(), 13u);
   EXPECT_EQ(object["loss"], 2.5);
 }
 
@@ -129,7 +131,7 @@ TEST(Jsonl, AResumeTakesBackTheStepsPastIt) {
   {
     JsonlWriter writer(path);
     for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 10.0 + static_cast<double>(step)));
-    writer.append_event("resume", 3);
+    writer.append(Event{.name = "resume", .step = 3});
     for (int64_t step = 4; step <= 6; ++step) writer.append(record(step, 20.0 + static_cast<double>(step)));
   }
   const auto records = read_metrics(path);
@@ -144,7 +146,7 @@ TEST(Jsonl, AResumeThatTrainedNothingYetTakesBackItsStepsToo) {
   {
     JsonlWriter writer(path);
     for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 1));
-    writer.append_event("resume", 3);
+    writer.append(Event{.name = "resume", .step = 3});
   }
   EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2, 3}));
 }
@@ -161,6 +163,38 @@ TEST(Jsonl, AStepThatIsToldTwiceCountsOnceAsToldLast) {
   const auto records = read_metrics(path);
   EXPECT_EQ(steps_of(records), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(*records[1].loss, 20);
+}
+
+// What lies between two resumes counts as long as nothing goes further back.
+TEST(Jsonl, EventsAreReadBackButForThoseThatWereUndone) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  const Event rewind{.name = "rewind",
+                     .step = 4,
+                     .next_sample = 60,
+                     .from_step = 7,
+                     .rewinds = 2,
+                     .reason = "the loss is \"nan\"",
+                     .loss = 1.0 / 3};
+  const Event resume{.name = "resume", .step = 4, .next_sample = 60}, later{.name = "resume", .step = 8};
+  {
+    JsonlWriter writer(path);
+    for (int64_t step = 1; step <= 6; ++step) writer.append(record(step, 1));
+    writer.append(rewind);
+    writer.append(resume);
+    for (int64_t step = 5; step <= 9; ++step) writer.append(record(step, 1));
+    writer.append(later);
+  }
+  EXPECT_EQ(read_events(path), (std::vector<Event>{rewind, resume, later}));
+  EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  JsonlWriter(path).append(Event{.name = "resume", .step = 3});
+  EXPECT_EQ(read_events(path), (std::vector<Event>{{.name = "resume", .step = 3}}));
+  const std::string text = read_file(path);
+  const auto object = nlohmann::json::parse(
+      text.substr(text.find("{\"event\""), text.find('\n', text.find("rewind")) - text.find("{\"event\"")));
+  EXPECT_EQ(object.at("reason"), rewind.reason);
+  EXPECT_EQ(object.at("from_step"), 7);
+  EXPECT_FALSE(object.contains("grad_norm")) << "it was no number";
 }
 
 TEST(Jsonl, ANumberThatIsNoneIsOurBugAndWritesNothing) {
@@ -188,7 +222,7 @@ TEST(Jsonl, AKillAnywhereInALineLeavesAFileThatIsReadAndContinued) {
     EXPECT_EQ(read_metrics(path).size(), cut >= first_line ? 1u : 0u);
     {
       JsonlWriter writer(path);
-      writer.append_event("resume", cut >= first_line ? 1 : 0);
+      writer.append(Event{.name = "resume", .step = cut >= first_line ? 1 : 0});
       writer.append(record(9, 9));
     }
     const auto records = read_metrics(path);

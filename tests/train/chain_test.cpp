@@ -125,6 +125,62 @@ TEST_F(Chain, WithoutTheOptimizerItsCountBeginsAnew) {
   }
 }
 
+// The data go on where the other run left them, the steps begin again: and the metrics say with which samples.
+TEST_F(Chain, ABranchWithoutItsStepsSaysWhichSamplesItHas) {
+  config::RunConfig first = named("first");
+  train(first);
+  config::RunConfig c = after("second");
+  c.checkpoint.initial_load_model_only = false;
+  c.checkpoint.exclude_from_loading = {"train_state"};
+  c.training.steps = 2;
+  c.lr_scheduler.warmup_steps = 0;
+  const auto records = train(c);
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].first_sample, 12u * 8);
+  EXPECT_EQ(records[1].first_sample, 13u * 8);
+  const auto events = metrics::read_events(c.run_folder() / "metrics.jsonl");
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0], (metrics::Event{.name = "resume", .step = 0, .next_sample = 96}));
+}
+
+// Moments that go on beside some that begin anew: each of torch's parameters has a count of its own, and Adam's first
+// update of one moves each of its weights by the learning rate.
+TEST_F(Chain, FreshParametersOfABranchHaveACountOfTheirOwn) {
+  config::RunConfig first = named("first");
+  first.training.max_norm = 0;
+  first.optimizer.weight_decay = 0;
+  train(first);
+  config::RunConfig c = first;
+  c.job.dump_folder = "second";
+  c.checkpoint.initial_load_path = "first/checkpoints/step-00000012";
+  c.checkpoint.initial_load_model_only = false;
+  c.checkpoint.fresh = {"norm"};
+  c.training.steps = 13;
+  train(c);
+  const auto count_of = [](const auto& tensors, const std::string& name) {
+    float t = 0;
+    std::memcpy(&t, tensors.at("optimizer.state." + name + ".step").data(), sizeof t);
+    return t;
+  };
+  const auto after_one = tensors_of(step_of(c, 13));
+  EXPECT_EQ(count_of(after_one, "norm.weight"), 1);
+  EXPECT_EQ(count_of(after_one, "output.weight"), 13);
+  const auto& norm = after_one.at("norm.weight");  // which began at 1
+  for (size_t i = 0; i < norm.size(); i += 4) {
+    float x = 0;
+    std::memcpy(&x, norm.data() + i, 4);
+    EXPECT_NEAR(std::abs(x - 1), c.optimizer.lr, 1e-3 * c.optimizer.lr) << i / 4;
+  }
+
+  c.training.steps = 16;  // a resume brings the counts along, whatever the number of ranks
+  train(c);
+  EXPECT_EQ(count_of(tensors_of(step_of(c, 16)), "norm.weight"), 4);
+  config::RunConfig whole = c;
+  whole.job.dump_folder = "whole";
+  train(whole);
+  EXPECT_EQ(tensors_of(step_of(whole, 16)), tensors_of(step_of(c, 16)));
+}
+
 TEST_F(Chain, WhatTheModelHasNoPlaceForIsNamedOrAnError) {
   train(named("first"));
   config::RunConfig c = after("second");
@@ -164,7 +220,8 @@ TEST_F(Chain, WhatIsFrozenKeepsItsBitsAndHasNoMoments) {
       if (name.starts_with("optimizer")) continue;
       const bool frozen = name.starts_with("layers.0") || name.find("norm") != std::string::npos;
       EXPECT_EQ(now.at(name) == bytes, frozen) << name;
-      EXPECT_EQ(now.contains("optimizer.state." + name + ".exp_avg"), !frozen) << name;
+      for (const char* moment : {".exp_avg", ".exp_avg_sq", ".step"})
+        EXPECT_EQ(now.contains("optimizer.state." + name + moment), !frozen) << name << moment;
     }
   }
   config::RunConfig all = after("all");

@@ -149,6 +149,14 @@ int64_t skipped(const std::vector<metrics::Record>& records) {
   return std::count_if(records.begin(), records.end(), [](const metrics::Record& r) { return !r.skipped.empty(); });
 }
 
+// All that stand in the metrics file, undone or not.
+int64_t rewinds_told(const config::RunConfig& c) {
+  const std::string log = read_file(c.run_folder() / "metrics.jsonl");
+  int64_t events = 0;
+  for (size_t at = log.find("\"rewind\""); at != std::string::npos; at = log.find("\"rewind\"", at + 1)) ++events;
+  return events;
+}
+
 TEST_F(Policy, StopEndsTheRunAtTheFirst) {
   config::RunConfig c = poisoned("stop");
   const Error error = error_of([&] { train(c); });
@@ -215,10 +223,14 @@ TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
     EXPECT_GE(manifest.health.rewinds, 1);
     EXPECT_GT(manifest.next_sample, 2u * 24) << "samples were left out";
     EXPECT_EQ(manifest.tokens_seen, 24 * 2 * 32) << "and not counted";
-    const std::string log = read_file(c.run_folder() / "metrics.jsonl");
-    int64_t events = 0;
-    for (size_t at = log.find("\"rewind\""); at != std::string::npos; at = log.find("\"rewind\"", at + 1)) ++events;
-    EXPECT_EQ(events, manifest.health.rewinds);
+    uint64_t next = 0;
+    for (const metrics::Record& r : records) {
+      EXPECT_GE(r.first_sample, next) << "step " << r.step;
+      EXPECT_EQ(r.samples, 2);
+      next = r.first_sample + 2;
+    }
+    EXPECT_EQ(next, manifest.next_sample);
+    EXPECT_EQ(rewinds_told(c), manifest.health.rewinds);
   }
 }
 
@@ -230,6 +242,34 @@ TEST_F(Policy, RewindGivesUpAtItsLimit) {
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
   EXPECT_NE(error.message().find("the run has gone back numerics.rewind_limit = 1 times"), std::string::npos)
       << error.message();
+}
+
+// Whatever stops it, and whether or not it saved in between: a later start knows where the run had gone back to, behind
+// which data, and how often.
+TEST_F(Policy, ARewindIsRememberedThoughNoCheckpointFollowed) {
+  config::RunConfig whole = poisoned("whole");
+  whole.numerics.nan_policy = "rewind";
+  whole.checkpoint.interval = 8;  // two rewinds to one checkpoint
+  const auto records = train(whole);
+  const int64_t rewinds = manifest_of(whole, 24).health.rewinds;
+  ASSERT_GE(rewinds, 2);
+  config::RunConfig parts = poisoned("parts");
+  parts.numerics.nan_policy = "rewind";
+  parts.checkpoint.interval = 8;
+  for (int64_t limit = 1; limit < rewinds; ++limit) {
+    parts.numerics.rewind_limit = limit;
+    for (int start = 0; start < 2; ++start) {  // the second gets no further
+      const Error error = error_of([&] { train(parts); });
+      EXPECT_NE(error.message().find(fmt::format("rewind_limit = {} times", limit)), std::string::npos)
+          << error.message();
+    }
+  }
+  parts.numerics.rewind_limit = rewinds;
+  expect_same_training(train(parts), records);
+  EXPECT_EQ(tensors_of(step_of(parts, 24)), tensors_of(step_of(whole, 24)));
+  EXPECT_EQ(manifest_of(parts, 24).next_sample, manifest_of(whole, 24).next_sample);
+  EXPECT_EQ(manifest_of(parts, 24).health.rewinds, rewinds);
+  EXPECT_EQ(rewinds_told(parts), rewinds) << "none was made twice";
 }
 
 }  // namespace
