@@ -58,7 +58,8 @@ double neox_rate(const LrSchedule& s, int64_t n) {
     return s.lr * static_cast<double>(old ? n : std::max<int64_t>(1, n)) / warmup;
   if (s.decay_type == DecayType::kConstant) return s.lr;
   if (s.end_step <= s.warmup_steps) return s.lr * s.min_lr_factor;  // the decay ended before it began
-  const double past = static_cast<double>(std::min(n, s.end_step)) - warmup;
+  const bool holds = s.decay_type == DecayType::kCosine;            // past its end it would rise again
+  const double past = static_cast<double>(holds ? std::min(n, s.end_step) : n) - warmup;
   const double progress = past / (end - warmup);
   // The old dialect counts half-lives from the warm-up's end, but in lengths of the whole schedule.
   const bool by_end = old && s.decay_type == DecayType::kExponential;

@@ -13,8 +13,9 @@
 // end of the decay (lr_decay_iters), x = (n - W) / (E - W) and m = min_lr_factor, in units of lr:
 //   warm-up      n <= W: max(1, n) / W
 //   linear       1 - x          cosine   m + (1 - m) (1 + cos(pi x)) / 2        exponential   exp(-0.693 x)
-// and no less than m. "neox_2023" is what Llemma's branch had: the warm-up is n / W, so that the first update is none,
-// and the linear decay is (E - n + W) / E.
+// and no less than m. Past E they go on, but for the cosine: GPT-NeoX's rises again there, this one stays. "neox_2023"
+// is what Llemma's branch had: the warm-up is n / W, so that the first update is none, and the linear decay is
+// (E - n + W) / E.
 #pragma once
 
 #include <cstdint>

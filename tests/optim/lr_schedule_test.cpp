@@ -107,13 +107,14 @@ TEST(LrSchedule, FollowsBothDialectsOfGptNeox) {
       c.min_lr_factor = std::string(type) == "constant" ? 0 : 0.1;
       c.end_step = 40;
       const LrSchedule s = lr_schedule(c, 3e-4, 50);
-      for (int64_t step = 1; step <= 41; ++step) {
+      const bool holds = std::string(type) == "cosine";  // which the reference lets rise again
+      for (int64_t step = 1; step <= (holds ? 41 : 50); ++step) {
         const auto n = static_cast<double>(step - 1);
         EXPECT_NEAR(learning_rate(s, step),
                     neox_reference(c.rule == "neox_2023", type, 3e-4, 7, 40, c.min_lr_factor, n), 1e-18)
             << rule << " " << type << " " << step;
       }
-      EXPECT_EQ(learning_rate(s, 50), learning_rate(s, 41)) << rule << " " << type;
+      if (holds) EXPECT_EQ(learning_rate(s, 50), learning_rate(s, 41)) << rule << " " << type;
     }
   }
   config::LrScheduler old = scheduler(7, -1, "linear");
