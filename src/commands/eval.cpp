@@ -1,6 +1,7 @@
 // `hearth eval`: checks what it is given, then becomes `hearth-train`.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/train_options.h"
@@ -24,11 +25,17 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
                   "recordings (to {})",
                   data::kMaxNgramOrder, data::kMaxTokenNgramOrder))
       .range(1, data::kMaxTokenNgramOrder);
+  line.option(
+      "--ngram-data", "DIR", &options.ngram_data,
+      "what the n-gram models count: the documents for training of a folder made by `hearth data build`; may be "
+      "given several times; what the run trains on where not given");
   line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
   line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
   if (!line.parse()) return std::nullopt;
+  if (!options.ngram_data.empty() && options.ngram.empty())
+    throw user_error("--ngram-data goes with --ngram", "", "give --ngram N, or remove it");
   return options;
 }
 

@@ -24,10 +24,12 @@ struct EvalOptions {
   std::vector<std::string> data{};
   std::string split{};           // empty: the set's own, or "validation"
   std::vector<int64_t> ngram{};  // orders of the n-gram models shown beside; empty: none
-  uint64_t seed = 0;             // of the positions that a masked model has to predict
-  int64_t batch_size = 8;        // sequences at a time
-  int64_t threads = 0;           // CPU threads; 0: all the process may use
-  std::string device = "cpu";    // or "cuda"
+  // Datasets whose documents for training they count; empty: those that the checkpoint's run trains on.
+  std::vector<Path> ngram_data{};
+  uint64_t seed = 0;           // of the positions that a masked model has to predict
+  int64_t batch_size = 8;      // sequences at a time
+  int64_t threads = 0;         // CPU threads; 0: all the process may use
+  std::string device = "cpu";  // or "cuda"
 };
 
 struct GenerateOptions {

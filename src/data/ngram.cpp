@@ -73,20 +73,19 @@ double raise_order(const std::vector<uint64_t>& train, std::vector<Position>& va
   return bits;
 }
 
-// The text of documents [i] for which keep(i), special tokens left out.
+// Appends the text of those documents for which keep(), asked for one after the other; special tokens left out.
 template <typename Keep>
-std::vector<std::string> read_documents(const Split& split, const tokenizer::Tokenizer& tokenizer, Keep keep) {
-  std::vector<std::string> documents;
+void read_documents(const Split& split, const tokenizer::Tokenizer& tokenizer, Keep keep,
+                    std::vector<std::string>& documents) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < split.documents(); ++i) {
-    if (!keep(i)) continue;
+    if (!keep()) continue;
     const int64_t begin = split.document_begin(i);
     ids.resize(static_cast<size_t>(split.document_begin(i + 1) - begin));
     split.read(begin, ids);
     std::string& text = documents.emplace_back();
     for (const int32_t id : ids) tokenizer.decode(static_cast<uint32_t>(id), text);
   }
-  return documents;
 }
 
 }  // namespace
@@ -121,20 +120,21 @@ NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::
   return scores;
 }
 
-NgramScores score_ngrams(const Dataset& dataset, const Split& scored, int64_t max_order, int64_t max_train_bytes) {
-  const Split& train = dataset.split("train");
-  const auto tokenizer = dataset.open_tokenizer();
-  if (!tokenizer->has_text())
-    throw user_error(fmt::format("{} has no text", dataset.folder().string()), "n-gram models are of text",
-                     "leave out --ngram");
-  const double share = std::min(1.0, static_cast<double>(max_train_bytes) / static_cast<double>(train.text_bytes()));
-  // Document i is kept when i * share passes a whole number: evenly spaced.
-  const auto train_text = read_documents(train, *tokenizer, [&](int64_t i) {
-    return share >= 1 || std::floor(static_cast<double>(i + 1) * share) > std::floor(static_cast<double>(i) * share);
-  });
-  const auto validation_text = read_documents(scored, *tokenizer, [](int64_t) { return true; });
-  return score_ngrams({train_text.begin(), train_text.end()}, {validation_text.begin(), validation_text.end()},
-                      max_order);
+NgramScores score_ngrams(const std::vector<const Split*>& train, const Split& scored,
+                         const tokenizer::Tokenizer& tokenizer, int64_t max_order, int64_t max_train_bytes) {
+  int64_t train_bytes = 0, document = 0;
+  for (const Split* split : train) train_bytes += split->text_bytes();
+  const double share = std::min(1.0, static_cast<double>(max_train_bytes) / static_cast<double>(train_bytes));
+  // Document i of all is kept when i * share passes a whole number: evenly spaced.
+  const auto keep = [&] {
+    const auto i = static_cast<double>(document++);
+    return share >= 1 || std::floor((i + 1) * share) > std::floor(i * share);
+  };
+  std::vector<std::string> train_text, scored_text;
+  for (const Split* split : train) read_documents(*split, tokenizer, keep, train_text);
+  read_documents(
+      scored, tokenizer, [] { return true; }, scored_text);
+  return score_ngrams({train_text.begin(), train_text.end()}, {scored_text.begin(), scored_text.end()}, max_order);
 }
 
 }  // namespace hearth::data

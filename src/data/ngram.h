@@ -31,10 +31,10 @@ struct NgramScores {
 NgramScores score_ngrams(const std::vector<std::string_view>& train, const std::vector<std::string_view>& validation,
                          int64_t max_order);
 
-// The same for a dataset's split "train" and another of its splits, `scored`, decoded by the dataset's tokenizer;
-// special tokens are not text. A longer training split is thinned to whole documents, evenly spaced, of at most
-// max_train_bytes.
-NgramScores score_ngrams(const Dataset& dataset, const Split& scored, int64_t max_order,
+// The same for splits of datasets of one tokenizer: `train`, all together, and `scored`. Special tokens are not text.
+// More than max_train_bytes of training text are thinned to whole documents of at most that many, evenly spaced.
+NgramScores score_ngrams(const std::vector<const Split*>& train, const Split& scored,
+                         const tokenizer::Tokenizer& tokenizer, int64_t max_order,
                          int64_t max_train_bytes = int64_t{64} << 20);
 
 }  // namespace hearth::data

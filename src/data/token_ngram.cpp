@@ -23,17 +23,9 @@ void for_each_document(const Split& split, const Visit& visit) {
 // Every run of up to `order` tokens of some documents is a node, reached from that of the run without its last token.
 class Trie {
  public:
-  Trie(const Split& split, int64_t order) {
-    for_each_document(split, [&](const std::vector<int32_t>& tokens) {
-      for (size_t begin = 0; begin < tokens.size(); ++begin) {
-        uint32_t node = 0;
-        for (size_t i = begin; i < std::min(tokens.size(), begin + static_cast<size_t>(order)); ++i) {
-          ++nodes_[node].followed;
-          node = child(node, tokens[i]);
-          ++nodes_[node].seen;
-        }
-      }
-    });
+  Trie(const std::vector<const Split*>& splits, int64_t order) {
+    for (const Split* split : splits)
+      for_each_document(*split, [&](const std::vector<int32_t>& tokens) { count(tokens, order); });
   }
 
   struct Counts {
@@ -55,6 +47,17 @@ class Trie {
   struct Node {
     uint32_t seen = 0, followed = 0;
   };
+
+  void count(const std::vector<int32_t>& tokens, int64_t order) {
+    for (size_t begin = 0; begin < tokens.size(); ++begin) {
+      uint32_t node = 0;
+      for (size_t i = begin; i < std::min(tokens.size(), begin + static_cast<size_t>(order)); ++i) {
+        ++nodes_[node].followed;
+        node = child(node, tokens[i]);
+        ++nodes_[node].seen;
+      }
+    }
+  }
 
   static uint64_t key(uint32_t node, int32_t token) { return uint64_t{node} << 32 | static_cast<uint32_t>(token); }
   uint32_t child(uint32_t node, int32_t token) {
@@ -87,8 +90,8 @@ double score(const Trie& trained, const Split& test, int64_t order, int64_t voca
 
 }  // namespace
 
-std::vector<double> score_token_ngrams(const Split& train, const Split& test, int64_t order, int64_t vocab_size,
-                                       int32_t uncounted_token) {
+std::vector<double> score_token_ngrams(const std::vector<const Split*>& train, const Split& test, int64_t order,
+                                       int64_t vocab_size, int32_t uncounted_token) {
   if (order < 1 || order > kMaxTokenNgramOrder)
     throw user_error(fmt::format("an n-gram model of order {}", order),
                      fmt::format("1 to {} are possible", kMaxTokenNgramOrder));

@@ -88,32 +88,96 @@ void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset
                   path_exists(kept) ? kept.string() : model.manifest.tokenizer));
 }
 
-// All that can be known to be wrong with it before anything is computed.
-void check_ngram(const Wanted& wanted, const data::Split& split, int64_t order, bool of_text) {
+// What the n-gram models count: the datasets that the run trains on, one without any weight left out.
+std::vector<Path> trained_folders(const config::RunConfig& config) {
+  const auto sources = config.sources();
+  std::vector<Path> folders;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const bool later = std::any_of(config.data.segment.begin(), config.data.segment.end(),
+                                   [i](const config::DataSegment& segment) { return segment.weights[i] > 0; });
+    if (sources[i].weight > 0 || later) folders.push_back(config.resolve(sources[i].path).lexically_normal());
+  }
+  return folders;
+}
+
+std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::EvalOptions& options) {
+  const bool is_of_run = options.ngram_data.empty();
+  const std::vector<Path> folders = is_of_run ? trained_folders(model.config) : options.ngram_data;
+  std::vector<data::Dataset> counted;
+  for (const Path& folder : folders) {
+    if (is_of_run && !path_exists(folder))
+      throw user_error(
+          fmt::format("--ngram has nothing to count: {} does not exist", folder.string()),
+          fmt::format("n-gram models count what {} was trained on, and that lay there", model.folder.string()),
+          "say where each of its datasets lies now, --ngram-data DIR; or leave --ngram out");
+    data::Dataset dataset = data::Dataset::open(folder);
+    check_same_tokenizer(model, dataset);
+    dataset.split("train");  // throws here, not after the evaluation
+    for (const data::Dataset& other : counted) {
+      if (other.manifest().identity == dataset.manifest().identity)
+        throw user_error(fmt::format("{} and {} are the same dataset", other.folder().string(), folder.string()),
+                         "n-gram models count each document once", "give --ngram-data for one of them");
+    }
+    counted.push_back(std::move(dataset));
+  }
+  return counted;
+}
+
+// Whether n-gram models have anything to say about what the model does. All errors of --ngram come before anything is
+// computed.
+void check_ngram(const LoadedModel& model, bool masked, int64_t order) {
+  if (masked)
+    throw user_error("--ngram has nothing to say about a model that fills in hidden tokens",
+                     "an n-gram model sees only what stands before a token", "leave it out");
+  if (model.tokenizer->arrays() != nullptr) return;
+  if (!model.tokenizer->has_text())
+    throw user_error("--ngram has nothing to say about ids without text",
+                     fmt::format("n-gram models count bytes, and {} was trained on ids of which no tokenizer is known",
+                                 model.folder.string()),
+                     "leave it out");
+  if (order > data::kMaxNgramOrder)
+    throw user_error(fmt::format("--ngram {} is too long for text", order), {},
+                     fmt::format("give {} at most", data::kMaxNgramOrder));
+}
+
+// The same about what it is asked for.
+void check_ngram_of(const Wanted& wanted, const data::Dataset& dataset, const std::vector<data::Dataset>& counted) {
+  const data::Split& split = dataset.split(wanted.split);
   if (split.weights())
     throw user_error("--ngram has nothing to say about data that weigh their tokens",
                      fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
                                  data::describe_weights(*split.weights(), split.tokens())),
                      "leave it out");
-  if (wanted.split == "train")
-    throw user_error(
-        "--ngram has nothing to say about a split \"train\"",
-        fmt::format("it is what n-gram models are counted on, and {} is evaluated on it", wanted.folder.string()),
-        "leave it out, or hold documents out: hearth data build --validation 0.05 ...");
-  if (of_text && order > data::kMaxNgramOrder)
-    throw user_error(fmt::format("--ngram {} is too long for text", order), {},
-                     fmt::format("give {} at most", data::kMaxNgramOrder));
+  const bool is_counted =
+      wanted.split == "train" && std::any_of(counted.begin(), counted.end(), [&dataset](const data::Dataset& other) {
+        return other.manifest().identity == dataset.manifest().identity;
+      });
+  if (is_counted)
+    throw user_error(fmt::format("--ngram has nothing to say about the split \"train\" of {}", wanted.folder.string()),
+                     "it is what the n-gram models count",
+                     "leave it out, or evaluate what was held out: hearth data build --validation 0.05 ...");
 }
 
-std::vector<double> ngram_scores(const data::Dataset& dataset, const data::Split& split, int64_t order,
+std::vector<double> ngram_scores(const std::vector<data::Dataset>& counted, const data::Split& split, int64_t order,
                                  const LoadedModel& model, const data::LabelRule& labels) {
-  if (labels.masking)
-    throw user_error("--ngram has nothing to say about a model that fills in hidden tokens",
-                     "an n-gram model sees only what stands before a token", "leave it out");
+  std::vector<const data::Split*> train;
+  for (const data::Dataset& dataset : counted) train.push_back(&dataset.split("train"));
   if (model.tokenizer->arrays() != nullptr)
-    return data::score_token_ngrams(dataset.split("train"), split, order, model.tokenizer->vocab_size(),
-                                    labels.uncounted_token);
-  return data::score_ngrams(dataset, split, order).bits_per_byte;
+    return data::score_token_ngrams(train, split, order, model.tokenizer->vocab_size(), labels.uncounted_token);
+  return data::score_ngrams(train, split, *model.tokenizer, order).bits_per_byte;
+}
+
+// All errors before the first forward pass.
+std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model, const config::EvalOptions& options) {
+  std::vector<std::pair<Wanted, data::Dataset>> sets;
+  for (Wanted& wanted : wanted_sets(model, options)) {
+    data::Dataset dataset = data::Dataset::open(wanted.folder);
+    check_same_tokenizer(model, dataset);
+    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
+    dataset.split(wanted.split);
+    sets.emplace_back(std::move(wanted), std::move(dataset));
+  }
+  return sets;
 }
 
 }  // namespace
@@ -125,16 +189,13 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
   const c10::InferenceMode no_gradients;
   const auto model = load_model(options.checkpoint, options.device);
   const data::LabelRule labels = data::label_rule(model->config.objective, *model->tokenizer, model->shape.V);
-  std::vector<std::pair<Wanted, data::Dataset>> sets;
-  for (Wanted& wanted : wanted_sets(*model, options)) {  // all errors before the first forward pass
-    data::Dataset dataset = data::Dataset::open(wanted.folder);
-    check_same_tokenizer(*model, dataset);
-    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
-    const data::Split& split = dataset.split(wanted.split);
-    if (!options.ngram.empty())
-      check_ngram(wanted, split, *std::max_element(options.ngram.begin(), options.ngram.end()),
-                  model->tokenizer->arrays() == nullptr);
-    sets.emplace_back(std::move(wanted), std::move(dataset));
+  const auto sets = open_sets(*model, options);
+  const int64_t order = options.ngram.empty() ? 0 : *std::max_element(options.ngram.begin(), options.ngram.end());
+  std::vector<data::Dataset> counted;
+  if (order > 0) {
+    check_ngram(*model, labels.masking.has_value(), order);
+    counted = open_counted(*model, options);
+    for (const auto& [wanted, dataset] : sets) check_ngram_of(wanted, dataset, counted);
   }
 
   const int64_t seq_len = model->config.training.seq_len;
@@ -160,10 +221,7 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
                                   .token_units = token_units,
                                   .labels = labels,
                                   .seed = options.seed});
-    if (!options.ngram.empty()) {
-      const int64_t order = *std::max_element(options.ngram.begin(), options.ngram.end());
-      report.ngram = ngram_scores(dataset, split, order, *model, labels);
-    }
+    if (order > 0) report.ngram = ngram_scores(counted, split, order, *model, labels);
     reports.push_back(std::move(report));
   }
   return reports;

@@ -28,8 +28,9 @@ struct EvalReport {
   double bits_per_unit() const;
 };
 
-// A report for each set. Throws user_error where a dataset was built with another tokenizer than the checkpoint was
-// trained with, or has no such split.
+// A report for each set. The n-gram models counted the split "train" of everything that the run trains on, whatever the
+// set. Throws user_error where a dataset was built with another tokenizer than the checkpoint was trained with, has no
+// such split, or is what n-gram models would count.
 std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options);
 
 // The report as the command prints it.

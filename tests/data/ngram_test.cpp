@@ -61,6 +61,7 @@ TEST(Ngram, ADatasetIsScoredByItsTextWithoutSpecialTokens) {
   rules.bos = true;
   build(scratch / "out", {scratch / "text"}, rules);
   const Dataset dataset = Dataset::open(scratch / "out");
+  const auto tokenizer = dataset.open_tokenizer();
   std::vector<std::string> texts[2];
   for (int s = 0; s < 2; ++s) {
     const Split& split = dataset.split(s == 0 ? "train" : "validation");
@@ -68,13 +69,13 @@ TEST(Ngram, ADatasetIsScoredByItsTextWithoutSpecialTokens) {
       texts[s].push_back(read_file(dataset.manifest().sources[static_cast<size_t>(split.origin(i).source)].path));
   }
   const NgramScores direct = score_ngrams({texts[0].begin(), texts[0].end()}, {texts[1].begin(), texts[1].end()}, 5);
-  const NgramScores scores = score_ngrams(dataset, dataset.split("validation"), 5);
+  const NgramScores scores = score_ngrams({&dataset.split("train")}, dataset.split("validation"), *tokenizer, 5);
   EXPECT_EQ(scores.bits_per_byte, direct.bits_per_byte);
   EXPECT_EQ(scores.train_bytes, dataset.split("train").text_bytes());
   EXPECT_EQ(scores.validation_bytes, dataset.split("validation").text_bytes());
 
   const int64_t half = scores.train_bytes / 2;
-  const NgramScores thinned = score_ngrams(dataset, dataset.split("validation"), 5, half);
+  const NgramScores thinned = score_ngrams({&dataset.split("train")}, dataset.split("validation"), *tokenizer, 5, half);
   EXPECT_NEAR(static_cast<double>(thinned.train_bytes), static_cast<double>(half), 0.2 * static_cast<double>(half));
 }
 

@@ -62,7 +62,7 @@ TEST_F(TokenNgram, IsThatOfNestedDictionariesWithOneAddedToEveryCount) {
                     uncounted, train.string(), test.string()));
     ASSERT_EQ(python.exit_code, 0) << python.output;
     std::istringstream lines(python.output);
-    const auto scores = score_token_ngrams(dataset->split("train"), dataset->split("validation"), 12, 16, uncounted);
+    const auto scores = score_token_ngrams({&dataset->split("train")}, dataset->split("validation"), 12, 16, uncounted);
     ASSERT_EQ(scores.size(), 12u);
     for (const double score : scores) {
       double expected = 0;
@@ -74,7 +74,7 @@ TEST_F(TokenNgram, IsThatOfNestedDictionariesWithOneAddedToEveryCount) {
 
 TEST_F(TokenNgram, AnOrderOutOfRangeIsRefused) {
   const Error error =
-      error_of([&] { score_token_ngrams(dataset->split("train"), dataset->split("validation"), 17, 16, -1); });
+      error_of([&] { score_token_ngrams({&dataset->split("train")}, dataset->split("validation"), 17, 16, -1); });
   EXPECT_EQ(error.message(), "an n-gram model of order 17");
   EXPECT_EQ(error.why(), "1 to 16 are possible");
 }

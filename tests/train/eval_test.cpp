@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "comm/group.h"
 #include "data/dataset.h"
@@ -69,9 +70,6 @@ TEST_F(Eval, AValidationSetWithoutHeldOutDocumentsIsReadWhole) {
   EXPECT_EQ(report.evaluation.counted_tokens,
             static_cast<double>(data::Dataset::open(scratch / "whole").split("train").tokens() - 1));
   EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
-  // N-grams would be counted on what they are asked about.
-  const Error error = error_of([&] { evaluate_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}}); });
-  EXPECT_NE(error.message().find("--ngram has nothing to say"), std::string::npos) << error.what();
 }
 
 // The n-gram model beside it reads the same split, and no other: bytes by a unigram of the training text, by hand.
@@ -105,6 +103,107 @@ TEST_F(Eval, NgramsAreOfTheSplitThatIsEvaluated) {
     const EvalReport report = evaluate_checkpoint({.checkpoint = checkpoint, .split = split, .ngram = {1}}).front();
     EXPECT_NEAR(report.ngram[0], bits / static_cast<double>(scored.size()), 1e-9) << split;
   }
+}
+
+// The text of a dataset's documents, each a file, from the files that it was built from.
+void copy_text(const Path& folder, const std::string& split_name, const Path& to) {
+  make_folders(to);
+  const data::Dataset dataset = data::Dataset::open(folder);
+  const data::Split& split = dataset.split(split_name);
+  for (int64_t i = 0; i < split.documents(); ++i) {
+    const Path source = dataset.manifest().sources[static_cast<size_t>(split.origin(i).source)].path;
+    write_file_atomic(to / fmt::format("{}-{}", folder.parent_path().filename().string(), source.filename().string()),
+                      read_file(source));
+  }
+}
+
+// A run on two datasets, evaluated on a third, whose own training documents are no part of it: the formula in Python.
+struct EvalNgrams : ::testing::Test {
+  EvalNgrams() {
+    for (const char* name : {"a", "b", "unused", "held"}) build_tiny_data(scratch / name, name[0] == 'a' ? 90 : 60);
+    for (uint64_t i = 0; i < 8; ++i)  // so that "b" and "held" differ from "a", as its documents do
+      for (const char* name : {"b", "held"})
+        write_file_atomic(scratch / name / "text" / fmt::format("{}.txt", i), tiny_text(100 * (name[0] - 'a') + i, 70));
+    for (const char* name : {"b", "held"}) {
+      data::BuildOptions options;
+      options.out = scratch / name / "data";
+      options.paths = {scratch / name / "text"};
+      options.rules.validation = 0.3;
+      options.overwrite = true;
+      data::BuildProgress progress;
+      data::build_dataset(options, progress);
+    }
+    config::RunConfig c = tiny_config(scratch);
+    c.data.path.clear();
+    c.data.source = {{"a/data", 1}, {"b/data", 2}, {"unused/data", 0}};
+    checkpoint = save_zero_model(c);
+  }
+  std::string folder(const std::string& name) const { return (scratch / name / "data").string(); }
+  void expect_reference(const std::vector<double>& scores) const {
+    const auto run =
+        test::run_command(fmt::format("python3 {} {} {} {}", test::source_path("tests/data/ngram_reference.py"),
+                                      scores.size(), (scratch / "counted").string(), (scratch / "scored").string()));
+    ASSERT_EQ(run.exit_code, 0) << run.output;
+    std::istringstream expected(run.output);
+    for (const double score : scores) {
+      double value = 0;
+      ASSERT_TRUE(expected >> value);
+      EXPECT_NEAR(score, value, 1e-12 * value);
+    }
+  }
+  test::ScratchFolder scratch;
+  Path checkpoint;
+};
+
+TEST_F(EvalNgrams, CountWhatTheRunTrainsOnWhateverIsEvaluated) {
+  for (const char* name : {"a", "b"}) copy_text(folder(name), "train", scratch / "counted");
+  for (const std::string split : {"validation", "train"}) {
+    std::filesystem::remove_all(scratch / "scored");
+    copy_text(folder("held"), split, scratch / "scored");
+    const auto reports =
+        evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .split = split, .ngram = {4}});
+    ASSERT_EQ(reports[0].ngram.size(), 4u);
+    expect_reference(reports[0].ngram);
+  }
+  // A source without any weight was not counted, so it may be asked about.
+  EXPECT_NO_THROW(
+      evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("unused")}, .split = "train", .ngram = {2}}));
+}
+
+TEST_F(EvalNgrams, CountAnotherFolderWhereTheDataLieElsewhereNow) {
+  std::filesystem::rename(folder("b"), scratch / "moved");
+  const Error gone =
+      error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .ngram = {2}}); });
+  EXPECT_EQ(gone.message(), fmt::format("--ngram has nothing to count: {} does not exist", folder("b")));
+  EXPECT_EQ(gone.why(),
+            fmt::format("n-gram models count what {} was trained on, and that lay there", checkpoint.string()));
+  EXPECT_EQ(gone.fix(), "say where each of its datasets lies now, --ngram-data DIR; or leave --ngram out");
+  copy_text(scratch / "moved", "train", scratch / "counted");
+  copy_text(folder("held"), "validation", scratch / "scored");
+  expect_reference(
+      evaluate_checkpoint(
+          {.checkpoint = checkpoint, .data = {folder("held")}, .ngram = {3}, .ngram_data = {scratch / "moved"}})[0]
+          .ngram);
+}
+
+TEST_F(EvalNgrams, AreRefusedForWhatTheyCount) {
+  const auto message = [&](const std::string& data, std::vector<Path> ngram_data = {}) {
+    return error_of([&] {
+             evaluate_checkpoint({.checkpoint = checkpoint,
+                                  .data = {folder(data)},
+                                  .split = "train",
+                                  .ngram = {2},
+                                  .ngram_data = std::move(ngram_data)});
+           })
+        .message();
+  };
+  EXPECT_EQ(message("b"), fmt::format("--ngram has nothing to say about the split \"train\" of {}", folder("b")));
+  EXPECT_EQ(message("held", {folder("held")}),
+            fmt::format("--ngram has nothing to say about the split \"train\" of {}", folder("held")));
+  EXPECT_EQ(message("held", {folder("a"), folder("a")}),
+            fmt::format("{} and {} are the same dataset", folder("a"), folder("a")));
+  build_tiny_spikes(scratch, "spikes", 12);
+  EXPECT_NE(message("held", {scratch / "spikes"}).find("was built with another tokenizer"), std::string::npos);
 }
 
 TEST_F(Eval, EverySetHasAReportUnderItsName) {

@@ -110,6 +110,30 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   EXPECT_NE(text.find("nats per token of the same recordings"), std::string::npos) << text;
 }
 
+// Single tokens, by hand: how often the run's own recordings had them.
+TEST_F(TrainSpikes, NgramsOfOtherRecordingsCountThoseOfTheRun) {
+  build_tiny_spikes(scratch, "other", 12, 7);
+  config::RunConfig c = config("run");
+  c.training.steps = 1;
+  train(c);
+  const auto tokens_of = [&](const std::string& name, const std::string& split_name) {
+    const data::Dataset dataset = data::Dataset::open(scratch / name);
+    const data::Split& split = dataset.split(split_name);
+    std::vector<int32_t> tokens(static_cast<size_t>(split.tokens()));
+    split.read(0, tokens);
+    return tokens;
+  };
+  std::map<int32_t, double> counts;
+  const auto counted = tokens_of("data", "train"), scored = tokens_of("other", "validation");
+  for (const int32_t token : counted) ++counts[token];
+  double nats = 0;
+  for (const int32_t token : scored)
+    nats -= std::log((counts[token] + 1) / (static_cast<double>(counted.size()) + 256));
+  const auto reports =
+      evaluate_checkpoint({.checkpoint = c.run_folder(), .data = {(scratch / "other").string()}, .ngram = {1}});
+  EXPECT_NEAR(reports[0].ngram[0], nats / static_cast<double>(scored.size()), 1e-12);
+}
+
 TEST_F(TrainSpikes, EvalLeavesOutTheBosThatTheObjectiveLeavesOut) {
   config::RunConfig c = config("run");
   c.training.steps = 2;
