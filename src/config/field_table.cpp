@@ -221,7 +221,7 @@ std::vector<Field> run_fields() {
     {"training", "max_norm", slot<&RunConfig::training, &Training::max_norm>, kMayChange, "",
      "gradients are scaled down to this global norm; 0 means no clipping", at_least(0)},
     {"training", "token_weights", slot<&RunConfig::training, &Training::token_weights>, kMayChange, "",
-     "of hearth data stats --token-weights: what each label weighs in the training loss; empty means 1", {}},
+     "a .npy of what each id weighs in the training loss (hearth data stats --token-weights); 0: not at all", {}},
     {"training", "seed", slot<&RunConfig::training, &Training::seed>, kRefuse, "",
      "of the initial weights and the order of the data", at_least(0)},
     {"training", "device", slot<&RunConfig::training, &Training::device>, kMayChange, "",

@@ -16,7 +16,7 @@ struct Batch {
   std::vector<int32_t> labels;  // [B, S], kIgnore where not counted
   // [B]: places of a row that hold tokens; behind them is padding, which no token may attend to. Empty: all do.
   std::vector<int32_t> row_tokens;
-  std::vector<float> weights;  // [B, S] of each label's loss; empty: all 1. What weighs 0 by the data is kIgnore
+  std::vector<float> weights;  // [B, S] of each label's loss; empty: all 1. What weighs 0 is kIgnore
   // Document boundaries: the places, as offsets into [B*S], at which a new document starts, or a part of one that goes
   // on from another row; each row's first place is always listed. Ascending. (Varlen
   // attention's cu_seqlens without the final B*S.) A token's position in its part is its place less the last of these

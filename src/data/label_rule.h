@@ -16,7 +16,7 @@ struct LabelRule {
   int32_t uncounted_token = -1;      // predicting it does not count; -1: none
 
   // The labels of sample `g`, which come as the next tokens, and with masking the tokens themselves. `weights`: of the
-  // labels, by the data; a label of weight 0 does not count, and with masking is not hidden. Empty: all 1.
+  // labels; a label of weight 0 does not count, and with masking is not hidden. Empty: all 1.
   void apply(uint64_t seed, uint64_t g, std::span<int32_t> tokens, std::span<int32_t> labels,
              std::span<const float> weights = {}) const;
 };

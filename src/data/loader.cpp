@@ -33,7 +33,7 @@ void check_options(const LoaderOptions& o) {
 struct Row {
   std::vector<int32_t> tokens, labels;   // as many as there are inputs
   std::vector<int32_t> document_starts;  // beyond the first position, ascending
-  std::vector<float> weights;            // of each label, as the data say; empty: all 1
+  std::vector<float> weights;            // of each label; empty: all 1
   std::vector<Part> parts;
   std::vector<int32_t> read;
   std::vector<float> read_weights;
@@ -81,16 +81,23 @@ void read_row(const Split& split, const Sampler& sampler, const Sample& sample, 
   for (const Part& part : row.parts) append_part(split, part, {options.seed, sample.epoch}, options.order.masked, row);
 }
 
+// Multiplies what the labels weigh by token: the next one, or with masking the one that may be hidden.
+void weigh_tokens(const std::vector<float>& token_weights, bool masked, Row& row) {
+  if (token_weights.empty()) return;
+  if (row.weights.empty()) row.weights.assign(row.labels.size(), 1);
+  const std::vector<int32_t>& predicted = masked ? row.tokens : row.labels;
+  for (size_t i = 0; i < predicted.size(); ++i)
+    if (predicted[i] != kIgnore) row.weights[i] *= token_weights[static_cast<size_t>(predicted[i])];
+}
+
 // Puts a row into place `index` of the batch, and what its labels weigh.
-void fill_row(const Row& row, int64_t index, const std::vector<float>& token_weights, Batch& batch) {
+void fill_row(const Row& row, int64_t index, Batch& batch) {
   const int64_t begin = index * batch.S;
   std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.begin() + begin);
   std::copy(row.labels.begin(), row.labels.end(), batch.labels.begin() + begin);
   for (size_t i = 0; !batch.weights.empty() && i < row.labels.size(); ++i) {
     if (row.labels[i] == kIgnore) continue;
-    float& weight = batch.weights[static_cast<size_t>(begin) + i];
-    weight = row.weights.empty() ? 1 : row.weights[i];
-    if (!token_weights.empty()) weight *= token_weights[static_cast<size_t>(row.labels[i])];
+    batch.weights[static_cast<size_t>(begin) + i] = row.weights.empty() ? 1 : row.weights[i];
   }
   for (const int32_t start : row.document_starts) {
     if (start > 0) batch.document_starts.push_back(static_cast<int32_t>(begin) + start);
@@ -227,8 +234,9 @@ class Loader::Prefetch {
         if (!options_.substitute_damage || damage.code() != ExitCode::kDamaged) throw;
         substitutes.push_back(fmt::format("sample {}: {}", g, read_substitute(sample, damage, read)));
       }
+      weigh_tokens(options_.token_weights, options_.order.masked, read);
       options_.labels.apply(options_.seed, g, read.tokens, read.labels, read.weights);
-      fill_row(read, row, options_.token_weights, batch);
+      fill_row(read, row, batch);
     }
     return batch;
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "base/error.h"
@@ -88,6 +90,15 @@ bool parse_literal(std::string_view text, NpyHeader& header) {
   return descr && order && shape && literal.at_end();
 }
 
+// A zip archive, or before PyTorch 1.6 a pickle.
+bool is_torch_file(std::string_view file) { return file.starts_with("PK\x03\x04") || file.starts_with("\x80\x02"); }
+
+float as_float(double value) {
+  const bool fits = !(std::abs(value) > std::numeric_limits<float>::max());  // NaN does
+  return fits ? static_cast<float>(value)
+              : std::copysign(std::numeric_limits<float>::infinity(), value < 0 ? -1.F : 1.F);
+}
+
 }  // namespace
 
 bool looks_like_npy(std::string_view first_bytes) { return first_bytes.starts_with(kMagic); }
@@ -129,17 +140,31 @@ std::string npy_header(std::string_view descr, std::span<const int64_t> shape) {
 
 std::vector<float> read_npy_vector(const Path& path) {
   const std::string file = read_file(path);
+  if (is_torch_file(file))
+    throw user_error(fmt::format("{} is no .npy file", path.string()), "it begins as files of torch.save do",
+                     fmt::format("convert it: python3 -c \"import numpy, torch; numpy.save('{}', "
+                                 "torch.load('{}').float().numpy())\"",
+                                 Path(path).replace_extension(".npy").string(), path.string()));
   const NpyHeader header = parse_npy_header(file, path.string());
-  if (header.descr != "<f4" || header.shape.size() != 1)
-    throw user_error(fmt::format("{} is no vector of float32", path.string()),
-                     fmt::format("it has {} dimensions and elements \"{}\"", header.shape.size(), header.descr));
+  const bool is_float = header.descr == "<f4", is_double = header.descr == "<f8";
+  if ((!is_float && !is_double) || header.shape.size() != 1)
+    throw user_error(fmt::format("{} is no vector of float32 or float64", path.string()),
+                     fmt::format("it has {} dimensions and elements \"{}\"", header.shape.size(), header.descr),
+                     "write one: numpy.save(FILE, values.astype(numpy.float32)), with one number for each id");
   const auto size = static_cast<uint64_t>(header.shape[0]);
   const uint64_t bytes = file.size() - header.data_offset;
-  if (size > bytes / sizeof(float))
+  if (size > bytes / (is_float ? sizeof(float) : sizeof(double)))
     throw damaged(fmt::format("{} is cut short", path.string()),
                   fmt::format("it has {} bytes for {} numbers", bytes, size));
   std::vector<float> values(size);
-  if (size > 0) std::memcpy(values.data(), file.data() + header.data_offset, size * sizeof(float));
+  if (size == 0) return values;
+  if (is_float) {
+    std::memcpy(values.data(), file.data() + header.data_offset, size * sizeof(float));
+    return values;
+  }
+  std::vector<double> doubles(size);
+  std::memcpy(doubles.data(), file.data() + header.data_offset, size * sizeof(double));
+  std::transform(doubles.begin(), doubles.end(), values.begin(), as_float);
   return values;
 }
 

@@ -28,7 +28,8 @@ NpyHeader parse_npy_header(std::string_view file, const std::string& what);
 // Version 1.0, as numpy.save writes it: data follows. `descr` and `shape` as above, row-major.
 std::string npy_header(std::string_view descr, std::span<const int64_t> shape);
 
-// A vector of float32. Throws user_error for a file that holds something else, damaged() for one that is cut short.
+// A vector of float32, or of float64, which is rounded; what float32 is too small for becomes infinite. Throws
+// user_error for a file that holds something else, damaged() for one that is cut short.
 std::vector<float> read_npy_vector(const Path& path);
 void write_npy_vector(const Path& path, std::span<const float> values);
 

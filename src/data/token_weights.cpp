@@ -1,9 +1,9 @@
 #include "data/token_weights.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error_list.h"
+#include "data/label_weights.h"
 #include "data/npy.h"
 #include "tokenizer/arrays.h"
 
@@ -40,12 +40,14 @@ std::vector<float> read_token_weights(const Path& path, int64_t vocab_size) {
       throw user_error(fmt::format("{} has {} token weights", path.string(), weights.size()),
                        fmt::format("the tokenizer has {} ids", vocab_size), fix);
   });
-  const auto wrong = std::find_if(weights.begin(), weights.end(),
-                                  [](float weight) { return !(weight > 0) || !std::isfinite(weight); });
   errors.attempt([&] {
+    const auto wrong = std::find_if_not(weights.begin(), weights.end(), is_weight);
     if (wrong != weights.end())
       throw user_error(fmt::format("{}: the weight of token {} is {}", path.string(), wrong - weights.begin(), *wrong),
-                       "weights are positive and finite", fix);
+                       "weights are finite and not negative", fix);
+    if (std::all_of(weights.begin(), weights.end(), [](float weight) { return weight == 0; }))
+      throw user_error(fmt::format("{}: the weights of all tokens are 0", path.string()),
+                       "no label would count in the loss", fix);
   });
   errors.throw_if_any(path.string());
   return weights;

@@ -18,8 +18,8 @@ namespace hearth::data {
 // one token that is certain outweighs all others.
 std::vector<float> token_weights(const SplitStats& stats, const tokenizer::Tokenizer& tokenizer, int64_t cap_id);
 
-// A .npy file of one float32 an id. Throws user_error where it has not vocab_size numbers (0: not known) and where one
-// is not positive and finite, or Errors with both.
+// A .npy file of one number an id; what weighs 0 does not count. Throws user_error where it has not vocab_size numbers
+// (0: not known) and where one is negative or not finite, or all are 0, or Errors with both.
 std::vector<float> read_token_weights(const Path& path, int64_t vocab_size);
 
 }  // namespace hearth::data

@@ -77,8 +77,7 @@ TEST(Npy, VectorsAreNumpysBothWays) {
   EXPECT_EQ(read_file(ours), read_file(theirs));
   EXPECT_EQ(read_npy_vector(theirs), values);
   EXPECT_EQ(read_npy_vector(scratch / "none.npy"), std::vector<float>());
-  EXPECT_EQ(error_of([&] { read_npy_vector(scratch / "f8.npy"); }).message(),
-            (scratch / "f8.npy").string() + " is no vector of float32");
+  EXPECT_EQ(read_npy_vector(scratch / "f8.npy"), values);
   const std::string content = read_file(ours);
   write_text(ours, content.substr(0, content.size() - 1));
   EXPECT_EQ(error_of([&] { read_npy_vector(ours); }).code(), ExitCode::kDamaged);

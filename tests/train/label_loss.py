@@ -1,7 +1,9 @@
 """The loss of transformers.LlamaForCausalLM on rows of `datasets`, with the weights of a checkpoint of ours.
 
 usage: label_loss.py write FOLDER                   rows of 32 ids below 258 with labels, of which some are -100, to FOLDER (save_to_disk)
-       label_loss.py loss CHECKPOINT ROWS SPEC      the mean over all labels that count, and how many there are, as JSON
+       label_loss.py loss CHECKPOINT ROWS SPEC WEIGHTS
+                                                    the mean over all labels that count, and how many there are, as JSON;
+                                                    and PyTorch's cross_entropy(weight=) with those of a .npy
   CHECKPOINT  a step-... folder, read by torch.distributed.checkpoint
   SPEC        JSON: L H G norm_eps rope_theta
 """
@@ -32,7 +34,8 @@ def write(folder):
     datasets.Dataset.from_dict(rows).save_to_disk(folder)
 
 
-def loss(checkpoint, folder, spec_path):
+def loss(checkpoint, folder, spec_path, weights_path):
+    import numpy
     import torch
     import torch.distributed.checkpoint as dcp
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -68,8 +71,10 @@ def loss(checkpoint, folder, spec_path):
     rows = datasets.load_from_disk(folder).with_format("torch")[:]
     ids, labels = rows["input_ids"], rows["labels"]
     with torch.no_grad():
-        mean = model(input_ids=ids, labels=labels).loss.item()
-    print(json.dumps({"loss": mean, "counted": int((labels[:, 1:] != -100).sum())}))
+        out = model(input_ids=ids, labels=labels)
+        weights = torch.from_numpy(numpy.load(weights_path))
+        weighted = torch.nn.functional.cross_entropy(out.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), weight=weights)
+    print(json.dumps({"loss": out.loss.item(), "counted": int((labels[:, 1:] != -100).sum()), "weighted": weighted.item()}))
 
 
 {"write": write, "loss": loss}[sys.argv[1]](*sys.argv[2:])

@@ -7,6 +7,7 @@
 #include "../data/arrow_support.h"
 #include "comm/group.h"
 #include "data/dataset.h"
+#include "data/npy.h"
 #include "initial_weights.h"
 #include "train/eval.h"
 #include "train/run.h"
@@ -72,11 +73,18 @@ TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
                      {"norm_eps", c.model.norm_eps},
                      {"rope_theta", c.model.rope_theta}};
   write_file_atomic(scratch / "spec.json", spec.dump());
-  const json theirs = json::parse(oracle(
-      fmt::format("loss {} {} {}", initial.string(), (scratch / "rows").string(), (scratch / "spec.json").string())));
+  std::vector<float> weights;  // every third token does not count at all
+  for (int id = 0; id < 258; ++id) weights.push_back(id % 3 == 0 ? 0 : static_cast<float>(id) / 100);
+  data::write_npy_vector(scratch / "weights.npy", weights);
+  const json theirs =
+      json::parse(oracle(fmt::format("loss {} {} {} {}", initial.string(), (scratch / "rows").string(),
+                                     (scratch / "spec.json").string(), (scratch / "weights.npy").string())));
   const double loss = theirs["loss"].get<double>();
   EXPECT_GT(loss, 5);
   EXPECT_NEAR(*train(c).back().loss, loss, 1e-5);
+  c.job.dump_folder = "weighted";
+  c.training.token_weights = "weights.npy";
+  EXPECT_NEAR(*train(c).back().loss, theirs["weighted"].get<double>(), 1e-5);
   for (const int64_t batch : {1, 5}) {
     const EvalReport report =
         evaluate_checkpoint(
@@ -191,6 +199,27 @@ TEST(WeightedRuns, WhereNothingCountsTrainingAndValidationSaySo) {
   c.validation.freq = 1;
   c.validation.set = {{.name = "nothing", .path = (scratch / "data").string()}};
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "no token of split \"validation\" counts in the loss");
+}
+
+// Weights of tokens that the data do not have: no label is left, step by step.
+TEST(TokenWeightsOfZero, StepsInWhichNoLabelCountsAreLeftOutAndNamed) {
+  const test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = tiny_config(scratch);
+  std::vector<float> weights(258, 0);
+  weights[0] = 1;  // no text has that byte
+  data::write_npy_vector(scratch / "weights.npy", weights);
+  c.training.token_weights = "weights.npy";
+  c.training.steps = 3;
+  for (const metrics::Record& record : train(c)) {
+    if (record.step == 0) continue;
+    EXPECT_EQ(record.skipped, "no_labels");
+    EXPECT_FALSE(record.loss.has_value());
+  }
+  weights[0] = 0;
+  data::write_npy_vector(scratch / "weights.npy", weights);
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
+            (scratch / "weights.npy").string() + ": the weights of all tokens are 0");
 }
 
 }  // namespace
