@@ -195,8 +195,13 @@ bool CommandLine::parse() {
       throw user_error(fmt::format("{} {} needs {}: {}", program_, command_.name, argument.heading(), argument.help_),
                        {}, fmt::format("for example: {} {}", program_, split_lines(command_.example).front()));
     argument.assign(given[i]);
+    if (!given[i].empty()) given_.push_back(argument.name_);
   }
   return true;
+}
+
+bool CommandLine::given(std::string_view option) const {
+  return std::find(given_.begin(), given_.end(), option) != given_.end();
 }
 
 std::string CommandLine::usage() const {

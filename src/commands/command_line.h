@@ -90,6 +90,9 @@ class CommandLine {
   // Fills the variables. False when --help was given: the help is printed and there is nothing to do.
   [[nodiscard]] bool parse();
 
+  // After parse(): whether `option` was given, with whatever value.
+  bool given(std::string_view option) const;
+
   std::string help() const;
   const std::vector<std::string>& arguments() const { return arguments_; }  // as given
 
@@ -101,6 +104,7 @@ class CommandLine {
   const Command& command_;
   std::vector<std::string> arguments_;
   std::vector<Argument> declared_;
+  std::vector<std::string> given_;  // names
   std::vector<std::string> appended_;
 };
 

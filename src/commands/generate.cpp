@@ -6,13 +6,28 @@
 #include "data/array_stream.h"
 
 namespace hearth::commands {
+namespace {
+
+void check_fill(const CommandLine& line, const config::GenerateOptions& options) {
+  if (options.fill.empty())
+    throw user_error("the text of --fill is empty", {},
+                     "write [MASK] for each token to be filled in: \"To [MASK] or not\"");
+  for (const char* option : {"--max-tokens", "--n-fixed", "--context", "--out", "--picture"}) {
+    if (line.given(option))
+      throw user_error(fmt::format("{} has no effect with --fill", option),
+                       "one token is filled in for each mask of the text", fmt::format("leave out {}", option));
+  }
+}
+
+}  // namespace
 
 std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   config::GenerateOptions options;
   line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
       .required();
   line.option("--prompt", "TEXT", &options.prompt,
-              "what the text begins with; of a checkpoint of spike counts a .npy (uint8, neurons x time bins), whose "
+              "what the text begins with, \"\" for a text from its beginning; of a checkpoint of spike counts a .npy "
+              "(uint8, neurons x time bins), whose "
               "next bins are printed: a line a bin, a count a neuron");
   line.option("--fill", "TEXT", &options.fill,
               "of a checkpoint of masked_lm: a text in which the mask token, or [MASK], stands for each token to be "
@@ -41,13 +56,16 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
               "means all")
       .range(0, 1e15);
   line.option("--out", "FILE.npy", &options.out, "of spike counts: also the generated bins, uint8, neurons x bins");
-  line.option("--picture", "FILE.png", &options.picture,
-              "of spike counts: also a picture, what really came on the left, what was generated on the right");
+  line.option(
+      "--picture", "FILE.png", &options.picture,
+      "of spike counts: also a picture, what really came on the left, what was generated on the right; what was "
+      "generated alone where --context leaves nothing that really came");
   if (!line.parse()) return std::nullopt;
-  if (options.prompt.empty() == options.fill.empty())
-    throw user_error(
-        options.prompt.empty() ? "neither --prompt nor --fill is given" : "--prompt and --fill are both given", {},
-        "give one of them");
+  const bool prompt = line.given("--prompt"), fill = line.given("--fill");
+  if (prompt == fill)
+    throw user_error(prompt ? "--prompt and --fill are both given" : "neither --prompt nor --fill is given", {},
+                     "give one of them");
+  if (fill) check_fill(line, options);
   return options;
 }
 

@@ -38,11 +38,14 @@ std::string raster_png(const Raster& real, const Raster& generated, int64_t firs
   const auto bins = static_cast<int64_t>(std::max(real.bins.size(), generated.bins.size()));
   HEARTH_CHECK(bins > 0);
   const int64_t cell = std::clamp<int64_t>(kWidth / (2 * bins), 1, 8), panel = bins * cell;
-  Picture picture{2 * panel + kGap, real.neurons * cell, {}};
+  const bool both = static_cast<int64_t>(real.bins.size()) > first_generated;
+  Picture picture{both ? 2 * panel + kGap : panel, real.neurons * cell, {}};
   picture.pixels.assign(static_cast<size_t>(picture.width * picture.height), kWhite);
-  draw(real, 0, cell, first_generated, picture);
-  draw(generated, panel + kGap, cell, first_generated, picture);
-  picture.fill(panel + kGap / 2, 0, 1, picture.height, 0);
+  draw(generated, picture.width - panel, cell, first_generated, picture);
+  if (both) {
+    draw(real, 0, cell, first_generated, picture);
+    picture.fill(panel + kGap / 2, 0, 1, picture.height, 0);
+  }
   return gray_png(picture.pixels, picture.width, picture.height);
 }
 

@@ -13,7 +13,7 @@ struct Raster {
 };
 
 // `real` beside `generated`, of the same neurons, as a PNG file's bytes. A line in each stands before bin
-// `first_generated`, where the model took over.
+// `first_generated`, where the model took over. A `real` that has nothing from there on is left out.
 std::string raster_png(const Raster& real, const Raster& generated, int64_t first_generated);
 
 }  // namespace hearth::metrics

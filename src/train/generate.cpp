@@ -24,7 +24,8 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   std::vector<int32_t> context = document_start(model);
   context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
   if (context.empty())
-    throw user_error("the prompt is empty", "this tokenizer has no token that starts a document", "give --prompt TEXT");
+    throw user_error("the prompt is empty", "its tokenizer has no token that documents begin or end with",
+                     "give --prompt TEXT, what the text begins with");
 
   TextStream stream;
   show(stream.push(request.prompt));
@@ -89,6 +90,8 @@ ExitCode run_generate(const config::GenerateOptions& options) {
     counts.generated_tokens = static_cast<int64_t>(filled.positions.size());
     print_text(filled.text + "\n");
   } else if (model->tokenizer->arrays() != nullptr) {
+    for (const auto& [option, file] : {std::pair("--out", options.out), std::pair("--picture", options.picture)})
+      prepare_output(option, file);  // not after an hour
     const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins, options.n_fixed);
     metrics::Raster generated = raster_of(prompt.context);
     counts = generate_array(*model, {prompt.context, options.max_tokens, sampling, options.seed},

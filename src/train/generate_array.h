@@ -34,6 +34,10 @@ ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path,
 
 metrics::Raster raster_of(const data::SpikeArray& array);
 
+// Before anything is generated: makes the folder that `file` of --out or --picture will lie in, and throws where it
+// could not be written. Empty: nothing is asked for.
+void prepare_output(const char* option, const Path& file);
+
 // What --out and --picture ask for; `whole` is the context and what was generated after it.
 void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const metrics::Raster& whole);
 

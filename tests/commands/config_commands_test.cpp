@@ -43,6 +43,24 @@ class ConfigCommandsTest : public ::testing::Test {
   test::ScratchFolder folder_;
 };
 
+TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
+  const auto error = [&](const std::string& words) { return run("generate --checkpoint none " + words).output; };
+  EXPECT_EQ(error(""), "error: neither --prompt nor --fill is given\n  fix: give one of them\n");
+  EXPECT_EQ(error("--prompt '' --fill ''"), "error: --prompt and --fill are both given\n  fix: give one of them\n");
+  EXPECT_EQ(error("--fill ''"),
+            "error: the text of --fill is empty\n"
+            "  fix: write [MASK] for each token to be filled in: \"To [MASK] or not\"\n");
+  for (const char* option : {"--max-tokens 200", "--n-fixed 3", "--context 2", "--out a.npy", "--picture a.png"}) {
+    const std::string name = std::string(option).substr(0, std::string(option).find(' '));
+    EXPECT_EQ(error(fmt::format("--fill '[MASK]' {}", option)),
+              fmt::format("error: {} has no effect with --fill\n  why: one token is filled in for each mask of the "
+                          "text\n  fix: leave out {}\n",
+                          name, name));
+  }
+  for (const char* words : {"--prompt ''", "--fill '[MASK]' --seed 1 --temperature 0"})
+    EXPECT_EQ(error(words).find(" --"), std::string::npos) << error(words);  // it is the checkpoint that is not there
+}
+
 TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
   file("run.toml", kComplete);
   const CommandResult result = run("config check run.toml");

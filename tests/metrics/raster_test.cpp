@@ -67,6 +67,13 @@ TEST(Raster, RealAndGeneratedStandBesideEachOtherWithALineWhereTheModelTookOver)
   }
   EXPECT_EQ(cell(0, 2, 0), 255);
   EXPECT_EQ(cell(1, 2, 0), 0);
+  // Nothing came after the context: the right half of it, alone.
+  const std::string alone = decoded(raster_png({2, {{0, 1}, {2, 0}}}, generated, 2));
+  std::string expected = "24 16\n";
+  for (const auto& row : rows) {
+    for (size_t x = 40; x < 64; ++x) expected += fmt::format("{}{}", row[x], x == 63 ? "\n" : " ");
+  }
+  EXPECT_EQ(alone, expected);
 }
 
 }  // namespace

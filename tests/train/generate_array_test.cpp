@@ -194,6 +194,35 @@ TEST_F(GenerateArray, TheFilesHoldWhatIsPrintedAndThePictureShowsWhatReallyCame)
             fmt::format("--context 6: {} has 5 time bins", prompt));
 }
 
+TEST_F(GenerateArray, FilesThatCannotBeWrittenAreRefusedBeforeAnythingIsGenerated) {
+  train_on("spikes:9");
+  write_file_atomic(scratch / "file", "");
+  make_folders(scratch / "folder");
+  const auto refused = [&](config::GenerateOptions options) {
+    options.checkpoint = scratch / "run";
+    options.prompt = prompt_file(6, 2, std::string(12, '\1'));
+    options.max_tokens = 7;
+    ::testing::internal::CaptureStdout();
+    const Error error = error_of([&] { run_generate(options); });
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    EXPECT_EQ(error.fix(), "give the path of a file that can be written");
+    return error.message();
+  };
+  const std::string below = (scratch / "file/out.npy").string(), folder = (scratch / "folder").string();
+  EXPECT_TRUE(refused({.out = below}).starts_with("--out " + below + ": ")) << refused({.out = below});
+  EXPECT_TRUE(refused({.picture = "/proc/none/out.png"}).starts_with("--picture /proc/none/out.png: "));
+  EXPECT_EQ(refused({.picture = folder}), "--picture " + folder + ": it is a folder");
+  // A folder that can be made is made, as other commands do.
+  ::testing::internal::CaptureStdout();
+  run_generate({.checkpoint = scratch / "run",
+                .prompt = prompt_file(6, 2, std::string(12, '\1')),
+                .max_tokens = 7,
+                .out = scratch / "new/folder/out.npy"});
+  ::testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(path_exists(scratch / "new/folder/out.npy"));
+}
+
 // The model has seen 6 neurons a time bin, whatever a recording has.
 TEST_F(GenerateArray, ARecordingGetsTheNeuronsThatTheModelWasTrainedOn) {
   train_on("spikes:9");

@@ -117,6 +117,17 @@ TEST_F(Generate, EveryTokenIsThatOfAModelWithoutACacheWithinTheWindowAndPastIt) 
   }
 }
 
+TEST_F(Generate, AnEmptyPromptIsTheBeginningOfADocument) {
+  const auto model = load_model(*scratch / "run");
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const Generation request{.prompt = "", .max_tokens = 20, .sampling = {.top_k = 8}, .seed = seed};
+    GenerationCounts counts;
+    const std::string whole = text(request, &counts);
+    EXPECT_EQ(counts.prompt_tokens, 1);
+    expect_text_of_an_uncached_model(*model, request, whole, counts.generated_tokens, counts.ended);
+  }
+}
+
 TEST_F(Generate, ItStopsAtTheEndOfTheText) {
   // A model that was shown nothing but empty lines and ends: find one seed whose text ends by itself.
   GenerationCounts counts;
