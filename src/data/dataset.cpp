@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "data/open_shard.h"
 
 namespace hearth::data {
@@ -275,15 +276,18 @@ const Split& Dataset::split(std::string_view name) const {
   for (const Split& split : splits_) {
     if (split.name() == name && split.tokens() > 0) return split;
   }
+  const std::string what = fmt::format("dataset {} has no split \"{}\"", folder_.string(), name);
   const std::string& by_position = manifest_.rules.split;
-  const bool held_out = name == "validation" || name == "test";
-  throw user_error(fmt::format("dataset {} has no split \"{}\"", folder_.string(), name),
-                   !held_out             ? ""
-                   : by_position.empty() ? "no document was held out when it was built"
+  if (name == "validation" || name == "test")
+    throw user_error(what,
+                     by_position.empty() ? "no document was held out when it was built"
                                          : fmt::format("--split {} gave it none of its documents", by_position),
-                   name == "validation" ? "build it with --validation 0.05"
-                   : held_out           ? "build it with --split 969,30,1"
-                                        : "");
+                     name == "validation" ? "build it with --validation 0.05" : "build it with --split 969,30,1");
+  std::vector<std::string> others;
+  for (const Split& split : splits_)
+    if (split.tokens() > 0) others.push_back(split.name());
+  throw user_error(what, others.empty() ? "it holds no document" : "",
+                   others.empty() ? "" : "give one of those that it has: " + join(others));
 }
 
 }  // namespace hearth::data

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "data/label_rule.h"
 #include "data/ngram.h"
@@ -24,6 +26,7 @@ struct Wanted {
   Path folder;
   std::string split{};     // empty: the held-out one
   bool is_of_run = false;  // a [[validation.set]], which may be all of a dataset
+  bool is_named = true;    // by who asks, and not after its folder
 };
 
 Units units_of(const tokenizer::Tokenizer& tokenizer) {
@@ -56,7 +59,21 @@ Wanted parse_set(const std::string& given, bool only_one) {
     return {given.substr(0, equals), given.substr(equals + 1), {}};
   const Path folder = Path(given).lexically_normal();
   const Path last = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
-  return {only_one ? "" : last.string(), folder, {}};
+  return {only_one ? "" : last.string(), folder, {}, /*is_of_run=*/false, /*is_named=*/false};
+}
+
+// Reports are told apart by their names: folders of one name by their paths.
+void tell_apart(std::vector<Wanted>& sets) {
+  std::map<std::string, int> times;
+  for (const Wanted& set : sets) ++times[set.name];
+  for (Wanted& set : sets)
+    if (!set.is_named && times[set.name] > 1) set.name = set.folder.string();
+  std::set<std::string> names;
+  for (const Wanted& set : sets) {
+    if (!names.insert(set.name).second)
+      throw user_error(fmt::format("two sets of --data are called \"{}\"", set.name),
+                       "their reports could not be told apart", "give each a name of its own: --data NAME=DIR");
+  }
 }
 
 std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOptions& options) {
@@ -73,6 +90,7 @@ std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOpti
   }
   for (Wanted& set : sets)
     if (!options.split.empty()) set.split = options.split;
+  tell_apart(sets);
   return sets;
 }
 

@@ -227,6 +227,30 @@ TEST_F(Eval, EverySetHasAReportUnderItsName) {
   EXPECT_EQ(format_report(given[1]).substr(0, 2), "b\n");
   const Error error = error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .split = "test"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
+  const Error nope = error_of(
+      [&] { evaluate_checkpoint({.checkpoint = checkpoint, .data = {(scratch / "data").string()}, .split = "nope"}); });
+  EXPECT_EQ(nope.message(), fmt::format("dataset {} has no split \"nope\"", (scratch / "data").string()));
+  EXPECT_EQ(nope.fix(), "give one of those that it has: train, validation");
+}
+
+TEST_F(Eval, SetsOfOneNameAreToldApartByTheirPathsOrRefused) {
+  build_tiny_data(scratch / "more", 100);
+  const Path checkpoint = save_zero_model(tiny_config(scratch));
+  const std::string one = (scratch / "data").string(), two = (scratch / "more/data").string();
+  const auto names = [&](std::vector<std::string> data) {
+    std::vector<std::string> result;
+    for (const EvalReport& report : evaluate_checkpoint({.checkpoint = checkpoint, .data = std::move(data)}))
+      result.push_back(report.name);
+    return result;
+  };
+  EXPECT_EQ(names({one, two}), (std::vector<std::string>{one, two}));
+  EXPECT_EQ(names({"b=" + one, two}), (std::vector<std::string>{"b", "data"}));
+  EXPECT_EQ(names({"data=" + one, two}), (std::vector<std::string>{"data", two}));
+  for (const auto& given : {std::vector{one, one}, std::vector{"b=" + one, "b=" + two}}) {
+    const Error error = error_of([&] { names(given); });
+    EXPECT_EQ(error.message(), fmt::format("two sets of --data are called \"{}\"", given[0] == one ? one : "b"));
+    EXPECT_EQ(error.fix(), "give each a name of its own: --data NAME=DIR");
+  }
 }
 
 // Hidden positions are a function of the seed; a model without knowledge finds every one equally hard.
