@@ -53,6 +53,7 @@ class Scanner {
     std::vector<Wanted> wanted;
     for (size_t k = 0; k < keys_.size(); ++k) wanted.push_back({k, 0});
     skip_space();
+    if (p_ != end_ && *p_ == '[') throw Failure(Problem::kMalformed, "it is a list, and no JSON object");
     if (p_ == end_ || *p_ != '{') fail("it is no JSON object");
     value(wanted, 0);
     skip_space();
@@ -84,7 +85,7 @@ class Scanner {
     return true;
   }
 
-  void value(const std::vector<Wanted>& wanted, int depth) {
+  void value(const std::vector<Wanted>& wanted, int depth, bool in_list = false) {
     if (depth > kMaxDepth) fail("lists and objects are nested too deeply");
     const char c = peek();
     if (c == '[') {
@@ -95,7 +96,8 @@ class Scanner {
     } else if (c == '"') {
       string(wanted);
     } else {
-      const std::string_view kind = c == 'n' ? "null" : c == 't' || c == 'f' ? "a truth value" : "a number";
+      const std::string_view one = in_list ? "a list of numbers" : "a number";
+      const std::string_view kind = c == 'n' ? "null" : c == 't' || c == 'f' ? "a truth value" : one;
       const char* begin = p_;
       if (c == '-' || (c >= '0' && c <= '9'))
         number();
@@ -111,7 +113,7 @@ class Scanner {
     ++p_;
     if (take(']')) return;
     for (;;) {
-      value(wanted, depth + 1);
+      value(wanted, depth + 1, /*in_list=*/true);
       if (take(']')) return;
       if (!take(',')) fail("a comma or ] is expected");
     }
@@ -293,7 +295,7 @@ class Scanner {
   void note_wrong_type(const std::vector<Wanted>& wanted, std::string_view kind) {
     for (const Wanted& w : wanted) {
       const bool is_text = w.key < num_texts_;
-      const bool fits = is_text ? kind == "a string" : kind == "a number" || kind == "a truth value";
+      const bool fits = is_text ? kind == "a string" : kind != "a string" && kind != "null" && kind != "an object";
       if (w.offset == keys_[w.key].size() && !fits)
         note(wrong_, w.key,
              fmt::format("\"{}\" is {} instead of a {}", keys_[w.key], kind, is_text ? "string" : "number"));

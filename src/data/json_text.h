@@ -12,6 +12,9 @@
 
 namespace hearth::data {
 
+// How why() ends where ids stand instead of a text.
+inline constexpr std::string_view kIdsForText = "is a list of numbers instead of a string";
+
 struct JsonPart {
   std::string text;
   bool repaired = false;  // U+FFFD stands for an unpaired surrogate

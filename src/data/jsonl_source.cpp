@@ -17,6 +17,7 @@ class JsonlReader final : public SourceReader {
   JsonlReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
       : rules_(rules),
         json_(rules),
+        path_(file.path),
         end_(range.end),
         start_(range.begin == 0 ? 0 : range.begin - 1),
         passes_over_first_(range.begin > 0),
@@ -68,10 +69,22 @@ class JsonlReader final : public SourceReader {
     record.weights = json_.weights();
     record.is_utf8 = true;
     if (record.problem != Problem::kNone) record.why = json_.why();
+    if (record.why.ends_with(kIdsForText)) record.fix = ids_fix();
+    if (record.problem == Problem::kMissingKey && rules_.weights_key.empty())
+      record.fix = "name the key of the text (--text-key), or leave out such records with --on-error skip";
+  }
+
+  std::string ids_fix() const {
+    const std::string table = Path(path_).filename().replace_extension(".parquet").string();
+    return fmt::format(
+        "token ids are read from Parquet, with --vocab-size: python3 -c \"import pyarrow.json as j, pyarrow.parquet as "
+        "p; p.write_table(j.read_json('{}'), '{}')\"",
+        path_, table);
   }
 
   ReadRules rules_;
   JsonText json_;
+  std::string path_;
   int64_t end_, start_;
   bool passes_over_first_;
   bool whole_ = !passes_over_first_;

@@ -49,6 +49,7 @@ void UnitRecords::stop() const {
   std::string what = fmt::format("{}: {}: {}", source.path, record_.place, record_.why);
   if (record_.problem == Problem::kUnreadable)
     throw damaged(std::move(what), "", "get the file again, or leave out what cannot be read with --on-error skip");
+  if (!record_.fix.empty()) throw user_error(std::move(what), "", record_.fix);
   throw user_error(std::move(what), "",
                    record_.problem == Problem::kNotUnicode
                        ? "correct the record, or put U+FFFD in place of what is wrong with --on-error replace"

@@ -121,6 +121,7 @@ struct Record {
 
   Problem problem = Problem::kNone;
   std::string why;    // where there is a problem, what it is, for people: "it has no key \"text\""
+  std::string fix;    // how to read it nevertheless, where that is not to correct it; empty: there is no such way
   std::string place;  // where, for people, behind the file's name: "line 17", "row 3"
 };
 

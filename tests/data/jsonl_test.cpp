@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "arrow_support.h"
 #include "corpus_folder.h"
 #include "data/json_text.h"
 
@@ -157,7 +158,13 @@ TEST(Jsonl, EachProblemIsNamed) {
   EXPECT_EQ(json_text(R"({"text": {"a": "x"}})"), P(Problem::kWrongType, "\"text\" is an object instead of a string|"));
   EXPECT_EQ(json_text(R"({"a": "x"})", {"a.b"}), P(Problem::kMissingKey, "it has no key \"a.b\": \"a\" is a string|"));
   EXPECT_EQ(json_text(R"({"text": "x")"), P(Problem::kMalformed, "not JSON at column 13: it ends early|"));
-  EXPECT_EQ(json_text(R"(["text"])"), P(Problem::kMalformed, "not JSON at column 1: it is no JSON object|"));
+  EXPECT_EQ(json_text(R"(["text"])"), P(Problem::kMalformed, "it is a list, and no JSON object|"));
+  EXPECT_EQ(json_text("3"), P(Problem::kMalformed, "not JSON at column 1: it is no JSON object|"));
+  const P ids(Problem::kWrongType, "\"text\" is a list of numbers instead of a string|");
+  EXPECT_EQ(json_text(R"({"text": [1, 2]})"), ids);
+  EXPECT_EQ(json_text(R"({"text": [["a"], [[2]]]})"), ids);
+  EXPECT_EQ(json_text(R"({"text": [{"a": [1]}, null]})").second, "\"text\" is null instead of a string|");
+  EXPECT_EQ(json_text(R"({"a": [1]})", {"a.b"}).second, "it has no key \"a.b\": \"a\" is a list of numbers|");
   EXPECT_EQ(json_text("{\"text\": \"a\xff\"}"),
             P(Problem::kNotUnicode, "it has bytes that are not UTF-8|a\xef\xbf\xbd"));
   EXPECT_EQ(json_text(R"({"text": "a\ud800b"})"), P(Problem::kNotUnicode,
@@ -166,6 +173,29 @@ TEST(Jsonl, EachProblemIsNamed) {
   EXPECT_EQ(json_text(R"({"other": "\ud800", "text": "fine"})"), P(Problem::kNone, "fine"));
   const std::string deep(100'000, '[');
   EXPECT_EQ(json_text("{\"a\": " + deep).first, Problem::kMalformed);
+}
+
+// What the error says is done as it stands, and gives the ids.
+TEST(Jsonl, IdsInJsonLinesAreRefusedWithTheWayToAFileOfIds) {
+  HEARTH_NEEDS_ARROW();
+  const ScratchFolder scratch;
+  const Path lines = scratch / "ids.jsonl";
+  write_text(lines, "{\"input_ids\": [1, 2, 3]}\n{\"input_ids\": [4]}\n");
+  BuildRules rules;
+  rules.tokenizer = "ids:5";
+  rules.read.text_keys = {"input_ids"};
+  const Error error = error_of([&] { build(scratch / "out", {lines}, rules, 1, true); });
+  EXPECT_EQ(error.message(), lines.string() + ": line 1: \"input_ids\" is a list of numbers instead of a string");
+  const size_t command = error.fix().find("python3");
+  ASSERT_NE(command, std::string::npos) << error.fix();
+  const auto python = test::run_command(
+      fmt::format("cd {} && {}{}", scratch.path().string(), test::oracle_python(), error.fix().substr(command + 7)));
+  ASSERT_EQ(python.exit_code, 0) << python.output;
+  build(scratch / "out", {scratch / "ids.parquet"}, rules, 1, true);
+  EXPECT_EQ(all_tokens(Dataset::open(scratch / "out").split("train")), (std::vector<int32_t>{1, 2, 3, 4}));
+  rules.read.text_keys = {"text"};
+  EXPECT_EQ(error_of([&] { build(scratch / "out", {lines}, rules, 1, true); }).fix(),
+            "name the key of the text (--text-key), or leave out such records with --on-error skip");
 }
 
 // seeds_frontier 4.1: "\n\n" + file.text for every file of a repository.
