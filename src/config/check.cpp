@@ -312,6 +312,13 @@ void check(LoadResult& loaded, Purpose purpose) {
                 {"checkpoint.initial_load_model_only"},
                 "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",
                 "give the checkpoint to branch from, or remove the key");
+  // A run that has checkpoints goes on with its own.
+  const Path initial = c.initial_load_path().lexically_normal();
+  rules.require(c.checkpoint.initial_load_path.empty() || path_exists(c.checkpoint_folder()) || path_exists(initial),
+                {"checkpoint.initial_load_path"},
+                fmt::format("checkpoint.initial_load_path = {}: {} does not exist",
+                            to_toml_value(c.checkpoint.initial_load_path), initial.string()),
+                "paths start at the run file's folder; give a checkpoint, or the folder of a run for its newest one");
   const auto needs_start = [&](std::string_view key, const Names& names) {
     rules.require(names.empty() || !c.checkpoint.initial_load_path.empty(), {key},
                   fmt::format("{} has no effect without checkpoint.initial_load_path", key),

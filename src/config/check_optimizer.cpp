@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <thread>
+
 #include "config/rules.h"
 
 namespace hearth::config {
@@ -98,9 +101,12 @@ void check_reproducible(Rules& rules, const RunConfig& c) {
   const int64_t ranks = c.parallelism.data_parallel_shard_degree, threads = c.training.threads;
   rules.require((ranks & (ranks - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},
                 fmt::format("numerics.reproducible does not go with {} ranks", ranks), "give 1, 2, 4, 8, ...");
+  const int64_t wanted = threads > 0 ? threads : int64_t{std::max(1U, std::thread::hardware_concurrency())};
   rules.require(threads > 0 && threads % ranks == 0, {"training.threads", "numerics.reproducible"},
                 fmt::format("numerics.reproducible with training.threads = {} on {} ranks", threads, ranks),
-                "give training.threads: as many for each rank, whatever their number, for products depend on it");
+                fmt::format("give training.threads = {}: as many for each rank, and a number that stays, for products "
+                            "depend on it",
+                            (wanted + ranks - 1) / ranks * ranks));
 }
 
 }  // namespace

@@ -180,13 +180,12 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
   if (!field.limits.allow(*value)) {
     const bool is_numbers = std::holds_alternative<Numbers>(*value), is_names = std::holds_alternative<Names>(*value);
     const bool is_choice = is_names || std::holds_alternative<std::string>(*value);
+    const auto* text = std::get_if<std::string>(&*value);
+    const std::string_view advice = text == nullptr ? "" : torchtitan_value_advice(name, *text);
+    const char* each = is_numbers ? "numbers, each " : is_names ? "texts, each " : "";
     problem(fmt::format("{} = {} {}", name, is_numbers || is_names ? to_toml_value(*value) : shown,
                         is_choice ? "is not a choice" : "is out of range"),
-            fmt::format("give {}{}",
-                        is_numbers ? "numbers, each "
-                        : is_names ? "texts, each "
-                                   : "",
-                        field.limits.text()));
+            !advice.empty() ? std::string(advice) : fmt::format("give {}{}", each, field.limits.text()));
     return;
   }
   std::visit([&](auto* member) { *member = std::get<std::remove_pointer_t<decltype(member)>>(*value); },

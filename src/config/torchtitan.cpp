@@ -92,12 +92,14 @@ constexpr Row kRows[] = {
     {"comm", "save_traces_folder", kNoTrace},
     {"comm", "save_traces_file_prefix", kNoTrace},
     {"profiling", "", kNoTrace},
-    {"activation_checkpoint", "", "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" do less again, \"auto\" what fits"},
+    {"activation_checkpoint", "",
+     "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" do less again, \"auto\" what fits"},
     {"compile", "", kNoCompiler},
     {"float8", "", kPrecision},
     {"mx", "", kPrecision},
     {"quantize", "", kPrecision},
-    {"memory_estimation", "", "remove it: `hearth plan RUN.toml` says what a run takes, and metrics.jsonl what it took"},
+    {"memory_estimation", "",
+     "remove it: `hearth plan RUN.toml` says what a run takes, and metrics.jsonl what it took"},
     {"fault_tolerance", "", "remove it: a run that was stopped goes on from its newest good checkpoint"},
     {"debug", "", "remove it: training.seed is the seed, and the same bits come out, always"},
     {"experimental", "custom_import", kNoPython},
@@ -115,6 +117,15 @@ std::string_view torchtitan_advice(std::string_view section, std::string_view ke
     if (row.key.empty()) advice = row.advice;
   }
   return advice;
+}
+
+std::string_view torchtitan_value_advice(std::string_view name, std::string_view value) {
+  if (name == "model.norm_type" && (value == "fused_rmsnorm" || value == "compiled_rmsnorm"))
+    return "write \"rmsnorm\": the same norm, of which there is one implementation";
+  if (name == "model.name" && value == "llama")
+    return "write \"llama2\" for the shapes of Llama 1 and 2, \"llama3\" for those of Llama 3 (3.1 and 3.2 have their "
+           "own)";
+  return {};
 }
 
 }  // namespace hearth::config

@@ -9,4 +9,7 @@ namespace hearth::config {
 // the whole section. Empty: torchtitan has no such key either.
 std::string_view torchtitan_advice(std::string_view section, std::string_view key);
 
+// The same about a value that torchtitan's key "model.norm_type" has and Hearth's has not.
+std::string_view torchtitan_value_advice(std::string_view name, std::string_view value);
+
 }  // namespace hearth::config

@@ -24,7 +24,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   std::vector<int32_t> context = document_start(model);
   context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
   if (context.empty())
-    throw user_error("the prompt is empty", "its tokenizer has no token that documents begin or end with",
+    throw user_error("the prompt is empty", "the model's tokenizer has no token that documents begin or end with",
                      "give --prompt TEXT, what the text begins with");
 
   TextStream stream;

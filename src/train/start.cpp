@@ -207,6 +207,30 @@ std::string frozen_note(const Run& run) {
                      run.plan.num_parameters, join(run.config.checkpoint.freeze));
 }
 
+// What a run file may well say, and hardly means.
+std::vector<std::string> doubts(const Run& run) {
+  std::vector<std::string> notes;
+  const config::RunConfig& c = run.config;
+  if (c.objective.masked() && c.objective.mask_id >= 0) {
+    const auto tokenizer = run.data.sources().front().dataset.open_tokenizer();
+    std::string text;
+    if (tokenizer->has_text() && c.objective.mask_id < tokenizer->vocab_size())
+      tokenizer->decode(static_cast<uint32_t>(c.objective.mask_id), text);
+    if (!text.empty())
+      notes.push_back(fmt::format(
+          "objective.mask_id = {} stands for the text {}, so a text may hold what looks like a mask: name a "
+          "special token (objective.mask_token), or give the id behind the tokenizer's, {}, and a "
+          "model.vocab_size above it",
+          c.objective.mask_id, config::to_toml_value(text), tokenizer->vocab_size()));
+  }
+  if (c.training.dtype == "bfloat16" && !c.numerics.stochastic_rounding)
+    notes.push_back(
+        "training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish, as bfloat16 has 8 bits; "
+        "numerics.stochastic_rounding = true keeps them on average, training.dtype = \"float32\" with "
+        "mixed_precision_param = \"bfloat16\" exactly");
+  return notes;
+}
+
 }  // namespace
 
 Start find_start(Run& run) {
@@ -230,6 +254,7 @@ Start find_start(Run& run) {
       start.notes.push_back(
           fmt::format("{}: {}", source.path, data::describe_weights(*split.weights(), split.tokens())));
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
+  for (std::string& note : doubts(run)) start.notes.push_back(std::move(note));
   if (start.progress.step >= run.steps)
     start.notes.push_back(
         fmt::format("nothing to do: {} of {} steps are done; a larger training.steps prolongs the run",

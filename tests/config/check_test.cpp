@@ -180,6 +180,16 @@ TEST(Check, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
   EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=3", "parallelism.data_parallel_shard_degree=3",
                       "training.global_batch_size=24"}),
             one("numerics.reproducible does not go with 3 ranks"));
+  const auto fix = [](std::vector<std::string> sets) {
+    sets.emplace_back("numerics.reproducible=true");
+    LoadResult result = read_run({}, sets);
+    check(result, Purpose::kBench);
+    EXPECT_EQ(result.problems.size(), 1u);
+    return result.problems.front().fix.substr(0, result.problems.front().fix.find(':'));
+  };
+  EXPECT_EQ(fix({"training.threads=3", "parallelism.data_parallel_shard_degree=2"}), "give training.threads = 4");
+  const std::string cores = test::run_command("nproc").output;
+  EXPECT_EQ(fix({}), "give training.threads = " + cores.substr(0, cores.find('\n')));
 }
 
 TEST(Check, TheRulesOfTheLearningRateHaveTheirOwnKeys) {
@@ -360,9 +370,9 @@ TEST(Check, WhatIsTakenFromACheckpointNeedsOne) {
   for (const std::string key : {"fresh", "drop"}) {
     EXPECT_EQ(problems({"checkpoint." + key + "=[output]"}),
               one("checkpoint." + key + " has no effect without checkpoint.initial_load_path"));
-    EXPECT_TRUE(problems({"checkpoint." + key + "=[\"output\", layers.0]", "checkpoint.initial_load_path=a"}).empty());
+    EXPECT_TRUE(problems({"checkpoint." + key + "=[\"output\", layers.0]", "checkpoint.initial_load_path=."}).empty());
   }
-  EXPECT_EQ(problems({"checkpoint.exclude_from_loading=[optimizer]", "checkpoint.initial_load_path=a"}),
+  EXPECT_EQ(problems({"checkpoint.exclude_from_loading=[optimizer]", "checkpoint.initial_load_path=."}),
             one("checkpoint.exclude_from_loading has no effect with checkpoint.initial_load_model_only = true"));
   EXPECT_EQ(problems({"checkpoint.exclude_from_loading=[\"weights\"]"}),
             one("checkpoint.exclude_from_loading = [\"weights\"] is not a choice"));

@@ -130,36 +130,61 @@ TEST_F(LoadTest, AnUnknownSectionIsOneErrorAndNamesTheNearest) {
             std::string::npos);
 }
 
+TEST_F(LoadTest, ACheckpointToBeginWithIsLookedForWhereTheTrainingLooksForIt) {
+  const std::string text = std::string(kComplete) + "[checkpoint]\ninitial_load_path = \"../before\"\n";
+  EXPECT_NE(error_of(text).find("run.toml:8: checkpoint.initial_load_path = \"../before\": "), std::string::npos)
+      << error_of(text);
+  EXPECT_NE(
+      error_of(text).find("before does not exist\n  fix: paths start at the run file's folder; give a checkpoint"),
+      std::string::npos);
+  EXPECT_EQ(error_of(text, {"checkpoint.initial_load_path=web"}), "no error");
+  make_folders(folder_ / "checkpoints");  // the run has begun, and goes on with its own
+  EXPECT_EQ(error_of(text), "no error");
+}
+
+TEST_F(LoadTest, ValuesOfTorchtitansHaveOurNames) {
+  const std::string base = kComplete;
+  EXPECT_EQ(error_of(base + "[model]\nnorm_type = \"fused_rmsnorm\"\n"),
+            "error: run.toml:8: model.norm_type = \"fused_rmsnorm\" is not a choice\n"
+            "  fix: write \"rmsnorm\": the same norm, of which there is one implementation");
+  EXPECT_EQ(
+      error_of(base + "[model]\nname = \"llama\"\n"),
+      "error: run.toml:8: model.name = \"llama\" is not a choice\n"
+      "  fix: write \"llama2\" for the shapes of Llama 1 and 2, \"llama3\" for those of Llama 3 (3.1 and 3.2 have "
+      "their own)");
+}
+
 // What torchtitan's own files say (its llama3_8b.toml of 2025 and the forks' of 2024), line by line.
 TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead) {
-  EXPECT_EQ(error_of("[job]\ndescription = \"Llama 3 8B\"\nprint_args = true\n"
-                     "[profiling]\nenable_profiling = true\nprofile_freq = 100\n"
-                     "[model]\nflavor = \"8B\"\ntokenizer_path = \"tokenizer.model\"\n"
-                     "[training]\nbatch_size = 1\ncompile = false\nsteps = 1000\n"
-                     "[parallelism]\ntensor_parallel_degree = 1\n"
-                     "[checkpoint]\nenable_checkpoint = false\nasync_mode = \"disabled\"\n"
-                     "[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n"
-                     "[data]\npath = \"d\"\n"),
-            "error: run.toml has 9 errors\n"
-            "  run.toml:3: job.print_args is a key of torchtitan that Hearth does not have\n"
-            "      fix: remove it: the resolved configuration is always printed\n"
-            "  run.toml:4: [profiling] is a section of torchtitan that Hearth does not have\n"
-            "      fix: remove it: `hearth bench step RUN.toml` says where a step's time goes\n"
-            "  run.toml:9: model.tokenizer_path is a key of torchtitan that Hearth does not have\n"
-            "      fix: remove it: the dataset at data.path has its tokenizer\n"
-            "  run.toml:11: training.batch_size is a key of torchtitan that Hearth does not have\n"
-            "      fix: write training.local_batch_size\n"
-            "  run.toml:12: training.compile is a key of torchtitan that Hearth does not have\n"
-            "      fix: remove it: nothing is compiled while a run starts\n"
-            "  run.toml:15: parallelism.tensor_parallel_degree is a key of torchtitan that Hearth does not have\n"
-            "      fix: remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them\n"
-            "  run.toml:17: checkpoint.enable_checkpoint is a key of torchtitan that Hearth does not have\n"
-            "      fix: remove it: checkpoints are always written; checkpoint.interval says when\n"
-            "  run.toml:18: checkpoint.async_mode is a key of torchtitan that Hearth does not have\n"
-            "      fix: remove it: a checkpoint is on disk and verified before the next step\n"
-            "  run.toml:19: [quantize] is a section of torchtitan that Hearth does not have\n"
-            "      fix: write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of "
-            "its own");
+  EXPECT_EQ(
+      error_of("[job]\ndescription = \"Llama 3 8B\"\nprint_args = true\n"
+               "[profiling]\nenable_profiling = true\nprofile_freq = 100\n"
+               "[model]\nflavor = \"8B\"\ntokenizer_path = \"tokenizer.model\"\n"
+               "[training]\nbatch_size = 1\ncompile = false\nsteps = 1000\n"
+               "[parallelism]\ntensor_parallel_degree = 1\n"
+               "[checkpoint]\nenable_checkpoint = false\nasync_mode = \"disabled\"\n"
+               "[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n"
+               "[data]\npath = \"d\"\n"),
+      "error: run.toml has 9 errors\n"
+      "  run.toml:3: job.print_args is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: the resolved configuration is always printed\n"
+      "  run.toml:4: [profiling] is a section of torchtitan that Hearth does not have\n"
+      "      fix: remove it: `hearth bench step RUN.toml` says where a step's time goes\n"
+      "  run.toml:9: model.tokenizer_path is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: the dataset at data.path has its tokenizer\n"
+      "  run.toml:11: training.batch_size is a key of torchtitan that Hearth does not have\n"
+      "      fix: write training.local_batch_size\n"
+      "  run.toml:12: training.compile is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: nothing is compiled while a run starts\n"
+      "  run.toml:15: parallelism.tensor_parallel_degree is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them\n"
+      "  run.toml:17: checkpoint.enable_checkpoint is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: checkpoints are always written; checkpoint.interval says when\n"
+      "  run.toml:18: checkpoint.async_mode is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: a checkpoint is on disk and verified before the next step\n"
+      "  run.toml:19: [quantize] is a section of torchtitan that Hearth does not have\n"
+      "      fix: write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of "
+      "its own");
   EXPECT_EQ(error_of(kComplete, {"training.compile=true"}),
             "error: --set: training.compile is a key of torchtitan that Hearth does not have\n"
             "  fix: remove it: nothing is compiled while a run starts");

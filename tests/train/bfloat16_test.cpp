@@ -1,11 +1,14 @@
 // Runs that compute in bfloat16: what they learn, what they save, and that they are resumed to the bit.
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tiny_run.h"
 #include "train/eval.h"
 #include "train/generate.h"
+#include "train/start.h"
 
 namespace hearth::train {
 namespace {
@@ -77,6 +80,27 @@ TEST_F(Bfloat16, WeightsRoundedAtRandomLearnAndAreResumedToTheBit) {
   c.job.dump_folder = "nearest";
   c.numerics.stochastic_rounding = false;
   EXPECT_NE(*train(c).back().loss, *whole.back().loss);
+}
+
+TEST_F(Bfloat16, WeightsInItWithoutRoundingAtRandomAreDoubted) {
+  config::RunConfig c = tiny_config(scratch);
+  const auto doubted = [&] {
+    train::Run run = open_run(c);
+    const std::vector<std::string> notes = find_start(run).notes;
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.starts_with("training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish");
+    });
+  };
+  // Half of the spacing just below 1, by LibTorch: an update as large is lost, and one above it is not.
+  const at::Tensor one = at::ones({1}, at::kBFloat16);
+  EXPECT_TRUE(at::equal(one - at::full({1}, 1.0 / 512, at::kBFloat16), one));
+  EXPECT_FALSE(at::equal(one - at::full({1}, 1.1 / 512, at::kBFloat16), one));
+  EXPECT_FALSE(doubted());
+  c.training.dtype = "bfloat16";
+  c.training.mixed_precision_param = "bfloat16";
+  EXPECT_TRUE(doubted());
+  c.numerics.stochastic_rounding = true;
+  EXPECT_FALSE(doubted());
 }
 
 // Ranks change the order of sums; with bfloat16 the same gradients are rounded before they are added, so it is all.

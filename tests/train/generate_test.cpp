@@ -7,6 +7,8 @@
 #include "model/transformer.h"
 #include "ops/tensor.h"
 #include "tiny_run.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/train_bpe.h"
 
 namespace hearth::train {
 namespace {
@@ -126,6 +128,32 @@ TEST_F(Generate, AnEmptyPromptIsTheBeginningOfADocument) {
     EXPECT_EQ(counts.prompt_tokens, 1);
     expect_text_of_an_uncached_model(*model, request, whole, counts.generated_tokens, counts.ended);
   }
+}
+
+TEST_F(Generate, AnEmptyPromptOfATokenizerWithoutBosAndEosIsRefused) {
+  const test::ScratchFolder folder;
+  build_tiny_data(folder, 100);
+  tokenizer::PieceCounts counts;
+  counts.add("kaka", 10);
+  write_file_atomic(folder / "tokenizer.json",
+                    tokenizer::huggingface_file(tokenizer::train_bpe(
+                        counts, {257, {}, std::string(tokenizer::kGpt2Pattern), 2}, nullptr)));
+  data::BuildOptions options;
+  options.out = folder / "data";
+  options.paths = {folder / "text"};
+  options.rules.tokenizer = (folder / "tokenizer.json").string();
+  options.rules.eos = false;
+  options.overwrite = true;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  config::RunConfig c = tiny_config(folder);
+  c.training.steps = 1;
+  c.lr_scheduler.warmup_steps = 0;
+  train(c);
+  const Error error = error_of([&] { run_generate({.checkpoint = folder / "run", .prompt = ""}); });
+  EXPECT_EQ(error.message(), "the prompt is empty");
+  EXPECT_EQ(error.why(), "the model's tokenizer has no token that documents begin or end with");
+  EXPECT_EQ(error.fix(), "give --prompt TEXT, what the text begins with");
 }
 
 TEST_F(Generate, ItStopsAtTheEndOfTheText) {

@@ -7,6 +7,7 @@
 #include "comm/group.h"
 #include "model/transformer.h"
 #include "tiny_run.h"
+#include "train/start.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -103,6 +104,20 @@ TEST_F(MaskedRun, StepsInWhichNothingIsHiddenAreLeftOutAndTooManyOfThemAreTheUse
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(), "step 3: no label counts; numerics.skip_limit = 2 updates in a row were left out");
+}
+
+TEST_F(MaskedRun, AMaskThatStandsForTextIsDoubted) {
+  config::RunConfig c = masked(scratch, "run");
+  const auto doubts = [&](int64_t id) {
+    c.objective.mask_id = id;
+    train::Run run = open_run(c);
+    std::string found;
+    for (const std::string& note : find_start(run).notes)
+      if (note.starts_with("objective.mask_id")) found += note.substr(0, note.find(','));
+    return found;
+  };
+  EXPECT_EQ(doubts(97), "objective.mask_id = 97 stands for the text \"a\"");  // of bytes
+  EXPECT_EQ(doubts(256) + doubts(257) + doubts(258), "");
 }
 
 TEST_F(MaskedRun, ARunWithoutAMaskIsRefusedBeforeItStarts) {
