@@ -190,6 +190,14 @@ std::string read_file(const Path& path) {
   const File file = File::open_read(path);
   std::string content(static_cast<size_t>(file.size_bytes()), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(content)));
+  if (!content.empty()) return content;
+  // What the kernel makes up while it is read (/proc, control groups) says that it has no size.
+  char part[4096];
+  for (ssize_t n; (n = ::read(file.descriptor(), part, sizeof part)) != 0;) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read", path);
+    content.append(part, static_cast<size_t>(n));
+  }
   return content;
 }
 

@@ -62,7 +62,7 @@ class MappedFile {
   size_t before_ = 0;  // bytes that are mapped before data_: a page begins there
 };
 
-std::string read_file(const Path& path);
+std::string read_file(const Path& path);  // also of /proc
 // Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the old or the new content, whole.
 void write_file_atomic(const Path& path, std::string_view content);
 // The same by way of `temporary`, a name in the same folder, for files that several programs may write at once.

@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 
-#include "base/file.h"
-#include "base/text.h"
+#include "plan/control_group.h"
 
 namespace hearth::plan {
 namespace {
@@ -22,15 +21,6 @@ constexpr Device kDevices[] = {
     {"MI250X", 64 * kGiB, 8, 147 * kTera, 0, "measured on one die (GCD): 77 % of its peak"},
     {"MI300X", 192 * kGiB, 8, 668 * kTera, 0, "measured, the lower of two: 51 % of its peak"},
 };
-
-// A limit of a control group; 0 if there is none.
-int64_t number_in(const Path& path) {
-  if (!path_exists(path)) return 0;
-  const std::string text = read_file(path);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? value : 0;  // "max"
-}
 
 }  // namespace
 
@@ -53,8 +43,7 @@ std::string device_names() {
 
 Device this_machine() {
   Device cpu{"cpu", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE), 1, 0, 0, {}};
-  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
-    if (const int64_t bytes = number_in(limit); bytes > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, bytes);
+  if (const auto limit = control_group_memory_bytes()) cpu.memory_bytes = std::min(cpu.memory_bytes, *limit);
   return cpu;
 }
 

@@ -29,7 +29,8 @@ std::span<const Device> devices();
 const Device* find_device(std::string_view name);  // any case; null: there is none
 std::string device_names();                        // "A100, H100, ..."
 
-// This machine: what memory a process may use here (physical, or the control group's limit). Its rates are not known.
+// This machine: what memory a process may use here (physical, or a control group's limit: plan/control_group.h). Its
+// rates are not known.
 Device this_machine();
 
 // The cores this process may run on: less than the machine has under a batch system or taskset.
