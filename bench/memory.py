@@ -6,6 +6,7 @@
 Measured is the largest anonymous memory of `hearth-train bench step`, sampled every 20 ms, less that of a model of some
 thousand parameters: what LibTorch and the threads take for themselves.
 """
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,6 @@ import tempfile
 import time
 
 BIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build/release/bin")
-UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 TINY = "--dim=64 --n-layers=1 --n-heads=2 --vocab-size=300 --seq-len=64 --local-batch-size=1".split()
 SHAPE = {"dim": 512, "n_layers": 8, "n_heads": 8, "n_kv_heads": 4, "vocab_size": 32000}
 RUNS = [("float32", 4, []),
@@ -35,11 +35,8 @@ def measured(arguments):
 
 
 def planned(run_toml, sets):
-    """The sum of the table's items."""
-    plan = [os.path.join(BIN, "hearth"), "plan", run_toml, "--gemm-tflops=1", *sets]
-    text = subprocess.run(plan, capture_output=True, text=True, check=True).stdout
-    items = re.findall(r"^    \S.*? ([\d.]+) (B|KiB|MiB|GiB)$", text, re.MULTILINE)
-    return sum(float(size) * UNITS[unit] for size, unit in items)
+    plan = [os.path.join(BIN, "hearth"), "plan", run_toml, "--json", "--gemm-tflops=1", *sets]
+    return json.loads(subprocess.run(plan, capture_output=True, text=True, check=True).stdout)["memory"]["total_bytes"]
 
 
 def main():

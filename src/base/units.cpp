@@ -8,7 +8,9 @@
 
 namespace hearth {
 
-std::string format_bytes(int64_t bytes) {
+namespace {
+
+std::string bytes_text(int64_t bytes, int more_decimals) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes);
   const char* unit = "";
@@ -17,7 +19,19 @@ std::string format_bytes(int64_t bytes) {
     value /= 1024;
     unit = next;
   }
-  return fmt::format("{:.1f} {}", value, unit);
+  return fmt::format("{:.{}f} {}", value, (value < 9.995 ? 2 : 1) + more_decimals, unit);
+}
+
+}  // namespace
+
+std::string format_bytes(int64_t bytes) { return bytes_text(bytes, 0); }
+
+std::pair<std::string, std::string> format_bytes_apart(int64_t a, int64_t b) {
+  for (int more_decimals = 0; more_decimals < 4; ++more_decimals) {
+    std::pair texts(bytes_text(a, more_decimals), bytes_text(b, more_decimals));
+    if (a == b || texts.first != texts.second) return texts;
+  }
+  return {fmt::format("{} B", a), fmt::format("{} B", b)};
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {

@@ -5,19 +5,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace hearth {
 
 constexpr int64_t div_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t multiple) { return div_ceil(a, multiple) * multiple; }
 
-std::string format_bytes(int64_t bytes);  // "512 B", "1.5 KiB", "11.2 MiB"
+std::string format_bytes(int64_t bytes);  // three digits or more: "512 B", "1.50 KiB", "11.2 MiB", "153.2 GiB"
+// Two amounts that are compared: alike only if they are equal, with as many more digits as that takes, or as bytes.
+std::pair<std::string, std::string> format_bytes_apart(int64_t a, int64_t b);
 // "48 GiB", "1.5GB", "1024": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000).
 // Nothing where it is none of these, negative or beyond int64_t.
 std::optional<int64_t> parse_bytes(std::string_view text);
-std::string format_count(double count);  // "999", "1.25 k", "56.1 M", "8.03 B"
-std::string format_flops(double flops);  // "172 kFLOP", "29.1 GFLOP"
-std::string format_duration(
-    double seconds);  // "13 ms", "0.8 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"
+std::string format_count(double count);       // "999", "1.25 k", "56.1 M", "8.03 B"
+std::string format_flops(double flops);       // "172 kFLOP", "29.1 GFLOP"
+std::string format_duration(double seconds);  // "13 ms", "0.8 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"
 
 }  // namespace hearth

@@ -185,28 +185,37 @@ std::string describe(std::span<const Recompute> levels) {
                      levels.size(), name_of(levels.back()));
 }
 
+std::vector<MemoryItem> memory_items(const MemoryPlan& plan) {
+  std::vector<MemoryItem> items = plan.weights;
+  items.push_back({"rotary table", plan.table_bytes});
+  items.insert(items.end(), plan.work.begin(), plan.work.end());
+  if (plan.workspace_bytes > 0) items.push_back({"GPU kernels' workspace", plan.workspace_bytes});
+  items.push_back({"activations", plan.activations.total_bytes});
+  return items;
+}
+
+std::vector<MemoryItem> peak_activations(const MemoryPlan& plan) {
+  std::vector<MemoryItem> items;
+  for (const ActivationBuffer& buffer : plan.activations.buffers)
+    if (buffer.peak_bytes > 0) items.push_back({std::string(buffer.name), buffer.peak_bytes});
+  std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  if (const int64_t holes = plan.activations.total_bytes - plan.activations.peak_bytes; holes > 0)
+    items.push_back({"between them", holes});
+  return items;
+}
+
 std::string format_memory(const MemoryPlan& plan) {
-  std::string text = fmt::format("  memory       {} of tensors{}, of {}\n", format_bytes(plan.total_bytes),
-                                 plan.ranks_here > 1 ? fmt::format(" for each of {} ranks", plan.ranks_here) : "",
-                                 format_bytes(plan.limit_bytes));
+  const auto [total, limit] = format_bytes_apart(plan.total_bytes, plan.limit_bytes);
+  std::string text =
+      fmt::format("  memory       {} of tensors{}, of {}\n", total,
+                  plan.ranks_here > 1 ? fmt::format(" for each of {} ranks", plan.ranks_here) : "", limit);
   const auto line = [&](std::string_view name, int64_t bytes) {
     text += fmt::format("    {:28} {:>10}\n", name, format_bytes(bytes));
   };
-  for (const MemoryItem& item : plan.weights) line(item.name, item.bytes);
-  line("rotary table", plan.table_bytes);
-  for (const MemoryItem& item : plan.work) line(item.name, item.bytes);
-  if (plan.workspace_bytes > 0) line("GPU kernels' workspace", plan.workspace_bytes);
-  line("activations", plan.activations.total_bytes);
+  for (const MemoryItem& item : memory_items(plan)) line(item.name, item.bytes);
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.activations.recompute),
                       plan.activations.peak_op);
-  std::vector<const ActivationBuffer*> buffers;
-  for (const ActivationBuffer& buffer : plan.activations.buffers)
-    if (buffer.peak_bytes > 0) buffers.push_back(&buffer);
-  std::stable_sort(buffers.begin(), buffers.end(),
-                   [](const auto* a, const auto* b) { return a->peak_bytes > b->peak_bytes; });
-  for (const ActivationBuffer* buffer : buffers) line(fmt::format("  {}", buffer->name), buffer->peak_bytes);
-  if (const int64_t holes = plan.activations.total_bytes - plan.activations.peak_bytes; holes > 0)
-    line("  between them", holes);
+  for (const MemoryItem& item : peak_activations(plan)) line("  " + item.name, item.bytes);
   return text;
 }
 
@@ -217,9 +226,9 @@ void require_fits(const MemoryPlan& plan) {
                    plan.activations.recompute.front() == Recompute::kBlock;
   const int64_t rest = plan.total_bytes - plan.weights_bytes - plan.activations.total_bytes;
   const bool weights_alone = plan.weights_bytes * plan.ranks_here > plan.limit_bytes;
+  const auto [needed, there] = format_bytes_apart(plan.total_bytes * plan.ranks_here, plan.limit_bytes);
   throw user_error(
-      fmt::format("the training needs {} of memory, and there are {}", format_bytes(plan.total_bytes * plan.ranks_here),
-                  format_bytes(plan.limit_bytes)),
+      fmt::format("the training needs {} of memory, and there are {}", needed, there),
       fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}{}",
                   plan.ranks_here > 1 ? fmt::format("on each of {} ranks ", plan.ranks_here) : "",
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),

@@ -55,6 +55,10 @@ double recompute_flops_per_token(const ModelShape& shape, int64_t seq_len, std::
 
 std::string describe(std::span<const Recompute> levels);  // "norms", "block in 3 of 16 layers, norms in the others"
 
+// All of total_bytes; and of activations.total_bytes those that are alive at its worst moment, the largest first.
+std::vector<MemoryItem> memory_items(const MemoryPlan& plan);
+std::vector<MemoryItem> peak_activations(const MemoryPlan& plan);
+
 // The table, a line an item.
 std::string format_memory(const MemoryPlan& plan);
 

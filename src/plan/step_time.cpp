@@ -23,9 +23,19 @@ std::string format_compute(const ModelShape& shape, int64_t seq_len, std::span<c
   return text + "\n";
 }
 
-double StepTime::node_hours() const {
-  return run_s() / 3600 * static_cast<double>(div_ceil(speed.devices, speed.per_node));
+namespace {
+
+std::string hours(double value) { return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value); }
+
+std::string format_devices(const StepTime& t) {
+  const char* several = t.speed.devices == 1 ? "" : "s";
+  if (t.speed.per_node == 1) return fmt::format("{} device{}", t.speed.devices, several);
+  return fmt::format("{} GPU{}: {} GPU-hours, {} node-hours ({:.4g} node{} of {} GPUs)", t.speed.devices, several,
+                     hours(t.device_hours()), hours(t.node_hours()), t.nodes(), t.nodes() == 1 ? "" : "s",
+                     t.speed.per_node);
 }
+
+}  // namespace
 
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, const MemoryPlan& memory, int64_t steps,
                    const Speed& speed) {
@@ -42,9 +52,9 @@ std::string format_step_time(const StepTime& t) {
       "  step time    {} tokens in {}, {} a second, at {:.0f} % of what matrix products reach (tiny models: less)\n",
       format_count(t.tokens), format_duration(t.step_s), format_count(t.tokens / t.step_s), 100 * t.speed.efficiency);
   if (t.steps == 0) return text + "  run time     the run's length is not given\n";
-  return text + fmt::format("  run time     {} steps, {} tokens: {} on {} device{}, {:.1f} node-hours\n", t.steps,
+  return text + fmt::format("  run time     {} steps, {} tokens: {} on {}\n", t.steps,
                             format_count(t.tokens * static_cast<double>(t.steps)), format_duration(t.run_s()),
-                            t.speed.devices, t.speed.devices == 1 ? "" : "s", t.node_hours());
+                            format_devices(t));
 }
 
 }  // namespace hearth::plan

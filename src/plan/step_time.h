@@ -16,7 +16,7 @@ namespace hearth::plan {
 struct Speed {
   double gemm_flops;         // per second and device, what large matrix products reach in the type of the run
   int64_t devices = 1;       // accelerators, or one CPU whatever its threads
-  int64_t per_node = 1;      // devices
+  int64_t per_node = 1;      // devices; 1: there are no nodes of several to count
   double efficiency = 0.75;  // the share of gemm_flops which a step reaches; steps of small models reach less
 };
 
@@ -30,7 +30,10 @@ struct StepTime {
   Speed speed;
 
   double run_s() const { return step_s * static_cast<double>(steps); }
-  double node_hours() const;
+  double device_hours() const { return run_s() / 3600 * static_cast<double>(speed.devices); }
+  // The share of a node's devices where the run does not take all: who is billed whole nodes rounds up.
+  double nodes() const { return static_cast<double>(speed.devices) / static_cast<double>(speed.per_node); }
+  double node_hours() const { return run_s() / 3600 * nodes(); }
 };
 
 // What `memory` recomputes costs time, too.

@@ -25,6 +25,28 @@ TEST(Units, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(3 * 86400 + 4 * 3600), "3 d 04 h");
 }
 
+TEST(Units, BytesHaveThreeDigitsOrMore) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(10234), "9.99 KiB");  // 9.9941
+  EXPECT_EQ(format_bytes(10236), "10.0 KiB");  // 9.9961
+  EXPECT_EQ(format_bytes(11744051), "11.2 MiB");
+  EXPECT_EQ(format_bytes(1048525), "1.00 MiB");  // 1023.95 KiB
+  EXPECT_EQ(format_bytes(int64_t{80} << 40), "80.0 TiB");
+}
+
+TEST(Units, AmountsThatDifferAreWrittenUntilItShows) {
+  using Two = std::pair<std::string, std::string>;
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_EQ(format_bytes_apart(kGiB, 2 * kGiB), Two("1.00 GiB", "2.00 GiB"));
+  EXPECT_EQ(format_bytes_apart(kGiB, kGiB), Two("1.00 GiB", "1.00 GiB"));
+  EXPECT_EQ(format_bytes_apart(kGiB + (4 << 20), kGiB), Two("1.004 GiB", "1.000 GiB"));
+  EXPECT_EQ(format_bytes_apart(100 * kGiB + (4 << 20), 100 * kGiB), Two("100.004 GiB", "100.000 GiB"));
+  EXPECT_EQ(format_bytes_apart(kGiB + 64, kGiB), Two("1073741888 B", "1073741824 B"));
+}
+
 TEST(Units, ACountHasThreeDigits) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1250), "1.25 k");

@@ -1,5 +1,8 @@
 // `hearth plan`, on the numbers of a published model.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "support/environment.h"
@@ -38,9 +41,9 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
   EXPECT_NE(result.output.find("  step time    4.19 M tokens in 1 min 07 s, 62.2 k a second, at 50 %"),
             std::string::npos)
       << result.output;
-  EXPECT_NE(
-      result.output.find("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 devices, 35743.4 node-hours"),
-      std::string::npos)
+  EXPECT_NE(result.output.find("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 GPUs: 285947.2 GPU-hours, "
+                               "35743.4 node-hours (8 nodes of 8 GPUs)\n"),
+            std::string::npos)
       << result.output;
 }
 
@@ -70,10 +73,103 @@ TEST_F(PlanCommand, SaysThatItDoesNotFitAndWhatWouldHelp) {
 }
 
 TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
-  const CommandResult result = run("run.toml --device H20");
+  const CommandResult result = run("run.toml --device MI25");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("--device H20 is not known"), std::string::npos);
-  EXPECT_NE(result.output.find("A100, H100, H200, MI250X, MI300X"), std::string::npos);
+  EXPECT_EQ(result.output,
+            "error: --device MI25 is not known\n"
+            "  why: did you mean MI250X GCD?\n"
+            "  fix: give cpu, for this machine, or one of A100, H100, H200, MI250X GCD, MI300X\n");
+  const CommandResult other = run("run.toml --device abacus");
+  EXPECT_EQ(other.output.find("did you mean"), std::string::npos) << other.output;
+}
+
+TEST_F(PlanCommand, AMachineMayBeNamedAsPeopleNameIt) {
+  const std::string sets = " --set parallelism.data_parallel_shard_degree=512 --set memory.recompute=block";
+  const CommandResult gcd = run("run.toml --device 'MI250X GCD'" + sets);
+  EXPECT_NE(gcd.output.find("  device       MI250X GCD: 64.0 GiB, 147 TFLOP/s"), std::string::npos) << gcd.output;
+  EXPECT_EQ(run("run.toml --device mi250x-gcd" + sets).output, gcd.output);
+}
+
+TEST_F(PlanCommand, OneGpuIsAnEighthOfANode) {
+  const std::string one =
+      "run.toml --set parallelism.data_parallel_shard_degree=1 --set model.flavor=1B "
+      "--set model.name=llama3.2 --set training.tokens=1000000000 --set memory.recompute=auto ";
+  const auto plan = nlohmann::json::parse(run(one + "--device H100 --json").output);
+  const auto& time = plan.at("run");
+  const double hours = time.at("seconds").get<double>() / 3600;
+  EXPECT_EQ(time.at("devices"), 1);
+  EXPECT_DOUBLE_EQ(time.at("device_hours").get<double>(), hours);
+  EXPECT_DOUBLE_EQ(time.at("nodes").get<double>(), 0.125);
+  EXPECT_DOUBLE_EQ(time.at("node_hours").get<double>(), hours / 8);
+  const std::string text = run(one + "--device H100").output;
+  EXPECT_NE(text.find(fmt::format(" on 1 GPU: {:.3g} GPU-hours, {:.3g} node-hours (0.125 nodes of 8 GPUs)\n", hours,
+                                  hours / 8)),
+            std::string::npos)
+      << text;
+}
+
+// The numbers of the text, by the same closed forms.
+TEST_F(PlanCommand, SaysTheSameAsJson) {
+  const CommandResult result =
+      run("run.toml --device MI300X --gemm-tflops 100 --efficiency 0.5 --set memory.recompute=block --json");
+  EXPECT_EQ(result.exit_code, 0);
+  const auto plan = nlohmann::json::parse(result.output);
+  // Llama-3.1-8B: embedding and output, and per layer wq and wo, wk and wv, w1 to w3, two norms; the last norm.
+  const int64_t D = 4096, L = 32, F = 14336, V = 128256, KV = 1024, S = 8192;
+  const int64_t matrices = L * (2 * D * D + 2 * D * KV + 3 * D * F) + V * D;
+  const int64_t parameters = matrices + V * D + (2 * L + 1) * D;
+  EXPECT_EQ(plan.at("model").at("parameters"), parameters);
+  const auto& compute = plan.at("compute");
+  const double causal = static_cast<double>(6 * matrices + 6 * L * D * S);
+  EXPECT_DOUBLE_EQ(compute.at("flops_per_token").get<double>(), causal);
+  EXPECT_DOUBLE_EQ(compute.at("flops_per_token_full_attention").get<double>(),
+                   static_cast<double>(6 * matrices + 12 * L * D * S));
+  EXPECT_DOUBLE_EQ(compute.at("computed_flops_per_token").get<double>(), causal);
+  // A block's forward up to its second norm and w1 and w3: all of its products but w2.
+  const double again = static_cast<double>(L * (2 * (2 * D * D + 2 * D * KV + 2 * D * F) + 2 * D * S));
+  EXPECT_DOUBLE_EQ(compute.at("recomputed_flops_per_token").get<double>(), again);
+
+  EXPECT_EQ(plan.at("device"),
+            nlohmann::json({{"name", "MI300X"}, {"memory_bytes", int64_t{192} << 30}, {"gemm_flops", 1e14}}));
+  const auto& memory = plan.at("memory");
+  EXPECT_EQ(memory.at("fits"), true);
+  EXPECT_EQ(memory.at("limit_bytes"), int64_t{191} << 30) << "a gibibyte is left to the libraries";
+  EXPECT_EQ(memory.at("ranks"), 1);
+  EXPECT_EQ(memory.at("recompute"), "block");
+  int64_t sum = 0, activations = 0;
+  for (const auto& item : memory.at("items")) sum += item.at("bytes").get<int64_t>();
+  for (const auto& item : memory.at("activations")) activations += item.at("bytes").get<int64_t>();
+  EXPECT_EQ(sum, memory.at("total_bytes"));
+  const auto& first = memory.at("items")[0];
+  EXPECT_EQ(first.at("name"), "weights, bfloat16");
+  EXPECT_NEAR(first.at("bytes").get<double>() / static_cast<double>(2 * parameters), 1, 1e-4);
+  EXPECT_EQ(memory.at("items").back(), nlohmann::json({{"name", "activations"}, {"bytes", activations}}));
+
+  const auto& step = plan.at("step");
+  EXPECT_EQ(step.at("tokens"), 512 * S);
+  EXPECT_EQ(step.at("efficiency"), 0.5);
+  const double seconds = 512 * static_cast<double>(S) * (causal + again) / (64 * 1e14 * 0.5);
+  EXPECT_NEAR(step.at("seconds").get<double>(), seconds, 1e-9 * seconds);
+  EXPECT_NEAR(step.at("tokens_per_second").get<double>(), 512 * S / seconds, 1e-6);
+  const auto& time = plan.at("run");
+  EXPECT_EQ(time.at("steps"), 238419);
+  EXPECT_EQ(time.at("tokens"), 238419.0 * 512 * S);
+  EXPECT_NEAR(time.at("seconds").get<double>(), 238419 * seconds, 1e-3);
+  EXPECT_EQ(time.at("devices"), 64);
+  EXPECT_EQ(time.at("nodes"), 8.0);
+  EXPECT_NEAR(time.at("device_hours").get<double>(), 64 * 238419 * seconds / 3600, 1e-3);
+  EXPECT_NEAR(time.at("node_hours").get<double>(), 8 * 238419 * seconds / 3600, 1e-3);
+}
+
+TEST_F(PlanCommand, WhatIsNotKnownIsNullInJsonAndWhatDoesNotFitIsAnErrorBehindIt) {
+  const CommandResult result =
+      run("run.toml --device a100 --set training.mixed_precision_param=float32 --json 2>error || exit $?");
+  EXPECT_EQ(result.exit_code, 2);
+  const auto plan = nlohmann::json::parse(result.output);
+  EXPECT_EQ(plan.at("memory").at("fits"), false);
+  EXPECT_TRUE(plan.at("device").at("gemm_flops").is_null());
+  EXPECT_TRUE(plan.at("step").is_null() && plan.at("run").is_null());
+  EXPECT_TRUE(read_file(folder / "error").starts_with("error: the training needs "));
 }
 
 TEST_F(PlanCommand, ARunOnAGpuIsPlannedForOneThatIsNamed) {

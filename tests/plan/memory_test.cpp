@@ -128,6 +128,17 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
   EXPECT_NE(error.find("fix: lower training.local_batch_size, training.seq_len"), std::string::npos) << error;
 }
 
+TEST(Memory, ATrainingThatAlmostFitsSaysByHowMuchItDoesNot) {
+  MemoryPlan plan = planned(neuro_1b(), kGiB);
+  plan.ranks_here = 1;
+  plan.limit_bytes = kGiB;
+  plan.total_bytes = kGiB + (kGiB >> 8);  // 1/256 more: 0.0039
+  EXPECT_EQ(error_of([&] { require_fits(plan); }).message(),
+            "the training needs 1.004 GiB of memory, and there are 1.000 GiB");
+  EXPECT_TRUE(format_memory(plan).starts_with("  memory       1.004 GiB of tensors, of 1.000 GiB\n"))
+      << format_memory(plan);
+}
+
 // Attention over a long window works in as much memory as a small model's weights take.
 TEST(Memory, WhatKernelsWorkInIsNamedWhereItMatters) {
   config::RunConfig c;
@@ -157,10 +168,26 @@ TEST(Memory, AmountsAreReadAsPeopleWriteThem) {
 }
 
 TEST(Devices, AreFoundByNameAndThisMachineHasMemory) {
-  EXPECT_EQ(find_device("mi250x")->name, "MI250X");
-  EXPECT_EQ(find_device("MI250"), nullptr);
-  EXPECT_EQ(device_names(), "A100, H100, H200, MI250X, MI300X");
+  EXPECT_EQ(device_names(), "A100, H100, H200, MI250X GCD, MI300X");
+  for (const char* name : {"mi250x", "MI250X GCD", "MI250X-GCD", "mi250x_gcd", "AMD Instinct MI250X"})
+    EXPECT_EQ(find_device(name), find_device("MI250X GCD")) << name;
+  for (const char* name : {"h100", "H100-SXM", "NVIDIA H100 80GB HBM3", "nvidia h100", "H100 SXM5"})
+    EXPECT_EQ(find_device(name), find_device("H100")) << name;
+  EXPECT_EQ(find_device("NVIDIA A100-SXM4-80GB"), find_device("A100"));
+  EXPECT_EQ(find_device("MI250X GCD")->memory_bytes, 64 * kGiB);
+  // Other machines: half of the memory, fewer units, slower memory, nothing at all.
+  for (const char* name : {"A100-SXM4-40GB", "MI250", "H100 PCIe", "GH200", "", "nvidia"})
+    EXPECT_EQ(find_device(name), nullptr) << name;
+  for (const char* name : {"cpu", "CPU", "this CPU"}) EXPECT_TRUE(names_this_machine(name)) << name;
+  EXPECT_FALSE(names_this_machine("H100"));
   EXPECT_GT(this_machine().memory_bytes, kGiB / 4);
+}
+
+TEST(Devices, TheOneThatWasMeantIsSuggested) {
+  EXPECT_EQ(nearest_device("H20"), "H200");
+  EXPECT_EQ(nearest_device("MI250"), "MI250X GCD");
+  EXPECT_EQ(nearest_device("MI-30X"), "MI300X");
+  EXPECT_EQ(nearest_device("TPU v5"), "");
 }
 
 // Four MiB and 384 KiB hold packed rows of products; with windows of 131,072 tokens four copies of a head's keys are
