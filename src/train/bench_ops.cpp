@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <vector>
 
 #include "base/random.h"
 #include "base/units.h"
@@ -47,6 +49,23 @@ at::Tensor random_tokens(int64_t T, int64_t V) {
   return ops::from_int32(tokens);
 }
 
+std::string with_dtype(const std::string& name, DType dtype) {
+  return dtype == DType::kFloat32 ? name : name + ", bfloat16";
+}
+
+// What a kernel reads and writes of memory at the least. In both lists: what it changes in place, or adds to.
+struct Traffic {
+  std::vector<at::Tensor> read, written;
+
+  double bytes() const {
+    double sum = 0;
+    for (const auto* tensors : {&read, &written})
+      for (const at::Tensor& tensor : *tensors)
+        if (tensor.defined()) sum += static_cast<double>(tensor.nbytes());
+    return sum;
+  }
+};
+
 class Bench {
  public:
   explicit Bench(const config::BenchStepOptions& options) : options_(options) {}
@@ -61,10 +80,9 @@ class Bench {
     return median(std::move(times));
   }
 
-  // `elements` are read or written, of `element_size` bytes each.
   template <typename Body>
-  void memory(std::string name, int64_t elements, const Body& body, int64_t element_size = 4) {
-    kernels.push_back({std::move(name), median_s(body), static_cast<double>(elements * element_size), 0});
+  void memory(std::string name, const Traffic& traffic, const Body& body) {
+    kernels.push_back({std::move(name), median_s(body), traffic.bytes(), 0});
   }
   template <typename Body>
   void arithmetic(std::string name, double flops, const Body& body) {
@@ -106,45 +124,78 @@ class Bench {
   const config::BenchStepOptions& options_;
 };
 
-void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
+void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DType dtype) {
+  const auto named = [&](const char* kernel, const char* part = "") { return with_dtype(kernel, dtype) + part; };
   const int64_t T = B * S, N = s.H + s.G;
-  const at::Tensor x = random_tensor({T, s.D}), y = random_tensor({T, s.D}), h = ops::empty({T, s.D}, DType::kFloat32);
-  const at::Tensor weight = random_tensor({s.D}), dweight = ops::zeros({s.D}, DType::kFloat32);
+  const at::Tensor x = random_tensor({T, s.D}, dtype), y = random_tensor({T, s.D}, dtype),
+                   h = ops::empty({T, s.D}, dtype);
+  const bool weighted = plan::has_weight(s.norm.type);
+  const at::Tensor weight = weighted ? random_tensor({s.D}, dtype) : at::Tensor();
+  const at::Tensor dweight = weighted ? ops::zeros({s.D}, DType::kFloat32) : at::Tensor();
   const at::Tensor statistics = ops::empty({plan::is_centred(s.norm.type) ? 2 : 1, T}, DType::kFloat32);
-  bench.memory("norm", 2 * T * s.D, [&] { ops::norm_forward(s.norm, h, statistics, x, weight); });
-  bench.memory("add and norm", 4 * T * s.D, [&] { ops::add_norm_forward(s.norm, h, y, statistics, x, h, weight); });
-  bench.memory("norm, backward", 4 * T * s.D,
+  bench.memory(named("norm"), {{x, weight}, {h, statistics}},
+               [&] { ops::norm_forward(s.norm, h, statistics, x, weight); });
+  bench.memory(named("add and norm"), {{x, h, weight}, {h, y, statistics}},
+               [&] { ops::add_norm_forward(s.norm, h, y, statistics, x, h, weight); });
+  bench.memory(named("norm", ", backward"), {{h, y, x, statistics, weight, dweight}, {h, dweight}},
                [&] { ops::norm_backward(s.norm, h, dweight, y, x, statistics, weight, /*accumulate=*/true); });
 
-  const at::Tensor heads = random_tensor({B, S, N, s.K}), table = ops::rope_table(S, s.K, s.rope, DType::kFloat32);
-  bench.memory("rope", 2 * T * N * s.K, [&] { ops::rope_forward(heads, table, s.rope.halves); });
+  const at::Tensor heads = random_tensor({B, S, N, s.K}, dtype), table = ops::rope_table(S, s.K, s.rope, dtype);
+  bench.memory(named("rope"), {{heads, table}, {heads}}, [&] { ops::rope_forward(heads, table, s.rope.halves); });
 
-  const at::Tensor gate_up = random_tensor({T, 2 * s.F}), gated = ops::empty({T, s.F}, DType::kFloat32);
-  const at::Tensor dgate_up = ops::empty({T, 2 * s.F}, DType::kFloat32);
-  bench.memory("swiglu", 3 * T * s.F, [&] { ops::swiglu_forward(gated, gate_up); });
-  bench.memory("swiglu, backward", 5 * T * s.F, [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
+  const at::Tensor gate_up = random_tensor({T, 2 * s.F}, dtype), dgate_up = ops::empty({T, 2 * s.F}, dtype);
+  const at::Tensor gated = ops::empty({T, s.F}, dtype);
+  bench.memory(named("swiglu"), {{gate_up}, {gated}}, [&] { ops::swiglu_forward(gated, gate_up); });
+  bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
+               [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
 
-  const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D});
-  bench.memory("embedding", 2 * T * s.D, [&] { ops::embedding_forward(h, table_VD, tokens); });
-  bench.memory("embedding, backward", 3 * T * s.D, [&] { ops::embedding_backward(table_VD, h, tokens); });
+  // Of the tables, as many rows as there are tokens; their gradient is float32.
+  const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D}, dtype);
+  const at::Tensor dtable_VD = ops::zeros({s.V, s.D}, DType::kFloat32), rows = ops::empty({T, s.D}, DType::kFloat32);
+  bench.memory(named("embedding"), {{tokens, h}, {h}}, [&] { ops::embedding_forward(h, table_VD, tokens); });
+  bench.memory(named("embedding", ", backward"), {{tokens, h, rows}, {rows}},
+               [&] { ops::embedding_backward(dtable_VD, h, tokens); });
 }
 
-void time_loss_and_update(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, int64_t num_parameters) {
-  const at::Tensor logits = random_tensor({chunk_tokens, s.V}), labels = random_tokens(chunk_tokens, s.V);
+void time_loss(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, DType dtype) {
+  const at::Tensor logits = random_tensor({chunk_tokens, s.V}, dtype), labels = random_tokens(chunk_tokens, s.V);
   const at::Tensor sums = ops::zeros({2}, DType::kFloat64), scale = ops::from_float64(std::vector<double>{1e-4});
-  bench.memory("cross-entropy", chunk_tokens * s.V, [&] { ops::cross_entropy_forward(sums, logits, labels); });
-  bench.memory("cross-entropy with gradient", 2 * chunk_tokens * s.V,
+  bench.memory(with_dtype("cross-entropy", dtype), {{logits, labels}, {}},
+               [&] { ops::cross_entropy_forward(sums, logits, labels); });
+  bench.memory(with_dtype("cross-entropy with gradient", dtype), {{logits, labels}, {logits}},
                [&] { ops::cross_entropy_forward_backward(sums, logits, labels, scale); });
-  const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
-  const at::Tensor parameter = random_tensor({N}), gradient = random_tensor({N});
-  const at::Tensor exp_avg = ops::zeros({N}, DType::kFloat32), exp_avg_sq = ops::zeros({N}, DType::kFloat32);
-  bench.memory("sum of squares", N, [&] { ops::add_sum_of_squares(sums.narrow(0, 0, 1), gradient); });
-  const at::Tensor decision = ops::decided(1);
-  bench.memory("adamw", 7 * N, [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision); });
 }
 
-std::string with_dtype(const std::string& name, DType dtype) {
-  return dtype == DType::kFloat32 ? name : name + ", bfloat16";
+// Weights and moments in every pair of types that training.dtype and optimizer.moments_dtype make.
+void time_update(Bench& bench, int64_t num_parameters) {
+  const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
+  const at::Tensor gradient = random_tensor({N}), sum = ops::zeros({1}, DType::kFloat64);
+  bench.memory("sum of squares", {{gradient}, {}}, [&] { ops::add_sum_of_squares(sum, gradient); });
+  const auto update = [&](const std::string& name, DType weights, DType moments, bool stochastic = false) {
+    const at::Tensor parameter = random_tensor({N}, weights);
+    const at::Tensor exp_avg = ops::zeros({N}, moments), exp_avg_sq = ops::zeros({N}, moments);
+    const at::Tensor decision = ops::decided(1);
+    std::optional<ops::StochasticRounding> rounding;
+    if (stochastic) rounding = {random_key(2, "bench ops")};
+    bench.memory(name, {{parameter, gradient, exp_avg, exp_avg_sq}, {parameter, exp_avg, exp_avg_sq}},
+                 [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision, rounding); });
+  };
+  using enum DType;
+  update("adamw", kFloat32, kFloat32);
+  update("adamw, bfloat16 moments", kFloat32, kBFloat16);
+  update("adamw, bfloat16 weights", kBFloat16, kFloat32);
+  update("adamw, bfloat16 weights, stochastic", kBFloat16, kFloat32, true);
+  update("adamw, bfloat16 both", kBFloat16, kBFloat16);
+  update("adamw, bfloat16 both, stochastic", kBFloat16, kBFloat16, true);
+}
+
+// Between the flat buffers of weights: each step computes with float32 masters rounded; a checkpoint of bfloat16
+// weights is widened when it becomes masters.
+void time_casts(Bench& bench, int64_t num_parameters) {
+  const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
+  const at::Tensor wide = random_tensor({N}), narrow = ops::empty({N}, DType::kBFloat16);
+  bench.memory("cast, float32 to bfloat16", {{wide}, {narrow}}, [&] { ops::copy_(narrow, wide); });
+  bench.memory("cast, bfloat16 to float32", {{narrow}, {wide}}, [&] { ops::copy_(wide, narrow); });
 }
 
 // y = x w^T and its gradients, T rows. ATen leaves the weight's gradient in the type of its factors.
@@ -196,13 +247,18 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
   timing.gemm_flops = ops::measure_gemm_flops(at::kCPU, DType::kFloat32);
   const at::Tensor from = random_tensor({1 << 25}), to = ops::empty({1 << 25}, DType::kFloat32);
   timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
-  time_rows(bench, s, B, S);
-  time_loss_and_update(bench, s, std::min(config.memory.loss_chunk_tokens, B * S),
-                       plan::parameter_plan(s).num_parameters);
+  const int64_t chunk_tokens = std::min(config.memory.loss_chunk_tokens, B * S);
+  const int64_t num_parameters = plan::parameter_plan(s).num_parameters;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    time_rows(bench, s, B, S, dtype);
+    time_loss(bench, s, chunk_tokens, dtype);
+  }
+  time_update(bench, num_parameters);
+  time_casts(bench, num_parameters);
   time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
   time_linear(bench, "w1 and w3", B * S, 2 * s.F, s.D);
   time_linear(bench, "w2", B * S, s.D, s.F);
-  time_linear(bench, "logits", std::min(config.memory.loss_chunk_tokens, B * S), s.V, s.D);
+  time_linear(bench, "logits", chunk_tokens, s.V, s.D);
   time_attention(bench, s, B, S);
   timing.kernels = std::move(bench.kernels);
   return timing;
@@ -211,10 +267,12 @@ OpsTiming time_ops(const config::BenchStepOptions& options) {
 std::string format_ops(const OpsTiming& t) {
   std::string text = fmt::format("copy         {:.1f} GB/s read and written\n", 1e-9 * t.copy_bytes_per_s);
   text += fmt::format("GEMM         {}/s\n\n", format_flops(t.gemm_flops));
-  text += fmt::format("{:<36}{:>10}{:>16}\n", "kernel", "ms", "rate");
+  size_t width = 36;
+  for (const KernelTiming& k : t.kernels) width = std::max(width, k.name.size());
+  text += fmt::format("{:<{}}{:>10}{:>16}\n", "kernel", width, "ms", "rate");
   for (const KernelTiming& k : t.kernels) {
     const double rate = (k.flops > 0 ? k.flops : k.bytes) / k.median_s;
-    text += fmt::format("{:<36}{:>10.3f}{:>9.1f} {}  {:>3.0f} % of {}", k.name, 1e3 * k.median_s, 1e-9 * rate,
+    text += fmt::format("{:<{}}{:>10.3f}{:>9.1f} {}  {:>3.0f} % of {}", k.name, width, 1e3 * k.median_s, 1e-9 * rate,
                         k.flops > 0 ? "GFLOP/s" : "GB/s   ",
                         100 * rate / (k.flops > 0 ? t.gemm_flops : t.copy_bytes_per_s), k.flops > 0 ? "GEMM" : "copy");
     text += k.times_aten > 0 ? fmt::format("  {:.2f}x ATen\n", k.times_aten) : "\n";

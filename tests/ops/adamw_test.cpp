@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <bit>
+
 #include "compare.h"
 #include "ops/step_decision.h"
 
@@ -77,6 +79,51 @@ TEST_P(AdamW, MomentsInBfloat16AreTheUpdatesRounded) {
   EXPECT_TRUE(same_bits(p, p2));
   EXPECT_TRUE(same_bits(m, m2.to(at::kBFloat16)));
   EXPECT_TRUE(same_bits(v, v2.to(at::kBFloat16)));
+}
+
+// ops/adamw.h, "Element i takes bits of Philox(key, first + i)", as a plain loop: eight elements share a block of four
+// words, and a value goes up if its 16 bits and what is cut off make a unit in the last place.
+at::Tensor rounded_by_hand(const at::Tensor& exact, RandomKey key, uint64_t first) {
+  const at::Tensor rounded = at::empty(exact.sizes(), at::kBFloat16), wide = exact.to(at::kFloat);
+  for (int64_t i = 0; i < exact.numel(); ++i) {
+    const uint64_t element = first + static_cast<uint64_t>(i), half = element % 8;
+    const uint32_t noise = philox(key, element / 8)[half / 2] >> (half % 2 == 0 ? 0 : 16) & 0xFFFF;
+    const uint32_t bits = std::bit_cast<uint32_t>(wide.const_data_ptr<float>()[i]) + noise;
+    rounded.mutable_data_ptr<c10::BFloat16>()[i] =
+        c10::BFloat16(static_cast<uint16_t>(bits >> 16), c10::BFloat16::from_bits());
+  }
+  return rounded;
+}
+
+// Weights in bfloat16 are the update of the same weights in float32, rounded: to nearest, or by the key's bits.
+TEST_P(AdamW, WeightsInBfloat16AreTheUpdatesRounded) {
+  const auto [type, n] = GetParam();
+  if (type != at::kFloat) return;
+  at::manual_seed(1);
+  const at::Tensor start = random({n}, at::kBFloat16), gradient = random({n}, type);
+  const AdamWStep step{.lr = 0.1, .decay = 0.5};
+  const RandomKey key = random_key(3, "test");
+  constexpr uint64_t kFirst = 5;
+  for (const at::ScalarType moments : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor m0 = random({n}, moments), v0 = random({n}, moments).abs();
+    const at::Tensor p32 = start.to(at::kFloat), m32 = m0.to(at::kFloat, false, true),
+                     v32 = v0.to(at::kFloat, false, true);
+    adamw(p32, gradient, m32, v32, step, decided(3));
+    const at::Tensor p = start.clone(), m = m0.clone(), v = v0.clone();
+    adamw(p, gradient, m, v, step, decided(3));
+    EXPECT_TRUE(same_bits(p, p32.to(at::kBFloat16)));
+    EXPECT_TRUE(same_bits(m, m32.to(moments)));
+    EXPECT_TRUE(same_bits(v, v32.to(moments)));
+
+    const at::Tensor ps = start.clone(), ms = m0.clone(), vs = v0.clone();
+    adamw(ps, gradient, ms, vs, step, decided(3), StochasticRounding{key, kFirst});
+    EXPECT_TRUE(same_bits(ps, rounded_by_hand(p32, key, kFirst)));
+    const auto moment = [&](const at::Tensor& exact, uint32_t number) {
+      return moments == at::kFloat ? exact : rounded_by_hand(exact, {{key.word[0], key.word[1] ^ number}}, kFirst);
+    };
+    EXPECT_TRUE(same_bits(ms, moment(m32, 1)));
+    EXPECT_TRUE(same_bits(vs, moment(v32, 2)));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, AdamW,

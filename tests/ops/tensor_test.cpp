@@ -4,6 +4,8 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <array>
+#include <bit>
+#include <cmath>
 
 #include "compare.h"
 
@@ -39,6 +41,32 @@ TEST(Tensor, CopyConvertsAndRefusesOtherShapes) {
   copy_(to, at::tensor({1.5, 2.5}, at::kDouble));
   EXPECT_EQ(to[1].item<float>(), 2.5f);
   EXPECT_TRUE(refused([&] { copy_(to, at::zeros({1})); }, "sizes"));
+}
+
+// IEEE 754: a bfloat16 is the upper half of a float32, to nearest and of two equally near the even one; NaN stays NaN.
+TEST(Tensor, CastsOfFlatBuffersRoundAsIeeeSaysAtOddSizes) {
+  at::manual_seed(1);
+  for (const int64_t n : {1, 7, 33, 1001, 100003}) {
+    const at::Tensor wide = random({n + 1}, at::kFloat).narrow(0, 1, n);  // as a rank's slice: not at a vector's start
+    float* values = wide.mutable_data_ptr<float>();
+    const float special[] = {INFINITY, -0.0f, NAN, 1 + 0x1p-8f, 1 + 0x3p-8f, -3.4e38f, 1 + 0x1.00002p-8f};
+    for (int64_t i = 0; i < std::min<int64_t>(n, 7); ++i) values[n - 1 - i] = special[i];
+    const at::Tensor narrow = at::zeros({n}, at::kBFloat16), back = at::zeros({n});
+    copy_(narrow, wide);
+    copy_(back, narrow);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto bits = std::bit_cast<uint32_t>(values[i]);
+      const auto rounded = static_cast<uint32_t>(narrow.const_data_ptr<c10::BFloat16>()[i].x);
+      const auto widened = std::bit_cast<uint32_t>(back.const_data_ptr<float>()[i]);
+      if (std::isnan(values[i])) {
+        ASSERT_TRUE(std::isnan(back.const_data_ptr<float>()[i]));
+        continue;
+      }
+      const uint32_t cut = bits & 0xFFFF, up = cut > 0x8000 || (cut == 0x8000 && (bits >> 16 & 1) == 1) ? 1 : 0;
+      ASSERT_EQ(rounded, (bits >> 16) + up) << values[i];
+      ASSERT_EQ(widened, rounded << 16) << values[i];
+    }
+  }
 }
 
 TEST(Arena, TensorsAreAlignedDisjointAndCounted) {
