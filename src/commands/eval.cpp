@@ -33,6 +33,11 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
   line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
+  line.flag(
+      "--json", &options.json,
+      "print one JSON object: of each of its \"sets\" name, loss, perplexity, predicts (\"next\" or \"hidden\" "
+      "tokens), counted_tokens or counted_weights, unit (\"byte\" or \"spike\"), counted_units, bits_per_unit and "
+      "ngram (orders 1, 2, ...: bits per byte, or of recordings nats per token); null: not known or not asked for");
   if (!line.parse()) return std::nullopt;
   if (!options.ngram_data.empty() && options.ngram.empty())
     throw user_error("--ngram-data goes with --ngram", "", "give --ngram N, or remove it");

@@ -30,6 +30,7 @@ struct EvalOptions {
   int64_t batch_size = 8;      // sequences at a time
   int64_t threads = 0;         // CPU threads; 0: all the process may use
   std::string device = "cpu";  // or "cuda"
+  bool json = false;           // one JSON object instead of lines for people
 };
 
 struct GenerateOptions {

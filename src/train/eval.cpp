@@ -275,7 +275,9 @@ std::string format_report(const EvalReport& report) {
 
 ExitCode run_eval(const config::EvalOptions& options) {
   const std::vector<EvalReport> reports = evaluate_checkpoint(options);
-  for (size_t i = 0; i < reports.size(); ++i) fmt::print("{}{}", i == 0 ? "" : "\n", format_report(reports[i]));
+  if (options.json) fmt::print("{}", reports_json(reports));
+  for (size_t i = 0; i < reports.size() && !options.json; ++i)
+    fmt::print("{}{}", i == 0 ? "" : "\n", format_report(reports[i]));
   std::fflush(stdout);
   return ExitCode::kDone;
 }

@@ -33,8 +33,9 @@ struct EvalReport {
 // such split, or is what n-gram models would count.
 std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options);
 
-// The report as the command prints it.
+// The report as the command prints it; all of them as one JSON object, whose members `hearth eval --help` names.
 std::string format_report(const EvalReport& report);
+std::string reports_json(const std::vector<EvalReport>& reports);
 
 ExitCode run_eval(const config::EvalOptions& options);
 

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "comm/group.h"
 #include "data/dataset.h"
+#include "support/hearth_command.h"
 #include "tiny_run.h"
 #include "tokenizer/pretokenizer.h"
 #include "tokenizer/train_bpe.h"
@@ -44,6 +46,45 @@ TEST_F(Eval, AModelThatKnowsNothingHasTheLossOfItsVocabulary) {
     ASSERT_EQ(report.ngram.size(), 3u);
     EXPECT_LT(report.ngram[2], report.ngram[0]);
   }
+}
+
+// The same closed forms from the command's JSON.
+TEST_F(Eval, JsonHasTheNumbersOfTheReport) {
+  const Path checkpoint = save_zero_model(tiny_config(scratch));
+  const std::string words = "eval --json --checkpoint " + checkpoint.string();
+  const auto set = nlohmann::json::parse(test::run_hearth(words + " --ngram 2").output).at("sets").at(0);
+  const data::Dataset dataset = data::Dataset::open(scratch / "data");
+  const double tokens = static_cast<double>(dataset.split("validation").tokens() - 1);
+  const double bytes = static_cast<double>(dataset.split("validation").text_bytes() - 1);
+  EXPECT_TRUE(set.at("name").is_null());
+  EXPECT_NEAR(set.at("loss").get<double>(), std::log(258.0), 1e-6);
+  EXPECT_NEAR(set.at("perplexity").get<double>(), 258, 1e-3);
+  EXPECT_EQ(set.at("predicts"), "next");
+  EXPECT_EQ(set.at("counted_tokens"), tokens);
+  EXPECT_EQ(set.at("unit"), "byte");
+  EXPECT_EQ(set.at("counted_units"), bytes);
+  EXPECT_NEAR(set.at("bits_per_unit").get<double>(), std::log2(258.0) * tokens / bytes, 1e-6);
+  ASSERT_EQ(set.at("ngram").size(), 2u);
+  EXPECT_GT(set.at("ngram")[0], set.at("ngram")[1]);
+  const std::string data = (scratch / "data").string();
+  const auto two =
+      nlohmann::json::parse(test::run_hearth(words + " --data a=" + data + " --data b=" + data).output).at("sets");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].at("name"), "b");
+  EXPECT_TRUE(two[1].at("ngram").is_null());
+}
+
+TEST(EvalReport, JsonSaysWhatIsCounted) {
+  EvalReport report;
+  report.masked = report.weighted = true;
+  report.evaluation.loss_sum = 6;
+  report.evaluation.counted_tokens = 2.5;
+  const auto set = nlohmann::json::parse(reports_json({report})).at("sets").at(0);
+  EXPECT_EQ(set.at("predicts"), "hidden");
+  EXPECT_EQ(set.at("counted_weights"), 2.5);
+  EXPECT_FALSE(set.contains("counted_tokens"));
+  EXPECT_EQ(set.at("loss"), 2.4);
+  EXPECT_TRUE(set.at("unit").is_null() && set.at("counted_units").is_null() && set.at("bits_per_unit").is_null());
 }
 
 TEST_F(Eval, ItAgreesWithTheValidationOfTheTraining) {
