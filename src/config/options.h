@@ -34,9 +34,9 @@ struct EvalOptions {
 };
 
 struct GenerateOptions {
-  Path checkpoint;
-  std::string prompt;  // empty: the text begins where a document does
-  std::string fill{};  // a text with masks, instead of a prompt
+  Path checkpoint{};
+  std::string prompt{};  // empty: the text begins where a document does
+  std::string fill{};    // a text with masks, instead of a prompt
   int64_t max_tokens = 200;
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // 0: all

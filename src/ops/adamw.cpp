@@ -6,10 +6,13 @@
 //
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <span>
 
 #include "ops/access.h"
 #include "ops/gpu.h"
 #include "ops/gpu_calls.h"
+#include "ops/philox-inl.h"
 #include "ops/reference.h"
 #include "ops/simd-inl.h"
 #include "ops/step_decision.h"
@@ -20,9 +23,17 @@ namespace hearth::ops {
 
 constexpr int64_t kAdamWBlock = 16384;  // elements
 
+// Sixteen random bits for each value of a block: eight of them are one of Philox's, from the one that holds the first.
+struct AdamWBits {
+  std::array<uint64_t, kAdamWBlock / 4 + 2> of;  // of four values each, the first in the lowest bits
+  int64_t begin = 0;                             // where the first value's stand
+
+  const std::byte* from(int64_t i) const { return std::as_bytes(std::span(of)).data() + 2 * (begin + i); }
+};
+
 // What a block's values are rounded by. Of those in float32 nothing is read.
 struct AdamWNoise {
-  std::array<uint16_t, kAdamWBlock> parameter, exp_avg, exp_avg_sq;
+  AdamWBits parameter, exp_avg, exp_avg_sq;
 };
 
 }  // namespace hearth::ops
@@ -32,7 +43,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 // Stores floor(v + noise) in units of bfloat16's last place: noise is uniform in [0, 2^16), below the cut.
-HWY_INLINE void store_stochastic(V32 v, F32 d, c10::BFloat16* p, int64_t count, const uint16_t* noise) {
+HWY_INLINE void store_stochastic(V32 v, F32 d, c10::BFloat16* p, int64_t count, const std::byte* noise) {
   const hn::RebindToUnsigned<F32> d32;
   const hn::Rebind<uint16_t, F32> d16;
   HWY_ALIGN uint16_t buffer[kLanes] = {};
@@ -42,7 +53,7 @@ HWY_INLINE void store_stochastic(V32 v, F32 d, c10::BFloat16* p, int64_t count, 
   // Infinity and NaN have no places to round: bits added would turn one into the other.
   store(hn::IfThenElse(hn::IsFinite(v), hn::BitCast(d, cut), v), d, p, count);
 }
-HWY_INLINE void store_stochastic(V32 v, F32 d, float* p, int64_t count, const uint16_t* /*noise*/) {
+HWY_INLINE void store_stochastic(V32 v, F32 d, float* p, int64_t count, const std::byte* /*noise*/) {
   store(v, d, p, count);
 }
 
@@ -67,15 +78,32 @@ HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* e
     V32 p = hn::MulSub(before, decay, hn::Div(hn::Mul(step_size, m), denominator));
     if (decays_after) p = hn::NegMulAdd(decay_after, p, p);
     if (noise != nullptr) {
-      store_stochastic(p, d, parameter + i, count, noise->parameter.data() + i);
-      store_stochastic(m, d, exp_avg + i, count, noise->exp_avg.data() + i);
-      store_stochastic(v, d, exp_avg_sq + i, count, noise->exp_avg_sq.data() + i);
+      store_stochastic(p, d, parameter + i, count, noise->parameter.from(i));
+      store_stochastic(m, d, exp_avg + i, count, noise->exp_avg.from(i));
+      store_stochastic(v, d, exp_avg_sq + i, count, noise->exp_avg_sq.from(i));
     } else {
       store(p, d, parameter + i, count);
       store(m, d, exp_avg + i, count);
       store(v, d, exp_avg_sq + i, count);
     }
   });
+}
+
+// Blocks first, first + 1, ... of Philox.
+void philox_blocks(uint64_t* out, int64_t num_blocks, RandomKey key, uint64_t first) {
+  const U64 d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= num_blocks; i += lanes) {
+    VU64 lower, upper;
+    philox_lanes(d, key, hn::Iota(d, first + static_cast<uint64_t>(i)), lower, upper);
+    hn::StoreInterleaved2(lower, upper, d, out + 2 * i);
+  }
+  for (; i < num_blocks; ++i) {
+    const std::array<uint32_t, 4> block = philox(key, first + static_cast<uint64_t>(i));
+    out[2 * i] = block[0] | uint64_t{block[1]} << 32;
+    out[2 * i + 1] = block[2] | uint64_t{block[3]} << 32;
+  }
 }
 
 using F = reference::AdamWFactors;
@@ -103,6 +131,7 @@ HWY_EXPORT(adamw_f32_f32);
 HWY_EXPORT(adamw_f32_bf16);
 HWY_EXPORT(adamw_bf16_f32);
 HWY_EXPORT(adamw_bf16_bf16);
+HWY_EXPORT(philox_blocks);
 
 namespace {
 
@@ -126,25 +155,19 @@ reference::AdamWFactors factors(const AdamWStep& step, const kernels::Decision& 
           .gradient_scale = decision.gradient_scale};
 }
 
-// Sixteen bits for each of elements [begin, begin + n) of the stream: eight of them in a block of Philox.
-void fill_noise(uint16_t* noise, const StochasticRounding& rounding, uint64_t begin, int64_t n) {
-  for (int64_t i = 0; i < n;) {
-    const uint64_t element = rounding.first + begin + static_cast<uint64_t>(i);
-    const std::array<uint32_t, 4> block = philox(rounding.key, element / 8);
-    for (uint64_t k = element % 8; k < 8 && i < n; ++k, ++i)
-      noise[i] = static_cast<uint16_t>(block[k / 2] >> (k % 2 * 16));
-  }
+// Of elements [begin, begin + n) of the stream.
+void fill_bits(AdamWBits& bits, RandomKey key, uint64_t begin, int64_t n) {
+  bits.begin = static_cast<int64_t>(begin % 8);
+  HWY_DYNAMIC_DISPATCH(philox_blocks)(bits.of.data(), (bits.begin + n + 7) / 8, key, begin / 8);
 }
 
 void fill_noise(AdamWNoise& noise, const StochasticRounding& rounding, uint64_t begin, int64_t n, bool of_moments) {
-  fill_noise(noise.parameter.data(), rounding, begin, n);
+  const auto [first, second] = rounding.key.word;
+  begin += rounding.first;
+  fill_bits(noise.parameter, rounding.key, begin, n);
   if (!of_moments) return;
-  const auto stream = [&](uint32_t number) {
-    const auto [first, second] = rounding.key.word;
-    return StochasticRounding{{{first, second ^ number}}, rounding.first};
-  };
-  fill_noise(noise.exp_avg.data(), stream(1), begin, n);
-  fill_noise(noise.exp_avg_sq.data(), stream(2), begin, n);
+  fill_bits(noise.exp_avg, {{first, second ^ 1}}, begin, n);
+  fill_bits(noise.exp_avg_sq, {{first, second ^ 2}}, begin, n);
 }
 
 template <class P, class M>

@@ -9,40 +9,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/philox-inl.h"
 #include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
 using F64 = hn::ScalableTag<double>;
-using U64 = hn::RebindToUnsigned<F64>;
 using V64 = hn::Vec<F64>;
-using VU64 = hn::Vec<U64>;
-
-// The two random words of block (index, 0), one index a lane. A word of 32 bits is the lower half of a lane; what its
-// upper half holds does not matter before the end.
-HWY_INLINE void philox_lanes(U64 d, RandomKey key, VU64 index, VU64& first, VU64& second) {
-  const hn::Repartition<uint32_t, U64> d32;
-  const auto product = [&](VU64 a, VU64 b) HWY_ATTR {  // of the lower halves, whole
-    return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
-  };
-  // Multipliers and Weyl constants as in base/random.cpp.
-  const VU64 multiplier0 = hn::Set(d, uint64_t{0xD2511F53}), multiplier1 = hn::Set(d, uint64_t{0xCD9E8D57});
-  VU64 c0 = index, c1 = hn::ShiftRight<32>(index), c2 = hn::Zero(d), c3 = hn::Zero(d);
-  uint32_t k0 = key.word[0], k1 = key.word[1];
-  for (int round = 0; round < 10; ++round) {
-    const VU64 product0 = product(multiplier0, c0), product1 = product(multiplier1, c2);
-    c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c1), hn::Set(d, uint64_t{k0}));
-    c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c3), hn::Set(d, uint64_t{k1}));
-    c1 = product1;
-    c3 = product0;
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  const VU64 low = hn::Set(d, uint64_t{0xFFFFFFFF});
-  first = hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1));
-  second = hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3));
-}
 
 // The upper 53 bits as a number.
 HWY_INLINE V64 to_double(F64 d, VU64 bits) {

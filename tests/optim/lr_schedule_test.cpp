@@ -114,7 +114,9 @@ TEST(LrSchedule, FollowsBothDialectsOfGptNeox) {
                     neox_reference(c.rule == "neox_2023", type, 3e-4, 7, 40, c.min_lr_factor, n), 1e-18)
             << rule << " " << type << " " << step;
       }
-      if (holds) EXPECT_EQ(learning_rate(s, 50), learning_rate(s, 41)) << rule << " " << type;
+      if (holds) {
+        EXPECT_EQ(learning_rate(s, 50), learning_rate(s, 41)) << rule << " " << type;
+      }
     }
   }
   config::LrScheduler old = scheduler(7, -1, "linear");
