@@ -19,6 +19,8 @@ struct Row {
 std::string format_rows(const std::vector<Row>& rows);
 
 std::vector<std::string> wrap(std::string_view text, size_t columns);
+// What stands between the separators; nothing behind the last one.
+std::vector<std::string> split(std::string_view text, char separator);
 std::vector<std::string> split_lines(std::string_view text);
 std::string join(std::span<const std::string> words, std::string_view between = ", ");
 std::string sentence(std::string_view text);  // first letter upper case

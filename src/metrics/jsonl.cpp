@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -97,11 +98,19 @@ Event event_of(const nlohmann::json& object) {
 
 bool goes_back(const Event& e) { return e.name == "resume" || e.name == "rewind"; }
 
+// Of a long run's file no more than the last byte is read.
+bool ends_a_line(const Path& path) {
+  const File file = File::open_read(path);
+  if (file.size_bytes() == 0) return true;
+  char last = 0;
+  file.read_at(file.size_bytes() - 1, std::as_writable_bytes(std::span(&last, 1)));
+  return last == '\n';
+}
+
 // A file whose end is half a line: rewritten without it, so that the next line starts on a line of its own.
 void remove_torn_line(const Path& path) {
-  if (!path_exists(path)) return;
+  if (!path_exists(path) || ends_a_line(path)) return;
   const std::string content = read_file(path);
-  if (content.empty() || content.back() == '\n') return;
   const size_t last = content.rfind('\n');
   write_file_atomic(path, std::string_view(content).substr(0, last == std::string::npos ? 0 : last + 1));
 }

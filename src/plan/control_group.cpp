@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,13 +27,6 @@ std::string text_of(const Path& path) {
   } catch (const Error&) {
     return {};
   }
-}
-
-std::vector<std::string> split(std::string_view text, char at) {
-  std::vector<std::string> words;
-  std::istringstream in{std::string(text)};
-  for (std::string word; std::getline(in, word, at);) words.push_back(word);
-  return words;
 }
 
 bool holds(const std::vector<std::string>& words, std::string_view word) {

@@ -11,13 +11,19 @@
 namespace hearth::train {
 namespace {
 
-TEST(BenchOps, EveryKernelOfAStepHasARate) {
+config::BenchStepOptions tiny_options() {
   config::BenchStepOptions options;
   options.config = tiny_config(".");
   options.config.data.path.clear();
   options.config.model.vocab_size = 300;
-  options.steps = 2;
+  options.steps = 1;
   options.warmup = 0;
+  return options;
+}
+
+TEST(BenchOps, EveryKernelOfAStepHasARate) {
+  config::BenchStepOptions options = tiny_options();
+  options.steps = 2;
   const OpsTiming t = time_ops(options);
   EXPECT_GT(t.copy_bytes_per_s, 1e8);
   EXPECT_GT(t.gemm_flops, 1e8);
@@ -38,14 +44,9 @@ TEST(BenchOps, EveryKernelOfAStepHasARate) {
 
 // By hand: what each kernel reads and writes at the least.
 TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
-  config::BenchStepOptions options;
-  options.config = tiny_config(".");
-  options.config.data.path.clear();
-  options.config.model.vocab_size = 300;
+  config::BenchStepOptions options = tiny_options();
   options.config.model.norm_type = "layernorm";
   options.config.memory.loss_chunk_tokens = 7;
-  options.steps = 1;
-  options.warmup = 0;
   const OpsTiming t = time_ops(options);
   const auto bytes = [&](const std::string& name) {
     const auto found = std::find_if(t.kernels.begin(), t.kernels.end(), [&](const auto& k) { return k.name == name; });
@@ -80,12 +81,7 @@ TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
 }
 
 TEST(BenchOps, EveryNormIsTimed) {
-  config::BenchStepOptions options;
-  options.config = tiny_config(".");
-  options.config.data.path.clear();
-  options.config.model.vocab_size = 300;
-  options.steps = 1;
-  options.warmup = 0;
+  config::BenchStepOptions options = tiny_options();
   for (const char* type : {"rmsnorm", "np_layernorm", "rmsnorm_neox"}) {
     options.config.model.norm_type = type;
     EXPECT_GT(time_ops(options).kernels.size(), 20u) << type;
