@@ -2,14 +2,23 @@
 // each box lies. Read and written as torch 2.11 does; docs/checkpoint_format.md has the object graph.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "checkpoint/manifest.h"
 #include "checkpoint/state.h"
 
 namespace hearth::checkpoint {
+
+// One stored piece of a tensor: where it lies and the XXH3-64 of its `length` bytes (a whole torch.save stream).
+struct Item {
+  std::string name;  // the tensor's
+  Box box;
+  std::string file;  // relative to the checkpoint's folder, "__R_0.distcp"
+  int64_t offset = 0, length = 0;
+  uint64_t checksum = 0;
+};
 
 // A tensor and the items that hold it. Items written by PyTorch have checksum 0.
 struct StoredTensor {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/state.h"
+#include "checkpoint/dcp.h"
 #include "data/mixture.h"
 
 namespace hearth::checkpoint {
@@ -18,15 +18,6 @@ namespace hearth::checkpoint {
 inline constexpr int64_t kFormatVersion = 1;
 inline constexpr const char* kManifestFile = "hearth.json";
 inline constexpr const char* kMetadataFile = ".metadata";
-
-// One stored piece of a tensor: where it lies and the XXH3-64 of its `length` bytes (a whole torch.save stream).
-struct Item {
-  std::string name;  // the tensor's
-  Box box;
-  std::string file;  // relative to the checkpoint's folder, "__R_0.distcp"
-  int64_t offset = 0, length = 0;
-  uint64_t checksum = 0;
-};
 
 // What the trainer's guard remembers (train/guard.h).
 struct Health {
