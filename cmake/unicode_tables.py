@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the tables that src/tokenizer/unicode.h declares, from the Unicode Character Database.
+"""Writes the tables that src/tokenizer/unicode/unicode.h declares, from the Unicode Character Database.
 
     unicode_tables.py UCD_FOLDER OUT.cpp
 
 Categories are those of VERSION whatever the folder's version is: code points of a later age count as unassigned, and what a
-folder of 15.0 (Debian 12) lacks is in ADDED, measured on the engine of `tokenizers` 0.23 (tests/tokenizer/unicode_test.cpp
+folder of 15.0 (Debian 12) lacks is in ADDED, measured on the engine of `tokenizers` 0.23 (tests/tokenizer/unicode/unicode_test.cpp
 compares every code point). Normalization is that of NFC_VERSION, by age alone: the stability policy of Unicode fixes it for
 assigned characters. Format of the files: UAX #44.
 """
@@ -12,7 +12,7 @@ assigned characters. Format of the files: UAX #44.
 import os
 import sys
 
-VERSION = (16, 0)     # kUnicodeVersion in src/tokenizer/unicode.h
+VERSION = (16, 0)     # kUnicodeVersion in src/tokenizer/unicode/unicode.h
 NFC_VERSION = (9, 0)  # kNfcVersion there
 OLDEST = (15, 0)      # of a folder that ADDED makes whole
 BLOCK_BITS = 7     # unicode_tables::kBlockBits

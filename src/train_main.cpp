@@ -2,14 +2,14 @@
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
-#include "commands/train_options.h"
+#include "bench/gemm.h"
+#include "bench/ops.h"
+#include "bench/step.h"
+#include "commands/run/options.h"
 #include "config/load.h"
+#include "infer/eval.h"
+#include "infer/generate.h"
 #include "ops/runtime.h"
-#include "train/bench_gemm.h"
-#include "train/bench_ops.h"
-#include "train/bench_step.h"
-#include "train/eval.h"
-#include "train/generate.h"
 #include "train/libtorch_error.h"
 #include "train/trainer.h"
 
@@ -31,35 +31,35 @@ int eval_command(CommandLine& line) {
   const auto options = commands::eval_options(line);
   if (!options) return 0;
   ops::prepare_process(options->threads);
-  return static_cast<int>(train::run_eval(*options));
+  return static_cast<int>(infer::run_eval(*options));
 }
 
 int generate_command(CommandLine& line) {
   const auto options = commands::generate_options(line);
   if (!options) return 0;
   ops::prepare_process(options->threads);
-  return static_cast<int>(train::run_generate(*options));
+  return static_cast<int>(infer::run_generate(*options));
 }
 
 int bench_step_command(CommandLine& line) {
   const auto options = commands::bench_step_options(line);
   if (!options) return 0;
   ops::prepare_process(options->config.training.threads);
-  return static_cast<int>(train::run_bench_step(*options));
+  return static_cast<int>(bench::run_bench_step(*options));
 }
 
 int bench_ops_command(CommandLine& line) {
   const auto options = commands::bench_ops_options(line);
   if (!options) return 0;
   ops::prepare_process(options->config.training.threads);
-  return static_cast<int>(train::run_bench_ops(*options));
+  return static_cast<int>(bench::run_bench_ops(*options));
 }
 
 int bench_gemm_command(CommandLine& line) {
   const auto options = commands::bench_gemm_options(line);
   if (!options) return 0;
   ops::prepare_process(options->threads);
-  return static_cast<int>(train::run_bench_gemm(*options));
+  return static_cast<int>(bench::run_bench_gemm(*options));
 }
 
 constexpr Command kCommands[] = {

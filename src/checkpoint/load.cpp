@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "checkpoint/item.h"
+#include "formats/item.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -17,17 +17,17 @@ namespace {
 constexpr const char* kFix = "use another checkpoint of the run; `hearth train` takes the newest good one by itself";
 
 // Where an item lies, for messages.
-std::string place(const Path& folder, const Item& item) {
+std::string place(const Path& folder, const formats::Item& item) {
   return fmt::format("{}, bytes {} to {}", (folder / item.file).string(), item.offset, item.offset + item.length);
 }
 
 // A weight's box is part of its name only where the tensor is cut.
-std::string label(const StoredTensor& tensor, const Item& item) {
+std::string label(const formats::StoredTensor& tensor, const formats::Item& item) {
   if (item.box.sizes == tensor.info.shape) return item.name;
-  return fmt::format("{} at {}", item.name, format_shape(item.box.offsets));
+  return fmt::format("{} at {}", item.name, formats::format_shape(item.box.offsets));
 }
 
-Metadata load_metadata(const Path& folder, const std::optional<Manifest>& manifest) {
+formats::Metadata load_metadata(const Path& folder, const std::optional<Manifest>& manifest) {
   const Path path = folder / kMetadataFile;
   if (!path_exists(path)) throw damaged(fmt::format("{} is missing", path.string()), {}, kFix);
   const std::string text = read_file(path);
@@ -43,16 +43,16 @@ Metadata load_metadata(const Path& folder, const std::optional<Manifest>& manife
                     kFix);
     }
   }
-  return parse_metadata(std::as_bytes(std::span(text)), path.string());
+  return formats::parse_metadata(std::as_bytes(std::span(text)), path.string());
 }
 
 // Gives each item of `.metadata` its checksum; both files name the same items, or one of them is not what it seems.
-void join_checksums(Metadata& metadata, const Manifest& manifest, const Path& folder) {
-  std::map<std::pair<std::string, int64_t>, const Item*> known;
-  for (const Item& item : manifest.items) known[{item.file, item.offset}] = &item;
+void join_checksums(formats::Metadata& metadata, const Manifest& manifest, const Path& folder) {
+  std::map<std::pair<std::string, int64_t>, const formats::Item*> known;
+  for (const formats::Item& item : manifest.items) known[{item.file, item.offset}] = &item;
   size_t count = 0;
-  for (StoredTensor& tensor : metadata.tensors) {
-    for (Item& item : tensor.items) {
+  for (formats::StoredTensor& tensor : metadata.tensors) {
+    for (formats::Item& item : tensor.items) {
       const auto found = known.find({item.file, item.offset});
       if (found == known.end() || found->second->name != item.name || found->second->length != item.length ||
           found->second->box != item.box)
@@ -71,13 +71,13 @@ void join_checksums(Metadata& metadata, const Manifest& manifest, const Path& fo
 struct Reader::State {
   Path folder;
   std::optional<Manifest> manifest;
-  Metadata metadata;
-  std::vector<TensorInfo> infos;
+  formats::Metadata metadata;
+  std::vector<mesh::TensorInfo> infos;
   std::unordered_map<std::string, size_t> by_name;
   std::map<std::string, File> files;
   std::set<std::pair<std::string, int64_t>> checked;  // items whose checksum was right: file, offset
 
-  const StoredTensor* find(std::string_view name) const {
+  const formats::StoredTensor* find(std::string_view name) const {
     for (const char* prefix : {"", "model."}) {
       const auto found = by_name.find(prefix + std::string(name));
       if (found != by_name.end()) return &metadata.tensors[found->second];
@@ -88,18 +88,19 @@ struct Reader::State {
   // Opens every file once and checks that the items lie in it; ours have nothing between and after them, so that no
   // byte goes without a checksum.
   void open_files() {
-    std::map<std::string, std::vector<const Item*>> by_file;
-    for (const StoredTensor& tensor : metadata.tensors) {
-      for (const Item& item : tensor.items) by_file[item.file].push_back(&item);
+    std::map<std::string, std::vector<const formats::Item*>> by_file;
+    for (const formats::StoredTensor& tensor : metadata.tensors) {
+      for (const formats::Item& item : tensor.items) by_file[item.file].push_back(&item);
     }
     for (auto& [name, items] : by_file) {
       const Path path = folder / name;
       if (!path_exists(path))
         throw damaged(fmt::format("{} is missing", path.string()), fmt::format("{} was in it", items[0]->name), kFix);
       File file = File::open_read(path);
-      std::sort(items.begin(), items.end(), [](const Item* a, const Item* b) { return a->offset < b->offset; });
+      std::sort(items.begin(), items.end(),
+                [](const formats::Item* a, const formats::Item* b) { return a->offset < b->offset; });
       int64_t end = 0;
-      for (const Item* item : items) {
+      for (const formats::Item* item : items) {
         if (item->length > file.size_bytes() - item->offset) {
           throw damaged(fmt::format("{} is cut short: {}", item->name, path.string()),
                         fmt::format("{} bytes, expected at least {}", file.size_bytes(), item->offset + item->length),
@@ -118,9 +119,9 @@ struct Reader::State {
     }
   }
 
-  void check_checksum(const StoredTensor& tensor, const Item& item) {
+  void check_checksum(const formats::StoredTensor& tensor, const formats::Item& item) {
     if (!manifest || checked.contains({item.file, item.offset})) return;
-    const uint64_t found = hash_range(files.at(item.file), item.offset, item.length);
+    const uint64_t found = formats::hash_range(files.at(item.file), item.offset, item.length);
     if (found != item.checksum) {
       throw damaged(fmt::format("{} is damaged ({})", label(tensor, item), place(folder, item)),
                     fmt::format("checksum {}, expected {}", to_hex64(found), to_hex64(item.checksum)), kFix);
@@ -128,13 +129,14 @@ struct Reader::State {
     checked.insert({item.file, item.offset});
   }
 
-  TensorLayout layout(const StoredTensor& tensor, const Item& item) {
+  formats::TensorLayout layout(const formats::StoredTensor& tensor, const formats::Item& item) {
     const std::string origin = fmt::format("{} ({})", label(tensor, item), place(folder, item));
-    TensorLayout layout = read_tensor_layout(files.at(item.file), item.offset, item.length, origin);
+    formats::TensorLayout layout = formats::read_tensor_layout(files.at(item.file), item.offset, item.length, origin);
     if (layout.dtype != tensor.info.dtype || layout.sizes != item.box.sizes) {
-      throw damaged(fmt::format("{} is not what .metadata says", origin),
-                    fmt::format("found {} {}, expected {} {}", dtype_name(layout.dtype), format_shape(layout.sizes),
-                                dtype_name(tensor.info.dtype), format_shape(item.box.sizes)));
+      throw damaged(
+          fmt::format("{} is not what .metadata says", origin),
+          fmt::format("found {} {}, expected {} {}", dtype_name(layout.dtype), formats::format_shape(layout.sizes),
+                      dtype_name(tensor.info.dtype), formats::format_shape(item.box.sizes)));
     }
     return layout;
   }
@@ -162,7 +164,7 @@ Reader Reader::open(const Path& folder) {
   state->metadata = load_metadata(folder, state->manifest);
   if (state->manifest) join_checksums(state->metadata, *state->manifest, folder);
   state->open_files();
-  for (const StoredTensor& tensor : state->metadata.tensors) {
+  for (const formats::StoredTensor& tensor : state->metadata.tensors) {
     state->by_name[tensor.info.name] = state->infos.size();
     state->infos.push_back(tensor.info);
   }
@@ -183,35 +185,36 @@ const Manifest& Reader::manifest() const {
   HEARTH_CHECK(has_manifest(), "{} has no manifest", state_->folder.string());
   return *state_->manifest;
 }
-const std::vector<TensorInfo>& Reader::tensors() const { return state_->infos; }
-const Metadata& Reader::metadata() const { return state_->metadata; }
+const std::vector<mesh::TensorInfo>& Reader::tensors() const { return state_->infos; }
+const formats::Metadata& Reader::metadata() const { return state_->metadata; }
 
-const TensorInfo* Reader::find(std::string_view name) const {
-  const StoredTensor* tensor = state_->find(name);
+const mesh::TensorInfo* Reader::find(std::string_view name) const {
+  const formats::StoredTensor* tensor = state_->find(name);
   return tensor == nullptr ? nullptr : &tensor->info;
 }
 
-const TensorInfo& Reader::require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const {
-  const std::string expected = fmt::format("expected {} {}", dtype_name(dtype), format_shape(shape));
-  const TensorInfo* info = find(name);
+const mesh::TensorInfo& Reader::require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const {
+  const std::string expected = fmt::format("expected {} {}", dtype_name(dtype), formats::format_shape(shape));
+  const mesh::TensorInfo* info = find(name);
   if (info == nullptr) {
     std::string why = expected;
-    for (const OtherEntry& other : state_->metadata.others) {
+    for (const formats::OtherEntry& other : state_->metadata.others) {
       if (other.name == name) why += fmt::format(", found {}", other.what);
     }
     throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name), why,
                      "see what it holds with `hearth inspect`");
   }
   if (info->dtype != dtype || info->shape != shape) {
-    throw user_error(fmt::format("{}: {} does not fit", state_->folder.string(), name),
-                     fmt::format("{}, found {} {}", expected, dtype_name(info->dtype), format_shape(info->shape)),
-                     "give the run the model shape of the checkpoint (`hearth inspect` prints its configuration)");
+    throw user_error(
+        fmt::format("{}: {} does not fit", state_->folder.string(), name),
+        fmt::format("{}, found {} {}", expected, dtype_name(info->dtype), formats::format_shape(info->shape)),
+        "give the run the model shape of the checkpoint (`hearth inspect` prints its configuration)");
   }
   return *info;
 }
 
-void Reader::read(std::string_view name, const Box& box, std::span<std::byte> out) {
-  const StoredTensor* tensor = state_->find(name);
+void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::byte> out) {
+  const formats::StoredTensor* tensor = state_->find(name);
   if (tensor == nullptr) throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name));
   const std::vector<int64_t>& shape = tensor->info.shape;
   HEARTH_CHECK(box.offsets.size() == shape.size() && box.sizes.size() == shape.size(), "box of {}", name);
@@ -221,20 +224,20 @@ void Reader::read(std::string_view name, const Box& box, std::span<std::byte> ou
   }
   HEARTH_CHECK(static_cast<int64_t>(out.size()) == box.numel() * dtype_size(tensor->info.dtype), "buffer for {}", name);
   if (out.empty()) return;
-  check_coverage(*tensor, box, state_->folder.string());
-  for (const Item& item : tensor->items) {
-    if (!overlaps(item.box, box)) continue;
+  formats::check_coverage(*tensor, box, state_->folder.string());
+  for (const formats::Item& item : tensor->items) {
+    if (!mesh::overlaps(item.box, box)) continue;
     state_->check_checksum(*tensor, item);
-    copy_box(state_->files.at(item.file), state_->layout(*tensor, item), item.box, box, out);
+    formats::copy_box(state_->files.at(item.file), state_->layout(*tensor, item), item.box, box, out);
   }
 }
 
-void Reader::check(const StoredTensor& tensor, const Item& item) {
+void Reader::check(const formats::StoredTensor& tensor, const formats::Item& item) {
   state_->check_checksum(tensor, item);
   state_->layout(tensor, item);
   if (!has_manifest()) {
-    check_crc(state_->files.at(item.file), item.offset, item.length,
-              fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
+    formats::check_crc(state_->files.at(item.file), item.offset, item.length,
+                       fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
   }
 }
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/dcp.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/state.h"
+#include "formats/dcp.h"
+#include "mesh/tensor_box.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
@@ -38,22 +38,22 @@ class Reader {
   std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
 
   // In the order of `.metadata`. Tensors of an element type we do not have (float8, complex) are not listed.
-  const std::vector<TensorInfo>& tensors() const;
+  const std::vector<mesh::TensorInfo>& tensors() const;
   // Null when there is none. torchtitan wrote weights under "model." until mid 2025: a `name` that is not there is
   // looked up with this prefix, too.
-  const TensorInfo* find(std::string_view name) const;
+  const mesh::TensorInfo* find(std::string_view name) const;
   // The tensor, or a user_error that names what was expected and what was found.
-  const TensorInfo& require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
+  const mesh::TensorInfo& require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
 
   // Copies `box` of the tensor into `out`, row-major, exactly box.numel() * dtype_size bytes. Throws user_error for a
   // name that is not there, damaged() where the items do not cover the box or an item's checksum or structure is wrong.
-  void read(std::string_view name, const Box& box, std::span<std::byte> out);
+  void read(std::string_view name, const mesh::Box& box, std::span<std::byte> out);
 
   // Everything `.metadata` says, what is not a tensor included.
-  const Metadata& metadata() const;
+  const formats::Metadata& metadata() const;
   // Checks one item as far as it can be: ours by its checksum, any by the structure of the stored tensor, PyTorch's
   // also by the CRC-32 of the zip members. Throws damaged() naming the item.
-  void check(const StoredTensor& tensor, const Item& item);
+  void check(const formats::StoredTensor& tensor, const formats::Item& item);
 
  private:
   struct State;

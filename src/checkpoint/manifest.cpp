@@ -87,8 +87,8 @@ std::vector<int64_t> integers(const Json& list) {
   return found;
 }
 
-Item parse_item(const Json& j) {
-  Item item;
+formats::Item parse_item(const Json& j) {
+  formats::Item item;
   item.name = j.at("name").get<std::string>();
   item.box.offsets = integers(j.at("offsets"));
   item.box.sizes = integers(j.at("sizes"));
@@ -191,7 +191,7 @@ std::string format_manifest(const Manifest& manifest) {
   for (const auto& [key, value] : fields.items()) text += fmt::format(",\n\"{}\": {}", key, dump(value));
   text += ",\n\"items\": [";
   for (size_t i = 0; i < manifest.items.size(); ++i) {
-    const Item& item = manifest.items[i];
+    const formats::Item& item = manifest.items[i];
     const Json j = {{"name", item.name},
                     {"offsets", item.box.offsets},
                     {"sizes", item.box.sizes},

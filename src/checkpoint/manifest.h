@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/dcp.h"
-#include "data/mixture.h"
+#include "data/order/mixture.h"
+#include "formats/dcp.h"
 
 namespace hearth::checkpoint {
 
@@ -57,7 +57,7 @@ struct Manifest {
   // Filled in by stamp().
   std::string code_version, host, created;  // `created` is UTC, "2026-01-31T23:59:59Z"
   // Filled in by commit().
-  std::vector<Item> items;  // in the order of `.metadata`
+  std::vector<formats::Item> items;  // in the order of `.metadata`
   int64_t metadata_length = 0;
   uint64_t metadata_checksum = 0;
 };

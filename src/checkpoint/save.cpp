@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "checkpoint/dcp.h"
-#include "checkpoint/item.h"
 #include "checkpoint/load.h"
+#include "formats/dcp.h"
+#include "formats/item.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
@@ -45,11 +45,11 @@ class BufferedWriter {
 // Forgets the page cache's copy, so that reading back reads the disk. Only a hint: some file systems keep it.
 void forget_cache(const File& file) { ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
 
-void read_back(const Path& path, const std::vector<Item>& items) {
+void read_back(const Path& path, const std::vector<formats::Item>& items) {
   const File file = File::open_read(path);
   forget_cache(file);
-  for (const Item& item : items) {
-    if (hash_range(file, item.offset, item.length) == item.checksum) continue;
+  for (const formats::Item& item : items) {
+    if (formats::hash_range(file, item.offset, item.length) == item.checksum) continue;
     throw Error(ExitCode::kHardware,
                 fmt::format("{} was written to {} but reads back differently", item.name, path.string()),
                 "the disk or the memory is faulty", "save to another disk and check this machine");
@@ -89,13 +89,13 @@ bool tensor_order(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-Metadata gather(std::span<const std::string> rank_items) {
-  std::map<std::string, StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
+formats::Metadata gather(std::span<const std::string> rank_items) {
+  std::map<std::string, formats::StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
   for (const std::string& text : rank_items) {
     for (const Json& j : Json::parse(text)) {
-      TensorInfo info{j.at("name").get<std::string>(), static_cast<DType>(j.at("dtype").get<int>()),
-                      j.at("shape").get<std::vector<int64_t>>()};
-      StoredTensor& tensor = tensors[info.name];
+      mesh::TensorInfo info{j.at("name").get<std::string>(), static_cast<DType>(j.at("dtype").get<int>()),
+                            j.at("shape").get<std::vector<int64_t>>()};
+      formats::StoredTensor& tensor = tensors[info.name];
       if (tensor.items.empty()) tensor.info = info;
       HEARTH_CHECK(tensor.info == info, "ranks disagree on {}", info.name);
       tensor.items.push_back({info.name,
@@ -106,20 +106,21 @@ Metadata gather(std::span<const std::string> rank_items) {
                               j.at("checksum").get<uint64_t>()});
     }
   }
-  Metadata metadata;
+  formats::Metadata metadata;
   for (auto& [name, tensor] : tensors) {
     std::sort(tensor.items.begin(), tensor.items.end(),
-              [](const Item& a, const Item& b) { return a.box.offsets < b.box.offsets; });
+              [](const formats::Item& a, const formats::Item& b) { return a.box.offsets < b.box.offsets; });
     metadata.tensors.push_back(std::move(tensor));
   }
   return metadata;
 }
 
 // The pieces are ours: a hole or an overlap is a bug, and is found before anything is called a checkpoint.
-void check_complete(const Metadata& metadata, const Path& folder) {
-  for (const StoredTensor& tensor : metadata.tensors) {
+void check_complete(const formats::Metadata& metadata, const Path& folder) {
+  for (const formats::StoredTensor& tensor : metadata.tensors) {
     try {
-      check_coverage(tensor, {std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape}, folder.string());
+      formats::check_coverage(tensor, {std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape},
+                              folder.string());
     } catch (const Error& e) {
       HEARTH_CHECK(false, "{}", e.what());
     }
@@ -154,19 +155,19 @@ void begin_save(const Path& temporary) {
   make_folders(temporary);
 }
 
-std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const TensorPiece> pieces) {
+std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces) {
   if (pieces.empty()) return "[]";
   const std::string name = fmt::format("__R_{}.distcp", rank);
   const Path path = temporary / name;
   File file = File::create(path);
   BufferedWriter writer(file);
-  std::vector<Item> items;
+  std::vector<formats::Item> items;
   Json list = Json::array();
   int64_t offset = 0;
-  for (const TensorPiece& piece : pieces) {
+  for (const mesh::TensorPiece& piece : pieces) {
     HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
-    ZipWriter zip;
-    add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
+    formats::ZipWriter zip;
+    formats::add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
     StreamingHash hash;
     int64_t length = 0;
     for (const std::span<const std::byte> part : zip.pieces()) {
@@ -195,13 +196,13 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
 
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
             Manifest manifest) {
-  const Metadata metadata = gather(rank_items);
+  const formats::Metadata metadata = gather(rank_items);
   check_complete(metadata, temporary);
-  const std::string metadata_text = format_metadata(metadata);
+  const std::string metadata_text = formats::format_metadata(metadata);
   manifest.metadata_length = static_cast<int64_t>(metadata_text.size());
   manifest.metadata_checksum = xxh3_64(metadata_text);
   manifest.items.clear();
-  for (const StoredTensor& tensor : metadata.tensors)
+  for (const formats::StoredTensor& tensor : metadata.tensors)
     manifest.items.insert(manifest.items.end(), tensor.items.begin(), tensor.items.end());
 
   HEARTH_CHECK(manifest.tokenizer_file.empty() || tokenizer::is_kept_name(manifest.tokenizer));

@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/state.h"
+#include "mesh/tensor_box.h"
 
 namespace hearth::checkpoint {
 
@@ -35,11 +35,11 @@ void begin_save(const Path& temporary);
 // Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the items as
 // text for commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box) must
 // come from one rank only.
-std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const TensorPiece> pieces);
+std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces);
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
-// tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL (the same step,
-// saved again) is replaced, and restored by remove_leftovers() if a crash comes in between.
+// tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL
+// (the same step, saved again) is replaced, and restored by remove_leftovers() if a crash comes in between.
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
             Manifest manifest);
 

@@ -28,11 +28,11 @@ Verification verify_checkpoint(const Path& folder) {
   result.has_manifest = path_exists(folder / kManifestFile);
   if (!whole(result, [&] { reader = Reader::open(folder); })) return result;
   if (result.has_manifest && reader->manifest().tokenizer != "bytes") whole(result, [&] { reader->open_tokenizer(); });
-  for (const StoredTensor& tensor : reader->metadata().tensors) {
+  for (const formats::StoredTensor& tensor : reader->metadata().tensors) {
     ++result.tensors;
-    const Box all{std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape};
-    whole(result, [&] { check_coverage(tensor, all, folder.string()); });
-    for (const Item& item : tensor.items) {
+    const mesh::Box all{std::vector<int64_t>(tensor.info.shape.size(), 0), tensor.info.shape};
+    whole(result, [&] { formats::check_coverage(tensor, all, folder.string()); });
+    for (const formats::Item& item : tensor.items) {
       ++result.items;
       result.bytes += item.length;
       whole(result, [&] { reader->check(tensor, item); });

@@ -3,7 +3,7 @@
 
 #include "columnar/rows.h"
 #include "columnar/table_writer.h"
-#include "data/arrow_library.h"
+#include "data/formats/arrow_library.h"
 
 namespace hearth::columnar {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "data/arrow_library.h"
+#include "data/formats/arrow_library.h"
 
 namespace hearth::columnar {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/arrow_library.h"
+#include "data/formats/arrow_library.h"
 
 namespace hearth::columnar {
 

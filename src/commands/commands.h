@@ -1,4 +1,4 @@
-// Every command of `hearth`, one file each: commands/data_build.cpp holds data_build. A command that is not in the
+// Every command of `hearth`, one file each: commands/data/build.cpp holds data_build. A command that is not in the
 // table (commands.cpp) does not exist for the user.
 #pragma once
 

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "data/indexed_file.h"
-#include "data/path_list.h"
+#include "data/formats/indexed_file.h"
+#include "data/source/path_list.h"
 
 namespace hearth::commands {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "commands/command_line.h"
-#include "data/manifest.h"
+#include "data/shard/manifest.h"
 
 namespace hearth::commands {
 

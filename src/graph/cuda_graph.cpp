@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "ops/graph_library.h"
+#include "ops/gpu/graph_library.h"
 
 namespace hearth::ops {
 namespace {

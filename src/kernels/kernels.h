@@ -1,6 +1,6 @@
 // The GPU kernels, behind a C interface: a table of functions that a library built by nvcc (libhearth_cuda.so) or hipcc
-// (libhearth_hip.so) hands out, loaded when a run asks for a GPU (ops/gpu.h). The .cu files beside this header are one
-// source for both, and know neither ATen nor any other folder of Hearth. Tests compile the same files for the host.
+// (libhearth_hip.so) hands out, loaded when a run asks for a GPU (ops/gpu/gpu.h). The .cu files beside this header are
+// one source for both, and know neither ATen nor any other folder of Hearth. Tests compile the same files for the host.
 //
 // Every function enqueues work on `stream` (cudaStream_t or hipStream_t as void*) and returns at once: 0, or a code
 // that error_text explains. All pointers are device memory unless said otherwise; nothing is allocated. Meanings are

@@ -10,11 +10,11 @@
 #include <span>
 
 #include "ops/access.h"
-#include "ops/gpu.h"
-#include "ops/gpu_calls.h"
-#include "ops/philox-inl.h"
+#include "ops/cpu/philox-inl.h"
+#include "ops/cpu/simd-inl.h"
+#include "ops/gpu/calls.h"
+#include "ops/gpu/gpu.h"
 #include "ops/reference.h"
-#include "ops/simd-inl.h"
 #include "ops/step_decision.h"
 
 #ifndef HEARTH_OPS_ADAMW_NOISE_

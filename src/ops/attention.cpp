@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "ops/access.h"
-#include "ops/flash_attention.h"
-#include "ops/gpu.h"
-#include "ops/gpu_calls.h"
+#include "ops/cpu/flash_attention.h"
+#include "ops/cpu/scratch.h"
+#include "ops/cpu/simd-inl.h"
+#include "ops/gpu/calls.h"
+#include "ops/gpu/gpu.h"
 #include "ops/reference.h"
-#include "ops/scratch.h"
-#include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "ops/access.h"
-#include "ops/gpu.h"
-#include "ops/gpu_calls.h"
+#include "ops/cpu/simd-inl.h"
+#include "ops/gpu/calls.h"
+#include "ops/gpu/gpu.h"
 #include "ops/reference.h"
-#include "ops/simd-inl.h"
 #include "ops/tensor.h"
 
 HWY_BEFORE_NAMESPACE();

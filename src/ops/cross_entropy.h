@@ -14,7 +14,7 @@
 
 namespace hearth::ops {
 
-inline constexpr int64_t kIgnore = -100;  // torch's ignore_index; data/batch.h has the same
+inline constexpr int64_t kIgnore = -100;  // torch's ignore_index; data/batch/batch.h has the same
 
 // What the sums are, read from where they lie.
 struct CrossEntropy {

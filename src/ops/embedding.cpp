@@ -1,8 +1,8 @@
 #include "ops/embedding.h"
 
 #include "ops/access.h"
-#include "ops/gpu.h"
-#include "ops/gpu_calls.h"
+#include "ops/gpu/calls.h"
+#include "ops/gpu/gpu.h"
 
 namespace hearth::ops {
 namespace {

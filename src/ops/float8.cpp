@@ -5,7 +5,7 @@
 #include <ATen/ops/mm.h>
 
 #include "base/error.h"
-#include "ops/gpu.h"
+#include "ops/gpu/gpu.h"
 
 namespace hearth::ops {
 namespace {

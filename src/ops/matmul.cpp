@@ -9,8 +9,8 @@
 #include <ATen/ops/mm.h>
 
 #include "ops/access.h"
-#include "ops/gemm.h"
-#include "ops/simd-inl.h"
+#include "ops/cpu/gemm.h"
+#include "ops/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {

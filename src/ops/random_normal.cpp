@@ -9,8 +9,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/philox-inl.h"
-#include "ops/simd-inl.h"
+#include "ops/cpu/philox-inl.h"
+#include "ops/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ops/access.h"
-#include "ops/gpu.h"
-#include "ops/gpu_calls.h"
-#include "ops/simd-inl.h"
+#include "ops/cpu/simd-inl.h"
+#include "ops/gpu/calls.h"
+#include "ops/gpu/gpu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {

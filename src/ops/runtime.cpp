@@ -9,10 +9,10 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/gpu.h"
+#include "machine/device.h"
+#include "ops/gpu/gpu.h"
 #include "ops/matmul.h"
 #include "ops/tensor.h"
-#include "plan/device.h"
 
 namespace hearth::ops {
 namespace {
@@ -32,7 +32,7 @@ void keep_freed_memory() {
 void prepare_process(int64_t threads) {
   keep_freed_memory();
   at::set_num_interop_threads(1);
-  prepare_thread(threads > 0 ? threads : plan::available_cores());
+  prepare_thread(threads > 0 ? threads : machine::available_cores());
 }
 
 void prepare_thread(int64_t threads) {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "ops/access.h"
-#include "ops/gpu.h"
+#include "ops/gpu/gpu.h"
 #include "ops/tensor.h"
 
 namespace hearth::ops {

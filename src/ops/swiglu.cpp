@@ -7,10 +7,10 @@
 #include <hwy/contrib/math/math-inl.h>
 
 #include "ops/access.h"
-#include "ops/gpu.h"
-#include "ops/gpu_calls.h"
+#include "ops/cpu/simd-inl.h"
+#include "ops/gpu/calls.h"
+#include "ops/gpu/gpu.h"
 #include "ops/reference.h"
-#include "ops/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {

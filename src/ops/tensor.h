@@ -12,7 +12,7 @@
 //   number of threads. The exception is matmul where it goes through ATen (matmul.h): the BLAS's own partition is
 //   bitwise repeatable for one machine type and one number of threads.
 // - Call under c10::InferenceMode (or with gradients off). Rows may be strided; the last dimension is contiguous.
-// - Tensors of one call lie on one device. On a GPU (ops/gpu.h) calls only enqueue, and kernels see float32 and
+// - Tensors of one call lie on one device. On a GPU (ops/gpu/gpu.h) calls only enqueue, and kernels see float32 and
 //   bfloat16.
 // - All calls are Local.
 #pragma once

@@ -1,6 +1,6 @@
-// Memory that the kernels of a CPU, and sums in pairs, work in. ops/ allocates what is said here (ops/scratch.h keeps
-// it from call to call), and `hearth plan` adds it up. Sizes hold for the widest vectors of any instruction set, so
-// that a plan made on one machine is good for another; a kernel with narrower ones leaves some of it untouched.
+// Memory that the kernels of a CPU, and sums in pairs, work in. ops/ allocates what is said here (ops/cpu/scratch.h
+// keeps it from call to call), and `hearth plan` adds it up. Sizes hold for the widest vectors of any instruction set,
+// so that a plan made on one machine is good for another; a kernel with narrower ones leaves some of it untouched.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,15 @@
 
 namespace hearth::plan {
 
-// Of ops/gemm.h, in floats: packed rows of one factor, for all threads, and of the other, a thread's own.
+// Of ops/cpu/gemm.h, in floats: packed rows of one factor, for all threads, and of the other, a thread's own.
 inline constexpr int64_t kGemmSharedFloats = 1 << 20;
 // Where sums that end in bfloat16 wait for their next block of K: tiles of a stage.
 inline constexpr int64_t kGemmSumFloats = 2 << 20;
 constexpr int64_t gemm_shared_floats(bool keeps_sums) { return kGemmSharedFloats + (keeps_sums ? kGemmSumFloats : 0); }
 inline constexpr int64_t kGemmOwnFloats = 96 << 10;  // 384 KiB beside a panel of the other in 1 MiB, or most of 512 KiB
 
-// What ops/flash_forward.cpp and ops/flash_backward.cpp cut attention into; B, S, H, G, K as in plan::ModelShape.
+// What ops/cpu/flash_forward.cpp and ops/cpu/flash_backward.cpp cut attention into; B, S, H, G, K as in
+// plan::ModelShape.
 struct AttentionCut {
   // Bounds of what instruction sets have: floats of a vector; rows and columns of a tile; queries of a block, the
   // backward's multiple of a tile's columns.

@@ -2,14 +2,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tokenizer/bytes.h"
-#include "tokenizer/document_tokens.h"
-#include "tokenizer/huggingface.h"
-#include "tokenizer/ids.h"
-#include "tokenizer/patches.h"
-#include "tokenizer/sentencepiece.h"
-#include "tokenizer/spikes.h"
-#include "tokenizer/tiktoken.h"
+#include "tokenizer/arrays/patches.h"
+#include "tokenizer/arrays/spikes.h"
+#include "tokenizer/formats/bytes.h"
+#include "tokenizer/formats/document_tokens.h"
+#include "tokenizer/formats/huggingface.h"
+#include "tokenizer/formats/ids.h"
+#include "tokenizer/formats/sentencepiece.h"
+#include "tokenizer/formats/tiktoken.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::tokenizer {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "data/loader.h"
+#include "data/batch/loader.h"
 #include "train/step.h"
 
 namespace hearth::train {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "data/dataset.h"
-#include "data/label_rule.h"
+#include "data/batch/label_rule.h"
+#include "data/shard/dataset.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 

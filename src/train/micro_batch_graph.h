@@ -1,6 +1,6 @@
 // A micro-batch's forward and backward as one piece of work for the GPU: training.cuda_graph. The first micro-batch
-// runs as it always does, the second is recorded (ops/graph.h), and from then on each is one call of the host, in which
-// nothing but the batch's numbers differs. They are copied to where the recorded work reads them.
+// runs as it always does, the second is recorded (ops/gpu/graph.h), and from then on each is one call of the host, in
+// which nothing but the batch's numbers differs. They are copied to where the recorded work reads them.
 //
 // So what is enqueued may depend on the shape alone. Positions whose labels do not count go through the head with the
 // others and change nothing; attention within documents, or around padding, cannot be recorded.
@@ -9,7 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "model/transformer.h"
-#include "ops/graph.h"
+#include "ops/gpu/graph.h"
 #include "parallel/sharded_weights.h"
 
 namespace hearth::train {

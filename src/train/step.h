@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "model/transformer.h"
 #include "ops/readback.h"
 #include "ops/step_decision.h"

@@ -15,21 +15,21 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "comm/group.h"
-#include "data/loader.h"
+#include "data/batch/loader.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
-#include "ops/gpu.h"
+#include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
 #include "optim/adamw.h"
 #include "parallel/sharded_weights.h"
+#include "run/run.h"
+#include "run/run_folder.h"
+#include "run/start.h"
+#include "run/state.h"
 #include "train/evaluate.h"
 #include "train/guard.h"
 #include "train/journal.h"
-#include "train/run.h"
-#include "train/run_folder.h"
 #include "train/signals.h"
-#include "train/start.h"
-#include "train/state.h"
 #include "train/step.h"
 
 namespace hearth::train {
@@ -41,7 +41,7 @@ using Purpose = parallel::ShardedWeights::Purpose;
 // One rank. Every method is Collective: all ranks take the same decisions after the same step.
 class Trainer {
  public:
-  Trainer(const Run& run, const Start& start, comm::Group& group)
+  Trainer(const run::Run& run, const run::Start& start, comm::Group& group)
       : run_(run),
         group_(group),
         progress_(start.progress),
@@ -195,9 +195,9 @@ class Trainer {
     if (!checkpoint_) throw run_.diverged(step.t, reason + "; there is no checkpoint to go back to", step.lr);
     next_.reset();  // held back by the device, as everything after the step that is judged
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
-    load_weights(reader, weights_);
-    load_moments(reader, weights_);
-    const Progress saved = progress_of(reader.manifest());
+    run::load_weights(reader, weights_);
+    run::load_moments(reader, weights_);
+    const run::Progress saved = run::progress_of(reader.manifest());
     journal_.message(fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
                                  step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
     guard_.rewound(saved.health);
@@ -242,7 +242,7 @@ class Trainer {
                                     .max_sequences = run_.config.validation.steps * run_.global_batch_size,
                                     .labels = run_.labels};
     Evaluation all;
-    for (const ValidationSet& set : run_.validation) {
+    for (const run::ValidationSet& set : run_.validation) {
       const Evaluation one = evaluate(model_, weights_, set.dataset.split(set.split), options);
       if (!set.name.empty()) record.validation_losses[set.name] = one.loss();
       all.loss_sum += one.loss_sum;
@@ -264,7 +264,7 @@ class Trainer {
     const double start_s = monotonic_seconds();
     journal_.sync();
     const Path folder = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
-    save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record));
+    run::save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record));
     if (group_.rank() == 0)
       checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
     saved_s_ = monotonic_seconds();
@@ -273,9 +273,9 @@ class Trainer {
     journal_.message(fmt::format("saved {} in {}", folder.string(), format_duration(saved_s_ - start_s)));
   }
 
-  const Run& run_;
+  const run::Run& run_;
   comm::Group& group_;
-  Progress progress_;
+  run::Progress progress_;
   Guard guard_;
   parallel::ShardedWeights weights_;
   optim::AdamW optimizer_;
@@ -289,11 +289,11 @@ class Trainer {
   std::optional<Launched> next_;    // what a GPU works on already
 };
 
-ExitCode train(Run& run, const config::TrainOptions& options) {
+ExitCode train(run::Run& run, const config::TrainOptions& options) {
   if (options.restart) {
     if (const auto aside = run.folder.move_aside()) fmt::print("moved the old run to {}\n", aside->string());
   }
-  const Start start = find_start(run);
+  const run::Start start = run::find_start(run);
   fmt::print("{}", run.describe());
   for (const std::string& note : start.notes) fmt::print("{}\n", note);
   std::fflush(stdout);
@@ -314,7 +314,7 @@ ExitCode train(Run& run, const config::TrainOptions& options) {
 
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options) {
   const SignalScope signals;
-  Run run = open_run(loaded);
+  run::Run run = run::open_run(loaded);
   ExitCode code = ExitCode::kDone;
   try {
     config::with_places(loaded, [&] { code = train(run, options); });

@@ -22,9 +22,9 @@ void write_bytes(const Path& path, const std::string& bytes) {
 }
 
 // The tensor that byte `at` of a data file belongs to.
-std::string owner(const Metadata& metadata, const std::string& file, int64_t at) {
-  for (const StoredTensor& tensor : metadata.tensors) {
-    for (const Item& item : tensor.items) {
+std::string owner(const formats::Metadata& metadata, const std::string& file, int64_t at) {
+  for (const formats::StoredTensor& tensor : metadata.tensors) {
+    for (const formats::Item& item : tensor.items) {
       if (item.file == file && at >= item.offset && at < item.offset + item.length) return item.name;
     }
   }
@@ -34,7 +34,7 @@ std::string owner(const Metadata& metadata, const std::string& file, int64_t at)
 TEST(Damage, OfAnyByteOfAnyFileIsFoundAndNamesTheItemOrTheFile) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, small_tensors(), 100, 2);
-  const Metadata metadata = Reader::open(folder).metadata();
+  const formats::Metadata metadata = Reader::open(folder).metadata();
   ASSERT_TRUE(verify_checkpoint(folder).problems.empty());
   const std::vector<std::string> files = list_folder(folder);
   ASSERT_EQ(files, (std::vector<std::string>{".metadata", "__R_0.distcp", "__R_1.distcp", "hearth.json"}));
@@ -80,7 +80,7 @@ TEST(Damage, IsFoundWhenTheDamagedItemIsReadAndNotBefore) {
   const test::ScratchFolder scratch;
   const std::vector<ExampleTensor> tensors = small_tensors();
   const Path folder = save_example(scratch, tensors, 100, 1);
-  const Item item = Reader::open(folder).metadata().tensors[1].items[0];
+  const formats::Item item = Reader::open(folder).metadata().tensors[1].items[0];
   std::string bytes = read_file(folder / item.file);
   const size_t at = static_cast<size_t>(item.offset + item.length / 2);
   bytes[at] = static_cast<char>(bytes[at] ^ 4);
@@ -123,7 +123,7 @@ TEST(Damage, OfTheNewestCheckpointIsReportedAndTheOneBeforeIsUsed) {
 TEST(Damage, OfAPyTorchDirectoryIsFoundByItsCrc) {
   const test::ScratchFolder scratch;
   const Path folder = save_example(scratch, small_tensors(), 100, 1);
-  const Item item = Reader::open(folder).metadata().tensors[0].items[0];
+  const formats::Item item = Reader::open(folder).metadata().tensors[0].items[0];
   remove_file(folder / kManifestFile);
   EXPECT_TRUE(verify_checkpoint(folder).problems.empty());
   EXPECT_FALSE(verify_checkpoint(folder).has_manifest);

@@ -22,7 +22,7 @@ namespace hearth::checkpoint {
 inline const bool kScratchInMemory = path_exists("/dev/shm") && ::setenv("TMPDIR", "/dev/shm", 0) == 0;
 
 struct ExampleTensor {
-  TensorInfo info;
+  mesh::TensorInfo info;
   std::vector<std::byte> bytes;
 };
 
@@ -31,7 +31,7 @@ inline int64_t numel_of(const std::vector<int64_t>& shape) {
   for (const int64_t size : shape) n *= size;
   return n;
 }
-inline Box whole_box(const std::vector<int64_t>& shape) { return {std::vector<int64_t>(shape.size(), 0), shape}; }
+inline mesh::Box whole_box(const std::vector<int64_t>& shape) { return {std::vector<int64_t>(shape.size(), 0), shape}; }
 
 // Random bytes of a type; floats are made from small numbers, so that none is a NaN (which never equals itself).
 inline ExampleTensor example_tensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape) {
@@ -71,13 +71,14 @@ inline std::vector<ExampleTensor> example_tensors() {
 }
 
 // Rank `rank`'s pieces when every tensor is cut into `ranks` flat ranges of nearly equal length.
-inline std::vector<TensorPiece> flat_pieces(const std::vector<ExampleTensor>& tensors, int64_t rank, int64_t ranks) {
-  std::vector<TensorPiece> pieces;
+inline std::vector<mesh::TensorPiece> flat_pieces(const std::vector<ExampleTensor>& tensors, int64_t rank,
+                                                  int64_t ranks) {
+  std::vector<mesh::TensorPiece> pieces;
   for (const ExampleTensor& tensor : tensors) {
     const int64_t n = numel_of(tensor.info.shape), slice = div_ceil(n, ranks);
     int64_t at = std::min(n, rank * slice);
     const int64_t element = dtype_size(tensor.info.dtype);
-    for (const Box& box : boxes_of_flat_range(tensor.info.shape, at, std::min(n, at + slice))) {
+    for (const mesh::Box& box : mesh::boxes_of_flat_range(tensor.info.shape, at, std::min(n, at + slice))) {
       const std::span<const std::byte> bytes(tensor.bytes);
       pieces.push_back({tensor.info, box,
                         bytes.subspan(static_cast<size_t>(at * element), static_cast<size_t>(box.numel() * element))});

@@ -3,15 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "checkpoint/item.h"
 #include "example.h"
+#include "formats/item.h"
 #include "support/errors.h"
 
 namespace hearth::checkpoint {
 namespace {
 
 // What a box of a row-major tensor holds, element by element.
-std::vector<std::byte> cut(const ExampleTensor& tensor, const Box& box) {
+std::vector<std::byte> cut(const ExampleTensor& tensor, const mesh::Box& box) {
   const std::vector<int64_t>& shape = tensor.info.shape;
   const size_t element = static_cast<size_t>(dtype_size(tensor.info.dtype));
   std::vector<std::byte> out;
@@ -39,7 +39,7 @@ TEST(Load, AnyLayoutOfRanksIntoAnyOther) {
     ASSERT_EQ(reader.tensors().size(), tensors.size());
     for (const int64_t readers : {1, 2, 5}) {
       for (int64_t rank = 0; rank < readers; ++rank) {
-        for (const TensorPiece& piece : flat_pieces(tensors, rank, readers)) {
+        for (const mesh::TensorPiece& piece : flat_pieces(tensors, rank, readers)) {
           std::vector<std::byte> out(piece.bytes.size());
           reader.read(piece.info.name, piece.box, out);
           ASSERT_TRUE(std::equal(out.begin(), out.end(), piece.bytes.begin())) << piece.info.name;
@@ -57,7 +57,7 @@ TEST(Load, EveryBoxOfACubeHoldsItsElements) {
     for (int64_t b = 0; b < 4; ++b) {
       for (int64_t c = 0; c < 5; ++c) {
         for (int64_t size = 1; size <= 5; ++size) {
-          const Box box{{a, b, c}, {std::min(size, 3 - a), std::min(size, 4 - b), std::min(size, 5 - c)}};
+          const mesh::Box box{{a, b, c}, {std::min(size, 3 - a), std::min(size, 4 - b), std::min(size, 5 - c)}};
           std::vector<std::byte> out(static_cast<size_t>(2 * box.numel()));
           reader.read("cube", box, out);
           ASSERT_EQ(out, cut(cube, box));
@@ -80,7 +80,7 @@ TEST(Load, TensorsAreListedInTheSameOrderForAnyNumberOfRanks) {
   for (const int64_t ranks : {1, 4}) {
     const Reader reader = Reader::open(save_example(scratch, example_tensors(), ranks, ranks));
     std::vector<std::string> names;
-    for (const TensorInfo& info : reader.tensors()) names.push_back(info.name);
+    for (const mesh::TensorInfo& info : reader.tensors()) names.push_back(info.name);
     EXPECT_EQ(names, expected);
   }
 }
@@ -151,29 +151,29 @@ TEST(Load, WhatIsNotACheckpointIsSaidToBeNone) {
 
 TEST(Load, AnItemWithFewerBytesThanItsTensorNeedsIsDamage) {
   const test::ScratchFolder scratch;
-  const auto write = [&](const std::string& name, ZipWriter& zip) {
+  const auto write = [&](const std::string& name, formats::ZipWriter& zip) {
     File file = File::create(scratch / name);
     for (const std::span<const std::byte> part : zip.pieces()) file.write(part);
     return file;
   };
   const ExampleTensor tensor = example_tensor("w", DType::kFloat32, {6});
-  ZipWriter whole;
-  add_tensor(whole, DType::kFloat32, {6}, tensor.bytes);
+  formats::ZipWriter whole;
+  formats::add_tensor(whole, DType::kFloat32, {6}, tensor.bytes);
   const File good = write("good", whole);
-  const std::vector<ZipMember> members = read_zip_directory(good, 0, good.size_bytes(), "good");
-  const ZipMember* pickle = find_member(members, "data.pkl");
+  const std::vector<formats::ZipMember> members = formats::read_zip_directory(good, 0, good.size_bytes(), "good");
+  const formats::ZipMember* pickle = formats::find_member(members, "data.pkl");
   ASSERT_NE(pickle, nullptr);
   std::string pickle_bytes(static_cast<size_t>(pickle->length), '\0');
   good.read_at(pickle->offset, std::as_writable_bytes(std::span(pickle_bytes)));
   for (const size_t elements : {5u, 6u}) {
-    ZipWriter zip;
+    formats::ZipWriter zip;
     zip.add("archive/data.pkl", pickle_bytes);
     zip.add("archive/data/0", std::span(tensor.bytes).first(4 * elements));
     const File file = write("part", zip);
     if (elements == 6) {
-      EXPECT_EQ(read_tensor_layout(file, 0, file.size_bytes(), "part").sizes, (std::vector<int64_t>{6}));
+      EXPECT_EQ(formats::read_tensor_layout(file, 0, file.size_bytes(), "part").sizes, (std::vector<int64_t>{6}));
     } else {
-      const Error error = error_of([&] { read_tensor_layout(file, 0, file.size_bytes(), "part"); });
+      const Error error = error_of([&] { formats::read_tensor_layout(file, 0, file.size_bytes(), "part"); });
       EXPECT_EQ(error.message(), "part: the tensor needs 6 elements, 5 are stored");
     }
   }
@@ -184,14 +184,14 @@ TEST(Load, AHoleAndAnOverlapInPyTorchsMetadataAreNamed) {
   const test::ScratchFolder scratch;
   const ExampleTensor tensor = example_tensor("w", DType::kFloat32, {4, 3});
   const Path folder = save_example(scratch, {tensor}, 1, 2);
-  Metadata metadata = Reader::open(folder).metadata();
+  formats::Metadata metadata = Reader::open(folder).metadata();
   remove_file(folder / kManifestFile);
-  const std::vector<Item> items = metadata.tensors[0].items;
+  const std::vector<formats::Item> items = metadata.tensors[0].items;
   ASSERT_EQ(items.size(), 2u);
   std::vector<std::byte> out(tensor.bytes.size());
 
   metadata.tensors[0].items = {items[0]};
-  write_file_atomic(folder / kMetadataFile, format_metadata(metadata));
+  write_file_atomic(folder / kMetadataFile, formats::format_metadata(metadata));
   Reader hole = Reader::open(folder);
   const Error missing = error_of([&] { hole.read("w", whole_box({4, 3}), out); });
   EXPECT_EQ(missing.code(), ExitCode::kDamaged);
@@ -201,7 +201,7 @@ TEST(Load, AHoleAndAnOverlapInPyTorchsMetadataAreNamed) {
 
   metadata.tensors[0].items = items;
   metadata.tensors[0].items[1].box.offsets = {1, 0};
-  write_file_atomic(folder / kMetadataFile, format_metadata(metadata));
+  write_file_atomic(folder / kMetadataFile, formats::format_metadata(metadata));
   Reader overlap = Reader::open(folder);
   const Error twice = error_of([&] { overlap.read("w", whole_box({4, 3}), out); });
   EXPECT_NE(twice.message().find("stored twice at [1, 0]"), std::string::npos) << twice.what();

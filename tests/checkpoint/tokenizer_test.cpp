@@ -1,8 +1,8 @@
 // A checkpoint keeps the tokenizer that its model was trained with.
-#include "../tokenizer/small_file.h"
 #include "base/error.h"
 #include "checkpoint/verify.h"
 #include "example.h"
+#include "tokenizer/small_file.h"
 
 namespace hearth::checkpoint {
 namespace {

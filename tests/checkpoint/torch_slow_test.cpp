@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "checkpoint/item.h"
 #include "checkpoint/verify.h"
 #include "example.h"
+#include "formats/item.h"
 
 namespace hearth::checkpoint {
 namespace {
@@ -45,7 +45,7 @@ TEST(TorchSlow, ShardsOfDTensorsFromFourProcessesAreReadAsWholeTensors) {
   Reader reader = Reader::open(folder);
   ASSERT_EQ(reader.tensors().size(), 4u);
   EXPECT_GT(list_folder(folder).size(), 3u);  // several ranks wrote
-  for (const TensorInfo& info : reader.tensors()) {
+  for (const mesh::TensorInfo& info : reader.tensors()) {
     const std::string raw = read_file(scratch / "raw" / (info.name + ".bin"));
     std::string out(raw.size(), '?');
     reader.read(info.name, whole_box(info.shape), std::as_writable_bytes(std::span(out)));
@@ -64,8 +64,8 @@ TEST(TorchSlow, ATensorOfMoreThanFourGiBUsesZip64AndPyTorchReadsIt) {
   const std::span<std::byte> bytes(static_cast<std::byte*>(memory), kBytes);
   bytes.front() = std::byte{1};
   bytes.back() = std::byte{2};
-  ZipWriter zip;
-  add_tensor(zip, DType::kUInt8, {kBytes}, bytes);
+  formats::ZipWriter zip;
+  formats::add_tensor(zip, DType::kUInt8, {kBytes}, bytes);
   const Path path = scratch / "big.pt";
   File file = File::create(path);
   int64_t at = 0;
@@ -79,8 +79,8 @@ TEST(TorchSlow, ATensorOfMoreThanFourGiBUsesZip64AndPyTorchReadsIt) {
     at += static_cast<int64_t>(part.size());
   }
   ::munmap(memory, kBytes);
-  check_crc(file, 0, file.size_bytes(), "big.pt");
-  const TensorLayout layout = read_tensor_layout(file, 0, file.size_bytes(), "big.pt");
+  formats::check_crc(file, 0, file.size_bytes(), "big.pt");
+  const formats::TensorLayout layout = formats::read_tensor_layout(file, 0, file.size_bytes(), "big.pt");
   EXPECT_EQ(layout.sizes, std::vector<int64_t>{kBytes});
   run_python(scratch, R"(
 import sys, torch, zipfile

@@ -114,7 +114,7 @@ TEST(TorchWrites, WhatWeReadWithEqualTensorsOfEveryTypeAndStride) {
     words >> name >> dtype;
     std::vector<int64_t> shape;
     for (int64_t n; words >> n;) shape.push_back(n);
-    const TensorInfo* info = reader.find(name);
+    const mesh::TensorInfo* info = reader.find(name);
     ASSERT_NE(info, nullptr) << name;
     EXPECT_EQ(dtype_name(info->dtype), dtype) << name;
     EXPECT_EQ(info->shape, shape) << name;
@@ -129,7 +129,7 @@ TEST(TorchWrites, WhatWeReadWithEqualTensorsOfEveryTypeAndStride) {
   EXPECT_EQ(reader.require("tok_embeddings.weight", DType::kFloat32, {7, 5}).name, "model.tok_embeddings.weight");
   // What we cannot read is listed, and asking for it says what it is.
   std::map<std::string, std::string> others;
-  for (const OtherEntry& other : reader.metadata().others) others[other.name] = other.what;
+  for (const formats::OtherEntry& other : reader.metadata().others) others[other.name] = other.what;
   EXPECT_EQ(others.at("float8"), "tensor of torch.float8_e4m3fn");
   EXPECT_EQ(others.at("complex"), "tensor of torch.complex64");
   EXPECT_EQ(others.at("dataloader.rank_0"), "bytes");

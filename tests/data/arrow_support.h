@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "data/arrow_library.h"
+#include "data/formats/arrow_library.h"
 #include "support/environment.h"
 
 // Without Arrow in the build there is nothing to test; under CI that is a failure.

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/build.h"
-#include "data/dataset.h"
+#include "data/build/build.h"
+#include "data/shard/dataset.h"
 #include "support/environment.h"
 #include "support/errors.h"
 #include "support/text_file.h"

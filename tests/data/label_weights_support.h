@@ -12,7 +12,7 @@ namespace hearth::data {
 // The files, written once for all tests of this process, and what they hold, as JSON.
 struct WeightRows {
   test::ScratchFolder folder;
-  std::string json = run_oracle("label_weights_reference.py", "write " + folder.path().string());
+  std::string json = run_oracle("formats/label_weights_reference.py", "write " + folder.path().string());
 };
 inline const WeightRows& weight_rows() {
   static const WeightRows written;

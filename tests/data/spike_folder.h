@@ -2,7 +2,7 @@
 #pragma once
 
 #include "corpus_folder.h"
-#include "data/npy.h"
+#include "data/formats/npy.h"
 
 namespace hearth::data {
 

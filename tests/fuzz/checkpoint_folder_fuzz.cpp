@@ -24,13 +24,13 @@ const Good& good() {
 
 void read_all(const Path& folder) {
   Reader reader = Reader::open(folder);
-  for (const TensorInfo& info : reader.tensors()) {
+  for (const mesh::TensorInfo& info : reader.tensors()) {
     if (numel_of(info.shape) > 10000) continue;
     std::vector<std::byte> out(static_cast<size_t>(numel_of(info.shape) * dtype_size(info.dtype)));
     accepted([&] { reader.read(info.name, whole_box(info.shape), out); });
   }
-  for (const StoredTensor& tensor : reader.metadata().tensors) {
-    for (const Item& item : tensor.items) accepted([&] { reader.check(tensor, item); });
+  for (const formats::StoredTensor& tensor : reader.metadata().tensors) {
+    for (const formats::Item& item : tensor.items) accepted([&] { reader.check(tensor, item); });
   }
 }
 

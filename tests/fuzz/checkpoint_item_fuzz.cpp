@@ -1,6 +1,6 @@
 // One stored tensor: the zip directory, the pickle in it, and copying out of it.
 #include "checkpoint/example.h"
-#include "checkpoint/item.h"
+#include "formats/item.h"
 #include "target.h"
 
 namespace hearth::fuzz {
@@ -8,14 +8,14 @@ namespace hearth::fuzz {
 void run(std::string_view input) {
   const Path path = write_scratch("item", input);
   const File file = File::open_read(path);
-  accepted([&] { checkpoint::check_crc(file, 0, file.size_bytes(), "fuzz"); });
+  accepted([&] { formats::check_crc(file, 0, file.size_bytes(), "fuzz"); });
   accepted([&] {
-    const checkpoint::TensorLayout layout = checkpoint::read_tensor_layout(file, 0, file.size_bytes(), "fuzz");
+    const formats::TensorLayout layout = formats::read_tensor_layout(file, 0, file.size_bytes(), "fuzz");
     const int64_t numel = checkpoint::numel_of(layout.sizes);
     if (numel > 10000) return;  // strides of 0 make much of little; readers know the size that they want
     std::vector<std::byte> out(static_cast<size_t>(numel * dtype_size(layout.dtype)));
-    const checkpoint::Box box = checkpoint::whole_box(layout.sizes);
-    require(checkpoint::copy_box(file, layout, box, box, out) == numel, "not every element was copied");
+    const mesh::Box box = checkpoint::whole_box(layout.sizes);
+    require(formats::copy_box(file, layout, box, box, out) == numel, "not every element was copied");
   });
 }
 

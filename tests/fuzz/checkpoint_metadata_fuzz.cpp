@@ -1,22 +1,22 @@
 // .metadata: what parse_metadata lets through is safe to compute with.
-#include "checkpoint/dcp.h"
 #include "checkpoint/example.h"
+#include "formats/dcp.h"
 #include "target.h"
 
 namespace hearth::fuzz {
 
 void run(std::string_view input) {
   accepted([&] {
-    const checkpoint::Metadata metadata = checkpoint::parse_metadata(std::as_bytes(std::span(input)), "fuzz");
-    for (const checkpoint::StoredTensor& tensor : metadata.tensors) {
-      for (const checkpoint::Item& item : tensor.items) {
+    const formats::Metadata metadata = formats::parse_metadata(std::as_bytes(std::span(input)), "fuzz");
+    for (const formats::StoredTensor& tensor : metadata.tensors) {
+      for (const formats::Item& item : tensor.items) {
         require(item.box.numel() >= 0, "a box with a negative size");
         require(item.box.sizes.size() == tensor.info.shape.size(), "a box of other dimensions than its tensor");
         require(item.file.find('/') == std::string::npos, "an item outside of the folder");
       }
-      accepted([&] { check_coverage(tensor, checkpoint::whole_box(tensor.info.shape), "fuzz"); });
+      accepted([&] { formats::check_coverage(tensor, checkpoint::whole_box(tensor.info.shape), "fuzz"); });
     }
-    checkpoint::format_metadata(metadata);
+    formats::format_metadata(metadata);
   });
 }
 

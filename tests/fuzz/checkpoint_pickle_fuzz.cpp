@@ -1,14 +1,14 @@
 // The unpickler: whatever it accepts, every value of it can be visited.
 #include "checkpoint/example.h"
-#include "checkpoint/pickle.h"
+#include "formats/pickle.h"
 #include "target.h"
 
 namespace hearth::fuzz {
 namespace {
 
-using checkpoint::Pickle;
-using checkpoint::PickleKind;
-using checkpoint::PickleValue;
+using formats::Pickle;
+using formats::PickleKind;
+using formats::PickleValue;
 
 std::vector<PickleValue> parts(const Pickle& pickle, PickleValue value) {
   std::vector<PickleValue> found;
@@ -31,7 +31,7 @@ std::vector<PickleValue> parts(const Pickle& pickle, PickleValue value) {
       found.push_back(pickle.persistent_id(value, "it"));
       break;
     case PickleKind::kString:
-      require(pickle.text(value, "it").size() <= checkpoint::PickleLimits{}.max_text, "a string beyond the limit");
+      require(pickle.text(value, "it").size() <= formats::PickleLimits{}.max_text, "a string beyond the limit");
       break;
     case PickleKind::kGlobal:
       require(!pickle.global(value, "it").empty(), "a class without a name");
@@ -65,7 +65,7 @@ void run(std::string_view input) {
 
 std::vector<std::string> seeds() {
   using namespace std::string_literals;
-  checkpoint::PickleWriter writer;
+  formats::PickleWriter writer;
   writer.empty_dict();
   writer.mark();
   writer.string("size");

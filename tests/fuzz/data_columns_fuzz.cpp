@@ -1,7 +1,7 @@
 // Parquet and Arrow files: whole, and where all is well in ranges too. Seeds of Parquet and of arrays, which we do not
 // write, lie in the corpus.
-#include "data/arrow_library.h"
-#include "data/source.h"
+#include "data/formats/arrow_library.h"
+#include "data/source/source.h"
 #include "target.h"
 
 namespace hearth::fuzz {

@@ -1,8 +1,8 @@
 // The index of a Megatron or GPT-NeoX token file, beside tokens of a fixed size.
 #include <cstring>
 
-#include "data/indexed_file.h"
-#include "data/source.h"
+#include "data/formats/indexed_file.h"
+#include "data/source/source.h"
 #include "target.h"
 
 namespace hearth::fuzz {

@@ -1,7 +1,7 @@
 // JSON lines: the scanner on the whole input, and the reader on it as a file, whole and in ranges.
-#include "data/json_text.h"
-#include "data/source.h"
-#include "data/utf8.h"
+#include "data/formats/json_text.h"
+#include "data/formats/utf8.h"
+#include "data/source/source.h"
 #include "target.h"
 
 namespace hearth::fuzz {

@@ -1,6 +1,6 @@
 // A .npy file as an array of counts, and as a vector of weights.
-#include "data/npy.h"
-#include "data/source.h"
+#include "data/formats/npy.h"
+#include "data/source/source.h"
 #include "target.h"
 
 namespace hearth::fuzz {

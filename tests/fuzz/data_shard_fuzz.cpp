@@ -3,8 +3,8 @@
 
 #include "base/hash.h"
 #include "data/corpus_folder.h"
-#include "data/shard_reader.h"
-#include "data/shard_writer.h"
+#include "data/shard/shard_reader.h"
+#include "data/shard/shard_writer.h"
 #include "target.h"
 
 namespace hearth::fuzz {

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "base/hash.h"
-#include "data/table_file.h"
-#include "data/window_table.h"
+#include "data/formats/table_file.h"
+#include "data/order/window_table.h"
 #include "target.h"
 
 namespace hearth::fuzz {
@@ -24,7 +24,7 @@ std::string file_of(const std::vector<std::vector<data::Part>>& windows, std::ve
   return read_file(path);
 }
 
-// Offsets as data/table_file.h has them.
+// Offsets as data/formats/table_file.h has them.
 std::string signed_again(std::string bytes) {
   constexpr size_t kFixed = 40, kEntry = 16;
   if (bytes.size() < kFixed + sizeof(uint64_t)) return bytes;

@@ -1,8 +1,8 @@
 // tokenizer.json: whatever the file says, it is refused or gives ids that lie in the vocabulary; byte-level ids decode
 // to the text they came from.
-#include "../tokenizer/small_file.h"
 #include "target.h"
-#include "tokenizer/huggingface.h"
+#include "tokenizer/formats/huggingface.h"
+#include "tokenizer/small_file.h"
 
 namespace hearth::fuzz {
 

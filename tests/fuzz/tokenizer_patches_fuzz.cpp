@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "target.h"
-#include "tokenizer/patches.h"
+#include "tokenizer/arrays/patches.h"
 
 namespace hearth::fuzz {
 

@@ -2,9 +2,9 @@
 // gives the text back.
 #include "support/mixed_text.h"
 #include "target.h"
-#include "tokenizer/huggingface.h"
-#include "tokenizer/pretokenizer.h"
-#include "tokenizer/train_bpe.h"
+#include "tokenizer/bpe/train.h"
+#include "tokenizer/formats/huggingface.h"
+#include "tokenizer/pretokenizer/pretokenizer.h"
 
 namespace hearth::fuzz {
 namespace {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "compare.h"
-#include "ops/gemm.h"
+#include "ops/cpu/gemm.h"
 
 namespace hearth::ops::test {
 namespace {

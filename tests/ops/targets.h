@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
-#include "ops/bf16_dot.h"
+#include "ops/cpu/bf16_dot.h"
 
 namespace hearth::ops::test {
 

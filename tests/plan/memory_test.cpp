@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "config/flavors.h"
-#include "plan/device.h"
+#include "machine/device.h"
 #include "plan/scratch.h"
 #include "support/errors.h"
 
@@ -61,7 +61,7 @@ TEST(Memory, WhatTheRunFileFreezesHasNoMoments) {
 
 TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation) {
   config::RunConfig c = neuro_1b();
-  const int64_t h200 = find_device("h200")->memory_bytes, a100 = find_device("A100")->memory_bytes;
+  const int64_t h200 = machine::find_device("h200")->memory_bytes, a100 = machine::find_device("A100")->memory_bytes;
   EXPECT_FALSE(planned(c, h200).fits());  // with nothing computed again
   c.memory.recompute = "auto";
   const MemoryPlan on_h200 = planned(c, h200), on_a100 = planned(c, a100);
@@ -168,26 +168,26 @@ TEST(Memory, AmountsAreReadAsPeopleWriteThem) {
 }
 
 TEST(Devices, AreFoundByNameAndThisMachineHasMemory) {
-  EXPECT_EQ(device_names(), "A100, H100, H200, MI250X GCD, MI300X");
+  EXPECT_EQ(machine::device_names(), "A100, H100, H200, MI250X GCD, MI300X");
   for (const char* name : {"mi250x", "MI250X GCD", "MI250X-GCD", "mi250x_gcd", "AMD Instinct MI250X"})
-    EXPECT_EQ(find_device(name), find_device("MI250X GCD")) << name;
+    EXPECT_EQ(machine::find_device(name), machine::find_device("MI250X GCD")) << name;
   for (const char* name : {"h100", "H100-SXM", "NVIDIA H100 80GB HBM3", "nvidia h100", "H100 SXM5"})
-    EXPECT_EQ(find_device(name), find_device("H100")) << name;
-  EXPECT_EQ(find_device("NVIDIA A100-SXM4-80GB"), find_device("A100"));
-  EXPECT_EQ(find_device("MI250X GCD")->memory_bytes, 64 * kGiB);
+    EXPECT_EQ(machine::find_device(name), machine::find_device("H100")) << name;
+  EXPECT_EQ(machine::find_device("NVIDIA A100-SXM4-80GB"), machine::find_device("A100"));
+  EXPECT_EQ(machine::find_device("MI250X GCD")->memory_bytes, 64 * kGiB);
   // Other machines: half of the memory, fewer units, slower memory, nothing at all.
   for (const char* name : {"A100-SXM4-40GB", "MI250", "H100 PCIe", "GH200", "", "nvidia"})
-    EXPECT_EQ(find_device(name), nullptr) << name;
-  for (const char* name : {"cpu", "CPU", "this CPU"}) EXPECT_TRUE(names_this_machine(name)) << name;
-  EXPECT_FALSE(names_this_machine("H100"));
-  EXPECT_GT(this_machine().memory_bytes, kGiB / 4);
+    EXPECT_EQ(machine::find_device(name), nullptr) << name;
+  for (const char* name : {"cpu", "CPU", "this CPU"}) EXPECT_TRUE(machine::names_this_machine(name)) << name;
+  EXPECT_FALSE(machine::names_this_machine("H100"));
+  EXPECT_GT(machine::this_machine().memory_bytes, kGiB / 4);
 }
 
 TEST(Devices, TheOneThatWasMeantIsSuggested) {
-  EXPECT_EQ(nearest_device("H20"), "H200");
-  EXPECT_EQ(nearest_device("MI250"), "MI250X GCD");
-  EXPECT_EQ(nearest_device("MI-30X"), "MI300X");
-  EXPECT_EQ(nearest_device("TPU v5"), "");
+  EXPECT_EQ(machine::nearest_device("H20"), "H200");
+  EXPECT_EQ(machine::nearest_device("MI250"), "MI250X GCD");
+  EXPECT_EQ(machine::nearest_device("MI-30X"), "MI300X");
+  EXPECT_EQ(machine::nearest_device("TPU v5"), "");
 }
 
 // Four MiB and 384 KiB hold packed rows of products; with windows of 131,072 tokens four copies of a head's keys are

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/kernels.h"
-#include "ops/gpu.h"
+#include "ops/gpu/gpu.h"
 
 namespace hearth::test {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/random.h"
-#include "tokenizer/unicode.h"
+#include "tokenizer/unicode/unicode.h"
 
 namespace hearth::test {
 

@@ -6,13 +6,13 @@ A problem is one line, "path:line: what". An empty list is a pass.
 import re
 
 # A folder may include itself and what stands to its left. DESIGN's two libraries, as they are built now.
-CORE = ["base", "config", "plan", "tokenizer", "data", "checkpoint", "metrics", "commands"]
-TORCH = ["base", "config", "plan", "comm", "kernels", "ops", "model", "parallel", "optim", "train"]
+CORE = ["base", "machine", "config", "mesh", "plan", "formats", "tokenizer", "data", "checkpoint", "metrics", "report", "commands"]
+TORCH = ["base", "machine", "config", "mesh", "plan", "comm", "kernels", "ops", "model", "parallel", "optim", "run", "train", "infer", "bench"]
 # Shared objects that are loaded on first use. They share headers with the libraries and no code; nobody includes theirs.
 OBJECTS = {"columnar": ["data", "columnar"], "graph": ["ops", "graph"]}
 # Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
 ALONE = ["kernels"]
-TRAIN_ALSO = ["tokenizer", "data", "checkpoint", "metrics"]
+TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "metrics", "report"]
 # hearth-train reads the command line that hearth checked.
 SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["commands"]}
 
@@ -60,7 +60,7 @@ def may_include(folder):
     for row in (CORE, TORCH):
         if folder in row:
             allowed |= set(row[: row.index(folder) + 1])
-    if folder == "train":
+    if folder in ("run", "train", "infer", "bench"):
         allowed |= set(TRAIN_ALSO)
     return allowed or None
 

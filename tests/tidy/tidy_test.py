@@ -63,16 +63,16 @@ class Sources(Case):
         self.none([problem for rule in source_rules.RULES for problem in rule(tree)])
 
     def test_an_include_to_the_right_in_the_table_is_found(self):
-        ops = {"src/ops/gemm.h": "#pragma once\n", "src/data/loader.h": "#pragma once\n"}
-        self.finds(source_rules.include_order, {"src/base/a.cpp": '#include "ops/gemm.h"\n', **ops}, "base may not include")
-        self.finds(source_rules.include_order, {"src/model/a.cpp": '#include "data/loader.h"\n', **ops}, "model may not include")
-        self.finds(source_rules.include_order, {"src/main.cpp": '#include "ops/gemm.h"\n', **ops}, "may not include")
-        self.finds(source_rules.include_order, {"src/new/a.cpp": '#include "ops/gemm.h"\n', **ops}, "not in the include table")
+        ops = {"src/ops/cpu/gemm.h": "#pragma once\n", "src/data/batch/loader.h": "#pragma once\n"}
+        self.finds(source_rules.include_order, {"src/base/a.cpp": '#include "ops/cpu/gemm.h"\n', **ops}, "base may not include")
+        self.finds(source_rules.include_order, {"src/model/a.cpp": '#include "data/batch/loader.h"\n', **ops}, "model may not include")
+        self.finds(source_rules.include_order, {"src/main.cpp": '#include "ops/cpu/gemm.h"\n', **ops}, "may not include")
+        self.finds(source_rules.include_order, {"src/new/a.cpp": '#include "ops/cpu/gemm.h"\n', **ops}, "not in the include table")
         self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "data/gone.h"\n', **ops}, "not a path")
         self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "columnar/a.h"\n', "src/columnar/a.h": ""}, "data may not include")
         self.finds(source_rules.include_order, {"src/columnar/a.cpp": '#include "base/a.h"\n', "src/base/a.h": ""}, "columnar may not")
         self.finds(source_rules.include_order, {"src/kernels/a.cu": '#include "base/a.h"\n', "src/base/a.h": ""}, "kernels may not")
-        self.none(source_rules.include_order(Tree({"src/train/a.cpp": '#include "data/loader.h"\n#include "ops/gemm.h"\n', **ops})))
+        self.none(source_rules.include_order(Tree({"src/train/a.cpp": '#include "data/batch/loader.h"\n#include "ops/cpu/gemm.h"\n', **ops})))
 
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
@@ -157,11 +157,11 @@ class Documents(Case):
         self.none(doc_rules.named_commands(tree, doc_rules.Help(ROOT, BUILD), presets))
 
     def test_a_path_that_is_not_there_is_found(self):
-        files = {"src/data/loader.h": "", "docs/tour.md": ""}
+        files = {"src/data/batch/loader.h": "", "docs/tour.md": ""}
         for text in ("`src/data/gone.h`", "`data/gone.cpp`", "`gone.md`", "[x](docs/gone.md)", "```\nbash scripts/gone.sh\n```",
                      "`src/{data,gone}/`", "`tests/<folder>/<name>_test.cpp`"):
             self.finds(doc_rules.named_paths, {"README.md": text, **files}, "does not exist")
-        for text in ("`src/data/loader.h:3`", "`data/loader.h`", "[x](docs/tour.md)", "`src/<folder>/`", "`loader.h`", "`runs/x.md/`"):
+        for text in ("`src/data/batch/loader.h:3`", "`data/batch/loader.h`", "[x](docs/tour.md)", "`src/<folder>/`", "`loader.h`", "`runs/x.md/`"):
             self.none(doc_rules.named_paths(Tree({"README.md": text, **files})))
 
     def test_a_command_or_flag_that_is_not_there_is_found(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ids of a text by the references, for tests/tokenizer/tiktoken_test.cpp and bench/tokenizer.py.
+"""Ids of a text by the references, for tests/tokenizer/formats/tiktoken_test.cpp and bench/tokenizer.py.
 
     llama3_reference.py model-path
     llama3_reference.py ids TEXT_FILE OUT_FILE meta|plain|special|huggingface

@@ -3,10 +3,10 @@
 
 #include "base/text.h"
 #include "config/load.h"
-#include "data/npy.h"
+#include "data/formats/npy.h"
 #include "poisoned.h"
+#include "run/compute_device.h"
 #include "tiny_run.h"
-#include "train/compute_device.h"
 
 namespace hearth::train {
 namespace {
@@ -286,16 +286,16 @@ TEST(Float8, AGpuThatHasNoneIsNamed) {
   plan::ModelShape shape = plan::model_shape(c, 256);
   ops::Gpu gpu{"a GPU", "", 0, 0, 8, 6};
   EXPECT_STREQ(
-      error_of([&] { check_float8(gpu, c, shape); }).what(),
+      error_of([&] { run::check_float8(gpu, c, shape); }).what(),
       "error: numerics.fp8: a GPU cannot multiply in float8\n  why: its compute capability is 8.6, and 8.9 is the "
       "first that can\n  fix: remove numerics.fp8");
   gpu.minor = 9;
-  check_float8(gpu, c, shape);
+  run::check_float8(gpu, c, shape);
   shape.F = 24;
-  EXPECT_EQ(error_of([&] { check_float8(gpu, c, shape); }).message(),
+  EXPECT_EQ(error_of([&] { run::check_float8(gpu, c, shape); }).message(),
             "numerics.fp8: the feed-forward width is 24, no multiple of 16");
   c.numerics.fp8 = false;
-  check_float8(gpu, c, shape);
+  run::check_float8(gpu, c, shape);
 }
 
 }  // namespace

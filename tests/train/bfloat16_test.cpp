@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "infer/eval.h"
+#include "infer/generate.h"
+#include "run/start.h"
 #include "tiny_run.h"
-#include "train/eval.h"
-#include "train/generate.h"
-#include "train/start.h"
 
 namespace hearth::train {
 namespace {
@@ -54,7 +54,7 @@ TEST_F(Bfloat16, CheckpointsHoldFloat32AndAResumedRunIsTheSameToTheBit) {
     expect_same_training(train(parts), whole);
     EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(c, 12)));
     checkpoint::Reader reader = checkpoint::Reader::open(step_of(c, 12));
-    for (const checkpoint::TensorInfo& tensor : reader.tensors()) EXPECT_EQ(tensor.dtype, DType::kFloat32);
+    for (const mesh::TensorInfo& tensor : reader.tensors()) EXPECT_EQ(tensor.dtype, DType::kFloat32);
   }
 }
 
@@ -74,7 +74,7 @@ TEST_F(Bfloat16, WeightsRoundedAtRandomLearnAndAreResumedToTheBit) {
   expect_same_training(train(parts), whole);
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(c, 12)));
   checkpoint::Reader reader = checkpoint::Reader::open(step_of(c, 12));
-  for (const checkpoint::TensorInfo& tensor : reader.tensors())
+  for (const mesh::TensorInfo& tensor : reader.tensors())
     EXPECT_EQ(tensor.dtype, tensor.name.ends_with(".step") ? DType::kFloat32 : DType::kBFloat16) << tensor.name;
 
   c.job.dump_folder = "nearest";
@@ -85,8 +85,8 @@ TEST_F(Bfloat16, WeightsRoundedAtRandomLearnAndAreResumedToTheBit) {
 TEST_F(Bfloat16, WeightsInItWithoutRoundingAtRandomAreDoubted) {
   config::RunConfig c = tiny_config(scratch);
   const auto doubted = [&] {
-    train::Run run = open_run(c);
-    const std::vector<std::string> notes = find_start(run).notes;
+    run::Run run = run::open_run(c);
+    const std::vector<std::string> notes = run::find_start(run).notes;
     return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
       return note.starts_with("training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish");
     });
@@ -122,14 +122,14 @@ TEST_F(Bfloat16, ACheckpointIsEvaluatedAndContinuedAndMayGoOnInFloat32) {
   c.training.steps = 8;
   c.validation.freq = 8;
   const auto records = train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2}).front();
+  const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2}).front();
   EXPECT_NEAR(report.evaluation.loss() / *records.back().validation_loss, 1, 1e-6);
 
-  const auto model = load_model(step_of(c, 8));
+  const auto model = infer::load_model(step_of(c, 8));
   EXPECT_EQ(model->dtype, DType::kBFloat16);
   std::string text;
-  const Generation request{.prompt = "ka lo", .max_tokens = 20, .sampling = {.temperature = 0}, .seed = 1};
-  EXPECT_EQ(generate(*model, request, [&](std::string_view more) { text += more; }).generated_tokens, 20);
+  const infer::Generation request{.prompt = "ka lo", .max_tokens = 20, .sampling = {.temperature = 0}, .seed = 1};
+  EXPECT_EQ(infer::generate(*model, request, [&](std::string_view more) { text += more; }).generated_tokens, 20);
 
   c.training.steps = 12;
   c.training.mixed_precision_param = "float32";

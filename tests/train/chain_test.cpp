@@ -7,8 +7,8 @@
 
 #include "checkpoint/save.h"
 #include "poisoned.h"
+#include "run/state.h"
 #include "tiny_run.h"
-#include "train/state.h"
 
 namespace hearth::train {
 namespace {

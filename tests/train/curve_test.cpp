@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "comm/group.h"
-#include "data/loader.h"
+#include "data/batch/loader.h"
 #include "initial_weights.h"
-#include "train/run.h"
+#include "run/run.h"
 
 namespace hearth::train {
 namespace {
@@ -18,7 +18,7 @@ constexpr int64_t kSteps = 200;
 
 // int32: for each step tokens [B, S], then labels [B, S].
 void write_batches(const config::RunConfig& config, const Path& path) {
-  const Run run = open_run(config);
+  const run::Run run = run::open_run(config);
   data::Loader loader(run.data.splits(), run.loading(0, 0));
   File file = File::create(path);
   for (int64_t step = 0; step < kSteps; ++step) {

@@ -12,8 +12,8 @@
 #include "model/decoder.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
+#include "run/state.h"
 #include "support/gpu.h"
-#include "train/state.h"
 
 namespace hearth::model {
 namespace {
@@ -79,7 +79,7 @@ Result run(const Case& c, plan::Precision precision, at::Device device, bool flo
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   ShardedWeights weights(plan, precision, *group, ShardedWeights::Purpose::kTraining, {}, false, device);
-  train::initialize_weights(weights, 3);
+  run::initialize_weights(weights, 3);
   const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
   Transformer model(shape, plan, kB, kS,
                     {.dtype = precision.compute,
@@ -160,7 +160,7 @@ TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference, {}, false, gpu.device());
-  train::initialize_weights(weights, 3);
+  run::initialize_weights(weights, 3);
   Transformer model(shape, plan, kB, kS, {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = gpu.device()});
   const MicroBatch batch = batch_of(kCases[0], gpu.device());
   model.loss(weights, batch);

@@ -1,11 +1,11 @@
 // A training on a GPU against the same training on the CPU: curves, guard, checkpoints that go either way.
 #include <cmath>
 
+#include "infer/eval.h"
 #include "ops/float8.h"
 #include "ops/tensor.h"
 #include "support/gpu.h"
 #include "tiny_run.h"
-#include "train/eval.h"
 
 namespace hearth::train {
 namespace {
@@ -142,10 +142,10 @@ TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
   train(c);
   config::EvalOptions options;
   options.checkpoint = c.run_folder();
-  const double cpu = evaluate_checkpoint(options).front().evaluation.loss();
+  const double cpu = infer::evaluate_checkpoint(options).front().evaluation.loss();
   const test::TestGpu gpu(GetParam());
   options.device = gpu.name();
-  EXPECT_NEAR(evaluate_checkpoint(options).front().evaluation.loss() / cpu, 1, 1e-5);
+  EXPECT_NEAR(infer::evaluate_checkpoint(options).front().evaluation.loss() / cpu, 1, 1e-5);
 }
 
 HEARTH_ON_EACH_GPU(TrainingOnGpu);

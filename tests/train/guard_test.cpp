@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "comm/group.h"
+#include "run/run.h"
 #include "tiny_run.h"
-#include "train/run.h"
 
 namespace hearth::train {
 namespace {
@@ -129,13 +129,13 @@ struct Policy : ::testing::Test {
     c.training.local_batch_size = 1;
     c.checkpoint.interval = 3;
     c.numerics.rewind_limit = 100;
-    train::Run run = open_run(c);
+    run::Run run = run::open_run(c);
     const auto group = comm::single();
     parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
-    initialize_weights(weights, 0);
+    run::initialize_weights(weights, 0);
     const plan::Parameter& embedding = run.plan.parameters.front();
     weights.master(0).data_ptr<float>()[embedding.offset + '#' * embedding.shape[1]] = HUGE_VALF;
-    save_state(weights, run.folder.checkpoints(), run.manifest({}, {}));
+    run::save_state(weights, run.folder.checkpoints(), run.manifest({}, {}));
     return c;
   }
   checkpoint::Manifest manifest_of(const config::RunConfig& c, int64_t step) {

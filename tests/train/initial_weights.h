@@ -2,19 +2,19 @@
 #pragma once
 
 #include "comm/group.h"
+#include "run/run.h"
+#include "run/state.h"
 #include "tiny_run.h"
-#include "train/run.h"
-#include "train/state.h"
 
 namespace hearth::train {
 
 // As a checkpoint that torch can read.
 inline Path save_initial_weights(const config::RunConfig& config) {
-  Run run = open_run(config);
+  run::Run run = run::open_run(config);
   const auto group = comm::single();
   parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
-  initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
-  save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
+  run::initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
+  run::save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
   return checkpoint::step_folder(config.base_folder / "initial", 0);
 }
 

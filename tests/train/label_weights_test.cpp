@@ -4,13 +4,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "../data/arrow_support.h"
 #include "comm/group.h"
-#include "data/dataset.h"
-#include "data/npy.h"
+#include "data/arrow_support.h"
+#include "data/formats/npy.h"
+#include "data/shard/dataset.h"
+#include "infer/eval.h"
 #include "initial_weights.h"
-#include "train/eval.h"
-#include "train/run.h"
+#include "run/run.h"
 
 namespace hearth::train {
 namespace {
@@ -86,8 +86,8 @@ TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
   c.training.token_weights = "weights.npy";
   EXPECT_NEAR(*train(c).back().loss, theirs["weighted"].get<double>(), 1e-5);
   for (const int64_t batch : {1, 5}) {
-    const EvalReport report =
-        evaluate_checkpoint(
+    const infer::EvalReport report =
+        infer::evaluate_checkpoint(
             {.checkpoint = initial, .data = {(scratch / "data").string()}, .split = "train", .batch_size = batch})
             .front();
     EXPECT_EQ(report.evaluation.counted_tokens, theirs["counted"].get<double>());
@@ -126,11 +126,11 @@ TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
 TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
   build_prompts(scratch, GetParam());
   config::RunConfig c = tiny_config(scratch);
-  train::Run run = open_run(c);
+  run::Run run = run::open_run(c);
   const auto group = comm::single();
   parallel::ShardedWeights zeros(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
-  save_state(zeros, run.folder.checkpoints(), run.manifest({}, {}));
-  const EvalReport report = evaluate_checkpoint({.checkpoint = step_of(c, 0), .batch_size = 3}).front();
+  run::save_state(zeros, run.folder.checkpoints(), run.manifest({}, {}));
+  const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = step_of(c, 0), .batch_size = 3}).front();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   const data::Split& split = dataset.split("validation");
   std::vector<float> weights(static_cast<size_t>(split.tokens()));
@@ -146,8 +146,9 @@ TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
   EXPECT_NEAR(report.evaluation.counted_tokens, counted, 1e-6);
   EXPECT_NEAR(report.evaluation.counted_units, bytes, 1e-6);
   EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
-  EXPECT_NE(format_report(report).find(*GetParam() == 0 ? "tokens counted " : "weights counted "), std::string::npos);
-  const Error ngram = error_of([&] { evaluate_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
+  EXPECT_NE(infer::format_report(report).find(*GetParam() == 0 ? "tokens counted " : "weights counted "),
+            std::string::npos);
+  const Error ngram = error_of([&] { infer::evaluate_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
   EXPECT_EQ(ngram.message(), "--ngram has nothing to say about data that weigh their tokens");
 }
 

@@ -6,9 +6,9 @@
 
 #include "comm/group.h"
 #include "model/transformer.h"
+#include "run/start.h"
+#include "run/state.h"
 #include "tiny_run.h"
-#include "train/start.h"
-#include "train/state.h"
 #include "train/step.h"
 
 namespace hearth::train {
@@ -76,7 +76,7 @@ TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
   const auto group = comm::single();
   const c10::InferenceMode no_gradients;
   parallel::ShardedWeights weights(plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kInference);
-  initialize_weights(weights, 3);
+  run::initialize_weights(weights, 3);
   const auto loss_of = [&](int64_t S, int32_t padding) {
     data::Batch batch;
     batch.B = 1;
@@ -110,9 +110,9 @@ TEST_F(MaskedRun, AMaskThatStandsForTextIsDoubted) {
   config::RunConfig c = masked(scratch, "run");
   const auto doubts = [&](int64_t id) {
     c.objective.mask_id = id;
-    train::Run run = open_run(c);
+    run::Run run = run::open_run(c);
     std::string found;
-    for (const std::string& note : find_start(run).notes)
+    for (const std::string& note : run::find_start(run).notes)
       if (note.starts_with("objective.mask_id")) found += note.substr(0, note.find(','));
     return found;
   };

@@ -6,8 +6,8 @@
 #include "parallel/sharded_weights.h"
 #include "plan/memory.h"
 #include "plan/step_time.h"
+#include "run/run.h"
 #include "tiny_run.h"
-#include "train/run.h"
 
 namespace hearth::train {
 namespace {
@@ -18,7 +18,7 @@ struct TrainMemory : TinyData {};
 TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   config::RunConfig c = tiny_config(scratch);
   c.memory.recompute = "block";
-  const train::Run run = open_run(c);
+  const run::Run run = run::open_run(c);
   const std::string text = run.describe();
   EXPECT_NE(text.find("\n  compute      "), std::string::npos) << text;
   EXPECT_NE(text.find(plan::format_memory(run.memory)), std::string::npos) << text;

@@ -6,11 +6,11 @@
 
 #include "base/random.h"
 #include "comm/group.h"
-#include "ops/graph.h"
+#include "ops/gpu/graph.h"
 #include "ops/tensor.h"
+#include "run/state.h"
 #include "support/gpu.h"
 #include "tiny_run.h"
-#include "train/state.h"
 #include "train/step.h"
 
 namespace hearth::train {
@@ -62,7 +62,7 @@ Outcome train(at::Device device, const Case& c, bool graph) {
   optim::AdamW optimizer({}, weights);
   model::Transformer model(shape, plan, kB, kS,
                            {.dtype = precision.compute, .loss_chunk_tokens = 12, .training = true, .device = device});
-  initialize_weights(weights, 3);
+  run::initialize_weights(weights, 3);
   StepOptions options;
   options.max_norm = 1;
   options.z_factor = 1e-3;

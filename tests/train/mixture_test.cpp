@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "checkpoint/manifest.h"
-#include "data/dataset.h"
-#include "data/loader.h"
+#include "data/batch/loader.h"
+#include "data/shard/dataset.h"
 #include "tiny_run.h"
 
 namespace hearth::train {

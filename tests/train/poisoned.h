@@ -5,8 +5,8 @@
 
 #include "comm/group.h"
 #include "parallel/sharded_weights.h"
+#include "run/state.h"
 #include "tiny_run.h"
-#include "train/state.h"
 
 namespace hearth::train {
 
@@ -16,9 +16,9 @@ inline Path poisoned_checkpoint(const config::RunConfig& run, int64_t step, cons
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(run.model, 258));
   const auto group = comm::single();
   parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Purpose::kTraining);
-  load_weights(reader, weights);
+  run::load_weights(reader, weights);
   weights.master(2).data_ptr<float>()[weights.master(2).numel() / 2] = std::numeric_limits<float>::quiet_NaN();
-  save_state(weights, folder, reader.manifest());
+  run::save_state(weights, folder, reader.manifest());
   return checkpoint::step_folder(folder, step);
 }
 

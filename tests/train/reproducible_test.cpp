@@ -1,7 +1,7 @@
 // numerics.reproducible: whatever the number of ranks, the same bits.
 #include <gtest/gtest.h>
 
-#include "ops/gemm.h"
+#include "ops/cpu/gemm.h"
 #include "tiny_run.h"
 
 namespace hearth::train {

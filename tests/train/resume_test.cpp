@@ -3,8 +3,8 @@
 
 #include <tuple>
 
+#include "run/run_folder.h"
 #include "tiny_run.h"
-#include "train/run_folder.h"
 
 namespace hearth::train {
 namespace {
@@ -59,7 +59,7 @@ TEST_F(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
   write_file_atomic(victim, content);
   {
     std::vector<std::string> notes;
-    RunFolder folder(c);
+    run::RunFolder folder(c);
     EXPECT_EQ(folder.newest_checkpoint(notes), step_of(c, 8).lexically_normal());
     ASSERT_EQ(notes.size(), 1u);
     EXPECT_NE(notes[0].find("step-00000012 is damaged and not used: "), std::string::npos) << notes[0];
@@ -206,7 +206,7 @@ TEST_F(Resume, WeightsOnlyBeginsANewTrainingAtStepZero) {
 
 TEST_F(Resume, TwoTrainingsInOneFolderTheSecondRefuses) {
   config::RunConfig c = named(scratch, "run");
-  const RunFolder first(c);
+  const run::RunFolder first(c);
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_NE(error.message().find("another training runs in"), std::string::npos) << error.what();

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/npy.h"
+#include "data/formats/npy.h"
+#include "infer/eval.h"
 #include "tiny_run.h"
-#include "train/eval.h"
 
 namespace hearth::train {
 namespace {
@@ -92,7 +92,8 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   config::RunConfig c = config("run");
   c.training.steps = 2;
   train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}, .batch_size = 4}).front();
+  const infer::EvalReport report =
+      infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}, .batch_size = 4}).front();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   const data::Split& split = dataset.split("validation");
   std::vector<int32_t> tokens(static_cast<size_t>(split.tokens()));
@@ -104,7 +105,7 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   EXPECT_NEAR(report.bits_per_unit(), report.evaluation.loss_sum / std::log(2.0) / spikes, 1e-12);
   ASSERT_EQ(report.ngram.size(), 2u);
   EXPECT_LT(report.ngram[1], report.ngram[0]);
-  const std::string text = format_report(report);
+  const std::string text = infer::format_report(report);
   EXPECT_EQ(text.find("byte"), std::string::npos) << text;
   EXPECT_NE(text.find("bits per spike"), std::string::npos) << text;
   EXPECT_NE(text.find("nats per token of the same recordings"), std::string::npos) << text;
@@ -130,7 +131,7 @@ TEST_F(TrainSpikes, NgramsOfOtherRecordingsCountThoseOfTheRun) {
   for (const int32_t token : scored)
     nats -= std::log((counts[token] + 1) / (static_cast<double>(counted.size()) + 256));
   const auto reports =
-      evaluate_checkpoint({.checkpoint = c.run_folder(), .data = {(scratch / "other").string()}, .ngram = {1}});
+      infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .data = {(scratch / "other").string()}, .ngram = {1}});
   EXPECT_NEAR(reports[0].ngram[0], nats / static_cast<double>(scored.size()), 1e-12);
 }
 
@@ -140,7 +141,7 @@ TEST_F(TrainSpikes, EvalLeavesOutTheBosThatTheObjectiveLeavesOut) {
   c.objective.kind = "spike_lm";
   c.objective.count_bos = false;
   train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 4}).front();
+  const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 4}).front();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   std::vector<int32_t> tokens(static_cast<size_t>(dataset.split("validation").tokens()));
   dataset.split("validation").read(0, tokens);

@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "comm/group.h"
+#include "run/state.h"
 #include "tiny_run.h"
-#include "train/state.h"
 
 namespace hearth::train {
 namespace {
@@ -35,7 +35,7 @@ struct Training {
       : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining),
         optimizer({}, weights),
         model(s.model, s.plan, kB, kS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 5, .training = true}) {
-    initialize_weights(weights, 3);
+    run::initialize_weights(weights, 3);
   }
   const c10::InferenceMode no_gradients;
   parallel::ShardedWeights weights;

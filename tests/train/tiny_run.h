@@ -12,8 +12,8 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "config/config.h"
-#include "data/build.h"
-#include "data/synthetic_spikes.h"
+#include "data/build/build.h"
+#include "data/study/synthetic_spikes.h"
 #include "metrics/jsonl.h"
 #include "support/environment.h"
 #include "support/errors.h"
@@ -102,8 +102,8 @@ inline std::vector<metrics::Record> train(const config::RunConfig& config, const
 inline std::map<std::string, std::vector<std::byte>> tensors_of(const Path& folder) {
   std::map<std::string, std::vector<std::byte>> tensors;
   checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  for (const checkpoint::TensorInfo& info : reader.tensors()) {
-    const checkpoint::Box whole{std::vector<int64_t>(info.shape.size(), 0), info.shape};
+  for (const mesh::TensorInfo& info : reader.tensors()) {
+    const mesh::Box whole{std::vector<int64_t>(info.shape.size(), 0), info.shape};
     std::vector<std::byte> bytes(static_cast<size_t>(whole.numel() * dtype_size(info.dtype)));
     reader.read(info.name, whole, bytes);
     tensors.emplace(info.name, std::move(bytes));

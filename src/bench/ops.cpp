@@ -1,0 +1,300 @@
+#include "bench/ops.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "metrics/throughput.h"
+#include "ops/adamw.h"
+#include "ops/attention.h"
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/rope.h"
+#include "ops/runtime.h"
+#include "ops/step_decision.h"
+#include "ops/swiglu.h"
+#include "ops/tensor.h"
+#include "plan/parameters.h"
+
+namespace hearth::bench {
+namespace {
+
+// Values about as large as those of a training.
+at::Tensor random_tensor(at::IntArrayRef shape, DType dtype = DType::kFloat32) {
+  const at::Tensor values = ops::empty(shape, DType::kFloat32);
+  const auto bytes = ops::bytes_of(values);
+  const std::span<float> floats(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+  const RandomKey key = random_key(0, "bench ops");
+  for (size_t i = 0; i < floats.size(); ++i)
+    floats[i] = static_cast<float>(random_u64(key, i % 65536) % 2001) / 1000 - 1;
+  if (dtype == DType::kFloat32) return values;
+  const at::Tensor converted = ops::empty(shape, dtype);
+  ops::copy_(converted, values);
+  return converted;
+}
+
+at::Tensor random_tokens(int64_t T, int64_t V) {
+  std::vector<int32_t> tokens(static_cast<size_t>(T));
+  const RandomKey key = random_key(1, "bench ops");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(random_u64(key, i) % static_cast<uint64_t>(V));
+  return ops::from_int32(tokens);
+}
+
+std::string with_dtype(const std::string& name, DType dtype) {
+  return dtype == DType::kFloat32 ? name : name + ", bfloat16";
+}
+
+// What a kernel reads and writes of memory at the least. In both lists: what it changes in place, or adds to.
+struct Traffic {
+  std::vector<at::Tensor> read, written;
+
+  double bytes() const {
+    double sum = 0;
+    for (const auto* tensors : {&read, &written})
+      for (const at::Tensor& tensor : *tensors)
+        if (tensor.defined()) sum += static_cast<double>(tensor.nbytes());
+    return sum;
+  }
+};
+
+class Bench {
+ public:
+  explicit Bench(const config::BenchStepOptions& options) : options_(options) {}
+
+  template <typename Body>
+  double median_s(const Body& body) const {
+    std::vector<double> times;
+    for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
+      const double this_s = seconds(body);
+      if (i >= options_.warmup) times.push_back(this_s);
+    }
+    return median(std::move(times));
+  }
+
+  template <typename Body>
+  void memory(std::string name, const Traffic& traffic, const Body& body) {
+    kernels.push_back({std::move(name), median_s(body), traffic.bytes(), 0});
+  }
+  template <typename Body>
+  void arithmetic(std::string name, double flops, const Body& body) {
+    kernels.push_back({std::move(name), median_s(body), 0, flops});
+  }
+
+  // Ours and ATen's by turns: two lines, and the median of the ratio within a turn on the first.
+  template <typename Ours, typename Theirs>
+  void beside_aten(const std::string& name, double flops, const Ours& ours, const Theirs& theirs) {
+    std::vector<double> our_s, their_s, ratios;
+    for (int64_t i = 0; i < options_.warmup + options_.steps; ++i) {
+      const double first_s = i % 2 == 0 ? seconds(ours) : seconds(theirs);
+      const double second_s = i % 2 == 0 ? seconds(theirs) : seconds(ours);
+      const double this_s = i % 2 == 0 ? first_s : second_s, that_s = i % 2 == 0 ? second_s : first_s;
+      if (i < options_.warmup) continue;
+      our_s.push_back(this_s);
+      their_s.push_back(that_s);
+      ratios.push_back(that_s / this_s);
+    }
+    kernels.push_back({name, median(our_s), 0, flops, median(ratios)});
+    kernels.push_back({name + ", ATen", median(their_s), 0, flops});
+  }
+
+  std::vector<KernelTiming> kernels;
+
+ private:
+  template <typename Body>
+  static double seconds(const Body& body) {
+    const double start_s = metrics::monotonic_seconds();
+    body();
+    return metrics::monotonic_seconds() - start_s;
+  }
+
+  static double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  }
+
+  const config::BenchStepOptions& options_;
+};
+
+void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DType dtype) {
+  const auto named = [&](const char* kernel, const char* part = "") { return with_dtype(kernel, dtype) + part; };
+  const int64_t T = B * S, N = s.H + s.G;
+  const at::Tensor x = random_tensor({T, s.D}, dtype), y = random_tensor({T, s.D}, dtype),
+                   h = ops::empty({T, s.D}, dtype);
+  const bool weighted = plan::has_weight(s.norm.type);
+  const at::Tensor weight = weighted ? random_tensor({s.D}, dtype) : at::Tensor();
+  const at::Tensor dweight = weighted ? ops::zeros({s.D}, DType::kFloat32) : at::Tensor();
+  const at::Tensor statistics = ops::empty({plan::is_centred(s.norm.type) ? 2 : 1, T}, DType::kFloat32);
+  bench.memory(named("norm"), {{x, weight}, {h, statistics}},
+               [&] { ops::norm_forward(s.norm, h, statistics, x, weight); });
+  bench.memory(named("add and norm"), {{x, h, weight}, {h, y, statistics}},
+               [&] { ops::add_norm_forward(s.norm, h, y, statistics, x, h, weight); });
+  bench.memory(named("norm", ", backward"), {{h, y, x, statistics, weight, dweight}, {h, dweight}},
+               [&] { ops::norm_backward(s.norm, h, dweight, y, x, statistics, weight, /*accumulate=*/true); });
+
+  const at::Tensor heads = random_tensor({B, S, N, s.K}, dtype), table = ops::rope_table(S, s.K, s.rope, dtype);
+  bench.memory(named("rope"), {{heads, table}, {heads}}, [&] { ops::rope_forward(heads, table, s.rope.halves); });
+
+  const at::Tensor gate_up = random_tensor({T, 2 * s.F}, dtype), dgate_up = ops::empty({T, 2 * s.F}, dtype);
+  const at::Tensor gated = ops::empty({T, s.F}, dtype);
+  bench.memory(named("swiglu"), {{gate_up}, {gated}}, [&] { ops::swiglu_forward(gated, gate_up); });
+  bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
+               [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
+
+  // Of the tables, as many rows as there are tokens; their gradient is float32.
+  const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D}, dtype);
+  const at::Tensor dtable_VD = ops::zeros({s.V, s.D}, DType::kFloat32), rows = ops::empty({T, s.D}, DType::kFloat32);
+  bench.memory(named("embedding"), {{tokens, h}, {h}}, [&] { ops::embedding_forward(h, table_VD, tokens); });
+  bench.memory(named("embedding", ", backward"), {{tokens, h, rows}, {rows}},
+               [&] { ops::embedding_backward(dtable_VD, h, tokens); });
+}
+
+void time_loss(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, DType dtype) {
+  const at::Tensor logits = random_tensor({chunk_tokens, s.V}, dtype), labels = random_tokens(chunk_tokens, s.V);
+  const at::Tensor sums = ops::zeros({2}, DType::kFloat64), scale = ops::from_float64(std::vector<double>{1e-4});
+  bench.memory(with_dtype("cross-entropy", dtype), {{logits, labels}, {}},
+               [&] { ops::cross_entropy_forward(sums, logits, labels); });
+  bench.memory(with_dtype("cross-entropy with gradient", dtype), {{logits, labels}, {logits}},
+               [&] { ops::cross_entropy_forward_backward(sums, logits, labels, scale); });
+}
+
+// Weights and moments in every pair of types that training.dtype and optimizer.moments_dtype make.
+void time_update(Bench& bench, int64_t num_parameters) {
+  const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
+  const at::Tensor gradient = random_tensor({N}), sum = ops::zeros({1}, DType::kFloat64);
+  bench.memory("sum of squares", {{gradient}, {}}, [&] { ops::add_sum_of_squares(sum, gradient); });
+  const auto update = [&](const std::string& name, DType weights, DType moments, bool stochastic = false) {
+    const at::Tensor parameter = random_tensor({N}, weights);
+    const at::Tensor exp_avg = ops::zeros({N}, moments), exp_avg_sq = ops::zeros({N}, moments);
+    const at::Tensor decision = ops::decided(1);
+    std::optional<ops::StochasticRounding> rounding;
+    if (stochastic) rounding = {random_key(2, "bench ops")};
+    bench.memory(name, {{parameter, gradient, exp_avg, exp_avg_sq}, {parameter, exp_avg, exp_avg_sq}},
+                 [&] { ops::adamw(parameter, gradient, exp_avg, exp_avg_sq, {.lr = 1e-4}, decision, rounding); });
+  };
+  using enum DType;
+  update("adamw", kFloat32, kFloat32);
+  update("adamw, bfloat16 moments", kFloat32, kBFloat16);
+  update("adamw, bfloat16 weights", kBFloat16, kFloat32);
+  update("adamw, bfloat16 weights, stochastic", kBFloat16, kFloat32, true);
+  update("adamw, bfloat16 both", kBFloat16, kBFloat16);
+  update("adamw, bfloat16 both, stochastic", kBFloat16, kBFloat16, true);
+}
+
+// Between the flat buffers of weights: each step computes with float32 masters rounded; a checkpoint of bfloat16
+// weights is widened when it becomes masters.
+void time_casts(Bench& bench, int64_t num_parameters) {
+  const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
+  const at::Tensor wide = random_tensor({N}), narrow = ops::empty({N}, DType::kBFloat16);
+  bench.memory("cast, float32 to bfloat16", {{wide}, {narrow}}, [&] { ops::copy_(narrow, wide); });
+  bench.memory("cast, bfloat16 to float32", {{narrow}, {wide}}, [&] { ops::copy_(wide, narrow); });
+}
+
+// y = x w^T and its gradients, T rows. ATen leaves the weight's gradient in the type of its factors.
+void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, int64_t K) {
+  const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const at::Tensor x = random_tensor({T, K}, dtype), w = random_tensor({N, K}, dtype),
+                     y = random_tensor({T, N}, dtype);
+    const at::Tensor dx = ops::empty({T, K}, dtype);
+    const at::Tensor dw = ops::zeros({N, K}, DType::kFloat32), their_dw = ops::zeros({N, K}, dtype);
+    const std::string name = with_dtype(layer, dtype);
+    bench.beside_aten(
+        name, flops, [&] { ops::matmul(y, x, w); }, [&] { ops::aten::matmul(y, x, w); });
+    bench.beside_aten(
+        name + ", input gradient", flops, [&] { ops::matmul_input_gradient(dx, y, w, /*accumulate=*/false); },
+        [&] { ops::aten::matmul_input_gradient(dx, y, w, /*accumulate=*/false); });
+    bench.beside_aten(
+        name + ", weight gradient", flops, [&] { ops::matmul_weight_gradient(dw, y, x); },
+        [&] { ops::aten::matmul_weight_gradient(their_dw, y, x); });
+  }
+}
+
+void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S) {
+  const double flops = 4 * static_cast<double>(B * s.H * S) * static_cast<double>(S * s.K) * (s.causal ? 0.5 : 1);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const at::Tensor qkv = random_tensor({B, S, s.H + 2 * s.G, s.K}, dtype), dqkv = ops::empty(qkv.sizes(), dtype);
+    const at::Tensor out = ops::empty({B, S, s.H, s.K}, dtype), dout = random_tensor({B, S, s.H, s.K}, dtype);
+    const at::Tensor lse = ops::empty({B, s.H, S}, DType::kFloat32);
+    const auto part = [&](const at::Tensor& packed, int64_t first, int64_t n) { return packed.narrow(2, first, n); };
+    const at::Tensor q = part(qkv, 0, s.H), k = part(qkv, s.H, s.G), v = part(qkv, s.H + s.G, s.G);
+    const at::Tensor dq = part(dqkv, 0, s.H), dk = part(dqkv, s.H, s.G), dv = part(dqkv, s.H + s.G, s.G);
+    const ops::AttentionMask mask{.causal = s.causal};
+    const std::string name = with_dtype("attention", dtype);
+    bench.arithmetic(name, flops, [&] { ops::attention_forward(out, lse, q, k, v, mask); });
+    bench.arithmetic(name + ", backward", 2.5 * flops,
+                     [&] { ops::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, mask); });
+  }
+}
+
+}  // namespace
+
+OpsTiming time_ops(const config::BenchStepOptions& options) {
+  const c10::InferenceMode no_gradients;
+  const config::RunConfig& config = options.config;
+  const plan::ModelShape s = plan::model_shape(config, config.model.vocab_size);
+  const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
+  Bench bench(options);
+  OpsTiming timing;
+  timing.gemm_flops = ops::measure_gemm_flops(at::kCPU, DType::kFloat32);
+  const at::Tensor from = random_tensor({1 << 25}), to = ops::empty({1 << 25}, DType::kFloat32);
+  timing.copy_bytes_per_s = 2 * static_cast<double>(from.nbytes()) / bench.median_s([&] { ops::copy_(to, from); });
+  const int64_t chunk_tokens = std::min(config.memory.loss_chunk_tokens, B * S);
+  const int64_t num_parameters = plan::parameter_plan(s).num_parameters;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    time_rows(bench, s, B, S, dtype);
+    time_loss(bench, s, chunk_tokens, dtype);
+  }
+  time_update(bench, num_parameters);
+  time_casts(bench, num_parameters);
+  time_linear(bench, "qkv", B * S, (s.H + 2 * s.G) * s.K, s.D);
+  time_linear(bench, "w1 and w3", B * S, 2 * s.F, s.D);
+  time_linear(bench, "w2", B * S, s.D, s.F);
+  time_linear(bench, "logits", chunk_tokens, s.V, s.D);
+  time_attention(bench, s, B, S);
+  timing.kernels = std::move(bench.kernels);
+  return timing;
+}
+
+std::string format_ops(const OpsTiming& t) {
+  std::string text = fmt::format("copy         {:.1f} GB/s read and written\n", 1e-9 * t.copy_bytes_per_s);
+  text += fmt::format("GEMM         {}/s\n\n", format_flops(t.gemm_flops));
+  size_t width = 36;
+  for (const KernelTiming& k : t.kernels) width = std::max(width, k.name.size());
+  text += fmt::format("{:<{}}{:>10}{:>16}\n", "kernel", width, "ms", "rate");
+  for (const KernelTiming& k : t.kernels) {
+    const double rate = (k.flops > 0 ? k.flops : k.bytes) / k.median_s;
+    text += fmt::format("{:<{}}{:>10.3f}{:>9.1f} {}  {:>3.0f} % of {}", k.name, width, 1e3 * k.median_s, 1e-9 * rate,
+                        k.flops > 0 ? "GFLOP/s" : "GB/s   ",
+                        100 * rate / (k.flops > 0 ? t.gemm_flops : t.copy_bytes_per_s), k.flops > 0 ? "GEMM" : "copy");
+    text += k.times_aten > 0 ? fmt::format("  {:.2f}x ATen\n", k.times_aten) : "\n";
+  }
+  return text;
+}
+
+std::string ops_json(const OpsTiming& t) {
+  std::string kernels;
+  for (const KernelTiming& k : t.kernels) {
+    kernels += fmt::format("{}{{\"name\": \"{}\", \"median_s\": {}, \"bytes\": {}, \"flops\": {}, \"times_aten\": {}}}",
+                           kernels.empty() ? "" : ", ", k.name, k.median_s, k.bytes, k.flops, k.times_aten);
+  }
+  return fmt::format("{{\"copy_bytes_per_s\": {}, \"gemm_flops\": {}, \"kernels\": [{}]}}\n", t.copy_bytes_per_s,
+                     t.gemm_flops, kernels);
+}
+
+ExitCode run_bench_ops(const config::BenchStepOptions& options) {
+  const OpsTiming timing = time_ops(options);
+  fmt::print("{}", options.json ? ops_json(timing) : format_ops(timing));
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::bench

@@ -1,0 +1,230 @@
+#include "bench/step.h"
+
+#include <c10/core/InferenceMode.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "comm/group.h"
+#include "data/shard/dataset.h"
+#include "metrics/throughput.h"
+#include "ops/gpu/gpu.h"
+#include "ops/runtime.h"
+#include "plan/memory.h"
+#include "plan/precision.h"
+#include "run/compute_device.h"
+#include "run/state.h"
+#include "train/step.h"
+
+namespace hearth::bench {
+namespace {
+
+// Random tokens: nothing in a step's time depends on what they are, only on how many labels count.
+data::StepBatch random_batch(const config::Training& training, const plan::ModelShape& shape, int64_t micro_batches) {
+  data::StepBatch step;
+  const RandomKey key = random_key(0, "bench");
+  uint64_t index = 0;
+  const auto token = [&] { return static_cast<int32_t>(random_u64(key, index++) % static_cast<uint64_t>(shape.V)); };
+  const auto label = [&] {
+    const double uniform = static_cast<double>(random_u64(key, index++) >> 11) * 0x1p-53;
+    return uniform < shape.counted ? token() : data::kIgnore;
+  };
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    data::Batch batch;
+    batch.B = training.local_batch_size;
+    batch.S = training.seq_len;
+    batch.tokens.resize(static_cast<size_t>(batch.B * batch.S));
+    batch.labels.resize(batch.tokens.size());
+    std::generate(batch.tokens.begin(), batch.tokens.end(), token);
+    for (int64_t b = 0; b < batch.B; ++b) batch.document_starts.push_back(static_cast<int32_t>(b * batch.S));
+    std::generate(batch.labels.begin(), batch.labels.end(), label);
+    step.micro_batches.push_back(std::move(batch));
+  }
+  return step;
+}
+
+// A step, and how long it took until its result was known.
+struct Timed {
+  train::StepResult result;
+  double step_s;
+};
+
+template <typename Field>
+double median(std::vector<Timed> results, Field field) {
+  std::sort(results.begin(), results.end(), [&](const Timed& a, const Timed& b) { return field(a) < field(b); });
+  return field(results[results.size() / 2]);
+}
+
+double whole_step(const Timed& t) { return t.step_s; }
+
+// The other ranks wait in the step's first collective.
+void wait_for_turn() {
+  for (int c = 0; c != '\n' && c != EOF;) c = std::getchar();
+}
+
+void end_turn(double step_s) {
+  fmt::print("{}\n", step_s);
+  std::fflush(stdout);
+}
+
+struct Shape {
+  plan::ModelShape model;
+  plan::ParameterPlan plan;
+  plan::Precision precision = DType::kFloat32;
+  int64_t ranks, micro_batches, threads;
+  std::vector<plan::Recompute> recompute;
+  at::Device device = at::kCPU;
+};
+
+Shape shape_of(const config::RunConfig& config) {
+  Shape s;
+  const auto sources = config.sources();
+  const int64_t vocab_size = sources.empty() ? 0 : data::read_manifest(config.resolve(sources.front().path)).vocab_size;
+  s.model = plan::model_shape(config, vocab_size);
+  s.plan = plan::parameter_plan(s.model);
+  s.precision = plan::precision(config);
+  s.ranks = config.parallelism.data_parallel_shard_degree;
+  const int64_t together = s.ranks * config.training.local_batch_size;
+  s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
+  s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
+  s.device = run::open_compute_device(config);
+  if (!s.device.is_cpu()) run::check_float8(ops::open_gpu(), config, s.model);
+  const plan::MemoryPlan memory =
+      plan::memory_plan(config, s.model, s.plan, plan::precision(config), run::available_memory(s.device), s.ranks,
+                        s.device.is_cpu() ? s.threads : 0);
+  plan::require_fits(memory);
+  s.recompute = memory.activations.recompute;
+  return s;
+}
+
+int64_t page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+struct Measured {
+  std::vector<Timed> results;  // the warm-up left out
+  double page_faults_per_step = 0, first_step_end = 0;
+};
+
+// One rank's steps.
+Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
+  const c10::InferenceMode no_gradients;
+  ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
+  const config::Training& training = options.config.training;
+  parallel::ShardedWeights weights(s.plan, s.precision, group, parallel::ShardedWeights::Purpose::kTraining, {},
+                                   options.config.numerics.reproducible, s.device);
+  std::optional<uint64_t> rounding_seed;
+  if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
+  optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
+  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len,
+                           {.dtype = s.precision.compute,
+                            .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,
+                            .training = true,
+                            .recompute = s.recompute,
+                            .device = s.device,
+                            .float8 = options.config.numerics.fp8});
+  train::TrainStep step(model, weights, optimizer, train::step_options(options.config));
+  run::initialize_weights(weights, 0);
+  const data::StepBatch batch = random_batch(training, s.model, s.micro_batches);
+  Measured measured;
+  int64_t faults_before = page_faults();
+  for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
+    if (options.turns && group.rank() == 0) wait_for_turn();
+    const double start_s = metrics::monotonic_seconds();
+    const train::StepResult made = step.run(batch, t, options.config.optimizer.lr).result();
+    const Timed result{made, metrics::monotonic_seconds() - start_s};
+    if (options.turns && group.rank() == 0) end_turn(whole_step(result));
+    if (t > options.warmup) measured.results.push_back(result);
+    if (t == options.warmup) faults_before = page_faults();
+    if (t == 1) {
+      const auto now = std::chrono::system_clock::now().time_since_epoch();
+      measured.first_step_end = std::chrono::duration<double>(now).count();
+    }
+  }
+  const int64_t faults = page_faults() - faults_before;
+  measured.page_faults_per_step = static_cast<double>(faults) / static_cast<double>(options.steps);
+  return measured;
+}
+
+}  // namespace
+
+StepTiming time_steps(const config::BenchStepOptions& options) {
+  const Shape s = shape_of(options.config);
+  Measured measured;
+  comm::run_ranks(s.ranks, options.config.comm.train_timeout_seconds, [&](comm::Group& group) {
+    auto mine = run_steps(options, s, group);
+    if (group.rank() == 0) measured = std::move(mine);
+  });
+  const std::vector<Timed>& results = measured.results;
+
+  StepTiming t;
+  t.parameters = s.plan.num_parameters;
+  t.tokens_per_step =
+      s.ranks * s.micro_batches * options.config.training.local_batch_size * options.config.training.seq_len;
+  t.threads = s.threads;
+  t.on_gpu = !s.device.is_cpu();
+  t.median_step_s = median(results, whole_step);
+  const auto by_time = [](const Timed& a, const Timed& b) { return whole_step(a) < whole_step(b); };
+  t.fastest_step_s = whole_step(*std::min_element(results.begin(), results.end(), by_time));
+  t.slowest_step_s = whole_step(*std::max_element(results.begin(), results.end(), by_time));
+  t.forward_backward_s = median(results, [](const Timed& t) { return t.result.forward_backward_s; });
+  t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
+  t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
+  t.flops_per_token = plan::computed_flops_per_token(s.model, options.config.training.seq_len);
+  t.gemm_flops = run::peak_flops(s.device, s.precision.compute, s.threads);
+  const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
+  t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
+  t.mfu = throughput.mfu(t.median_step_s);
+  t.memory_bytes = t.on_gpu ? ops::gpu_memory().peak_bytes : metrics::peak_memory_bytes();
+  t.page_faults_per_step = measured.page_faults_per_step;
+  t.first_step_end = measured.first_step_end;
+  return t;
+}
+
+std::string format_timing(const StepTiming& t) {
+  std::string text;
+  text += fmt::format("model        {} parameters\n", format_count(static_cast<double>(t.parameters)));
+  text += fmt::format("step         {} tokens, {} threads\n", t.tokens_per_step, t.threads);
+  text += fmt::format("speed        {:.1f} tokens/s (median step)\n", t.tokens_per_second);
+  text += fmt::format("step time    {:.1f} ms median, {:.1f} ms fastest, {:.1f} ms slowest\n", 1e3 * t.median_step_s,
+                      1e3 * t.fastest_step_s, 1e3 * t.slowest_step_s);
+  // On a GPU these are what the host needed to ask for the work.
+  if (t.on_gpu) text += "  of the host, which the GPU does not wait for:\n";
+  text += fmt::format("  forward and backward  {:.1f} ms\n", 1e3 * t.forward_backward_s);
+  text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);
+  text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);
+  text += fmt::format("mfu          {:.1f}% of {}/s, the GEMM rate measured now\n", 100 * t.mfu,
+                      format_flops(t.gemm_flops));
+  text += fmt::format("memory       {} at most, {:.0f} page faults a step\n", format_bytes(t.memory_bytes),
+                      t.page_faults_per_step);
+  return text;
+}
+
+std::string timing_json(const StepTiming& t) {
+  return fmt::format(
+      "{{\"parameters\": {}, \"tokens_per_step\": {}, \"threads\": {}, \"tokens_per_second\": {}, \"median_step_s\": "
+      "{}, "
+      "\"fastest_step_s\": {}, \"slowest_step_s\": {}, \"forward_backward_s\": {}, \"norm_s\": {}, \"update_s\": {}, "
+      "\"flops_per_token\": {}, \"gemm_flops\": {}, \"mfu\": {}, \"memory_bytes\": {}, \"page_faults_per_step\": {}, "
+      "\"first_step_end\": {:.6f}}}\n",
+      t.parameters, t.tokens_per_step, t.threads, t.tokens_per_second, t.median_step_s, t.fastest_step_s,
+      t.slowest_step_s, t.forward_backward_s, t.norm_s, t.update_s, t.flops_per_token, t.gemm_flops, t.mfu,
+      t.memory_bytes, t.page_faults_per_step, t.first_step_end);
+}
+
+ExitCode run_bench_step(const config::BenchStepOptions& options) {
+  const StepTiming timing = time_steps(options);
+  fmt::print("{}", options.json ? timing_json(timing) : format_timing(timing));
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::bench

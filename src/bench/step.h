@@ -1,0 +1,31 @@
+// `hearth bench step`: how fast a training step of a given shape is on this machine, and where the time goes. Random
+// tokens, the trainer's own step.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "config/options.h"
+
+namespace hearth::bench {
+
+struct StepTiming {
+  int64_t parameters = 0, tokens_per_step = 0, threads = 0;
+  double median_step_s = 0, fastest_step_s = 0, slowest_step_s = 0;
+  bool on_gpu = false;
+  double forward_backward_s = 0, norm_s = 0, update_s = 0;  // medians
+  double tokens_per_second = 0;                             // at the median
+  double flops_per_token = 0, gemm_flops = 0, mfu = 0;
+  int64_t memory_bytes = 0;         // most at a time: of the process, or of tensors on the GPU
+  double page_faults_per_step = 0;  // of the timed steps: a step that allocates nothing has none
+  double first_step_end = 0;        // seconds since 1970: whoever started the process knows how long it took
+};
+
+StepTiming time_steps(const config::BenchStepOptions& options);
+
+std::string format_timing(const StepTiming& timing);  // for people
+std::string timing_json(const StepTiming& timing);    // one JSON object with the names above
+
+ExitCode run_bench_step(const config::BenchStepOptions& options);
+
+}  // namespace hearth::bench

@@ -1,0 +1,187 @@
+// `hearth bench data`: what the order of samples, opening many shards and reading batches cost on this machine.
+//
+// Times are CPU time of the one thread that works, the best of several turns, so that other programs on the machine
+// show little.
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "data/batch/loader.h"
+#include "data/build/build.h"
+#include "data/shard/dataset.h"
+
+namespace hearth::commands {
+namespace {
+
+constexpr int64_t kSeqLen = 2048;
+
+double cpu_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Least seconds of one of `turns` calls.
+template <typename Body>
+double best_of(int turns, Body body) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int turn = 0; turn < turns; ++turn) {
+    const double start = cpu_seconds();
+    body();
+    best = std::min(best, cpu_seconds() - start);
+  }
+  return best;
+}
+
+struct Results {
+  double sample_one_ns = 0, sample_six_ns = 0, locate_ns = 0, open_ms = 0, tokens_per_second = 0;
+  int64_t shards = 0;
+};
+
+// A folder for the benchmark's own datasets, gone when it ends.
+class Scratch {
+ public:
+  Scratch() : path_(std::filesystem::temp_directory_path() / fmt::format("hearth-bench-data-{}", ::getpid())) {
+    make_folders(path_);
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+void write(const Path& path, std::string_view text) {
+  make_folders(path.parent_path());
+  File file = File::create(path);  // not synced: nothing here outlives the command
+  file.write(text);
+  file.close();
+}
+
+// Words of six letters: what they are does not matter, only how many.
+std::string corpus(int64_t bytes) {
+  std::string text;
+  const RandomKey key = random_key(0, "bench data");
+  for (uint64_t i = 0; static_cast<int64_t>(text.size()) < bytes; ++i) {
+    uint64_t letters = random_u64(key, i);
+    for (int k = 0; k < 8; ++k, letters >>= 8) text += static_cast<char>(letters % 7 == 0 ? ' ' : 'a' + letters % 26);
+  }
+  return text;
+}
+
+data::Dataset build(const Path& folder, const std::string& text, int64_t document_bytes) {
+  write(folder / "text" / "corpus.txt", text);
+  data::BuildOptions options;
+  options.out = folder / "data";
+  options.paths = {folder / "text"};
+  options.rules.read.document_bytes = document_bytes;
+  data::BuildProgress progress;
+  data::build_dataset(options, progress);
+  return data::Dataset::open(options.out);
+}
+
+double time_sample(size_t sources) {
+  std::vector<data::SamplerSource> mixed;
+  const double weights[] = {0.4, 0.44, 0.03, 0.02, 0.1, 0.01};  // a published mixture of six
+  for (size_t i = 0; i < sources; ++i) mixed.push_back({fmt::format("{}", i), 3'000'000'000, weights[i]});
+  const data::Sampler sampler(mixed, data::Window::causal(kSeqLen), 1);
+  constexpr uint64_t kSamples = 100'000;
+  int64_t sum = 0;
+  uint64_t g = 0;
+  const double seconds = best_of(20, [&] {
+    for (uint64_t end = g + kSamples; g < end; ++g) sum += sampler.sample(g).first_token;
+  });
+  return sum > 0 ? 1e9 * seconds / static_cast<double>(kSamples) : 0;
+}
+
+// `shards` copies of one small shard, as a dataset.
+void time_many_shards(const Path& folder, Results& results) {
+  const data::Dataset small = build(folder / "small", corpus(4096), 0);
+  data::Manifest manifest = small.manifest();
+  data::SplitEntry& split = manifest.splits.front();
+  const data::ShardEntry shard = split.shards.front();
+  const std::string content = read_file(small.folder() / shard.file);
+  split.shards.assign(static_cast<size_t>(results.shards), shard);
+  for (size_t i = 0; i < split.shards.size(); ++i) {
+    split.shards[i].file = fmt::format("train-{:05}.shard", i);
+    write(folder / "many" / split.shards[i].file, content);
+  }
+  split.tokens *= results.shards;
+  split.documents *= results.shards;
+  split.text_bytes *= results.shards;
+  write(folder / "many" / std::string(data::kManifestName), data::manifest_text(manifest));
+
+  results.open_ms = 1e3 * best_of(5, [&] { data::Dataset::open(folder / "many"); });
+  const data::Dataset many = data::Dataset::open(folder / "many");
+  const data::Split& tokens = many.split("train");
+  const RandomKey key = random_key(0, "bench locate");
+  constexpr uint64_t kLookups = 20'000;
+  std::vector<int64_t> places;
+  for (uint64_t i = 0; i < kLookups; ++i)
+    places.push_back(static_cast<int64_t>(random_u64(key, i) % static_cast<uint64_t>(tokens.tokens())));
+  int64_t sum = 0;
+  const double seconds = best_of(20, [&] {
+    for (const int64_t token : places) sum += tokens.shard_of(token);
+  });
+  results.locate_ns = sum > 0 ? 1e9 * seconds / static_cast<double>(kLookups) : 0;
+}
+
+// One thread that copies batches from mapped shards in the page cache.
+void time_loader(const Path& folder, int64_t corpus_bytes, Results& results) {
+  const data::Dataset dataset = build(folder / "large", corpus(corpus_bytes), 4096);
+  data::LoaderOptions options;
+  options.seq_len = kSeqLen;
+  options.global_batch_size = options.local_batch_size = 16;
+  options.prefetch_threads = 0;
+  data::Loader loader(dataset.split("train"), options);
+  const int64_t steps = corpus_bytes / (kSeqLen * options.global_batch_size);
+  for (int64_t i = 0; i < 3 * steps; ++i) loader.next();  // every block's checksum was checked
+  const double seconds = best_of(20, [&] {
+    for (int64_t i = 0; i < steps / 4; ++i) loader.next();
+  });
+  results.tokens_per_second = static_cast<double>(steps / 4 * options.global_batch_size * kSeqLen) / seconds;
+}
+
+}  // namespace
+
+int bench_data(CommandLine& line) {
+  Results r;
+  r.shards = 10000;
+  int64_t megabytes = 32;
+  bool json = false;
+  line.option("--shards", "N", &r.shards, "small shards to open and to search in").range(1, 100'000);
+  line.option("--megabytes", "N", &megabytes, "text that the loader reads, as tokens").range(1, 1024);
+  line.flag("--json", &json, "one JSON object instead of lines for people");
+  if (!line.parse()) return 0;
+  const Scratch scratch;
+  r.sample_one_ns = time_sample(1);
+  r.sample_six_ns = time_sample(6);
+  time_many_shards(scratch.path(), r);
+  time_loader(scratch.path(), megabytes << 20, r);
+  if (json) {
+    fmt::print(
+        "{{\"sample_one_source_ns\": {}, \"sample_six_sources_ns\": {}, \"shards\": {}, \"locate_ns\": {}, "
+        "\"open_ms\": "
+        "{}, \"loader_tokens_per_second\": {}}}\n",
+        r.sample_one_ns, r.sample_six_ns, r.shards, r.locate_ns, r.open_ms, r.tokens_per_second);
+    return 0;
+  }
+  fmt::print("CPU time of one thread, the best of several turns\n");
+  fmt::print("sample, one source     {:.1f} ns\n", r.sample_one_ns);
+  fmt::print("sample, six sources    {:.1f} ns\n", r.sample_six_ns);
+  fmt::print("shard of a token       {:.1f} ns, among {}\n", r.locate_ns, r.shards);
+  fmt::print("open a dataset         {:.1f} ms, of {} shards\n", r.open_ms, r.shards);
+  fmt::print("loader                 {} tokens/s\n", format_count(r.tokens_per_second));
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,136 @@
+// `hearth bench step` and `hearth bench ops`: check the shape, then become `hearth-train`.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "commands/commands.h"
+#include "commands/hearth_train.h"
+#include "commands/run/options.h"
+#include "commands/run_file.h"
+#include "config/check.h"
+#include "config/load.h"
+
+namespace hearth::commands {
+namespace {
+
+// What is timed without a run file: 56 M parameters, the shape that bench/results/ speaks of. Its feed-forward width of
+// 1408 follows from dim. A flavor decides the model's keys.
+struct Default {
+  std::string_view name;
+  int64_t value;
+  std::string_view unless;  // does not count where this key is given
+};
+constexpr Default kDefaults[] = {
+    {"model.dim", 512, {}},
+    {"model.n_layers", 8, {}},
+    {"model.n_heads", 8, {}},
+    {"model.n_kv_heads", 4, "model.n_heads"},
+    {"model.vocab_size", 32000, "data.path"},
+    {"training.seq_len", 1024, {}},
+    {"training.local_batch_size", 4, {}},
+};
+
+// An option of `bench step` for a key: --n-layers for model.n_layers.
+struct ShapeOption {
+  const config::Field* field;
+  std::string value;
+};
+
+constexpr const char* kShapeKeys[] = {"model.flavor",     "model.dim",        "model.n_layers",
+                                      "model.n_heads",    "model.n_kv_heads", "model.hidden_dim",
+                                      "model.vocab_size", "training.seq_len", "training.local_batch_size",
+                                      "training.threads"};
+constexpr const char* kStepKeys[] = {"training.global_batch_size", "training.device", "training.dtype",
+                                     "training.mixed_precision_param", "numerics.fp8"};
+
+std::string option_name(const config::Field& field) {
+  std::string name(field.key);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return "--" + name;
+}
+
+std::string value_name(const config::Field& field) {
+  return field.type() == "bool"     ? "true|false"
+         : field.type() == "string" ? "NAME"
+         : field.type() == "number" ? "X"
+                                    : "N";
+}
+
+config::Value default_of(const config::Field& field) {
+  for (const Default& row : kDefaults) {
+    if (row.name == field.name()) return row.value;
+  }
+  return field.default_value();
+}
+
+void fill_defaults(config::LoadResult& loaded) {
+  const auto given = [&](std::string_view name) { return !name.empty() && loaded.origin(name).given(); };
+  for (const Default& row : kDefaults) {
+    const bool by_flavor = loaded.origin(row.name).kind == config::Origin::Kind::kFlavor;
+    if (by_flavor || given(row.name) || given(row.unless)) continue;
+    *std::get<int64_t*>(config::find_field(row.name)->slot(loaded.config)) = row.value;
+  }
+}
+
+// Of both commands; `is_step`: with what kernels by themselves have no use for.
+std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is_step) {
+  config::BenchStepOptions options;
+  Path run_toml;
+  std::vector<std::string> sets;
+  std::vector<ShapeOption> shape;
+  for (const char* key : kShapeKeys) shape.push_back({config::find_field(key), {}});
+  for (const char* key : kStepKeys)
+    if (is_step) shape.push_back({config::find_field(key), {}});
+  line.positional("RUN.toml", &run_toml, "a run file whose shape is timed; without one, the defaults below").optional();
+  for (ShapeOption& option : shape) {
+    const config::Field& field = *option.field;
+    const config::Value value = default_of(field);
+    std::string help(field.help);
+    const std::string shown =
+        std::holds_alternative<std::string>(value) ? std::get<std::string>(value) : config::to_toml_value(value);
+    if (!shown.empty()) help += fmt::format(" (default: {})", shown);
+    line.option(option_name(field), value_name(field), &option.value, help);
+  }
+  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--steps", "N", &options.steps, is_step ? "steps that are timed" : "calls of each kernel that are timed")
+      .range(1);
+  line.option("--warmup", "N", &options.warmup, is_step ? "steps before, which are not" : "calls before, which are not")
+      .range(0);
+  line.flag("--json", &options.json, "print one JSON object");
+  if (is_step)
+    line.flag(
+        "--turns", &options.turns,
+        "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
+  if (!line.parse()) return std::nullopt;
+  for (const ShapeOption& option : shape) {
+    if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));
+  }
+  config::LoadResult loaded = config::read_run(run_toml, sets);
+  if (run_toml.empty()) fill_defaults(loaded);
+  config::check(loaded, config::Purpose::kBench);
+  for (config::Problem& problem : loaded.problems) {
+    if (problem.where == "--set") problem.where = "command line";  // --dim and the like come as --set, too
+  }
+  config::throw_problems(run_toml.empty() ? "the command line" : run_toml.string(), loaded.problems);
+  options.config = loaded.config;
+  if (options.config.model.vocab_size == 0 && options.config.sources().empty())  // a run file that names no data yet
+    options.config.model.vocab_size = std::get<int64_t>(default_of(*config::find_field("model.vocab_size")));
+  return options;
+}
+
+}  // namespace
+
+std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line) { return bench_options(line, true); }
+std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line) { return bench_options(line, false); }
+
+int bench_step(CommandLine& line) {
+  if (!bench_step_options(line)) return 0;
+  become_hearth_train(line, "bench step");
+}
+
+int bench_ops(CommandLine& line) {
+  if (!bench_ops_options(line)) return 0;
+  become_hearth_train(line, "bench ops");
+}
+
+}  // namespace hearth::commands

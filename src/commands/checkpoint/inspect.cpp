@@ -1,0 +1,142 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "checkpoint/load.h"
+#include "commands/commands.h"
+
+namespace hearth::commands {
+namespace {
+
+using formats::StoredTensor;
+using Json = nlohmann::ordered_json;
+
+int64_t numel(const StoredTensor& tensor) { return mesh::Box{{}, tensor.info.shape}.numel(); }
+
+int64_t stored_bytes(const StoredTensor& tensor) {
+  int64_t bytes = 0;
+  for (const formats::Item& item : tensor.items) bytes += item.length;
+  return bytes;
+}
+
+// What is not a weight stands under the names of torchtitan's other states.
+bool is_weight(const StoredTensor& tensor) {
+  const auto under = [&](std::string_view prefix) { return tensor.info.name.starts_with(prefix); };
+  return !under("optimizer.") && !under("lr_scheduler.") && !under("dataloader.") && !under("train_state.");
+}
+
+struct Totals {
+  int64_t weights = 0, parameters = 0, weight_bytes = 0, other_bytes = 0, items = 0;
+};
+
+Totals count(const formats::Metadata& metadata) {
+  Totals totals;
+  for (const StoredTensor& tensor : metadata.tensors) {
+    totals.items += static_cast<int64_t>(tensor.items.size());
+    if (!is_weight(tensor)) {
+      totals.other_bytes += stored_bytes(tensor);
+      continue;
+    }
+    ++totals.weights;
+    totals.parameters += numel(tensor);
+    totals.weight_bytes += stored_bytes(tensor);
+  }
+  return totals;
+}
+
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
+void add_manifest(std::vector<Row>& rows, const checkpoint::Manifest& m) {
+  rows.push_back({"step", fmt::format("{}, {} tokens seen", m.step, m.tokens_seen)});
+  for (const auto& [name, value] : m.metrics) rows.push_back({name, number_text(value)});
+  rows.push_back({"data", fmt::format("seed {}, next sample {}", m.data_seed, m.next_sample)});
+  rows.push_back({"tokenizer", fmt::format("{} ({})", m.tokenizer, m.tokenizer_hash)});
+  rows.push_back({"dataset", m.dataset_hash});
+  rows.push_back({"written by", fmt::format("hearth {}, LibTorch {}, {} {}", m.code_version, m.libtorch_version,
+                                            m.ranks, m.ranks == 1 ? "rank" : "ranks")});
+  rows.push_back({"written", fmt::format("{} on {}", m.created, m.host)});
+  rows.push_back({"parent", m.parent.empty() ? "none" : m.parent});
+}
+
+void print_text(const checkpoint::Reader& reader) {
+  const formats::Metadata& metadata = reader.metadata();
+  const Totals totals = count(metadata);
+  std::vector<Row> rows;
+  if (reader.has_manifest()) {
+    add_manifest(rows, reader.manifest());
+  } else {
+    rows.push_back({"written by", "PyTorch (no hearth.json: it can be the initial load, not resumed)"});
+  }
+  rows.push_back({"parameters", fmt::format("{} ({}) in {} weights, {}", totals.parameters,
+                                            format_count(static_cast<double>(totals.parameters)), totals.weights,
+                                            format_bytes(totals.weight_bytes))});
+  rows.push_back({"other state", format_bytes(totals.other_bytes)});
+  fmt::print("{}\n{}\n", reader.folder().string(), format_rows(rows));
+
+  size_t width = 6;
+  for (const StoredTensor& tensor : metadata.tensors) width = std::max(width, tensor.info.name.size());
+  fmt::print("{:{}}  {:8}  {:>10}  {:>5}  shape\n", "tensor", width, "type", "size", "items");
+  for (const StoredTensor& tensor : metadata.tensors) {
+    fmt::print("{:{}}  {:8}  {:>10}  {:>5}  {}\n", tensor.info.name, width, dtype_name(tensor.info.dtype),
+               format_bytes(stored_bytes(tensor)), tensor.items.size(), formats::format_shape(tensor.info.shape));
+  }
+  for (const formats::OtherEntry& other : metadata.others) fmt::print("{:{}}  {}\n", other.name, width, other.what);
+  if (reader.has_manifest()) fmt::print("\nconfiguration\n{}", reader.manifest().config_toml);
+}
+
+Json json_of(const checkpoint::Manifest& m) {
+  Json j = {{"step", m.step},
+            {"tokens_seen", m.tokens_seen},
+            {"data", {{"seed", m.data_seed}, {"next_sample", m.next_sample}}},
+            {"tokenizer", m.tokenizer},
+            {"tokenizer_hash", m.tokenizer_hash},
+            {"dataset_hash", m.dataset_hash},
+            {"ranks", m.ranks},
+            {"parent", m.parent},
+            {"code_version", m.code_version},
+            {"libtorch_version", m.libtorch_version},
+            {"host", m.host},
+            {"created", m.created},
+            {"config", m.config_toml}};
+  j["metrics"] = m.metrics;
+  return j;
+}
+
+void print_json(const checkpoint::Reader& reader) {
+  const Totals totals = count(reader.metadata());
+  Json j = {{"checkpoint", reader.folder().string()}, {"has_manifest", reader.has_manifest()}};
+  if (reader.has_manifest()) j.update(json_of(reader.manifest()));
+  j["parameters"] = totals.parameters;
+  j["weight_bytes"] = totals.weight_bytes;
+  j["other_bytes"] = totals.other_bytes;
+  j["tensors"] = Json::array();
+  for (const StoredTensor& tensor : reader.metadata().tensors) {
+    j["tensors"].push_back({{"name", tensor.info.name},
+                            {"dtype", dtype_name(tensor.info.dtype)},
+                            {"shape", tensor.info.shape},
+                            {"bytes", stored_bytes(tensor)},
+                            {"items", tensor.items.size()}});
+  }
+  j["others"] = Json::array();
+  for (const formats::OtherEntry& other : reader.metadata().others)
+    j["others"].push_back({{"name", other.name}, {"what", other.what}});
+  fmt::print("{}\n", j.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace
+
+int inspect(CommandLine& line) {
+  Path folder;
+  bool json = false;
+  line.positional("CHECKPOINT", &folder, "folder of one step, RUN/checkpoints/step-...");
+  line.flag("--json", &json, "one JSON object instead of text");
+  if (!line.parse()) return 0;
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  json ? print_json(reader) : print_text(reader);
+  return 0;
+}
+
+}  // namespace hearth::commands

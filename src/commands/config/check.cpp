@@ -1,0 +1,53 @@
+// `hearth config check`: what can be known to be wrong from the run file alone, and what the keys amount to. `hearth
+// train` also says what is wrong with what it names.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "commands/run_file.h"
+#include "config/derived.h"
+#include "config/load.h"
+
+namespace hearth::commands {
+namespace {
+
+std::string length_text(const config::RunConfig& config) {
+  const config::Training& t = config.training;
+  if (t.epochs > 0) return fmt::format("{} epochs; how many steps that is depends on the data", t.epochs);
+  const int64_t steps = config::total_steps(config, 0);
+  return fmt::format("{} steps, {} tokens", steps,
+                     format_count(static_cast<double>(steps) * static_cast<double>(config::tokens_per_step(config))));
+}
+
+std::string data_text(const config::RunConfig& config) {
+  std::vector<std::string> paths;
+  for (const config::DataSource& source : config.sources())
+    paths.push_back(config.resolve(source.path).lexically_normal().string());
+  return join(paths);
+}
+
+}  // namespace
+
+int config_check(CommandLine& line) {
+  Path toml;
+  std::vector<std::string> sets;
+  line.positional("RUN.toml", &toml, "the run file");
+  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  if (!line.parse()) return 0;
+  const config::RunConfig config = config::load(toml, sets);
+  fmt::print("{} has no errors\n", toml.string());
+  fmt::print("{}",
+             format_rows({
+                 {"run folder", config.run_folder().lexically_normal().string()},
+                 {"data", data_text(config)},
+                 {"step", fmt::format("{} tokens = {} (ranks) x {} (micro-batches) x {} (sequences) x {} (tokens)",
+                                      config::tokens_per_step(config), config.parallelism.data_parallel_shard_degree,
+                                      config::accumulation_steps(config), config.training.local_batch_size,
+                                      config.training.seq_len)},
+                 {"length", length_text(config)},
+             }));
+  return 0;
+}
+
+}  // namespace hearth::commands

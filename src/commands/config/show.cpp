@@ -1,0 +1,104 @@
+// `hearth config show`: the run file as the run will see it, every key, and where its value comes from. What it prints
+// is a run file again.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands/commands.h"
+#include "commands/run_file.h"
+#include "config/load.h"
+#include "data/shard/manifest.h"
+#include "plan/parameters.h"
+
+namespace hearth::commands {
+namespace {
+
+std::string origin_text(const config::LoadResult& run, const config::Entry& entry) {
+  const config::Origin origin = run.origin(entry.name());
+  switch (origin.kind) {
+    case config::Origin::Kind::kFile:
+      return fmt::format("line {}", origin.line);
+    case config::Origin::Kind::kSet:
+      return "--set";
+    case config::Origin::Kind::kFlavor:
+      return fmt::format("flavor {}", run.config.model.flavor);
+    case config::Origin::Kind::kDefault:
+      break;
+  }
+  return "default";
+}
+
+// The first clause of the help: lines stay short, and docs/config.md has the rest.
+std::string comment(const config::Field& field) {
+  const std::string_view help = field.help.substr(0, field.help.find(';'));
+  return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
+}
+
+// Of the data; 0 where they are not there, or no dataset, which others say.
+int64_t vocab_size_of_data(const config::RunConfig& config) {
+  const auto sources = config.sources();
+  if (sources.empty()) return 0;
+  const Path folder = config.resolve(sources.front().path);
+  if (!path_exists(folder / data::kManifestName)) return 0;
+  try {
+    return data::read_manifest(folder).vocab_size;
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kBug) throw;
+    return 0;
+  }
+}
+
+// What the keys of [model] amount to.
+std::string shape_text(const config::RunConfig& config) {
+  try {
+    const plan::ModelShape s = plan::model_shape(config.model, vocab_size_of_data(config));
+    const int64_t parameters = plan::parameter_plan(s).num_parameters;
+    const int64_t a_token = (s.tied ? 1 : 2) * s.D;
+    return fmt::format(
+        "# {} layers, width {}, {} heads of {} ({} for keys and values), feed-forward {}{}: {} parameters{}\n", s.L,
+        s.D, s.H, s.K, s.G, s.F, s.V > 0 ? fmt::format(", vocabulary {}", s.V) : "", parameters,
+        s.V > 0 ? "" : fmt::format(", and {} for each token of the vocabulary", a_token));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kUser) throw;
+    return "# the keys of [model] make no model: hearth config check says why\n";
+  }
+}
+
+}  // namespace
+
+int config_show(CommandLine& line) {
+  Path toml;
+  std::vector<std::string> sets;
+  line.positional("RUN.toml", &toml, "the run file");
+  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  if (!line.parse()) return 0;
+  const config::LoadResult run = config::read_run(toml, sets);
+  config::throw_problems(run.file_name, run.problems);
+
+  // One width for the whole file, but for values that are longer than most.
+  constexpr size_t kWidest = 44;
+  size_t value_width = 0, origin_width = 0;
+  const std::vector<config::Entry> entries = config::entries(run.config);
+  const auto value_text = [&run](const config::Entry& entry) {
+    return fmt::format("{} = {}", entry.field->key, config::to_toml_value(entry.field->value(run.config, entry.item)));
+  };
+  for (const config::Entry& entry : entries) {
+    const size_t width = value_text(entry).size();
+    if (width <= kWidest) value_width = std::max(value_width, width);
+    origin_width = std::max(origin_width, origin_text(run, entry).size());
+  }
+  std::string text = fmt::format("# {}, resolved: value, where it comes from, what it is\n", toml.string());
+  text += shape_text(run.config);
+  for (const config::Entry& entry : entries) {
+    const std::string heading = entry.heading();
+    if (!heading.empty()) text += fmt::format("\n{}\n", heading);
+    text += fmt::format("{:{}}  # {:{}}  {}\n", value_text(entry), value_width, origin_text(run, entry), origin_width,
+                        comment(*entry.field));
+  }
+  fmt::print("{}", text);
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,215 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "commands/data/first_document.h"
+#include "commands/progress_line.h"
+#include "commands/source_options.h"
+#include "commands/tokenizer/options.h"
+#include "data/build/build.h"
+#include "data/build/positional_split.h"
+#include "data/shard/array_stream.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::commands {
+namespace {
+
+using tokenizer::is_name_of_arrays;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// What is being done, how far, how fast. Called by one thread at a time.
+class BuildLine {
+ public:
+  explicit BuildLine(const data::BuildProgress& progress) : progress_(progress), start_(Clock::now()) {}
+
+  std::string operator()() {
+    const bool writing = progress_.source_bytes_total > 0;
+    if (writing && writing_since_s_ < 0) writing_since_s_ = seconds_since(start_);
+    const auto done = static_cast<double>(writing ? progress_.source_bytes_done : progress_.hashing.bytes_read);
+    const auto total = static_cast<double>(writing ? progress_.source_bytes_total : progress_.hashing.bytes_total);
+    const double elapsed = seconds_since(start_) - (writing ? writing_since_s_ : 0);
+    const double rate = done / std::max(elapsed, 1e-3);
+    std::string line = progress_bar(writing ? "writing" : "reading", total > 0 ? done / total : 0) +
+                       fmt::format("  {:.1f} MB/s", rate / 1e6);
+    if (writing)
+      line += fmt::format("  {} tokens/s",
+                          format_count(static_cast<double>(progress_.tokens_done) / std::max(elapsed, 1e-3)));
+    if (rate > 0) line += fmt::format("  {} left", format_duration((total - done) / rate));
+    return line;
+  }
+
+ private:
+  const data::BuildProgress& progress_;
+  Clock::time_point start_;
+  double writing_since_s_ = -1;
+};
+
+void print_found(const data::Manifest& m) {
+  int64_t bytes = 0;
+  for (const data::SourceFile& source : m.sources) bytes += source.size_bytes;
+  fmt::print("found {} files, {}", m.sources.size(), format_bytes(bytes));
+  fmt::print(" (links resolved: {}, duplicates dropped: {}, empty: {}, not files: {})\n", m.links_resolved,
+             m.duplicates_dropped, m.empty_dropped, m.skipped);
+  const data::RecordCounts& records = m.records;
+  if (records.invalid_utf8_bytes > 0)
+    fmt::print("kept {} bytes that are not UTF-8, in {} documents\n", records.invalid_utf8_bytes,
+               records.invalid_utf8_documents);
+  if (records.repaired > 0) fmt::print("repaired {} records with U+FFFD\n", records.repaired);
+  for (size_t i = 0; i < records.skipped.size(); ++i) {
+    if (records.skipped[i] > 0)
+      fmt::print("skipped {} records: {}\n", records.skipped[i], data::problem_name(static_cast<data::Problem>(i)));
+  }
+  if (records.duplicates_dropped > 0) fmt::print("dropped {} repeated documents\n", records.duplicates_dropped);
+  if (records.other_source_dataset > 0)
+    fmt::print("left out {} arrays of another source_dataset\n", records.other_source_dataset);
+  if (records.empty_dropped > 0) fmt::print("dropped {} empty records\n", records.empty_dropped);
+  for (const data::SplitEntry& split : m.splits) {
+    fmt::print("{:<10} {:>9} {} {:>14} tokens{} {:>5} shards\n", split.name, split.documents,
+               is_name_of_arrays(m.rules.tokenizer) ? "arrays" : "documents", split.tokens,
+               split.text_bytes > 0 ? fmt::format(" {:>12} of text", format_bytes(split.text_bytes)) : "",
+               split.shards.size());
+  }
+  for (const data::SplitEntry& split : m.splits)
+    if (const auto weights = split.weights())
+      fmt::print("{:<10} {}\n", split.name, data::describe_weights(*weights, split.tokens));
+}
+
+void parse_part(const std::string& text, data::BuildOptions& options) {
+  if (text.empty()) return;
+  int end = 0;
+  long long part = 0, count = 0;
+  if (std::sscanf(text.c_str(), "%lld/%lld%n", &part, &count, &end) != 2 || static_cast<size_t>(end) != text.size() ||
+      part < 1 || part > count)
+    throw user_error(fmt::format("--part {} is none", text), "", "give I/N with I from 1 to N, such as 3/8");
+  options.part = part;
+  options.num_parts = count;
+}
+
+// What was typed, before it becomes options.
+struct Request {
+  SourceOptions sources;
+  data::BuildOptions options;
+  data::ReadRules weights;  // its loss_keys, labels_key and weights_key
+  int64_t vocab_size = 0;
+  std::string bos, eos, split, dedup = "none", part;
+};
+
+void declare_rules(CommandLine& line, Request& r) {
+  data::BuildRules& rules = r.options.rules;
+  line.option("--tokenizer", "FILE", &rules.tokenizer,
+              "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one; for arrays "
+              "of counts \"spikes\" (counts 0 to 254, BOS = 255 before each time bin; \"spikes:N\": BOS = N - 1), or a "
+              "tokenizer.patches");
+  line.option("--n-fixed", "N", &rules.n_fixed,
+              "read each array as N neurons: fewer are repeated, of more a run of neighbours is drawn in each pass; 0: "
+              "as they are")
+      .range(0, data::kMostNeurons);
+  line.option("--vocab-size", "N", &r.vocab_size,
+              "for sources of token ids whose tokenizer is not at hand: ids are below N")
+      .range(0, 1LL << 31);
+  line.option("--validation", "FRACTION", &rules.validation,
+              "share of the documents that is held out, chosen by a hash of their content");
+  line.option("--split", "SHARES", &r.split,
+              "of train, validation and test by the documents' position, as Megatron and GPT-NeoX do: 969,30,1");
+  line.option("--bos", "WHERE", &r.bos, "before each document, or none; not given: as the tokenizer's template says")
+      .choices({"none", "document"});
+  line.option("--eos", "WHERE", &r.eos, "after each document, or none; not given: after each document")
+      .choices({"none", "document"});
+  line.option("--bos-token", "TEXT", &r.options.bos_token,
+              "which special token BOS is, where the tokenizer does not tell");
+  line.option("--eos-token", "TEXT", &r.options.eos_token,
+              "which special token EOS is, where the tokenizer does not tell");
+  declare_meta_cuts(line, &r.options.without_meta_cuts);
+  line.flag(
+      "--in-place", &rules.in_place,
+      "of token files (.bin): do not copy them; DIR gets where documents lie and checksums, and needs them unchanged");
+  line.flag("--drop-empty", &rules.drop_empty, "leave out records without text");
+  line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text came before")
+      .choices({"none", "exact"});
+  line.option("--shard-tokens", "N", &rules.shard_tokens, "close a shard when its text reaches N bytes");
+}
+
+void declare_weights(CommandLine& line, Request& r) {
+  line.option("--loss-key", "KEY", &r.weights.loss_keys,
+              "of those of --text-key: only the tokens of these texts count in the loss, such as completion beside "
+              "prompt; none given: all");
+  line.option("--labels-key", "KEY", &r.weights.labels_key,
+              "of tables of token ids: a column of labels, -100 where a token does not count");
+  line.option("--weights-key", "KEY", &r.weights.weights_key,
+              "of token ids: a column of weights of the loss, or of truth values, one a token; of text: one number for "
+              "all its tokens");
+  line.option("--labels", "PATH", &r.options.labels,
+              "of a token file: one with its labels, -100 where a token does not count, as GPT-NeoX has it; as often "
+              "as PATH");
+}
+
+data::BuildOptions options_of(Request r) {
+  data::BuildOptions options = std::move(r.options);
+  if (r.vocab_size > 0) {
+    if (options.rules.tokenizer != data::BuildRules().tokenizer)
+      throw user_error("--tokenizer and --vocab-size are given both", "the tokenizer knows its size",
+                       "give one of them");
+    options.rules.tokenizer = fmt::format("ids:{}", r.vocab_size);
+  }
+  if (!r.split.empty()) options.rules.split = data::parse_split(r.split);
+  if (!r.bos.empty()) options.bos = r.bos == "document";
+  if (!r.eos.empty()) options.eos = r.eos == "document";
+  options.paths = r.sources.all_paths();
+  options.include = r.sources.include;
+  options.rules.read = r.sources.read_rules();
+  options.rules.read.loss_keys = r.weights.loss_keys;
+  options.rules.read.labels_key = r.weights.labels_key;
+  options.rules.read.weights_key = r.weights.weights_key;
+  options.rules.on_error = r.sources.error_policy();
+  options.rules.dedup_exact = r.dedup == "exact";
+  options.rules.source_dataset = r.sources.source_dataset;
+  parse_part(r.part, options);
+  if (options.threads == 0) options.threads = usable_cores();
+  return options;
+}
+
+}  // namespace
+
+int data_build(CommandLine& line) {
+  Request request;
+  request.sources.declare(line);
+  line.option("--out", "DIR", &request.options.out, "folder to make").required();
+  declare_rules(line, request);
+  declare_weights(line, request);
+  line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` joins them");
+  request.options.threads = 0;
+  line.option("--threads", "N", &request.options.threads, "files and shards worked on at a time; 0: one per core")
+      .range(0, 4096);
+  line.flag("--overwrite", &request.options.overwrite, "replace a different dataset in DIR");
+  if (!line.parse()) return 0;
+  const data::BuildOptions options = options_of(std::move(request));
+
+  data::BuildProgress progress;
+  const auto start = Clock::now();
+  const data::BuildResult result = [&] {
+    const ProgressLine drawn{BuildLine(progress)};
+    return data::build_dataset(options, progress);
+  }();
+  const double elapsed = seconds_since(start);
+
+  print_found(result.manifest);
+  if (result.was_complete) {
+    fmt::print("{} is complete already: nothing to do\n", options.out.string());
+    return 0;
+  }
+  fmt::print("wrote {} shards of {} to {} in {} ({:.1f} MB/s, {} tokens/s)\n", result.shards_written,
+             result.shards_written + result.shards_kept, options.out.string(), format_duration(elapsed),
+             static_cast<double>(progress.text_bytes_done) / elapsed / 1e6,
+             format_count(static_cast<double>(progress.tokens_done) / elapsed));
+  if (options.num_parts == 1) print_first_document(data::Dataset::open(options.out));
+  return 0;
+}
+
+}  // namespace hearth::commands

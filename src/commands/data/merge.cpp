@@ -1,0 +1,54 @@
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "data/build/join.h"
+#include "data/build/merge.h"
+
+namespace hearth::commands {
+namespace {
+
+void print_splits(const data::Manifest& manifest) {
+  for (const data::SplitEntry& split : manifest.splits)
+    fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
+               split.tokens, format_bytes(split.text_bytes), split.shards.size());
+}
+
+void join(const std::vector<Path>& folders, const Path& out, bool overwrite) {
+  if (out.has_parent_path()) make_folders(out.parent_path());
+  const data::JoinResult result = data::join_datasets(folders, out, overwrite);
+  print_splits(result.manifest);
+  for (const std::string& note : result.notes) fmt::print("{}\n", note);
+  if (result.was_complete)
+    fmt::print("{} is complete already: nothing to do\n", out.string());
+  else
+    fmt::print("{} shards share their disk space with those they come from (hard links), {} were copied\n",
+               result.shards_linked, result.shards_copied);
+}
+
+}  // namespace
+
+int data_merge(CommandLine& line) {
+  std::vector<Path> folders;
+  Path out;
+  bool overwrite = false;
+  line.positional("DIR", &folders,
+                  "one: the --out of every `hearth data build --part I/N`; several: datasets, joined in this order");
+  line.option("--out", "DIR", &out, "of several datasets: folder to make");
+  line.flag("--overwrite", &overwrite, "of several datasets: replace a dataset that is there");
+  if (!line.parse()) return 0;
+  if (folders.size() > 1 && out.empty())
+    throw user_error("several datasets become a new one", fmt::format("{} are given", folders.size()),
+                     "say where: --out DIR; or name one folder, to join the parts of a build in it");
+  if (folders.size() == 1 && (!out.empty() || overwrite))
+    throw user_error(fmt::format("{} goes with several datasets", out.empty() ? "--overwrite" : "--out"),
+                     "the parts of a build are joined where they are", "name another dataset, or leave it out");
+  if (folders.size() > 1)
+    join(folders, out, overwrite);
+  else
+    print_splits(data::merge_parts(folders.front()));
+  return 0;
+}
+
+}  // namespace hearth::commands

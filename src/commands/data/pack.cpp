@@ -1,0 +1,56 @@
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "commands/commands.h"
+#include "commands/data/output_path.h"
+#include "data/export/pack.h"
+
+namespace hearth::commands {
+namespace {
+
+// Text is no dataset yet: which tokenizer, and which documents, is decided by a build.
+data::Dataset open_built(const Path& folder) {
+  if (path_exists(folder) && !path_exists(folder / data::kManifestName))
+    throw user_error(fmt::format("{} is no dataset", folder.string()), "rows are made of tokens",
+                     fmt::format("build one first: hearth data build --out DATA --tokenizer FILE {}; then: hearth data "
+                                 "pack ... DATA",
+                                 folder.string()));
+  return data::Dataset::open(folder);
+}
+
+}  // namespace
+
+int data_pack(CommandLine& line) {
+  Path folder, out;
+  std::string to = "save-to-disk", split_name = "train";
+  data::PackRules rules;
+  bool overwrite = false;
+  line.positional("DIR", &folder, "a folder made by `hearth data build`");
+  line.option("--length", "N", &rules.length, "tokens of each row").required().range(1, 1 << 24);
+  line.option("--to", "FORMAT", &to,
+              "save-to-disk: a folder for Hugging Face's load_from_disk with input_ids, attention_mask and labels")
+      .choices({"save-to-disk"});
+  line.option("--out", "PATH", &out, "folder to write").required();
+  line.option("--split", "NAME", &split_name, "train, validation or test");
+  line.option("--drop-tails", "N", &rules.drop_tails,
+              "take N documents at a time, and drop what is left of their tokens after the last whole row, as the "
+              "Trainium recipe does with 1000; 0: keep every token")
+      .range(0);
+  line.flag("--overwrite", &overwrite, "replace what is there");
+  if (!line.parse()) return 0;
+  const data::Dataset dataset = open_built(folder);
+  const data::Split& split = dataset.split(split_name);
+  prepare_output_folder(out, overwrite);
+  const data::PackResult result = data::pack_split(dataset, split, rules, out);
+  fmt::print("wrote {} rows of {} tokens from {} documents of {}\n", result.rows, rules.length, split.documents(),
+             split.name());
+  if (rules.drop_tails > 0)
+    fmt::print("dropped {} of {} tokens: tails of each {} documents\n", result.dropped, split.tokens(),
+               rules.drop_tails);
+  if (result.padding > 0)
+    fmt::print("the last row ends with {} positions of padding (id {}, attention_mask 0, label -100)\n", result.padding,
+               result.padding_id);
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,22 @@
+#include <fmt/core.h>
+
+#include "commands/commands.h"
+#include "data/study/synthetic_spikes.h"
+
+namespace hearth::commands {
+
+int data_synthetic(CommandLine& line) {
+  Path out;
+  int64_t rows = 0;
+  uint64_t seed = 0;
+  line.option("--rows", "N", &rows, "arrays to make").required().range(1, 1000000);
+  line.option("--seed", "S", &seed, "of the chance that shapes them");
+  line.option("--out", "DIR", &out, "folder to make").required();
+  if (!line.parse()) return 0;
+  data::write_synthetic_spikes(out, seed, rows);
+  fmt::print("wrote {} arrays to {}; next: hearth data build --tokenizer spikes --out DATA {}\n", rows, out.string(),
+             out.string());
+  return 0;
+}
+
+}  // namespace hearth::commands

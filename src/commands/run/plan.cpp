@@ -1,0 +1,220 @@
+// `hearth plan`: what a run takes, before it is started and without the machine: parameters, FLOPs, memory, time.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "commands/hearth_train.h"
+#include "commands/run_file.h"
+#include "config/check.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "data/order/training_data.h"
+#include "data/shard/dataset.h"
+#include "machine/device.h"
+#include "plan/memory.h"
+#include "plan/step_time.h"
+
+namespace hearth::commands {
+namespace {
+
+struct Options {
+  std::string device;  // empty: this machine's CPU, if that is what the run computes on
+  double gemm_tflops = 0;
+  double efficiency = plan::Speed{}.efficiency;
+  bool json = false;
+};
+
+// Of matrix products in the type of the run.
+struct Rate {
+  double flops = 0;  // per second; 0: not known
+  std::string_view source;
+};
+
+struct Planned {
+  config::RunConfig config;
+  plan::ModelShape shape;
+  plan::ParameterPlan parameters;
+  machine::Device device;
+  plan::MemoryPlan memory;
+  Rate rate;
+  std::optional<plan::StepTime> time;  // nothing where the rate is not known
+};
+
+bool on_cpu(const Options& options) { return options.device.empty() || machine::names_this_machine(options.device); }
+
+machine::Device device_of(const Options& options) {
+  if (on_cpu(options)) return machine::this_machine();
+  const machine::Device* found = machine::find_device(options.device);
+  if (found != nullptr) return *found;
+  const std::string meant = machine::nearest_device(options.device);
+  throw user_error(fmt::format("--device {} is not known", options.device),
+                   meant.empty() ? "" : fmt::format("did you mean {}?", meant),
+                   fmt::format("give cpu, for this machine, or one of {}", machine::device_names()));
+}
+
+// This machine's is measured, by hearth-train.
+Rate rate_of(const Options& options, const machine::Device& device, DType compute, int64_t threads) {
+  if (options.gemm_tflops > 0) return {options.gemm_tflops * 1e12, "--gemm-tflops"};
+  if (!on_cpu(options)) return {device.gemm_flops(compute), device.source};
+  const std::string text = output_of_hearth_train(
+      {"bench", "gemm", "--json", "--dtype", std::string(dtype_name(compute)), "--threads", std::to_string(threads)});
+  const auto measured = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!measured.contains("gemm_flops")) return {};
+  return {measured["gemm_flops"].get<double>(), "measured now"};
+}
+
+// Optimizer steps of the whole run; 0 where its length is not given.
+int64_t steps_of(const config::RunConfig& config) {
+  const config::Training& t = config.training;
+  if (t.steps == 0 && t.tokens == 0 && t.epochs == 0) return 0;
+  return config::total_steps(config, t.epochs > 0 ? data::TrainingData(config).windows() : 0);
+}
+
+Planned planned(config::LoadResult& loaded, const Options& options) {
+  const bool says_gpu = loaded.config.training.device != "cpu";
+  if (!on_cpu(options)) config::compute_on_gpu(loaded);
+  Planned p{loaded.config, {}, {}, {}, {}, {}, {}};
+  const auto sources = p.config.sources();
+  // A run can be planned before its data is there, if it says how large the vocabulary will be.
+  const bool has_data = !sources.empty() && (p.config.model.vocab_size == 0 ||
+                                             path_exists(p.config.resolve(sources.front().path) / data::kManifestName));
+  const int64_t vocab_size = has_data ? data::read_manifest(p.config.resolve(sources.front().path)).vocab_size : 0;
+  p.shape = plan::model_shape(p.config, vocab_size);
+  int64_t tokens = 0, counted = 0;
+  for (const config::DataSource& source : sources) {
+    const Path folder = p.config.resolve(source.path);
+    if (!path_exists(folder / data::kManifestName)) continue;
+    const data::Manifest manifest = data::read_manifest(folder);
+    const data::SplitEntry* split = manifest.find_split("train");
+    if (split == nullptr) continue;
+    p.shape.sparse_labels = p.shape.sparse_labels || split->weights();
+    tokens += split->tokens;
+    counted += split->counted_tokens();
+  }
+  if (counted < tokens) p.shape.counted *= static_cast<double>(counted) / static_cast<double>(tokens);
+  if (p.shape.V == 0)
+    throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
+                     "give one of them");
+  p.parameters = plan::parameter_plan(p.shape);
+  if (options.device.empty() && says_gpu)
+    throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
+                     fmt::format("give --device, one of {}", machine::device_names()));
+  // On a CPU all ranks are threads of one process; an accelerator has one.
+  const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;
+  const int64_t given_threads = p.config.training.threads;
+  const int64_t threads = !on_cpu(options) ? 0 : given_threads > 0 ? given_threads : machine::available_cores();
+  const plan::Precision precision = plan::precision(p.config);
+  p.device = device_of(options);
+  p.rate = rate_of(options, p.device, precision.compute, threads);
+  p.memory = plan::memory_plan(p.config, p.shape, p.parameters, precision, p.device.memory_bytes, ranks_here, threads);
+  if (p.rate.flops == 0) return p;
+  const plan::Speed speed{.gemm_flops = p.rate.flops,
+                          .devices = on_cpu(options) ? 1 : p.config.parallelism.data_parallel_shard_degree,
+                          .per_node = p.device.per_node,
+                          .efficiency = options.efficiency};
+  p.time = plan::step_time(p.config, p.shape, p.memory, steps_of(p.config), speed);
+  return p;
+}
+
+std::string time_text(const Planned& p, const Options& options) {
+  if (p.time) return plan::format_step_time(*p.time);
+  const bool here = on_cpu(options);
+  return fmt::format(
+      "  step time    not known: {}\n               (give --gemm-tflops; `hearth bench gemm` measures it{})\n",
+      here ? "hearth-train, which measures matrix products, cannot be run"
+           : fmt::format("nobody measured {}'s matrix products in this type", p.device.name),
+      here ? "" : " there");
+}
+
+std::string device_text(const Planned& p) {
+  return fmt::format(
+      "  device       {}: {}{}\n", p.device.name, format_bytes(p.device.memory_bytes),
+      p.rate.flops > 0 ? fmt::format(", {}/s in matrix products ({})", format_flops(p.rate.flops), p.rate.source) : "");
+}
+
+std::string plan_text(const Planned& p, const Options& options) {
+  return fmt::format("  model        {} parameters ({})\n",
+                     format_count(static_cast<double>(p.parameters.num_parameters)), p.parameters.num_parameters) +
+         plan::format_compute(p.shape, p.config.training.seq_len, p.memory.activations.recompute) + device_text(p) +
+         plan::format_memory(p.memory) + time_text(p, options);
+}
+
+using Json = nlohmann::ordered_json;
+
+Json items_json(const std::vector<plan::MemoryItem>& items) {
+  Json list = Json::array();
+  for (const plan::MemoryItem& item : items) list.push_back({{"name", item.name}, {"bytes", item.bytes}});
+  return list;
+}
+
+// The members are described in docs/plan.md. What is not known is null.
+Json plan_json(const Planned& p) {
+  const int64_t S = p.config.training.seq_len;
+  plan::ModelShape full = p.shape;
+  full.causal = false;
+  Json json;
+  json["model"] = {{"parameters", p.parameters.num_parameters}};
+  json["compute"] = {
+      {"flops_per_token", plan::flops_per_token(p.shape, S)},
+      {"flops_per_token_full_attention", plan::flops_per_token(full, S)},
+      {"computed_flops_per_token", plan::computed_flops_per_token(p.shape, S)},
+      {"recomputed_flops_per_token", plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute)}};
+  json["device"] = {{"name", p.device.name}, {"memory_bytes", p.device.memory_bytes}, {"gemm_flops", nullptr}};
+  json["memory"] = {{"fits", p.memory.fits()},
+                    {"limit_bytes", p.memory.limit_bytes},
+                    {"ranks", p.memory.ranks_here},
+                    {"total_bytes", p.memory.total_bytes},
+                    {"items", items_json(plan::memory_items(p.memory))},
+                    {"recompute", plan::describe(p.memory.activations.recompute)},
+                    {"peak_op", p.memory.activations.peak_op},
+                    {"activations", items_json(plan::peak_activations(p.memory))}};
+  json["step"] = json["run"] = nullptr;
+  if (!p.time) return json;
+  const plan::StepTime& t = *p.time;
+  const auto steps = static_cast<double>(t.steps);
+  json["device"]["gemm_flops"] = p.rate.flops;
+  json["step"] = {{"tokens", t.tokens},
+                  {"seconds", t.step_s},
+                  {"tokens_per_second", t.tokens / t.step_s},
+                  {"efficiency", t.speed.efficiency}};
+  if (t.steps > 0)
+    json["run"] = {{"steps", t.steps},
+                   {"tokens", t.tokens * steps},
+                   {"seconds", t.run_s()},
+                   {"devices", t.speed.devices},
+                   {"nodes", t.nodes()},
+                   {"device_hours", t.device_hours()},
+                   {"node_hours", t.node_hours()}};
+  return json;
+}
+
+}  // namespace
+
+int plan(CommandLine& line) {
+  Path toml;
+  std::vector<std::string> sets;
+  Options options;
+  line.positional("RUN.toml", &toml, "the run file; its data need not be there if model.vocab_size is given");
+  line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
+  line.option("--device", "NAME", &options.device,
+              fmt::format("what it runs on: {}, or cpu, this machine", machine::device_names()));
+  line.option("--gemm-tflops", "X", &options.gemm_tflops,
+              "what its large matrix products reach, instead of what is known")
+      .range(0, 1e6);
+  line.option("--efficiency", "X", &options.efficiency, "the share of that rate which a step reaches").range(0.01, 1);
+  line.flag("--json", &options.json, "print one JSON object: docs/plan.md describes its members");
+  if (!line.parse()) return 0;
+  config::LoadResult loaded = config::read_run(toml, sets);
+  config::check(loaded, config::Purpose::kPlan);
+  config::throw_problems(loaded.file_name, loaded.problems);
+  Planned p;
+  config::with_places(loaded, [&] { p = planned(loaded, options); });
+  fmt::print("{}", options.json ? plan_json(p).dump(2) + "\n" : plan_text(p, options));
+  plan::require_fits(p.memory);
+  return 0;
+}
+
+}  // namespace hearth::commands

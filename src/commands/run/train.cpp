@@ -1,0 +1,30 @@
+// `hearth train`: checks the run file, then becomes `hearth-train`.
+#include "commands/commands.h"
+#include "commands/hearth_train.h"
+#include "commands/run/options.h"
+#include "commands/run_file.h"
+#include "config/load.h"
+
+namespace hearth::commands {
+
+std::optional<config::TrainOptions> train_options(CommandLine& line) {
+  config::TrainOptions options;
+  line.positional("RUN.toml", &options.run_toml, "the run file");
+  line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.flag("--restart", &options.restart,
+            "start over where the run folder has a checkpoint; the old run is moved aside, not deleted");
+  line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
+  if (!line.parse()) return std::nullopt;
+  return options;
+}
+
+int train(CommandLine& line) {
+  const auto options = train_options(line);
+  if (!options) return 0;
+  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets);
+  // hearth-train knows more that may be wrong, and says all of it. Where it is not there, what is known here is said.
+  if (loaded.syntax_error || !has_hearth_train()) config::throw_problems(loaded.file_name, loaded.problems);
+  become_hearth_train(line, "train");
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,45 @@
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include "commands/commands.h"
+#include "commands/tokenizer/options.h"
+
+namespace hearth::commands {
+
+int tokenizer_encode(CommandLine& line) {
+  TokenizerOptions options;
+  DocumentEnds around;
+  bool parse_special = false;
+  std::vector<Path> files;
+  options.declare(line);
+  around.declare(line);
+  line.flag("--parse-special", &parse_special,
+            "read special tokens that the text spells as these tokens, as Hugging Face does; not given: they are text");
+  line.positional("FILE", &files, "each a document, one line of ids; none: standard input").optional();
+  if (!line.parse()) return 0;
+  const auto tokenizer = options.open_tokenizer();
+  const tokenizer::DocumentTokens ends = around.resolve(*tokenizer);
+  const auto encoder =
+      tokenizer->encoder(parse_special ? tokenizer::SpecialText::kParse : tokenizer::SpecialText::kPlain);
+  std::vector<uint32_t> ids;
+  for (const std::string& text : read_texts(files)) {
+    ids.clear();
+    if (ends.bos) ids.push_back(*ends.bos);
+    encoder->encode(text, ids);
+    if (ends.eos) ids.push_back(*ends.eos);
+    fmt::memory_buffer out;
+    for (size_t i = 0; i < ids.size(); ++i) fmt::format_to(std::back_inserter(out), "{}{}", i > 0 ? " " : "", ids[i]);
+    out.push_back('\n');
+    std::fwrite(out.data(), 1, out.size(), stdout);
+  }
+  std::fflush(stdout);
+  const tokenizer::EncodeCounts& counts = encoder->counts();
+  if (counts.special_text_seen > 0)
+    fmt::print(stderr, "the text spells special tokens {} times; they {}\n", counts.special_text_seen,
+               parse_special ? "became these tokens" : "stay text (--parse-special reads them)");
+  if (counts.invalid_bytes_replaced > 0)
+    fmt::print(stderr, "{} bytes that are no UTF-8 became U+FFFD\n", counts.invalid_bytes_replaced);
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,117 @@
+// `hearth tokenizer import`: the patch tokenizer of the neural-data repositories, a pickle
+//
+//   {"index_map": {bytes of a patch: id}, "patch_size": (neurons, bins), "k_limit": ids of patches - 1}
+//
+// as our own file. The pickle is read as data: nothing in it is run.
+#include <fmt/core.h>
+
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "commands/commands.h"
+#include "formats/pickle.h"
+#include "tokenizer/arrays/patches.h"
+
+namespace hearth::commands {
+namespace {
+
+using formats::Pickle;
+using formats::PickleKind;
+using formats::PickleValue;
+
+// An int of Python, or one of NumPy: scalar(dtype, bytes).
+int64_t integer(const Pickle& pickle, PickleValue value, std::string_view what) {
+  if (pickle.kind(value) != PickleKind::kObject) return pickle.integer(value, what);
+  const Pickle::Object scalar = pickle.object(value, what);
+  if (!scalar.name.ends_with("multiarray.scalar") || scalar.arguments.size() != 2)
+    throw damaged(fmt::format("{}: {} is no integer", pickle.origin(), what));
+  const Pickle::Object type = pickle.object(scalar.arguments[0], what);
+  const std::string_view name = type.arguments.empty() ? "" : pickle.text(type.arguments[0], what);
+  const std::string_view bytes = pickle.text(scalar.arguments[1], what);
+  int32_t narrow = 0;
+  int64_t wide = 0;
+  if (name == "i4" && bytes.size() == sizeof narrow) {
+    std::memcpy(&narrow, bytes.data(), sizeof narrow);
+    return narrow;
+  }
+  if (name != "i8" || bytes.size() != sizeof wide)
+    throw damaged(fmt::format("{}: {} is a number of NumPy's type \"{}\"", pickle.origin(), what, name),
+                  "int32 and int64 are understood");
+  std::memcpy(&wide, bytes.data(), sizeof wide);
+  return wide;
+}
+
+tokenizer::PatchShape shape_of(const Pickle& pickle) {
+  const auto size = pickle.sequence(pickle.at(pickle.root(), "patch_size", "the tokenizer"), "patch_size");
+  if (size.size() != 2) throw damaged(fmt::format("{}: patch_size has {} numbers", pickle.origin(), size.size()));
+  const int64_t neurons = integer(pickle, size[0], "patch_size"), bins = integer(pickle, size[1], "patch_size");
+  if (neurons < 1 || bins < 1 || neurons > tokenizer::kMostPatchCells || bins > tokenizer::kMostPatchCells / neurons)
+    throw damaged(fmt::format("{}: patch_size is ({}, {})", pickle.origin(), neurons, bins),
+                  fmt::format("1 to {} counts are possible", tokenizer::kMostPatchCells));
+  return {neurons, bins};
+}
+
+// Of the patches that share an id the first is its reference: they were put in by how often they were seen.
+tokenizer::PatchVocabulary vocabulary_of(const Pickle& pickle) {
+  tokenizer::PatchVocabulary v;
+  v.shape = shape_of(pickle);
+  const int64_t k_limit = integer(pickle, pickle.at(pickle.root(), "k_limit", "the tokenizer"), "k_limit");
+  if (k_limit < 0 || k_limit > std::numeric_limits<int32_t>::max() - 2)
+    throw damaged(fmt::format("{}: k_limit is {}", pickle.origin(), k_limit));
+  v.vocab_size = k_limit + 2;  // ids 0 .. k_limit, and BOS
+  const auto map = pickle.pairs(pickle.at(pickle.root(), "index_map", "the tokenizer"), "index_map");
+  std::vector<std::string_view> references;
+  for (size_t i = 0; i < map.size(); i += 2) {
+    const std::string_view patch = pickle.text(map[i], "a patch of index_map");
+    const int64_t id = integer(pickle, map[i + 1], "an id of index_map");
+    if (patch.size() != static_cast<size_t>(v.shape.cells()))
+      throw damaged(fmt::format("{}: a patch of index_map has {} bytes", pickle.origin(), patch.size()),
+                    fmt::format("patch_size says {}", v.shape.cells()));
+    if (id < 0 || id > k_limit)
+      throw damaged(fmt::format("{}: index_map has the id {}", pickle.origin(), id),
+                    fmt::format("k_limit is {}", k_limit));
+    if (static_cast<size_t>(id) >= references.size()) references.resize(static_cast<size_t>(id) + 1);
+    if (references[static_cast<size_t>(id)].empty()) {
+      references[static_cast<size_t>(id)] = patch;
+    } else {
+      v.others += patch;
+      v.other_ids.push_back(static_cast<uint32_t>(id));
+    }
+  }
+  for (const std::string_view patch : references) {
+    if (patch.empty())
+      throw damaged(fmt::format("{}: index_map has no patch for id {}", pickle.origin(),
+                                v.references.size() / static_cast<size_t>(v.shape.cells())),
+                    "a larger id is there");
+    v.references += patch;
+  }
+  return v;
+}
+
+}  // namespace
+
+int tokenizer_import(CommandLine& line) {
+  Path pickle_path, out;
+  bool overwrite = false;
+  line.positional("FILE", &pickle_path, "a pickle with index_map, patch_size and k_limit");
+  line.option("--out", "FILE", &out, "tokenizer.patches to write").required();
+  line.flag("--overwrite", &overwrite, "replace it");
+  if (!line.parse()) return 0;
+  if (!overwrite && path_exists(out))
+    throw user_error(fmt::format("{} is there already", out.string()), "", "choose another --out, or add --overwrite");
+  const MappedFile file(pickle_path);
+  formats::PickleLimits limits;  // a vocabulary may have many more entries than a checkpoint has tensors
+  limits.max_bytes = std::numeric_limits<int64_t>::max();
+  limits.max_values = std::numeric_limits<uint32_t>::max();
+  const Pickle pickle = Pickle::parse(file.bytes(), pickle_path.string(), limits);
+  const tokenizer::PatchVocabulary v = vocabulary_of(pickle);
+  std::string content = tokenizer::patch_file(v);
+  const tokenizer::PatchTokenizer checked(content, out.string());
+  write_file_atomic(out, content);
+  fmt::print("wrote {}: {} ids, {} patches of {} x {}\n", out.string(), v.vocab_size, checked.num_patches(),
+             v.shape.neurons, v.shape.bins);
+  return 0;
+}
+
+}  // namespace hearth::commands

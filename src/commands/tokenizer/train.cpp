@@ -1,0 +1,165 @@
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/units.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
+#include "commands/source_options.h"
+#include "commands/tokenizer/counted_pieces.h"
+#include "commands/tokenizer/train_patches.h"
+#include "tokenizer/bpe/train.h"
+#include "tokenizer/pretokenizer/pretokenizer.h"
+
+namespace hearth::commands {
+namespace {
+
+std::string progress_text(const TrainingProgress& p) {
+  const bool merging = p.merges_total > 0;
+  const auto done = static_cast<double>(merging ? p.merges_done : p.bytes_done);
+  const auto total = static_cast<double>(merging ? p.merges_total : p.bytes_total);
+  return progress_bar(merging ? "merging" : "counting", total > 0 ? done / total : 0);
+}
+
+struct Pattern {
+  std::string_view name, regex;
+};
+const std::vector<Pattern>& patterns() {
+  static const std::vector<Pattern> all = {{"llama3", tokenizer::kLlama3Pattern},
+                                           {"gpt2", tokenizer::kGpt2Pattern},
+                                           {"qwen2", tokenizer::kQwen2Pattern},
+                                           {"o200k", tokenizer::kO200kPattern}};
+  return all;
+}
+
+// What was typed.
+struct Request {
+  SourceOptions sources;
+  data::DiscoverOptions discovery;
+  data::BuildRules rules;
+  int64_t vocab_size = 0;
+  Path out;
+  std::string kind = "bpe";
+  bool overwrite = false;
+  // Of bpe; empty and 0: not given.
+  std::vector<std::string> special_tokens;
+  std::string pattern;
+  int64_t min_frequency = 0;
+  // Of patches.
+  std::string patch;
+};
+
+void declare(CommandLine& line, Request& r) {
+  std::vector<std::string> names;
+  for (const Pattern& p : patterns()) names.emplace_back(p.name);
+  r.sources.declare(line);
+  line.option("--vocab-size", "N", &r.vocab_size,
+              "ids in all: special tokens, 256 bytes, one a merge; or one a patch, and BOS")
+      .required()
+      .range(1, 1 << 26);
+  line.option("--out", "FILE", &r.out, "tokenizer.json, or tokenizer.patches, to write").required();
+  line.option("--kind", "KIND", &r.kind, "bpe, of text; or patches, of arrays of counts").choices({"bpe", "patches"});
+  line.option("--special-token", "TEXT", &r.special_tokens,
+              "reserve an id for it, from 0 on; none given: <|begin_of_text|> and <|end_of_text|>");
+  line.option("--pattern", "NAME", &r.pattern, "which tokenizer's rule cuts text into pieces; none given: llama3")
+      .choices(names);
+  line.option("--min-frequency", "N", &r.min_frequency, "do not merge pairs that occur less often; none given: 2")
+      .range(1, 1e15);
+  line.option("--patch", "PxQ", &r.patch, "neurons x time bins of a patch; none given: 1x15");
+  line.option("--validation", "FRACTION", &r.rules.validation,
+              "leave out the documents that data build holds out with the same value");
+  r.discovery.threads = 0;
+  line.option("--threads", "N", &r.discovery.threads, "0: one per core").range(0, 4096);
+  line.flag("--overwrite", &r.overwrite, "replace FILE");
+}
+
+void check(const Request& r) {
+  const auto refuse = [&](bool given, std::string_view option) {
+    if (given) throw user_error(fmt::format("{} has no meaning with --kind {}", option, r.kind), "", "remove it");
+  };
+  if (r.kind == "bpe") {
+    refuse(!r.patch.empty(), "--patch");
+    refuse(!r.sources.source_dataset.empty(), "--source-dataset");
+  } else {
+    refuse(!r.special_tokens.empty(), "--special-token");
+    refuse(!r.pattern.empty(), "--pattern");
+    refuse(r.min_frequency > 0, "--min-frequency");
+    if (r.vocab_size < 2)
+      throw user_error("--vocab-size 1 is too small", "a patch and BOS need two ids", "give 32000, say");
+  }
+  if (!r.overwrite && path_exists(r.out))
+    throw user_error(fmt::format("{} is there already", r.out.string()), "",
+                     "choose another --out, or add --overwrite");
+}
+
+CountDocument text_counter(const tokenizer::Pretokenizer& cuts) {
+  return [cutter = std::make_shared<tokenizer::Pretokenizer::Cutter>(cuts), batch = std::vector<std::string_view>()](
+             const data::Document& document, const std::string& path, tokenizer::PieceCounts& counts) mutable {
+    if (document.is_ids || document.array != nullptr)
+      throw user_error(fmt::format("{} holds {}", path, document.is_ids ? "token ids" : "an array"),
+                       "a BPE tokenizer is trained on text",
+                       document.is_ids ? "leave it out" : "leave it out, or give --kind patches");
+    cutter->start(document.data);
+    while (cutter->next(batch))
+      for (const std::string_view piece : batch) counts.add(piece);
+  };
+}
+
+void train_bpe_tokenizer(const Request& r, const data::Discovery& found) {
+  tokenizer::BpeTraining training;
+  training.vocab_size = r.vocab_size;
+  training.special_tokens = r.special_tokens;
+  if (training.special_tokens.empty()) training.special_tokens = {"<|begin_of_text|>", "<|end_of_text|>"};
+  if (r.min_frequency > 0) training.min_frequency = r.min_frequency;
+  for (const Pattern& p : patterns())
+    if (p.name == (r.pattern.empty() ? "llama3" : r.pattern)) training.pattern = p.regex;
+
+  const auto start = std::chrono::steady_clock::now();
+  TrainingProgress progress;
+  const tokenizer::TrainedBpe bpe = [&] {
+    const ProgressLine drawn([&] { return progress_text(progress); });
+    const tokenizer::Pretokenizer cuts({{training.pattern}});
+    const tokenizer::PieceCounts counts = count_pieces(
+        found, r.rules, r.discovery.threads, [&cuts] { return text_counter(cuts); }, progress);
+    fmt::print("counted {} different pieces in {} of text, {} files\n", counts.size(), format_bytes(counts.bytes()),
+               found.sources.size());
+    progress.merges_total = training.vocab_size - 256 - static_cast<int64_t>(training.special_tokens.size());
+    return tokenizer::train_bpe(counts, training, &progress.merges_done);
+  }();
+  write_file_atomic(r.out, tokenizer::huggingface_file(bpe));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  fmt::print("wrote {}: {} ids ({} special tokens, 256 bytes, {} merges) in {}\n", r.out.string(), bpe.tokens.size(),
+             training.special_tokens.size(), bpe.merges.size(), format_duration(elapsed.count()));
+  if (static_cast<int64_t>(bpe.tokens.size()) < training.vocab_size)
+    fmt::print("fewer than {}: no other pair occurs {} times\n", training.vocab_size, training.min_frequency);
+}
+
+}  // namespace
+
+int tokenizer_train(CommandLine& line) {
+  Request r;
+  declare(line, r);
+  if (!line.parse()) return 0;
+  check(r);
+  r.discovery.paths = r.sources.all_paths();
+  r.discovery.include = r.sources.include;
+  r.rules.read = r.sources.read_rules();
+  if (r.rules.read.text_keys.empty()) r.rules.read.text_keys = {data::default_text_key(r.kind == "patches")};
+  data::check_read_rules(r.rules.read);
+  r.discovery.read = r.rules.read;
+  r.rules.on_error = r.sources.error_policy();
+  r.rules.source_dataset = r.sources.source_dataset;
+  if (r.discovery.threads == 0) r.discovery.threads = usable_cores();
+  data::HashProgress hashing;
+  const data::Discovery found = data::discover(r.discovery, hashing);
+  if (r.kind == "bpe")
+    train_bpe_tokenizer(r, found);
+  else
+    train_patch_tokenizer(found, r.rules, parse_patch_shape(r.patch.empty() ? "1x15" : r.patch), r.vocab_size,
+                          r.discovery.threads, r.out);
+  return 0;
+}
+
+}  // namespace hearth::commands

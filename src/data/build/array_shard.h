@@ -1,0 +1,23 @@
+// A shard of arrays: their counts, shapes and labels, and where each ends in the stream of tokens that is made of them
+// on reading.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "data/build/build.h"
+#include "data/build/records.h"
+#include "data/shard/array_stream.h"
+#include "data/shard/shard_reader.h"
+
+namespace hearth::data {
+
+ShardHeader write_array_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
+                              const ArrayStream& stream, BuildProgress& progress);
+
+// Tokens of the whole shard, as they are read.
+int64_t stream_tokens(const ShardReader& shard);
+
+}  // namespace hearth::data

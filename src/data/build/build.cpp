@@ -1,0 +1,211 @@
+#include "data/build/build.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/build/folder.h"
+#include "data/build/group.h"
+#include "data/build/group_queue.h"
+#include "data/build/plan.h"
+
+namespace hearth::data {
+namespace {
+
+// What came of a unit, in the order of its groups.
+struct BuiltUnit {
+  std::vector<std::array<GroupSplit, kNumSplits>> groups;
+  RecordCounts counts;
+};
+
+class Build {
+ public:
+  Build(const BuildOptions& options, const BuildPlan& plan, BuildProgress& progress)
+      : options_(options), plan_(plan), progress_(progress), units_(plan.units.size()) {}
+
+  void run() {
+    for (size_t u = plan_.first_unit; u < plan_.end_unit; ++u)
+      progress_.source_bytes_total += plan_.units[u].size_bytes;
+    run_units(
+        plan_.first_unit, plan_.end_unit, options_.threads, [this](size_t unit, const auto& emit) { read(unit, emit); },
+        [this](Group group) { write(group); });
+  }
+
+  const std::vector<BuiltUnit>& units() const { return units_; }
+
+ private:
+  // Documents in order; a group is closed when it reaches rules.shard_tokens bytes, or with the unit.
+  void read(size_t unit, const std::function<void(Group)>& emit) {
+    UnitRecords records(plan_.found.sources, plan_.units[unit], options_.rules);
+    int64_t bytes_before = 0, index = 0;
+    int64_t duplicates = 0, kept = 0;
+    uint32_t number = 0;
+    Group group(unit, index);
+    for (Document document; records.next(document); ++number) {
+      if (is_duplicate(unit, number)) {
+        ++duplicates;
+        continue;
+      }
+      check_kind(document);
+      group.add(document, plan_.positions                         ? plan_.positions->split_of(unit, kept)
+                          : plan_.holdout.contains(document.hash) ? 1
+                                                                  : 0);
+      ++kept;
+      progress_.source_bytes_done += records.bytes_read() - bytes_before;
+      bytes_before = records.bytes_read();
+      if (group.data_bytes() < options_.rules.shard_tokens) continue;
+      emit(std::move(group));
+      group = Group(unit, ++index);
+    }
+    emit(std::move(group));
+    progress_.source_bytes_done += plan_.units[unit].size_bytes - bytes_before;
+    const std::lock_guard lock(mutex_);
+    units_[unit].counts = records.counts();
+    units_[unit].counts.duplicates_dropped = duplicates;
+  }
+
+  // Text needs a tokenizer of text, an array one of arrays.
+  void check_kind(const Document& document) const {
+    if ((document.array != nullptr) == plan_.arrays.has_value()) return;
+    const std::string& path = plan_.found.sources[document.source].path;
+    if (document.array != nullptr)
+      throw user_error(fmt::format("{} is an array", path),
+                       fmt::format("tokenizer \"{}\" has no tokens for it", plan_.tokenizer->name()),
+                       "give --tokenizer spikes, or a tokenizer.patches");
+    throw user_error(
+        fmt::format("{} is no array", path),
+        fmt::format("tokenizer \"{}\" has tokens for arrays alone", plan_.tokenizer->name()),
+        "leave the file out (--include \"*.parquet\"), name a table's column of arrays with --text-key, or "
+        "give a tokenizer of text");
+  }
+
+  bool is_duplicate(size_t unit, uint32_t number) const {
+    return !plan_.duplicates.empty() &&
+           std::binary_search(plan_.duplicates[unit].begin(), plan_.duplicates[unit].end(), number);
+  }
+
+  void write(const Group& group) {
+    auto splits = write_group(group, plan_, options_, progress_);
+    const std::lock_guard lock(mutex_);
+    auto& groups = units_[group.unit()].groups;
+    groups.resize(std::max(groups.size(), static_cast<size_t>(group.index()) + 1));
+    groups[static_cast<size_t>(group.index())] = std::move(splits);
+  }
+
+  const BuildOptions& options_;
+  const BuildPlan& plan_;
+  BuildProgress& progress_;
+  std::mutex mutex_;
+  std::vector<BuiltUnit> units_;
+};
+
+// What the plan alone says.
+Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
+  Manifest m;
+  m.build = plan.identity;
+  m.tokenizer_hash = plan.tokenizer->content_hash();
+  m.vocab_size = plan.tokenizer->vocab_size();
+  if (plan.tokenizer->bos()) m.bos = *plan.tokenizer->bos();
+  if (plan.tokenizer->eos()) m.eos = *plan.tokenizer->eos();
+  m.rules = options.rules;
+  m.sources = plan.found.sources;
+  m.links_resolved = plan.found.links_resolved;
+  m.duplicates_dropped = plan.found.duplicates_dropped;
+  m.empty_dropped = plan.found.empty_dropped;
+  m.skipped = plan.found.skipped;
+  m.part = {options.part, options.num_parts, 0, {}};
+  if (options.num_parts > 1) {
+    m.part.first_unit = static_cast<int64_t>(plan.first_unit);
+    for (size_t u = plan.first_unit; u < plan.end_unit; ++u) m.part.units.push_back(plan.unit_identities[u]);
+  }
+  return m;
+}
+
+// Adds what was read and written.
+void add_units(Manifest& m, const std::vector<BuiltUnit>& units) {
+  const size_t num_splits = !m.rules.split.empty() ? kNumSplits : m.rules.validation > 0 ? 2 : 1;
+  std::vector<SequenceHash> content(num_splits);
+  for (size_t s = 0; s < num_splits; ++s) m.splits.emplace_back().name = kSplitNames[s];
+  for (const BuiltUnit& unit : units) {
+    m.records.add(unit.counts);
+    for (const auto& group : unit.groups) {
+      for (size_t s = 0; s < num_splits; ++s) {
+        if (!group[s].shard) continue;
+        SplitEntry& split = m.splits[s];
+        split.shards.push_back(*group[s].shard);
+        split.documents += group[s].shard->documents;
+        split.tokens += group[s].shard->tokens;
+        split.text_bytes += group[s].text_bytes;
+        m.special_text_seen += group[s].special_text_seen;
+        m.invalid_bytes_replaced += group[s].invalid_bytes_replaced;
+        content[s].append(group[s].content);
+      }
+    }
+  }
+  for (size_t s = 0; s < num_splits; ++s) m.splits[s].content = content[s].hex();
+  m.identity = dataset_identity(m);
+}
+
+void refuse_empty(const Manifest& m) {
+  int64_t documents = 0;
+  for (const SplitEntry& split : m.splits) documents += split.documents;
+  if (documents > 0) return;
+  if (m.records.other_source_dataset > 0)
+    throw user_error(fmt::format("no array has the source_dataset \"{}\"", m.rules.source_dataset),
+                     fmt::format("{} arrays have another", m.records.other_source_dataset),
+                     "give --source-dataset as it stands in metadata.jsonl, or in the tables' column of that name");
+  throw user_error("there is no text to build from",
+                   fmt::format("the {} files gave no document ({} records had a problem, {} were empty)",
+                               m.sources.size(), m.records.num_skipped(), m.records.empty_dropped),
+                   "give files that hold text, or other rules");
+}
+
+}  // namespace
+
+BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
+  BuildOptions options = given;
+  auto tokenizer =
+      tokenizer::open_tokenizer(given.rules.tokenizer, {given.bos_token, given.eos_token, {}, given.without_meta_cuts});
+  options.rules.tokenizer = tokenizer->name();
+  options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
+  options.rules.eos = given.eos.value_or(given.rules.eos && tokenizer->has_text());
+  if (tokenizer->arrays() != nullptr && (given.bos || given.eos))
+    throw user_error(fmt::format("{} goes with text", given.bos ? "--bos" : "--eos"),
+                     "a stream of arrays has BOS before every column of patches and no EOS", "remove it");
+  options.rules.read.vocab_size = tokenizer->vocab_size();
+  if (options.rules.read.text_keys.empty())
+    options.rules.read.text_keys = {default_text_key(tokenizer->arrays() != nullptr)};
+  BuildPlan plan = plan_build(options, std::move(tokenizer), progress.hashing);
+  BuildFolder folder(options, plan);
+  BuildResult result;
+  result.manifest = planned_manifest(plan, options);
+  if (folder.complete(result.manifest)) {
+    result.was_complete = true;
+    for (const SplitEntry& split : result.manifest.splits)
+      result.shards_kept += static_cast<int64_t>(split.shards.size());
+    return result;
+  }
+  if (!options.overwrite) folder.refuse_other_build();
+
+  folder.open_for_writing();
+  if (options.rules.dedup_exact)
+    plan.duplicates = find_duplicates(plan.found.sources, plan.units, options.rules, options.threads);
+  if (!options.rules.split.empty())
+    plan.positions.emplace(plan.found.sources, plan.units, options.rules, plan.duplicates, options.threads);
+  Build build(options, plan, progress);
+  build.run();
+  for (const BuiltUnit& unit : build.units()) {
+    for (const auto& group : unit.groups) {
+      for (const GroupSplit& split : group)
+        if (split.shard) ++(split.kept ? result.shards_kept : result.shards_written);
+    }
+  }
+  add_units(result.manifest, build.units());
+  if (options.num_parts == 1) refuse_empty(result.manifest);
+  folder.finish(result.manifest);
+  return result;
+}
+
+}  // namespace hearth::data

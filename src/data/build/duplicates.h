@@ -1,0 +1,20 @@
+// Documents whose content came before, anywhere in the corpus: --dedup exact.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/build/units.h"
+#include "data/shard/manifest.h"
+
+namespace hearth::data {
+
+// For each unit, the indices of its documents (as UnitRecords counts them) that repeat an earlier one; ascending.
+using Duplicates = std::vector<std::vector<uint32_t>>;
+
+// Reads all documents once, on several threads; the result does not depend on them. Takes 24 bytes of memory a
+// document.
+Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::vector<Unit>& units,
+                           const BuildRules& rules, int64_t threads);
+
+}  // namespace hearth::data

@@ -1,0 +1,157 @@
+#include "data/build/folder.h"
+
+#include <atomic>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "data/build/group.h"
+#include "data/shard/shard_reader.h"
+
+namespace hearth::data {
+namespace {
+
+bool is_shard(const std::string& name) { return name.ends_with(".shard"); }
+bool is_leftover(const std::string& name) { return name.ends_with(".shard.tmp"); }
+
+// Identity of the shard at `path`; empty if there is none that can be read.
+std::string readable_identity(const Path& path) {
+  try {
+    return identity_of(ShardReader(path).header());
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+    return {};
+  }
+}
+
+bool all_shards_are_whole(const Path& folder, const BuildPlan& plan, const Manifest& manifest, int64_t threads) {
+  std::vector<const ShardEntry*> shards;
+  for (const SplitEntry& split : manifest.splits)
+    for (const ShardEntry& shard : split.shards) shards.push_back(&shard);
+  std::atomic<bool> whole{true};
+  for_each_index(static_cast<int64_t>(shards.size()), threads, [&](int64_t i) {
+    const ShardEntry& shard = *shards[static_cast<size_t>(i)];
+    if (!whole) return;
+    const auto header = find_whole_shard(folder / shard.file, shard.identity);
+    if (!header || to_hex64(header->header_checksum) != shard.checksum ||
+        planned_identity(plan, shard.file) != shard.identity)
+      whole = false;
+  });
+  return whole;
+}
+
+bool tokenizer_is_kept(const Path& folder, const tokenizer::Tokenizer& tokenizer) {
+  const Path path = folder / tokenizer.name();
+  return tokenizer.file_content().empty() || (path_exists(path) && read_file(path) == tokenizer.file_content());
+}
+
+// A lock that a failed removal left behind; one that is held stays.
+void remove_stale_lock(const Path& path) {
+  if (path_exists(path) && FileLock::try_lock(path) != nullptr) remove_file(path);
+}
+
+}  // namespace
+
+std::string BuildFolder::manifest_name() const {
+  return options_.num_parts == 1 ? std::string(kManifestName) : part_manifest_name(options_.part, options_.num_parts);
+}
+
+// Parts that end at the same time write the same copy.
+std::string BuildFolder::tokenizer_temporary() const { return manifest_name() + ".tokenizer.tmp"; }
+
+Path BuildFolder::lock_path() const {
+  if (options_.num_parts == 1) return options_.out / "build.lock";
+  return options_.out / fmt::format("part-{:05}-of-{:05}.lock", options_.part, options_.num_parts);
+}
+
+bool BuildFolder::is_ours(const std::string& name) const {
+  const std::string shard = is_leftover(name) ? name.substr(0, name.size() - std::string_view(".tmp").size()) : name;
+  return is_shard(shard) && (options_.num_parts == 1 || !is_of_another_part(plan_, shard));
+}
+
+bool BuildFolder::complete(Manifest& manifest) {
+  const Path path = options_.out / manifest_name();
+  if (!path_exists(path)) return false;
+  Manifest stored;
+  try {
+    stored = parse_manifest(read_file(path), path.string());
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+    return false;  // another version, or damaged
+  }
+  if (stored.build != manifest.build || stored.rules != manifest.rules ||
+      !tokenizer_is_kept(options_.out, *plan_.tokenizer) ||
+      !all_shards_are_whole(options_.out, plan_, stored, options_.threads))
+    return false;
+  manifest.identity = stored.identity;
+  manifest.splits = stored.splits;
+  manifest.records = stored.records;
+  manifest.special_text_seen = stored.special_text_seen;
+  manifest.invalid_bytes_replaced = stored.invalid_bytes_replaced;
+  const std::string text = manifest_text(manifest);
+  if (read_file(path) != text) write_file_atomic(path, text);
+  remove_stale_lock(lock_path());
+  return true;
+}
+
+std::string BuildFolder::find_other_build() const {
+  const Path path = options_.out / manifest_name();
+  if (path_exists(path)) {
+    try {
+      const Manifest stored = parse_manifest(read_file(path), path.string());
+      if (stored.build != plan_.identity || stored.rules != options_.rules) return manifest_name();
+    } catch (const Error& e) {
+      if (e.code() == ExitCode::kHardware) throw;
+      if (e.code() != ExitCode::kDamaged) return manifest_name();  // another version; a damaged one tells nothing
+    }
+  }
+  if (!path_exists(options_.out)) return {};
+  for (const std::string& name : list_folder(options_.out)) {
+    if (options_.num_parts == 1 ? is_part_manifest(name) : name == kManifestName) return name;
+    if (!is_shard(name) || !is_ours(name)) continue;
+    const std::string identity = readable_identity(options_.out / name);
+    if (!identity.empty() && identity != planned_identity(plan_, name)) return name;
+  }
+  return {};
+}
+
+void BuildFolder::refuse_other_build() const {
+  const std::string evidence = find_other_build();
+  if (!evidence.empty())
+    throw user_error(fmt::format("{} holds a different dataset", options_.out.string()),
+                     fmt::format("its {} was made from other text or with other options", evidence),
+                     "choose another --out, or add --overwrite to replace it");
+}
+
+void BuildFolder::open_for_writing() {
+  make_folders(options_.out);
+  lock_ = FileLock::try_lock(lock_path());
+  if (lock_ == nullptr)
+    throw user_error(fmt::format("another build is writing {}", options_.out.string()), "",
+                     "wait for it, or choose another --out");
+  remove_file(options_.out / manifest_name());
+  for (const std::string& name : list_folder(options_.out)) {
+    const Path path = options_.out / name;
+    const bool other_whole = options_.num_parts == 1 ? is_part_manifest(name) : name == kManifestName;
+    if (other_whole || name == manifest_name() + ".tmp" || name == tokenizer_temporary() ||
+        (is_ours(name) && (is_leftover(name) || readable_identity(path) != planned_identity(plan_, name))))
+      remove_file(path);
+  }
+}
+
+void BuildFolder::finish(const Manifest& manifest) {
+  const std::string tokenizer_name = plan_.tokenizer->name();
+  tokenizer::keep_tokenizer(options_.out, tokenizer_name, plan_.tokenizer->file_content(), tokenizer_temporary());
+  std::set<std::string> named;
+  for (const SplitEntry& split : manifest.splits)
+    for (const ShardEntry& shard : split.shards) named.insert(shard.file);
+  for (const std::string& name : list_folder(options_.out)) {
+    const bool other_tokenizer = tokenizer::is_kept_name(name) && name != tokenizer_name;
+    if (other_tokenizer || (is_shard(name) && is_ours(name) && !named.contains(name))) remove_file(options_.out / name);
+  }
+  write_file_atomic(options_.out / manifest_name(), manifest_text(manifest));
+  remove_file(lock_path());
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,55 @@
+// A run of a unit's documents, held in memory: what becomes one shard a split.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <vector>
+
+#include "data/build/plan.h"
+#include "data/build/records.h"
+#include "data/shard/sequence_hash.h"
+#include "data/shard/shard_format.h"
+
+namespace hearth::data {
+
+class Group {
+ public:
+  Group(size_t unit, int64_t index) : unit_(unit), index_(index) {}
+
+  void add(const Document& document, size_t split);  // copies what has no owner
+  size_t unit() const { return unit_; }
+  int64_t index() const { return index_; }  // in its unit
+  int64_t data_bytes() const { return data_bytes_; }
+  const std::vector<Document>& documents(size_t split) const { return documents_[split]; }
+
+ private:
+  size_t unit_;
+  int64_t index_;
+  int64_t data_bytes_ = 0;
+  std::array<std::vector<Document>, kNumSplits> documents_;
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =
+      std::make_unique<std::pmr::monotonic_buffer_resource>(1 << 16);
+};
+
+// What a group adds to a split.
+struct GroupSplit {
+  std::optional<ShardEntry> shard;  // none: no document
+  bool kept = false;
+  int64_t text_bytes = 0;
+  int64_t special_text_seen = 0, invalid_bytes_replaced = 0;
+  SequenceHash content;
+};
+
+// Writes the group's shards, but for those that are there and whole: they are read to the end, so that building again
+// also repairs.
+std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPlan& plan, const BuildOptions& options,
+                                               BuildProgress& progress);
+
+// The header, if a whole shard with this identity is there.
+std::optional<ShardHeader> find_whole_shard(const Path& path, const std::string& identity);
+std::string identity_of(const ShardHeader& header);  // 32 hexadecimal digits
+
+}  // namespace hearth::data

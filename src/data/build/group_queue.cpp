@@ -1,0 +1,109 @@
+#include "data/build/group_queue.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace hearth::data {
+namespace {
+
+struct Stopped {};  // thrown inside a reader when another thread has failed
+
+class Workers {
+ public:
+  using Read = std::function<void(size_t, const std::function<void(Group)>&)>;
+  using Write = std::function<void(Group)>;
+
+  Workers(size_t first, size_t end, int64_t threads, const Read& read, const Write& write)
+      : next_unit_(first), end_unit_(end), threads_(threads), read_(read), write_(write) {}
+
+  void run() {
+    std::vector<std::thread> others;
+    for (int64_t i = 1; i < threads_; ++i) others.emplace_back([this] { work(); });
+    work();
+    for (std::thread& thread : others) thread.join();
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+
+ private:
+  // Waiting groups first: they hold memory.
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (failure_ != nullptr) break;
+      if (!waiting_.empty()) {
+        Group group = std::move(waiting_.front());
+        waiting_.pop_front();
+        lock.unlock();
+        const size_t unit = group.unit();
+        guarded(unit, [&] { write_(std::move(group)); });
+        lock.lock();
+      } else if (next_unit_ < end_unit_) {
+        const size_t unit = next_unit_++;
+        ++readers_;
+        lock.unlock();
+        guarded(unit, [&] { read_(unit, [this](Group group) { emit(std::move(group)); }); });
+        lock.lock();
+        --readers_;
+      } else if (readers_ == 0) {
+        break;
+      } else {
+        changed_.wait(lock);
+        continue;
+      }
+      changed_.notify_all();
+    }
+    changed_.notify_all();
+  }
+
+  void emit(Group group) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_ != nullptr) throw Stopped();
+      if (static_cast<int64_t>(waiting_.size()) < threads_ - 1) {
+        waiting_.push_back(std::move(group));
+        changed_.notify_one();
+        return;
+      }
+    }
+    write_(std::move(group));
+  }
+
+  template <typename Body>
+  void guarded(size_t unit, const Body& body) {
+    try {
+      body();
+    } catch (const Stopped&) {
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (failure_ == nullptr || unit < failed_unit_) {
+        failed_unit_ = unit;
+        failure_ = std::current_exception();
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Group> waiting_;
+  size_t next_unit_, end_unit_;
+  int64_t threads_, readers_ = 0;
+  size_t failed_unit_ = 0;
+  std::exception_ptr failure_;
+  const Read& read_;
+  const Write& write_;
+};
+
+}  // namespace
+
+void run_units(size_t first, size_t end, int64_t threads,
+               const std::function<void(size_t unit, const std::function<void(Group)>& emit)>& read,
+               const std::function<void(Group)>& write) {
+  Workers(first, end, threads, read, write).run();
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,243 @@
+#include "data/build/join.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/build/plan.h"
+#include "data/shard/dataset.h"
+#include "data/shard/open_shard.h"
+#include "data/shard/sequence_hash.h"
+
+namespace hearth::data {
+namespace {
+
+Error different(const Dataset& a, const Dataset& b, std::string_view what, const std::string& of_a,
+                const std::string& of_b) {
+  return user_error(fmt::format("{} and {} cannot be one dataset", a.folder().string(), b.folder().string()),
+                    fmt::format("they have different {}: {} and {}", what, of_a, of_b),
+                    "build one of them again with the rules of the other, or train on both with [[data.source]]");
+}
+
+void check_same_tokens(const Dataset& a, const Dataset& b) {
+  const Manifest &first = a.manifest(), &other = b.manifest();
+  const auto where = [](bool used) { return used ? "document" : "none"; };
+  if (first.tokenizer_hash != other.tokenizer_hash)
+    throw different(a, b, "tokenizers", fmt::format("{} ({})", first.rules.tokenizer, first.tokenizer_hash),
+                    fmt::format("{} ({})", other.rules.tokenizer, other.tokenizer_hash));
+  if (first.rules.bos != other.rules.bos)
+    throw different(a, b, "--bos", where(first.rules.bos), where(other.rules.bos));
+  if (first.rules.eos != other.rules.eos)
+    throw different(a, b, "--eos", where(first.rules.eos), where(other.rules.eos));
+  if (first.rules.n_fixed != other.rules.n_fixed)
+    throw different(a, b, "--n-fixed", std::to_string(first.rules.n_fixed), std::to_string(other.rules.n_fixed));
+}
+
+// A dataset counts as what it was itself joined from.
+std::vector<JoinedDataset> origins_of(const Manifest& m) {
+  if (!m.joined.empty()) return m.joined;
+  return {{m.identity, m.build, static_cast<int64_t>(m.sources.size()), m.rules}};
+}
+
+// A build takes files of equal content once. The same file may give two columns, or arrays of two kinds.
+void check_no_file_twice(const std::vector<Dataset>& datasets) {
+  using Key = std::tuple<std::string, std::vector<std::string>, std::string>;
+  std::map<Key, std::pair<const Dataset*, const SourceFile*>> seen;
+  for (const Dataset& dataset : datasets) {
+    auto source = dataset.manifest().sources.begin();
+    for (const JoinedDataset& origin : origins_of(dataset.manifest())) {
+      for (int64_t i = 0; i < origin.num_sources && source != dataset.manifest().sources.end(); ++i, ++source) {
+        if (source->hash.empty()) continue;
+        const auto [first, is_new] = seen.emplace(
+            Key{source->hash, origin.rules.read.text_keys, origin.rules.source_dataset}, std::pair(&dataset, &*source));
+        if (is_new || first->second.first == &dataset) continue;
+        throw user_error(fmt::format("{} and {} hold the same documents", first->second.first->folder().string(),
+                                     dataset.folder().string()),
+                         fmt::format("{} and {} have the same content, which a build would take once",
+                                     first->second.second->path, source->path),
+                         "leave one dataset out, or build both from all their files at once");
+      }
+    }
+  }
+}
+
+// What holds for all; a rule in which they differ is none of the whole's, and stands in Manifest::joined alone.
+BuildRules common_rules(const std::vector<JoinedDataset>& origins) {
+  BuildRules rules = origins.front().rules;
+  for (const JoinedDataset& origin : origins) {
+    if (origin.rules.validation != rules.validation) rules.validation = 0;
+    if (origin.rules.source_dataset != rules.source_dataset) rules.source_dataset.clear();
+    rules.in_place = rules.in_place && origin.rules.in_place;
+    if (origin.rules.read.loss_keys != rules.read.loss_keys) rules.read.loss_keys.clear();
+    if (origin.rules.read.labels_key != rules.read.labels_key) rules.read.labels_key.clear();
+    if (origin.rules.read.weights_key != rules.read.weights_key) rules.read.weights_key.clear();
+  }
+  rules.split.clear();        // positions in each, not in the whole
+  rules.dedup_exact = false;  // in each, not in the whole
+  return rules;
+}
+
+std::vector<std::string> notes_on(const std::vector<JoinedDataset>& origins) {
+  std::vector<std::string> notes;
+  bool deduplicated = false, by_position = false, other_holdout = false;
+  for (const JoinedDataset& origin : origins) {
+    deduplicated = deduplicated || origin.rules.dedup_exact;
+    by_position = by_position || !origin.rules.split.empty();
+    other_holdout = other_holdout || origin.rules.validation != origins.front().rules.validation;
+  }
+  if (deduplicated)
+    notes.emplace_back(
+        "repeated documents were left out of each dataset by itself: what two of them hold is there twice");
+  if (by_position) notes.emplace_back("each dataset was split by position by itself");
+  if (other_holdout)
+    notes.emplace_back(
+        "different shares were held out: a text that two datasets hold may be trained on and validated with");
+  return notes;
+}
+
+class Join {
+ public:
+  explicit Join(const std::vector<Dataset>& datasets) : datasets_(datasets) {}
+
+  Manifest plan() {
+    Manifest m = datasets_.front().manifest();
+    StreamingHash build;
+    m.joined.clear();
+    m.sources.clear();
+    m.splits.clear();
+    m.records = {};
+    m.links_resolved = m.duplicates_dropped = m.empty_dropped = m.skipped = 0;
+    m.special_text_seen = m.invalid_bytes_replaced = 0;
+    for (const Dataset& dataset : datasets_) {
+      const Manifest& part = dataset.manifest();
+      build.update(fmt::format("joined {} {}\n", part.identity, part.build));
+      for (JoinedDataset& origin : origins_of(part)) m.joined.push_back(std::move(origin));
+      m.sources.insert(m.sources.end(), part.sources.begin(), part.sources.end());
+      m.links_resolved += part.links_resolved;
+      m.duplicates_dropped += part.duplicates_dropped;
+      m.empty_dropped += part.empty_dropped;
+      m.skipped += part.skipped;
+      m.records.add(part.records);
+      m.special_text_seen += part.special_text_seen;
+      m.invalid_bytes_replaced += part.invalid_bytes_replaced;
+    }
+    for (const std::string_view name : kSplitNames) add_split(m, name);
+    m.rules = common_rules(m.joined);
+    m.build = build.digest_128_hex();
+    m.identity = dataset_identity(m);
+    return m;
+  }
+
+  // Calls link(where it lies, its entry in the whole) for each; after plan().
+  template <typename Link>
+  void for_each_shard(const Manifest& m, const Link& link) const {
+    for (size_t s = 0, i = 0; s < m.splits.size(); ++s) {
+      for (const ShardEntry& shard : m.splits[s].shards) link(from_[i++], shard);
+    }
+  }
+
+ private:
+  void add_split(Manifest& m, std::string_view name) {
+    SplitEntry whole;
+    whole.name = name;
+    SequenceHash content;
+    int64_t first_source = 0;
+    bool found = false;
+    for (size_t d = 0; d < datasets_.size(); ++d) {
+      const Manifest& part = datasets_[d].manifest();
+      if (const SplitEntry* split = part.find_split(name)) {
+        found = true;
+        content.append(SequenceHash::parse(split->content, split->documents));
+        whole.documents += split->documents;
+        whole.tokens += split->tokens;
+        whole.text_bytes += split->text_bytes;
+        for (ShardEntry shard : split->shards) {
+          from_.push_back(datasets_[d].folder() / shard.file);
+          shard.file = fmt::format("{}-{:06}-{:04}.shard", name, d, whole.shards.size());
+          shard.first_source += first_source;
+          if (shard.tokens_in >= 0) shard.tokens_in += first_source;
+          whole.shards.push_back(std::move(shard));
+        }
+      }
+      first_source += static_cast<int64_t>(part.sources.size());
+    }
+    whole.content = content.hex();
+    if (found) m.splits.push_back(std::move(whole));
+  }
+
+  const std::vector<Dataset>& datasets_;
+  std::vector<Path> from_;  // of each shard, in order
+};
+
+void check_free(const std::vector<Path>& folders, const Path& out, bool overwrite) {
+  if (!path_exists(out)) return;
+  std::error_code error;
+  for (const Path& folder : folders) {
+    if (std::filesystem::equivalent(folder, out, error))
+      throw user_error(fmt::format("{} is one of the datasets that are merged", out.string()), "",
+                       "choose another --out");
+  }
+  if (!overwrite)
+    throw user_error(fmt::format("{} is there already", out.string()), "",
+                     "choose another --out, or add --overwrite to replace a dataset there");
+  if (!path_exists(out / kManifestName))
+    throw user_error(fmt::format("{} holds something else than a dataset", out.string()),
+                     fmt::format("there is no {} in it", kManifestName), "choose another --out");
+}
+
+// Whether the folder is what would be made.
+bool is_complete(const Path& out, const Manifest& m) {
+  if (!path_exists(out / kManifestName) || read_file(out / kManifestName) != manifest_text(m)) return false;
+  try {
+    const Dataset dataset = Dataset::open(out);
+    return dataset.open_tokenizer() != nullptr;
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::kHardware) throw;
+    return false;  // damaged: made again, if it may be
+  }
+}
+
+}  // namespace
+
+JoinResult join_datasets(const std::vector<Path>& folders, const Path& out, bool overwrite) {
+  HEARTH_CHECK(folders.size() >= 2);
+  std::vector<Dataset> datasets;
+  for (const Path& folder : folders) datasets.push_back(Dataset::open(folder));
+  for (size_t b = 1; b < datasets.size(); ++b) {
+    check_same_tokens(datasets[0], datasets[b]);
+    for (size_t a = 0; a < b; ++a) {
+      if (datasets[a].manifest().identity == datasets[b].manifest().identity)
+        throw user_error(fmt::format("{} and {} are the same dataset", folders[a].string(), folders[b].string()), "",
+                         "name it once");
+    }
+  }
+  check_no_file_twice(datasets);
+  Path temporary = out;
+  temporary += ".tmp";
+  Join join(datasets);
+  JoinResult result;
+  result.manifest = join.plan();
+  result.notes = notes_on(result.manifest.joined);
+  if (is_complete(out, result.manifest)) {
+    result.was_complete = true;
+    return result;
+  }
+  check_free(folders, out, overwrite);
+  remove_tree(temporary);
+  make_folders(temporary);
+  const bool arrays = tokenizer::is_name_of_arrays(result.manifest.rules.tokenizer);
+  join.for_each_shard(result.manifest, [&](const Path& from, const ShardEntry& shard) {
+    const OpenShard checked(from, shard, arrays);
+    ++(link_or_copy(from, temporary / shard.file) ? result.shards_linked : result.shards_copied);
+  });
+  const auto tokenizer = datasets.front().open_tokenizer();
+  tokenizer::keep_tokenizer(temporary, tokenizer->name(), tokenizer->file_content(), "tokenizer.tmp");
+  write_file_atomic(temporary / kManifestName, manifest_text(result.manifest));
+  remove_tree(out);
+  rename_path(temporary, out);
+  return result;
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,114 @@
+#include "data/build/merge.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/shard/sequence_hash.h"
+
+namespace hearth::data {
+namespace {
+
+std::vector<Manifest> read_parts(const Path& folder) {
+  std::vector<Manifest> parts;
+  for (const std::string& name : list_folder(folder)) {
+    if (is_part_manifest(name)) parts.push_back(parse_manifest(read_file(folder / name), (folder / name).string()));
+  }
+  if (parts.empty())
+    throw user_error(fmt::format("{} holds no part of a build", folder.string()), "",
+                     "make the parts with `hearth data build --part I/N` first");
+  const int64_t count = parts[0].part.count;
+  for (const Manifest& part : parts) {
+    if (part.part.count != count)
+      throw user_error(fmt::format("{} holds parts of different builds", folder.string()),
+                       fmt::format("one says it is of {}, another of {}", count, part.part.count),
+                       "build with one N in --part I/N");
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const Manifest& a, const Manifest& b) { return a.part.index < b.part.index; });
+  for (int64_t i = 1; i <= count; ++i) {
+    if (i > static_cast<int64_t>(parts.size()) || parts[static_cast<size_t>(i - 1)].part.index != i)
+      throw user_error(fmt::format("part {} of {} is missing in {}", i, count, folder.string()), "",
+                       fmt::format("run `hearth data build --part {}/{}` again", i, count));
+  }
+  return parts;
+}
+
+Error different(const Path& folder, int64_t part, std::string_view what) {
+  return user_error(fmt::format("the parts in {} do not belong together", folder.string()),
+                    fmt::format("part {} has other {} than part 1", part, what),
+                    "build all parts from the same files with the same options and the same hearth");
+}
+
+// Each part has the hashes of the files that it read.
+void join_sources(const Path& folder, Manifest& whole, const Manifest& part) {
+  const auto same = [](const SourceFile& a, const SourceFile& b) {
+    return a.path == b.path && a.real_path == b.real_path && a.size_bytes == b.size_bytes && a.format == b.format &&
+           a.compression == b.compression && a.label_file == b.label_file &&
+           (a.hash.empty() || b.hash.empty() || a.hash == b.hash);
+  };
+  if (!std::equal(whole.sources.begin(), whole.sources.end(), part.sources.begin(), part.sources.end(), same) ||
+      whole.links_resolved != part.links_resolved || whole.duplicates_dropped != part.duplicates_dropped ||
+      whole.empty_dropped != part.empty_dropped || whole.skipped != part.skipped)
+    throw different(folder, part.part.index, "files");
+  for (size_t i = 0; i < whole.sources.size(); ++i) {
+    if (whole.sources[i].hash.empty()) whole.sources[i].hash = part.sources[i].hash;
+  }
+}
+
+void join_split(SplitEntry& whole, const SplitEntry& part) {
+  SequenceHash content = SequenceHash::parse(whole.content, whole.documents);
+  content.append(SequenceHash::parse(part.content, part.documents));
+  whole.content = content.hex();
+  whole.documents += part.documents;
+  whole.tokens += part.tokens;
+  whole.text_bytes += part.text_bytes;
+  whole.shards.insert(whole.shards.end(), part.shards.begin(), part.shards.end());
+}
+
+void check_shards(const Path& folder, const Manifest& manifest) {
+  for (const SplitEntry& split : manifest.splits) {
+    for (const ShardEntry& shard : split.shards) {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(folder / shard.file, error);
+      if (error || static_cast<int64_t>(size) != shard.size_bytes)
+        throw damaged(fmt::format("shard {} is missing or cut short", (folder / shard.file).string()), "",
+                      "run the `hearth data build --part I/N` that made it again");
+    }
+  }
+}
+
+}  // namespace
+
+Manifest merge_parts(const Path& folder) {
+  if (path_exists(folder / kManifestName))
+    throw user_error(fmt::format("{} is a dataset already", folder.string()),
+                     fmt::format("there is a {}", kManifestName), "there is nothing to merge");
+  const std::vector<Manifest> parts = read_parts(folder);
+  Manifest whole = parts[0];
+  StreamingHash build;
+  int64_t next_unit = 0;
+  for (const Manifest& part : parts) {
+    if (part.rules != whole.rules) throw different(folder, part.part.index, "options");
+    if (part.tokenizer_hash != whole.tokenizer_hash || part.splits.size() != whole.splits.size())
+      throw different(folder, part.part.index, "tokenizer");
+    if (part.part.first_unit != next_unit) throw different(folder, part.part.index, "files");
+    next_unit += static_cast<int64_t>(part.part.units.size());
+    for (const std::string& unit : part.part.units) build.update(unit);
+    if (&part == &parts[0]) continue;
+    join_sources(folder, whole, part);
+    for (size_t s = 0; s < whole.splits.size(); ++s) join_split(whole.splits[s], part.splits[s]);
+    whole.records.add(part.records);
+    whole.special_text_seen += part.special_text_seen;
+    whole.invalid_bytes_replaced += part.invalid_bytes_replaced;
+  }
+  whole.part = {};
+  whole.build = build.digest_128_hex();
+  whole.identity = dataset_identity(whole);
+  check_shards(folder, whole);
+  write_file_atomic(folder / kManifestName, manifest_text(whole));
+  for (const Manifest& part : parts) remove_file(folder / part_manifest_name(part.part.index, part.part.count));
+  return whole;
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,52 @@
+#include "data/build/units.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hearth::data {
+
+std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t unit_bytes, bool of_one_file) {
+  std::vector<Unit> units;
+  Unit open;
+  const auto close = [&] {
+    if (!open.pieces.empty()) units.push_back(std::exchange(open, {}));
+  };
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const int64_t size = sources[i].size_bytes;
+    if (size <= unit_bytes || !can_be_cut(sources[i])) {
+      if (size > unit_bytes) close();
+      open.pieces.push_back({i, {}});
+      open.size_bytes += size;
+      if (open.size_bytes >= unit_bytes || of_one_file) close();
+      continue;
+    }
+    close();
+    for (int64_t begin = 0; begin < size; begin += unit_bytes) {
+      const int64_t end = std::min(begin + unit_bytes, size);
+      // The last one goes on: a record without bytes may start at the very end.
+      units.push_back({{{i, {begin, end == size ? SourceRange{}.end : end}}}, end - begin});
+    }
+  }
+  close();
+  return units;
+}
+
+std::pair<size_t, size_t> units_of_part(const std::vector<Unit>& units, int64_t index, int64_t count) {
+  HEARTH_CHECK(index >= 0 && index < count);
+  double total = 0;
+  for (const Unit& unit : units) total += static_cast<double>(unit.size_bytes);
+  // A unit belongs to the part in which its middle lies.
+  const auto first_of = [&](int64_t part) {
+    const double border = total / static_cast<double>(count) * static_cast<double>(part);
+    double before = 0;
+    size_t i = 0;
+    while (i < units.size() && (part == count || before + static_cast<double>(units[i].size_bytes) / 2 < border))
+      before += static_cast<double>(units[i++].size_bytes);
+    return i;
+  };
+  return {first_of(index), first_of(index + 1)};
+}
+
+}  // namespace hearth::data

@@ -1,0 +1,64 @@
+// Windows that are looked up instead of computed: what GPT-NeoX's order and best-fit packing need.
+//
+// A window is a row of parts, each a stretch of one document. A pass holds every window once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/formats/table_file.h"
+
+namespace hearth::data {
+
+// Consecutive tokens of a split that stand in a row of a batch.
+struct Part {
+  int64_t first_token = 0;   // in the split
+  int64_t num_inputs = 0;    // positions that it fills; 0: it only gives the label of the position before it
+  bool label_after = false;  // the token behind its inputs is read, too: the label of the last of them
+  bool joins = true;         // its first token is the label of the position before it, if that has none yet
+
+  int64_t num_tokens() const { return num_inputs + (label_after ? 1 : 0); }
+  bool operator==(const Part&) const = default;
+};
+
+class WindowTable {
+ public:
+  static constexpr int64_t kMaxTokens = int64_t{1} << 42;  // of the split
+  static constexpr int64_t kMaxSeqLen = (int64_t{1} << 20) - 1;
+
+  // What is kept of it on disk, in arrays that are checked against `tokens` and `seq_len`: throws damaged() where they
+  // point outside.
+  WindowTable(Table table, int64_t tokens, int64_t seq_len);
+
+  int64_t windows() const { return windows_; }  // in a pass
+  int64_t epochs() const { return epochs_; }    // of the tokens, in a pass
+  int64_t padding() const { return padding_; }  // positions of all windows that no token fills
+  // Which window stands where in a pass; empty: the sampler shuffles.
+  std::span<const uint32_t> order() const { return order_; }
+  void parts(int64_t window, std::vector<Part>& parts) const;
+  const Table& table() const { return table_; }
+
+ private:
+  Table table_;
+  std::span<const uint64_t> first_part_, parts_;
+  std::span<const uint32_t> order_;
+  int64_t windows_ = 0, epochs_ = 0, padding_ = 0;
+};
+
+// Makes a table window by window.
+class WindowTableBuilder {
+ public:
+  void add(const Part& part);
+  void end_window() { first_part_.push_back(parts_.size()); }
+  // The windows of `next` behind these.
+  void append(const WindowTableBuilder& next);
+  // As WindowTable takes it: see there for `epochs` and `order`.
+  Table finish(int64_t epochs, std::vector<uint32_t> order = {});
+  int64_t windows() const { return static_cast<int64_t>(first_part_.size()) - 1; }
+
+ private:
+  std::vector<uint64_t> first_part_{0}, parts_;
+};
+
+}  // namespace hearth::data

@@ -1,0 +1,54 @@
+// An array as tokens: which token stands at which place is arithmetic, so arrays stay arrays on disk and nothing is
+// encoded before it is read.
+//
+//   n_fixed   every array gets so many neurons: one with fewer repeats them from the first on, one with more gives a
+//             run of neighbours, chosen anew in each pass over the data
+//   patches   counts past the last neuron or bin are 0
+//   columns   BOS, then the ids of the column's patches (tokenizer/arrays/arrays.h)
+//
+// A row of n neurons and t bins, in patches of p by q, is ceil(t / q) * (1 + ceil(m / p)) tokens, m = n_fixed or n.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "data/formats/spike_array.h"
+#include "tokenizer/arrays/arrays.h"
+
+namespace hearth::data {
+
+inline constexpr int64_t kMostNeurons = int64_t{1} << 20;  // of n_fixed
+
+class ArrayStream {
+ public:
+  // Borrows the tokenizer. n_fixed 0: every array keeps its neurons.
+  ArrayStream(const tokenizer::ArrayTokenizer& tokenizer, int64_t n_fixed) : tokenizer_(tokenizer), n_fixed_(n_fixed) {}
+
+  const tokenizer::ArrayTokenizer& tokenizer() const { return tokenizer_; }
+  int64_t n_fixed() const { return n_fixed_; }
+
+  int64_t neurons(ArrayShape shape) const { return n_fixed_ > 0 ? n_fixed_ : shape.neurons; }
+  int64_t column_tokens(ArrayShape shape) const;  // BOS included
+  int64_t tokens(ArrayShape shape) const;
+  // How many places a run of n_fixed neurons has; 1: there is no choice.
+  int64_t crops(ArrayShape shape) const;
+
+  // The bins [first, second) that tokens [first, first + count) show, count > 0.
+  std::pair<int64_t, int64_t> bins_of(ArrayShape shape, int64_t first, int64_t count) const;
+
+  // Tokens [first, first + out.size()) of the array. `counts`: [bins, neurons], of which only the bins of bins_of are
+  // touched. `crop`: the first neuron, 0 <= crop < crops(shape). Throws damaged() for a count that has no id.
+  void read(ArrayShape shape, const uint8_t* counts, int64_t crop, int64_t first, std::span<int32_t> out) const;
+
+ private:
+  const tokenizer::ArrayTokenizer& tokenizer_;
+  int64_t n_fixed_;
+};
+
+// The patch at (row, column) of an array whose neuron number i is the array's crop + i, or wraps around at its last;
+// zeros past `neurons` and past the last bin. `patch`: [shape.neurons, shape.bins], row-major.
+void gather_patch(ArrayShape array, const uint8_t* counts, int64_t neurons, int64_t crop, tokenizer::PatchShape shape,
+                  int64_t row, int64_t column, std::span<uint8_t> patch);
+
+}  // namespace hearth::data

@@ -1,0 +1,123 @@
+// A dataset on disk: its manifest and, per split, all documents as one long row of tokens.
+//
+// Everything here is read-only and may be used from several threads. Shards are mapped when first touched, so opening
+// costs one small file and one stat a shard. Blocks are checked when first touched: damage is damaged() (exit 3), never
+// a wrong token.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "data/shard/array_stream.h"
+#include "data/shard/manifest.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::data {
+
+// Where a token stands.
+struct TokenPlace {
+  int64_t document = 0;  // index in the split
+  int64_t offset = 0;    // tokens since the document's first
+  int64_t shard = 0;     // index in the split's shards
+};
+
+// What a document was made from; -1 where the shard does not say.
+struct DocumentOrigin {
+  int64_t source = -1;         // index in Manifest::sources
+  int64_t source_offset = -1;  // where the document starts in that file, in bytes
+  int64_t text_bytes = -1;
+};
+
+// An array, without its counts.
+struct ArrayInfo {
+  ArrayShape shape;
+  ArrayLabels labels;
+};
+
+// What chance decides while reading: which neurons of an array that has more than n_fixed. A function of these two and
+// the array's number, so that a run reads again what it read. Of text nothing is left to chance.
+struct Draw {
+  uint64_t seed = 0, epoch = 0;
+};
+
+class Split {
+ public:
+  const std::string& name() const { return entry_.name; }
+  int64_t tokens() const { return entry_.tokens; }
+  int64_t documents() const { return entry_.documents; }
+  int64_t text_bytes() const { return entry_.text_bytes; }
+  const std::string& dataset_identity() const { return identity_; }
+
+  // Tokens [first, first + out.size()) of the split, across documents and shards. The range must lie inside.
+  void read(int64_t first, std::span<int32_t> out, const Draw& draw = {}) const;
+
+  // What these tokens weigh as labels (label_weights.h).
+  void read_weights(int64_t first, std::span<float> out) const;
+  // All together; none: each weighs 1.
+  const std::optional<WeightTotals>& weights() const { return weights_; }
+
+  // Appends the positions p in [first, first + count) at which a document starts, as p - first. Ascending.
+  void document_starts(int64_t first, int64_t count, std::vector<int32_t>& starts) const;
+
+  // First token of document `document`, 0 <= document <= documents(); that of documents() is tokens().
+  int64_t document_begin(int64_t document) const;
+
+  // The same for `count` documents from `first` on, which may include documents() as the last: read at once.
+  std::vector<int64_t> document_begins(int64_t first, int64_t count) const;
+
+  TokenPlace locate(int64_t token) const;
+  int64_t shard_of(int64_t token) const;  // alone: touches no shard
+
+  DocumentOrigin origin(int64_t document) const;
+
+  // How its arrays become tokens; null: its documents are text or ids.
+  const ArrayStream* arrays() const;
+  ArrayInfo array(int64_t document) const;  // where arrays() is not null
+
+ private:
+  friend class Dataset;
+  struct Shards;  // lazily opened
+  struct Arrays;
+  Split(const Path& folder, const SplitEntry& entry, std::string identity, std::shared_ptr<const Arrays> arrays);
+
+  template <typename T, typename ReadPart>
+  void read_shards(int64_t first, std::span<T> out, const ReadPart& read_part) const;
+  void read_arrays(int64_t shard, int64_t first, std::span<int32_t> out, const Draw& draw) const;
+  int64_t first_neuron(int64_t row, int64_t places, const Draw& draw) const;
+
+  SplitEntry entry_;  // without its shards
+  std::optional<WeightTotals> weights_;
+  std::string identity_;
+  std::vector<int64_t> first_token_, first_document_;  // of each shard, and one past the last
+  std::shared_ptr<const Arrays> arrays_;
+  std::shared_ptr<Shards> shards_;
+};
+
+class Dataset {
+ public:
+  // Throws user_error for no dataset or another version, damaged() for a shard that is missing or cut short.
+  static Dataset open(const Path& folder);
+
+  const Path& folder() const { return folder_; }
+  const Manifest& manifest() const { return manifest_; }
+  // The tokenizer that it was built with, from the copy in its folder. Throws damaged() where that is not whole.
+  std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
+  bool has_split(std::string_view name) const;
+  // What a validation set without a split of its own is: "validation", or "train" where no document was held out.
+  std::string held_out_split() const { return has_split("validation") ? "validation" : "train"; }
+  // Throws user_error where the dataset has no such split, or an empty one (no text was held out).
+  const Split& split(std::string_view name) const;
+
+ private:
+  Path folder_;
+  Manifest manifest_;
+  std::vector<Split> splits_;
+};
+
+}  // namespace hearth::data

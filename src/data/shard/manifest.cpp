@@ -1,0 +1,80 @@
+#include "data/shard/manifest.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::data {
+namespace {
+
+constexpr std::array<std::string_view, 3> kOnErrorNames = {"stop", "skip", "replace"};
+
+}  // namespace
+
+std::string_view on_error_name(OnError on_error) { return kOnErrorNames.at(static_cast<size_t>(on_error)); }
+
+OnError parse_on_error(std::string_view name) {
+  const auto* found = std::find(kOnErrorNames.begin(), kOnErrorNames.end(), name);
+  if (found == kOnErrorNames.end())
+    throw user_error(fmt::format("--on-error {} is unknown", name), "", "one of: stop, skip, replace");
+  return static_cast<OnError>(found - kOnErrorNames.begin());
+}
+
+void RecordCounts::add(const RecordCounts& other) {
+  duplicates_dropped += other.duplicates_dropped;
+  empty_dropped += other.empty_dropped;
+  other_source_dataset += other.other_source_dataset;
+  repaired += other.repaired;
+  for (size_t i = 0; i < skipped.size(); ++i) skipped[i] += other.skipped[i];
+  invalid_utf8_documents += other.invalid_utf8_documents;
+  invalid_utf8_bytes += other.invalid_utf8_bytes;
+}
+
+int64_t RecordCounts::num_skipped() const { return std::accumulate(skipped.begin(), skipped.end(), int64_t{0}); }
+
+std::optional<WeightTotals> SplitEntry::weights() const {
+  if (std::none_of(shards.begin(), shards.end(), [](const ShardEntry& shard) { return shard.weights.has_value(); }))
+    return {};
+  WeightTotals all;
+  for (const ShardEntry& shard : shards) {
+    all.is_mask = all.is_mask && (!shard.weights || shard.weights->is_mask);
+    all.counted += shard.weights ? shard.weights->counted : shard.tokens;
+    all.sum += shard.weights ? shard.weights->sum : static_cast<double>(shard.tokens);
+  }
+  return all;
+}
+
+int64_t SplitEntry::counted_tokens() const {
+  const auto totals = weights();
+  return totals ? totals->counted : tokens;
+}
+
+const SplitEntry* Manifest::find_split(std::string_view name) const {
+  const auto found = std::find_if(splits.begin(), splits.end(), [&](const SplitEntry& s) { return s.name == name; });
+  return found == splits.end() ? nullptr : &*found;
+}
+
+std::string part_manifest_name(int64_t index, int64_t count) {
+  return fmt::format("part-{:05}-of-{:05}.json", index, count);
+}
+
+bool is_part_manifest(std::string_view name) {
+  long long index = 0, count = 0;
+  return std::sscanf(std::string(name).c_str(), "part-%lld-of-%lld", &index, &count) == 2 &&
+         part_manifest_name(index, count) == name;
+}
+
+std::string dataset_identity(const Manifest& m) {
+  StreamingHash hash;
+  hash.update(fmt::format("dataset {} {} {}\n", m.tokenizer_hash, m.rules.bos, m.rules.eos));
+  if (tokenizer::is_name_of_arrays(m.rules.tokenizer)) hash.update(fmt::format("n_fixed {}\n", m.rules.n_fixed));
+  for (const SplitEntry& split : m.splits)
+    hash.update(fmt::format("split {} {} {}\n", split.name, split.documents, split.content));
+  return hash.digest_128_hex();
+}
+
+}  // namespace hearth::data

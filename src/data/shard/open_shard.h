@@ -1,0 +1,63 @@
+// A shard with the columns that a split needs, looked up and checked once. Checksums say that the writer wrote it, not
+// that the writer was ours: every number is held against the others before it leads anywhere.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/shard/array_stream.h"
+#include "data/shard/manifest.h"
+#include "data/shard/shard_reader.h"
+#include "data/shard/weight_column.h"
+
+namespace hearth::data {
+
+// Element `row` of a column of T.
+template <typename T>
+T element(const ShardReader& shard, const Column& column, int64_t row) {
+  const auto begin = static_cast<uint64_t>(row) * sizeof(T);
+  shard.check_range(column, begin, begin + sizeof(T));
+  T value;
+  std::memcpy(&value, shard.column_bytes(column).data() + begin, sizeof(T));
+  return value;
+}
+
+class OpenShard {
+ public:
+  // `is_arrays`: its documents are. Throws damaged() for a shard that is not the one of the entry, or lacks a column.
+  OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays);
+
+  const ShardReader& reader() const { return reader_; }
+  int64_t end_of(int64_t document) const;  // its end, in tokens
+  // first_token + end_of of `count` documents from `document` on.
+  void append_ends(int64_t document, int64_t count, int64_t first_token, std::vector<int64_t>& ends) const;
+  int64_t document_at(int64_t token) const;  // the first document that ends after `token`
+  [[noreturn]] void fail_ends() const;
+
+  // Tokens that are stored: [first, first + out.size()) of the shard.
+  void read(int64_t first, std::span<int32_t> out) const;
+  // What they weigh as labels.
+  void read_weights(int64_t first, std::span<float> out) const;
+
+  // Of arrays. The place of their counts is checked against the shape, and the shape against the tokens.
+  ArrayShape shape_of(int64_t document) const;
+  std::string label_of(int64_t document, size_t label) const;
+  void read_array(const ArrayStream& stream, int64_t document, int64_t crop, int64_t first,
+                  std::span<int32_t> out) const;
+
+ private:
+  [[noreturn]] void fail(std::string why) const;
+
+  ShardReader reader_;
+  int64_t num_tokens_;  // as they are read
+  const Column* tokens_;
+  const Column* cell_ends_;  // in elements of tokens_
+  const Column* ends_;       // in tokens as they are read; of text the same column
+  const Column* shapes_ = nullptr;
+  std::optional<WeightColumn> weights_;  // none: each token weighs 1
+};
+
+}  // namespace hearth::data

@@ -1,0 +1,70 @@
+#include "data/source/array_labels.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace hearth::data {
+namespace {
+
+using Json = nlohmann::json;
+using FolderLabels = std::map<std::string, std::shared_ptr<const ArrayLabels>>;
+
+std::string text_at(const Json& json, std::string_view key, const std::string& place) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_string())
+    throw user_error(fmt::format("{}: {}", place,
+                                 found == json.end() ? fmt::format("there is no \"{}\"", key)
+                                                     : fmt::format("\"{}\" is no text", key)),
+                     fmt::format("a line names a file (\"file_name\") and has the texts {}",
+                                 join(std::vector<std::string>(kLabelNames.begin(), kLabelNames.end()))),
+                     "correct the line");
+  return found->get<std::string>();
+}
+
+FolderLabels parse(const Path& path) {
+  FolderLabels all;
+  const std::string content = read_file(path);
+  int64_t number = 0;
+  for (const std::string& line : split_lines(content)) {
+    const std::string place = fmt::format("{}:{}", path.string(), ++number);
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) throw user_error(fmt::format("{}: no JSON object", place), "", "correct the line");
+    auto labels = std::make_shared<ArrayLabels>();
+    for (size_t i = 0; i < kLabelNames.size(); ++i) (*labels)[i] = text_at(json, kLabelNames[i], place);
+    if (!all.emplace(text_at(json, "file_name", place), std::move(labels)).second)
+      throw user_error(fmt::format("{}: the file is named before", place), "", "remove one of the lines");
+  }
+  return all;
+}
+
+}  // namespace
+
+bool is_labels_file(const Path& path) {
+  if (path.filename() != kLabelsFile) return false;
+  const std::vector<std::string> names = list_folder(path.parent_path().empty() ? "." : path.parent_path());
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.ends_with(".npy"); });
+}
+
+void read_labels(std::vector<SourceFile>& sources) {
+  std::map<Path, FolderLabels> folders;
+  for (SourceFile& source : sources) {
+    if (source.format != Format::kNpy) continue;
+    const Path path = source.path, labels = path.parent_path() / kLabelsFile;
+    auto folder = folders.find(path.parent_path());
+    if (folder == folders.end())
+      folder = folders.emplace(path.parent_path(), path_exists(labels) ? parse(labels) : FolderLabels()).first;
+    const auto found = folder->second.find(path.filename().string());
+    if (found != folder->second.end())
+      source.labels = found->second;
+    else if (path_exists(labels))
+      throw user_error(fmt::format("{} has no line for {}", labels.string(), path.filename().string()), "",
+                       "add one, or leave the array out");
+  }
+}
+
+}  // namespace hearth::data

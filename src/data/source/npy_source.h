@@ -1,0 +1,13 @@
+// An array of spike counts: a .npy file of uint8, [neurons, bins]. What it is a recording of stands in a metadata.jsonl
+// beside it (array_labels.h).
+#pragma once
+
+#include <memory>
+
+#include "data/source/source.h"
+
+namespace hearth::data {
+
+std::unique_ptr<SourceReader> open_npy_source(const SourceFile& file, const ReadRules& rules);
+
+}  // namespace hearth::data

@@ -1,0 +1,87 @@
+#include "data/source/text_source.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "data/formats/byte_stream.h"
+
+namespace hearth::data {
+namespace {
+
+// Smaller files are read: a process may not map as many files as a corpus has.
+constexpr int64_t kMappedBytes = 1 << 20;
+
+class TextReader final : public SourceReader {
+ public:
+  TextReader(const SourceFile& file, const ReadRules& rules)
+      : document_bytes_(static_cast<size_t>(rules.document_bytes)) {
+    if (file.compression != Compression::kNone) {
+      inflate(file, static_cast<size_t>(rules.max_record_bytes));
+      text_ = content_;
+    } else if (file.size_bytes < kMappedBytes) {
+      content_ = read_file(file.real_path);
+      text_ = content_;
+    } else {
+      mapped_ = std::make_shared<const MappedFile>(file.real_path);
+      text_ = {reinterpret_cast<const char*>(mapped_->bytes().data()), mapped_->bytes().size()};
+    }
+  }
+
+  bool next(Record& record) override {
+    if (problem_.problem != Problem::kNone) {
+      record = std::exchange(problem_, {});
+      return true;
+    }
+    if (begin_ == text_.size()) return false;
+    size_t end = text_.size();
+    if (document_bytes_ > 0 && text_.size() - begin_ > document_bytes_) {
+      const size_t line_end = text_.find('\n', begin_ + document_bytes_ - 1);
+      if (line_end != std::string_view::npos) end = line_end + 1;
+    }
+    record = {};
+    record.position = static_cast<int64_t>(begin_);
+    record.text = text_.substr(begin_, end - begin_);
+    record.owner = mapped_;
+    begin_ = end;
+    return true;
+  }
+
+  int64_t bytes_read() const override { return static_cast<int64_t>(begin_); }
+
+ private:
+  void inflate(const SourceFile& file, size_t max_bytes) {
+    const auto fail = [&](Problem problem, std::string why) {
+      problem_.problem = problem;
+      problem_.why = std::move(why);
+      problem_.place = "the text";
+      content_.clear();
+    };
+    try {
+      const auto stream = open_stream(file.real_path, file.compression);
+      std::string chunk(kMappedBytes, '\0');
+      for (size_t n; (n = stream->read(chunk)) > 0;) {
+        content_.append(chunk, 0, n);
+        if (content_.size() > max_bytes)
+          return fail(Problem::kTooLong, fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes));
+      }
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::kDamaged) throw;
+      fail(Problem::kUnreadable, e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why()));
+    }
+  }
+
+  size_t document_bytes_;
+  Record problem_;  // instead of the text
+  std::string content_;
+  std::shared_ptr<const MappedFile> mapped_;
+  std::string_view text_;
+  size_t begin_ = 0;  // of the next document
+};
+
+}  // namespace
+
+std::unique_ptr<SourceReader> open_text_source(const SourceFile& file, const ReadRules& rules) {
+  return std::make_unique<TextReader>(file, rules);
+}
+
+}  // namespace hearth::data

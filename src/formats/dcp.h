@@ -1,0 +1,52 @@
+// `.metadata` of torch.distributed.checkpoint (DCP): which tensors there are, how each is cut into boxes, and where
+// each box lies. Read and written as torch 2.11 does; docs/checkpoint_format.md has the object graph.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mesh/tensor_box.h"
+
+namespace hearth::formats {
+
+// One stored piece of a tensor: where it lies and the XXH3-64 of its `length` bytes (a whole torch.save stream).
+struct Item {
+  std::string name;  // the tensor's
+  mesh::Box box;
+  std::string file;  // relative to the checkpoint's folder, "__R_0.distcp"
+  int64_t offset = 0, length = 0;
+  uint64_t checksum = 0;
+};
+
+// A tensor and the items that hold it. Items written by PyTorch have checksum 0.
+struct StoredTensor {
+  mesh::TensorInfo info;
+  std::vector<Item> items;
+};
+
+// What a directory of PyTorch's may hold beside tensors that we can read.
+struct OtherEntry {
+  std::string name;
+  std::string what;  // "bytes", "tensor of torch.float8_e4m3fn"
+};
+
+struct Metadata {
+  std::vector<StoredTensor> tensors;
+  std::vector<OtherEntry> others;
+};
+
+// Throws damaged() naming `origin` where something is missing, contradictory or impossible: afterwards every box lies
+// in its tensor, every item is a plain file name with a possible offset and length, and no product of sizes overflows.
+Metadata parse_metadata(std::span<const std::byte> bytes, const std::string& origin);
+
+// `others` is not written.
+std::string format_metadata(const Metadata& metadata);
+
+// Throws damaged() unless the items' boxes cover `box` of the tensor, each element once.
+void check_coverage(const StoredTensor& tensor, const mesh::Box& box, const std::string& origin);
+
+std::string format_shape(const std::vector<int64_t>& shape);  // "[128, 64]"
+
+}  // namespace hearth::formats

@@ -1,0 +1,150 @@
+#include "base/error.h"
+#include "formats/dcp.h"
+#include "formats/pickle.h"
+
+namespace hearth::formats {
+namespace {
+
+constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
+constexpr std::string_view kOptimizer = "optimizer.";
+
+// An instance of a class, without its state: the caller adds the state and calls build().
+void instance(PickleWriter& p, std::string_view module, std::string_view name) {
+  p.global(module, name);
+  p.empty_tuple();
+  p.new_object();
+}
+
+// torch.float32, strided, no gradient, contiguous, not pinned.
+void write_properties(PickleWriter& p, DType dtype) {
+  instance(p, kModule, "TensorProperties");
+  p.mark();
+  p.global("torch", dtype_name(dtype));
+  p.global("torch.serialization", "_get_layout");
+  p.mark();
+  p.string("torch.strided");
+  p.tuple();
+  p.reduce();
+  p.boolean(false);
+  p.global(kModule, "_MEM_FORMAT_ENCODING");
+  p.mark();
+  p.integer(0);
+  p.tuple();
+  p.reduce();
+  p.boolean(false);
+  p.tuple();
+  p.build();
+}
+
+void write_chunk(PickleWriter& p, const mesh::Box& box) {
+  instance(p, kModule, "ChunkStorageMetadata");
+  p.empty_dict();
+  p.mark();
+  p.string("offsets");
+  p.size(box.offsets);
+  p.string("sizes");
+  p.size(box.sizes);
+  p.set_items();
+  p.build();
+}
+
+void write_tensor(PickleWriter& p, const StoredTensor& tensor) {
+  instance(p, kModule, "TensorStorageMetadata");
+  p.empty_dict();
+  p.mark();
+  p.string("properties");
+  write_properties(p, tensor.info.dtype);
+  p.string("size");
+  p.size(tensor.info.shape);
+  p.string("chunks");
+  p.empty_list();
+  p.mark();
+  for (const Item& item : tensor.items) write_chunk(p, item.box);
+  p.append_items();
+  p.set_items();
+  p.build();
+}
+
+void write_storage(PickleWriter& p, const Item& item, int64_t index) {
+  instance(p, kModule, "MetadataIndex");
+  p.empty_dict();
+  p.mark();
+  p.string("fqn");
+  p.string(item.name);
+  p.string("index");
+  p.integer(index);
+  p.string("offset");
+  p.size(item.box.offsets);
+  p.set_items();
+  p.build();
+
+  instance(p, "torch.distributed.checkpoint.filesystem", "_StorageInfo");
+  p.empty_dict();
+  p.mark();
+  p.string("relative_path");
+  p.string(item.file);
+  p.string("offset");
+  p.integer(item.offset);
+  p.string("length");
+  p.integer(item.length);
+  p.set_items();
+  p.build();
+}
+
+// How torchtitan's state dict is nested: {"NAME": ..., "optimizer": {"state.NAME.exp_avg": ...}}. dcp.load does not
+// look at it; dcp_to_torch_save rebuilds the nesting from it.
+void write_path(PickleWriter& p, const std::string& name) {
+  p.mark();
+  if (name.starts_with(kOptimizer)) {
+    p.string(kOptimizer.substr(0, kOptimizer.size() - 1));
+    p.string(std::string_view(name).substr(kOptimizer.size()));
+  } else {
+    p.string(name);
+  }
+  p.tuple();
+}
+
+}  // namespace
+
+std::string format_metadata(const Metadata& metadata) {
+  PickleWriter p;
+  instance(p, kModule, "Metadata");
+  p.empty_dict();
+  p.mark();
+
+  p.string("state_dict_metadata");
+  p.empty_dict();
+  p.mark();
+  for (const StoredTensor& tensor : metadata.tensors) {
+    p.string(tensor.info.name);
+    write_tensor(p, tensor);
+  }
+  p.set_items();
+
+  p.string("planner_data");
+  p.empty_dict();
+  p.mark();
+  for (const StoredTensor& tensor : metadata.tensors) {
+    p.string(tensor.info.name);
+    write_path(p, tensor.info.name);
+  }
+  p.set_items();
+
+  p.string("storage_data");
+  p.empty_dict();
+  p.mark();
+  for (const StoredTensor& tensor : metadata.tensors) {
+    for (size_t i = 0; i < tensor.items.size(); ++i) write_storage(p, tensor.items[i], static_cast<int64_t>(i));
+  }
+  p.set_items();
+
+  p.string("storage_meta");
+  p.none();
+  p.string("version");
+  p.string("1.0.0");
+  p.set_items();
+  p.build();
+  return p.finish();
+}
+
+}  // namespace hearth::formats

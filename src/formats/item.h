@@ -1,0 +1,42 @@
+// One tensor as torch.save writes it: a zip with data.pkl (what it is) and data/0 (its bytes). DCP's files are a row of
+// these.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "formats/zip.h"
+#include "mesh/tensor_box.h"
+
+namespace hearth::formats {
+
+// Adds the members of a contiguous tensor of `sizes`; `bytes` is borrowed until the archive has been written.
+void add_tensor(ZipWriter& zip, DType dtype, const std::vector<int64_t>& sizes, std::span<const std::byte> bytes);
+
+// Where a stored tensor's elements lie: element i at byte data_offset + dtype_size * sum(i[d] * strides[d]).
+struct TensorLayout {
+  DType dtype;
+  std::vector<int64_t> sizes, strides;  // strides in elements, never negative
+  int64_t data_offset = 0;              // in the file
+};
+
+// Reads the item that is bytes [offset, offset + length) of `file` and checks that every element lies inside it.
+// Accepts what torch.save writes for a tensor or a Parameter of any strides. Throws damaged() naming `origin`.
+TensorLayout read_tensor_layout(const File& file, int64_t offset, int64_t length, const std::string& origin);
+
+// Copies from a stored tensor that stands for `stored` of some whole tensor the part that lies in `wanted`, into `out`,
+// which is `wanted` in row-major order. Boxes that do not meet: copies nothing. Returns the number of elements copied.
+int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& stored, const mesh::Box& wanted,
+                 std::span<std::byte> out);
+
+// XXH3-64 of bytes [offset, offset + length).
+uint64_t hash_range(const File& file, int64_t offset, int64_t length);
+
+// Checks the CRC-32 of every member of an item.
+void check_crc(const File& file, int64_t offset, int64_t length, const std::string& origin);
+
+}  // namespace hearth::formats

@@ -1,0 +1,60 @@
+// Looking at a parsed pickle; pickle_reader.cpp makes it.
+#include "formats/pickle.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace hearth::formats {
+
+const Pickle::Node& Pickle::expect(PickleValue value, PickleKind kind, std::string_view kind_name,
+                                   std::string_view what) const {
+  const Node& node = nodes_[value];
+  if (node.kind != kind) throw damaged(fmt::format("{}: {} is not {}", origin_, what, kind_name));
+  return node;
+}
+
+int64_t Pickle::integer(PickleValue value, std::string_view what) const {
+  return expect(value, PickleKind::kInt, "an integer", what).integer;
+}
+std::string_view Pickle::text(PickleValue value, std::string_view what) const {
+  return expect(value, PickleKind::kString, "a string", what).text;
+}
+std::string_view Pickle::global(PickleValue value, std::string_view what) const {
+  return expect(value, PickleKind::kGlobal, "a class", what).text;
+}
+std::span<const PickleValue> Pickle::sequence(PickleValue value, std::string_view what) const {
+  if (kind(value) == PickleKind::kTuple) return nodes_[value].children;
+  return expect(value, PickleKind::kList, "a list", what).children;
+}
+std::span<const PickleValue> Pickle::pairs(PickleValue value, std::string_view what) const {
+  return expect(value, PickleKind::kDict, "a dict", what).children;
+}
+PickleValue Pickle::persistent_id(PickleValue value, std::string_view what) const {
+  return expect(value, PickleKind::kPersistent, "a storage", what).children[0];
+}
+
+Pickle::Object Pickle::object(PickleValue value, std::string_view what) const {
+  const Node& node = expect(value, PickleKind::kObject, "an object", what);
+  const bool has_state = node.children.size() == 3;
+  return {nodes_[node.children[0]].text, nodes_[node.children[1]].children, has_state ? node.children[2] : 0,
+          has_state};
+}
+
+bool Pickle::find_key(PickleValue dict, std::string_view key, PickleValue& value) const {
+  const std::span<const PickleValue> items = pairs(dict, "a state");
+  bool found = false;
+  for (size_t i = 0; i < items.size(); i += 2) {
+    const Node& node = nodes_[items[i]];
+    // The last one counts, as in Python.
+    if (node.kind == PickleKind::kString && node.text == key) value = items[i + 1], found = true;
+  }
+  return found;
+}
+PickleValue Pickle::at(PickleValue dict, std::string_view key, std::string_view what) const {
+  PickleValue value = 0;
+  if (!find_key(dict, key, value)) throw damaged(fmt::format("{}: {} has no \"{}\"", origin_, what, key));
+  return value;
+}
+
+}  // namespace hearth::formats

@@ -1,0 +1,117 @@
+// Python pickles as data. The reader builds a tree of values and never runs anything: a class is only a name, and only
+// names on its list are accepted. Every length is checked against what is there, and memory is bounded by the input's
+// size. Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the format: CPython's
+// Lib/pickletools.py.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace hearth::formats {
+
+enum class PickleKind : uint8_t {
+  kNone,
+  kBool,        // integer
+  kInt,         // integer
+  kFloat,       // integer: its bits
+  kString,      // text (UTF-8) or bytes
+  kList,        // children
+  kTuple,       // children
+  kDict,        // children: key, value, key, value, ...; also collections.OrderedDict
+  kGlobal,      // text: "module.name", from the list of known names
+  kObject,      // children: class or function, arguments, [state]
+  kPersistent,  // children: the persistent id; torch's storages
+  kMark         // only while reading
+};
+
+// A value is an index into its Pickle, so that shared and even cyclic structures are harmless: nothing recurses.
+using PickleValue = uint32_t;
+
+struct PickleLimits {
+  int64_t max_bytes = int64_t{1} << 30;
+  int64_t max_text = int64_t{1} << 20;    // one string
+  int64_t max_values = int64_t{1} << 24;  // about 100 bytes of memory each; never more than the input has bytes
+};
+
+class Pickle {
+ public:
+  // Throws damaged() naming `origin`, the byte offset and what is wrong there.
+  static Pickle parse(std::span<const std::byte> bytes, const std::string& origin, const PickleLimits& limits = {});
+
+  PickleValue root() const { return root_; }
+  PickleKind kind(PickleValue value) const { return nodes_[value].kind; }
+
+  // Each throws damaged(), saying what `what` should have been, unless the value is of that kind.
+  int64_t integer(PickleValue value, std::string_view what) const;
+  std::string_view text(PickleValue value, std::string_view what) const;
+  std::string_view global(PickleValue value, std::string_view what) const;
+  std::span<const PickleValue> sequence(PickleValue value, std::string_view what) const;  // list or tuple
+  std::span<const PickleValue> pairs(PickleValue value, std::string_view what) const;     // dict
+  // An object of class (or made by function) `name`: its arguments (a tuple) and its state.
+  struct Object {
+    std::string_view name;
+    std::span<const PickleValue> arguments;
+    PickleValue state;
+    bool has_state;
+  };
+  Object object(PickleValue value, std::string_view what) const;
+  PickleValue persistent_id(PickleValue value, std::string_view what) const;
+  // The value of a string key in a dict; throws damaged() when it is missing. find_key: false when it is missing.
+  PickleValue at(PickleValue dict, std::string_view key, std::string_view what) const;
+  bool find_key(PickleValue dict, std::string_view key, PickleValue& value) const;
+
+  const std::string& origin() const { return origin_; }
+
+ private:
+  friend class PickleParser;
+  struct Node {
+    PickleKind kind = PickleKind::kNone;
+    int64_t integer = 0;  // of kFloat: the bits
+    std::string text;
+    std::vector<PickleValue> children;
+  };
+  const Node& expect(PickleValue value, PickleKind kind, std::string_view kind_name, std::string_view what) const;
+
+  std::string origin_;
+  std::vector<Node> nodes_;
+  PickleValue root_ = 0;
+};
+
+// Writes protocol 2, which every PyTorch reads, weights_only included. Calls mirror the stack machine: push the parts,
+// then combine them. Strings and globals are memoized.
+class PickleWriter {
+ public:
+  PickleWriter();
+  void none();
+  void boolean(bool value);
+  void integer(int64_t value);
+  void string(std::string_view text);
+  void global(std::string_view module, std::string_view name);
+  void mark();          // then items, then one of:
+  void tuple();         //   all since the mark
+  void append_items();  //   to the list below the mark
+  void set_items();     //   key, value, ... into the dict below the mark
+  void empty_tuple();
+  void empty_list();
+  void empty_dict();
+  void reduce();         // callable, tuple -> object
+  void new_object();     // class, tuple -> object
+  void build();          // object, state -> object
+  void persistent_id();  // id -> object
+  // Combinations: a tuple of integers; torch.Size of integers.
+  void integers(std::span<const int64_t> values);
+  void size(std::span<const int64_t> values);
+  std::string finish();  // the pickle; the writer is then empty
+
+ private:
+  bool recall(const std::string& key);
+  void remember(const std::string& key);
+  std::string out_;
+  std::unordered_map<std::string, uint32_t> memo_;
+};
+
+}  // namespace hearth::formats

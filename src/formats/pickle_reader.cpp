@@ -1,0 +1,398 @@
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "formats/pickle.h"
+#include "formats/pickle_names.h"
+
+namespace hearth::formats {
+namespace {
+
+// Opcode bytes, named as pickletools names them.
+enum Opcode : uint8_t {
+  kMark = '(',
+  kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kNone = 'N',
+  kBinPersId = 'Q',
+  kReduce = 'R',
+  kShortBinString = 'U',
+  kBinUnicode = 'X',
+  kEmptyList = ']',
+  kAppend = 'a',
+  kBuild = 'b',
+  kGlobal = 'c',
+  kEmptyDict = '}',
+  kAppends = 'e',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kSetItem = 's',
+  kTuple = 't',
+  kEmptyTuple = ')',
+  kSetItems = 'u',
+  kBinFloat = 'G',
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kProto = 0x80,
+  kNewObj = 0x81,
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kLong1 = 0x8a,
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kBinBytes8 = 0x8e,
+  kStackGlobal = 0x93,
+  kMemoize = 0x94,
+  kFrame = 0x95,
+};
+
+constexpr int64_t kHighestProtocol = 5;
+// Protocol 2 writes it as Python 2 called it.
+bool is_getattr(std::string_view name) { return name == "builtins.getattr" || name == "__builtin__.getattr"; }
+
+}  // namespace
+
+class PickleParser {
+ public:
+  PickleParser(std::span<const std::byte> bytes, const std::string& origin, const PickleLimits& limits)
+      : bytes_(bytes), limits_(limits) {
+    pickle_.origin_ = origin;
+    if (static_cast<int64_t>(bytes.size()) > limits.max_bytes)
+      fail(fmt::format("{} bytes are more than the limit of {}", bytes.size(), limits.max_bytes));
+  }
+
+  Pickle run() {
+    while (!stopped_) {
+      opcode_at_ = position_;
+      step(static_cast<uint8_t>(little_endian(1)));
+    }
+    return std::move(pickle_);
+  }
+
+ private:
+  using Node = Pickle::Node;
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw damaged(fmt::format("{}: not a pickle that can be read (byte {})", pickle_.origin_, opcode_at_), why);
+  }
+
+  // --- input
+  std::string_view take(uint64_t length) {
+    if (length > bytes_.size() - position_)
+      fail(fmt::format("it ends {} bytes early", length - (bytes_.size() - position_)));
+    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()) + position_, length);
+    position_ += length;
+    return text;
+  }
+  uint64_t little_endian(uint64_t width) {
+    const std::string_view text = take(width);
+    uint64_t value = 0;
+    for (size_t i = 0; i < text.size(); ++i) value |= uint64_t{static_cast<uint8_t>(text[i])} << (8 * i);
+    return value;
+  }
+  std::string_view take_text(uint64_t length) {
+    if (length > static_cast<uint64_t>(limits_.max_text))
+      fail(fmt::format("a string of {} bytes is longer than the limit of {}", length, limits_.max_text));
+    return take(length);
+  }
+  std::string_view take_line() {
+    const std::string_view rest(reinterpret_cast<const char*>(bytes_.data()) + position_, bytes_.size() - position_);
+    const size_t end = rest.substr(0, 1024).find('\n');
+    if (end == std::string_view::npos) fail("a name has no end");
+    position_ += end + 1;
+    return rest.substr(0, end);
+  }
+
+  // --- stack
+  PickleValue add(PickleKind kind, int64_t integer = 0, std::string_view text = {}) {
+    const int64_t count = static_cast<int64_t>(pickle_.nodes_.size());
+    if (count >= limits_.max_values) fail(fmt::format("more than {} values", limits_.max_values));
+    Node& node = pickle_.nodes_.emplace_back();
+    node.kind = kind;
+    node.integer = integer;
+    node.text = text;
+    return static_cast<PickleValue>(count);
+  }
+  void push(PickleValue value) { stack_.push_back(value); }
+  PickleValue top() const {
+    if (stack_.empty() || node(stack_.back()).kind == PickleKind::kMark) fail("the stack is empty");
+    return stack_.back();
+  }
+  PickleValue pop() {
+    const PickleValue value = top();
+    stack_.pop_back();
+    return value;
+  }
+  Node& node(PickleValue value) { return pickle_.nodes_[value]; }
+  const Node& node(PickleValue value) const { return pickle_.nodes_[value]; }
+  // Removes the values above the topmost mark, and the mark.
+  std::vector<PickleValue> pop_to_mark() {
+    size_t mark = stack_.size();
+    while (mark > 0 && node(stack_[mark - 1]).kind != PickleKind::kMark) --mark;
+    if (mark == 0) fail("there is no mark on the stack");
+    std::vector<PickleValue> values(stack_.begin() + static_cast<ptrdiff_t>(mark), stack_.end());
+    stack_.resize(mark - 1);
+    return values;
+  }
+
+  // --- opcodes
+  void push_tuple(std::vector<PickleValue> values) {
+    const PickleValue tuple = add(PickleKind::kTuple);
+    node(tuple).children = std::move(values);
+    push(tuple);
+  }
+  void push_tuple_of(int count) {
+    if (stack_.size() < static_cast<size_t>(count)) fail("the stack is empty");
+    std::vector<PickleValue> values(static_cast<size_t>(count));
+    for (int i = count - 1; i >= 0; --i) values[static_cast<size_t>(i)] = pop();
+    push_tuple(std::move(values));
+  }
+  void append(const std::vector<PickleValue>& values) {
+    Node& list = node(top());
+    if (list.kind != PickleKind::kList) fail("items are added to something that is not a list");
+    list.children.insert(list.children.end(), values.begin(), values.end());
+  }
+  void set_items(const std::vector<PickleValue>& values) {
+    Node& dict = node(top());
+    if (dict.kind != PickleKind::kDict) fail("items are set in something that is not a dict");
+    if (values.size() % 2 != 0) fail("a key has no value");
+    dict.children.insert(dict.children.end(), values.begin(), values.end());
+  }
+  void push_global(const std::string& name) {
+    if (!is_known_global(name)) {
+      fail(fmt::format("it names {}, which is not among the {} classes that tensor files use; nothing was run", name,
+                       num_known_globals()));
+    }
+    push(add(PickleKind::kGlobal, 0, name));
+  }
+  void push_object() {
+    const PickleValue arguments = pop();
+    const PickleValue callable = pop();
+    if (node(arguments).kind != PickleKind::kTuple) fail("arguments are not a tuple");
+    if (node(callable).kind != PickleKind::kGlobal) fail("something that is not a class is called");
+    if (is_getattr(node(callable).text)) return push_enum_member(arguments);
+    if (node(callable).text == "collections.OrderedDict") {
+      if (!node(arguments).children.empty()) fail("an OrderedDict with arguments");
+      return push(add(PickleKind::kDict));
+    }
+    const PickleValue object = add(PickleKind::kObject);
+    node(object).children = {callable, arguments};
+    push(object);
+  }
+  // getattr(enum, "NAME"), which is how Python 3.11.0 to 3.11.3 pickle a member of an enum; others write enum(value).
+  void push_enum_member(PickleValue arguments) {
+    const std::vector<PickleValue> parts = node(arguments).children;
+    if (parts.size() != 2 || node(parts[0]).kind != PickleKind::kGlobal || !is_known_enum(node(parts[0]).text) ||
+        node(parts[1]).kind != PickleKind::kString)
+      fail("getattr of something that is not a member of an enum; nothing was run");
+    const PickleValue name = add(PickleKind::kTuple);
+    node(name).children = {parts[1]};
+    const PickleValue member = add(PickleKind::kObject);
+    node(member).children = {parts[0], name};
+    push(member);
+  }
+  void build() {
+    const PickleValue state = pop();
+    Node& object = node(top());
+    // An OrderedDict's state is the `_metadata` that modules leave on a state_dict; nothing there is needed.
+    if (object.kind == PickleKind::kDict) return;
+    if (object.kind != PickleKind::kObject) fail("a state is given to something that is not an object");
+    if (object.children.size() != 2) fail("an object gets a second state");
+    object.children.push_back(state);
+  }
+  void memoize(uint64_t index) { memo_[index] = top(); }
+  void recall(uint64_t index) {
+    const auto found = memo_.find(index);
+    if (found == memo_.end()) fail(fmt::format("memo {} was never stored", index));
+    push(found->second);
+  }
+  void push_long(uint64_t length) {
+    if (length > 8) fail(fmt::format("an integer of {} bytes; 8 are the most a tensor file needs", length));
+    uint64_t value = little_endian(length);
+    if (length > 0 && length < 8 && ((value >> (8 * length - 1)) & 1) != 0) value |= ~uint64_t{0} << (8 * length);
+    push(add(PickleKind::kInt, static_cast<int64_t>(value)));
+  }
+  void push_float() {
+    uint64_t bits = 0;
+    for (const char c : take(8)) bits = bits << 8 | static_cast<uint8_t>(c);
+    push(add(PickleKind::kFloat, static_cast<int64_t>(bits)));
+  }
+  void stop() {
+    pickle_.root_ = pop();
+    if (!stack_.empty()) fail("values are left on the stack at the end");
+    if (position_ != bytes_.size()) fail(fmt::format("{} bytes follow its end", bytes_.size() - position_));
+    stopped_ = true;
+  }
+
+  void step(uint8_t opcode);
+  bool step_scalar(uint8_t opcode);
+  bool step_memo(uint8_t opcode);
+
+  std::span<const std::byte> bytes_;
+  PickleLimits limits_;
+  Pickle pickle_;
+  std::vector<PickleValue> stack_;
+  std::unordered_map<uint64_t, PickleValue> memo_;
+  uint64_t position_ = 0, opcode_at_ = 0;
+  bool stopped_ = false;
+};
+
+// Opcodes that push one value without looking at the stack. False: some other opcode.
+bool PickleParser::step_scalar(uint8_t opcode) {
+  switch (opcode) {
+    case kNone:
+      push(add(PickleKind::kNone));
+      return true;
+    case kNewTrue:
+    case kNewFalse:
+      push(add(PickleKind::kBool, opcode == kNewTrue));
+      return true;
+    case kBinInt:
+      push(add(PickleKind::kInt, static_cast<int32_t>(little_endian(4))));
+      return true;
+    case kBinInt1:
+      push(add(PickleKind::kInt, static_cast<int64_t>(little_endian(1))));
+      return true;
+    case kBinInt2:
+      push(add(PickleKind::kInt, static_cast<int64_t>(little_endian(2))));
+      return true;
+    case kLong1:
+      push_long(little_endian(1));
+      return true;
+    case kBinFloat:
+      push_float();
+      return true;
+    case kShortBinString:
+    case kShortBinBytes:
+    case kShortBinUnicode:
+      push(add(PickleKind::kString, 0, take_text(little_endian(1))));
+      return true;
+    case kBinUnicode:
+    case kBinBytes:
+      push(add(PickleKind::kString, 0, take_text(little_endian(4))));
+      return true;
+    case kBinUnicode8:
+    case kBinBytes8:
+      push(add(PickleKind::kString, 0, take_text(little_endian(8))));
+      return true;
+    case kEmptyList:
+      push(add(PickleKind::kList));
+      return true;
+    case kEmptyDict:
+      push(add(PickleKind::kDict));
+      return true;
+    case kEmptyTuple:
+      push(add(PickleKind::kTuple));
+      return true;
+    case kMark:
+      push(add(PickleKind::kMark));
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Opcodes that store into the memo or push from it.
+bool PickleParser::step_memo(uint8_t opcode) {
+  switch (opcode) {
+    case kMemoize:
+      memoize(memo_.size());
+      return true;
+    case kBinPut:
+      memoize(little_endian(1));
+      return true;
+    case kLongBinPut:
+      memoize(little_endian(4));
+      return true;
+    case kBinGet:
+      recall(little_endian(1));
+      return true;
+    case kLongBinGet:
+      recall(little_endian(4));
+      return true;
+    default:
+      return false;
+  }
+}
+
+void PickleParser::step(uint8_t opcode) {
+  if (step_scalar(opcode) || step_memo(opcode)) return;
+  switch (opcode) {
+    case kProto: {
+      const uint64_t protocol = little_endian(1);
+      if (protocol < 2 || protocol > kHighestProtocol) fail(fmt::format("protocol {}; 2 to 5 are known", protocol));
+      return;
+    }
+    case kFrame:
+      if (little_endian(8) > bytes_.size() - position_) fail("a frame is longer than the file");
+      return;
+    case kStop:
+      return stop();
+    case kPop:
+      // Python pops a mark, too.
+      if (stack_.empty()) fail("the stack is empty");
+      return stack_.pop_back();
+    case kPopMark:
+      pop_to_mark();
+      return;
+    case kDup:
+      return push(top());
+    case kTuple:
+      return push_tuple(pop_to_mark());
+    case kTuple1:
+      return push_tuple_of(1);
+    case kTuple2:
+      return push_tuple_of(2);
+    case kTuple3:
+      return push_tuple_of(3);
+    case kAppend:
+      return append({pop()});
+    case kAppends:
+      return append(pop_to_mark());
+    case kSetItem: {
+      const PickleValue value = pop();
+      return set_items({pop(), value});
+    }
+    case kSetItems:
+      return set_items(pop_to_mark());
+    case kGlobal: {
+      const std::string module(take_line());
+      return push_global(module + "." + std::string(take_line()));
+    }
+    case kStackGlobal: {
+      const PickleValue name = pop();
+      const PickleValue module = pop();
+      if (node(name).kind != PickleKind::kString || node(module).kind != PickleKind::kString)
+        fail("the name of a class is not a string");
+      return push_global(node(module).text + "." + node(name).text);
+    }
+    case kReduce:
+    case kNewObj:
+      return push_object();
+    case kBuild:
+      return build();
+    case kBinPersId: {
+      const PickleValue id = pop();
+      const PickleValue object = add(PickleKind::kPersistent);
+      node(object).children = {id};
+      return push(object);
+    }
+    default:
+      fail(fmt::format("opcode 0x{:02x} is not one that tensor files use", opcode));
+  }
+}
+
+Pickle Pickle::parse(std::span<const std::byte> bytes, const std::string& origin, const PickleLimits& limits) {
+  return PickleParser(bytes, origin, limits).run();
+}
+
+}  // namespace hearth::formats

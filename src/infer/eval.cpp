@@ -1,0 +1,285 @@
+#include "infer/eval.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "data/batch/label_rule.h"
+#include "data/study/ngram.h"
+#include "data/study/token_ngram.h"
+#include "infer/loaded_model.h"
+#include "tokenizer/arrays/arrays.h"
+
+namespace hearth::infer {
+namespace {
+
+using Units = EvalReport::Units;
+
+// A set to measure on, before it is opened.
+struct Wanted {
+  std::string name;
+  Path folder;
+  std::string split{};     // empty: the held-out one
+  bool is_of_run = false;  // a [[validation.set]], which may be all of a dataset
+  bool is_named = true;    // by who asks, and not after its folder
+};
+
+Units units_of(const tokenizer::Tokenizer& tokenizer) {
+  return tokenizer.arrays() != nullptr ? Units::kSpikes : tokenizer.has_text() ? Units::kBytes : Units::kNone;
+}
+
+// Bytes of text or spikes that each id stands for, [V]. Ids past the tokenizer's vocabulary (padding) stand for none.
+std::vector<int64_t> units_of_tokens(const tokenizer::Tokenizer& tokenizer, int64_t vocab_size) {
+  std::vector<int64_t> units(static_cast<size_t>(vocab_size), 0);
+  const Units kind = units_of(tokenizer);
+  std::string text;
+  for (int64_t id = 0; id < std::min(vocab_size, tokenizer.vocab_size()) && kind != Units::kNone; ++id) {
+    int64_t& unit = units[static_cast<size_t>(id)];
+    if (kind == Units::kSpikes) {
+      const auto patch = tokenizer.arrays()->patch_of(static_cast<uint32_t>(id));
+      unit = std::accumulate(patch.begin(), patch.end(), int64_t{0});
+    } else {
+      text.clear();
+      tokenizer.decode(static_cast<uint32_t>(id), text);
+      unit = static_cast<int64_t>(text.size());
+    }
+  }
+  return units;
+}
+
+// "DIR", or "NAME=DIR".
+Wanted parse_set(const std::string& given, bool only_one) {
+  const size_t equals = given.find('=');
+  if (equals != std::string::npos && !path_exists(given))
+    return {given.substr(0, equals), given.substr(equals + 1), {}};
+  const Path folder = Path(given).lexically_normal();
+  const Path last = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  return {only_one ? "" : last.string(), folder, {}, /*is_of_run=*/false, /*is_named=*/false};
+}
+
+// Reports are told apart by their names: folders of one name by their paths.
+void tell_apart(std::vector<Wanted>& sets) {
+  std::map<std::string, int> times;
+  for (const Wanted& set : sets) ++times[set.name];
+  for (Wanted& set : sets)
+    if (!set.is_named && times[set.name] > 1) set.name = set.folder.string();
+  std::set<std::string> names;
+  for (const Wanted& set : sets) {
+    if (!names.insert(set.name).second)
+      throw user_error(fmt::format("two sets of --data are called \"{}\"", set.name),
+                       "their reports could not be told apart", "give each a name of its own: --data NAME=DIR");
+  }
+}
+
+std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOptions& options) {
+  std::vector<Wanted> sets;
+  if (!options.data.empty()) {
+    for (const std::string& given : options.data) sets.push_back(parse_set(given, options.data.size() == 1));
+  } else if (!model.config.validation.set.empty()) {
+    for (const config::ValidationSet& set : model.config.validation.set)
+      sets.push_back({set.name, model.config.resolve(set.path), set.split, /*is_of_run=*/true});
+  } else {
+    const auto sources = model.config.sources();
+    for (const config::DataSource& source : sources)
+      sets.push_back(parse_set(model.config.resolve(source.path).string(), sources.size() == 1));
+  }
+  for (Wanted& set : sets)
+    if (!options.split.empty()) set.split = options.split;
+  tell_apart(sets);
+  return sets;
+}
+
+void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset) {
+  if (dataset.manifest().tokenizer_hash == model.manifest.tokenizer_hash) return;
+  const Path kept = model.folder / model.manifest.tokenizer;
+  throw user_error(
+      fmt::format("{} was built with another tokenizer than {} was trained with", dataset.folder().string(),
+                  model.folder.string()),
+      fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", dataset.manifest().rules.tokenizer,
+                  dataset.manifest().tokenizer_hash, model.manifest.tokenizer, model.manifest.tokenizer_hash),
+      fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
+                  path_exists(kept) ? kept.string() : model.manifest.tokenizer));
+}
+
+// What the n-gram models count: the datasets that the run trains on, one without any weight left out.
+std::vector<Path> trained_folders(const config::RunConfig& config) {
+  const auto sources = config.sources();
+  std::vector<Path> folders;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const bool later = std::any_of(config.data.segment.begin(), config.data.segment.end(),
+                                   [i](const config::DataSegment& segment) { return segment.weights[i] > 0; });
+    if (sources[i].weight > 0 || later) folders.push_back(config.resolve(sources[i].path).lexically_normal());
+  }
+  return folders;
+}
+
+std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::EvalOptions& options) {
+  const bool is_of_run = options.ngram_data.empty();
+  const std::vector<Path> folders = is_of_run ? trained_folders(model.config) : options.ngram_data;
+  std::vector<data::Dataset> counted;
+  for (const Path& folder : folders) {
+    if (is_of_run && !path_exists(folder))
+      throw user_error(
+          fmt::format("--ngram has nothing to count: {} does not exist", folder.string()),
+          fmt::format("n-gram models count what {} was trained on, and that lay there", model.folder.string()),
+          "say where each of its datasets lies now, --ngram-data DIR; or leave --ngram out");
+    data::Dataset dataset = data::Dataset::open(folder);
+    check_same_tokenizer(model, dataset);
+    dataset.split("train");  // throws here, not after the evaluation
+    for (const data::Dataset& other : counted) {
+      if (other.manifest().identity == dataset.manifest().identity)
+        throw user_error(fmt::format("{} and {} are the same dataset", other.folder().string(), folder.string()),
+                         "n-gram models count each document once", "give --ngram-data for one of them");
+    }
+    counted.push_back(std::move(dataset));
+  }
+  return counted;
+}
+
+// Whether n-gram models have anything to say about what the model does. All errors of --ngram come before anything is
+// computed.
+void check_ngram(const LoadedModel& model, bool masked, int64_t order) {
+  if (masked)
+    throw user_error("--ngram has nothing to say about a model that fills in hidden tokens",
+                     "an n-gram model sees only what stands before a token", "leave it out");
+  if (model.tokenizer->arrays() != nullptr) return;
+  if (!model.tokenizer->has_text())
+    throw user_error("--ngram has nothing to say about ids without text",
+                     fmt::format("n-gram models count bytes, and {} was trained on ids of which no tokenizer is known",
+                                 model.folder.string()),
+                     "leave it out");
+  if (order > data::kMaxNgramOrder)
+    throw user_error(fmt::format("--ngram {} is too long for text", order), {},
+                     fmt::format("give {} at most", data::kMaxNgramOrder));
+}
+
+// The same about what it is asked for.
+void check_ngram_of(const Wanted& wanted, const data::Dataset& dataset, const std::vector<data::Dataset>& counted) {
+  const data::Split& split = dataset.split(wanted.split);
+  if (split.weights())
+    throw user_error("--ngram has nothing to say about data that weigh their tokens",
+                     fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
+                                 data::describe_weights(*split.weights(), split.tokens())),
+                     "leave it out");
+  const bool is_counted =
+      wanted.split == "train" && std::any_of(counted.begin(), counted.end(), [&dataset](const data::Dataset& other) {
+        return other.manifest().identity == dataset.manifest().identity;
+      });
+  if (is_counted)
+    throw user_error(fmt::format("--ngram has nothing to say about the split \"train\" of {}", wanted.folder.string()),
+                     "it is what the n-gram models count",
+                     "leave it out, or evaluate what was held out: hearth data build --validation 0.05 ...");
+}
+
+std::vector<double> ngram_scores(const std::vector<data::Dataset>& counted, const data::Split& split, int64_t order,
+                                 const LoadedModel& model, const data::LabelRule& labels) {
+  std::vector<const data::Split*> train;
+  for (const data::Dataset& dataset : counted) train.push_back(&dataset.split("train"));
+  if (model.tokenizer->arrays() != nullptr)
+    return data::score_token_ngrams(train, split, order, model.tokenizer->vocab_size(), labels.uncounted_token);
+  return data::score_ngrams(train, split, *model.tokenizer, order).bits_per_byte;
+}
+
+// All errors before the first forward pass.
+std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model, const config::EvalOptions& options) {
+  std::vector<std::pair<Wanted, data::Dataset>> sets;
+  for (Wanted& wanted : wanted_sets(model, options)) {
+    data::Dataset dataset = data::Dataset::open(wanted.folder);
+    check_same_tokenizer(model, dataset);
+    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
+    dataset.split(wanted.split);
+    sets.emplace_back(std::move(wanted), std::move(dataset));
+  }
+  return sets;
+}
+
+}  // namespace
+
+double EvalReport::perplexity() const { return std::exp(evaluation.loss()); }
+double EvalReport::bits_per_unit() const { return evaluation.loss_sum / std::log(2.0) / evaluation.counted_units; }
+
+std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) {
+  const c10::InferenceMode no_gradients;
+  const auto model = load_model(options.checkpoint, options.device);
+  const data::LabelRule labels = data::label_rule(model->config.objective, *model->tokenizer, model->shape.V);
+  const auto sets = open_sets(*model, options);
+  const int64_t order = options.ngram.empty() ? 0 : *std::max_element(options.ngram.begin(), options.ngram.end());
+  std::vector<data::Dataset> counted;
+  if (order > 0) {
+    check_ngram(*model, labels.masking.has_value(), order);
+    counted = open_counted(*model, options);
+    for (const auto& [wanted, dataset] : sets) check_ngram_of(wanted, dataset, counted);
+  }
+
+  const int64_t seq_len = model->config.training.seq_len;
+  plan::ModelShape shape = model->shape;
+  for (const auto& [wanted, dataset] : sets)
+    shape.sparse_labels = shape.sparse_labels || dataset.split(wanted.split).weights();
+  model::Transformer transformer(shape, model->plan, options.batch_size, seq_len,
+                                 {.dtype = model->dtype,
+                                  .loss_chunk_tokens = model->config.memory.loss_chunk_tokens,
+                                  .device = model->weights->device()});
+  const std::vector<int64_t> token_units = units_of_tokens(*model->tokenizer, model->shape.V);
+  std::vector<EvalReport> reports;
+  for (const auto& [wanted, dataset] : sets) {
+    const data::Split& split = dataset.split(wanted.split);
+    EvalReport report;
+    report.name = wanted.name;
+    report.units = units_of(*model->tokenizer);
+    report.masked = labels.masking.has_value();
+    report.weighted = split.weights() && !split.weights()->is_mask;
+    report.evaluation = train::evaluate(transformer, *model->weights, split,
+                                        {.seq_len = seq_len,
+                                         .local_batch_size = options.batch_size,
+                                         .token_units = token_units,
+                                         .labels = labels,
+                                         .seed = options.seed});
+    if (order > 0) report.ngram = ngram_scores(counted, split, order, *model, labels);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+std::string format_report(const EvalReport& report) {
+  const bool spikes = report.units == Units::kSpikes;
+  const bool has_units = report.units != Units::kNone && report.evaluation.counted_units > 0;
+  const char* unit = spikes ? "spike" : "byte";
+  std::string text;
+  if (!report.name.empty()) text += fmt::format("{}\n", report.name);
+  text += fmt::format("loss             {:.4f} nats per {}token\n", report.evaluation.loss(),
+                      report.masked ? "hidden " : "");
+  text += fmt::format("perplexity       {:.4f} per {}token\n", report.perplexity(), report.masked ? "hidden " : "");
+  if (has_units) text += fmt::format("{:<16} {:.4f}\n", fmt::format("bits per {}", unit), report.bits_per_unit());
+  text += report.weighted ? fmt::format("weights counted  {:.6g}\n", report.evaluation.counted_tokens)
+                          : fmt::format("tokens counted   {:.0f}\n", report.evaluation.counted_tokens);
+  if (has_units)
+    text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.evaluation.counted_units);
+  if (report.ngram.empty()) return text;
+
+  text += spikes ? "\nnats per token of the same recordings, n-gram models over tokens, one added to every count:\n"
+                 : "\nbits per byte of the same text, interpolated Witten-Bell n-gram models over bytes:\n";
+  const double ours = spikes ? report.evaluation.loss() : report.bits_per_unit();
+  for (size_t i = 0; i < report.ngram.size(); ++i) {
+    const double theirs = report.ngram[i];
+    text +=
+        fmt::format("  order {}        {:.4f}   the model is {}\n", i + 1, theirs, ours < theirs ? "better" : "worse");
+  }
+  text += fmt::format("  this model     {:.4f}\n", ours);
+  return text;
+}
+
+ExitCode run_eval(const config::EvalOptions& options) {
+  const std::vector<EvalReport> reports = evaluate_checkpoint(options);
+  if (options.json) fmt::print("{}", reports_json(reports));
+  for (size_t i = 0; i < reports.size() && !options.json; ++i)
+    fmt::print("{}{}", i == 0 ? "" : "\n", format_report(reports[i]));
+  std::fflush(stdout);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::infer

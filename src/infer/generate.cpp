@@ -1,0 +1,115 @@
+#include "infer/generate.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "infer/continuation.h"
+#include "infer/fill.h"
+#include "infer/generate_array.h"
+#include "infer/text_stream.h"
+#include "metrics/throughput.h"
+
+namespace hearth::infer {
+GenerationCounts generate(LoadedModel& model, const Generation& request,
+                          const std::function<void(std::string_view)>& show) {
+  const c10::InferenceMode no_gradients;
+  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
+  std::vector<uint32_t> prompt_ids;
+  tokenizer.encode(request.prompt, prompt_ids);
+  std::vector<int32_t> context = document_start(model);
+  context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
+  if (context.empty())
+    throw user_error("the prompt is empty", "the model's tokenizer has no token that documents begin or end with",
+                     "give --prompt TEXT, what the text begins with");
+
+  TextStream stream;
+  show(stream.push(request.prompt));
+  GenerationCounts counts{static_cast<int64_t>(context.size()), 0, false};
+  const RandomKey key = random_key(request.seed, "generate");
+  Continuation continuation(model, std::move(context));
+  while (counts.generated_tokens < request.max_tokens) {
+    const std::vector<double> logits = continuation.logits();
+    const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
+    const auto id = static_cast<uint32_t>(sample_token(logits, request.sampling, uniform));
+    if (tokenizer.eos() == id) {
+      counts.ended = true;
+      break;
+    }
+    ++counts.generated_tokens;
+    continuation.append(static_cast<int32_t>(id));
+    std::string bytes;
+    tokenizer.decode(id, bytes);
+    show(stream.push(bytes));
+  }
+  show(stream.finish());
+  return counts;
+}
+
+namespace {
+
+// What a command has no use for with this checkpoint is an error, not ignored.
+void check_options(const LoadedModel& model, const config::GenerateOptions& options) {
+  const bool arrays = model.tokenizer->arrays() != nullptr;
+  const auto refuse = [&](bool given, const char* option) {
+    if (given && !arrays)
+      throw user_error(fmt::format("{} is for recordings", option),
+                       fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer),
+                       "leave it out");
+  };
+  refuse(options.n_fixed >= 0, "--n-fixed");
+  refuse(options.context_bins > 0, "--context");
+  refuse(!options.out.empty(), "--out");
+  refuse(!options.picture.empty(), "--picture");
+  if (options.fill.empty() && model.config.objective.masked())
+    throw user_error(fmt::format("{} does not go on with a text", model.folder.string()),
+                     "it was trained to fill in hidden tokens (objective.kind = \"masked_lm\")",
+                     fmt::format("give --fill \"... {} ...\"", mask_text(model)));
+}
+
+void print_text(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+ExitCode run_generate(const config::GenerateOptions& options) {
+  const auto model = load_model(options.checkpoint, options.device);
+  check_options(*model, options);
+  const SamplingOptions sampling{.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p};
+  const double start_s = metrics::monotonic_seconds();
+  GenerationCounts counts;
+  std::string what;
+  if (!options.fill.empty()) {
+    const Filled filled = fill_masks(*model, {options.fill, sampling, options.seed});
+    counts.generated_tokens = static_cast<int64_t>(filled.positions.size());
+    print_text(filled.text + "\n");
+  } else if (model->tokenizer->arrays() != nullptr) {
+    for (const auto& [option, file] : {std::pair("--out", options.out), std::pair("--picture", options.picture)})
+      prepare_output(option, file);  // not after an hour
+    const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins, options.n_fixed);
+    report::Raster generated = raster_of(prompt.context);
+    counts = generate_array(*model, {prompt.context, options.max_tokens, sampling, options.seed},
+                            [&](std::span<const uint8_t> bin) {
+                              generated.bins.emplace_back(bin.begin(), bin.end());
+                              print_text(fmt::format("{}\n", fmt::join(bin, " ")));
+                            });
+    write_generated(options, prompt, generated);
+    what = fmt::format("{} time bins of {} neurons, ",
+                       static_cast<int64_t>(generated.bins.size()) - prompt.context.shape.bins, generated.neurons);
+  } else {
+    counts = generate(*model, {options.prompt, options.max_tokens, sampling, options.seed}, print_text);
+    print_text("\n");  // before what stderr says, where both go to one place
+  }
+  const double seconds = metrics::monotonic_seconds() - start_s;
+  fmt::print(stderr, "{}{} tokens in {} ({:.0f} tokens/s){}\n", what, counts.generated_tokens, format_duration(seconds),
+             static_cast<double>(counts.generated_tokens) / seconds, counts.ended ? "; the model ended the text" : "");
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::infer

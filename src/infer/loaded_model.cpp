@@ -1,0 +1,46 @@
+#include "infer/loaded_model.h"
+
+#include "base/error.h"
+#include "checkpoint/load.h"
+#include "checkpoint/retain.h"
+#include "config/load.h"
+#include "ops/gpu/gpu.h"
+#include "plan/precision.h"
+#include "run/state.h"
+
+namespace hearth::infer {
+std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& device_name) {
+  const at::Device device = ops::open_device(device_name);
+  auto model = std::make_unique<LoadedModel>();
+  model->folder = checkpoint::find_checkpoint(given);
+  checkpoint::Reader reader = checkpoint::Reader::open(model->folder);
+  if (!reader.has_manifest())
+    throw user_error(fmt::format("{} has no {}", model->folder.string(), checkpoint::kManifestFile),
+                     "PyTorch wrote it: it does not say what the model's shape and its tokenizer are",
+                     "train from it (checkpoint.initial_load_path), and take the checkpoint of that run");
+  model->manifest = reader.manifest();
+  model->config = config::from_toml_text(model->manifest.config_toml,
+                                         (model->folder / checkpoint::kManifestFile).string(), model->folder);
+  model->tokenizer = reader.open_tokenizer();
+  model->shape = plan::model_shape(model->config, model->tokenizer->vocab_size());
+  model->plan = plan::parameter_plan(model->shape);
+  const plan::Precision precision = plan::precision(model->config);
+  model->dtype = precision.compute;
+  model->group = comm::single();
+  model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, precision, *model->group,
+                                                              parallel::ShardedWeights::Purpose::kInference,
+                                                              std::vector<bool>{}, /*reproducible=*/false, device);
+  run::load_weights(reader, *model->weights);
+  return model;
+}
+
+std::vector<int32_t> document_start(const LoadedModel& model) {
+  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
+  std::vector<int32_t> start;
+  if (tokenizer.eos()) start.push_back(static_cast<int32_t>(*tokenizer.eos()));
+  if (tokenizer.bos() && (model.manifest.document_bos || start.empty()))
+    start.push_back(static_cast<int32_t>(*tokenizer.bos()));
+  return start;
+}
+
+}  // namespace hearth::infer

@@ -1,0 +1,18 @@
+// From logits to the next token. A pure function of its arguments: the same numbers give the same text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace hearth::infer {
+
+struct SamplingOptions {
+  double temperature = 1;  // 0: always the most likely token
+  int64_t top_k = 0;       // only the k most likely; 0: all
+  double top_p = 1;        // then only the fewest that together have this probability
+};
+
+// `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
+int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform);
+
+}  // namespace hearth::infer

@@ -1,0 +1,89 @@
+#include "machine/device.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include "base/nearest.h"
+#include "machine/control_group.h"
+
+namespace hearth::machine {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr double kTera = 1e12;
+
+constexpr Device kDevices[] = {
+    {"A100", 79 * kGiB, 8, 271 * kTera, 0, "measured: 87 % of its peak"},
+    {"H100", 79 * kGiB, 8, 794 * kTera, 0, "measured: 80 % of its peak"},
+    {"H200", 140 * kGiB, 8, 794 * kTera, 0, "that of H100, which computes alike"},
+    {"MI250X GCD", 64 * kGiB, 8, 147 * kTera, 0, "measured on one of its two: 77 % of its peak"},
+    {"MI300X", 192 * kGiB, 8, 668 * kTera, 0, "measured, the lower of two: 51 % of its peak"},
+};
+
+// What else they are called: by their data sheets, `nvidia-smi` and `rocm-smi`.
+constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
+    {"A100-80GB", "A100"},        {"A100-SXM4-80GB", "A100"}, {"A100-SXM-80GB", "A100"}, {"H100-SXM", "H100"},
+    {"H100-SXM5", "H100"},        {"H100 80GB HBM3", "H100"}, {"H200-SXM", "H200"},      {"MI250X", "MI250X GCD"},
+    {"MI250X die", "MI250X GCD"}, {"MI300X-OAM", "MI300X"},
+};
+
+// Letters and digits alone, the letters small, without the maker's name: "NVIDIA H100-SXM" is "h100sxm".
+std::string plain(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const std::string_view maker : {"nvidia", "amd", "instinct"})
+    if (letters.starts_with(maker)) letters.erase(0, maker.size());
+  return letters;
+}
+
+}  // namespace
+
+std::span<const Device> devices() { return kDevices; }
+
+const Device* find_device(std::string_view name) {
+  std::string wanted = plain(name);
+  for (const auto& [alias, meant] : kAliases)
+    if (plain(alias) == wanted) wanted = plain(meant);
+  const auto found =
+      std::find_if(std::begin(kDevices), std::end(kDevices), [&](const Device& d) { return plain(d.name) == wanted; });
+  return found == std::end(kDevices) ? nullptr : found;
+}
+
+bool names_this_machine(std::string_view name) {
+  const std::string wanted = plain(name);
+  return wanted == "cpu" || wanted == "thiscpu" || wanted == "thismachine";
+}
+
+std::string nearest_device(std::string_view name) {
+  std::vector<std::string> names = {"cpu"};
+  for (const Device& d : kDevices) names.push_back(plain(d.name));
+  const Device* found = find_device(nearest(plain(name), names));
+  return found == nullptr ? "" : std::string(found->name);
+}
+
+std::string device_names() {
+  std::string names;
+  for (const Device& d : kDevices) names.append(names.empty() ? "" : ", ").append(d.name);
+  return names;
+}
+
+Device this_machine() {
+  Device cpu{"cpu", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE), 1, 0, 0, {}};
+  if (const auto limit = control_group_memory_bytes()) cpu.memory_bytes = std::min(cpu.memory_bytes, *limit);
+  return cpu;
+}
+
+int64_t available_cores() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+}  // namespace hearth::machine

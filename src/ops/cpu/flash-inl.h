@@ -1,0 +1,61 @@
+// What the two directions of flash attention share: blocks in scratch memory, and which of their elements are visible.
+// Included once per instruction set (see simd-inl.h).
+#if defined(HEARTH_OPS_FLASH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEARTH_OPS_FLASH_INL_H_
+#undef HEARTH_OPS_FLASH_INL_H_
+#else
+#define HEARTH_OPS_FLASH_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/units.h"
+#include "ops/cpu/flash_attention.h"
+#include "ops/cpu/flash_units-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hearth::ops::HWY_NAMESPACE {
+
+constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
+constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
+
+// What products of queries and keys of width K are multiplied by.
+inline float score_scale(int64_t K) { return 1 / std::sqrt(static_cast<float>(K)); }
+
+// Hands out parts of a scratch buffer, each at a cache line.
+struct Parts {
+  float* next;
+  float* take(int64_t count) {
+    float* part = next;
+    next += round_up(count, 16);
+    return part;
+  }
+};
+
+// The keys of some consecutive queries.
+struct Span {
+  int64_t begin_min, begin_max, end_min, end_max;
+  bool hides_some(int64_t first, int64_t last) const { return first < begin_max || last > end_min; }
+};
+
+// `visible` are the keys of `count` queries; begin and end [columns] get them as floats, the last query's behind it.
+HWY_INLINE Span load_visible(float* begin, float* end, int64_t columns, const VisibleKeys* visible, int64_t count) {
+  for (int64_t i = 0; i < columns; ++i) {
+    const VisibleKeys& keys = visible[std::min(i, count - 1)];
+    begin[i] = static_cast<float>(keys.begin);
+    end[i] = static_cast<float>(keys.end);
+  }
+  return {visible[0].begin, visible[count - 1].begin, visible[0].end, visible[count - 1].end};
+}
+
+// Lanes of the queries that see key j.
+HWY_INLINE hn::Mask<F32> sees(F32 d, int64_t j, const float* begin, const float* end) {
+  const V32 key = hn::Set(d, static_cast<float>(j));
+  return hn::And(hn::Ge(key, hn::LoadU(d, begin)), hn::Lt(key, hn::LoadU(d, end)));
+}
+
+}  // namespace hearth::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

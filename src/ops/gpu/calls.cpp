@@ -1,0 +1,150 @@
+#include "ops/gpu/calls.h"
+
+#include <ATen/ops/sort.h>
+
+#include "base/error.h"
+#include "ops/gpu/access.h"
+#include "ops/tensor.h"
+
+namespace hearth::ops::gpu {
+
+using kernels::ConstRows;
+using kernels::Rows;
+
+namespace {
+
+struct Statistics {
+  float *size, *mean;
+};
+
+Statistics statistics(const plan::Norm& norm, const at::Tensor& statistics_NT, int64_t T) {
+  const bool centred = plan::is_centred(norm.type);
+  HEARTH_CHECK(statistics_NT.is_contiguous() && statistics_NT.numel() == (centred ? 2 : 1) * T);
+  auto* size = statistics_NT.mutable_data_ptr<float>();
+  return {size, centred ? size + T : nullptr};
+}
+
+kernels::NormKind kind_of(const plan::Norm& norm) { return static_cast<kernels::NormKind>(norm.type); }
+
+}  // namespace
+
+static_assert(static_cast<int>(plan::NormType::kRmsNorm) == static_cast<int>(kernels::NormKind::kRmsNorm) &&
+              static_cast<int>(plan::NormType::kLayerNorm) == static_cast<int>(kernels::NormKind::kLayerNorm) &&
+              static_cast<int>(plan::NormType::kNpLayerNorm) == static_cast<int>(kernels::NormKind::kNpLayerNorm) &&
+              static_cast<int>(plan::NormType::kRmsNormNeox) == static_cast<int>(kernels::NormKind::kRmsNormNeox));
+
+void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T) {
+  const auto type = type_of(x_TD);
+  HEARTH_CHECK(tokens_T.numel() == x_TD.size(0));
+  check_gpu(gpu_kernels().embedding_forward(gpu_stream(), type, mutable_rows(x_TD, type), rows(weight_VD, type),
+                                            pointer<const int32_t>(tokens_T)),
+            "embedding_forward");
+}
+
+void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
+  const auto type = type_of(dx_TD);
+  HEARTH_CHECK(tokens_T.numel() == dx_TD.size(0));
+  const at::Tensor order_T = std::get<1>(at::sort(tokens_T, /*stable=*/true, /*dim=*/0, /*descending=*/false));
+  check_gpu(gpu_kernels().embedding_backward(gpu_stream(), type, mutable_rows(dweight_VD, kernels::Type::kFloat32),
+                                             rows(dx_TD, type), pointer<const int32_t>(tokens_T),
+                                             pointer<const int64_t>(order_T)),
+            "embedding_backward");
+}
+
+void norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
+                  const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
+                  const at::Tensor& weight_D) {
+  const auto type = type_of(x_TD);
+  const Statistics s = statistics(norm, statistics_NT, x_TD.size(0));
+  check_gpu(gpu_kernels().norm_forward(gpu_stream(), type, kind_of(norm), norm.eps, mutable_rows(h_TD, type),
+                                       mutable_rows(y_TD, type), s.size, s.mean, rows(x_TD, type), rows(r_TD, type),
+                                       weight_D.defined() ? weight_D.const_data_ptr() : nullptr),
+            "norm_forward");
+}
+
+void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
+                   const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
+                   const at::Tensor& weight_D, bool accumulate) {
+  const auto type = type_of(x_TD);
+  const int64_t T = x_TD.size(0), D = x_TD.size(1);
+  const Statistics s = statistics(norm, statistics_NT, T);
+  const at::Tensor partial = scratch<float>(gpu_kernels().norm_backward_scratch(T, D), x_TD);
+  check_gpu(gpu_kernels().norm_backward(
+                gpu_stream(), type, kind_of(norm), norm.eps, mutable_rows(dx_TD, type),
+                weight_D.defined() ? pointer<float>(dweight_D) : nullptr, rows(dy_TD, type), rows(x_TD, type), s.size,
+                s.mean, weight_D.defined() ? weight_D.const_data_ptr() : nullptr, accumulate, pointer<float>(partial)),
+            "norm_backward");
+}
+
+void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
+          int64_t start, double direction) {
+  const auto type = type_of(x_BSNK);
+  const int64_t N = document_starts_N.defined() ? document_starts_N.numel() : 0;
+  check_gpu(gpu_kernels().rope(gpu_stream(), type, heads(x_BSNK, type), pointer<const float>(table_SK), halves,
+                               pointer<const int32_t>(document_starts_N), N, start, static_cast<float>(direction)),
+            "rope");
+}
+
+void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {
+  const auto type = type_of(a_TF);
+  check_gpu(gpu_kernels().swiglu_forward(gpu_stream(), type, mutable_rows(a_TF, type), rows(gate_up_T2F, type)),
+            "swiglu_forward");
+}
+
+void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
+                     const at::Tensor& a_TF) {
+  const auto type = type_of(da_TF);
+  check_gpu(gpu_kernels().swiglu_backward(gpu_stream(), type, mutable_rows(dgate_up_T2F, type), rows(da_TF, type),
+                                          rows(gate_up_T2F, type), mutable_rows(a_TF, type)),
+            "swiglu_backward");
+}
+
+void cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                   const at::Tensor& weights_C, const at::Tensor& scale_1, double z_factor) {
+  const auto type = type_of(logits_CV);
+  HEARTH_CHECK(labels_C.numel() == logits_CV.size(0) && sums_2.numel() == 2);
+  const at::Tensor of_rows = scratch<double>(2 * logits_CV.size(0), logits_CV);
+  check_gpu(
+      gpu_kernels().cross_entropy(gpu_stream(), type, mutable_rows(logits_CV, type), pointer<const int32_t>(labels_C),
+                                  pointer<const float>(weights_C), pointer<const double>(scale_1), z_factor,
+                                  pointer<double>(of_rows), pointer<double>(sums_2)),
+      "cross_entropy");
+}
+
+void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {
+  HEARTH_CHECK(x.is_contiguous());
+  const at::Tensor partial = scratch<double>(gpu_kernels().sum_of_squares_scratch(x.numel()), x);
+  check_gpu(gpu_kernels().sum_of_squares(gpu_stream(), type_of(x), x.const_data_ptr(), x.numel(),
+                                         pointer<double>(partial), pointer<double>(sum_1)),
+            "sum_of_squares");
+}
+
+void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
+           const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
+           const std::optional<StochasticRounding>& rounding) {
+  kernels::AdamW k{.lr = step.lr,
+                   .beta1 = step.beta1,
+                   .beta2 = step.beta2,
+                   .eps = step.eps,
+                   .decay = step.decay,
+                   .l2 = step.l2,
+                   .updates_before = step.updates_before,
+                   .transformers_form = step.form == AdamForm::kTransformers,
+                   .parameter = type_of(parameter_N),
+                   .moments = type_of(exp_avg_N),
+                   .stochastic = rounding.has_value(),
+                   .key = {},
+                   .first = 0};
+  if (rounding) {
+    k.key[0] = rounding->key.word[0];
+    k.key[1] = rounding->key.word[1];
+    k.first = rounding->first;
+  }
+  HEARTH_CHECK(parameter_N.is_contiguous() && exp_avg_N.is_contiguous() && exp_avg_sq_N.is_contiguous());
+  check_gpu(gpu_kernels().adamw(gpu_stream(), k, static_cast<const kernels::Decision*>(decision.const_data_ptr()),
+                                parameter_N.mutable_data_ptr(), pointer<const float>(gradient_N),
+                                exp_avg_N.mutable_data_ptr(), exp_avg_sq_N.mutable_data_ptr(), parameter_N.numel()),
+            "adamw");
+}
+
+}  // namespace hearth::ops::gpu

@@ -1,0 +1,154 @@
+#include "ops/gpu/gpu.h"
+
+#include <ATen/Context.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/program.h"
+#include "base/text.h"
+
+namespace hearth::ops {
+namespace {
+
+constexpr const char* kEntry = "hearth_gpu_kernels";
+constexpr std::array kLibraries = {"libhearth_cuda.so", "libhearth_hip.so"};
+
+const kernels::Table* loaded = nullptr;
+const kernels::Table* emulated = nullptr;
+
+std::vector<Path> places() {
+  std::vector<Path> found;
+  for (const char* library : kLibraries)
+    if (const auto path = beside_program(library)) found.push_back(*path);
+  return found;
+}
+
+// LibTorch's CUDA operators register themselves when their library is loaded. It stands beside libtorch_cpu, which this
+// program is linked with.
+void load_libtorch(const char* library) {
+  if (::dlopen(library, RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
+  throw user_error("LibTorch cannot use a GPU here", ::dlerror(),
+                   "set HEARTH_LIBTORCH to the torch folder of a CUDA wheel that was installed with its dependencies "
+                   "(pip install torch), or train with training.device = \"cpu\"");
+}
+
+const kernels::Table* load_kernels(const Path& path) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* entry = library == nullptr ? nullptr : ::dlsym(library, kEntry);
+  if (entry == nullptr)
+    throw user_error(fmt::format("cannot load {}", path.string()), ::dlerror(), "build Hearth again");
+  const auto* table = reinterpret_cast<decltype(&hearth_gpu_kernels)>(entry)();
+  if (table->interface != HEARTH_KERNELS_INTERFACE)
+    throw user_error(
+        fmt::format("{} belongs to another build than this program", path.string()),
+        fmt::format("its interface is {:08x}, this program's {:08x}", table->interface, HEARTH_KERNELS_INTERFACE),
+        "build Hearth again, and copy the build's bin/ folder as a whole; or train with training.device = \"cpu\"");
+  return table;
+}
+
+// By the first library whose driver shows a device: a build may have both.
+Gpu open() {
+  const std::vector<Path> found = places();
+  if (found.empty())
+    throw user_error("this build of Hearth has no GPU kernels", "no libhearth_cuda.so lies beside the program",
+                     "build again where the CUDA toolkit is installed (nvcc), or train with training.device = \"cpu\"");
+  std::vector<std::string> platforms;
+  for (const Path& path : found) {
+    const kernels::Table* table = load_kernels(path);
+    int32_t count = 0;
+    kernels::DeviceDescription d{};
+    if (table->count_devices(&count) != 0 || count == 0 || table->describe_device(0, &d) != 0) {
+      platforms.emplace_back(table->platform);
+      continue;
+    }
+    const bool hip = std::string_view(table->platform).starts_with("HIP");
+    load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
+    loaded = table;
+    return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
+  }
+  throw Error(ExitCode::kHardware, "no GPU here",
+              fmt::format("no driver shows a device to this process (asked: {})", join(platforms)),
+              "see nvidia-smi or rocm-smi, and CUDA_VISIBLE_DEVICES; or train with training.device = \"cpu\"");
+}
+
+c10::Stream current_stream(at::Device device) {
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
+}
+
+}  // namespace
+
+const Gpu& open_gpu() {
+  static std::mutex mutex;
+  static std::unique_ptr<Gpu> gpu;
+  const std::lock_guard lock(mutex);
+  if (!gpu) gpu = std::make_unique<Gpu>(open());
+  return *gpu;
+}
+
+at::Device open_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  HEARTH_CHECK(name == "cuda", "device {}", name);
+  open_gpu();
+  return {at::kCUDA, 0};
+}
+
+std::string why_no_gpu() {
+  try {
+    open_gpu();
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+void fix_order_of_sums() {
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS reads it when it is first used
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // we never read what we have not written
+}
+
+bool on_gpu(const at::Tensor& tensor) {
+  return tensor.is_cuda() || (emulated != nullptr && tensor.scalar_type() != at::kDouble);
+}
+
+const kernels::Table& gpu_kernels() {
+  const kernels::Table* table = emulated != nullptr ? emulated : loaded;
+  HEARTH_CHECK(table != nullptr, "open_gpu() was not called");
+  return *table;
+}
+
+void* gpu_stream() { return emulated != nullptr ? nullptr : current_stream({at::kCUDA, 0}).native_handle(); }
+
+void check_gpu(int code, const char* kernel) {
+  if (code == 0) return;
+  throw Error(ExitCode::kHardware, fmt::format("the GPU refused {}", kernel), gpu_kernels().error_text(code),
+              "see the driver's log (dmesg, nvidia-smi -q); a GPU that fails once often fails again");
+}
+
+bool works_ahead(at::Device device) { return !device.is_cpu() || emulated != nullptr; }
+
+void synchronize(at::Device device) {
+  if (!device.is_cpu()) current_stream(device).synchronize();
+}
+
+GpuMemory gpu_memory() {
+  using Kind = c10::CachingAllocator::StatType;
+  const auto stats = c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(0);
+  const auto all = static_cast<size_t>(Kind::AGGREGATE);
+  return {stats.allocated_bytes[all].current, stats.allocated_bytes[all].peak, stats.reserved_bytes[all].current};
+}
+
+EmulatedGpu::EmulatedGpu(const kernels::Table& table) {
+  HEARTH_CHECK(emulated == nullptr && table.interface == HEARTH_KERNELS_INTERFACE);
+  emulated = &table;
+}
+
+EmulatedGpu::~EmulatedGpu() { emulated = nullptr; }
+
+}  // namespace hearth::ops

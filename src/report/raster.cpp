@@ -1,0 +1,52 @@
+#include "report/raster.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "report/png.h"
+
+namespace hearth::report {
+namespace {
+
+constexpr int64_t kWidth = 1200, kGap = 16;  // pixels, about
+constexpr uint8_t kWhite = 255, kLine = 128;
+
+uint8_t shade(uint8_t count) { return count == 0 ? kWhite : static_cast<uint8_t>(std::max(0, 160 - 50 * count)); }
+
+struct Picture {
+  int64_t width, height;
+  std::vector<uint8_t> pixels;
+  void fill(int64_t x, int64_t y, int64_t w, int64_t h, uint8_t value) {
+    for (int64_t row = y; row < y + h; ++row) std::fill_n(pixels.begin() + row * width + x, w, value);
+  }
+};
+
+void draw(const Raster& raster, int64_t left, int64_t cell, int64_t first_generated, Picture& picture) {
+  for (int64_t bin = 0; bin < static_cast<int64_t>(raster.bins.size()); ++bin) {
+    for (int64_t neuron = 0; neuron < raster.neurons; ++neuron)
+      picture.fill(left + bin * cell, neuron * cell, cell, cell,
+                   shade(raster.bins[static_cast<size_t>(bin)][static_cast<size_t>(neuron)]));
+  }
+  if (first_generated < static_cast<int64_t>(raster.bins.size()))
+    picture.fill(left + first_generated * cell, 0, 1, picture.height, kLine);
+}
+
+}  // namespace
+
+std::string raster_png(const Raster& real, const Raster& generated, int64_t first_generated) {
+  HEARTH_CHECK(real.neurons == generated.neurons && real.neurons > 0);
+  const auto bins = static_cast<int64_t>(std::max(real.bins.size(), generated.bins.size()));
+  HEARTH_CHECK(bins > 0);
+  const int64_t cell = std::clamp<int64_t>(kWidth / (2 * bins), 1, 8), panel = bins * cell;
+  const bool both = static_cast<int64_t>(real.bins.size()) > first_generated;
+  Picture picture{both ? 2 * panel + kGap : panel, real.neurons * cell, {}};
+  picture.pixels.assign(static_cast<size_t>(picture.width * picture.height), kWhite);
+  draw(generated, picture.width - panel, cell, first_generated, picture);
+  if (both) {
+    draw(real, 0, cell, first_generated, picture);
+    picture.fill(panel + kGap / 2, 0, 1, picture.height, 0);
+  }
+  return gray_png(picture.pixels, picture.width, picture.height);
+}
+
+}  // namespace hearth::report

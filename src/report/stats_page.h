@@ -1,0 +1,22 @@
+// The statistics of a dataset as a picture: one HTML page with its charts drawn inline (SVG). It loads nothing and runs
+// nothing, so it can be mailed, or opened on a host without a network.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/study/stats.h"
+
+namespace hearth::report {
+
+struct StatsPage {
+  std::string title;                                  // the dataset's folder
+  std::string identity;                               // of the dataset
+  int64_t top = 20;                                   // most frequent tokens that are drawn
+  std::function<std::string(int64_t id)> token_text;  // as a person can read it, any text
+};
+
+std::string stats_page(const StatsPage& page, const std::vector<data::SplitStats>& splits);
+
+}  // namespace hearth::report

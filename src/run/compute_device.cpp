@@ -1,0 +1,60 @@
+#include "run/compute_device.h"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "base/error_list.h"
+#include "machine/device.h"
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/graph.h"
+#include "ops/runtime.h"
+
+namespace hearth::run {
+
+at::Device open_compute_device(const config::RunConfig& config) {
+  const at::Device device = ops::open_device(config.training.device);
+  if (!device.is_cpu() && config.numerics.reproducible) ops::fix_order_of_sums();
+  if (!device.is_cpu() && config.training.cuda_graph) {
+    ErrorList errors;
+    errors.attempt_about("training.cuda_graph", ops::open_graphs);
+    errors.throw_if_any({});
+  }
+  return device;
+}
+
+void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape) {
+  if (!config.numerics.fp8) return;
+  if (!gpu.has_float8())
+    throw user_error(
+        fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
+        fmt::format("its compute capability is {}.{}, and 8.9 is the first that can", gpu.major, gpu.minor),
+        "remove numerics.fp8");
+  for (const auto& [name, width] : {std::pair{"model.dim", shape.D},
+                                    {"the feed-forward width", shape.F},
+                                    {"the width of all heads", shape.H * shape.K},
+                                    {"the width of queries, keys and values", (shape.H + 2 * shape.G) * shape.K}}) {
+    if (width % 16 != 0)
+      throw user_error(fmt::format("numerics.fp8: {} is {}, no multiple of 16", name, width),
+                       "the GPU's float8 products take no other", "remove numerics.fp8, or change the shape");
+  }
+}
+
+int64_t available_memory(at::Device device) {
+  return device.is_cpu() ? machine::this_machine().memory_bytes : ops::open_gpu().free_bytes;
+}
+
+double gemm_flops(at::Device device, DType dtype, int64_t threads) {
+  static std::mutex mutex;
+  static std::map<std::tuple<at::DeviceType, DType, int64_t>, double> measured;
+  const std::lock_guard lock(mutex);
+  const auto [it, is_new] = measured.try_emplace({device.type(), dtype, threads}, 0);
+  if (is_new) it->second = ops::measure_gemm_flops(device, dtype);
+  return it->second;
+}
+
+double peak_flops(at::Device device, DType compute, int64_t threads) {
+  return gemm_flops(device, device.is_cpu() ? DType::kFloat32 : compute, threads);
+}
+
+}  // namespace hearth::run

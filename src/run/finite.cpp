@@ -1,0 +1,85 @@
+#include "run/finite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ops/tensor.h"
+#include "parallel/shard_pieces.h"
+
+namespace hearth::run {
+namespace {
+
+constexpr int64_t kAtATime = int64_t{1} << 22;  // elements
+
+template <class T>
+bool all_finite(std::span<const std::byte> bytes) {
+  const T* values = reinterpret_cast<const T*>(bytes.data());
+  return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
+}
+
+// Of 16 bits: the exponent is all ones where it is no number.
+bool all_finite(std::span<const std::byte> bytes, uint16_t exponent) {
+  const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
+  return std::all_of(values, values + bytes.size() / 2, [=](uint16_t value) { return (value & exponent) != exponent; });
+}
+
+// True of a type that no weight is kept in: that is another error.
+bool all_finite(std::span<const std::byte> bytes, DType dtype) {
+  if (dtype == DType::kFloat32) return all_finite<float>(bytes);
+  if (dtype == DType::kFloat64) return all_finite<double>(bytes);
+  if (dtype == DType::kBFloat16) return all_finite(bytes, uint16_t{0x7F80});
+  return dtype != DType::kFloat16 || all_finite(bytes, uint16_t{0x7C00});
+}
+
+bool all_finite(checkpoint::Reader& reader, const mesh::TensorInfo& tensor) {
+  const int64_t numel = mesh::Box{{}, tensor.shape}.numel();
+  std::vector<std::byte> bytes;
+  for (int64_t begin = 0; begin < numel; begin += kAtATime) {
+    const int64_t end = std::min(begin + kAtATime, numel);
+    for (const mesh::Box& box : mesh::boxes_of_flat_range(tensor.shape, begin, end)) {
+      bytes.resize(static_cast<size_t>(box.numel() * dtype_size(tensor.dtype)));
+      reader.read(tensor.name, box, bytes);
+      if (!all_finite(bytes, tensor.dtype)) return false;
+    }
+  }
+  return true;
+}
+
+void require_none(std::vector<std::string> names, const Path& from) {
+  if (names.empty()) return;
+  const size_t count = names.size();
+  names.resize(std::min<size_t>(count, 8));
+  throw damaged(fmt::format("{} holds NaN or infinity", from.string()),
+                fmt::format("in {}{}", join(names), count > 8 ? fmt::format(" and {} more weights", count - 8) : ""),
+                "begin with an earlier checkpoint")
+      .about("checkpoint.initial_load_path");
+}
+
+}  // namespace
+
+void check_finite(const parallel::ShardedWeights& weights, const Path& from) {
+  std::vector<std::string> names;
+  for (const parallel::ShardPiece& piece : parallel::parameter_pieces(weights)) {
+    const at::Tensor host = ops::on_host(piece.values);
+    if (!all_finite(ops::bytes_of(host), piece.dtype)) names.push_back(piece.name);
+  }
+  require_none(std::move(names), from);
+}
+
+void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (!skip.empty() && skip[i]) continue;
+    const std::string& name = plan.parameters[i].name;
+    const mesh::TensorInfo* found = reader.find(name);
+    if (found != nullptr && !all_finite(reader, *found)) names.push_back(name);
+  }
+  require_none(std::move(names), reader.folder());
+}
+
+}  // namespace hearth::run

@@ -1,0 +1,20 @@
+// Weights from elsewhere are numbers: a NaN among them would only be noticed as a loss that is none.
+#pragma once
+
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/load.h"
+#include "parallel/sharded_weights.h"
+#include "plan/parameters.h"
+
+namespace hearth::run {
+
+// Throws damaged() naming the weights of which this rank holds a NaN or an infinity, and where they come from. Local.
+void check_finite(const parallel::ShardedWeights& weights, const Path& from);
+
+// The same of a checkpoint before there are weights to fill: reads every parameter of the plan that it has and that is
+// not in `skip` (empty: none), some megabytes at a time. Whether shapes fit does not matter here.
+void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, const std::vector<bool>& skip);
+
+}  // namespace hearth::run

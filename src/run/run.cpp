@@ -1,0 +1,141 @@
+#include "run/run.h"
+
+#include <utility>
+
+#include "config/derived.h"
+#include "config/load.h"
+#include "metrics/console.h"
+#include "ops/runtime.h"
+#include "run/compute_device.h"
+#include "run/preflight.h"
+
+namespace hearth::run {
+
+data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
+  data::LoaderOptions options;
+  options.seed = static_cast<uint64_t>(config.training.seed);
+  options.seq_len = seq_len();
+  options.global_batch_size = global_batch_size;
+  options.local_batch_size = config.training.local_batch_size;
+  options.rank = rank;
+  options.ranks = ranks;
+  options.first_sample = first_sample;
+  options.order = data.order();
+  options.labels = labels;
+  options.token_weights = token_weights;
+  options.substitute_damage = config.data.on_damage == "substitute";
+  options.prefetch_threads = config.data.prefetch_threads;
+  options.prefetch_steps = config.data.prefetch_steps;
+  return options;
+}
+
+checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Record& record) const {
+  checkpoint::Manifest m;
+  m.step = progress.step;
+  m.tokens_seen = progress.tokens_seen;
+  m.optimizer_start = progress.optimizer_start;
+  m.data_seed = static_cast<uint64_t>(config.training.seed);
+  m.next_sample = progress.next_sample;
+  m.health = progress.health;
+  data::DataState state = data.state(progress.next_sample);
+  m.data_sources = std::move(state.sources);
+  m.data_segments = std::move(state.segments);
+  m.order_samples = state.order_samples;
+  m.order_version = state.order_version;
+  m.tokenizer = data.manifest().rules.tokenizer;
+  m.tokenizer_hash = data.manifest().tokenizer_hash;
+  m.tokenizer_file = tokenizer_file;
+  m.bos = data.manifest().bos;
+  m.eos = data.manifest().eos;
+  m.document_bos = data.manifest().rules.bos;
+  m.dataset_hash = data.identity();
+  m.token_weights_hash = token_weights_hash;
+  m.n_fixed = data.n_fixed();
+  m.config_toml = config_toml;
+  m.libtorch_version = HEARTH_LIBTORCH_VERSION;
+  m.parent = progress.parent;
+  if (record.loss) m.metrics["loss"] = *record.loss;
+  if (record.validation_loss) m.metrics["validation_loss"] = *record.validation_loss;
+  for (const auto& [name, loss] : record.validation_losses) m.metrics["validation_loss." + name] = loss;
+  return m;
+}
+
+Error Run::diverged(int64_t step, const std::string& reason, double lr) const {
+  return damaged(
+      fmt::format("step {}: {}", step, reason),
+      fmt::format("the training diverged (lr {:.3g}) or the data of this step is not what the model expects; nothing "
+                  "of this step was kept or saved",
+                  lr),
+      fmt::format("go on from the last checkpoint with a smaller optimizer.lr, a longer warm-up or a smaller "
+                  "training.max_norm; see the step's text with: hearth data sample RUN.toml --step {}",
+                  step));
+}
+
+std::string Run::describe() const {
+  metrics::RunSummary s;
+  s.parameters = plan.num_parameters;
+  s.ranks = ranks;
+  s.threads = threads;
+  s.seq_len = seq_len();
+  s.local_batch_size = config.training.local_batch_size;
+  s.accumulation_steps = accumulation_steps;
+  s.global_batch_size = global_batch_size;
+  s.steps = steps;
+  s.steps_per_epoch = steps_per_epoch;
+  s.peak_flops = throughput.peak_flops;
+  s.tokenizer = data.manifest().rules.tokenizer;
+  s.data = data.sources().front().path;
+  if (data.sources().size() > 1) {
+    s.data = fmt::format("{} sources", data.sources().size());
+    const auto use = data.use(data::sampler_of(data.splits(), loading(0, 0)), samples());
+    for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
+  }
+  s.run_folder = folder.path().string();
+  return config_toml + "\n" + metrics::format_summary(s) +
+         plan::format_compute(shape, seq_len(), memory.activations.recompute) + plan::format_memory(memory) +
+         plan::format_step_time(expected_time);
+}
+
+Run open_run(const config::LoadResult& loaded) {
+  Preflight checked = check_run(loaded);
+  const config::RunConfig& config = checked.config;
+  const int64_t samples_per_epoch = checked.data->windows();
+  const int64_t steps = config::total_steps(config, samples_per_epoch);
+  const int64_t batch = config::global_batch_size(config);
+  ops::prepare_thread(checked.threads);
+  const plan::Precision precision = plan::precision(config);
+  const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
+                                       plan::computed_flops_per_token(checked.shape, config.training.seq_len),
+                                       peak_flops(checked.device, precision.compute, checked.threads)};
+  const plan::StepTime expected_time =
+      plan::step_time(config, checked.shape, checked.memory, steps,
+                      {.gemm_flops = gemm_flops(checked.device, precision.compute, checked.threads)});
+  return {.folder = RunFolder(config),
+          .config = config,
+          .config_toml = config::to_toml(config),
+          .data = std::move(*checked.data),
+          .validation = std::move(checked.validation),
+          .labels = std::move(checked.labels),
+          .token_weights = std::move(checked.token_weights),
+          .token_weights_hash = std::move(checked.token_weights_hash),
+          .tokenizer_file = std::string(checked.tokenizer->file_content()),
+          .shape = checked.shape,
+          .plan = std::move(checked.plan),
+          .trained = std::move(checked.trained),
+          .precision = precision,
+          .device = checked.device,
+          .memory = std::move(checked.memory),
+          .ranks = config.parallelism.data_parallel_shard_degree,
+          .threads = checked.threads,
+          .global_batch_size = batch,
+          .accumulation_steps = config::accumulation_steps(config),
+          .steps = steps,
+          .steps_per_epoch = static_cast<double>(samples_per_epoch) / static_cast<double>(batch),
+          .schedule = optim::lr_schedule(config.lr_scheduler, config.optimizer.lr, steps),
+          .throughput = throughput,
+          .expected_time = expected_time};
+}
+
+Run open_run(const config::RunConfig& config) { return open_run(config::without_file(config)); }
+
+}  // namespace hearth::run

@@ -1,0 +1,81 @@
+// Everything about a run that is known before its first step and never changes: what all its ranks share.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+#include "config/load.h"
+#include "data/batch/loader.h"
+#include "data/order/training_data.h"
+#include "data/shard/dataset.h"
+#include "metrics/record.h"
+#include "metrics/throughput.h"
+#include "optim/lr_schedule.h"
+#include "plan/memory.h"
+#include "plan/parameters.h"
+#include "plan/precision.h"
+#include "plan/step_time.h"
+#include "run/run_folder.h"
+#include "run/state.h"
+
+namespace hearth::run {
+
+// Documents that the loss is measured on.
+struct ValidationSet {
+  std::string name;  // empty: its loss is only part of the mean over all
+  data::Dataset dataset;
+  std::string split;
+};
+
+struct Run {
+  RunFolder folder;
+  config::RunConfig config;
+  std::string config_toml;  // resolved, as it is stored in every checkpoint
+  data::TrainingData data;
+  std::vector<ValidationSet> validation;  // empty where it does not validate
+  data::LabelRule labels;                 // what is predicted
+  std::vector<float> token_weights;       // of the loss; empty: all 1
+  std::string token_weights_hash;         // of those; empty with them
+  std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"
+  plan::ModelShape shape;
+  plan::ParameterPlan plan;
+  std::vector<bool> trained;  // by parameter; false: checkpoint.freeze
+  plan::Precision precision;
+  at::Device device;        // what computes
+  plan::MemoryPlan memory;  // it fits this machine
+  int64_t ranks, threads;   // threads: over all ranks
+  int64_t global_batch_size, accumulation_steps, steps;
+  double steps_per_epoch;
+  optim::LrSchedule schedule;
+  metrics::Throughput throughput;
+  plan::StepTime expected_time;
+
+  int64_t seq_len() const { return config.training.seq_len; }
+  // What bfloat16 weights are rounded by, if stochastically.
+  std::optional<uint64_t> rounding_seed() const {
+    if (!config.numerics.stochastic_rounding) return std::nullopt;
+    return static_cast<uint64_t>(config.training.seed);
+  }
+  bool validates() const { return !validation.empty(); }
+  uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
+  data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;
+  // What a checkpoint says about itself.
+  checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
+  // The error of a step that the guard stops at.
+  Error diverged(int64_t step, const std::string& reason, double lr) const;
+  // For the console: the resolved configuration and what it means in numbers.
+  std::string describe() const;
+};
+
+// Opens data and run folder and works everything out. Throws what is wrong with the run file and with what it names,
+// all at once (run/preflight.h) and before the folder is made. Gives the calling thread a pool of training.threads
+// and measures the machine's GEMM rate with it.
+Run open_run(const config::LoadResult& loaded);
+Run open_run(const config::RunConfig& config);  // of no file
+
+}  // namespace hearth::run

@@ -1,0 +1,60 @@
+#include "run/run_folder.h"
+
+#include "base/error.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
+
+namespace hearth::run {
+
+RunFolder::RunFolder(const config::RunConfig& config)
+    : path_(config.run_folder().lexically_normal()),
+      checkpoints_(config.checkpoint_folder().lexically_normal()),
+      is_new_(!path_exists(path_)) {
+  make_folders(path_);
+  lock_ = FileLock::try_lock(path_ / "run.lock");
+  if (lock_ == nullptr)
+    throw user_error(fmt::format("another training runs in {}", path_.string()),
+                     "two trainings would overwrite each other's checkpoints",
+                     "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
+}
+
+std::optional<Path> RunFolder::move_aside() {
+  std::vector<Path> products;
+  for (const Path& product : {checkpoints_, metrics_file()})
+    if (path_exists(product)) products.push_back(product);
+  if (products.empty()) return std::nullopt;
+
+  int number = 1;
+  while (path_exists(path_ / fmt::format("old-{}", number))) ++number;
+  const Path aside = path_ / fmt::format("old-{}", number);
+  make_folders(aside);
+  for (const Path& product : products) rename_path(product, aside / product.filename());
+  return aside;
+}
+
+std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes) {
+  for (const std::string& name : checkpoint::remove_leftovers(checkpoints_))
+    notes.push_back(fmt::format("cleared away {}, left by an interrupted save", name));
+  const checkpoint::NewestGood found = checkpoint::newest_good(checkpoints_);
+  for (const checkpoint::DamagedCheckpoint& bad : found.damaged)
+    notes.push_back(fmt::format("{} is damaged and not used: {}", checkpoint::step_name_of(bad.step), bad.reason));
+  if (found.step) return found.folder;
+  if (found.damaged.empty()) return std::nullopt;
+
+  std::string why;
+  for (const checkpoint::DamagedCheckpoint& bad : found.damaged)
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", checkpoint::step_name_of(bad.step), bad.reason);
+  throw damaged(fmt::format("no checkpoint in {} is good", checkpoints_.string()), why,
+                "restore one from a copy, or start over with --restart, which moves the old ones aside");
+}
+
+void RunFolder::remove_if_unused() {
+  if (!is_new_) return;
+  for (const std::string& name : list_folder(path_)) {
+    const bool unused = name == "run.lock" || (path_ / name == metrics_file() && read_file(metrics_file()).empty());
+    if (!unused) return;
+  }
+  remove_tree(path_);
+}
+
+}  // namespace hearth::run

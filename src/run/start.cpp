@@ -1,0 +1,276 @@
+#include "run/start.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/load.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "config/resume.h"
+#include "metrics/jsonl.h"
+#include "run/finite.h"
+
+namespace hearth::run {
+namespace {
+
+// What it was made with.
+config::RunConfig config_of(const checkpoint::Reader& reader) {
+  return config::from_toml_text(reader.manifest().config_toml, (reader.folder() / checkpoint::kManifestFile).string(),
+                                ".");
+}
+
+void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
+  const data::Manifest& data = run.data.manifest();
+  const Path kept = folder / manifest.tokenizer;
+  if (data.tokenizer_hash != manifest.tokenizer_hash)
+    throw user_error(fmt::format("{} was built with another tokenizer than {} was trained with",
+                                 run.data.sources().front().path, folder.string()),
+                     fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", data.rules.tokenizer,
+                                 data.tokenizer_hash, manifest.tokenizer, manifest.tokenizer_hash),
+                     fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
+                                 path_exists(kept) ? kept.string() : manifest.tokenizer));
+}
+
+// The run goes on with the text and the ids it began with, whatever else was edited. Sources may have been added, and
+// weights may have changed: what was trained stays, the run file holds from here on.
+void continue_data(Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
+  check_same_tokenizer(run, manifest, folder);
+  const auto& sources = run.data.sources();
+  if (manifest.data_sources.size() == 1 && sources.size() == 1 &&
+      sources.front().dataset.manifest().identity != manifest.data_sources.front())
+    throw user_error(
+        fmt::format("{} is not the dataset that {} was trained on", sources.front().path, folder.string()),
+        "its documents, their order or its rules changed, so the samples would no longer be each used once",
+        "point data.path at the old dataset, or begin a new run from these weights: "
+        "checkpoint.initial_load_path in a new job.dump_folder");
+  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments, manifest.order_samples,
+                          manifest.order_version});
+}
+
+// Other weights of the loss are a change like that of a learning rate: a run may go on with them, where the run file
+// says so. A file that is another one under the old name says nothing.
+void check_same_weights(const Run& run, const config::RunConfig& before, const checkpoint::Manifest& manifest,
+                        const Path& folder) {
+  const std::string& path = run.config.training.token_weights;
+  if (path.empty() || path != before.training.token_weights || manifest.token_weights_hash.empty() ||
+      manifest.token_weights_hash == run.token_weights_hash)
+    return;
+  throw user_error(
+      fmt::format("{} is not the file that {} was trained with", path, folder.string()),
+      fmt::format("its weights have the hash {}, and had {}", run.token_weights_hash, manifest.token_weights_hash),
+      "put the old file back; or, to go on with these weights, give the file another name and name it in "
+      "training.token_weights");
+}
+
+// A run that went back to this checkpoint goes on with the data behind the step that failed: so does one that was
+// stopped before it saved again, and it has gone back as often.
+void repeat_rewind(const Path& metrics_file, checkpoint::Manifest& manifest, Start& start) {
+  const std::vector<metrics::Event> events = metrics::read_events(metrics_file);
+  const auto last = std::find_if(events.rbegin(), events.rend(), [&](const metrics::Event& event) {
+    return event.name == "rewind" && event.step == manifest.step && event.next_sample;
+  });
+  if (last == events.rend()) return;
+  manifest.next_sample = *last->next_sample;
+  manifest.health.rewinds = last->rewinds;
+  start.notes.push_back(fmt::format("the run went back to step {} because of step {} ({}): going on behind its data",
+                                    last->step, last->from_step, last->reason));
+}
+
+// Goes on exactly where `folder`, a checkpoint of this run, stands.
+void continue_from(const Path& folder, Run& run, Start& start) {
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  checkpoint::Manifest manifest = reader.manifest();
+  repeat_rewind(run.folder.metrics_file(), manifest, start);
+  continue_data(run, manifest, folder);
+  const config::RunConfig before = config_of(reader);
+  const auto changes = config::differences(before, run.config);
+  config::refuse_changes(changes, folder.string());
+  check_same_weights(run, before, manifest, folder);
+  for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
+  start.checkpoint = folder;
+  start.moments = true;
+  start.progress = progress_of(manifest);
+}
+
+// "12 weights are converted from bfloat16 to float32"; nothing where none is.
+std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader, const Transfer& transfer) {
+  const DType masters = run.precision.masters;
+  int64_t count = 0;
+  std::set<std::string_view> types;
+  for (size_t i = 0; i < run.plan.parameters.size(); ++i) {
+    if (transfer.is_fresh(i)) continue;
+    const DType stored = reader.find(run.plan.parameters[i].name)->dtype;
+    if (stored == masters) continue;
+    ++count;
+    types.insert(dtype_name(stored));
+  }
+  if (count == 0) return std::nullopt;
+  return fmt::format("{} weights are converted from {} to {}", count, fmt::join(types, " and "), dtype_name(masters));
+}
+
+// Weights of one shape may belong to another model: heads cut otherwise, pairs of rotary dimensions elsewhere, another
+// norm. These are errors; what a training may well change on the way (the window's frequencies, an eps) is told.
+void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
+  const plan::ModelShape theirs = plan::model_shape(before, 0), &ours = run.shape;
+  std::string other;
+  for (const config::Difference& d : config::differences(before, run.config)) {
+    const bool heads =
+        (d.name == "model.n_heads" && theirs.H != ours.H) || (d.name == "model.n_kv_heads" && theirs.G != ours.G);
+    if (heads || d.name == "model.rope_pairs" || d.name == "model.norm_type") {
+      other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
+    } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
+               d.name == "objective.kind") {
+      start.notes.push_back(fmt::format("other than in the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
+    }
+  }
+  if (!other.empty())
+    throw user_error(fmt::format("{} holds the weights of another model:{}", folder.string(), other),
+                     "they have the same shapes, and mean something else", "give [model] the checkpoint's keys")
+        .about("checkpoint.initial_load_path");
+}
+
+// Weights from elsewhere into a new run. PyTorch's directories have no manifest, so nothing but shapes can be checked.
+void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
+  if (reader.has_manifest()) {
+    if (!start.transfer.new_vocabulary(run.plan)) check_same_tokenizer(run, reader.manifest(), folder);
+    check_same_model(run, config_of(reader), folder, start);
+  }
+  if (const auto note = conversion_note(run, reader, start.transfer)) start.notes.push_back(*note);
+  start.checkpoint = folder;
+  start.from_elsewhere = true;
+  start.progress.parent = folder.string();
+  start.notes.push_back(fmt::format("starting at step 0 with the weights of {}", folder.string()));
+}
+
+// A branch: goes on where another run's checkpoint stands, but for what checkpoint.exclude_from_loading names.
+void branch_off(const Path& folder, Run& run, Start& start) {
+  const bool new_data = config::leaves_behind(run.config, "dataloader");
+  const bool new_steps = config::leaves_behind(run.config, "train_state");
+  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  if (!reader.has_manifest())
+    throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
+                     "PyTorch wrote it: step, data position and optimizer cannot be taken over",
+                     "remove checkpoint.initial_load_model_only to begin with its weights");
+  start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
+  const checkpoint::Manifest& manifest = reader.manifest();
+  if (!new_data) {
+    continue_data(run, manifest, folder);
+  } else if (!start.transfer.new_vocabulary(run.plan)) {
+    check_same_tokenizer(run, manifest, folder);
+  }
+  std::vector<config::Difference> changes = config::differences(config_of(reader), run.config);
+  const bool new_optimizer = config::leaves_behind(run.config, "optimizer");
+  std::erase_if(changes, [&](const config::Difference& change) {
+    const bool of_data = change.name.starts_with("data.") || change.name == "training.seq_len" ||
+                         change.name == "training.seed" || change.name.starts_with("objective.");
+    const bool of_optimizer = change.name.starts_with("optimizer.") || change.name == "checkpoint.freeze";
+    // What else [checkpoint] says is how this run begins: nothing that the other one had.
+    return (new_data && of_data) || (new_optimizer && of_optimizer) ||
+           (change.name.starts_with("checkpoint.") && change.at_resume != config::AtResume::kRefuse);
+  });
+  config::refuse_changes(changes, folder.string(),
+                         "take the weights alone, with checkpoint.initial_load_model_only = true");
+  for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
+  start.checkpoint = folder;
+  start.from_elsewhere = true;
+  start.moments = !new_optimizer;
+  const Progress theirs = progress_of(manifest);
+  Progress& progress = start.progress;
+  if (!new_steps) {
+    progress.step = theirs.step;
+    progress.tokens_seen = theirs.tokens_seen;
+  }
+  if (!new_data) progress.next_sample = theirs.next_sample;
+  // The moments' own count of updates goes on with them.
+  progress.optimizer_start = progress.step - (start.moments ? theirs.step - theirs.optimizer_start : 0);
+  progress.parent = folder.string();
+  std::string note = fmt::format("branching off after step {} from {}", theirs.step, folder.string());
+  if (!run.config.checkpoint.exclude_from_loading.empty())
+    note += fmt::format(", without its {}", join(run.config.checkpoint.exclude_from_loading));
+  start.notes.push_back(note);
+}
+
+std::string frozen_note(const Run& run) {
+  int64_t parameters = 0, elements = 0;
+  for (size_t i = 0; i < run.trained.size(); ++i) {
+    if (run.trained[i]) continue;
+    ++parameters;
+    elements += run.plan.parameters[i].numel;
+  }
+  return fmt::format("frozen: {} parameters of {}, {} of {} elements ({})", parameters, run.trained.size(), elements,
+                     run.plan.num_parameters, join(run.config.checkpoint.freeze));
+}
+
+// What a run file may well say, and hardly means.
+std::vector<std::string> doubts(const Run& run) {
+  std::vector<std::string> notes;
+  const config::RunConfig& c = run.config;
+  if (c.objective.masked() && c.objective.mask_id >= 0) {
+    const auto tokenizer = run.data.sources().front().dataset.open_tokenizer();
+    std::string text;
+    if (tokenizer->has_text() && c.objective.mask_id < tokenizer->vocab_size())
+      tokenizer->decode(static_cast<uint32_t>(c.objective.mask_id), text);
+    if (!text.empty())
+      notes.push_back(fmt::format(
+          "objective.mask_id = {} stands for the text {}, so a text may hold what looks like a mask: name a "
+          "special token (objective.mask_token), or give the id behind the tokenizer's, {}, and a "
+          "model.vocab_size above it",
+          c.objective.mask_id, config::to_toml_value(text), tokenizer->vocab_size()));
+  }
+  if (c.training.dtype == "bfloat16" && !c.numerics.stochastic_rounding)
+    notes.push_back(
+        "training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish, as bfloat16 has 8 bits; "
+        "numerics.stochastic_rounding = true keeps them on average, training.dtype = \"float32\" with "
+        "mixed_precision_param = \"bfloat16\" exactly");
+  return notes;
+}
+
+}  // namespace
+
+Start find_start(Run& run) {
+  Start start;
+  const std::optional<Path> own = run.folder.newest_checkpoint(start.notes);
+  const config::Checkpoint& options = run.config.checkpoint;
+  if (own) {
+    continue_from(*own, run, start);
+    start.notes.push_back(fmt::format("going on after step {} from {}", start.progress.step, own->string()));
+  } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
+    begin_with_weights_of(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
+  } else if (!options.initial_load_path.empty()) {
+    branch_off(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
+  }
+  start.notes.insert(start.notes.end(), start.transfer.notes.begin(), start.transfer.notes.end());
+  if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
+  run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
+  for (const std::string& note : run.data.notes()) start.notes.push_back(note);
+  for (const data::TrainingData::Source& source : run.data.sources())
+    if (const data::Split& split = source.dataset.split("train"); split.weights())
+      start.notes.push_back(
+          fmt::format("{}: {}", source.path, data::describe_weights(*split.weights(), split.tokens())));
+  for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
+  for (std::string& note : doubts(run)) start.notes.push_back(std::move(note));
+  if (start.progress.step >= run.steps)
+    start.notes.push_back(
+        fmt::format("nothing to do: {} of {} steps are done; a larger training.steps prolongs the run",
+                    start.progress.step, run.steps));
+  return start;
+}
+
+void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
+  const std::vector<bool>& fresh = transfer.fresh;
+  const bool any_fresh = !checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
+  if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
+  if (!checkpoint) return;
+  checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
+  load_weights(reader, weights, fresh, from_elsewhere ? OtherTypes::kConvert : OtherTypes::kRefuse);
+  if (from_elsewhere) check_finite(weights, *checkpoint);
+  if (moments) load_moments(reader, weights, fresh);
+}
+
+}  // namespace hearth::run

@@ -1,0 +1,154 @@
+#include "run/state.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/names.h"
+#include "checkpoint/save.h"
+#include "mesh/tensor_box.h"
+#include "model/init.h"
+#include "ops/tensor.h"
+#include "parallel/shard_pieces.h"
+
+namespace hearth::run {
+namespace {
+
+// A flat range of a tensor is seldom one box: the pieces of a rank as a checkpoint takes them, in order. `host` are the
+// piece's values.
+std::vector<mesh::TensorPiece> boxes_of(const parallel::ShardPiece& piece, const at::Tensor& host) {
+  std::vector<mesh::TensorPiece> boxes;
+  std::span<const std::byte> rest = ops::bytes_of(host);
+  for (mesh::Box& box : mesh::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
+    const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(piece.dtype));
+    boxes.push_back({{piece.name, piece.dtype, piece.shape}, std::move(box), rest.first(size_bytes)});
+    rest = rest.subspan(size_bytes);
+  }
+  HEARTH_CHECK(rest.empty(), "{} bytes of {} are in no box", rest.size(), piece.name);
+  return boxes;
+}
+
+// The names of what belongs to the parameters of which `skip` is true.
+std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < skip.size(); ++i) {
+    if (!skip[i]) continue;
+    const std::string& name = plan.parameters[i].name;
+    names.insert({checkpoint::weight_name(name), checkpoint::exp_avg_name(name), checkpoint::exp_avg_sq_name(name)});
+  }
+  return names;
+}
+
+void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& pieces,
+          const std::set<std::string>& skip, OtherTypes other_types) {
+  for (const parallel::ShardPiece& piece : pieces) {
+    if (skip.contains(piece.name)) continue;
+    const mesh::TensorInfo* found = reader.find(piece.name);
+    const bool convert = other_types == OtherTypes::kConvert && found != nullptr && is_floating_point(found->dtype);
+    const DType stored = convert ? found->dtype : piece.dtype;
+    reader.require(piece.name, stored, piece.shape);
+    const bool is_here = piece.values.device().is_cpu() && stored == piece.dtype;
+    const at::Tensor host = is_here ? piece.values : ops::empty(piece.values.sizes(), stored);
+    std::span<std::byte> rest = ops::bytes_of(host);
+    for (const mesh::Box& box : mesh::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
+      const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(stored));
+      reader.read(piece.name, box, rest.first(size_bytes));
+      rest = rest.subspan(size_bytes);
+    }
+    if (!is_here) ops::copy_(piece.values, host);
+  }
+}
+
+// How many updates a parameter's moments have seen, as torch's AdamW counts them, of the optimizer's `updates`.
+int64_t adam_step(checkpoint::Reader& reader, const std::string& parameter, int64_t updates) {
+  const std::string name = checkpoint::adam_step_name(parameter);
+  reader.require(name, DType::kFloat32, {});
+  std::array<std::byte, 4> bytes{};
+  reader.read(name, {}, bytes);
+  const auto count = std::bit_cast<float>(bytes);
+  if (!(count >= 0 && count <= static_cast<float>(updates)))
+    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, count),
+                  fmt::format("the optimizer has made {} updates", updates), "take another checkpoint");
+  return count == static_cast<float>(updates) ? updates : static_cast<int64_t>(count);
+}
+
+}  // namespace
+
+void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
+  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
+    const at::Tensor master = weights.master(unit);
+    // Drawn on the host, in float32 at least.
+    const DType masters = weights.precision().masters;
+    const bool elsewhere = masters == DType::kBFloat16 || !weights.device().is_cpu();
+    const DType drawn = masters == DType::kBFloat16 ? DType::kFloat32 : masters;
+    const at::Tensor values = elsewhere ? ops::empty({master.numel()}, drawn) : master;
+    model::init_unit(values, weights.plan(), unit, weights.slice(unit), seed);
+    if (elsewhere) ops::copy_(master, values);
+  }
+  weights.masters_changed();
+}
+
+void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip,
+                  OtherTypes other_types) {
+  load(reader, parallel::parameter_pieces(weights), skipped_names(weights.plan(), skip), other_types);
+  weights.masters_changed();
+}
+
+void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
+  load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip), OtherTypes::kRefuse);
+  const checkpoint::Manifest& manifest = reader.manifest();
+  const int64_t updates = manifest.step - manifest.optimizer_start;
+  for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    if (!weights.trained(index)) continue;
+    const bool begins_anew = !skip.empty() && skip[i];
+    const int64_t own = begins_anew ? 0 : adam_step(reader, weights.plan().parameters[i].name, updates);
+    weights.set_updates_before(index, updates - own);
+  }
+}
+
+Progress progress_of(const checkpoint::Manifest& manifest) {
+  return {manifest.step,        manifest.tokens_seen,
+          manifest.next_sample, manifest.optimizer_start,
+          manifest.health,      checkpoint::step_name_of(manifest.step)};
+}
+
+void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
+  comm::Group& group = weights.group();
+  std::vector<mesh::TensorPiece> pieces;
+  std::vector<at::Tensor> on_host;  // what the pieces' bytes belong to
+  for (const auto& of : {parallel::parameter_pieces(weights), parallel::optimizer_pieces(weights)}) {
+    for (const parallel::ShardPiece& piece : of) {
+      on_host.push_back(ops::on_host(piece.values));
+      for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));
+    }
+  }
+  // torch's AdamW counts the updates of each parameter that it trains. Rank 0 writes them.
+  std::vector<std::array<std::byte, 4>> counts(weights.plan().parameters.size());
+  for (size_t i = 0; i < counts.size() && group.rank() == 0; ++i) {
+    const auto index = static_cast<int64_t>(i);
+    if (!weights.trained(index)) continue;
+    const int64_t updates = manifest.step - manifest.optimizer_start - weights.updates_before(index);
+    counts[i] = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
+    const std::string name = checkpoint::adam_step_name(weights.plan().parameters[i].name);
+    pieces.push_back({{name, DType::kFloat32, {}}, {}, counts[i]});
+  }
+
+  const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step);
+  if (group.rank() == 0) checkpoint::begin_save(temporary);
+  group.barrier();
+  const auto items = group.all_gather_bytes(checkpoint::write_rank_file(temporary, group.rank(), pieces));
+  manifest.ranks = group.size();
+  checkpoint::stamp(manifest);
+  if (group.rank() == 0) {
+    const Path final_folder = checkpoint::step_folder(checkpoints, manifest.step);
+    checkpoint::commit(temporary, final_folder, items, std::move(manifest));
+  }
+  // No rank goes on before the checkpoint is good: a failure of rank 0 must not leave the others a step ahead.
+  group.barrier();
+}
+
+}  // namespace hearth::run

@@ -1,0 +1,122 @@
+#include "run/transfer.h"
+
+#include <algorithm>
+
+#include "base/error_list.h"
+#include "base/text.h"
+#include "plan/name_pattern.h"
+
+namespace hearth::run {
+namespace {
+
+// What the trainers of the world put beside weights: state of theirs, which only a branch reads.
+bool is_weight(std::string_view name) {
+  for (const std::string_view state : {"optimizer", "lr_scheduler", "dataloader", "train_state"}) {
+    if (name == state || name.starts_with(std::string(state) + ".")) return false;
+  }
+  return true;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+// "output.weight, 8 tensors of layers.3": names that a person can take in.
+std::string listed(std::vector<std::string> names) {
+  const size_t more = names.size() > 12 ? names.size() - 12 : 0;
+  names.resize(names.size() - more);
+  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+// The parameters that are taken over and cannot be, one line each.
+std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoint::Reader& reader,
+                                 const Transfer& transfer) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const plan::Parameter& p = plan.parameters[i];
+    if (transfer.is_fresh(i)) continue;
+    const mesh::TensorInfo* found = reader.find(p.name);
+    if (found == nullptr)
+      lines.push_back(fmt::format("{}: the checkpoint has none", p.name));
+    else if (found->shape != p.shape)
+      lines.push_back(fmt::format("{}: {} in the checkpoint, {} in the model", p.name, shape_text(found->shape),
+                                  shape_text(p.shape)));
+    else if (!is_floating_point(found->dtype))
+      lines.push_back(fmt::format("{}: {} in the checkpoint", p.name, dtype_name(found->dtype)));
+  }
+  return lines;
+}
+
+void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& reader, const Transfer& transfer) {
+  const std::vector<std::string> problems = misfits(plan, reader, transfer);
+  if (problems.empty()) return;
+  throw user_error(
+      fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
+      "every weight of the model is taken from the checkpoint, or named as one that is not",
+      "give [model] the checkpoint's shape (`hearth inspect` prints it), or name what begins anew in "
+      "checkpoint.fresh")
+      .about("checkpoint.initial_load_path");
+}
+
+// Weights of the checkpoint that the model has no place for.
+std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkpoint::Reader& reader) {
+  std::vector<std::string> names;
+  for (const mesh::TensorInfo& tensor : reader.tensors()) {
+    std::string_view name = tensor.name;
+    if (name.starts_with("model.")) name.remove_prefix(6);
+    if (is_weight(name) && plan.find(std::string(name)) < 0) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+bool Transfer::new_vocabulary(const plan::ParameterPlan& plan) const {
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const std::string& name = plan.parameters[i].name;
+    if ((name == "tok_embeddings.weight" || name == "output.weight") && !is_fresh(i)) return false;
+  }
+  return true;
+}
+
+Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
+                       const checkpoint::Reader& reader) {
+  Transfer transfer;
+  ErrorList errors;
+  if (errors.attempt([&] { transfer.fresh = plan::matching_parameters(keys.fresh, plan, "checkpoint.fresh"); }))
+    errors.attempt([&] { require_fit(plan, reader, transfer); });
+  std::vector<std::string> dropped, unnamed;
+  std::vector<bool> used(keys.drop.size());
+  for (const std::string& name : left_over(plan, reader)) {
+    bool is_named = false;
+    for (size_t i = 0; i < keys.drop.size(); ++i) {
+      if (!plan::matches(keys.drop[i], name)) continue;
+      used[i] = true;
+      is_named = true;
+    }
+    (is_named ? dropped : unnamed).push_back(name);
+  }
+  errors.attempt([&] {
+    if (unnamed.empty()) return;
+    throw user_error(
+        fmt::format("{} has weights that the model has no place for: {}", reader.folder().string(), listed(unnamed)),
+        "nothing of a checkpoint is left out silently", "name them in checkpoint.drop")
+        .about("checkpoint.initial_load_path");
+  });
+  for (size_t i = 0; i < used.size(); ++i) {
+    errors.attempt([&] {
+      if (used[i]) return;
+      throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that is left over", keys.drop[i]),
+                       fmt::format("of {}", reader.folder().string()), "remove it; `hearth inspect` lists the weights")
+          .about("checkpoint.drop");
+    });
+  }
+  errors.throw_if_any("[checkpoint]");
+  std::vector<std::string> fresh;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (transfer.is_fresh(i)) fresh.push_back(plan.parameters[i].name);
+  }
+  if (!fresh.empty()) transfer.notes.push_back(fmt::format("begins with initial values: {}", listed(fresh)));
+  if (!dropped.empty()) transfer.notes.push_back(fmt::format("left out of the checkpoint: {}", listed(dropped)));
+  return transfer;
+}
+
+}  // namespace hearth::run

@@ -1,0 +1,26 @@
+#include "tokenizer/arrays/train_patches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace hearth::tokenizer {
+
+PatchVocabulary most_frequent_patches(const PieceCounts& counts, PatchShape shape, int64_t vocab_size) {
+  auto patches = counts.sorted();
+  if (patches.empty()) throw user_error("there is no patch to learn from", "the arrays have no time bins");
+  // By their bytes already; the more frequent first.
+  std::stable_sort(patches.begin(), patches.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  PatchVocabulary v;
+  v.shape = shape;
+  v.vocab_size = vocab_size;
+  const auto references = std::min(patches.size(), static_cast<size_t>(vocab_size - 1));
+  for (size_t i = 0; i < patches.size(); ++i) {
+    HEARTH_CHECK(patches[i].first.size() == static_cast<size_t>(shape.cells()));
+    (i < references ? v.references : v.others) += patches[i].first;
+  }
+  v.other_ids.resize(patches.size() - references);
+  return v;
+}
+
+}  // namespace hearth::tokenizer

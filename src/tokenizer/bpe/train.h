@@ -1,0 +1,65 @@
+// Learns a byte-level BPE vocabulary from text, as Hugging Face's BpeTrainer does: of all neighbouring pairs of tokens,
+// counted over all pieces of the text, the most frequent one becomes a new token; again until the vocabulary is full.
+//
+//   PieceCounts counts;                                       one for each thread, then merged
+//   for (piece of the text, by the pattern's cutter) counts.add(piece);
+//   write_file_atomic(out, huggingface_file(train_bpe(counts, options)));
+//
+// Source of the method: Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL
+// 2016. Of pairs with equal counts the one with the smaller left id wins, then the one with the smaller right id, as in
+// `tokenizers`: the result depends on the counts alone, whatever the order of texts and the number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/bpe/bpe.h"
+
+namespace hearth::tokenizer {
+
+// How often each piece occurs. Memory grows with the number of different pieces.
+class PieceCounts {
+ public:
+  void add(std::string_view piece, int64_t count = 1);
+  void add(const PieceCounts& other);
+  size_t size() const { return counts_.size(); }
+  int64_t bytes() const { return bytes_; }  // of all occurrences
+  // By their bytes. The views are good until the next add().
+  std::vector<std::pair<std::string_view, int64_t>> sorted() const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> counts_;
+  int64_t bytes_ = 0;
+};
+
+struct BpeTraining {
+  int64_t vocab_size = 0;                   // ids in all: special tokens, the 256 bytes, one a merge
+  std::vector<std::string> special_tokens;  // the first ids, in this order; no text gives them
+  std::string pattern;                      // what cut the pieces: pretokenizer.h
+  int64_t min_frequency = 2;                // a pair that occurs less often is not merged
+};
+
+struct TrainedBpe {
+  BpeTraining training;
+  std::vector<std::string> tokens;  // the bytes of each id; of a special token its text
+  std::vector<Merge> merges;        // in order of rank
+};
+
+// `merges_done`, for a progress bar in another thread, may be null. Fewer than vocab_size tokens where the text has no
+// more pairs. Throws user_error for a vocabulary too small for bytes and special tokens, and for special tokens that
+// are empty, given twice, or spelled as a byte is.
+TrainedBpe train_bpe(const PieceCounts& counts, const BpeTraining& training, std::atomic<int64_t>* merges_done);
+
+// As a tokenizer.json, which `tokenizers` and this program read.
+std::string huggingface_file(const TrainedBpe& bpe);
+
+}  // namespace hearth::tokenizer

@@ -1,0 +1,40 @@
+#include "tokenizer/formats/bytes.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace hearth::tokenizer {
+
+namespace {
+
+class BytesEncoder final : public Encoder {
+ public:
+  void encode(std::string_view text, std::vector<uint32_t>& ids) override {
+    const size_t begin = ids.size();
+    ids.resize(begin + text.size());
+    for (size_t i = 0; i < text.size(); ++i) ids[begin + i] = static_cast<uint8_t>(text[i]);
+  }
+  const EncodeCounts& counts() const override { return counts_; }
+
+ private:
+  EncodeCounts counts_;
+};
+
+}  // namespace
+
+// BOS and EOS have no text, so that there is none to parse.
+std::unique_ptr<Encoder> BytesTokenizer::encoder(SpecialText) const { return std::make_unique<BytesEncoder>(); }
+
+void BytesTokenizer::decode(uint32_t id, std::string& text) const {
+  if (id >= kVocabSize)
+    throw user_error(fmt::format("token {} is outside the vocabulary", id),
+                     fmt::format("tokenizer \"bytes\" has {} tokens", kVocabSize));
+  if (id < 256) text.push_back(static_cast<char>(id));
+}
+
+// There is no file to hash: the rule itself, in words, stands for it. Stored in manifests: never change.
+std::string BytesTokenizer::content_hash() const {
+  return xxh3_128_hex("hearth tokenizer bytes: 256 bytes, bos 256, eos 257");
+}
+
+}  // namespace hearth::tokenizer

@@ -1,0 +1,253 @@
+#include "tokenizer/formats/huggingface.h"
+
+#include "base/error.h"
+#include "tokenizer/formats/document_tokens.h"
+#include "tokenizer/unicode/unicode.h"
+
+namespace hearth::tokenizer {
+namespace {
+
+// `text` with every `from` replaced, left to right; true and the result in `out` if there was one.
+bool replace_all(std::string_view text, const NormalizerStep& step, std::string& out) {
+  size_t found = text.find(step.from);
+  if (found == std::string_view::npos) return false;
+  out.clear();
+  size_t done = 0;
+  for (; found != std::string_view::npos; found = text.find(step.from, done)) {
+    out.append(text, done, found - done);
+    out += step.to;
+    done = found + step.from.size();
+  }
+  out.append(text, done);
+  return true;
+}
+
+bool apply(const NormalizerStep& step, std::string_view text, std::string& out) {
+  using Kind = NormalizerStep::Kind;
+  if (step.kind == Kind::kReplace) return replace_all(text, step, out);
+  if (step.kind == Kind::kPrepend ? text.empty() || step.to.empty() : is_surely_nfc(text)) return false;
+  out.clear();
+  if (step.kind == Kind::kPrepend)
+    out.append(step.to).append(text);
+  else
+    append_nfc(text, out);
+  return true;
+}
+
+}  // namespace
+
+// ---- encoding
+
+class HuggingFaceEncoder final : public Encoder {
+ public:
+  HuggingFaceEncoder(const HuggingFaceTokenizer& tokenizer, SpecialText special, bool cached)
+      : t_(tokenizer), special_(special), stages_(tokenizer.cuts_.size()) {
+    for (size_t i = 0; i < stages_.size(); ++i)
+      stages_[i].cutter = std::make_unique<Pretokenizer::Cutter>(tokenizer.cuts_[i]);
+    if (tokenizer.characters_)
+      characters_ = std::make_unique<CharacterEncoder>(*tokenizer.characters_, cached);
+    else
+      bytes_ = std::make_unique<BpeEncoder>(*tokenizer.bpe_, cached ? BpeEncoder::kDefaultCacheEntries : 0);
+  }
+
+  void encode(std::string_view text, std::vector<uint32_t>& ids) override {
+    if (characters_) {
+      valid_.clear();
+      counts_.invalid_bytes_replaced += append_valid_utf8(text, valid_);
+      text = valid_;
+    }
+    t_.raw_tokens_.split(text, special_, raw_parts_, counts_.special_text_seen);
+    for (const TextPart& part : raw_parts_) {
+      if (part.id)
+        ids.push_back(*part.id);
+      else
+        encode_part(text.substr(part.begin, part.end - part.begin), part.begin == 0, ids);
+    }
+  }
+
+  const EncodeCounts& counts() const override { return counts_; }
+
+ private:
+  struct Stage {
+    std::unique_ptr<Pretokenizer::Cutter> cutter;
+    std::string changed;  // the piece at hand, where the stage changes it
+    std::vector<std::string_view> batch;
+  };
+
+  void encode_part(std::string_view text, bool is_first, std::vector<uint32_t>& ids) {
+    const std::string_view normalized = t_.normalize(text, normalized_, other_);
+    t_.normalized_tokens_.split(normalized, special_, parts_, counts_.special_text_seen);
+    for (const TextPart& part : parts_) {
+      if (part.id)
+        ids.push_back(*part.id);
+      else
+        encode_stage(0, normalized.substr(part.begin, part.end - part.begin), is_first && part.begin == 0, ids);
+    }
+  }
+
+  std::string_view change(const PretokenizerStage& stage, std::string_view piece, bool is_first,
+                          std::string& changed) const {
+    using Prefix = PretokenizerStage::Prefix;
+    const bool wants_prefix =
+        stage.prefix_where == Prefix::kAlways || (stage.prefix_where == Prefix::kFirst && is_first);
+    if (!wants_prefix && stage.space_as.empty()) return piece;
+    changed.clear();
+    if (stage.space_as.empty()) {
+      changed = piece;
+    } else {
+      for (const char byte : piece) {
+        if (byte == ' ')
+          changed += stage.space_as;
+        else
+          changed += byte;
+      }
+    }
+    if (wants_prefix && !changed.starts_with(stage.prefix)) changed.insert(0, stage.prefix);
+    return changed;
+  }
+
+  void encode_stage(size_t index, std::string_view piece, bool is_first, std::vector<uint32_t>& ids) {
+    Stage& stage = stages_[index];
+    if (!t_.file_.pretokenizer.empty()) piece = change(t_.file_.pretokenizer[index], piece, is_first, stage.changed);
+    stage.cutter->start(piece);
+    const bool last = index + 1 == stages_.size();
+    while (stage.cutter->next(stage.batch)) {
+      if (last && bytes_) {
+        bytes_->encode_pieces(stage.batch, ids);
+        continue;
+      }
+      for (const std::string_view cut : stage.batch) {
+        if (last)
+          characters_->encode_piece(cut, ids);
+        else
+          encode_stage(index + 1, cut, is_first && cut.data() == piece.data(), ids);
+      }
+    }
+  }
+
+  const HuggingFaceTokenizer& t_;
+  SpecialText special_;
+  std::vector<Stage> stages_;
+  std::unique_ptr<BpeEncoder> bytes_;
+  std::unique_ptr<CharacterEncoder> characters_;
+  std::vector<TextPart> raw_parts_, parts_;
+  std::string valid_, normalized_, other_;
+  EncodeCounts counts_;
+};
+
+// ---- the tokenizer
+
+bool looks_like_huggingface_file(std::string_view content) {
+  const size_t first = content.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && content[first] == '{';
+}
+
+HuggingFaceTokenizer::HuggingFaceTokenizer(std::string content, const std::string& origin)
+    : content_(std::move(content)), file_(parse_huggingface_file(content_, origin)) {
+  BpeOptions options;
+  options.whole_piece_first = file_.byte_level && file_.ignore_merges;
+  bpe_ = std::make_unique<Bpe>(Bpe::from_merges(std::move(file_.tokens), file_.merges, options));
+  file_.tokens.clear();
+  file_.merges = {};
+  if (!file_.byte_level)
+    characters_ = std::make_unique<CharacterVocabulary>(*bpe_, file_.byte_tokens, file_.ignore_merges);
+  for (const PretokenizerStage& stage : file_.pretokenizer) cuts_.emplace_back(stage.cuts);
+  if (cuts_.empty()) cuts_.emplace_back(std::vector<SplitStep>{});
+  make_added_tokens();
+  make_decoded();
+}
+
+// Those that are looked for in normalized text are normalized themselves: with Llama-2's Prepend, too.
+void HuggingFaceTokenizer::make_added_tokens() {
+  std::vector<AddedToken> raw, normalized;
+  std::string scratch, other;
+  for (AddedToken token : file_.added_tokens) {
+    if (!token.normalized) {
+      raw.push_back(std::move(token));
+      continue;
+    }
+    token.text = std::string(normalize(token.text, scratch, other));
+    if (!token.text.empty()) normalized.push_back(std::move(token));
+  }
+  raw_tokens_ = AddedTokens(std::move(raw));
+  normalized_tokens_ = AddedTokens(std::move(normalized));
+}
+
+void HuggingFaceTokenizer::make_decoded() {
+  size_t size = bpe_->size();
+  for (const AddedToken& token : file_.added_tokens) size = std::max<size_t>(size, size_t{token.id} + 1);
+  decoded_.resize(size);
+  std::string scratch, other;
+  const auto decode_text = [&](std::string text) {
+    for (const NormalizerStep& step : file_.decoder)
+      if (replace_all(text, step, scratch)) text = scratch;
+    return text;
+  };
+  for (uint32_t id = 0; id < bpe_->size(); ++id) decoded_[id] = decode_text(std::string(bpe_->token(id)));
+  for (const auto& [id, text] : file_.unreachable) decoded_[id] = text;
+  for (size_t byte = 0; byte < file_.byte_tokens.size(); ++byte)
+    decoded_[file_.byte_tokens[byte]] = std::string(1, static_cast<char>(byte));
+  for (const AddedToken& token : file_.added_tokens) {
+    std::string& text = decoded_[token.id];
+    text.clear();
+    if (!token.special)
+      text = decode_text(std::string(token.normalized ? normalize(token.text, scratch, other) : token.text));
+  }
+}
+
+std::string_view HuggingFaceTokenizer::normalize(std::string_view text, std::string& scratch,
+                                                 std::string& other) const {
+  for (const NormalizerStep& step : file_.normalizer) {
+    // `text` may lie in `scratch`: the step writes to the other one.
+    if (!apply(step, text, other)) continue;
+    scratch.swap(other);
+    text = scratch;
+  }
+  return text;
+}
+
+std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder(SpecialText special) const {
+  return std::make_unique<HuggingFaceEncoder>(*this, special, /*cached=*/true);
+}
+
+std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder_without_cache() const {
+  return std::make_unique<HuggingFaceEncoder>(*this, SpecialText::kPlain, /*cached=*/false);
+}
+
+// Only where nothing depends on what stands further away: no prefix, no added token near, nothing to normalize.
+size_t HuggingFaceTokenizer::safe_cut(std::string_view text, size_t limit) const {
+  HEARTH_CHECK(limit > 0 && limit <= text.size());
+  if (limit == text.size() || characters_ || cuts_.size() > 1) return text.size();
+  for (const PretokenizerStage& stage : file_.pretokenizer)
+    if (stage.prefix_where != PretokenizerStage::Prefix::kNever) return text.size();
+  const size_t longest = std::max(raw_tokens_.longest(), normalized_tokens_.longest());
+  const std::string_view near = text.substr(0, limit + longest);
+  if (raw_tokens_.find(near, 0) < near.size() || normalized_tokens_.find(near, 0) < near.size()) return text.size();
+  for (const NormalizerStep& step : file_.normalizer)
+    if (step.kind != NormalizerStep::Kind::kNfc || !is_surely_nfc(near)) return text.size();
+  return cuts_[0].safe_cut(text, limit);
+}
+
+void HuggingFaceTokenizer::decode(uint32_t id, std::string& text) const {
+  if (id >= decoded_.size())
+    throw user_error(fmt::format("token {} is outside the vocabulary", id),
+                     fmt::format("the tokenizer has {} tokens", decoded_.size()));
+  text += decoded_[id];
+}
+
+std::string HuggingFaceTokenizer::decode_all(std::span<const uint32_t> ids) const {
+  std::string text = Tokenizer::decode_all(ids);
+  if (!file_.decoder_strip.empty() && text.starts_with(file_.decoder_strip)) text.erase(0, file_.decoder_strip.size());
+  return text;
+}
+
+std::vector<SpecialToken> HuggingFaceTokenizer::special_tokens() const {
+  std::vector<SpecialToken> special;
+  for (const AddedToken& token : file_.added_tokens)
+    if (token.special) special.push_back({token.text, token.id});
+  return special;
+}
+
+std::string HuggingFaceTokenizer::content_hash() const { return hash_with_document_tokens(content_, document_tokens_); }
+
+}  // namespace hearth::tokenizer

@@ -1,0 +1,132 @@
+#include "tokenizer/formats/sentencepiece.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "tokenizer/formats/document_tokens.h"
+#include "tokenizer/unicode/unicode.h"
+
+namespace hearth::tokenizer {
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";           // U+2581
+constexpr std::string_view kUnknownShown = " \xE2\x81\x87 ";  // U+2047, as the library decodes it
+constexpr size_t kMaxTextBytes = size_t{1} << 30;             // the library counts in int
+
+// "<0x0A>". A byte piece of another spelling is never made from text.
+std::string byte_of(const std::string& piece) {
+  unsigned byte = 0;
+  const bool good = piece.size() == 6 && piece.starts_with("<0x") && piece.back() == '>' &&
+                    std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16).ptr == piece.data() + 5;
+  return good ? std::string(1, static_cast<char>(byte)) : std::string();
+}
+
+// What a piece stands for in a text; nothing for control pieces.
+std::string text_of(const SentencePieceModel& model, uint32_t id) {
+  using Kind = SentencePieceModel::PieceKind;
+  std::string piece = model.piece(id);
+  switch (model.kind(id)) {
+    case Kind::kControl:
+      return {};
+    case Kind::kUnknown:
+      return std::string(kUnknownShown);
+    case Kind::kByte:
+      return byte_of(piece);
+    default:
+      break;
+  }
+  std::string text;
+  for (size_t at = 0; at < piece.size();) {
+    const bool space = piece.compare(at, kSpace.size(), kSpace) == 0;
+    text += space ? ' ' : piece[at];
+    at += space ? kSpace.size() : 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+class SentencePieceEncoder final : public Encoder {
+ public:
+  explicit SentencePieceEncoder(const SentencePieceTokenizer& tokenizer) : t_(tokenizer) {}
+
+  void encode(std::string_view text, std::vector<uint32_t>& ids) override {
+    if (text.size() > kMaxTextBytes)
+      throw user_error(fmt::format("a document of {} bytes is too long for SentencePiece", text.size()),
+                       fmt::format("the library takes at most {}", kMaxTextBytes),
+                       "cut long files into documents with --document-bytes");
+    valid_.clear();
+    counts_.invalid_bytes_replaced += append_valid_utf8(text, valid_);
+    t_.control_pieces_.split(valid_, SpecialText::kPlain, parts_, counts_.special_text_seen);
+    const std::string error = t_.model_->encode(valid_, ids);
+    if (!error.empty()) throw user_error("SentencePiece cannot encode a document", error);
+  }
+  const EncodeCounts& counts() const override { return counts_; }
+
+ private:
+  const SentencePieceTokenizer& t_;
+  std::string valid_;
+  std::vector<TextPart> parts_;
+  EncodeCounts counts_;
+};
+
+// A protocol buffer whose first field is a piece: tag 0x0A, its length, tag 0x0A, the text's length.
+bool looks_like_sentencepiece_file(std::string_view content) {
+  if (content.size() < 8 || content[0] != '\x0A') return false;
+  const auto piece = static_cast<unsigned char>(content[1]);
+  return piece >= 2 && piece < 0x80 && content[2] == '\x0A' && static_cast<unsigned char>(content[3]) < piece;
+}
+
+SentencePieceTokenizer::SentencePieceTokenizer(std::string content, const std::string& origin)
+    : content_(std::move(content)), model_(open_sentencepiece_model(content_, origin)) {
+  if (model_->size() < 1) throw user_error(fmt::format("{} has no pieces", origin));
+  std::vector<AddedToken> control;
+  for (uint32_t id = 0; id < static_cast<uint64_t>(model_->size()); ++id) {
+    decoded_.push_back(text_of(*model_, id));
+    if (model_->kind(id) != SentencePieceModel::PieceKind::kControl) continue;
+    AddedToken& token = control.emplace_back();
+    token.text = model_->piece(id);
+    token.id = id;
+    token.special = true;
+    if (token.text.empty()) control.pop_back();
+  }
+  control_pieces_ = AddedTokens(std::move(control));
+}
+
+std::unique_ptr<Encoder> SentencePieceTokenizer::encoder(SpecialText special) const {
+  if (special == SpecialText::kParse)
+    throw user_error("a SentencePiece model does not parse special tokens in a text",
+                     "its control pieces are never made from text", "leave out --parse-special");
+  return std::make_unique<SentencePieceEncoder>(*this);
+}
+
+void SentencePieceTokenizer::decode(uint32_t id, std::string& text) const {
+  if (id >= decoded_.size())
+    throw user_error(fmt::format("token {} is outside the vocabulary", id),
+                     fmt::format("the tokenizer has {} tokens", decoded_.size()));
+  text += decoded_[id];
+}
+
+std::string SentencePieceTokenizer::decode_all(std::span<const uint32_t> ids) const {
+  for (const uint32_t id : ids) {
+    std::string ignored;
+    if (id >= decoded_.size()) decode(id, ignored);  // throws
+  }
+  std::string text;
+  const std::string error = model_->decode(ids, text);
+  if (!error.empty()) throw user_error("SentencePiece cannot decode the ids", error);
+  return text;
+}
+
+std::vector<SpecialToken> SentencePieceTokenizer::special_tokens() const {
+  std::vector<SpecialToken> special;
+  for (uint32_t id = 0; id < decoded_.size(); ++id)
+    if (model_->kind(id) == SentencePieceModel::PieceKind::kControl) special.push_back({model_->piece(id), id});
+  return special;
+}
+
+std::string SentencePieceTokenizer::content_hash() const {
+  return hash_with_document_tokens(content_, document_tokens_);
+}
+
+}  // namespace hearth::tokenizer

@@ -1,0 +1,52 @@
+// A SentencePiece .model, BPE or unigram, read and run by the SentencePiece library: ids equal the library's.
+//
+// Bytes that are no UTF-8 become U+FFFD and are counted. Control pieces ("<s>") in a text are plain text: SentencePiece
+// has no other reading, and kParse is refused.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tokenizer/formats/added_tokens.h"
+#include "tokenizer/formats/sentencepiece_model.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::tokenizer {
+
+// Whether a file's content is one, by the shape of its first pieces.
+bool looks_like_sentencepiece_file(std::string_view content);
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  // Throws user_error as open_sentencepiece_model does, or for a model too small to be one.
+  SentencePieceTokenizer(std::string content, const std::string& origin);
+
+  DocumentTokens file_tokens() const { return {model_->bos(), model_->eos()}; }
+  // Before the tokenizer is shared.
+  void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
+
+  using Tokenizer::encode;
+  std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
+  size_t safe_cut(std::string_view text, size_t) const override { return text.size(); }
+  void decode(uint32_t id, std::string& text) const override;
+  std::string decode_all(std::span<const uint32_t> ids) const override;
+  int64_t vocab_size() const override { return static_cast<int64_t>(decoded_.size()); }
+  std::optional<uint32_t> bos() const override { return document_tokens_.bos; }
+  std::optional<uint32_t> eos() const override { return document_tokens_.eos; }
+  std::vector<SpecialToken> special_tokens() const override;
+  std::string kind() const override { return "sentencepiece"; }
+  std::string name() const override { return "tokenizer.model"; }
+  std::string_view file_content() const override { return content_; }
+  std::string content_hash() const override;
+
+ private:
+  friend class SentencePieceEncoder;
+
+  std::string content_;
+  std::unique_ptr<SentencePieceModel> model_;
+  std::vector<std::string> decoded_;  // [vocab_size]
+  AddedTokens control_pieces_;        // to count them
+  DocumentTokens document_tokens_;
+};
+
+}  // namespace hearth::tokenizer

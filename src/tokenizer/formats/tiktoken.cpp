@@ -1,0 +1,209 @@
+#include "tokenizer/formats/tiktoken.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "tokenizer/formats/document_tokens.h"
+#include "tokenizer/pretokenizer/meta_cuts.h"
+
+namespace hearth::tokenizer {
+namespace {
+
+constexpr size_t kMostLineBytes = 1 << 16;  // of a line that could still be a token's
+
+constexpr auto kSextets = [] {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::array<int8_t, 256> sextets{};
+  sextets.fill(-1);
+  for (size_t i = 0; i < kAlphabet.size(); ++i) sextets[static_cast<uint8_t>(kAlphabet[i])] = static_cast<int8_t>(i);
+  return sextets;
+}();
+
+// RFC 4648, with padding; false where it is none, or empty.
+bool decode_base64(std::string_view text, std::string& bytes) {
+  bytes.clear();
+  if (text.empty() || text.size() % 4 != 0) return false;
+  const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+  uint32_t bits = 0;
+  unsigned num_bits = 0;
+  for (const char c : text.substr(0, text.size() - padding)) {
+    const int sextet = kSextets[static_cast<uint8_t>(c)];
+    if (sextet < 0) return false;
+    bits = bits << 6 | static_cast<uint32_t>(sextet);
+    num_bits += 6;
+    if (num_bits < 8) continue;
+    num_bits -= 8;
+    bytes.push_back(static_cast<char>(bits >> num_bits & 255));
+  }
+  return (bits & ((1U << num_bits) - 1)) == 0;
+}
+
+// "BASE64 RANK"
+bool parse_line(std::string_view line, std::string& bytes, size_t& rank) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos || !decode_base64(line.substr(0, space), bytes)) return false;
+  const std::string_view number = line.substr(space + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
+  return error == std::errc() && end == number.data() + number.size() && !number.empty();
+}
+
+// Llama-3's, in order of id (llama_models/llama3/tokenizer.py).
+std::vector<SpecialToken> llama3_special_tokens() {
+  std::vector<std::string> names = {"<|begin_of_text|>",
+                                    "<|end_of_text|>",
+                                    "<|reserved_special_token_0|>",
+                                    "<|reserved_special_token_1|>",
+                                    "<|finetune_right_pad_id|>",
+                                    "<|step_id|>",
+                                    "<|start_header_id|>",
+                                    "<|end_header_id|>",
+                                    "<|eom_id|>",
+                                    "<|eot_id|>",
+                                    "<|python_tag|>",
+                                    "<|image|>"};
+  for (int i = 2; names.size() < TiktokenTokenizer::kSpecialTokens; ++i)
+    names.push_back(fmt::format("<|reserved_special_token_{}|>", i));
+  std::vector<SpecialToken> special;
+  for (uint32_t i = 0; i < names.size(); ++i)
+    special.push_back({names[i], static_cast<uint32_t>(TiktokenTokenizer::kLlama3Tokens) + i});
+  return special;
+}
+
+std::vector<AddedToken> as_added_tokens(const std::vector<SpecialToken>& special) {
+  std::vector<AddedToken> added;
+  for (const SpecialToken& token : special) {
+    AddedToken& made = added.emplace_back();
+    made.text = token.text;
+    made.id = token.id;
+    made.special = true;
+  }
+  return added;
+}
+
+std::vector<std::string> llama3_tokens(std::string_view content, const std::string& origin) {
+  auto tokens = parse_tiktoken_file(content, origin);
+  if (tokens.size() != TiktokenTokenizer::kLlama3Tokens)
+    throw user_error(fmt::format("{} is a tiktoken file of {} tokens", origin, tokens.size()),
+                     "such a file does not say how text is cut; Hearth knows Llama-3's, of 128000 tokens",
+                     "give the tokenizer.json of the same model");
+  return tokens;
+}
+
+}  // namespace
+
+bool looks_like_tiktoken_file(std::string_view content) {
+  const std::string_view start = content.substr(0, kMostLineBytes);
+  std::string bytes;
+  size_t rank;
+  return parse_line(start.substr(0, start.find('\n')), bytes, rank);
+}
+
+std::vector<std::string> parse_tiktoken_file(std::string_view content, const std::string& origin) {
+  std::vector<std::string> tokens;
+  size_t line_number = 0, count = 0;
+  for (size_t at = 0; at < content.size();) {
+    const size_t end = std::min(content.find('\n', at), content.size());
+    const std::string_view line = content.substr(at, end - at);
+    at = end + 1;
+    ++line_number;
+    if (line.empty() || line == "\r") continue;
+    std::string bytes;
+    size_t rank = 0;
+    const auto wrong = [&](std::string_view why) {
+      return damaged(fmt::format("{}:{}: not a token and its rank", origin, line_number), std::string(why),
+                     "fetch the tokenizer's file again");
+    };
+    if (!parse_line(line, bytes, rank)) throw wrong("a line is a token in base64, a space, and a number");
+    if (rank > content.size()) throw wrong(fmt::format("rank {} is larger than the file", rank));
+    if (rank >= tokens.size()) tokens.resize(rank + 1);
+    if (!tokens[rank].empty()) throw wrong(fmt::format("rank {} stands there twice", rank));
+    tokens[rank] = std::move(bytes);
+    ++count;
+  }
+  if (count != tokens.size())
+    throw damaged(fmt::format("{} has {} tokens and ranks up to {}", origin, count, tokens.size() - 1),
+                  "every rank from 0 on must be there once", "fetch the tokenizer's file again");
+  return tokens;
+}
+
+TiktokenTokenizer::TiktokenTokenizer(std::string content, const std::string& origin, bool meta_cuts)
+    : content_(std::move(content)),
+      meta_cuts_(meta_cuts),
+      bpe_(Bpe::from_ranks(llama3_tokens(content_, origin))),
+      cuts_({{std::string(kLlama3Pattern)}}),
+      special_(llama3_special_tokens()),
+      special_texts_(as_added_tokens(special_)),
+      document_tokens_{special_[0].id, special_[1].id} {}
+
+class TiktokenEncoder final : public Encoder {
+ public:
+  TiktokenEncoder(const TiktokenTokenizer& tokenizer, SpecialText special, size_t cache_entries)
+      : tokenizer_(tokenizer), special_(special), bpe_(tokenizer.bpe_, cache_entries), cutter_(tokenizer.cuts_) {}
+
+  void encode(std::string_view text, std::vector<uint32_t>& ids) override {
+    if (!tokenizer_.meta_cuts_) {
+      encode_part(text, ids);
+      return;
+    }
+    MetaCuts cuts(text);
+    for (size_t begin = 0, end; begin < text.size(); begin = end) {
+      end = cuts.next(begin);
+      encode_part(text.substr(begin, end - begin), ids);
+    }
+  }
+  const EncodeCounts& counts() const override { return counts_; }
+
+ private:
+  void encode_part(std::string_view text, std::vector<uint32_t>& ids) {
+    tokenizer_.special_texts_.split(text, special_, parts_, counts_.special_text_seen);
+    for (const TextPart& part : parts_) {
+      if (part.id)
+        ids.push_back(*part.id);
+      else
+        encode_plain(text.substr(part.begin, part.end - part.begin), ids);
+    }
+  }
+  void encode_plain(std::string_view text, std::vector<uint32_t>& ids) {
+    cutter_.start(text);
+    while (cutter_.next(pieces_)) bpe_.encode_pieces(pieces_, ids);
+  }
+
+  const TiktokenTokenizer& tokenizer_;
+  SpecialText special_;
+  BpeEncoder bpe_;
+  Pretokenizer::Cutter cutter_;
+  std::vector<std::string_view> pieces_;
+  std::vector<TextPart> parts_;
+  EncodeCounts counts_;
+};
+
+std::unique_ptr<Encoder> TiktokenTokenizer::encoder(SpecialText special) const {
+  return std::make_unique<TiktokenEncoder>(*this, special, BpeEncoder::kDefaultCacheEntries);
+}
+
+std::unique_ptr<Encoder> TiktokenTokenizer::encoder_without_cache() const {
+  return std::make_unique<TiktokenEncoder>(*this, SpecialText::kPlain, 0);
+}
+
+// Behind a newline no special token is half done, nor between a letter and a space: none has these.
+size_t TiktokenTokenizer::safe_cut(std::string_view text, size_t limit) const {
+  if (!meta_cuts_) return cuts_.safe_cut(text, limit);
+  const size_t end = last_meta_part_end(text, limit);
+  return end == 0 ? text.size() : end;
+}
+
+void TiktokenTokenizer::decode(uint32_t id, std::string& text) const {
+  if (id >= vocab_size())
+    throw user_error(fmt::format("token {} is outside the vocabulary", id),
+                     fmt::format("the tokenizer has {} tokens", vocab_size()));
+  text += bpe_.token(id);
+}
+
+std::string TiktokenTokenizer::content_hash() const {
+  return hash_with_document_tokens(meta_cuts_ ? content_ : content_ + "\nwithout Meta's cuts", document_tokens_);
+}
+
+}  // namespace hearth::tokenizer

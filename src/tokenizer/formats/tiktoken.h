@@ -1,0 +1,63 @@
+// Llama-3's tokenizer.model: lines of a token's bytes in base64 and its rank, as tiktoken keeps them. The file holds no
+// pattern and no special tokens; those of Llama-3 are known here. Other models' files of this kind are refused, since
+// their patterns are unknown: their tokenizer.json says everything.
+//
+// Ids equal those of tiktoken with Meta's pattern, cut as Meta's code cuts (meta_cuts.h), or, without these cuts, those
+// of Hugging Face's tokenizer.json of the same model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/bpe/bpe.h"
+#include "tokenizer/formats/added_tokens.h"
+#include "tokenizer/pretokenizer/pretokenizer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::tokenizer {
+
+// Whether a file's content is lines of base64 and rank, by its first line.
+bool looks_like_tiktoken_file(std::string_view content);
+// The tokens in order of rank. Throws damaged() naming the line of `origin` that is wrong, or a rank that is missing.
+std::vector<std::string> parse_tiktoken_file(std::string_view content, const std::string& origin);
+
+class TiktokenTokenizer final : public Tokenizer {
+ public:
+  static constexpr size_t kLlama3Tokens = 128'000, kSpecialTokens = 256;
+
+  // Throws as parse_tiktoken_file does, and user_error where the number of tokens is not Llama-3's.
+  TiktokenTokenizer(std::string content, const std::string& origin, bool meta_cuts = true);
+
+  // Before the tokenizer is shared. Without it: <|begin_of_text|> and <|end_of_text|>.
+  void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
+
+  using Tokenizer::encode;
+  std::unique_ptr<Encoder> encoder(SpecialText special = SpecialText::kPlain) const override;
+  std::unique_ptr<Encoder> encoder_without_cache() const override;
+  size_t safe_cut(std::string_view text, size_t limit) const override;
+  void decode(uint32_t id, std::string& text) const override;
+  int64_t vocab_size() const override { return kLlama3Tokens + kSpecialTokens; }
+  std::optional<uint32_t> bos() const override { return document_tokens_.bos; }
+  std::optional<uint32_t> eos() const override { return document_tokens_.eos; }
+  bool adds_bos() const override { return true; }  // as the tokenizer.json of the same model
+  std::vector<SpecialToken> special_tokens() const override { return special_; }
+  std::string kind() const override { return "tiktoken"; }
+  std::string name() const override { return "tokenizer.model"; }
+  std::string_view file_content() const override { return content_; }
+  std::string content_hash() const override;
+
+ private:
+  friend class TiktokenEncoder;
+
+  std::string content_;
+  bool meta_cuts_;
+  Bpe bpe_;
+  Pretokenizer cuts_;
+  std::vector<SpecialToken> special_;
+  AddedTokens special_texts_;
+  DocumentTokens document_tokens_;
+};
+
+}  // namespace hearth::tokenizer

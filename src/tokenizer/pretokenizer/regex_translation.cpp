@@ -1,0 +1,196 @@
+// From Oniguruma's syntax and our Unicode tables to PCRE2's.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "tokenizer/pretokenizer/regex.h"
+#include "tokenizer/unicode/unicode.h"
+
+namespace hearth::tokenizer {
+namespace {
+
+constexpr char32_t kNumCodePoints = 0x110000;
+bool is_surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
+
+// A set of characters, a flag each.
+using CharacterSet = std::vector<bool>;
+
+CharacterSet set_of(const std::function<bool(char32_t)>& has) {
+  CharacterSet set(kNumCodePoints);
+  for (char32_t c = 0; c < kNumCodePoints; ++c) set[c] = !is_surrogate(c) && has(c);
+  return set;
+}
+
+// The set that \p{name} means in our tables: a general category of one or two letters.
+std::optional<CharacterSet> set_of_property(std::string_view name) {
+  constexpr std::string_view kNames[] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
+                                         "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
+                                         "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
+  if (name.empty() || name.size() > 2) return std::nullopt;
+  uint32_t wanted = 0;
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (kNames[i].starts_with(name)) wanted |= 1U << i;
+  }
+  if (wanted == 0) return std::nullopt;
+  return set_of([&](char32_t c) { return (wanted >> static_cast<unsigned>(category(c)) & 1) != 0; });
+}
+
+// The set that PCRE2's \p{name} means.
+CharacterSet set_of_pcre2(std::string_view name) {
+  std::string all;
+  for (char32_t c = 0; c < kNumCodePoints; ++c) {
+    if (!is_surrogate(c)) append_utf8(c, all);
+  }
+  const Regex regex = Regex::untranslated(fmt::format("\\p{{{}}}+", name));
+  Regex::Matcher matcher(regex);
+  CharacterSet set(kNumCodePoints);
+  for (Regex::Match match{0, 0}; matcher.find(all, match.end, match);) {
+    for (size_t at = match.begin; at < match.end;) {
+      const Decoded d = decode_utf8(all, at);
+      set[d.c] = true;
+      at += d.length;
+    }
+  }
+  return set;
+}
+
+std::string ranges_of(const CharacterSet& set) {
+  std::string ranges;
+  for (char32_t first = 0; first < kNumCodePoints; ++first) {
+    if (!set[first]) continue;
+    char32_t last = first;
+    while (last + 1 < kNumCodePoints && set[last + 1]) ++last;
+    ranges += fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", uint32_t{first}, uint32_t{last});
+    first = last;
+  }
+  return ranges;
+}
+
+CharacterSet complement(const CharacterSet& set) {
+  return set_of([&](char32_t c) { return !set[c]; });
+}
+
+class Translation {
+ public:
+  explicit Translation(std::string_view pattern) : in_(pattern) {}
+
+  std::string run() {
+    while (at_ < in_.size()) {
+      const char c = in_[at_];
+      if (c == '\\') {
+        escape();
+      } else if (c == '[') {
+        if (in_class_) refuse("[", "a class inside a class");
+        in_class_ = true;
+        take(in_.substr(at_).starts_with("[^") ? 2 : 1);
+        if (at_ < in_.size() && in_[at_] == ']') refuse("[]", "a class that begins with ]");
+      } else if (c == ']') {
+        in_class_ = false;
+        take(1);
+      } else if (in_class_) {
+        if (in_.substr(at_).starts_with("&&")) refuse("&&", "an intersection of classes");
+        take(1);
+      } else if (in_.substr(at_).starts_with("(?")) {
+        group();
+      } else if (c == '{' && in_.substr(at_).starts_with("{,")) {
+        refuse("{,", "a repetition without a lower bound");
+      } else if (c == '}' && in_.substr(at_).starts_with("}+")) {
+        refuse("}+", "a repeated repetition in one engine, a possessive one in the other");
+      } else {
+        take(1);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what, std::string_view why) const {
+    throw user_error(fmt::format("the pattern {} uses {}", in_, what), fmt::format("{}: it is not supported", why),
+                     "change the pattern of the tokenizer's pre_tokenizer, or tell us about this tokenizer");
+  }
+  void take(size_t bytes) {
+    bytes = std::min(bytes, in_.size() - at_);
+    out_ += in_.substr(at_, bytes);
+    at_ += bytes;
+  }
+
+  void group() {
+    for (const std::string_view known : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"}) {
+      if (in_.substr(at_).starts_with(known)) return take(known.size());
+    }
+    refuse(in_.substr(at_, 4), "a group that is read differently");
+  }
+
+  void escape() {
+    if (at_ + 1 >= in_.size()) refuse("\\", "nothing follows it");
+    const char c = in_[at_ + 1];
+    const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!is_word || std::string_view("nrtfae").find(c) != std::string_view::npos) return take(2);
+    if (c == 'v') return emit("\\x0b", 2);
+    if (c == 'x') return take(in_.substr(at_).starts_with("\\x{") ? in_.find('}', at_) + 1 - at_ : 2);
+    if (c == 'u' && at_ + 6 <= in_.size()) return emit(fmt::format("\\x{{{}}}", in_.substr(at_ + 2, 4)), 6);
+    if (c == 's' || c == 'S') return set(c == 'S' ? "white space, negated" : "white space", c == 'S', 2);
+    if (c == 'd' || c == 'D') return set("Nd", c == 'D', 2);
+    if (c == 'p' || c == 'P') return property(c == 'P');
+    if (!in_class_ && (c == 'A' || c == 'z')) return take(2);
+    refuse(in_.substr(at_, 2), "an escape that engines read differently");
+  }
+
+  void property(bool negated) {
+    std::string_view rest = in_.substr(at_ + 2);
+    const size_t close = rest.find('}');
+    if (!rest.starts_with('{') || close == std::string_view::npos)
+      refuse(in_.substr(at_, 3), "a property without braces");
+    std::string_view name = rest.substr(1, close - 1);
+    if (name.starts_with('^')) {
+      negated = !negated;
+      name.remove_prefix(1);
+    }
+    set(name, negated, 2 + close + 1);
+  }
+
+  // Writes the set in or outside of a class, for the `bytes` of the pattern that named it.
+  void set(std::string_view name, bool negated, size_t bytes) {
+    const std::string& body = body_of(name, negated, bytes);
+    emit(in_class_ ? body : "[" + body + "]", bytes);
+  }
+  void emit(std::string_view text, size_t bytes) {
+    out_ += text;
+    at_ += bytes;
+  }
+
+  // What stands in a class for the property: PCRE2's own name where it means the same, with what newer characters it
+  // lacks; ranges otherwise.
+  const std::string& body_of(std::string_view name, bool negated, size_t bytes) {
+    const auto [found, is_new] = bodies_.try_emplace({std::string(name), negated});
+    if (!is_new) return found->second;
+    if (name.starts_with("white space")) {
+      const CharacterSet white = set_of(is_white_space);
+      return found->second = ranges_of(negated ? complement(white) : white);
+    }
+    const std::optional<CharacterSet> ours = set_of_property(name);
+    if (!ours) refuse(in_.substr(at_, bytes), "a property that is no general category");
+    const CharacterSet theirs = set_of_pcre2(name);
+    const CharacterSet more = set_of([&](char32_t c) { return (*ours)[c] && !theirs[c]; });
+    const CharacterSet fewer = set_of([&](char32_t c) { return !(*ours)[c] && theirs[c]; });
+    const auto is_empty = [](const CharacterSet& set) { return std::find(set.begin(), set.end(), true) == set.end(); };
+    if (is_empty(more) && is_empty(fewer)) return found->second = fmt::format("\\{}{{{}}}", negated ? 'P' : 'p', name);
+    if (is_empty(fewer) && !negated) return found->second = fmt::format("\\p{{{}}}", name) + ranges_of(more);
+    return found->second = ranges_of(negated ? complement(*ours) : *ours);
+  }
+
+  std::string_view in_;
+  size_t at_ = 0;
+  bool in_class_ = false;
+  std::string out_;
+  std::map<std::pair<std::string, bool>, std::string> bodies_;
+};
+
+}  // namespace
+
+std::string translate_pattern(std::string_view pattern) { return Translation(pattern).run(); }
+
+}  // namespace hearth::tokenizer

@@ -1,0 +1,175 @@
+// Normalization form C (UAX #15). Text is cut where nothing can change across the cut: before a character of combining
+// class 0 whose quick check says yes. A stretch between two cuts that holds only such characters is copied; any other
+// is decomposed, put in canonical order, and composed.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "tokenizer/unicode/unicode.h"
+
+namespace hearth::tokenizer {
+
+namespace unicode_tables {
+extern const uint16_t kNormBlocks[0x110000 >> kBlockBits];
+extern const uint16_t kNormClasses[];  // combining class, and the two bits below
+extern const char32_t kDecomposed[];   // [kNumDecomposed], sorted
+extern const uint16_t kDecompositionEnds[];
+extern const char32_t kDecompositions[];
+extern const uint64_t kPairs[];  // [kNumPairs], first << 32 | second, sorted
+extern const char32_t kComposed[];
+extern const size_t kNumDecomposed, kNumPairs;
+}  // namespace unicode_tables
+
+namespace {
+
+using namespace unicode_tables;
+
+constexpr uint16_t kQuickNo = 256, kQuickMaybe = 512;
+// Hangul syllables are composed by arithmetic (The Unicode Standard, 3.12).
+constexpr char32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;
+constexpr char32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
+
+struct Mark {
+  char32_t c;
+  uint8_t combining_class;
+};
+
+uint16_t norm_class(char32_t c) {
+  if (c >= 0x110000) return 0;
+  return kNormClasses[(size_t{kNormBlocks[c >> kBlockBits]} << kBlockBits) + (c & ((1U << kBlockBits) - 1))];
+}
+
+uint8_t combining_class(char32_t c) { return static_cast<uint8_t>(norm_class(c) & 255); }
+
+void decompose(char32_t c, std::vector<Mark>& out) {
+  if (c >= kSBase && c < kSBase + kSCount) {
+    const char32_t s = c - kSBase;
+    out.push_back({kLBase + s / (kVCount * kTCount), 0});
+    out.push_back({kVBase + s % (kVCount * kTCount) / kTCount, 0});
+    if (s % kTCount != 0) out.push_back({kTBase + s % kTCount, 0});
+    return;
+  }
+  const char32_t* end = kDecomposed + kNumDecomposed;
+  const char32_t* found = std::lower_bound(kDecomposed, end, c);
+  if (found == end || *found != c) {
+    out.push_back({c, combining_class(c)});
+    return;
+  }
+  const auto i = static_cast<size_t>(found - kDecomposed);
+  for (size_t k = kDecompositionEnds[i]; k < kDecompositionEnds[i + 1]; ++k)
+    out.push_back({kDecompositions[k], combining_class(kDecompositions[k])});
+}
+
+// What the two compose to, or 0.
+char32_t compose(char32_t first, char32_t second) {
+  if (first >= kLBase && first < kLBase + kLCount && second >= kVBase && second < kVBase + kVCount)
+    return kSBase + ((first - kLBase) * kVCount + (second - kVBase)) * kTCount;
+  if (first >= kSBase && first < kSBase + kSCount && (first - kSBase) % kTCount == 0 && second > kTBase &&
+      second < kTBase + kTCount)
+    return first + (second - kTBase);
+  if (first >= 0x110000 || second >= 0x110000) return 0;
+  const uint64_t pair = uint64_t{first} << 32 | second;
+  const uint64_t* end = kPairs + kNumPairs;
+  const uint64_t* found = std::lower_bound(kPairs, end, pair);
+  return found != end && *found == pair ? kComposed[found - kPairs] : 0;
+}
+
+// Composes `marks`, which are in canonical order, in place.
+void compose_all(std::vector<Mark>& marks) {
+  size_t starter = marks.size(), kept = 0;
+  int last_class = -1;  // of what stands between the starter and the next mark; -1: nothing
+  for (size_t i = 0; i < marks.size(); ++i) {
+    const Mark mark = marks[i];
+    if (starter < marks.size() && last_class < mark.combining_class) {
+      if (const char32_t composed = compose(marks[starter].c, mark.c); composed != 0) {
+        marks[starter].c = composed;
+        continue;
+      }
+    }
+    if (mark.combining_class == 0) {
+      starter = kept;
+      last_class = -1;
+    } else {
+      last_class = mark.combining_class;
+    }
+    marks[kept++] = mark;
+  }
+  marks.resize(kept);
+}
+
+void append_composed(std::string_view stretch, std::vector<Mark>& marks, std::string& out) {
+  marks.clear();
+  for (size_t at = 0; at < stretch.size();) {
+    const Decoded d = decode_utf8(stretch, at);
+    decompose(d.c, marks);
+    at += d.length;
+  }
+  for (size_t i = 0; i < marks.size();) {
+    size_t end = i + 1;
+    while (end < marks.size() && marks[end].combining_class != 0) ++end;
+    const size_t first = marks[i].combining_class == 0 ? i + 1 : i;
+    std::stable_sort(marks.begin() + static_cast<std::ptrdiff_t>(first),
+                     marks.begin() + static_cast<std::ptrdiff_t>(end),
+                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
+    i = end;
+  }
+  compose_all(marks);
+  for (const Mark& mark : marks) append_utf8(mark.c, out);
+}
+
+// The first place from `at` on where the quick check does not say yes, or the end. `cut`: the last safe cut before it.
+size_t find_doubtful(std::string_view text, size_t at, size_t& cut) {
+  int last_class = 0;
+  cut = at;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      cut = at++;
+      last_class = 0;
+      continue;
+    }
+    const Decoded d = decode_utf8(text, at);
+    const uint16_t norm = norm_class(d.c);
+    const int own = norm & 255;
+    if ((norm & (kQuickNo | kQuickMaybe)) != 0 || (own != 0 && own < last_class)) return at;
+    if (own == 0) cut = at;
+    last_class = own;
+    at += d.length;
+  }
+  cut = at;
+  return at;
+}
+
+// The first safe cut from `at` on: before a character of class 0 that the quick check passes; or the end. An invalid
+// byte stands for itself, and nothing composes across it.
+size_t next_cut(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Decoded d = decode_utf8(text, at);
+    if (norm_class(d.c) == 0) return at;
+    at += d.length;
+  }
+  return at;
+}
+
+}  // namespace
+
+bool is_surely_nfc(std::string_view text) {
+  size_t cut;
+  return find_doubtful(text, 0, cut) == text.size();
+}
+
+void append_nfc(std::string_view text, std::string& out) {
+  std::vector<Mark> marks;
+  for (size_t at = 0; at < text.size();) {
+    size_t cut;
+    const size_t doubtful = find_doubtful(text, at, cut);
+    out.append(text, at, cut - at);
+    if (doubtful == text.size()) return;
+    // An invalid byte at the cut is no character to compose with.
+    if (cut < doubtful && decode_utf8(text, cut).c == kInvalidByte) out.push_back(text[cut++]);
+    const size_t end = next_cut(text, doubtful + decode_utf8(text, doubtful).length);
+    append_composed(text.substr(cut, end - cut), marks, out);
+    at = end;
+  }
+}
+
+}  // namespace hearth::tokenizer

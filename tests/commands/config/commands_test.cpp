@@ -1,0 +1,300 @@
+// config show, check and docs, and what train, eval, generate and bench step find wrong before LibTorch is loaded.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "base/text.h"
+#include "commands/run/options.h"
+#include "config/load.h"
+#include "plan/parameters.h"
+#include "support/environment.h"
+
+namespace hearth::commands {
+namespace {
+
+using test::CommandResult;
+using test::run_command;
+
+std::string hearth() { return test::hearth_binary() + " "; }
+
+constexpr const char* kComplete =
+    "[data]\npath = \"d\"\n[training]\nsteps = 100\nlocal_batch_size = 4\nglobal_batch_size = 16\nseq_len = 64\n"
+    "[lr_scheduler]\nwarmup_fraction = 0.1\n";
+
+constexpr const char* kFiveErrors =
+    "[training]\nsetps = 100\nseq_len = \"long\"\n[optimizer]\nbeta2 = 1.5\n[lr_scheduler]\ndecay_type = \"cubic\"\n"
+    "[data]\npath = \"d\"\n";
+
+class ConfigCommandsTest : public ::testing::Test {
+ protected:
+  ConfigCommandsTest() {  // what looks like a dataset
+    make_folders(folder_ / "d");
+    file("d/manifest.json", "{}");
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    write_file_atomic(folder_ / name, text);
+    return (folder_ / name).string();
+  }
+  // Runs inside the scratch folder, so that messages show what a user would see.
+  CommandResult run(const std::string& words) {
+    return run_command("cd " + folder_.path().string() + " && " + hearth() + words);
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
+  const auto error = [&](const std::string& words) { return run("generate --checkpoint none " + words).output; };
+  EXPECT_EQ(error(""), "error: neither --prompt nor --fill is given\n  fix: give one of them\n");
+  EXPECT_EQ(error("--prompt '' --fill ''"), "error: --prompt and --fill are both given\n  fix: give one of them\n");
+  EXPECT_EQ(error("--fill ''"),
+            "error: the text of --fill is empty\n"
+            "  fix: write [MASK] for each token to be filled in: \"To [MASK] or not\"\n");
+  for (const char* option : {"--max-tokens 200", "--n-fixed 3", "--context 2", "--out a.npy", "--picture a.png"}) {
+    const std::string name = std::string(option).substr(0, std::string(option).find(' '));
+    EXPECT_EQ(error(fmt::format("--fill '[MASK]' {}", option)),
+              fmt::format("error: {} has no effect with --fill\n  why: one token is filled in for each mask of the "
+                          "text\n  fix: leave out {}\n",
+                          name, name));
+  }
+  for (const char* words : {"--prompt ''", "--fill '[MASK]' --seed 1 --temperature 0"})
+    EXPECT_EQ(error(words).find(" --"), std::string::npos) << error(words);  // it is the checkpoint that is not there
+}
+
+TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
+  file("run.toml", kComplete);
+  const CommandResult result = run("config check run.toml");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output,
+            "run.toml has no errors\n"
+            "  run folder  .\n"
+            "  data        d\n"
+            "  step        1024 tokens = 1 (ranks) x 4 (micro-batches) x 4 (sequences) x 64 (tokens)\n"
+            "  length      100 steps, 102 k tokens\n");
+}
+
+TEST_F(ConfigCommandsTest, CheckSaysWhereTheDataDecidesTheLength) {
+  file("run.toml", "[data]\npath = \"d\"\n[training]\nepochs = 2.5\n");
+  EXPECT_NE(run("config check run.toml")
+                .output.find("  length      2.5 epochs; how many steps that is depends on the data\n"),
+            std::string::npos);
+}
+
+TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
+  file("run.toml", kFiveErrors);
+  for (const char* words : {"config check run.toml", "train run.toml"}) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    // hearth-train, where it is there, also finds that the data is none.
+    EXPECT_TRUE(std::regex_search(result.output, std::regex("^error: run.toml has [56] errors\n"))) << result.output;
+    for (const char* line :
+         {"\n  run.toml:2: training.setps", "\n  run.toml:3: training.seq_len", "\n  run.toml:5: optimizer.beta2",
+          "\n  run.toml:7: lr_scheduler.decay_type", "\n  run.toml: the length of the training is not given"})
+      EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
+  }
+}
+
+TEST_F(ConfigCommandsTest, WhatShowPrintsIsARunFileWithTheSameValues) {
+  const std::string given = file("run.toml", std::string(kComplete) + "[model]\nflavor = \"debugmodel\"\n");
+  const CommandResult shown = run("config show run.toml --set optimizer.lr=1e-3");
+  EXPECT_EQ(shown.exit_code, 0);
+  const std::string resolved = file("resolved.toml", shown.output);
+  EXPECT_EQ(config::to_toml(config::load(resolved, {})), config::to_toml(config::load(given, {"optimizer.lr=1e-3"})));
+}
+
+TEST_F(ConfigCommandsTest, ShowSaysWhereEveryValueComesFrom) {
+  file("run.toml", std::string(kComplete) + "[model]\nflavor = \"debugmodel\"\n");
+  const std::string shown = run("config show run.toml --set optimizer.lr=1e-3").output;
+  const auto line_of = [&shown](const std::string& start) {
+    for (const std::string& line : split_lines(shown)) {
+      if (line.starts_with(start)) return line;
+    }
+    return std::string("no line");
+  };
+  EXPECT_NE(line_of("lr = 0.001 ").find("# --set "), std::string::npos);
+  EXPECT_NE(line_of("seq_len = 64 ").find("# line 7 "), std::string::npos);
+  EXPECT_NE(line_of("n_layers = 8 ").find("# flavor debugmodel "), std::string::npos);
+  EXPECT_NE(line_of("beta1 = 0.9 ").find("# default "), std::string::npos);
+  EXPECT_NE(line_of("seq_len").find("tokens: length of a sequence"), std::string::npos);
+}
+
+TEST_F(ConfigCommandsTest, ShowCountsTheParameters) {
+  file("run.toml", std::string(kComplete) + "[model]\nflavor = \"debugmodel\"\n");
+  const auto second_line = [&](const std::string& sets) {
+    return split_lines(run("config show run.toml" + sets).output).at(1);
+  };
+  // 8 (4 x 256^2 + 3 x 256 x 768 + 2 x 256) + 256
+  EXPECT_EQ(second_line(""),
+            "# 8 layers, width 256, 16 heads of 16 (16 for keys and values), feed-forward 768: 6820096 parameters, and "
+            "512 for "
+            "each token of the vocabulary");
+  EXPECT_EQ(second_line(" --set model.name=llama3.2 --set model.flavor=1B --set model.vocab_size=128256"),
+            "# 16 layers, width 2048, 32 heads of 64 (8 for keys and values), feed-forward 8192, vocabulary 128256: "
+            "1235814400 parameters");
+  EXPECT_EQ(second_line(" --set model.n_heads=3"), "# the keys of [model] make no model: hearth config check says why");
+  // With data, exactly: two matrices of a byte's 256 ids and two more.
+  file("one.txt", "some text");
+  ASSERT_EQ(run("data build --out real --tokenizer bytes one.txt").exit_code, 0);
+  EXPECT_TRUE(second_line(" --set data.path=real")
+                  .ends_with(fmt::format(", vocabulary 258: {} parameters", 6820096 + 2 * 258 * 256)))
+      << second_line(" --set data.path=real");
+}
+
+TEST_F(ConfigCommandsTest, TheManualInTheRepositoryIsWhatDocsPrints) {
+  const CommandResult docs = run("config docs");
+  EXPECT_EQ(docs.exit_code, 0);
+  EXPECT_EQ(docs.output, read_file(test::source_path("docs/config.md")))
+      << "docs/config.md is out of date: hearth config docs > docs/config.md";
+}
+
+TEST_F(ConfigCommandsTest, TheManualHasARowForEveryKey) {
+  const std::string docs = run("config docs").output;
+  for (const config::Field& field : config::fields()) {
+    const std::string row = fmt::format("\n| `{}` | `{}", field.key, config::to_toml_value(field.default_value()));
+    EXPECT_NE(docs.find(row, docs.find(fmt::format("## [{}]", field.section))), std::string::npos) << field.name();
+  }
+}
+
+TEST_F(ConfigCommandsTest, TrainHelpListsEveryKey) {
+  const std::string help = run("train --help").output;
+  for (const config::Field& field : config::fields()) {
+    const std::string row = fmt::format("  {} = {}", field.key, config::to_toml_value(field.default_value()));
+    EXPECT_NE(help.find(row), std::string::npos) << field.name();
+  }
+}
+
+// "Before anything is touched": no run folder, no LibTorch.
+TEST_F(ConfigCommandsTest, CheckAndTrainNameADatasetThatIsNotThereBesideTheOtherErrors) {
+  file("run.toml",
+       "[data]\npath = \"books\"\n[training]\nsteps = 100\nlocal_batch_size = 0\n"
+       "[lr_scheduler]\nwarmup_steps = 0\n[job]\ndump_folder = \"out\"\n");
+  for (const char* words : {"config check run.toml", "train run.toml"}) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.output,
+              "error: run.toml has 2 errors\n"
+              "  run.toml:2: data.path = \"books\": books does not exist\n"
+              "      fix: paths start at the run file's folder; `hearth data build --out DIR ...` makes a dataset\n"
+              "  run.toml:5: training.local_batch_size = 0 is out of range\n"
+              "      fix: give at least 1, at most 1048576\n");
+  }
+  EXPECT_FALSE(path_exists(folder_ / "out"));
+}
+
+// The 56 M of docs and bench/results/, counted by hand: two embeddings, eight blocks, a norm.
+TEST_F(ConfigCommandsTest, BenchStepTimes56MParametersWhereNothingElseIsSaid) {
+  constexpr Command kCommand = {"Training", "bench step", "", "", nullptr};
+  const auto config_of = [&](std::vector<std::string> words) {
+    CommandLine line("hearth", kCommand, std::move(words));
+    return bench_step_options(line)->config;
+  };
+  const auto shape_of = [&](const config::RunConfig& c) { return plan::model_shape(c.model, 0); };
+  config::RunConfig c = config_of({});
+  const int64_t D = 512, F = 1408, V = 32000;
+  EXPECT_EQ(plan::parameter_plan(shape_of(c)).num_parameters,
+            2 * V * D + 8 * (2 * D * D + D * D + 3 * D * F + 2 * D) + D);
+  EXPECT_EQ(shape_of(c).H, 8);
+  EXPECT_EQ(shape_of(c).G, 4);
+  EXPECT_EQ(c.training.seq_len, 1024);
+  EXPECT_EQ(c.training.local_batch_size, 4);
+  EXPECT_EQ(c.training.global_batch_size, -1);
+  EXPECT_EQ(c.training.dtype, "float32");
+
+  c = config_of({"--n-heads", "2", "--dim", "64"});  // key/value heads and the feed-forward width follow
+  EXPECT_EQ(shape_of(c).G, 2);
+  EXPECT_EQ(shape_of(c).F, 192);
+  EXPECT_EQ(shape_of(c).L, 8);
+  c = config_of({"--flavor", "8B"});
+  EXPECT_EQ(shape_of(c).D, 4096);
+  EXPECT_EQ(shape_of(c).F, 14336);
+  EXPECT_EQ(c.training.seq_len, 1024);
+
+  // A run file has its own shape.
+  c = config_of({file("run.toml", "[model]\ndim = 128\n")});
+  EXPECT_EQ(shape_of(c).L, 4);
+  EXPECT_EQ(c.training.seq_len, 2048);
+  EXPECT_EQ(c.model.vocab_size, 32000);
+}
+
+TEST_F(ConfigCommandsTest, BenchStepReportsAShapeThatCannotBe) {
+  const CommandResult result = run("bench step --dim 64 --n-heads 3 --seq-len 0");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output,
+            "error: the command line has 2 errors\n"
+            "  command line: training.seq_len = 0 is out of range\n"
+            "      fix: give at least 1, at most 16777216\n"
+            "  command line: model.n_heads = 3 does not divide model.dim = 64\n"
+            "      fix: every head has dim / n_heads elements\n");
+}
+
+TEST_F(ConfigCommandsTest, AMissingHearthTrainIsNamedWithTheFix) {
+  // A copy of `hearth` alone in a folder, and a PATH without the other.
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  const CommandResult result =
+      run_command("cd " + folder_.path().string() + " && PATH=/usr/bin:/bin ./hearth train run.toml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output,
+            fmt::format("error: hearth-train is not there\n  why: neither beside hearth in {} nor in PATH\n  fix: "
+                        "build it: cmake --preset release && ninja -C build/release hearth-train\n",
+                        std::filesystem::canonical(folder_.path()).string()));
+}
+
+TEST_F(ConfigCommandsTest, AHearthTrainBesideHearthGetsTheSameArguments) {
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  file("hearth-train", "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 75\n");
+  std::filesystem::permissions(folder_ / "hearth-train", std::filesystem::perms::owner_all);
+  const CommandResult result = run_command("cd " + folder_.path().string() +
+                                           " && ./hearth train run.toml --set job.description='a b' --restart");
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_EQ(result.output, "<train><run.toml><--set><job.description=a b><--restart>");
+  EXPECT_EQ(run_command("cd " + folder_.path().string() + " && ./hearth bench step --dim 64").output,
+            "<bench><step><--dim><64>");
+  // It says what is wrong with the run file, for it knows more of that; but what is no run file at all never gets
+  // there.
+  EXPECT_EQ(
+      run_command("cd " + folder_.path().string() + " && ./hearth train run.toml --set training.seed=x").exit_code, 75);
+  file("run.toml", "[training\n");
+  EXPECT_EQ(run_command("cd " + folder_.path().string() + " && ./hearth train run.toml").exit_code, 2);
+}
+
+TEST_F(ConfigCommandsTest, WithoutHearthTrainWhatIsKnownToBeWrongIsSaidAllTheSame) {
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  const CommandResult result = run_command("cd " + folder_.path().string() +
+                                           " && PATH=/usr/bin:/bin ./hearth train run.toml --set training.seed=x");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output, "error: --set: training.seed = x: not a whole number\n");
+}
+
+// docs/decisions.md: threads that spin while they wait burn the machine's time. What a user set stays.
+TEST_F(ConfigCommandsTest, HearthTrainsThreadsWaitAsleepUnlessTheUserSaysOtherwise) {
+  file("run.toml", kComplete);
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  file("hearth-train", "#!/bin/sh\nprintf '%s' \"$OMP_WAIT_POLICY\"\n");
+  std::filesystem::permissions(folder_ / "hearth-train", std::filesystem::perms::owner_all);
+  const std::string enter = "cd " + folder_.path().string() + " && ";
+  EXPECT_EQ(run_command(enter + "env -u OMP_WAIT_POLICY ./hearth train run.toml").output, "passive");
+  EXPECT_EQ(run_command(enter + "OMP_WAIT_POLICY=active ./hearth train run.toml").output, "active");
+}
+
+TEST_F(ConfigCommandsTest, AHearthTrainWithoutItsLibrariesIsNamedWithTheFix) {
+  // A program that needs a library, which then goes away: what a moved LibTorch looks like.
+  file("run.toml", kComplete);
+  file("lib.c", "int hearth_test_symbol(void) { return 0; }\n");
+  file("main.c", "int hearth_test_symbol(void);\nint main(void) { return hearth_test_symbol(); }\n");
+  const CommandResult built = run_command("cd " + folder_.path().string() +
+                                          " && cc -shared -fPIC -o libmoved.so lib.c && cc -o hearth-train main.c -L. "
+                                          "-lmoved && rm libmoved.so");
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
+  const CommandResult result = run_command("cd " + folder_.path().string() + " && ./hearth train run.toml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("/hearth-train lacks libmoved.so\n  why: LibTorch is not where it was"),
+            std::string::npos)
+      << result.output;
+}
+
+}  // namespace
+}  // namespace hearth::commands

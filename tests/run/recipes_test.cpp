@@ -1,0 +1,242 @@
+// Every run file of configs/: its opening says what `hearth plan` says, its commands and variants are taken, and its
+// small twin - the same objective, norm, optimizer, schedule, order, precision and recomputation on a tiny model and
+// tiny data - trains.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <regex>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "machine/device.h"
+#include "plan/memory.h"
+#include "plan/parameters.h"
+#include "plan/precision.h"
+#include "plan/step_time.h"
+#include "support/hearth_command.h"
+#include "tokenizer/arrays/patches.h"
+#include "train/tiny_run.h"
+
+namespace hearth::run {
+namespace {
+
+std::vector<Path> recipes() {
+  std::vector<Path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("configs")))
+    if (entry.path().extension() == ".toml" && entry.path().stem() != "quickstart") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+struct Recipes : testing::TestWithParam<Path> {
+  config::RunConfig recipe() const {
+    const config::LoadResult loaded = config::read_run(GetParam(), {});
+    EXPECT_TRUE(loaded.problems.empty()) << loaded.problems.front().what;
+    return loaded.config;
+  }
+  std::string opening() const {
+    std::string text;
+    for (const std::string& line : split_lines(read_file(GetParam()))) {
+      if (!line.starts_with("#")) break;
+      text += line + "\n";
+    }
+    return text;
+  }
+  // Of recordings, as the opening's command builds them; where it takes all neurons, few enough for a tiny window.
+  int64_t neurons() const {
+    const std::string text = opening();
+    std::smatch found;
+    return std::regex_search(text, found, std::regex("--n-fixed ([0-9]+)")) ? std::stoll(found[1].str()) : 12;
+  }
+  // The recipe's kind. Of patches there are two that synthetic recordings consist of.
+  std::string tokenizer_name() const {
+    if (opening().find("--tokenizer spikes") != std::string::npos) return "spikes";
+    tokenizer::PatchVocabulary v;
+    v.shape = {1, 15};
+    v.vocab_size = 16;
+    v.references = std::string(15, '\0') + std::string(15, '\1');
+    write_file_atomic(scratch / "x.patches", tokenizer::patch_file(v));
+    return (scratch / "x.patches").string();
+  }
+  // The opening's line on that many devices of one kind.
+  std::string plan_line(const std::string& device_name, int64_t ranks) const {
+    config::LoadResult loaded = config::read_run(GetParam(), {});
+    config::compute_on_gpu(loaded);
+    config::RunConfig& c = loaded.config;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    const machine::Device* device = machine::find_device(device_name);
+    if (device == nullptr) return device_name + " is not known";
+    const plan::ModelShape shape = plan::model_shape(c, 0);
+    const plan::Precision precision = plan::precision(c);
+    const plan::MemoryPlan memory =
+        plan::memory_plan(c, shape, plan::parameter_plan(shape), precision, device->memory_bytes, 1, 0);
+    const plan::Speed speed{.gemm_flops = device->gemm_flops(precision.compute),
+                            .devices = ranks,
+                            .per_node = device->per_node,
+                            .efficiency = plan::Speed{}.efficiency};
+    const plan::StepTime time = plan::step_time(c, shape, memory, c.training.steps, speed);
+    const std::string times = fmt::format("{} a step, {}", format_duration(time.step_s), format_duration(time.run_s()));
+    if (ranks > 1)
+      return fmt::format("# {} {}s, planned (Hearth uses one so far): {} each{}; {}, {:.1f} node-hours.\n", ranks,
+                         device_name, format_bytes(memory.total_bytes), memory.fits() ? "" : ", too much", times,
+                         time.node_hours());
+    return fmt::format("# One {} alone: {}{}{}, activations {}; {}.\n", device_name, format_bytes(memory.total_bytes),
+                       memory.fits() ? " of its " : ", too much for its ", format_bytes(memory.limit_bytes),
+                       format_bytes(memory.activations.total_bytes), times);
+  }
+  // The dataset number `i` of a run: of the kind its objective needs, unlike the others.
+  std::string build(const config::RunConfig& c, size_t i) const {
+    const std::string name = fmt::format("data{}", i);
+    const bool is_new = !path_exists(scratch / name);
+    if (c.objective.kind == "spike_lm") {
+      if (is_new) train::build_tiny_spikes(scratch, name, neurons(), i + 1, tokenizer_name(), 0);
+      return name;
+    }
+    if (is_new) train::build_tiny_data(scratch / name, 300 + static_cast<int64_t>(i));
+    return name + "/data";
+  }
+  // The recipe with everything large made small.
+  config::RunConfig twin(const std::string& name) const {
+    config::RunConfig c = recipe();
+    c.base_folder = scratch;
+    c.job.dump_folder = name;
+    c.model.flavor = "";
+    c.model.dim = 32;
+    c.model.n_layers = 2;
+    c.model.n_heads = 4;
+    c.model.n_kv_heads = c.model.n_kv_heads == c.model.n_heads ? 4 : 2;
+    c.model.hidden_dim = 64;
+    c.model.ffn_dim_multiplier = 0;
+    c.model.vocab_size = 0;
+    if (c.objective.masked()) {  // bytes have no mask of their own
+      c.model.vocab_size = 259;
+      c.objective.mask_token.clear();
+      c.objective.mask_id = 258;
+    }
+    c.training.seq_len = 32;
+    c.training.local_batch_size = 2;
+    c.training.global_batch_size = 4;
+    c.training.steps = 20;
+    c.training.threads = 1;
+    c.lr_scheduler.warmup_steps = 5;
+    c.optimizer.lr = 3e-3;
+    c.checkpoint.interval = 0;
+    if (!c.data.path.empty()) c.data.path = build(c, 0);
+    for (size_t i = 0; i < c.data.source.size(); ++i) c.data.source[i].path = build(c, i);
+    return c;
+  }
+  test::ScratchFolder scratch;
+};
+
+TEST_P(Recipes, OpensWithItsArithmetic) {
+  const config::RunConfig c = recipe();
+  const plan::ModelShape shape = plan::model_shape(c, 0);
+  plan::ModelShape full = shape;
+  full.causal = false;
+  const std::string text = read_file(GetParam());
+  const auto number = [&](const std::string& pattern) {
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(text, found, std::regex(pattern))) << pattern;
+    if (found.empty()) return 0.0;
+    const std::string unit = found.size() > 2 ? found[2].str() : "";
+    return std::stod(std::regex_replace(found[1].str(), std::regex(","), "")) * (unit == "T"   ? 1e12
+                                                                                 : unit == "B" ? 1e9
+                                                                                 : unit == "M" ? 1e6
+                                                                                               : 1);
+  };
+  constexpr double kRounding = 1e-3;
+  const auto parameters = static_cast<double>(plan::parameter_plan(shape).num_parameters);
+  EXPECT_NEAR(number("# ([0-9.]+) ([MBT]) parameters") / parameters, 1, kRounding);
+  const double tokens = static_cast<double>(config::tokens_per_step(c));
+  EXPECT_NEAR(number("tokens = ([0-9.]+) ([MBT]) tokens") / tokens, 1, kRounding);
+  EXPECT_EQ(number("([0-9,]+) steps are"), static_cast<double>(c.training.steps));
+  const double flops = plan::flops_per_token(shape, c.training.seq_len);
+  EXPECT_NEAR(1e9 * number("# ([0-9.]+) GFLOP a token") / flops, 1, kRounding);
+  EXPECT_NEAR(number(", ([0-9.]+e\\+[0-9]+) FLOP in all") / (flops * tokens * static_cast<double>(c.training.steps)), 1,
+              6e-3);
+  double bytes = 0;
+  for (const plan::MemoryItem& item : plan::weights_memory(plan::parameter_plan(shape), plan::precision(c), 1))
+    bytes += static_cast<double>(item.bytes);
+  EXPECT_NEAR(1e9 * number("bytes a parameter, ([0-9.]+) GB on one rank") / bytes, 1, kRounding);
+  if (shape.causal) {
+    EXPECT_NEAR(1e9 * number("\\(([0-9.]+) GFLOP? counting all") / plan::flops_per_token(full, c.training.seq_len), 1,
+                kRounding);
+  }
+}
+
+TEST_P(Recipes, OpensWithItsPlan) {
+  const std::string text = opening();
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# One (\\w+) alone: ")));
+  const std::string device = found[1].str();
+  const std::string one = plan_line(device, 1);
+  EXPECT_NE(text.find(one), std::string::npos) << one;
+  ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# ([0-9]+) " + device + "s, planned ")));
+  const std::string many = plan_line(device, std::stoll(found[1].str()));
+  EXPECT_NE(text.find(many), std::string::npos) << many;
+}
+
+// In an empty folder: what is wrong is that a file is not there, and no word of the command line.
+TEST_P(Recipes, ItsCommandsAreTaken) {
+  const std::string prefix = "#   hearth ";
+  bool trains = false;
+  for (const std::string& line : split_lines(opening())) {
+    if (!line.starts_with(prefix)) continue;
+    const std::string command = line.substr(prefix.size(), line.find("   (and so on)") - prefix.size());
+    trains = trains || command == "train configs/" + GetParam().filename().string();
+    const test::CommandResult result =
+        test::run_command("cd " + scratch.path().string() + " && " + test::hearth_binary() + " " + command);
+    EXPECT_EQ(result.exit_code, 2) << command << "\n" << result.output;
+    EXPECT_TRUE(std::regex_search(
+        result.output,
+        std::regex("^error: (there is no (tokenizer |folder |runs/)|cannot (read|open) |nothing matches )")))
+        << command << "\n"
+        << result.output;
+  }
+  EXPECT_TRUE(trains);
+}
+
+// "--set key=value" of its variants, which stand in one line each.
+TEST_P(Recipes, ItsVariantsAreTaken) {
+  const std::regex set("--set ([^ ]+[^ .,;:])");
+  for (const std::string& line : split_lines(opening())) {
+    std::vector<std::string> sets;
+    for (auto found = std::sregex_iterator(line.begin(), line.end(), set); found != std::sregex_iterator(); ++found)
+      sets.push_back((*found)[1].str());
+    const config::LoadResult loaded = config::read_run(GetParam(), sets);
+    EXPECT_TRUE(loaded.problems.empty()) << line << "\n" << loaded.problems.front().what;
+  }
+}
+
+TEST_P(Recipes, ItsSmallTwinTrainsForTwentySteps) {
+  config::RunConfig c = twin("run");
+  if (!c.checkpoint.initial_load_path.empty()) {
+    // What it goes on from: a model of the same vocabulary, or, where input and output are fresh, of text.
+    config::RunConfig before = twin("before");
+    before.checkpoint = {};
+    before.checkpoint.interval = 0;
+    before.training.steps = 5;
+    if (!c.checkpoint.fresh.empty()) {
+      before.objective = {};
+      before.data.path = build(before, 7);
+    }
+    train::train(before);
+    c.checkpoint.initial_load_path = "before";
+  }
+  const auto records = train::train(c);
+  ASSERT_EQ(records.size(), 20u);
+  double first = 0, last = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    first += *records[i].loss;
+    last += *records[records.size() - 1 - i].loss;
+  }
+  EXPECT_LT(last, first);
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, Recipes, testing::ValuesIn(recipes()),
+                         [](const auto& info) { return info.param.stem().string(); });
+
+}  // namespace
+}  // namespace hearth::run
