@@ -5,14 +5,26 @@ A problem is one line, "path:line: what". An empty list is a pass.
 
 import re
 
-# A folder may include itself and what stands to its left. DESIGN's two libraries, as they are built now.
-CORE = ["base", "machine", "config", "mesh", "plan", "formats", "tokenizer", "data", "checkpoint", "metrics", "report", "commands"]
-TORCH = ["base", "machine", "config", "mesh", "plan", "comm", "kernels", "ops", "model", "parallel", "optim", "run", "train", "infer", "bench"]
+# The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
+# stand at their place already: storage (local disk, S3), convert (name maps, the Hub), launch (ranks, Slurm).
+CORE = ["base", "machine", "storage", "config", "mesh", "plan", "formats", "tokenizer", "data", "checkpoint", "convert", "metrics",
+        "report", "launch", "commands"]
+TORCH = ["base", "machine", "storage", "config", "mesh", "plan", "comm", "kernels", "ops", "model", "parallel", "optim", "run", "train",
+         "infer", "bench"]
+# The folders of a room, in include order. A header in the room itself is what all of them share: it stands to their left. A
+# source there puts the parts together: it stands to their right.
+FOLDERS = {
+    "tokenizer": ["unicode", "pretokenizer", "bpe", "formats", "arrays"],
+    "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
+    "ops": ["cpu", "gpu"],
+    "commands": ["tokenizer", "data", "config", "run", "bench", "checkpoint"],
+}
+MAX_MODULES = 20  # in one folder; a module is a header with its sources
 # Shared objects that are loaded on first use. They share headers with the libraries and no code; nobody includes theirs.
 OBJECTS = {"columnar": ["data", "columnar"], "graph": ["ops", "graph"]}
 # Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
 ALONE = ["kernels"]
-TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "metrics", "report"]
+TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "convert", "metrics", "report"]
 # hearth-train reads the command line that hearth checked.
 SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["commands"]}
 
@@ -65,6 +77,15 @@ def may_include(folder):
     return allowed or None
 
 
+def place_in_room(path):
+    """Where `path` ("data/shard/reader.h") stands in its room, counted from the left; None where the room has no table."""
+    parts = path.split("/")
+    folders = FOLDERS.get(parts[0], [])
+    if len(parts) == 2:
+        return -1 if path.endswith(".h") else len(folders)
+    return folders.index(parts[1]) if parts[1] in folders else None
+
+
 def include_order(tree):
     problems = []
     for path, number, line in tree.lines((".cpp", ".h", ".cu"), "src/"):
@@ -72,15 +93,31 @@ def include_order(tree):
         if not match:
             continue
         included = match.group(1)
-        folder = path.split("/")[1]
-        allowed = may_include(folder)
+        room = path.split("/")[1]
+        allowed = may_include(room)
         if allowed is None:
-            problems.append(f"{path}:{number}: folder {folder} is not in the include table")
+            problems.append(f"{path}:{number}: folder {room} is not in the include table")
         elif included.split("/")[0] not in allowed:
-            problems.append(f"{path}:{number}: {folder} may not include {included}")
+            problems.append(f"{path}:{number}: {room} may not include {included}")
         elif f"src/{included}" not in tree.files:
             problems.append(f'{path}:{number}: "{included}" is not a path from src/')
+        elif included.split("/")[0] == room:
+            here, there = place_in_room(path.removeprefix("src/")), place_in_room(included)
+            if here is None or there is None:
+                problems.append(f"{path}:{number}: a folder of {room} is not in the include table")
+            elif there > here:
+                problems.append(f"{path}:{number}: {'/'.join(path.split('/')[1:-1])} may not include {included}")
     return sorted(set(problems))
+
+
+def room_sizes(tree):
+    """A folder that is too full hides what is in it."""
+    modules = {}
+    for path, _ in tree.select((".cpp", ".h", ".cu"), "src/"):
+        folder, name = path.rsplit("/", 1)
+        modules.setdefault(folder, set()).add(re.sub(r"(-inl)?\.\w+$", "", name))
+    return [f"{folder}:1: {len(names)} modules, at most {MAX_MODULES}" for folder, names in sorted(modules.items())
+            if len(names) > MAX_MODULES]
 
 
 def heavy_headers(tree):
@@ -201,5 +238,5 @@ def readers_that_leave(tree):
     return problems
 
 
-RULES = [include_order, heavy_headers, file_length, function_length, plain_text, promises_and_machines, names, build_flags,
+RULES = [include_order, room_sizes, heavy_headers, file_length, function_length, plain_text, promises_and_machines, names, build_flags,
          readers_that_leave]

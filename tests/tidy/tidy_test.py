@@ -74,6 +74,21 @@ class Sources(Case):
         self.finds(source_rules.include_order, {"src/kernels/a.cu": '#include "base/a.h"\n', "src/base/a.h": ""}, "kernels may not")
         self.none(source_rules.include_order(Tree({"src/train/a.cpp": '#include "data/batch/loader.h"\n#include "ops/cpu/gemm.h"\n', **ops})))
 
+    def test_an_include_to_the_right_inside_a_room_is_found(self):
+        data = {"src/data/batch/loader.h": "", "src/data/shard/reader.h": "", "src/ops/norm.h": "", "src/ops/cpu/gemm.h": ""}
+        rule = source_rules.include_order
+        self.finds(rule, {"src/data/shard/a.cpp": '#include "data/batch/loader.h"\n', **data}, "data/shard may not include data/batch/loader.h")
+        self.finds(rule, {"src/data/new/a.cpp": '#include "data/batch/loader.h"\n', **data}, "not in the include table")
+        self.finds(rule, {"src/ops/rope.h": '#include "ops/cpu/gemm.h"\n', **data}, "ops may not include ops/cpu/gemm.h")
+        self.none(rule(Tree({"src/data/batch/a.cpp": '#include "data/shard/reader.h"\n', **data})))
+        self.none(rule(Tree({"src/ops/cpu/a.cpp": '#include "ops/norm.h"\n', "src/ops/norm.cpp": '#include "ops/cpu/gemm.h"\n', **data})))
+
+    def test_a_folder_of_too_many_modules_is_found(self):
+        files = {f"src/data/shard/m{i}.cpp": "" for i in range(source_rules.MAX_MODULES + 1)}
+        self.finds(source_rules.room_sizes, files, "src/data/shard:1: 21 modules")
+        del files["src/data/shard/m0.cpp"]
+        self.none(source_rules.room_sizes(Tree({**files, "src/data/shard/m1.h": ""})))
+
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
         self.finds(rule, {"tests/ops/a_test.cpp": "#include <torch/torch.h>\n"}, "torch/torch.h")

@@ -19,18 +19,6 @@
 
 namespace hearth::data {
 
-// What decides, beside the seed, which sample comes when: data.order, data.packing, data.stride and how sources are
-// mixed. TrainingData::order makes it.
-struct SampleOrder {
-  std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
-  std::string stride = "exact";                              // Window::named
-  bool masked = false;                                       // windows are Window::masked, stride is "exact"
-  std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: none has one
-  std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments
-
-  Window window(int64_t seq_len) const { return masked ? Window::masked(seq_len) : Window::named(stride, seq_len); }
-};
-
 struct LoaderOptions {
   uint64_t seed = 0;
   int64_t seq_len = 0;            // positions of a sequence
@@ -52,9 +40,6 @@ struct LoaderOptions {
   // token after the split's first is a label exactly once over all ranks.
   bool shuffle = true;
 };
-
-// What a loader reads: the same split of one or several datasets, which must outlive it.
-using Sources = std::vector<const Split*>;
 
 // Which windows a loader with these options reads: its order, without reading anything.
 Sampler sampler_of(const Sources& sources, const LoaderOptions& options);

@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "data/source/source.h"
+#include "data/formats/label_weights.h"
+#include "data/formats/read_rules.h"
+#include "data/formats/spike_array.h"
 
 namespace hearth::data {
 

@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -152,7 +153,19 @@ class ZstdStream final : public ByteStream {
   int64_t produced_ = 0;
 };
 
+constexpr std::array<std::string_view, 3> kCompressions = {"none", "gzip", "zstd"};
+
 }  // namespace
+
+std::string_view compression_name(Compression compression) {
+  return kCompressions.at(static_cast<size_t>(compression));
+}
+
+Compression parse_compression(std::string_view name) {
+  const auto* found = std::find(kCompressions.begin(), kCompressions.end(), name);
+  if (found == kCompressions.end()) throw user_error(fmt::format("there is no compression \"{}\"", name));
+  return static_cast<Compression>(found - kCompressions.begin());
+}
 
 Compression compression_of(std::string_view first_bytes) {
   if (first_bytes.starts_with("\x1f\x8b\x08")) return Compression::kGzip;

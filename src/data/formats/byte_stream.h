@@ -7,9 +7,14 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "data/source/source.h"
 
 namespace hearth::data {
+
+enum class Compression { kNone, kGzip, kZstd };
+
+// "none", "gzip", "zstd"; stored in manifests: never change.
+std::string_view compression_name(Compression compression);
+Compression parse_compression(std::string_view name);  // throws user_error
 
 // Told by a file's first bytes. A zstd file may start with a skippable frame.
 Compression compression_of(std::string_view first_bytes);

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "data/shard/shard_format.h"
+#include "data/formats/element_type.h"
 
 namespace hearth::data {
 

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/source/source.h"
+#include "data/formats/label_weights.h"
+#include "data/formats/read_rules.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::data {

@@ -23,6 +23,8 @@
 
 namespace hearth::data {
 
+class Split;
+
 // Which rule sample g follows where nothing but the defaults is asked for. A checkpoint holds it: a run must not go on
 // in another order. 1: a permutation with cycle walking over a power of two.
 inline constexpr int64_t kSampleOrderVersion = 2;
@@ -101,5 +103,20 @@ class Sampler {
   Mixture mixture_;
   std::shared_ptr<const NeoxMixture> neox_mixture_;
 };
+
+// What decides, beside the seed, which sample comes when: data.order, data.packing, data.stride and how sources are
+// mixed. TrainingData::order makes it.
+struct SampleOrder {
+  std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
+  std::string stride = "exact";                              // Window::named
+  bool masked = false;                                       // windows are Window::masked, stride is "exact"
+  std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: none has one
+  std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments
+
+  Window window(int64_t seq_len) const { return masked ? Window::masked(seq_len) : Window::named(stride, seq_len); }
+};
+
+// What samples are taken from: the same split of one or several datasets, which must outlive it.
+using Sources = std::vector<const Split*>;
 
 }  // namespace hearth::data

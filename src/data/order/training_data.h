@@ -8,8 +8,8 @@
 
 #include "base/error_list.h"
 #include "config/config.h"
-#include "data/batch/loader.h"
 #include "data/order/mixture.h"
+#include "data/order/sampler.h"
 #include "data/shard/dataset.h"
 
 namespace hearth::data {

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/formats/element_type.h"
+
 namespace hearth::data {
 
 // Stored on disk: never change.
@@ -22,20 +24,6 @@ inline constexpr uint64_t kColumnAlignment = 64;
 // Small enough that the first touch of a window reads little besides it, large enough that the table is 1/8192 of the
 // data.
 inline constexpr uint64_t kDefaultBlockBytes = 64 * 1024;
-
-// Stored on disk: never renumber.
-enum class ElementType : uint32_t {
-  kU8 = 1,
-  kU16 = 2,
-  kU32 = 3,
-  kU64 = 4,
-  kI8 = 5,
-  kI16 = 6,
-  kI32 = 7,
-  kI64 = 8,
-  kF32 = 9,
-  kF64 = 10
-};
 
 // What one row of a column belongs to. Stored on disk: never renumber.
 enum class Axis : uint32_t {

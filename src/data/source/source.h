@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,31 +14,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "data/formats/byte_stream.h"
 #include "data/formats/label_weights.h"
+#include "data/formats/read_rules.h"
 #include "data/formats/spike_array.h"
 
 namespace hearth::data {
-
-enum class Format {
-  kText,     // the file is one document, or several of about ReadRules::document_bytes
-  kJsonl,    // a JSON object a line
-  kIndexed,  // token ids: NAME.bin, with NAME.idx beside it
-  kNpy,      // a 2-D array of counts, with a metadata.jsonl beside it
-  kParquet,  // a row a record: text or token ids
-  kArrow,    // Arrow IPC, file or stream: the same
-};
-enum class Compression { kNone, kGzip, kZstd };
-
-// "text", "gzip"; stored in manifests: never change.
-std::string_view format_name(Format format);
-std::string_view compression_name(Compression compression);
-std::vector<std::string> format_names();     // all, for help and errors
-Format parse_format(std::string_view name);  // throws user_error
-Compression parse_compression(std::string_view name);
-// Whether readers of the format may give ids instead of text.
-bool may_give_ids(Format format);
-// Whether a record's position is a number of a row or sequence, instead of a byte of the text.
-bool counts_rows(Format format);
 
 // A file as it was when it was found.
 struct FileState {
@@ -62,49 +42,6 @@ struct SourceFile {
   std::vector<FileState> beside{};  // what else its records are read from: indices, labels; not stored
   bool operator==(const SourceFile&) const = default;
 };
-
-// What decides the records of a file, whatever becomes of them later. Part of a dataset's identity.
-struct ReadRules {
-  std::string format;          // a format's name for every file; empty: what each file's content says
-  int64_t document_bytes = 0;  // longer text files are cut at line ends into documents of about this size; 0: never
-  // Where the text of a row is: see json_text.h and column_source.h. Several texts are joined with text_join between
-  // them, and before the first one too if join_first is true. Empty: a build and those who read a corpus for a
-  // tokenizer put default_text_key() there; readers want one.
-  std::vector<std::string> text_keys = {"text"};
-  std::string text_join = "\n\n";
-  bool join_first = false;
-  int64_t max_record_bytes = 256 << 20;  // of a line, and of a compressed text
-  std::string dialect;                   // of token files: see indexed_file.h; empty: that of each
-  int64_t vocab_size = 0;                // larger ids of token sources are a problem; 0: not known. A build fills it in
-  // What tokens weigh as labels (label_weights.h); empty: each 1. Where both are given, the products.
-  std::vector<std::string> loss_keys{};  // of text_keys: only tokens that begin in the texts there count
-  std::string labels_key{};  // of rows of ids: a list with each id again, or kIgnore where it does not count
-  std::string
-      weights_key{};  // of rows of ids a list of numbers or truth values, one an id; of texts one of them for all
-  bool operator==(const ReadRules&) const = default;
-};
-
-// Where the rows of a table have what a tokenizer of text, or of arrays, wants: "text", "spike_counts".
-std::string default_text_key(bool arrays);
-
-// Bytes [begin, end) of the file as it lies on disk. A record belongs to the range in which it starts.
-struct SourceRange {
-  int64_t begin = 0;
-  int64_t end = std::numeric_limits<int64_t>::max();
-};
-
-// What can be wrong with a record. The names are stored in manifests: never change.
-enum class Problem {
-  kNone,
-  kMalformed,   // the record is not of its format
-  kMissingKey,  // it has no text
-  kWrongType,   // its text is none
-  kNotUnicode,  // its text has parts that are no Unicode; Record::text holds it with U+FFFD in their place
-  kTooLong,     // more than ReadRules allow
-  kUnreadable,  // the rest of the file cannot be read: cut short, or damaged
-};
-inline constexpr int kNumProblems = 7;
-std::string_view problem_name(Problem problem);  // "malformed"
 
 struct Record {
   // Where it starts: a byte of the file's (uncompressed) text, or the number of its row or sequence, counted from 0;
@@ -149,8 +86,7 @@ bool can_be_cut(const SourceFile& file);
 // Throws user_error or damaged() for a file that cannot be read at all.
 std::unique_ptr<SourceReader> open_source(const SourceFile& file, const ReadRules& rules, SourceRange range = {});
 
-// Throws user_error for rules that make no sense; and for weights by a key that a file of this format cannot have.
-void check_read_rules(const ReadRules& rules);
+// Throws user_error for weights by a key that a file of this format cannot have.
 void check_weight_keys(const SourceFile& file, const ReadRules& rules);
 
 }  // namespace hearth::data

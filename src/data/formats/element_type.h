@@ -1,0 +1,22 @@
+// What the elements of a stored array are.
+#pragma once
+
+#include <cstdint>
+
+namespace hearth::data {
+
+// Stored on disk: never renumber.
+enum class ElementType : uint32_t {
+  kU8 = 1,
+  kU16 = 2,
+  kU32 = 3,
+  kU64 = 4,
+  kI8 = 5,
+  kI16 = 6,
+  kI32 = 7,
+  kI64 = 8,
+  kF32 = 9,
+  kF64 = 10
+};
+
+}  // namespace hearth::data
