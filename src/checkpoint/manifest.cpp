@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 
@@ -41,6 +42,37 @@ double number(const Json& value) {
   return text == "nan" ? std::nan("") : text == "inf" ? INFINITY : -INFINITY;
 }
 
+// Bytes that are not UTF-8 are replaced.
+std::string dump(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// Keys of hearth.json that are no states.
+bool is_own_key(std::string_view name) {
+  constexpr std::array<std::string_view, 23> kOwn = {"checksum",
+                                                     "format_version",
+                                                     "step",
+                                                     "tokens_seen",
+                                                     "tokenizer",
+                                                     "tokenizer_hash",
+                                                     "bos",
+                                                     "eos",
+                                                     "document_bos",
+                                                     "dataset_hash",
+                                                     "optimizer_start",
+                                                     "token_weights_hash",
+                                                     "n_fixed",
+                                                     "ranks",
+                                                     "parent",
+                                                     "code_version",
+                                                     "libtorch_version",
+                                                     "host",
+                                                     "created",
+                                                     "metrics",
+                                                     "config",
+                                                     "metadata",
+                                                     "items"};
+  return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
+}
+
 Json header(const Manifest& m) {
   Json metrics = Json::object();
   for (const auto& [name, value] : m.metrics) metrics[name] = number(value);
@@ -48,11 +80,7 @@ Json header(const Manifest& m) {
   j["format_version"] = kFormatVersion;
   j["step"] = m.step;
   j["tokens_seen"] = m.tokens_seen;
-  j["data"] = {{"seed", m.data_seed}, {"next_sample", m.next_sample}, {"order_version", m.order_version}};
-  if (!m.data_sources.empty()) j["data"]["sources"] = m.data_sources;
-  for (const data::MixtureSegment& segment : m.data_segments)
-    j["data"]["segments"].push_back({{"first_sample", segment.first_sample}, {"weights", segment.weights}});
-  if (m.order_samples > 0) j["data"]["order_samples"] = m.order_samples;
+  if (const auto data = m.states.find("data"); data != m.states.end()) j["data"] = Json::parse(data->second);
   j["tokenizer"] = m.tokenizer;
   j["tokenizer_hash"] = m.tokenizer_hash;
   j["bos"] = m.bos < 0 ? Json() : Json(m.bos);
@@ -62,12 +90,10 @@ Json header(const Manifest& m) {
   if (m.optimizer_start != 0) j["optimizer_start"] = m.optimizer_start;
   if (!m.token_weights_hash.empty()) j["token_weights_hash"] = m.token_weights_hash;
   if (m.n_fixed > 0) j["n_fixed"] = m.n_fixed;
-  if (m.health != Health{})
-    j["health"] = {{"losses", m.health.losses},
-                   {"grad_norms", m.health.grad_norms},
-                   {"skipped", m.health.skipped},
-                   {"skipped_in_a_row", m.health.skipped_in_a_row},
-                   {"rewinds", m.health.rewinds}};
+  for (const auto& [name, text] : m.states) {
+    HEARTH_CHECK(!is_own_key(name), "a state of a checkpoint cannot be named \"{}\"", name);
+    if (name != "data") j[name] = Json::parse(text);
+  }
   j["ranks"] = m.ranks;
   j["parent"] = m.parent;
   j["code_version"] = m.code_version;
@@ -99,47 +125,11 @@ formats::Item parse_item(const Json& j) {
   return item;
 }
 
-void parse_mixture(const Json& data, Manifest& m) {
-  if (!data.contains("sources")) {
-    m.data_sources = {m.dataset_hash};
-    m.data_segments = {{0, {1}}};
-    return;
-  }
-  m.data_sources = data.at("sources").get<std::vector<std::string>>();
-  if (data.contains("order_samples")) m.order_samples = data.at("order_samples").get_ref<const uint64_t&>();
-  for (const Json& segment : data.at("segments"))
-    m.data_segments.push_back(
-        {segment.at("first_sample").get<uint64_t>(), segment.at("weights").get<std::vector<double>>()});
-}
-
-Health parse_health(const Json& j) {
-  return {j.at("losses").get<std::vector<double>>(), j.at("grad_norms").get<std::vector<double>>(),
-          j.at("skipped").get_ref<const int64_t&>(), j.at("skipped_in_a_row").get_ref<const int64_t&>(),
-          j.at("rewinds").get_ref<const int64_t&>()};
-}
-
-bool mixture_makes_sense(const Manifest& m) {
-  const auto& segments = m.data_segments;
-  if (m.data_sources.empty() || segments.empty() || segments.front().first_sample != 0) return false;
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const auto& weights = segments[i].weights;
-    const bool shares = std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; }) &&
-                        std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
-    const bool follows = i == 0 || segments[i].first_sample > segments[i - 1].first_sample;
-    if (!shares || !follows || weights.size() != m.data_sources.size()) return false;
-  }
-  return true;
-}
-
 Manifest parse_fields(const Json& j) {
   Manifest m;
   m.step = j.at("step").get_ref<const int64_t&>();
   m.tokens_seen = j.at("tokens_seen").get_ref<const int64_t&>();
   if (j.contains("optimizer_start")) m.optimizer_start = j.at("optimizer_start").get_ref<const int64_t&>();
-  m.data_seed = j.at("data").at("seed").get_ref<const uint64_t&>();
-  m.next_sample = j.at("data").at("next_sample").get_ref<const uint64_t&>();
-  if (j.at("data").contains("order_version"))
-    m.order_version = j.at("data").at("order_version").get_ref<const int64_t&>();
   m.tokenizer = j.at("tokenizer").get<std::string>();
   m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
   // Missing in checkpoints of before there were other tokenizers than bytes, which knows its own.
@@ -152,8 +142,9 @@ Manifest parse_fields(const Json& j) {
   m.dataset_hash = j.at("dataset_hash").get<std::string>();
   m.token_weights_hash = j.value("token_weights_hash", "");
   m.n_fixed = j.value("n_fixed", int64_t{0});
-  parse_mixture(j.at("data"), m);
-  if (j.contains("health")) m.health = parse_health(j.at("health"));
+  for (const auto& [name, value] : j.items()) {
+    if (value.is_object() && !is_own_key(name)) m.states[name] = dump(value);
+  }
   m.ranks = j.at("ranks").get_ref<const int64_t&>();
   m.parent = j.at("parent").get<std::string>();
   m.code_version = j.at("code_version").get<std::string>();
@@ -170,6 +161,11 @@ Manifest parse_fields(const Json& j) {
 
 }  // namespace
 
+std::string Manifest::state(const std::string& name) const {
+  const auto found = states.find(name);
+  return found == states.end() ? "{}" : found->second;
+}
+
 void stamp(Manifest& manifest) {
   char host[256] = {};
   manifest.host = ::gethostname(host, sizeof host - 1) == 0 ? host : "unknown";
@@ -183,8 +179,7 @@ void stamp(Manifest& manifest) {
 }
 
 std::string format_manifest(const Manifest& manifest) {
-  // A line a field and a line an item, so that a person can read it and diff it. Bytes that are not UTF-8 are replaced.
-  const auto dump = [](const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  // A line a field and a line an item, so that a person can read it and diff it.
   std::string text(kPrefix);
   text += std::string(kDigits, '0') + "\"";
   const Json fields = header(manifest);
@@ -223,10 +218,7 @@ Manifest parse_manifest(std::string_view text, const Path& path) {
           fmt::format("{}: checkpoint format {}, this program knows {}", path.string(), version, kFormatVersion),
           "it was written by another version of Hearth", "use that version");
     }
-    Manifest manifest = parse_fields(j);
-    if (!mixture_makes_sense(manifest))
-      throw damaged(fmt::format("{} is damaged", path.string()), "the segments of its mixture make no sense");
-    return manifest;
+    return parse_fields(j);
   } catch (const nlohmann::json::exception& e) {
     throw damaged(fmt::format("{} is damaged", path.string()), e.what());
   }

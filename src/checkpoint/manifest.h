@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "data/order/mixture.h"
 #include "formats/dcp.h"
 
 namespace hearth::checkpoint {
@@ -19,37 +18,23 @@ inline constexpr int64_t kFormatVersion = 1;
 inline constexpr const char* kManifestFile = "hearth.json";
 inline constexpr const char* kMetadataFile = ".metadata";
 
-// What the trainer's guard remembers (train/guard.h).
-struct Health {
-  std::vector<double> losses, grad_norms;  // of the last applied steps, the oldest first; only where spikes are watched
-  int64_t skipped = 0;                     // updates left out, in all
-  int64_t skipped_in_a_row = 0;            // and since the last that was applied
-  int64_t rewinds = 0;
-  bool operator==(const Health&) const = default;
-};
-
 struct Manifest {
   // Filled in by the trainer.
   int64_t step = 0;             // optimizer steps done
   int64_t tokens_seen = 0;      // counted over all ranks
   int64_t optimizer_start = 0;  // the step after which the moments began; below 0: they are older than step 0
-  uint64_t data_seed = 0;
-  uint64_t next_sample = 0;  // the loader's g: the first sample not yet trained on
-  // The datasets by their identity, and how they were mixed up to next_sample. A checkpoint that does not say, an old
-  // one, was trained on the one dataset `dataset_hash`.
-  std::vector<std::string> data_sources;
-  std::vector<data::MixtureSegment> data_segments;
-  int64_t order_version = 1;   // data::kSampleOrderVersion of the program that wrote it
-  uint64_t order_samples = 0;  // that the tables of data.order = "neox" were made for; 0: there are none
-  std::string tokenizer;       // "bytes", or the name of the copy of its file in the checkpoint's folder
+  // What other rooms remember, by name: the text of a JSON object each, which only they read. "data":
+  // data/order/data_state.h; "health": run/health.h. A name that this program does not know is kept.
+  std::map<std::string, std::string> states;
+  std::string state(const std::string& name) const;  // "{}" where there is none
+  std::string tokenizer;  // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
   std::string token_weights_hash;  // XXH3-128 of the weights of the loss; empty: all 1, or an older checkpoint
-  int64_t n_fixed = 0;  // neurons that the data gave every array; 0: those that each has, or an older checkpoint
-  Health health;
-  int64_t bos = -1, eos = -1;             // the tokenizer's; -1: it has none
-  bool document_bos = false;              // whether BOS stood before each document
-  std::string tokenizer_file;             // content of the copy, for commit(); no part of hearth.json
-  std::string config_toml;                // the resolved configuration
+  int64_t n_fixed = 0;         // neurons that the data gave every array; 0: those that each has, or an older checkpoint
+  int64_t bos = -1, eos = -1;  // the tokenizer's; -1: it has none
+  bool document_bos = false;   // whether BOS stood before each document
+  std::string tokenizer_file;  // content of the copy, for commit(); no part of hearth.json
+  std::string config_toml;     // the resolved configuration
   std::string libtorch_version;           // empty where none was used
   int64_t ranks = 1;                      // that wrote it
   std::string parent;                     // name of the checkpoint this run started or resumed from; empty: none

@@ -34,14 +34,10 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
   m.step = progress.step;
   m.tokens_seen = progress.tokens_seen;
   m.optimizer_start = progress.optimizer_start;
-  m.data_seed = static_cast<uint64_t>(config.training.seed);
-  m.next_sample = progress.next_sample;
-  m.health = progress.health;
-  data::DataState state = data.state(progress.next_sample);
-  m.data_sources = std::move(state.sources);
-  m.data_segments = std::move(state.segments);
-  m.order_samples = state.order_samples;
-  m.order_version = state.order_version;
+  data::DataState fed = data.state(progress.next_sample);
+  fed.seed = static_cast<uint64_t>(config.training.seed);
+  m.states[data::kDataState] = data::format_data_state(fed);
+  if (progress.health != Health{}) m.states[kHealthState] = format_health(progress.health);
   m.tokenizer = data.manifest().rules.tokenizer;
   m.tokenizer_hash = data.manifest().tokenizer_hash;
   m.tokenizer_file = tokenizer_file;

@@ -37,18 +37,18 @@ void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, 
 
 // The run goes on with the text and the ids it began with, whatever else was edited. Sources may have been added, and
 // weights may have changed: what was trained stays, the run file holds from here on.
-void continue_data(Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
+// `state`: of the checkpoint's data.
+void continue_data(Run& run, const checkpoint::Manifest& manifest, const data::DataState& state, const Path& folder) {
   check_same_tokenizer(run, manifest, folder);
   const auto& sources = run.data.sources();
-  if (manifest.data_sources.size() == 1 && sources.size() == 1 &&
-      sources.front().dataset.manifest().identity != manifest.data_sources.front())
+  if (state.sources.size() == 1 && sources.size() == 1 &&
+      sources.front().dataset.manifest().identity != state.sources.front())
     throw user_error(
         fmt::format("{} is not the dataset that {} was trained on", sources.front().path, folder.string()),
         "its documents, their order or its rules changed, so the samples would no longer be each used once",
         "point data.path at the old dataset, or begin a new run from these weights: "
         "checkpoint.initial_load_path in a new job.dump_folder");
-  run.data.continue_from({manifest.next_sample, manifest.data_sources, manifest.data_segments, manifest.order_samples,
-                          manifest.order_version});
+  run.data.continue_from(state);
 }
 
 // Other weights of the loss are a change like that of a learning rate: a run may go on with them, where the run file
@@ -68,14 +68,14 @@ void check_same_weights(const Run& run, const config::RunConfig& before, const c
 
 // A run that went back to this checkpoint goes on with the data behind the step that failed: so does one that was
 // stopped before it saved again, and it has gone back as often.
-void repeat_rewind(const Path& metrics_file, checkpoint::Manifest& manifest, Start& start) {
+void repeat_rewind(const Path& metrics_file, Start& start) {
   const std::vector<metrics::Event> events = metrics::read_events(metrics_file);
   const auto last = std::find_if(events.rbegin(), events.rend(), [&](const metrics::Event& event) {
-    return event.name == "rewind" && event.step == manifest.step && event.next_sample;
+    return event.name == "rewind" && event.step == start.progress.step && event.next_sample;
   });
   if (last == events.rend()) return;
-  manifest.next_sample = *last->next_sample;
-  manifest.health.rewinds = last->rewinds;
+  start.progress.next_sample = *last->next_sample;
+  start.progress.health.rewinds = last->rewinds;
   start.notes.push_back(fmt::format("the run went back to step {} because of step {} ({}): going on behind its data",
                                     last->step, last->from_step, last->reason));
 }
@@ -83,9 +83,12 @@ void repeat_rewind(const Path& metrics_file, checkpoint::Manifest& manifest, Sta
 // Goes on exactly where `folder`, a checkpoint of this run, stands.
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  checkpoint::Manifest manifest = reader.manifest();
-  repeat_rewind(run.folder.metrics_file(), manifest, start);
-  continue_data(run, manifest, folder);
+  const checkpoint::Manifest& manifest = reader.manifest();
+  start.progress = progress_of(manifest, folder);
+  repeat_rewind(run.folder.metrics_file(), start);
+  data::DataState state = data_state_of(manifest, folder);
+  state.next_sample = start.progress.next_sample;
+  continue_data(run, manifest, state, folder);
   const config::RunConfig before = config_of(reader);
   const auto changes = config::differences(before, run.config);
   config::refuse_changes(changes, folder.string());
@@ -93,7 +96,6 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
   start.moments = true;
-  start.progress = progress_of(manifest);
 }
 
 // "12 weights are converted from bfloat16 to float32"; nothing where none is.
@@ -160,7 +162,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!new_data) {
-    continue_data(run, manifest, folder);
+    continue_data(run, manifest, data_state_of(manifest, folder), folder);
   } else if (!start.transfer.new_vocabulary(run.plan)) {
     check_same_tokenizer(run, manifest, folder);
   }
@@ -180,7 +182,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
   start.checkpoint = folder;
   start.from_elsewhere = true;
   start.moments = !new_optimizer;
-  const Progress theirs = progress_of(manifest);
+  const Progress theirs = progress_of(manifest, folder);
   Progress& progress = start.progress;
   if (!new_steps) {
     progress.step = theirs.step;

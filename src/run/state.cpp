@@ -110,10 +110,20 @@ void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
   }
 }
 
-Progress progress_of(const checkpoint::Manifest& manifest) {
-  return {manifest.step,        manifest.tokens_seen,
-          manifest.next_sample, manifest.optimizer_start,
-          manifest.health,      checkpoint::step_name_of(manifest.step)};
+data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& folder) {
+  return data::parse_data_state(manifest.state(data::kDataState), manifest.dataset_hash,
+                                (folder / checkpoint::kManifestFile).string());
+}
+
+Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
+  Progress progress{.step = manifest.step,
+                    .tokens_seen = manifest.tokens_seen,
+                    .next_sample = data_state_of(manifest, folder).next_sample,
+                    .optimizer_start = manifest.optimizer_start,
+                    .parent = checkpoint::step_name_of(manifest.step)};
+  if (manifest.states.contains(kHealthState))
+    progress.health = parse_health(manifest.state(kHealthState), (folder / checkpoint::kManifestFile).string());
+  return progress;
 }
 
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {

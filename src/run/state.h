@@ -8,7 +8,9 @@
 
 #include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
+#include "data/order/data_state.h"
 #include "parallel/sharded_weights.h"
+#include "run/health.h"
 
 namespace hearth::run {
 
@@ -21,7 +23,7 @@ struct Progress {
   // The step after which the optimizer's moments began: update number `step - optimizer_start` of theirs. Not 0 where a
   // run took over a step without moments, or moments without their step; a skipped update counts as one before.
   int64_t optimizer_start = 0;
-  checkpoint::Health health{};
+  Health health{};
   std::string parent;  // the checkpoint this came from: "step-00000100", or a path; empty: from nothing
   bool operator==(const Progress&) const = default;
 };
@@ -40,8 +42,9 @@ void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
                   OtherTypes other_types = OtherTypes::kRefuse);
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
 
-// What the manifest says about progress; needs reader.has_manifest().
-Progress progress_of(const checkpoint::Manifest& manifest);
+// What a checkpoint's manifest says of the data, and of progress. Throw damaged() naming `folder`, the checkpoint.
+data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& folder);
+Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder);
 
 // Saves everything as CHECKPOINTS/step-N, N = manifest.step, whose other fields the caller has filled in. When it
 // returns, the checkpoint was read back and has its name; when it throws, the checkpoints that were there still are.

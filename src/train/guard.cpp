@@ -83,7 +83,7 @@ void Guard::skipped() {
   ++health_.skipped_in_a_row;
 }
 
-void Guard::rewound(const checkpoint::Health& saved) {
+void Guard::rewound(const run::Health& saved) {
   const int64_t rewinds = health_.rewinds + 1;
   health_ = saved;
   health_.rewinds = rewinds;

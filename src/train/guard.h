@@ -10,9 +10,9 @@
 
 #include <string>
 
-#include "checkpoint/manifest.h"
 #include "config/config.h"
 #include "ops/step_decision.h"
+#include "run/health.h"
 #include "train/step.h"
 
 namespace hearth::train {
@@ -27,7 +27,7 @@ struct Judgement {
 
 class Guard {
  public:
-  Guard(const config::Numerics& config, checkpoint::Health health) : config_(config), health_(std::move(health)) {}
+  Guard(const config::Numerics& config, run::Health health) : config_(config), health_(std::move(health)) {}
 
   // What the device decides by, and from where.
   ops::GuardRules rules() const;
@@ -41,16 +41,16 @@ class Guard {
   void applied(const StepResult& step);
   void skipped();
   // `saved`: of the checkpoint that the training has gone back to.
-  void rewound(const checkpoint::Health& saved);
+  void rewound(const run::Health& saved);
 
-  const checkpoint::Health& health() const { return health_; }
+  const run::Health& health() const { return health_; }
 
  private:
   Verdict verdict_of(const std::string& policy) const;
   Judgement judged(const std::string& policy, const char* kind, std::string reason) const;
 
   config::Numerics config_;
-  checkpoint::Health health_;
+  run::Health health_;
 };
 
 }  // namespace hearth::train

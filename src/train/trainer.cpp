@@ -197,7 +197,7 @@ class Trainer {
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
     run::load_weights(reader, weights_);
     run::load_moments(reader, weights_);
-    const run::Progress saved = run::progress_of(reader.manifest());
+    const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
     journal_.message(fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
                                  step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
     guard_.rewound(saved.health);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/units.h"
@@ -92,8 +94,7 @@ inline Manifest example_manifest(int64_t step, int64_t ranks) {
   Manifest m;
   m.step = step;
   m.tokens_seen = 1000 * step;
-  m.data_seed = 18446744073709551615u;
-  m.next_sample = static_cast<uint64_t>(8 * step);
+  m.states["data"] = fmt::format("{{\"seed\":18446744073709551615,\"next_sample\":{},\"order_version\":1}}", 8 * step);
   m.tokenizer = "bytes";
   m.tokenizer_hash = "t0";
   m.dataset_hash = "d0";

@@ -92,8 +92,8 @@ TEST(Load, ManifestComesBackAsItWasSaved) {
   const Manifest& m = reader.manifest();
   EXPECT_EQ(m.step, 42);
   EXPECT_EQ(m.tokens_seen, 42000);
-  EXPECT_EQ(m.data_seed, expected.data_seed);
-  EXPECT_EQ(m.next_sample, 336u);
+  EXPECT_EQ(m.states, expected.states);
+  EXPECT_EQ(m.state("data"), R"({"seed":18446744073709551615,"next_sample":336,"order_version":1})");
   EXPECT_EQ(m.tokenizer, "bytes");
   EXPECT_EQ(m.tokenizer_hash, "t0");
   EXPECT_EQ(m.dataset_hash, "d0");

@@ -27,13 +27,13 @@ TEST(Manifest, MetricsThatAreNotNumbersSurvive) {
   EXPECT_EQ(back.metrics.at("e"), 5e-324);
 }
 
-TEST(Manifest, TheMixtureReadsBackAsTheSameBits) {
+TEST(Manifest, StatesOfAnyNameComeBackAndStandUnderTheirNames) {
   Manifest m = example_manifest(3, 1);
-  m.data_sources = {"0123", "4567"};
-  m.data_segments = {{0, {1.0 / 3, 0}}, {uint64_t{1} << 60, {5e-324, 1e15}}};
-  const Manifest back = parse_manifest(format_manifest(m), "x");
-  EXPECT_EQ(back.data_sources, m.data_sources);
-  EXPECT_EQ(back.data_segments, m.data_segments);
+  m.states = {{"data", R"({"seed":18446744073709551615,"weights":[5e-324,0.1,1e15]})"}, {"later", R"({"a":{"b":[]}})"}};
+  const std::string text = format_manifest(m);
+  EXPECT_NE(text.find("\n\"later\": {\"a\":{\"b\":[]}},\n"), std::string::npos) << text;
+  EXPECT_EQ(parse_manifest(text, "x").states, m.states);
+  EXPECT_EQ(parse_manifest(text, "x").state("never"), "{}");
 }
 
 TEST(Manifest, TheNumberOfNeuronsIsThereWhereTheDataFixIt) {
@@ -50,38 +50,6 @@ TEST(Manifest, TheHashOfTokenWeightsIsThereWhereThereAreSome) {
   EXPECT_EQ(parse_manifest(format_manifest(m), "x").token_weights_hash, "");
   m.token_weights_hash = "w0";
   EXPECT_EQ(parse_manifest(format_manifest(m), "x").token_weights_hash, "w0");
-}
-
-TEST(Manifest, WithoutAMixtureItWasTrainedOnItsOneDataset) {
-  const Manifest back = parse_manifest(format_manifest(example_manifest(3, 1)), "x");
-  EXPECT_EQ(back.data_sources, std::vector<std::string>{"d0"});
-  EXPECT_EQ(back.data_segments, (std::vector<data::MixtureSegment>{{0, {1}}}));
-}
-
-TEST(Manifest, WithoutAVersionOfTheOrderItIsTheFirst) {
-  Manifest m = example_manifest(3, 1);
-  m.order_version = 7;
-  std::string text = format_manifest(m);
-  EXPECT_EQ(parse_manifest(text, "x").order_version, 7);
-  text[text.find("order_version") + 3] = 'x';
-  EXPECT_EQ(parse_manifest(signed_again(text), "x").order_version, 1);
-}
-
-TEST(Manifest, SegmentsThatDoNotGoWithTheSourcesAreDamage) {
-  using Segments = std::vector<data::MixtureSegment>;
-  for (const Segments& segments : {Segments{}, Segments{{1, {1, 1}}}, Segments{{0, {1}}}, Segments{{0, {0, 0}}},
-                                   Segments{{0, {1, -1}}}, Segments{{0, {1, 1}}, {0, {1, 2}}}}) {
-    Manifest m = example_manifest(3, 1);
-    m.data_sources = {"a", "b"};
-    m.data_segments = segments;
-    try {
-      parse_manifest(format_manifest(m), "here/hearth.json");
-      ADD_FAILURE() << "no error";
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ExitCode::kDamaged);
-      EXPECT_EQ(e.message(), "here/hearth.json is damaged");
-    }
-  }
 }
 
 TEST(Manifest, EveryChangedByteIsDamage) {

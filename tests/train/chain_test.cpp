@@ -84,7 +84,7 @@ TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {
   EXPECT_EQ(records.front().tokens, 8 * 32);
   const checkpoint::Reader reader = checkpoint::Reader::open(step_of(c, 3));
   EXPECT_EQ(reader.manifest().step, 3);
-  EXPECT_EQ(reader.manifest().next_sample, 24u);
+  EXPECT_EQ(run::data_state_of(reader.manifest(), reader.folder()).next_sample, 24u);
   EXPECT_EQ(reader.manifest().optimizer_start, -12);
 
   // The optimizer's own count goes on: that of torch's state, and a resume in between changes nothing.

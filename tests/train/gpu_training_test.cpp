@@ -128,7 +128,7 @@ TEST_P(TrainingOnGpu, GoesBackFromASpike) {
   ASSERT_EQ(gpu.size(), cpu.size());
   const auto rewinds = [&c](const char* folder) {
     c.job.dump_folder = folder;
-    return checkpoint::Reader::open(step_of(c, 12)).manifest().health.rewinds;
+    return health_at(step_of(c, 12)).rewinds;
   };
   EXPECT_GE(rewinds("cpu"), 1);
   EXPECT_EQ(rewinds("gpu"), rewinds("cpu"));

@@ -173,7 +173,7 @@ TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
   EXPECT_GE(count, 2);
   EXPECT_LE(count, 12);
   for (const metrics::Record& r : records) EXPECT_EQ(r.loss.has_value(), r.skipped.empty()) << "step " << r.step;
-  EXPECT_EQ(manifest_of(c, 24).health.skipped, count);
+  EXPECT_EQ(health_at(step_of(c, 24)).skipped, count);
   EXPECT_EQ(manifest_of(c, 24).optimizer_start, count) << "Adam counts the updates that were made";
   EXPECT_LT(*records.back().loss, *records.front().loss);
 
@@ -207,7 +207,7 @@ TEST_F(Policy, ARunWithSkippedStepsIsResumedToTheBit) {
     }
     expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), whole);
     EXPECT_EQ(tensors_of(step_of(parts, 24)), tensors_of(step_of(c, 24)));
-    EXPECT_EQ(manifest_of(parts, 24).health, manifest_of(c, 24).health);
+    EXPECT_EQ(health_at(step_of(parts, 24)), health_at(step_of(c, 24)));
   }
 }
 
@@ -219,9 +219,10 @@ TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
     ASSERT_EQ(records.size(), 24u);
     for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].step, static_cast<int64_t>(i + 1));
     for (const metrics::Record& r : records) EXPECT_TRUE(r.loss && r.skipped.empty());
-    const checkpoint::Manifest manifest = manifest_of(c, 24);
-    EXPECT_GE(manifest.health.rewinds, 1);
-    EXPECT_GT(manifest.next_sample, 2u * 24) << "samples were left out";
+    const int64_t rewinds = health_at(step_of(c, 24)).rewinds;
+    const uint64_t next_sample = data_state_at(step_of(c, 24)).next_sample;
+    EXPECT_GE(rewinds, 1);
+    EXPECT_GT(next_sample, 2u * 24) << "samples were left out";
     EXPECT_EQ(manifest.tokens_seen, 24 * 2 * 32) << "and not counted";
     uint64_t next = 0;
     for (const metrics::Record& r : records) {
@@ -229,8 +230,8 @@ TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
       EXPECT_EQ(r.samples, 2);
       next = r.first_sample + 2;
     }
-    EXPECT_EQ(next, manifest.next_sample);
-    EXPECT_EQ(rewinds_told(c), manifest.health.rewinds);
+    EXPECT_EQ(next, next_sample);
+    EXPECT_EQ(rewinds_told(c), rewinds);
   }
 }
 
@@ -251,7 +252,7 @@ TEST_F(Policy, ARewindIsRememberedThoughNoCheckpointFollowed) {
   whole.numerics.nan_policy = "rewind";
   whole.checkpoint.interval = 8;  // two rewinds to one checkpoint
   const auto records = train(whole);
-  const int64_t rewinds = manifest_of(whole, 24).health.rewinds;
+  const int64_t rewinds = health_at(step_of(whole, 24)).rewinds;
   ASSERT_GE(rewinds, 2);
   config::RunConfig parts = poisoned("parts");
   parts.numerics.nan_policy = "rewind";
@@ -267,8 +268,8 @@ TEST_F(Policy, ARewindIsRememberedThoughNoCheckpointFollowed) {
   parts.numerics.rewind_limit = rewinds;
   expect_same_training(train(parts), records);
   EXPECT_EQ(tensors_of(step_of(parts, 24)), tensors_of(step_of(whole, 24)));
-  EXPECT_EQ(manifest_of(parts, 24).next_sample, manifest_of(whole, 24).next_sample);
-  EXPECT_EQ(manifest_of(parts, 24).health.rewinds, rewinds);
+  EXPECT_EQ(data_state_at(step_of(parts, 24)).next_sample, data_state_at(step_of(whole, 24)).next_sample);
+  EXPECT_EQ(health_at(step_of(parts, 24)).rewinds, rewinds);
   EXPECT_EQ(rewinds_told(parts), rewinds) << "none was made twice";
 }
 

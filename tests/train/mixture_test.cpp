@@ -43,10 +43,10 @@ TEST(TrainMixture, AStoppedRunWithSegmentsGoesOnAsTheUninterruptedOne) {
   }
   expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), expected);
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
-  const checkpoint::Manifest manifest = manifest_of(step_of(whole, 12));
-  EXPECT_EQ(manifest.data_sources.size(), 2u);
-  EXPECT_EQ(manifest.data_segments, (std::vector<data::MixtureSegment>{{0, {3, 1}}, {44, {1, 3}}}));
-  EXPECT_EQ(manifest_of(step_of(whole, 4)).data_segments.size(), 1u);
+  const data::DataState state = data_state_at(step_of(whole, 12));
+  EXPECT_EQ(state.sources.size(), 2u);
+  EXPECT_EQ(state.segments, (std::vector<data::MixtureSegment>{{0, {3, 1}}, {44, {1, 3}}}));
+  EXPECT_EQ(data_state_at(step_of(whole, 4)).segments.size(), 1u);
 }
 
 TEST(TrainMixture, WeightsEditedAtAResumeHoldFromTheNextStepOn) {
@@ -58,7 +58,7 @@ TEST(TrainMixture, WeightsEditedAtAResumeHoldFromTheNextStepOn) {
   c.training.steps = 12;
   const auto all = train(c);
   EXPECT_EQ(all[4].loss, first[4].loss);
-  EXPECT_EQ(manifest_of(step_of(c, 12)).data_segments, (std::vector<data::MixtureSegment>{{0, {3, 1}}, {32, {1, 1}}}));
+  EXPECT_EQ(data_state_at(step_of(c, 12)).segments, (std::vector<data::MixtureSegment>{{0, {3, 1}}, {32, {1, 1}}}));
   c.data.source.pop_back();
   c.training.steps = 13;
   const Error error = error_of([&] { run_training(c, {}); });
@@ -77,9 +77,11 @@ TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSourc
   parts.training.steps = 4;
   train(parts);
   checkpoint::Manifest manifest = manifest_of(step_of(parts, 4));
-  EXPECT_EQ(manifest.data_sources, std::vector<std::string>{manifest.dataset_hash});
-  manifest.data_sources.clear();
-  manifest.data_segments.clear();
+  data::DataState state = data_state_at(step_of(parts, 4));
+  EXPECT_EQ(state.sources, std::vector<std::string>{manifest.dataset_hash});
+  state.sources.clear();
+  state.segments.clear();
+  manifest.states["data"] = data::format_data_state(state);
   const std::string text = checkpoint::format_manifest(manifest);
   EXPECT_EQ(text.find("segments"), std::string::npos);
   write_file_atomic(step_of(parts, 4) / checkpoint::kManifestFile, text);
@@ -91,8 +93,7 @@ TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSourc
   parts.data.source = {{"books/data", 1, 0}, {"web/data", 1, 0}};
   parts.training.steps = 14;
   train(parts);
-  EXPECT_EQ(manifest_of(step_of(parts, 14)).data_segments,
-            (std::vector<data::MixtureSegment>{{0, {1, 0}}, {96, {1, 1}}}));
+  EXPECT_EQ(data_state_at(step_of(parts, 14)).segments, (std::vector<data::MixtureSegment>{{0, {1, 0}}, {96, {1, 1}}}));
 }
 
 // Killed after step 8: the checkpoints behind it are not there.
@@ -101,8 +102,8 @@ TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   config::RunConfig whole = mixed_config(scratch, "whole");
   whole.data.order = whole.data.stride = whole.data.weight_rule = "neox";
   train(whole);
-  EXPECT_EQ(manifest_of(step_of(whole, 8)).order_samples, 12u * 8);
-  EXPECT_EQ(manifest_of(step_of(whole, 8)).order_version, 2);
+  EXPECT_EQ(data_state_at(step_of(whole, 8)).order_samples, 12u * 8);
+  EXPECT_EQ(data_state_at(step_of(whole, 8)).order_version, 2);
   config::RunConfig parts = whole;
   parts.job.dump_folder = "parts";
   std::filesystem::copy(whole.run_folder(), parts.run_folder(), std::filesystem::copy_options::recursive);
@@ -112,7 +113,7 @@ TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
   parts.training.steps = 14;  // longer: the tables stay
   train(parts);
-  EXPECT_EQ(manifest_of(step_of(parts, 14)).order_samples, 12u * 8);
+  EXPECT_EQ(data_state_at(step_of(parts, 14)).order_samples, 12u * 8);
   parts.data.order = "shuffle";
   const Error error = error_of([&] { run_training(parts, {}); });
   EXPECT_NE(error.message().find("data.order: \"neox\" -> \"shuffle\""), std::string::npos) << error.what();

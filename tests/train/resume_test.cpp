@@ -187,8 +187,9 @@ TEST_F(Resume, ACheckpointTellsWhereItCameFromAndHowFarItIs) {
     EXPECT_EQ(m.parent, parent) << step;
     EXPECT_EQ(m.step, step);
     EXPECT_EQ(m.tokens_seen, step * 8 * 32);
-    EXPECT_EQ(m.next_sample, static_cast<uint64_t>(step * 8));
-    EXPECT_EQ(m.data_seed, 5u);
+    const data::DataState state = data_state_at(step_of(run, step));
+    EXPECT_EQ(state.next_sample, static_cast<uint64_t>(step * 8));
+    EXPECT_EQ(state.seed, 5u);
   }
 }
 

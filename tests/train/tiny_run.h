@@ -15,6 +15,7 @@
 #include "data/build/build.h"
 #include "data/study/synthetic_spikes.h"
 #include "metrics/jsonl.h"
+#include "run/state.h"
 #include "support/environment.h"
 #include "support/errors.h"
 #include "train/trainer.h"
@@ -143,6 +144,14 @@ inline void expect_curves_near(const std::vector<metrics::Record>& a, const std:
     expect_near(a[i].grad_norm, b[i].grad_norm, 1e-8);
     expect_near(a[i].validation_loss, b[i].validation_loss, 1e-9 * b[i].validation_loss.value_or(0));
   }
+}
+
+// What the checkpoint `folder` says of its data, and of its guard.
+inline data::DataState data_state_at(const Path& folder) {
+  return run::data_state_of(checkpoint::Reader::open(folder).manifest(), folder);
+}
+inline run::Health health_at(const Path& folder) {
+  return run::progress_of(checkpoint::Reader::open(folder).manifest(), folder).health;
 }
 
 }  // namespace hearth::train

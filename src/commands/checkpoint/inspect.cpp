@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
+#include "data/order/data_state.h"
 
 namespace hearth::commands {
 namespace {
@@ -49,10 +50,18 @@ Totals count(const formats::Metadata& metadata) {
 
 std::string number_text(double value) { return fmt::format("{:.6g}", value); }
 
-void add_manifest(std::vector<Row>& rows, const checkpoint::Manifest& m) {
+data::DataState data_state_of(const checkpoint::Reader& reader) {
+  const checkpoint::Manifest& m = reader.manifest();
+  return data::parse_data_state(m.state(data::kDataState), m.dataset_hash,
+                                (reader.folder() / checkpoint::kManifestFile).string());
+}
+
+void add_manifest(std::vector<Row>& rows, const checkpoint::Reader& reader) {
+  const checkpoint::Manifest& m = reader.manifest();
+  const data::DataState data = data_state_of(reader);
   rows.push_back({"step", fmt::format("{}, {} tokens seen", m.step, m.tokens_seen)});
   for (const auto& [name, value] : m.metrics) rows.push_back({name, number_text(value)});
-  rows.push_back({"data", fmt::format("seed {}, next sample {}", m.data_seed, m.next_sample)});
+  rows.push_back({"data", fmt::format("seed {}, next sample {}", data.seed, data.next_sample)});
   rows.push_back({"tokenizer", fmt::format("{} ({})", m.tokenizer, m.tokenizer_hash)});
   rows.push_back({"dataset", m.dataset_hash});
   rows.push_back({"written by", fmt::format("hearth {}, LibTorch {}, {} {}", m.code_version, m.libtorch_version,
@@ -66,7 +75,7 @@ void print_text(const checkpoint::Reader& reader) {
   const Totals totals = count(metadata);
   std::vector<Row> rows;
   if (reader.has_manifest()) {
-    add_manifest(rows, reader.manifest());
+    add_manifest(rows, reader);
   } else {
     rows.push_back({"written by", "PyTorch (no hearth.json: it can be the initial load, not resumed)"});
   }
@@ -87,10 +96,12 @@ void print_text(const checkpoint::Reader& reader) {
   if (reader.has_manifest()) fmt::print("\nconfiguration\n{}", reader.manifest().config_toml);
 }
 
-Json json_of(const checkpoint::Manifest& m) {
+Json json_of(const checkpoint::Reader& reader) {
+  const checkpoint::Manifest& m = reader.manifest();
+  const data::DataState data = data_state_of(reader);
   Json j = {{"step", m.step},
             {"tokens_seen", m.tokens_seen},
-            {"data", {{"seed", m.data_seed}, {"next_sample", m.next_sample}}},
+            {"data", {{"seed", data.seed}, {"next_sample", data.next_sample}}},
             {"tokenizer", m.tokenizer},
             {"tokenizer_hash", m.tokenizer_hash},
             {"dataset_hash", m.dataset_hash},
@@ -108,7 +119,7 @@ Json json_of(const checkpoint::Manifest& m) {
 void print_json(const checkpoint::Reader& reader) {
   const Totals totals = count(reader.metadata());
   Json j = {{"checkpoint", reader.folder().string()}, {"has_manifest", reader.has_manifest()}};
-  if (reader.has_manifest()) j.update(json_of(reader.manifest()));
+  if (reader.has_manifest()) j.update(json_of(reader));
   j["parameters"] = totals.parameters;
   j["weight_bytes"] = totals.weight_bytes;
   j["other_bytes"] = totals.other_bytes;

@@ -96,15 +96,21 @@ checkpoint::Manifest manifest_of(const Path& folder) {
   return checkpoint::parse_manifest(read_file(folder / checkpoint::kManifestFile), folder / checkpoint::kManifestFile);
 }
 
-checkpoint::Manifest parent_of(const config::RunConfig& branch) {
-  return manifest_of(checkpoint::find_checkpoint(branch.initial_load_path().lexically_normal()));
+data::DataState data_state_of(const Path& folder) {
+  const checkpoint::Manifest manifest = manifest_of(folder);
+  return data::parse_data_state(manifest.state(data::kDataState), manifest.dataset_hash,
+                                (folder / checkpoint::kManifestFile).string());
+}
+
+Path parent_of(const config::RunConfig& branch) {
+  return checkpoint::find_checkpoint(branch.initial_load_path().lexically_normal());
 }
 
 // The checkpoint that the run's data go on from, if any: its newest one, or the one that it branches off from.
-std::optional<checkpoint::Manifest> manifest_of_data(const config::RunConfig& run) {
+std::optional<data::DataState> state_of_data(const config::RunConfig& run) {
   const std::vector<int64_t> steps = checkpoint::list_steps(run.checkpoint_folder());
-  if (!steps.empty()) return manifest_of(checkpoint::step_folder(run.checkpoint_folder(), steps.back()));
-  if (config::is_branch(run) && !config::leaves_behind(run, "dataloader")) return parent_of(run);
+  if (!steps.empty()) return data_state_of(checkpoint::step_folder(run.checkpoint_folder(), steps.back()));
+  if (config::is_branch(run) && !config::leaves_behind(run, "dataloader")) return data_state_of(parent_of(run));
   return std::nullopt;
 }
 
@@ -117,9 +123,9 @@ struct Position {
 // Where the run begins.
 Position beginning_of(const config::RunConfig& run) {
   if (!config::is_branch(run)) return {};
-  const checkpoint::Manifest parent = parent_of(run);
-  return {config::leaves_behind(run, "train_state") ? 0 : parent.step,
-          config::leaves_behind(run, "dataloader") ? 0 : parent.next_sample};
+  const Path parent = parent_of(run);
+  return {config::leaves_behind(run, "train_state") ? 0 : manifest_of(parent).step,
+          config::leaves_behind(run, "dataloader") ? 0 : data_state_of(parent).next_sample};
 }
 
 struct StepSamples {
@@ -201,8 +207,7 @@ int data_sample(CommandLine& line) {
   config::with_places(request.loaded, [&] { opened.emplace(request.run); });
   data::TrainingData& data = *opened;
   // The weights of sources that the run has had: the run file may have others by now.
-  if (const auto past = request.is_run ? manifest_of_data(request.run) : std::nullopt)
-    data.continue_from({past->next_sample, past->data_sources, past->data_segments, past->order_samples});
+  if (const auto past = request.is_run ? state_of_data(request.run) : std::nullopt) data.continue_from(*past);
   data::LoaderOptions loading;
   loading.seed = static_cast<uint64_t>(request.run.training.seed);
   loading.seq_len = request.run.training.seq_len;

@@ -8,20 +8,12 @@
 
 #include "base/error_list.h"
 #include "config/config.h"
+#include "data/order/data_state.h"
 #include "data/order/mixture.h"
 #include "data/order/sampler.h"
 #include "data/shard/dataset.h"
 
 namespace hearth::data {
-
-// How a training has been fed so far: what a checkpoint stores beside the seed. A few dozen bytes for each segment.
-struct DataState {
-  uint64_t next_sample = 0;
-  std::vector<std::string> sources;      // identity of each dataset
-  std::vector<MixtureSegment> segments;  // those that have begun; weights in the order of `sources`
-  uint64_t order_samples = 0;            // samples that the tables of data.order = "neox" were made for; 0: none
-  int64_t order_version = kSampleOrderVersion;
-};
 
 struct TrainingSource {
   std::string path;  // as the run file has it, with the run file's folder before it
@@ -61,7 +53,7 @@ class TrainingData {
   // Throws user_error where the order has another version, one of its sources is missing now, and with data.weight_rule
   // = "neox" where anything about the mixture changed. Call it once.
   void continue_from(const DataState& before);
-  // The state after `next_sample` samples: what a later run continues from.
+  // The state after `next_sample` samples: what a later run continues from. The caller fills in the seed.
   DataState state(uint64_t next_sample) const;
 
   // Windows of all sources together in an epoch: what training.epochs counts.

@@ -1,4 +1,5 @@
 #include "data/order/training_data.h"
+#include "data/batch/loader.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "data/batch/loader.h"
 #include "data/corpus_folder.h"
 #include "data/order/training_data.h"
 
