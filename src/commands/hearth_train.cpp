@@ -41,7 +41,8 @@ Path find_hearth_train() {
 }
 
 // A thread that waits for another sleeps instead of spinning: as fast on an idle machine, and three times as fast
-// beside other programs (docs/decisions.md). OpenMP reads this before main() starts, so it has to be set here.
+// beside other programs (docs/decisions/openmp_waiting.md). OpenMP reads this before main() starts, so it has to be set
+// here.
 void let_waiting_threads_sleep() { ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0); }
 
 struct Output {

@@ -10,8 +10,9 @@ import subprocess
 
 from source_rules import CORE, OBJECTS, TORCH
 
-DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/tour.md", "docs/decisions.md",
-             "docs/data_format.md", "docs/checkpoint_format.md", "docs/numerics.md", "docs/plan.md", "docs/config.md"]
+DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/tour.md",
+             "docs/decisions/README.md", "docs/data_format.md", "docs/checkpoint_format.md", "docs/numerics.md",
+             "docs/plan.md", "docs/config.md"]
 TOP_FOLDERS = {"src", "tests", "docs", "scripts", "cmake", "configs", "bench", ".ci"}
 SOURCE_FOLDERS = set(CORE + TORCH) | set(OBJECTS)
 SOURCE_ENDINGS = (".cpp", ".h", ".cu", ".md", ".sh", ".py", ".cmake", "CMakeLists.txt", "CMakePresets.json")

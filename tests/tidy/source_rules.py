@@ -200,7 +200,7 @@ def promises_and_machines(tree):
     problems = []
     for path, number, line in tree.lines(("",)):
         if PROMISES.search(line) and not path.endswith(".md"):
-            problems.append(f"{path}:{number}: a promise: do it now, or say in docs/decisions.md why not")
+            problems.append(f"{path}:{number}: a promise: do it now, or say in docs/decisions/ why not")
         if MACHINE_PATHS.search(line) and path != "tests/tidy/source_rules.py":
             problems.append(f"{path}:{number}: a path of one machine")
     return problems

@@ -39,7 +39,7 @@ struct Gemm {
   bool accumulate = false;
 };
 
-// Chosen with two threads at the shapes of a step: docs/decisions.md.
+// Chosen with two threads at the shapes of a step: docs/decisions/matrix_products_intel.md.
 constexpr int64_t kGemmDepth = 768;
 
 // Any sizes, 0 too. Threads: the calling thread's pool.

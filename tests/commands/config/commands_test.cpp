@@ -268,7 +268,7 @@ TEST_F(ConfigCommandsTest, WithoutHearthTrainWhatIsKnownToBeWrongIsSaidAllTheSam
   EXPECT_EQ(result.output, "error: --set: training.seed = x: not a whole number\n");
 }
 
-// docs/decisions.md: threads that spin while they wait burn the machine's time. What a user set stays.
+// docs/decisions/openmp_waiting.md: threads that spin while they wait burn the machine's time. What a user set stays.
 TEST_F(ConfigCommandsTest, HearthTrainsThreadsWaitAsleepUnlessTheUserSaysOtherwise) {
   file("run.toml", kComplete);
   std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
