@@ -38,8 +38,8 @@ void begin_save(const Path& temporary);
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const TensorPiece> pieces);
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
-// tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL (the same step,
-// saved again) is replaced, and restored by remove_leftovers() if a crash comes in between.
+// tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL
+// (the same step, saved again) is replaced, and restored by remove_leftovers() if a crash comes in between.
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
             Manifest manifest);
 

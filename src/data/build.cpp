@@ -166,7 +166,8 @@ void refuse_empty(const Manifest& m) {
 
 BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   BuildOptions options = given;
-  auto tokenizer = tokenizer::open_tokenizer(given.rules.tokenizer, {given.bos_token, given.eos_token, {}, given.without_meta_cuts});
+  auto tokenizer =
+      tokenizer::open_tokenizer(given.rules.tokenizer, {given.bos_token, given.eos_token, {}, given.without_meta_cuts});
   options.rules.tokenizer = tokenizer->name();
   options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
   options.rules.eos = given.eos.value_or(given.rules.eos && tokenizer->has_text());

@@ -234,7 +234,7 @@ TEST(ArrayColumns, ArraysOfZerosInAFewBytesAreReadOneAfterTheOther) {
   ::getrusage(RUSAGE_SELF, &before);
   EXPECT_EQ(read(), "30");
   ::getrusage(RUSAGE_SELF, &after);
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory
+#ifndef __SANITIZE_ADDRESS__                              // which keeps freed memory
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 50'000);  // KiB; all of them are 30 MB, 270 with their levels
 #endif
 }

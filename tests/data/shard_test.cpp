@@ -152,8 +152,9 @@ TEST(Shard, AnotherVersionOrKindOfFileIsAUserError) {
   std::string bytes = read_file(scratch / "a.shard");
   bytes[8] = 9;
   write_text(scratch / "new.shard", bytes);
-  EXPECT_EQ(what_is_found(scratch / "new.shard"),
-            fmt::format("2: shard {} has version 9 this hearth reads versions 1 and 2", (scratch / "new.shard").string()));
+  EXPECT_EQ(
+      what_is_found(scratch / "new.shard"),
+      fmt::format("2: shard {} has version 9 this hearth reads versions 1 and 2", (scratch / "new.shard").string()));
   write_text(scratch / "text.shard", "once upon a time");
   EXPECT_TRUE(what_is_found(scratch / "text.shard").starts_with("2: "));
 }

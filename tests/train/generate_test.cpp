@@ -136,8 +136,8 @@ TEST_F(Generate, AnEmptyPromptOfATokenizerWithoutBosAndEosIsRefused) {
   tokenizer::PieceCounts counts;
   counts.add("kaka", 10);
   write_file_atomic(folder / "tokenizer.json",
-                    tokenizer::huggingface_file(tokenizer::train_bpe(
-                        counts, {257, {}, std::string(tokenizer::kGpt2Pattern), 2}, nullptr)));
+                    tokenizer::huggingface_file(
+                        tokenizer::train_bpe(counts, {257, {}, std::string(tokenizer::kGpt2Pattern), 2}, nullptr)));
   data::BuildOptions options;
   options.out = folder / "data";
   options.paths = {folder / "text"};
