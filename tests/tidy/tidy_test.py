@@ -92,6 +92,20 @@ class Sources(Case):
         self.none(source_rules.function_length(Tree({"src/a.cpp": body.replace("  x();\n", "", 1) * 2})))
         self.none(source_rules.function_length(Tree({"src/a.cpp": body.replace("void f() {", "struct S {")})))
 
+    def test_wide_lines_are_found_but_for_raw_strings_and_no_more_than_are_on_the_list(self):
+        rule, wide = source_rules.line_width, "x" * 120 + "\n"
+        self.none(rule(Tree({"src/a.cpp": wide, "docs/a.md": "y" + wide})))
+        for path in ("src/a.cpp", "src/a.cu", "tests/a.h", "tests/a.py", "scripts/a.sh", "cmake/a.cmake", ".ci/run"):
+            self.finds(rule, {path: f"y\n{wide}y{wide}"}, f"{path}:3: over 120 columns")
+        raw = f'auto a = R"x(\ny{wide})" {wide})x";\n'
+        self.none(rule(Tree({"src/a.cpp": raw})))
+        self.finds(rule, {"src/a.cpp": raw + "y" + wide}, "src/a.cpp:5: over")
+        name, count = next(iter(source_rules.WIDE_LINES.items()))
+        self.none(rule(Tree({f"moved/{name}": ("y" + wide) * count})))
+        self.finds(rule, {f"moved/{name}": ("y" + wide) * (count + 1)}, "over 120 columns")
+        self.finds(rule, {f"moved/{name}": wide}, "take it out of WIDE_LINES")
+        self.finds(rule, {f"moved/x{name}": "y" + wide}, "over 120 columns")
+
     def test_unplain_text_is_found(self):
         rule = source_rules.plain_text
         for text, fault in (("\u00e9\n", "ASCII"), ("\tx\n", "tab"), ("x \n", "blanks"), ("x", "newline"), ("x\n\n", "newline")):
