@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(ROOT, "build", "release")
 TOP = ("src", "tests", "docs", "scripts", "cmake", "configs", "bench", ".ci")
 TEXT = (".cpp", ".h", ".cu", ".py", ".sh", ".cmake", ".txt", ".md", ".toml", ".json", "run", "LICENSE", ".clang-format",
-        ".editorconfig", ".gitignore")
+        ".clang-tidy", ".yaml", ".editorconfig", ".gitignore")
 
 
 def read_tree():
