@@ -27,7 +27,7 @@ for argument in "$@"; do
     *)
       if [ ${#checks[@]} = 0 ]; then checks=("$argument"); continue; fi
       [ -f "$argument" ] || fail 2 "check.sh: there is no file \"$argument\""
-      files+=("$(realpath "$argument")") ;;
+      files+=("$(realpath --relative-to="$root" "$argument")") ;;
   esac
 done
 case "${checks[0]:-format}" in
@@ -51,7 +51,7 @@ llvm_14() {  # clang-format or clang-tidy -> the name of its version 14 here
 chosen() {
   local pattern="$1"
   shift
-  if [ ${#files[@]} -gt 0 ]; then printf '%s\0' "${files[@]#"$root"/}"; else find "$@" -type f -print0; fi |
+  if [ ${#files[@]} -gt 0 ]; then printf '%s\0' "${files[@]}"; else find "$@" -type f -print0; fi |
     { grep --null-data --extended-regexp "$pattern" || true; }
 }
 
@@ -88,8 +88,7 @@ check_clang_tidy() {
   compiled=("${compiled[@]#"$root"/}")
   mapfile -t sources < <(printf '%s\n' "${compiled[@]}" | grep --extended-regexp "^($folders)/" | sort --unique)
   if [ ${#files[@]} -gt 0 ]; then
-    local given=("${files[@]#"$root"/}")
-    mapfile -t sources < <(printf '%s\n' "${given[@]}" | sort --unique | comm -12 <(printf '%s\n' "${sources[@]}") -)
+    mapfile -t sources < <(printf '%s\n' "${files[@]}" | sort --unique | comm -12 <(printf '%s\n' "${sources[@]}") -)
   fi
   say "clang-tidy: ${#sources[@]} files, $(nproc) at a time"
   if [ ${#sources[@]} = 0 ]; then return; fi
