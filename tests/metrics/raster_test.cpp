@@ -1,5 +1,6 @@
 #include "metrics/raster.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "metrics/png.h"
