@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 
-os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1", HF_DATASETS_DISABLE_PROGRESS_BARS="1")
+os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1",
+                  HF_DATASETS_DISABLE_PROGRESS_BARS="1")
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "tokenizer"))
@@ -29,7 +30,8 @@ import llama3_reference as reference  # noqa: E402
 
 
 def texts():
-    files = sorted({os.path.realpath(f) for f in glob.glob("/usr/share/doc/python3.*/html/_sources/**/*.txt", recursive=True)})
+    files = sorted({os.path.realpath(f)
+                    for f in glob.glob("/usr/share/doc/python3.*/html/_sources/**/*.txt", recursive=True)})
     if not files:
         sys.exit("bench/build.py: there is no text: install python3-doc")
     number = 0
@@ -54,8 +56,8 @@ def write_corpus(path, size):
 def build(folder, corpus, threads):
     """Seconds by the wall clock, seconds of processor time, peak of resident bytes."""
     out = os.path.join(folder, f"out{threads}")
-    line = [os.path.join(ROOT, "build/release/bin/hearth"), "data", "build", "--out", out, "--tokenizer", reference.model_path(),
-            "--threads", str(threads), corpus]
+    line = [os.path.join(ROOT, "build/release/bin/hearth"), "data", "build", "--out", out, "--tokenizer",
+            reference.model_path(), "--threads", str(threads), corpus]
     start = time.monotonic()
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -71,7 +73,8 @@ def map_with_datasets(folder, corpus):
     tokenizer = reference.huggingface()
     start = resource.getrusage(resource.RUSAGE_SELF)
     rows = datasets.load_dataset("json", data_files=corpus, split="train", cache_dir=os.path.join(folder, "cache"))
-    rows.map(lambda batch: {"ids": [e.ids for e in tokenizer.encode_batch(batch["text"])]}, batched=True, remove_columns=rows.column_names)
+    rows.map(lambda batch: {"ids": [e.ids for e in tokenizer.encode_batch(batch["text"])]}, batched=True,
+             remove_columns=rows.column_names)
     end = resource.getrusage(resource.RUSAGE_SELF)
     return end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
 

@@ -30,7 +30,8 @@ torch.set_flush_denormal(True)
 model = LlamaForCausalLM(LlamaConfig(
     hidden_size=options.dim, num_hidden_layers=options.n_layers, num_attention_heads=options.n_heads,
     num_key_value_heads=options.n_kv_heads, intermediate_size=options.hidden_dim, vocab_size=V,
-    max_position_embeddings=S, tie_word_embeddings=False, attn_implementation="sdpa")).float().to(options.device).train()
+    max_position_embeddings=S, tie_word_embeddings=False, attn_implementation="sdpa"))
+model = model.float().to(options.device).train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
 tokens = torch.randint(V, (B, S), device=options.device)
 parameters = sum(p.numel() for p in model.parameters())

@@ -63,8 +63,10 @@ def programs(shape, options):
     if options.device == "cuda":
         float8 = hearth + ["--set", "numerics.fp8=true"]
         graph = hearth + ["--set", "training.cuda_graph=true"]
-        pairs = [{"Hearth": (hearth, {}), "eager": (torch_step, {})}, {"Hearth": (hearth, {}), "compiled": (compiled, {})}]
-        others = [{"Hearth": (float8, {}), "bfloat16": (hearth, {})}, {"Hearth": (graph, {}), "without a graph": (hearth, {})}]
+        pairs = [{"Hearth": (hearth, {}), "eager": (torch_step, {})},
+                 {"Hearth": (hearth, {}), "compiled": (compiled, {})}]
+        others = [{"Hearth": (float8, {}), "bfloat16": (hearth, {})},
+                  {"Hearth": (graph, {}), "without a graph": (hearth, {})}]
         return pairs[:1] if options.eager_only else pairs + others
     both = {"Hearth": (hearth, {}), "compiled": (compiled, {}), "compiled, malloc tuned": (compiled, KEEP_FREED)}
     return [eager] if options.eager_only else [eager, both]
@@ -137,7 +139,8 @@ def table(shape, options, commands):
         print(f"| {name} | {tokens / median_s:.0f} | {ratio:.2f}x | {100 * share:.0f} % | {end['peak_bytes'] / 2**30:.2f} GiB | "
               f"{programs[name].first_step_s - median_s:.1f} s | {end['page_faults_per_step']:.0f} |")
     all_rates = [rate * 1e-9 for of_one in rates.values() for rate in of_one]
-    print(f"GEMM: {min(all_rates):.0f} to {max(all_rates):.0f} GFLOP/s, median {statistics.median(all_rates):.0f}", flush=True)
+    print(f"GEMM: {min(all_rates):.0f} to {max(all_rates):.0f} GFLOP/s, median {statistics.median(all_rates):.0f}",
+          flush=True)
 
 
 parser = argparse.ArgumentParser()

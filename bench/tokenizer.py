@@ -3,8 +3,9 @@
 
     .deps/oracle/bin/python bench/tokenizer.py
 
-Llama-3's vocabulary; the text is the quickstart's, the sources of Python's manual (package python3-doc), unless paths are
-given. Processor time, so that what else the machine does counts little; the best of three passes, peers and Hearth in turns.
+Llama-3's vocabulary; the text is the quickstart's, the sources of Python's manual (package python3-doc), unless paths
+are given. Processor time, so that other work on the machine counts little; the best of three passes, one of a peer and
+one of Hearth in alternation.
 Needs scripts/test.sh to have run once (build/release and the oracle environment).
 """
 
@@ -47,14 +48,16 @@ def mb_per_s(encode, texts):
 
 
 def hearth(paths):
-    line = [os.path.join(ROOT, "build/release/bin/hearth"), "bench", "tokenizer", "--json", "--tokenizer", reference.model_path(), *paths]
+    line = [os.path.join(ROOT, "build/release/bin/hearth"), "bench", "tokenizer", "--json", "--tokenizer",
+            reference.model_path(), *paths]
     done = subprocess.run(line, check=True, capture_output=True, text=True)
     return {timing["name"]: (timing["mb_per_s"], timing["tokens"]) for timing in json.loads(done.stdout)["timings"]}
 
 
 def main():
     # The package shows one folder under several names.
-    paths = sys.argv[1:] or sorted({os.path.realpath(path) for path in glob.glob("/usr/share/doc/python3.*/html/_sources")})
+    paths = sys.argv[1:] or sorted({os.path.realpath(path)
+                                    for path in glob.glob("/usr/share/doc/python3.*/html/_sources")})
     if not paths:
         sys.exit("bench/tokenizer.py: there is no text: install python3-doc, or give a path")
     texts = read_texts(paths)

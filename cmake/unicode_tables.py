@@ -132,7 +132,8 @@ def normalization(folder):
         return [leaf for part in direct[point] for leaf in full(part)] if point in direct else [point]
 
     decompositions = [(point, full(point)) for point in sorted(direct)]
-    pairs = sorted((parts[0], parts[1], point) for point, parts in direct.items() if len(parts) == 2 and point not in excluded)
+    pairs = sorted((parts[0], parts[1], point) for point, parts in direct.items() if len(parts) == 2
+                   and point not in excluded)
     return norm, decompositions, pairs
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [--oracle] [--text] [--gpu] [--core-only] [--no-arrow]: installs what Hearth is built from; a second run finds
-# it there.
+# scripts/setup.sh [--oracle] [--checks] [--text] [--gpu] [--core-only] [--no-arrow]: installs what Hearth is built from;
+# a second run finds it there.
 #
 #   --oracle     also .deps/oracle: PyTorch and Transformers in Python, which only tests use (5 GB on disk)
+#   --checks     also the programs of scripts/check.sh: clang-format, clang-tidy and shellcheck (300 MB on disk)
 #   --text       also python3-doc, the default text of scripts/quickstart.sh (70 MB on disk)
 #   --gpu        also what LibTorch needs on an NVIDIA GPU (4 GB on disk); where there is one, that is the default
 #   --core-only  no LibTorch: enough for hearth, not for hearth-train
@@ -20,6 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 packages=(g++ cmake ninja-build ccache libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
           zlib1g-dev libzstd-dev libsentencepiece-dev libpcre2-dev unicode-data libhwy-dev libgtest-dev
           ca-certificates python3 python3-venv)
+check_packages=(clang-format-14 clang-tidy-14 shellcheck)
 text_package=python3-doc
 torch_version=2.11.0
 cuda_runtime=nvidia-cuda-runtime==13.0.96
@@ -28,10 +30,11 @@ arrow_version=26.0.1
 # The distribution's Python, whatever is active: its version is known to have wheels and its venv comes from a package.
 python=/usr/bin/python3
 
-oracle=no text=no gpu=no core_only=no arrow=yes
+oracle=no checks=no text=no gpu=no core_only=no arrow=yes
 for argument in "$@"; do
   case "$argument" in
     --oracle) oracle=yes ;;
+    --checks) checks=yes ;;
     --text) text=yes ;;
     --gpu) gpu=yes ;;
     --core-only) core_only=yes ;;
@@ -112,6 +115,16 @@ install_text() {
   if [ -z "$(missing_packages "$text_package")" ]; then return; fi
   say "text: installing $text_package (15 MB to download, 70 MB on disk)"
   apt_install text "$text_package" || say "text: $text_package is not to be had; the quickstart takes other text"
+}
+
+install_checks() {
+  local missing
+  missing="$(missing_packages "${check_packages[@]}")"
+  if [ -z "$missing" ]; then return; fi
+  say "checks: installing $missing(50 MB to download, 300 MB on disk)"
+  # shellcheck disable=SC2086
+  apt_install checks $missing ||
+    fail 4 "checks: apt-get failed; its output is in $log" "" "run again; if it stays: apt-get install $missing"
 }
 
 # --- LibTorch ---------------------------------------------------------------------------------------------------------
@@ -274,6 +287,7 @@ exec 9>"$deps/.lock"
 flock --nonblock 9 || { say "waiting for another setup.sh"; flock 9; }
 install_packages
 check_tools
+if [ "$checks" = yes ]; then install_checks; fi
 if [ "$text" = yes ]; then install_text; fi
 if [ "$core_only" = no ]; then install_libtorch; fi
 if [ "$core_only" = no ]; then check_nvcc; fi

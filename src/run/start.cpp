@@ -1,5 +1,7 @@
 #include "run/start.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

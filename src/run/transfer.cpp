@@ -1,5 +1,7 @@
 #include "run/transfer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error_list.h"

@@ -101,7 +101,8 @@ TEST(Program, EveryCommandHasHelpAndTakesEveryOptionThatItLists) {
 }
 
 TEST(Program, EveryExampleInTheHelpIsUnderstood) {
-  // The binary alone: there are no such files here and no hearth-train beside it, so it ends soon. Only usage must be right.
+  // The binary alone: there are no such files here and no hearth-train beside it, so it ends soon. Only usage must be
+  // right.
   const test::ScratchFolder folder;
   std::filesystem::copy_file(test::hearth_binary(), folder / "hearth");
   for (const Command& command : all_commands()) {

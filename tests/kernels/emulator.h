@@ -58,7 +58,7 @@ Value shuffle_xor(Value value, int distance, int line = __builtin_LINE());
 }  // namespace hearth::emulator
 
 // GPU code finds these without a namespace.
-HEARTH_EXPORT [[gnu::tls_model("initial-exec")]] inline thread_local hearth::emulator::Coordinates threadIdx, blockIdx,
+[[gnu::tls_model("initial-exec")]] HEARTH_EXPORT inline thread_local hearth::emulator::Coordinates threadIdx, blockIdx,
     blockDim, gridDim;
 
 namespace hearth::emulator {

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import unittest
 
-SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0",
-                    "librt.so.1"}
+SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libdl.so.2",
+                    "libpthread.so.0", "librt.so.1"}
 RUNTIME = {"hearth_cuda": r"$^", "hearth_hip": r"libamdhip64\.so\.\d+"}  # CUDA's is linked statically
 PLATFORM = {"hearth_cuda": r"CUDA \d+\.\d+", "hearth_hip": r"HIP \d+\.\d+"}
 
@@ -37,8 +37,8 @@ class Library(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        done = subprocess.run(["cmake", "--build", cls.build, "--target", cls.target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+        done = subprocess.run(["cmake", "--build", cls.build, "--target", cls.target], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise AssertionError(done.stdout[-8000:])
         cls.path = os.path.join(cls.build, "bin", f"lib{cls.target}.so")

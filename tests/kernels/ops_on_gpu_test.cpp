@@ -1,5 +1,5 @@
-// Every operation of ops/ on a GPU against itself on the CPU, which tests/ops holds against PyTorch: what is called, with
-// which arguments. The kernels' own tests, with odd sizes and strides, stand beside this file.
+// Every operation of ops/ on a GPU against itself on the CPU, which tests/ops holds against PyTorch: what is called,
+// with which arguments. The kernels' own tests, with odd sizes and strides, stand beside this file.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -13,6 +13,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/adamw.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
@@ -25,7 +26,6 @@
 #include "ops/step_decision.h"
 #include "ops/swiglu.h"
 #include "ops/tensor.h"
-#include "ops/adamw.h"
 #include "support/gpu.h"
 
 namespace hearth::ops {

@@ -34,7 +34,8 @@ def names_of(L, H, G, tied, halves):
         ours, theirs = f"layers.{i}.", f"model.layers.{i}."
         names[ours + "attention_norm.weight"] = (theirs + "input_layernorm.weight", 0)
         names[ours + "ffn_norm.weight"] = (theirs + "post_attention_layernorm.weight", 0)
-        for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G), ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
+        for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
+                            ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
         for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
             names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
@@ -55,11 +56,12 @@ def run(folder):
     # Our rotary pairs are neighbours, unless the case says that they are Hugging Face's.
     scaling = None
     if case["scaling_factor"] != 1:
-        scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                   "original_max_position_embeddings": case["original_seq_len"]}
+        scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
+                   "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
     config = LlamaConfig(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
-        vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16), rope_scaling=scaling,
+        vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),
+        rope_scaling=scaling,
         tie_word_embeddings=case["tied"], attention_bias=False, mlp_bias=False, attn_implementation="eager")
     model = LlamaForCausalLM(config).float().train()
     names, parameters = names_of(L, H, G, case["tied"], case["halves"]), dict(model.named_parameters())

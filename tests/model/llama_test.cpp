@@ -5,6 +5,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randint.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -3,7 +3,8 @@
 Two dialects (case.json's "dialect"):
 - "llemma": the fork that Llemma was trained with. RMSNorm adds eps to the root mean square. query_key_value holds, for
   each query head, its q and an equal share of the rows of the k and v that it uses; w1, w3, w2 are apart.
-- "main": GPT-NeoX since 2025. RMSNorm adds eps to the mean square. query_key_value is [Q | K | V]; linear1 is [up | gate].
+- "main": GPT-NeoX since 2025. RMSNorm adds eps to the mean square. query_key_value is [Q | K | V]; linear1 is
+  [up | gate].
 """
 
 import json
@@ -76,7 +77,8 @@ def run(folder):
         data = torch.from_numpy(np.fromfile(path, dtype=np.float32))
         width = case["F"] if name.endswith("w2.weight") else D
         weights[name] = (data if "norm" in name else data.view(-1, width)).requires_grad_()
-    tokens, labels = (torch.from_numpy(np.fromfile(folder / f"{n}.bin", dtype=np.int32).reshape(B, S)).long() for n in ("tokens", "labels"))
+    tokens, labels = (torch.from_numpy(np.fromfile(folder / f"{n}.bin", dtype=np.int32).reshape(B, S)).long()
+                      for n in ("tokens", "labels"))
     x = weights["tok_embeddings.weight"][tokens]
     for i in range(L):
         ours = {n.split(".")[-2]: w for n, w in weights.items() if n.startswith(f"layers.{i}.")}
@@ -84,7 +86,8 @@ def run(folder):
     logits = norm(x, weights["norm.weight"], case["norm_eps"], case["dialect"]) @ weights["output.weight"].t()
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
     loss.backward()
-    for name, tensor in {"logits": logits, "loss": loss.reshape(1), **{f"{n}.grad": w.grad for n, w in weights.items()}}.items():
+    for name, tensor in {"logits": logits, "loss": loss.reshape(1),
+                         **{f"{n}.grad": w.grad for n, w in weights.items()}}.items():
         tensor.detach().contiguous().numpy().tofile(folder / f"{name}.bin")
 
 

@@ -3,9 +3,9 @@
 usage: optimizer_reference.py SETTINGS.json OUT.f64
 
 SETTINGS.json: a list of runs, each with dtype, steps, lr, beta1, beta2, eps, weight_decay, weight_decay_on, max_norm,
-name, groups, schedule, and names and shapes: the parameters' shapes in plan order. Values are the formulas of weight() and gradient() below,
-which the test has too. OUT.f64: for every run and step the norm before clipping, the learning rate and all parameters,
-as float64.
+name, groups, schedule, and names and shapes: the parameters' shapes in plan order. Values are the formulas of weight()
+and gradient() below, which the test has too. OUT.f64: for every run and step the norm before clipping, the learning
+rate and all parameters, as float64.
 """
 
 import fnmatch

@@ -1,5 +1,6 @@
 #include "report/raster.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "report/png.h"

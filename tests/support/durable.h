@@ -29,7 +29,8 @@ inline int expect_durable(const std::vector<failpoint::Call>& calls) {
   std::set<Path> unsafe;  // files with bytes, and folders with names, that are not on the disk yet
   int renames = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
-    const auto& [what, path] = calls[i];
+    const auto& what = calls[i].what;
+    const Path& path = calls[i].path;
     const Path folder = path.parent_path();
     if (what == "fsync") unsafe.erase(path);
     if (what == "create" || what == "write") unsafe.insert(path);

@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
 
@@ -56,12 +56,12 @@ inline std::string oracle_python() { return HEARTH_ORACLE_PYTHON; }
 
 // Tests that compare with PyTorch start this first; scripts/test.sh always installs the oracle, so under CI a missing
 // one is a failure and not a skip.
-#define HEARTH_NEEDS_ORACLE()                                                                              \
-  do {                                                                                                     \
-    if (!::hearth::path_exists(::hearth::test::oracle_python())) {                                         \
-      if (std::getenv("CI") != nullptr) FAIL() << "no oracle python: run scripts/setup.sh --oracle";       \
+#define HEARTH_NEEDS_ORACLE()                                                                                         \
+  do {                                                                                                                \
+    if (!::hearth::path_exists(::hearth::test::oracle_python())) {                                                    \
+      if (std::getenv("CI") != nullptr) FAIL() << "no oracle python: run scripts/setup.sh --oracle";                  \
       GTEST_SKIP() << "no oracle python at " << ::hearth::test::oracle_python() << ": run scripts/setup.sh --oracle"; \
-    }                                                                                                      \
+    }                                                                                                                 \
   } while (false)
 
 }  // namespace hearth::test

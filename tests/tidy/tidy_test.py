@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(ROOT, "build", "release")
 TOP = ("src", "tests", "docs", "scripts", "cmake", "configs", "bench", ".ci")
 TEXT = (".cpp", ".h", ".cu", ".py", ".sh", ".cmake", ".txt", ".md", ".toml", ".json", "run", "LICENSE", ".clang-format",
-        ".editorconfig", ".gitignore")
+        ".clang-tidy", ".yaml", ".editorconfig", ".gitignore")
 
 
 def read_tree():
@@ -63,25 +63,32 @@ class Sources(Case):
         self.none([problem for rule in source_rules.RULES for problem in rule(tree)])
 
     def test_an_include_to_the_right_in_the_table_is_found(self):
-        ops = {"src/ops/cpu/gemm.h": "#pragma once\n", "src/data/batch/loader.h": "#pragma once\n"}
-        self.finds(source_rules.include_order, {"src/base/a.cpp": '#include "ops/cpu/gemm.h"\n', **ops}, "base may not include")
-        self.finds(source_rules.include_order, {"src/model/a.cpp": '#include "data/batch/loader.h"\n', **ops}, "model may not include")
-        self.finds(source_rules.include_order, {"src/main.cpp": '#include "ops/cpu/gemm.h"\n', **ops}, "may not include")
-        self.finds(source_rules.include_order, {"src/new/a.cpp": '#include "ops/cpu/gemm.h"\n', **ops}, "not in the include table")
-        self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "data/gone.h"\n', **ops}, "not a path")
-        self.finds(source_rules.include_order, {"src/data/a.cpp": '#include "columnar/a.h"\n', "src/columnar/a.h": ""}, "data may not include")
-        self.finds(source_rules.include_order, {"src/columnar/a.cpp": '#include "base/a.h"\n', "src/base/a.h": ""}, "columnar may not")
-        self.finds(source_rules.include_order, {"src/kernels/a.cu": '#include "base/a.h"\n', "src/base/a.h": ""}, "kernels may not")
-        self.none(source_rules.include_order(Tree({"src/train/a.cpp": '#include "data/batch/loader.h"\n#include "ops/cpu/gemm.h"\n', **ops})))
+        files = dict.fromkeys(("src/ops/tensor.h", "src/data/batch/loader.h", "src/columnar/a.h", "src/base/a.h"), "")
+        tensor, loader, table, base = (f'#include "{path[4:]}"\n' for path in files)
+        for path, text, fault in (
+            ("src/base/a.cpp", tensor, "base may not include"),
+            ("src/model/a.cpp", loader, "model may not include"),
+            ("src/main.cpp", tensor, "main.cpp may not include"),
+            ("src/new/a.cpp", tensor, "not in the include table"),
+            ("src/data/a.cpp", '#include "data/gone.h"\n', "not a path"),
+            ("src/data/a.cpp", table, "data may not include"),
+            ("src/columnar/a.cpp", base, "columnar may not"),
+            ("src/kernels/a.cu", base, "kernels may not"),
+        ):
+            self.finds(source_rules.include_order, {**files, path: text}, fault)
+        self.none(source_rules.include_order(Tree({**files, "src/train/a.cpp": loader + tensor})))
 
     def test_an_include_to_the_right_inside_a_room_is_found(self):
-        data = {"src/data/batch/loader.h": "", "src/data/shard/reader.h": "", "src/ops/norm.h": "", "src/ops/cpu/gemm.h": ""}
+        loader, reader = '#include "data/batch/loader.h"\n', '#include "data/shard/reader.h"\n'
+        norm, gemm = '#include "ops/norm.h"\n', '#include "ops/cpu/gemm.h"\n'
+        headers = ("src/data/batch/loader.h", "src/data/shard/reader.h", "src/ops/norm.h", "src/ops/cpu/gemm.h")
+        tree = dict.fromkeys(headers, "")
         rule = source_rules.include_order
-        self.finds(rule, {"src/data/shard/a.cpp": '#include "data/batch/loader.h"\n', **data}, "data/shard may not include data/batch/loader.h")
-        self.finds(rule, {"src/data/new/a.cpp": '#include "data/batch/loader.h"\n', **data}, "not in the include table")
-        self.finds(rule, {"src/ops/rope.h": '#include "ops/cpu/gemm.h"\n', **data}, "ops may not include ops/cpu/gemm.h")
-        self.none(rule(Tree({"src/data/batch/a.cpp": '#include "data/shard/reader.h"\n', **data})))
-        self.none(rule(Tree({"src/ops/cpu/a.cpp": '#include "ops/norm.h"\n', "src/ops/norm.cpp": '#include "ops/cpu/gemm.h"\n', **data})))
+        self.finds(rule, {**tree, "src/data/shard/a.cpp": loader}, "data/shard may not include data/batch/loader.h")
+        self.finds(rule, {**tree, "src/data/new/a.cpp": loader}, "not in the include table")
+        self.finds(rule, {**tree, "src/ops/rope.h": gemm}, "ops may not include ops/cpu/gemm.h")
+        self.none(rule(Tree({**tree, "src/data/batch/a.cpp": reader})))
+        self.none(rule(Tree({**tree, "src/ops/cpu/a.cpp": norm, "src/ops/norm.cpp": gemm})))
 
     def test_a_folder_of_too_many_modules_is_found(self):
         files = {f"src/data/shard/m{i}.cpp": "" for i in range(source_rules.MAX_MODULES + 1)}
@@ -106,6 +113,20 @@ class Sources(Case):
         self.finds(source_rules.function_length, {"src/a.cpp": body}, "function of 71 lines")
         self.none(source_rules.function_length(Tree({"src/a.cpp": body.replace("  x();\n", "", 1) * 2})))
         self.none(source_rules.function_length(Tree({"src/a.cpp": body.replace("void f() {", "struct S {")})))
+
+    def test_wide_lines_are_found_but_for_raw_strings_and_no_more_than_are_on_the_list(self):
+        rule, wide = source_rules.line_width, "x" * 120 + "\n"
+        self.none(rule(Tree({"src/a.cpp": wide, "docs/a.md": "y" + wide})))
+        for path in ("src/a.cpp", "src/a.cu", "tests/a.h", "tests/a.py", "scripts/a.sh", "cmake/a.cmake", ".ci/run"):
+            self.finds(rule, {path: f"y\n{wide}y{wide}"}, f"{path}:3: over 120 columns")
+        raw = f'auto a = R"x(\ny{wide})" {wide})x";\n'
+        self.none(rule(Tree({"src/a.cpp": raw})))
+        self.finds(rule, {"src/a.cpp": raw + "y" + wide}, "src/a.cpp:5: over")
+        name, count = next(iter(source_rules.WIDE_LINES.items()))
+        self.none(rule(Tree({f"moved/{name}": ("y" + wide) * count})))
+        self.finds(rule, {f"moved/{name}": ("y" + wide) * (count + 1)}, "over 120 columns")
+        self.finds(rule, {f"moved/{name}": wide}, "take it out of WIDE_LINES")
+        self.finds(rule, {f"moved/x{name}": "y" + wide}, "over 120 columns")
 
     def test_unplain_text_is_found(self):
         rule = source_rules.plain_text

@@ -7,10 +7,10 @@
     llama3_reference.py categories OUT_FILE
     llama3_reference.py nfc OUT_TEXT OUT_NFC
 
-ids: 32-bit numbers, by tiktoken with Meta's pattern; meta also cuts as Meta's code (restated here from its description),
-special also parses special tokens. pieces: 64-bit ends of the pieces in bytes, by `tokenizers`' Split. categories: for each
-code point the two letters of its general category, by tiktoken's engine (whose Unicode version is that of `tokenizers`').
-nfc: a text with every combining character in many places, and its NFC by `tokenizers`.
+ids: 32-bit numbers, by tiktoken with Meta's pattern; meta also cuts as Meta's code (restated here from its
+description), special also parses special tokens. pieces: 64-bit ends of the pieces in bytes, by `tokenizers`' Split.
+categories: for each code point the two letters of its general category, by tiktoken's engine (whose Unicode version is
+that of `tokenizers`'). nfc: a text with every combining character in many places, and its NFC by `tokenizers`.
 """
 
 import importlib.util
@@ -29,7 +29,8 @@ def model_path():
 
 
 def special_tokens(first):
-    names = ["begin_of_text", "end_of_text", "reserved_special_token_0", "reserved_special_token_1", "finetune_right_pad_id",
+    names = ["begin_of_text", "end_of_text", "reserved_special_token_0", "reserved_special_token_1",
+             "finetune_right_pad_id",
              "step_id", "start_header_id", "end_header_id", "eom_id", "eot_id", "python_tag", "image"]
     names += [f"reserved_special_token_{i}" for i in range(2, 256 - len(names) + 2)]
     return {f"<|{name}|>": first + i for i, name in enumerate(names)}
@@ -39,7 +40,8 @@ def encoding():
     import tiktoken
     from tiktoken.load import load_tiktoken_bpe
     ranks = load_tiktoken_bpe(model_path())
-    return tiktoken.Encoding("llama3", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special_tokens(len(ranks)))
+    return tiktoken.Encoding("llama3", pat_str=PATTERN, mergeable_ranks=ranks,
+                             special_tokens=special_tokens(len(ranks)))
 
 
 def meta_parts(text):
@@ -71,7 +73,8 @@ def huggingface():
         merges += [(spell[a], spell[b]) for _, _, a, b in sorted(ways)]
     tokenizer = Tokenizer(models.BPE({spell[t]: r for t, r in ranks.items()}, merges, ignore_merges=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(PATTERN), "isolated"),
-                                                       pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+                                                       pre_tokenizers.ByteLevel(add_prefix_space=False,
+                                                                                use_regex=False)])
     return tokenizer
 
 
@@ -104,7 +107,8 @@ def categories(out):
     text = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
     for name in "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split():
         # Only what matches is encoded, byte by byte: the characters of this category, in order.
-        enc = tiktoken.Encoding("bytes", pat_str=rf"\p{{{name}}}", mergeable_ranks={bytes([b]): b for b in range(256)}, special_tokens={})
+        enc = tiktoken.Encoding("bytes", pat_str=rf"\p{{{name}}}", mergeable_ranks={bytes([b]): b for b in range(256)},
+                                special_tokens={})
         found = bytes(enc.encode_ordinary(text)).decode()
         names[np.frombuffer(found.encode("utf-32-le"), dtype=np.uint32)] = name
     with open(out, "w", encoding="ascii") as file:
@@ -117,7 +121,8 @@ def nfc(out_text, out_nfc):
     import unicodedata
     from tokenizers import normalizers
     dice = random.Random(1)
-    points = [c for c in range(0x20, 0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) not in ("Co", "Cn")]
+    points = [c for c in range(0x20, 0x110000) if not 0xD800 <= c < 0xE000
+              and unicodedata.category(chr(c)) not in ("Co", "Cn")]
     interesting = [c for c in points if unicodedata.combining(chr(c)) or unicodedata.decomposition(chr(c))]
     interesting += [*range(0x1100, 0x1200), *range(0xAC00, 0xAC80), *b"aeiou AEI"] * 3
     parts = [chr(c) for c in points] + [unicodedata.normalize("NFD", chr(c)) for c in interesting]

@@ -28,13 +28,17 @@ ALPHABETS = [
     letters(0x627, 0x64A) + letters(0x64B, 0x652), letters(0x905, 0x939) + letters(0x93E, 0x94D), letters(0xE01, 0xE3A),
     letters(0x3041, 0x3096), letters(0x30A1, 0x30FA), letters(0x4E00, 0x4E80), letters(0xAC00, 0xAC60),
     letters(0x1100, 0x1112) + letters(0x1161, 0x1175), letters(0xC0, 0x17F), letters(0x1E00, 0x1EFF),
-    ["e\u0301", "\u03ba\u03b1\u0301", "a\u0308", "n\u0303", "o\u0302\u0323", "\u1e9b\u0323", "q\u0307\u0323", "\u212b", "\u2126", "\u0344"],
-    ["\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f1e9\U0001f1ea", "\U0001f44d\U0001f3fd"],
+    ["e\u0301", "\u03ba\u03b1\u0301", "a\u0308", "n\u0303", "o\u0302\u0323", "\u1e9b\u0323", "q\u0307\u0323", "\u212b",
+     "\u2126", "\u0344"],
+    ["\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f1e9\U0001f1ea",
+     "\U0001f44d\U0001f3fd"],
     list("0123456789"), ["\u0661", "\u00b2", "\u2167", "\u0e53", "\u00bd"], list("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"),
     ["\u2014", "\u201c", "\u201d", "\u3002", "\uff0c", "\u00a9", "\u20ac", "\u2200", "\ufffd", "\u017f", "\u0130"],
 ]
-GAPS = [" "] * 12 + ["  ", "    ", "\n", "\n\n", "\r\n", "\t", " \n", "\u00a0", "\u3000", "\u200b", "", "", "'s ", "'LL ", "\u2581", "\u0085"]
-CODE = ["def f(x):\n    return x[0] + 1\n", "for (int i = 0; i < n; ++i) {\n\t\tsum += a[i];\n}\n", "x != y && !z", "/* --- */",
+GAPS = [" "] * 12 + ["  ", "    ", "\n", "\n\n", "\r\n", "\t", " \n", "\u00a0", "\u3000", "\u200b", "", "", "'s ",
+                     "'LL ", "\u2581", "\u0085"]
+CODE = ["def f(x):\n    return x[0] + 1\n", "for (int i = 0; i < n; ++i) {\n\t\tsum += a[i];\n}\n", "x != y && !z",
+        "/* --- */",
         "https://example.org/a?b=c&d=%20", "3.14159 1000000 0x7fff 2024-01-31", "I'll we've DON'T it's 'tis o'clock\n"]
 
 
@@ -61,12 +65,15 @@ def make_documents(seed, count, size, odd):
             elif draw < 0.94:
                 parts.append(rng.choice([" ", "a", "\n", "\u00e9", "9", "="]) * rng.randint(2, 70))
             elif draw < 0.97 and odd:
-                parts.append(rng.choice(SPECIAL + [EOS_WIDE, "<|", "<s", "|>", "<tool>", "<Tool>", "word", "\u03bb\u03cc", "  "]))
+                parts.append(rng.choice(SPECIAL + [EOS_WIDE, "<|", "<s", "|>", "<tool>", "<Tool>", "word",
+                                                   "\u03bb\u03cc", "  "]))
             parts.append(rng.choice(GAPS))
         documents.append("".join(parts))
     if odd:
-        documents += ["", " ", "  ", "\n", "a", " a", "a ", "<s>", "<s>a", " <s> a", "</s>\n", "<s><s>", "x<|endoftext|>y", "\u0301",
-                      "\u2581", "\u2581a", "\x00", "a\x00b", "\U0010ffff", EOS_WIDE, "a" * 600, " " * 600, "\U0001f600" * 200]
+        documents += ["", " ", "  ", "\n", "a", " a", "a ", "<s>", "<s>a", " <s> a", "</s>\n", "<s><s>",
+                      "x<|endoftext|>y", "\u0301",
+                      "\u2581", "\u2581a", "\x00", "a\x00b", "\U0010ffff", EOS_WIDE, "a" * 600, " " * 600,
+                      "\U0001f600" * 200]
     return documents
 
 
@@ -89,7 +96,8 @@ def train(tokens=3000, normalizer=None, pre_tokenizer=None, alphabet=(), special
         tokenizer.normalizer = normalizer
     if pre_tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizer
-    trainer = trainers.BpeTrainer(vocab_size=tokens, special_tokens=list(special), initial_alphabet=list(alphabet), show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=tokens, special_tokens=list(special), initial_alphabet=list(alphabet),
+                                  show_progress=False)
     tokenizer.train_from_iterator(make_documents(1, 300, 150, odd=False), trainer)
     return tokenizer
 
@@ -112,15 +120,17 @@ def byte_level_styles():
     def finish(tokenizer, template=None):
         tokenizer.decoder = decoders.ByteLevel()
         if template:
-            tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(
-                single=f"{template} $A", special_tokens=[(template, tokenizer.token_to_id(template))])])
+            first = processors.TemplateProcessing(single=f"{template} $A",
+                                                  special_tokens=[(template, tokenizer.token_to_id(template))])
+            tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), first])
         return tokenizer
 
     gpt2 = finish(train(pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=alphabet))
     yield "gpt2", gpt2
 
     prefix = finish(train(pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                                                pre_tokenizers.ByteLevel(add_prefix_space=True)]), alphabet=alphabet))
+                                                                pre_tokenizers.ByteLevel(add_prefix_space=True)]),
+                          alphabet=alphabet))
     yield "prefix-space", prefix
 
     llama3 = finish(train(pre_tokenizer=pre_tokenizers.Sequence([split(LLAMA3), level]), alphabet=alphabet, special=[]))
@@ -132,8 +142,8 @@ def byte_level_styles():
     file["model"]["merges"] = [" ".join(pair) for i, pair in enumerate(file["model"]["merges"]) if i % 7 != 3]
     yield "llama3", file
 
-    qwen2 = finish(train(normalizer=normalizers.NFC(), pre_tokenizer=pre_tokenizers.Sequence([split(QWEN2), level]), alphabet=alphabet,
-                         special=[]))
+    qwen2 = finish(train(normalizer=normalizers.NFC(), pre_tokenizer=pre_tokenizers.Sequence([split(QWEN2), level]),
+                         alphabet=alphabet, special=[]))
     qwen2.add_special_tokens(SPECIAL)
     qwen2.add_tokens(["<tool>", "\u03ba\u03b1\u0301"])  # normalized
     yield "qwen2", qwen2
@@ -142,16 +152,17 @@ def byte_level_styles():
         [split(p) for p in DEEPSEEK] + [level]), alphabet=alphabet, special=[EOS_WIDE] + SPECIAL))
     yield "deepseek", deepseek
 
-    neox = finish(train(normalizer=normalizers.NFC(), pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=alphabet,
-                        special=["<|endoftext|>", "<|padding|>"]))
+    neox = finish(train(normalizer=normalizers.NFC(), pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
+                        alphabet=alphabet, special=["<|endoftext|>", "<|padding|>"]))
     neox.add_tokens([AddedToken(" " * n, normalized=False) for n in range(24, 1, -1)])
     yield "neox", neox
 
     flags = finish(train(pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=alphabet, special=[]))
     flags.add_special_tokens([AddedToken("<s>", lstrip=True, rstrip=False), AddedToken("</s>", rstrip=True),
                               AddedToken("<|endoftext|>", lstrip=True, rstrip=True, normalized=True)])
-    flags.add_tokens([AddedToken("word", single_word=True), AddedToken("<tool>", lstrip=True), AddedToken("<Tool>", rstrip=True),
-                      AddedToken("he", single_word=True, normalized=False), AddedToken("\u03bb\u03cc", single_word=True), AddedToken("=")])
+    flags.add_tokens([AddedToken("word", single_word=True), AddedToken("<tool>", lstrip=True),
+                      AddedToken("<Tool>", rstrip=True), AddedToken("he", single_word=True, normalized=False),
+                      AddedToken("\u03bb\u03cc", single_word=True), AddedToken("=")])
     yield "flags", flags
 
 
@@ -162,23 +173,26 @@ def character_styles():
         """The vocabulary behind <unk>, <s>, </s> and the 256 byte tokens, as Llama-2's is."""
         file = json.loads(tokenizer.to_str())
         model = file["model"]
-        old = [token for token, _ in sorted(model["vocab"].items(), key=lambda item: item[1]) if token not in ("<unk>", "<s>", "</s>")]
+        old = [token for token, _ in sorted(model["vocab"].items(), key=lambda item: item[1])
+               if token not in ("<unk>", "<s>", "</s>")]
         # Rare characters go, so that byte fallback has work.
         kept = [t for t in old if len(t) > 1 or t < "\u1100" or t == "\u2581"]
         names = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + kept
         model["vocab"] = {token: i for i, token in enumerate(names)}
-        model["merges"] = [[a, b] for a, b in model["merges"] if a in model["vocab"] and b in model["vocab"] and a + b in model["vocab"]]
+        model["merges"] = [[a, b] for a, b in model["merges"] if a in model["vocab"] and b in model["vocab"]
+                           and a + b in model["vocab"]]
         model.update(byte_fallback=True, fuse_unk=True, unk_token="<unk>", **settings)
         file["added_tokens"] = [{"id": i, "content": names[i], "single_word": False, "lstrip": False, "rstrip": False,
                                  "normalized": False, "special": True} for i in range(3)]
         return file
 
-    strip = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    strip = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
+                               decoders.Strip(" ", 1, 0)])
     bos = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     special = ["<unk>", "<s>", "</s>"]
 
-    llama2 = train(normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), special=special,
-                   pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_next"), tokens=4000)
+    llama2 = train(normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]),
+                   special=special, pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_next"), tokens=4000)
     llama2.decoder, llama2.post_processor = strip, bos
     file = with_bytes(llama2)
     file["pre_tokenizer"] = None
@@ -189,8 +203,8 @@ def character_styles():
         token["normalized"] = True
     yield "llama2-legacy", legacy
 
-    gemma = train(normalizer=normalizers.Replace(" ", "\u2581"), pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"),
-                  special=special, tokens=4000)
+    gemma = train(normalizer=normalizers.Replace(" ", "\u2581"),
+                  pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"), special=special, tokens=4000)
     gemma.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
     yield "gemma", with_bytes(gemma, ignore_merges=True)
 
@@ -210,7 +224,8 @@ def write_huggingface(out, documents):
             file.write(text)
         tokenizer = Tokenizer.from_str(text)
         tokenizer.encode_special_tokens = False
-        write_rows(f"{out}/{style}/parsed.bin", [e.ids for e in tokenizer.encode_batch(documents, add_special_tokens=False)])
+        write_rows(f"{out}/{style}/parsed.bin",
+                   [e.ids for e in tokenizer.encode_batch(documents, add_special_tokens=False)])
         tokenizer.encode_special_tokens = True
         plain = [e.ids for e in tokenizer.encode_batch(documents, add_special_tokens=False)]
         write_rows(f"{out}/{style}/plain.bin", plain)
@@ -241,13 +256,15 @@ def train_sentencepiece(out, documents):
 
     lines = [line for text in make_documents(2, 200, 150, odd=False) for line in text.split("\n") if line.strip()]
     for style, options in {
-        "bpe": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
-                    split_digits=True, allow_whitespace_only_pieces=True),
+        "bpe": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity",
+                    remove_extra_whitespaces=False, split_digits=True, allow_whitespace_only_pieces=True),
         "unigram": dict(model_type="unigram"),
-        "symbols": dict(model_type="bpe", user_defined_symbols=["<tool>", "word"], control_symbols=["<ctl>"], add_dummy_prefix=False),
+        "symbols": dict(model_type="bpe", user_defined_symbols=["<tool>", "word"], control_symbols=["<ctl>"],
+                        add_dummy_prefix=False),
     }.items():
         model = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, vocab_size=2000, hard_vocab_limit=False,
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, vocab_size=2000,
+                                                 hard_vocab_limit=False,
                                                  character_coverage=0.98, minloglevel=2, num_threads=1, **options)
         write_sentencepiece(f"{out}/{style}", model.getvalue(), documents)
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "comm/group.h"

@@ -1,9 +1,10 @@
 """The loss of transformers.LlamaForCausalLM on rows of `datasets`, with the weights of a checkpoint of ours.
 
-usage: label_loss.py write FOLDER                   rows of 32 ids below 258 with labels, of which some are -100, to FOLDER (save_to_disk)
+usage: label_loss.py write FOLDER
+           rows of 32 ids below 258 with labels, of which some are -100, to FOLDER (save_to_disk)
        label_loss.py loss CHECKPOINT ROWS SPEC WEIGHTS
-                                                    the mean over all labels that count, and how many there are, as JSON;
-                                                    and PyTorch's cross_entropy(weight=) with those of a .npy
+           the mean over all labels that count, and how many there are, as JSON; and PyTorch's cross_entropy(weight=)
+           with those of a .npy
   CHECKPOINT  a step-... folder, read by torch.distributed.checkpoint
   SPEC        JSON: L H G norm_eps rope_theta
 """
@@ -23,7 +24,7 @@ datasets.disable_progress_bars()
 
 
 def write(folder):
-    """The first token of a row is no label: Hugging Face's models never predict it, and ours would from the row before."""
+    """The first token of a row has no label: Hugging Face never predicts it; we would, from the row before."""
     rng = random.Random(3)
     rows = {"input_ids": [], "labels": []}
     for _ in range(16):
@@ -44,27 +45,31 @@ def loss(checkpoint, folder, spec_path, weights_path):
     with open(spec_path) as file:
         spec = json.load(file)
     metadata = dcp.FileSystemReader(checkpoint).read_metadata().state_dict_metadata
-    ours = {n: torch.empty(m.size, dtype=m.properties.dtype) for n, m in metadata.items() if hasattr(m, "size") and not n.startswith("optimizer.")}
+    ours = {n: torch.empty(m.size, dtype=m.properties.dtype) for n, m in metadata.items() if hasattr(m, "size")
+            and not n.startswith("optimizer.")}
     dcp.load(ours, checkpoint_id=checkpoint, no_dist=True)
     V, D = ours["tok_embeddings.weight"].shape
     config = LlamaConfig(
-        hidden_size=D, num_hidden_layers=spec["L"], num_attention_heads=spec["H"], num_key_value_heads=spec["G"], vocab_size=V,
-        intermediate_size=ours["layers.0.feed_forward.w1.weight"].shape[0], rms_norm_eps=spec["norm_eps"], rope_theta=spec["rope_theta"],
-        attention_bias=False, mlp_bias=False, tie_word_embeddings=False)
+        hidden_size=D, num_hidden_layers=spec["L"], num_attention_heads=spec["H"], num_key_value_heads=spec["G"],
+        vocab_size=V,
+        intermediate_size=ours["layers.0.feed_forward.w1.weight"].shape[0], rms_norm_eps=spec["norm_eps"],
+        rope_theta=spec["rope_theta"], attention_bias=False, mlp_bias=False, tie_word_embeddings=False)
     model = LlamaForCausalLM(config).float().eval()
 
     def halves(w, heads):  # our rotary pairs are neighbours
         K = w.shape[0] // heads
         return w.view(heads, K // 2, 2, D).transpose(1, 2).reshape(heads * K, D)
 
-    theirs = {"model.embed_tokens.weight": ours["tok_embeddings.weight"], "model.norm.weight": ours["norm.weight"], "lm_head.weight": ours["output.weight"]}
+    theirs = {"model.embed_tokens.weight": ours["tok_embeddings.weight"], "model.norm.weight": ours["norm.weight"],
+              "lm_head.weight": ours["output.weight"]}
     for i in range(spec["L"]):
         a, b = f"layers.{i}.", f"model.layers.{i}."
         theirs[b + "input_layernorm.weight"] = ours[a + "attention_norm.weight"]
         theirs[b + "post_attention_layernorm.weight"] = ours[a + "ffn_norm.weight"]
         theirs[b + "self_attn.q_proj.weight"] = halves(ours[a + "attention.wq.weight"], spec["H"])
         theirs[b + "self_attn.k_proj.weight"] = halves(ours[a + "attention.wk.weight"], spec["G"])
-        for w, name in (("attention.wv", "self_attn.v_proj"), ("attention.wo", "self_attn.o_proj"), ("feed_forward.w1", "mlp.gate_proj"),
+        for w, name in (("attention.wv", "self_attn.v_proj"), ("attention.wo", "self_attn.o_proj"),
+                        ("feed_forward.w1", "mlp.gate_proj"),
                         ("feed_forward.w2", "mlp.down_proj"), ("feed_forward.w3", "mlp.up_proj")):
             theirs[f"{b}{name}.weight"] = ours[f"{a}{w}.weight"]
     model.load_state_dict(theirs)
@@ -73,8 +78,10 @@ def loss(checkpoint, folder, spec_path, weights_path):
     with torch.no_grad():
         out = model(input_ids=ids, labels=labels)
         weights = torch.from_numpy(numpy.load(weights_path))
-        weighted = torch.nn.functional.cross_entropy(out.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), weight=weights)
-    print(json.dumps({"loss": out.loss.item(), "counted": int((labels[:, 1:] != -100).sum()), "weighted": weighted.item()}))
+        weighted = torch.nn.functional.cross_entropy(out.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(),
+                                                     weight=weights)
+    print(json.dumps({"loss": out.loss.item(), "counted": int((labels[:, 1:] != -100).sum()),
+                      "weighted": weighted.item()}))
 
 
 {"write": write, "loss": loss}[sys.argv[1]](*sys.argv[2:])

@@ -3,7 +3,7 @@
 usage: llama_curve.py CHECKPOINT BATCHES SPEC
   CHECKPOINT  a step-... folder, read by torch.distributed.checkpoint
   BATCHES     int32: for each step tokens [B, S], then labels [B, S]
-  SPEC        JSON: B S H G norm_eps rope_theta tied beta1 beta2 eps weight_decay max_norm and lr, a list with one a step
+  SPEC        JSON: B S H G norm_eps rope_theta tied beta1 beta2 eps weight_decay max_norm, lr (a list, one a step)
 """
 
 import json
@@ -33,7 +33,8 @@ def rotate(x_BSNK, theta):
     S, K = x_BSNK.shape[1], x_BSNK.shape[3]
     frequency = theta ** (-torch.arange(0, K, 2, dtype=torch.float64) / K)
     angle = torch.outer(torch.arange(S, dtype=torch.float64), frequency)
-    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64 if x_BSNK.dtype == torch.float32 else torch.complex128)
+    turn = torch.polar(torch.ones_like(angle),
+                       angle).to(torch.complex64 if x_BSNK.dtype == torch.float32 else torch.complex128)
     pairs = torch.view_as_complex(x_BSNK.reshape(*x_BSNK.shape[:-1], K // 2, 2))
     return torch.view_as_real(pairs * turn[None, :, None, :]).flatten(-2)
 
@@ -72,7 +73,8 @@ def main():
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # torch warns that one process reads the checkpoint alone
     p = load(checkpoint)
-    batches = torch.from_numpy(numpy.fromfile(batches_path, dtype=numpy.int32)).view(len(spec["lr"]), 2, spec["B"], spec["S"])
+    batches = torch.from_numpy(numpy.fromfile(batches_path, dtype=numpy.int32)).view(len(spec["lr"]), 2, spec["B"],
+                                                                                     spec["S"])
     groups = [
         {"params": [t for t in p.values() if t.dim() >= 2], "weight_decay": spec["weight_decay"]},
         {"params": [t for t in p.values() if t.dim() < 2], "weight_decay": 0.0},

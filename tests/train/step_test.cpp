@@ -125,11 +125,11 @@ TEST(Step, TheGradientIsThatOfTheMean) {
   const Shape s = tiny_shape();
   const auto group = comm::single();
   Training training(s, *group);
-  auto& [no_gradients, weights, optimizer, model] = training;
+  parallel::ShardedWeights& weights = training.weights;
   data::StepBatch batch;
   for (uint64_t index = 0; index < kMicroBatches; ++index) batch.micro_batches.push_back(micro_batch(index, true));
   // With a learning rate of 0 the weights stay, and the gradient can be read after the step.
-  const StepResult result = TrainStep(model, weights, optimizer, {}).run(batch, 1, 0).result();
+  const StepResult result = TrainStep(training.model, weights, training.optimizer, {}).run(batch, 1, 0).result();
   const auto moved_loss = [&](double step) {
     for (int64_t u = 0; u < weights.num_units(); ++u) weights.master(u).add_(weights.gradient_shard(u), step);
     weights.masters_changed();

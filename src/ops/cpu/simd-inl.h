@@ -92,8 +92,8 @@ HWY_INLINE void for_lanes(F32 d, int64_t n, const Body& body) {
 #define HEARTH_HAS_PAIRS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 #if HEARTH_HAS_PAIRS
 // Two bfloat16 to a lane, the first in its lower half: sum + a.first * b.first + a.second * b.second. Only where
-// has_bf16_dot() (ops/cpu/bf16_dot.h). Numbers below 2^-126 count as zero. By the instruction's name, because Highway has
-// no target with it before version 1.1.
+// has_bf16_dot() (ops/cpu/bf16_dot.h). Numbers below 2^-126 count as zero. By the instruction's name, because Highway
+// has no target with it before version 1.1.
 HWY_INLINE V32 dot_pairs(V32 sum, V32 a, V32 b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;

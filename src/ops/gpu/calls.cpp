@@ -8,9 +8,6 @@
 
 namespace hearth::ops::gpu {
 
-using kernels::ConstRows;
-using kernels::Rows;
-
 namespace {
 
 struct Statistics {

@@ -35,7 +35,7 @@ class ChangingSource : public testing::Test {
 
   test::ScratchFolder scratch_;
   const Path path_ = scratch_ / "lines.jsonl";
-  const BuildRules rules_;
+  const BuildRules rules_{};
   Discovery found_;
   std::vector<Unit> units_;
 };

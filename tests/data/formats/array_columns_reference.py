@@ -47,7 +47,8 @@ def write(folder, out):
     columns = {name: [row[name] for row in rows] for name in LABELS}
     lists = [row["spike_counts"].tolist() for row in rows]
     # The columns in several orders, and one that nobody asks for.
-    table = pa.table({"spike_counts": pa.array(lists, pa.list_(pa.list_(pa.uint8()))), **columns, "n": range(len(rows))})
+    table = pa.table({"spike_counts": pa.array(lists, pa.list_(pa.list_(pa.uint8()))), **columns,
+                      "n": range(len(rows))})
     pq.write_table(table, f"{out}/a.parquet", row_group_size=2, compression="zstd")
     wide = pa.table({**columns, "spike_counts": pa.array(lists, pa.large_list(pa.list_(pa.int64())))})
     pq.write_table(wide, f"{out}/b.parquet", data_page_size=300)
@@ -59,7 +60,8 @@ def write(folder, out):
     feature = datasets.Array2D((None, bins.pop()), "uint8") if len(bins) == 1 else datasets.List(
         datasets.List(datasets.Value("uint8")))
     features = datasets.Features({"spike_counts": feature} | {name: datasets.Value("string") for name in LABELS})
-    dataset = datasets.Dataset.from_list([row | {"spike_counts": row["spike_counts"].tolist()} for row in rows], features)
+    dataset = datasets.Dataset.from_list([row | {"spike_counts": row["spike_counts"].tolist()} for row in rows],
+                                         features)
     dataset.save_to_disk(f"{out}/saved", num_shards=3)
     dataset.to_parquet(f"{out}/saved.parquet")
     again = datasets.load_from_disk(f"{out}/saved")
@@ -85,8 +87,8 @@ def labels(out):
 
 def wrong(out):
     os.makedirs(out)
-    rows = [[[1, 2], [3, 4]], [[1, 2], [3]], None, [[1, 2], None], [[1, None]], [[-1]], [[7], [256]], [[0, 9], [255, 3]],
-            [], [[1] * 101] * 10]
+    rows = [[[1, 2], [3, 4]], [[1, 2], [3]], None, [[1, 2], None], [[1, None]], [[-1]], [[7], [256]],
+            [[0, 9], [255, 3]], [], [[1] * 101] * 10]
     names = ["good", "ragged", "null", "null neuron", "null count", "negative", "large", "bos", "nobody", "long"]
     table = pa.table({"spike_counts": pa.array(rows, pa.list_(pa.list_(pa.int16()))), "source_dataset": names})
     pq.write_table(table, f"{out}/x.parquet")

@@ -120,11 +120,13 @@ def every_type_of_arrays():
     write_ipc("arrays-struct", table.to_batches(max_chunksize=5), expected, ["rec.counts"])
     # Neurons that are views of the same counts, out of order.
     values = pa.array([1, 2, 3, 4, 5, 6], pa.uint8())
-    neurons = pa.ListViewArray.from_arrays(pa.array([4, 0, 2, 0], pa.int32()), pa.array([2, 2, 2, 2], pa.int32()), values)
+    neurons = pa.ListViewArray.from_arrays(pa.array([4, 0, 2, 0], pa.int32()), pa.array([2, 2, 2, 2], pa.int32()),
+                                           values)
     arrays = pa.ListViewArray.from_arrays(pa.array([2, 0, 1], pa.int32()), pa.array([2, 4, 1], pa.int32()), neurons)
     write_ipc("arrays-views", [pa.record_batch({"spike_counts": arrays})],
               [[[3, 4], [1, 2]], [[5, 6], [1, 2], [3, 4], [1, 2]], [[1, 2]]], ["spike_counts"])
-    wrong = [[[1, 2], [3, 4]], [[1, 2], [3]], [[1], [2, 3]], [[1, 2], None], [[1, None]], [[-1]], [[255], [256]], [[255]]]
+    wrong = [[[1, 2], [3, 4]], [[1, 2], [3]], [[1], [2, 3]], [[1, 2], None], [[1, None]], [[-1]], [[255], [256]],
+             [[255]]]
     expected = [wrong[0]] + [{"problem": "wrong_type"}] * 6 + [wrong[7]]
     array = pa.array(wrong, pa.list_(pa.list_(pa.int16())))
     write_ipc("arrays-wrong", batches_of(array, name="spike_counts"), expected, ["spike_counts"])
@@ -141,8 +143,8 @@ def nested():
     rows = [{"meta": {"text": "a", "n": 1}, "files": [{"path": "p", "text": "x"}, {"path": "q", "text": "y"}],
              "parts": ["one", "two"], "a.b": "literal", "a": {"b": "dotted"}, "deep": {"ids": [1, 2]}},
             {"meta": {"text": "", "n": None}, "files": [], "parts": [], "a.b": "", "a": {"b": ""}, "deep": {"ids": []}},
-            {"meta": {"text": None, "n": 2}, "files": [{"path": "p", "text": None}], "parts": ["one", None], "a.b": None,
-             "a": None, "deep": {"ids": None}},
+            {"meta": {"text": None, "n": 2}, "files": [{"path": "p", "text": None}], "parts": ["one", None],
+             "a.b": None, "a": None, "deep": {"ids": None}},
             {"meta": None, "files": None, "parts": None, "a.b": "z", "a": {"b": None}, "deep": None},
             {"meta": {"text": "b", "n": 3}, "files": [{"path": "", "text": "only"}], "parts": ["\u00e9"], "a.b": "y",
              "a": {"b": "w"}, "deep": {"ids": [7]}}]
@@ -203,9 +205,10 @@ def one_text_many_times():
     """A file of 30 kB that is 4 GB as a column of strings."""
     text = "x" * 1_000_000
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), [text])
-    pq.write_table(pa.table({"text": rows}), os.path.join(FOLDER, "repeated.parquet"), compression="zstd", store_schema=False)
+    pq.write_table(pa.table({"text": rows}), os.path.join(FOLDER, "repeated.parquet"), compression="zstd",
+                   store_schema=False)
 
 
-for write_cases in (every_type_of_text, every_type_of_ids, every_type_of_arrays, nested, compressions_and_encodings, bytes_that_are_no_text,
-                    one_text_many_times):
+for write_cases in (every_type_of_text, every_type_of_ids, every_type_of_arrays, nested, compressions_and_encodings,
+                    bytes_that_are_no_text, one_text_many_times):
     write_cases()

@@ -22,7 +22,8 @@ def write_indexed(prefix, sequences, dtype):
     numpy.concatenate([numpy.array(s, dtype=dtype) for s in sequences]).tofile(prefix + ".bin")
     starts = numpy.concatenate([[0], numpy.cumsum(lengths[:-1], dtype=numpy.int64)]) * numpy.dtype(dtype).itemsize
     with open(prefix + ".idx", "wb") as file:
-        file.write(b"MMIDIDX\x00\x00" + numpy.uint64(1).tobytes() + numpy.uint8({"int32": 4, "uint16": 8}[dtype]).tobytes())
+        file.write(b"MMIDIDX\x00\x00" + numpy.uint64(1).tobytes())
+        file.write(numpy.uint8({"int32": 4, "uint16": 8}[dtype]).tobytes())
         file.write(numpy.array([len(sequences), len(sequences) + 1], dtype=numpy.uint64).tobytes())
         file.write(lengths.tobytes() + starts.astype(numpy.int64).tobytes())
         file.write(numpy.arange(len(sequences) + 1, dtype=numpy.int64).tobytes())
@@ -61,18 +62,22 @@ def write(folder):
         return datasets.Sequence(datasets.Value(kind))
 
     rows = {"input_ids": ids, "labels": labels, "completion_mask": mask, "loss_weights": weights}
-    features = {"input_ids": column("int32"), "labels": column("int64"), "completion_mask": column("int8"), "loss_weights": column("float32")}
-    datasets.Dataset.from_dict(rows, features=datasets.Features(features)).save_to_disk(os.path.join(folder, "saved"), num_shards=2)
+    features = {"input_ids": column("int32"), "labels": column("int64"), "completion_mask": column("int8"),
+                "loss_weights": column("float32")}
+    datasets.Dataset.from_dict(rows, features=datasets.Features(features)).save_to_disk(os.path.join(folder, "saved"),
+                                                                                        num_shards=2)
     pq.write_table(pa.table({
         "input_ids": pa.array(ids, pa.large_list(pa.uint16())),
         "labels": pa.array(labels, pa.list_(pa.int16())),
         "bools": pa.array([[bool(m) for m in row] for row in mask], pa.list_(pa.bool_())),
         "bytes": pa.array(mask, pa.large_list(pa.uint8())),
         "doubles": pa.array(weights, pa.list_(pa.float64())),
-        "meta": pa.array([{"w": row, "x": "y"} for row in weights], pa.struct([("w", pa.list_(pa.float32())), ("x", pa.string())])),
+        "meta": pa.array([{"w": row, "x": "y"} for row in weights],
+                         pa.struct([("w", pa.list_(pa.float32())), ("x", pa.string())])),
     }), os.path.join(folder, "rows.parquet"), row_group_size=17)
 
-    texts = [{"prompt": f"question {i}? ", "completion": "answer " * (i % 4) + "\u00e9", "weight": i % 3 / 2, "good": i % 2 == 0} for i in range(20)]
+    texts = [{"prompt": f"question {i}? ", "completion": "answer " * (i % 4) + "\u00e9", "weight": i % 3 / 2,
+              "good": i % 2 == 0} for i in range(20)]
     pq.write_table(pa.Table.from_pylist(texts), os.path.join(folder, "texts.parquet"))
     with open(os.path.join(folder, "texts.jsonl"), "w") as file:
         file.writelines(json.dumps({"meta": {"prompt": t["prompt"]}, **t}) + "\n" for t in texts)
@@ -91,20 +96,25 @@ def bad(folder):
     ints, floats, ids = pa.list_(pa.int64()), pa.list_(pa.float64()), [[7], [5, 6]]
     for name, rows, values, kind in [
         ("short", ids, [[7], [5]], ints), ("other", ids, [[7], [-100, 7]], ints), ("minus", ids, [[7], [-1, 6]], ints),
-        ("null", ids, [[7], None], ints), ("null-inside", ids, [[7], [5, None]], ints), ("negative", ids, [[7], [1, -0.5]], floats),
+        ("null", ids, [[7], None], ints), ("null-inside", ids, [[7], [5, None]], ints),
+        ("negative", ids, [[7], [1, -0.5]], floats),
         ("nan", ids, [[7], [1, float("nan")]], floats), ("inf", ids, [[7], [float("inf"), 1]], floats),
         ("strings", ids, [["7"], ["5", "6"]], pa.list_(pa.string())), ("single", ids, [1, 1], pa.float32()),
         ("text", ["a", "b"], [[1], [1]], floats), ("arrays", [[[1, 2]], [[3, 4]]], [1, 1], pa.float32()),
     ]:
-        pq.write_table(pa.table({"input_ids": pa.array(rows), "w": pa.array(values, kind)}), os.path.join(folder, f"bad-{name}.parquet"))
-    pq.write_table(pa.table({"prompt": pa.array([b"a\xff"]), "completion": pa.array([b"\xe9b"])}), os.path.join(folder, "bad-utf8.parquet"))
+        pq.write_table(pa.table({"input_ids": pa.array(rows), "w": pa.array(values, kind)}),
+                       os.path.join(folder, f"bad-{name}.parquet"))
+    pq.write_table(pa.table({"prompt": pa.array([b"a\xff"]), "completion": pa.array([b"\xe9b"])}),
+                   os.path.join(folder, "bad-utf8.parquet"))
 
 
 def saved(folder):
     import datasets
 
     dataset = datasets.load_from_disk(folder)
-    print(json.dumps({"rows": dataset[:], "types": {name: str(field.type) for name, field in zip(dataset.column_names, dataset.data.schema)}}))
+    print(json.dumps({"rows": dataset[:],
+                      "types": {name: str(field.type)
+                                for name, field in zip(dataset.column_names, dataset.data.schema)}}))
 
 
 {"write": write, "saved": saved, "indexed": read_indexed}[sys.argv[1]](sys.argv[2])

@@ -27,14 +27,14 @@ def write(folder):
     test = datasets.Dataset.from_dict({"text": documents(20, 30)})
     datasets.DatasetDict({"train": train, "test": test}).save_to_disk(os.path.join(folder, "dict"))
     datasets.DatasetDict({"train": train}).save_to_disk(os.path.join(folder, "one"))
-    tokens = datasets.Dataset.from_dict({"input_ids": [[i, i + 1] for i in range(20)]},
-                                        features=datasets.Features({"input_ids": datasets.Sequence(datasets.Value("int32"))}))
+    features = datasets.Features({"input_ids": datasets.Sequence(datasets.Value("int32"))})
+    tokens = datasets.Dataset.from_dict({"input_ids": [[i, i + 1] for i in range(20)]}, features=features)
     tokens.save_to_disk(os.path.join(folder, "tokens"))
     many.select([9, 5, 7]).save_to_disk(os.path.join(folder, "selected"))
 
 
 def lists_of(folder):
-    """state.json and dataset_info.json as text, but for what may differ: the fingerprint and the name of a list's type."""
+    """state.json and dataset_info.json as text, without the fingerprint and a list's type name, which may differ."""
     lists = []
     for name in ("state.json", "dataset_info.json"):
         with open(os.path.join(folder, name), encoding="utf-8") as file:

@@ -1,10 +1,10 @@
 """Which tokens of a text begin before a place, by the offsets of the library `tokenizers`.
 
-usage: text_weights_reference.py DOCUMENTS TOKENIZER...    One JSON a line for each document with the first tokenizer, then with the next: [borders
-in bytes, number of tokens that begin before each, ids]
+usage: text_weights_reference.py DOCUMENTS TOKENIZER...    One JSON a line for each document with the first tokenizer,
+then with the next: [borders in bytes, number of tokens that begin before each, ids]
 
-A border is where one text of a document ends and the next begins. None is put before a character that the Unicode normalization of the
-tokenizer could join to the one before it, since there is no such place in the normalized text.
+A border is where one text of a document ends and the next begins. None is put before a character that the Unicode
+normalization of the tokenizer could join to the one before it, since there is no such place in the normalized text.
 """
 
 import json
@@ -23,7 +23,8 @@ def documents_of(path):
 
 def may_join(before, after):
     joined = unicodedata.normalize("NFC", before + after)
-    return unicodedata.combining(after) != 0 or joined != unicodedata.normalize("NFC", before) + unicodedata.normalize("NFC", after)
+    apart = unicodedata.normalize("NFC", before) + unicodedata.normalize("NFC", after)
+    return unicodedata.combining(after) != 0 or joined != apart
 
 
 def print_documents(path, documents):

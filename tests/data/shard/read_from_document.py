@@ -1,7 +1,7 @@
 """Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints what it found.
 
-usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source; of a dataset whose tokens stand in other
-                                     files, each document's ids; of one with weights, {"ids", "weights"} of each document.
+usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source. Where the
+       tokens stand in other files: each document's ids. With weights: {"ids", "weights"} of each document.
 """
 
 import json
@@ -19,7 +19,8 @@ def read_shard(path):
     data = path.read_bytes()
     assert data[:8] == b"HRTHSHRD"
     version, header_bytes = struct.unpack_from("<II", data, 8)
-    (file_bytes, block_bytes, num_tokens, num_documents, columns_offset, checksums_offset, num_blocks) = struct.unpack_from(
+    (file_bytes, block_bytes, num_tokens, num_documents,
+     columns_offset, checksums_offset, num_blocks) = struct.unpack_from(
         "<7Q", data, 16
     )
     num_columns, reserved = struct.unpack_from("<II", data, 72)
@@ -90,8 +91,10 @@ def main():
         print(json.dumps({split["name"]: weighted(folder, split) for split in manifest["splits"]}))
         return
     if manifest["version"] == 2:
-        shards = {split["name"]: [read_shard(folder / shard["file"]) for shard in split["shards"]] for split in manifest["splits"]}
-        print(json.dumps({name: [ids for shard in of_split for ids in documents_of(shard)] for name, of_split in shards.items()}))
+        shards = {split["name"]: [read_shard(folder / shard["file"]) for shard in split["shards"]]
+                  for split in manifest["splits"]}
+        print(json.dumps({name: [ids for shard in of_split for ids in documents_of(shard)]
+                          for name, of_split in shards.items()}))
         return
     assert manifest["tokenizer"]["hash"] == xxh3_128_hex(b"hearth tokenizer bytes: 256 bytes, bos 256, eos 257")
     found = {}

@@ -6,9 +6,11 @@ usage: spikes_reference.py make FOLDER
            the stream of all arrays of the folder in the order of their names, int32, to OUT; N_FIXED 0: as they are;
            PICKLE -: a count is its id. Which neurons are taken follows docs/data_format.md
        spikes_reference.py vocabulary FOLDER PATCH_NEURONS PATCH_BINS VOCAB_SIZE PICKLE KIND
-           learns a vocabulary of patches as the repositories do and pickles it as they do; KIND int or numpy: of the ids
+           learns a vocabulary of patches as the repositories do and pickles it as they do; KIND int or numpy: the ids'
+           type
        spikes_reference.py read_vocabulary TOKENIZER PICKLE
-           prints "equal" if tokenizer.patches, read as src/tokenizer/arrays/patches.h describes it, says what the pickle says
+           prints "equal" if tokenizer.patches, read as src/tokenizer/arrays/patches.h describes it, says what the
+           pickle says
        spikes_reference.py weights FOLDER FILE
            prints "equal" if FILE has the token weights of the counts in FOLDER, capped at that of id 10
 """

@@ -1,5 +1,6 @@
 #include "data/study/token_ngram.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
