@@ -27,6 +27,7 @@ int tokenizer_compare(CommandLine& line);
 int tokenizer_import(CommandLine& line);
 
 int plan(CommandLine& line);
+int report(CommandLine& line);
 
 // These need LibTorch: they check what they were given and become `hearth-train`.
 int train(CommandLine& line);
