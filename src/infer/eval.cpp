@@ -191,7 +191,7 @@ std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model
   for (Wanted& wanted : wanted_sets(model, options)) {
     data::Dataset dataset = data::Dataset::open(wanted.folder);
     check_same_tokenizer(model, dataset);
-    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
+    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.manifest().held_out_split() : "validation";
     dataset.split(wanted.split);
     sets.emplace_back(std::move(wanted), std::move(dataset));
   }
@@ -217,9 +217,10 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
   }
 
   const int64_t seq_len = model->config.training.seq_len;
-  plan::ModelShape shape = model->shape;
+  plan::DataFacts facts{.vocab_size = model->tokenizer->vocab_size()};
   for (const auto& [wanted, dataset] : sets)
-    shape.sparse_labels = shape.sparse_labels || dataset.split(wanted.split).weights();
+    facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
+  const plan::ModelShape shape = plan::model_shape(model->config, facts, plan::Work::kInference);
   model::Transformer transformer(shape, model->plan, options.batch_size, seq_len,
                                  {.dtype = model->dtype,
                                   .loss_chunk_tokens = model->config.memory.loss_chunk_tokens,

@@ -115,7 +115,7 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
 // Weights of one shape may belong to another model: heads cut otherwise, pairs of rotary dimensions elsewhere, another
 // norm. These are errors; what a training may well change on the way (the window's frequencies, an eps) is told.
 void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
-  const plan::ModelShape theirs = plan::model_shape(before, 0), &ours = run.shape;
+  const plan::ModelShape theirs = plan::model_shape(before.model, 0), &ours = run.shape;
   std::string other;
   for (const config::Difference& d : config::differences(before, run.config)) {
     const bool heads =

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/parallel.h"
 #include "base/units.h"
 #include "config/derived.h"
 #include "data/order/neox_order.h"
@@ -125,7 +124,7 @@ TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> 
   order_.stride = config.data.stride;
   order_.masked = config.objective.masked();
   if (config.data.packing == "best_fit") {
-    const int64_t threads = config.training.threads > 0 ? config.training.threads : usable_cores();
+    const int64_t threads = config::cpu_threads(config);
     for (const Source& source : sources_) {
       TrainingTable table = best_fit_table(source.dataset, seq_len_, threads);
       order_.tables.push_back(std::move(table.windows));
