@@ -9,8 +9,10 @@ usage: order_reference.py permutation N KEY [N KEY ...]
 """
 
 import sys
+from pathlib import Path
 
-from xxh3 import xxh3_64
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from xxh3 import xxh3_64  # noqa: E402
 
 MASK = 2**64 - 1
 

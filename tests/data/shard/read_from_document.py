@@ -9,7 +9,8 @@ import struct
 import sys
 from pathlib import Path
 
-from xxh3 import xxh3_64, xxh3_128_hex
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from xxh3 import xxh3_64, xxh3_128_hex  # noqa: E402
 
 TYPES = {1: "B", 2: "H", 3: "I", 4: "Q", 5: "b", 6: "h", 7: "i", 8: "q", 9: "f", 10: "d"}
 

@@ -61,6 +61,7 @@ def standardise(a, n_fixed, seed, row, epoch, name):
         return a
     if n < n_fixed:
         return np.tile(a, (-(-n_fixed // n), 1))[:n_fixed]
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from xxh3 import xxh3_64
 
     key = xxh3_64(seed.to_bytes(8, "little") + b"neurons:" + name.encode())

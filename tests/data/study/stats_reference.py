@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main():
-    reader = Path(__file__).parent / "read_from_document.py"
+    reader = Path(__file__).parent.parent / "shard" / "read_from_document.py"
     found = json.loads(subprocess.run([sys.executable, reader, sys.argv[1]], capture_output=True, check=True).stdout)
     splits, earlier = [], set()
     for name, documents in found.items():
