@@ -13,6 +13,7 @@
 #include "data/study/ngram.h"
 #include "data/study/token_ngram.h"
 #include "infer/loaded_model.h"
+#include "run/state.h"
 #include "tokenizer/arrays/arrays.h"
 
 namespace hearth::infer {
@@ -95,15 +96,8 @@ std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOpti
 }
 
 void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset) {
-  if (dataset.manifest().tokenizer_hash == model.manifest.tokenizer_hash) return;
-  const Path kept = model.folder / model.manifest.tokenizer;
-  throw user_error(
-      fmt::format("{} was built with another tokenizer than {} was trained with", dataset.folder().string(),
-                  model.folder.string()),
-      fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", dataset.manifest().rules.tokenizer,
-                  dataset.manifest().tokenizer_hash, model.manifest.tokenizer, model.manifest.tokenizer_hash),
-      fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
-                  path_exists(kept) ? kept.string() : model.manifest.tokenizer));
+  data::require_same_tokenizer(data::tokenizer_of(dataset.folder().string(), dataset.manifest()),
+                               run::tokenizer_of(model.folder, model.manifest));
 }
 
 // What the n-gram models count: the datasets that the run trains on, one without any weight left out.

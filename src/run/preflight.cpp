@@ -10,6 +10,7 @@
 #include "checkpoint/retain.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
+#include "data/shard/same_tokenizer.h"
 #include "data/study/token_weights.h"
 #include "optim/parameter_groups.h"
 #include "plan/name_pattern.h"
@@ -34,16 +35,12 @@ config::RunConfig with_absolute_paths(config::RunConfig config) {
   return config;
 }
 
-// A set is never what the run trains on, and speaks of the same tokens.
+// Throws where the set has another tokenizer than the training data, no such split, or documents that are trained on.
 void check_set(const config::ValidationSet& set, const data::Dataset& dataset, const std::string& split,
                const Sources& sources) {
-  const data::Manifest& trained = sources.front().dataset.manifest();
-  if (dataset.manifest().tokenizer_hash != trained.tokenizer_hash)
-    throw user_error(
-        fmt::format("validation set \"{}\" was built with another tokenizer than the data", set.name),
-        fmt::format("that of {} is {} ({}), the data's {} ({})", set.path, dataset.manifest().rules.tokenizer,
-                    dataset.manifest().tokenizer_hash, trained.rules.tokenizer, trained.tokenizer_hash),
-        fmt::format("build it again: hearth data build --tokenizer {} ...", trained.rules.tokenizer));
+  const data::TrainingSource& first = sources.front();
+  data::require_same_tokenizer(data::tokenizer_of(set.path, dataset.manifest()),
+                               data::tokenizer_of(first.path, first.dataset.manifest()));
   dataset.split(split);  // throws here, not after an hour
   if (split != "train") return;
   for (const data::TrainingSource& source : sources) {
