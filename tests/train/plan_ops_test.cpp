@@ -39,7 +39,9 @@ const Case kCases[] = {
 
 // Some positions have no label, unless every_label.
 data::Batch batch_of(const Case& c, int64_t V) {
-  data::Batch batch{.B = kB, .S = kS};
+  data::Batch batch;
+  batch.B = kB;
+  batch.S = kS;
   const RandomKey key = random_key(3, "plan ops");
   const auto token = [&](int64_t i) {
     return static_cast<int32_t>(random_u64(key, static_cast<uint64_t>(i)) % static_cast<uint64_t>(V));
