@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "comm/group.h"
+#include "ops/runtime.h"
 #include "optim/adamw.h"
 #include "plan/micro_batch_ops.h"
 #include "plan/run_shape.h"
@@ -71,6 +72,7 @@ enum class Pass { kStep, kLoss };
 // What a training step calls, or a measurement of the loss.
 Recorder recorded(const Case& c, plan::Precision precision, const Levels& levels, bool float8, Pass pass) {
   const c10::InferenceMode no_gradients;
+  ops::prepare_thread(1);  // the model is too small for more
   Recorder result;
   recorder = &result;
   const bool training = pass == Pass::kStep;
