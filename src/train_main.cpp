@@ -5,6 +5,7 @@
 #include "bench/gemm.h"
 #include "bench/ops.h"
 #include "bench/step.h"
+#include "commands/commands.h"
 #include "commands/run/options.h"
 #include "config/load.h"
 #include "infer/eval.h"
@@ -16,7 +17,6 @@
 namespace hearth {
 namespace {
 
-using commands::Command;
 using commands::CommandLine;
 
 int train_command(CommandLine& line) {
@@ -62,24 +62,16 @@ int bench_gemm_command(CommandLine& line) {
   return static_cast<int>(bench::run_bench_gemm(*options));
 }
 
-constexpr Command kCommands[] = {
-    {"Training", "train", "train a model, or go on training it", "train run.toml", train_command},
-    {"Training", "eval", "measure a checkpoint on held-out text", "eval --checkpoint checkpoints/step-00002000",
-     eval_command},
-    {"Training", "generate", "let a checkpoint write",
-     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\"", generate_command},
-    {"Training", "bench step", "time the training step of a shape on this machine", "bench step --dim 512",
-     bench_step_command},
-    {"Training", "bench ops", "time each kernel of a training step on this machine", "bench ops --dim 512",
-     bench_ops_command},
-    {"Training", "bench gemm", "measure what matrix products reach on this machine", "bench gemm --dtype bfloat16",
-     bench_gemm_command},
-};
-
 // LibTorch's errors carry a C++ stack in what(): its first lines say what happened, and nobody needs the rest.
 int run(int argc, char** argv) {
+  const std::vector<commands::Command> table = commands::torch_commands({.train = train_command,
+                                                                         .eval = eval_command,
+                                                                         .generate = generate_command,
+                                                                         .bench_step = bench_step_command,
+                                                                         .bench_ops = bench_ops_command,
+                                                                         .bench_gemm = bench_gemm_command});
   try {
-    return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, kCommands}, argc, argv);
+    return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, table}, argc, argv);
   } catch (const c10::Error& e) {
     throw train::from_libtorch(e);
   }

@@ -1,7 +1,5 @@
 #include "base/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -36,12 +34,6 @@ void for_each_index(int64_t count, int64_t threads, const std::function<void(int
   work();
   for (std::thread& thread : others) thread.join();
   if (failure != nullptr) std::rethrow_exception(failure);
-}
-
-int64_t usable_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max<int64_t>(1, std::thread::hardware_concurrency());
 }
 
 }  // namespace hearth

@@ -10,7 +10,4 @@ namespace hearth {
 // the lowest index threw is thrown again when all threads are back.
 void for_each_index(int64_t count, int64_t threads, const std::function<void(int64_t)>& body);
 
-// The processor cores this process may use.
-int64_t usable_cores();
-
 }  // namespace hearth

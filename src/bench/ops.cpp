@@ -22,7 +22,7 @@
 #include "ops/step_decision.h"
 #include "ops/swiglu.h"
 #include "ops/tensor.h"
-#include "plan/parameters.h"
+#include "plan/run_shape.h"
 
 namespace hearth::bench {
 namespace {
@@ -240,7 +240,7 @@ void time_attention(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t 
 OpsTiming time_ops(const config::BenchStepOptions& options) {
   const c10::InferenceMode no_gradients;
   const config::RunConfig& config = options.config;
-  const plan::ModelShape s = plan::model_shape(config, config.model.vocab_size);
+  const plan::ModelShape s = plan::run_shape(config, {}).model;
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   Bench bench(options);
   OpsTiming timing;

@@ -12,12 +12,12 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "comm/group.h"
-#include "data/shard/dataset.h"
+#include "config/derived.h"
+#include "data/order/data_facts.h"
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
-#include "plan/memory.h"
-#include "plan/precision.h"
+#include "plan/run_shape.h"
 #include "run/compute_device.h"
 #include "run/state.h"
 #include "train/step.h"
@@ -74,9 +74,7 @@ void end_turn(double step_s) {
 }
 
 struct Shape {
-  plan::ModelShape model;
-  plan::ParameterPlan plan;
-  plan::Precision precision = DType::kFloat32;
+  plan::RunShape run;
   int64_t ranks, micro_batches, threads;
   std::vector<plan::Recompute> recompute;
   at::Device device = at::kCPU;
@@ -84,20 +82,13 @@ struct Shape {
 
 Shape shape_of(const config::RunConfig& config) {
   Shape s;
-  const auto sources = config.sources();
-  const int64_t vocab_size = sources.empty() ? 0 : data::read_manifest(config.resolve(sources.front().path)).vocab_size;
-  s.model = plan::model_shape(config, vocab_size);
-  s.plan = plan::parameter_plan(s.model);
-  s.precision = plan::precision(config);
+  s.run = plan::run_shape(config, data::data_facts(config));
   s.ranks = config.parallelism.data_parallel_shard_degree;
-  const int64_t together = s.ranks * config.training.local_batch_size;
-  s.micro_batches = config.training.global_batch_size > 0 ? config.training.global_batch_size / together : 1;
-  s.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
+  s.micro_batches = config::accumulation_steps(config);
+  s.threads = config::cpu_threads(config);
   s.device = run::open_compute_device(config);
-  if (!s.device.is_cpu()) run::check_float8(ops::open_gpu(), config, s.model);
-  const plan::MemoryPlan memory =
-      plan::memory_plan(config, s.model, s.plan, plan::precision(config), run::available_memory(s.device), s.ranks,
-                        s.device.is_cpu() ? s.threads : 0);
+  if (!s.device.is_cpu()) run::check_float8(ops::open_gpu(), config, s.run.model);
+  const plan::MemoryPlan memory = plan::memory_plan(config, s.run, run::available_memory(s.device));
   plan::require_fits(memory);
   s.recompute = memory.activations.recompute;
   return s;
@@ -119,13 +110,14 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
-  parallel::ShardedWeights weights(s.plan, s.precision, group, parallel::ShardedWeights::Purpose::kTraining, {},
+  parallel::ShardedWeights weights(s.run.parameters, s.run.precision, group,
+                                   parallel::ShardedWeights::Purpose::kTraining, {},
                                    options.config.numerics.reproducible, s.device);
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
-  model::Transformer model(s.model, s.plan, training.local_batch_size, training.seq_len,
-                           {.dtype = s.precision.compute,
+  model::Transformer model(s.run.model, s.run.parameters, training.local_batch_size, training.seq_len,
+                           {.dtype = s.run.precision.compute,
                             .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,
                             .training = true,
                             .recompute = s.recompute,
@@ -133,7 +125,7 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
                             .float8 = options.config.numerics.fp8});
   train::TrainStep step(model, weights, optimizer, train::step_options(options.config));
   run::initialize_weights(weights, 0);
-  const data::StepBatch batch = random_batch(training, s.model, s.micro_batches);
+  const data::StepBatch batch = random_batch(training, s.run.model, s.micro_batches);
   Measured measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
@@ -166,7 +158,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   const std::vector<Timed>& results = measured.results;
 
   StepTiming t;
-  t.parameters = s.plan.num_parameters;
+  t.parameters = s.run.parameters.num_parameters;
   t.tokens_per_step =
       s.ranks * s.micro_batches * options.config.training.local_batch_size * options.config.training.seq_len;
   t.threads = s.threads;
@@ -178,8 +170,8 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   t.forward_backward_s = median(results, [](const Timed& t) { return t.result.forward_backward_s; });
   t.norm_s = median(results, [](const Timed& t) { return t.result.norm_s; });
   t.update_s = median(results, [](const Timed& t) { return t.result.update_s; });
-  t.flops_per_token = plan::computed_flops_per_token(s.model, options.config.training.seq_len);
-  t.gemm_flops = run::peak_flops(s.device, s.precision.compute, s.threads);
+  t.flops_per_token = plan::computed_flops_per_token(s.run.model, options.config.training.seq_len);
+  t.gemm_flops = run::peak_flops(s.device, s.run.precision.compute, s.threads);
   const metrics::Throughput throughput{static_cast<double>(t.tokens_per_step), t.flops_per_token, t.gemm_flops};
   t.tokens_per_second = throughput.tokens_per_second(t.median_step_s);
   t.mfu = throughput.mfu(t.median_step_s);

@@ -27,6 +27,7 @@
 namespace hearth::commands {
 
 class CommandLine;
+struct TorchCommands;  // commands.h
 
 // A row of the table.
 struct Command {
@@ -35,6 +36,7 @@ struct Command {
   std::string_view help;     // one line, lower case, no full stop
   std::string_view example;  // what to type, without the program's name; several lines are several examples
   int (*run)(CommandLine& line);
+  int (*TorchCommands::*torch)(CommandLine& line) = nullptr;  // what hearth-train runs; null: it has no such command
 };
 
 // One argument of a command.
@@ -94,6 +96,7 @@ class CommandLine {
   bool given(std::string_view option) const;
 
   std::string help() const;
+  std::string_view command() const { return command_.name; }
   const std::vector<std::string>& arguments() const { return arguments_; }  // as given
 
  private:

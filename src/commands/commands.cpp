@@ -1,5 +1,7 @@
 #include "commands/commands.h"
 
+#include "base/error.h"
+
 namespace hearth::commands {
 namespace {
 
@@ -47,20 +49,23 @@ constexpr Command kCommands[] = {
      "plan run.toml\n"
      "plan run.toml --device H200 --set memory.recompute=auto",
      plan},
-    {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train},
+    {"Training", "train", "train a model, or go on training it", "train run.toml --set training.steps=2000", train,
+     &TorchCommands::train},
     {"Training", "eval", "measure a checkpoint on held-out text",
-     "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval},
+     "eval --checkpoint checkpoints/step-00002000 --ngram 4", eval, &TorchCommands::eval},
     {"Training", "generate", "let a checkpoint write",
-     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate},
+     "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate,
+     &TorchCommands::generate},
     {"Training", "report", "draw the losses of trainings", "report runs/quickstart --out loss.svg", report},
     {"Training", "bench step", "time the training step of a shape on this machine",
      "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
      "--local-batch-size 4",
-     bench_step},
+     bench_step, &TorchCommands::bench_step},
     {"Training", "bench ops", "time each kernel of a training step on this machine",
-     "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4", bench_ops},
+     "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4", bench_ops,
+     &TorchCommands::bench_ops},
     {"Training", "bench gemm", "measure what matrix products reach on this machine", "bench gemm --dtype bfloat16",
-     bench_gemm},
+     bench_gemm, &TorchCommands::bench_gemm},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},
@@ -77,5 +82,17 @@ constexpr Command kCommands[] = {
 }  // namespace
 
 std::span<const Command> all_commands() { return kCommands; }
+
+std::vector<Command> torch_commands(const TorchCommands& functions) {
+  std::vector<Command> commands;
+  for (const Command& row : kCommands) {
+    if (row.torch == nullptr) continue;
+    commands.push_back(row);
+    commands.back().run = functions.*row.torch;
+    HEARTH_CHECK(commands.back().run != nullptr, "hearth-train has no function for \"{}\"", row.name);
+  }
+  HEARTH_CHECK(commands.size() * sizeof(functions.train) == sizeof functions, "a function of hearth-train has no row");
+  return commands;
+}
 
 }  // namespace hearth::commands

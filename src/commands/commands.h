@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "commands/command_line.h"
 
@@ -46,6 +47,18 @@ int config_show(CommandLine& line);
 int config_check(CommandLine& line);
 int config_docs(CommandLine& line);
 
+// What hearth-train runs, one member a command that needs LibTorch.
+struct TorchCommands {
+  int (*train)(CommandLine& line);
+  int (*eval)(CommandLine& line);
+  int (*generate)(CommandLine& line);
+  int (*bench_step)(CommandLine& line);
+  int (*bench_ops)(CommandLine& line);
+  int (*bench_gemm)(CommandLine& line);
+};
+
 std::span<const Command> all_commands();
+// The rows of the same table that hearth-train has, with its functions. Each member of `functions` has a row.
+std::vector<Command> torch_commands(const TorchCommands& functions);
 
 }  // namespace hearth::commands

@@ -110,7 +110,7 @@ std::string output_of_hearth_train(const std::vector<std::string>& words) {
   return WIFEXITED(output.status) && WEXITSTATUS(output.status) == 0 ? output.text : "";
 }
 
-void become_hearth_train(const CommandLine& line, std::string_view command) {
+void become_hearth_train(const CommandLine& line) {
   const Path binary = find_hearth_train();
   if (binary.empty())
     throw user_error("hearth-train is not there",
@@ -118,6 +118,7 @@ void become_hearth_train(const CommandLine& line, std::string_view command) {
                      "build it: cmake --preset release && ninja -C build/release hearth-train");
   require_libraries(binary);
   std::vector<std::string> words = {kName};
+  const std::string_view command = line.command();
   for (size_t start = 0; start < command.size();) {  // "bench step" are two words
     const size_t end = std::min(command.find(' ', start), command.size());
     words.emplace_back(command.substr(start, end - start));

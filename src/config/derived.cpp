@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "machine/cores.h"
 
 namespace hearth::config {
 
@@ -18,6 +19,10 @@ int64_t accumulation_steps(const RunConfig& config) {
 }
 
 int64_t tokens_per_step(const RunConfig& config) { return global_batch_size(config) * config.training.seq_len; }
+
+int64_t cpu_threads(const RunConfig& config) {
+  return config.training.threads > 0 ? config.training.threads : machine::available_cores();
+}
 
 int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
   const Training& t = config.training;

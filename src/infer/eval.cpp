@@ -13,6 +13,7 @@
 #include "data/study/ngram.h"
 #include "data/study/token_ngram.h"
 #include "infer/loaded_model.h"
+#include "run/state.h"
 #include "tokenizer/arrays/arrays.h"
 
 namespace hearth::infer {
@@ -95,15 +96,8 @@ std::vector<Wanted> wanted_sets(const LoadedModel& model, const config::EvalOpti
 }
 
 void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset) {
-  if (dataset.manifest().tokenizer_hash == model.manifest.tokenizer_hash) return;
-  const Path kept = model.folder / model.manifest.tokenizer;
-  throw user_error(
-      fmt::format("{} was built with another tokenizer than {} was trained with", dataset.folder().string(),
-                  model.folder.string()),
-      fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", dataset.manifest().rules.tokenizer,
-                  dataset.manifest().tokenizer_hash, model.manifest.tokenizer, model.manifest.tokenizer_hash),
-      fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
-                  path_exists(kept) ? kept.string() : model.manifest.tokenizer));
+  data::require_same_tokenizer(data::tokenizer_of(dataset.folder().string(), dataset.manifest()),
+                               run::tokenizer_of(model.folder, model.manifest));
 }
 
 // What the n-gram models count: the datasets that the run trains on, one without any weight left out.
@@ -191,7 +185,7 @@ std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model
   for (Wanted& wanted : wanted_sets(model, options)) {
     data::Dataset dataset = data::Dataset::open(wanted.folder);
     check_same_tokenizer(model, dataset);
-    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.held_out_split() : "validation";
+    if (wanted.split.empty()) wanted.split = wanted.is_of_run ? dataset.manifest().held_out_split() : "validation";
     dataset.split(wanted.split);
     sets.emplace_back(std::move(wanted), std::move(dataset));
   }
@@ -217,9 +211,10 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
   }
 
   const int64_t seq_len = model->config.training.seq_len;
-  plan::ModelShape shape = model->shape;
+  plan::DataFacts facts{.vocab_size = model->tokenizer->vocab_size()};
   for (const auto& [wanted, dataset] : sets)
-    shape.sparse_labels = shape.sparse_labels || dataset.split(wanted.split).weights();
+    facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
+  const plan::ModelShape shape = plan::model_shape(model->config, facts, plan::Work::kInference);
   model::Transformer transformer(shape, model->plan, options.batch_size, seq_len,
                                  {.dtype = model->dtype,
                                   .loss_chunk_tokens = model->config.memory.loss_chunk_tokens,

@@ -5,7 +5,6 @@
 #include "checkpoint/retain.h"
 #include "config/load.h"
 #include "ops/gpu/gpu.h"
-#include "plan/precision.h"
 #include "run/state.h"
 
 namespace hearth::infer {
@@ -22,12 +21,13 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
   model->config = config::from_toml_text(model->manifest.config_toml,
                                          (model->folder / checkpoint::kManifestFile).string(), model->folder);
   model->tokenizer = reader.open_tokenizer();
-  model->shape = plan::model_shape(model->config, model->tokenizer->vocab_size());
-  model->plan = plan::parameter_plan(model->shape);
-  const plan::Precision precision = plan::precision(model->config);
-  model->dtype = precision.compute;
+  plan::RunShape run =
+      plan::run_shape(model->config, {.vocab_size = model->tokenizer->vocab_size()}, plan::Work::kInference);
+  model->shape = run.model;
+  model->plan = std::move(run.parameters);
+  model->dtype = run.precision.compute;
   model->group = comm::single();
-  model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, precision, *model->group,
+  model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, run.precision, *model->group,
                                                               parallel::ShardedWeights::Purpose::kInference,
                                                               std::vector<bool>{}, /*reproducible=*/false, device);
   run::load_weights(reader, *model->weights);

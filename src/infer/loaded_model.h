@@ -8,7 +8,7 @@
 #include "comm/group.h"
 #include "config/config.h"
 #include "parallel/sharded_weights.h"
-#include "plan/parameters.h"
+#include "plan/run_shape.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::infer {

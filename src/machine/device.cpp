@@ -1,6 +1,5 @@
 #include "machine/device.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,12 +77,6 @@ Device this_machine() {
   Device cpu{"cpu", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE), 1, 0, 0, {}};
   if (const auto limit = control_group_memory_bytes()) cpu.memory_bytes = std::min(cpu.memory_bytes, *limit);
   return cpu;
-}
-
-int64_t available_cores() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
 }
 
 }  // namespace hearth::machine

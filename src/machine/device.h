@@ -37,7 +37,4 @@ std::string nearest_device(std::string_view mistyped);  // the one probably mean
 // rates are not known.
 Device this_machine();
 
-// The cores this process may run on: less than the machine has under a batch system or taskset.
-int64_t available_cores();
-
 }  // namespace hearth::machine

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "machine/device.h"
+#include "machine/cores.h"
 #include "ops/gpu/gpu.h"
 #include "ops/matmul.h"
 #include "ops/tensor.h"

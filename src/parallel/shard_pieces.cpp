@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/tensor.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::parallel {
 
@@ -19,7 +20,7 @@ std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights) {
   const auto& parameters = weights.plan().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto owned = weights.owned(static_cast<int64_t>(i));
-    if (owned.numel() > 0) add_piece(pieces, parameters[i].name, parameters[i], owned, owned.master);
+    if (owned.numel() > 0) add_piece(pieces, plan::weight_name(parameters[i].name), parameters[i], owned, owned.master);
   }
   return pieces;
 }
@@ -31,9 +32,9 @@ std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto owned = weights.owned(static_cast<int64_t>(i));
     if (owned.numel() == 0 || !owned.exp_avg.defined()) continue;
-    const std::string prefix = "optimizer.state." + parameters[i].name;
-    add_piece(pieces, prefix + ".exp_avg", parameters[i], owned, owned.exp_avg);
-    add_piece(pieces, prefix + ".exp_avg_sq", parameters[i], owned, owned.exp_avg_sq);
+    const plan::Parameter& parameter = parameters[i];
+    add_piece(pieces, plan::exp_avg_name(parameter.name), parameter, owned, owned.exp_avg);
+    add_piece(pieces, plan::exp_avg_sq_name(parameter.name), parameter, owned, owned.exp_avg_sq);
   }
   return pieces;
 }

@@ -24,12 +24,11 @@ struct ShardPiece {
   at::Tensor values;  // [end - begin], contiguous
 };
 
-// Parameters under their own names, in disk order; those of which this rank owns nothing are left out. After writing
-// to the values, call weights.masters_changed(). Local.
+// Parameters under the names of plan/tensor_names.h, in disk order; those of which this rank owns nothing are left out.
+// After writing to the values, call weights.masters_changed(). Local.
 std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights);
 
-// Moments: "optimizer.state.NAME.exp_avg" and "optimizer.state.NAME.exp_avg_sq" (what torchtitan's flattened optimizer
-// state is called in a DCP checkpoint). Frozen parameters have none. Training only. Local.
+// Moments, two of each parameter that is trained, under the names of plan/tensor_names.h. Training only. Local.
 std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights);
 
 }  // namespace hearth::parallel

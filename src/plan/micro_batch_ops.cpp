@@ -32,7 +32,9 @@ class Sequence {
     add(l, "w2's input gradient", {{kStreamGradient}}, {{kGatedGradient}});
     // Where forward did not keep `gated`, it is written again over its gradient.
     const bool kept = level == Recompute::kNone;
-    add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, {{kGateUp, l}, {kGatedGradient}});
+    std::vector<Place> written = {{kGateUp, l}};
+    if (!kept) written.push_back({kGatedGradient});
+    add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(written));
     add(l, "w2's gradient", {{kStreamGradient}, kept ? Place{kGated, l} : Place{kGatedGradient}}, {});
     add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, {{kInputGradient}});
     add(l, "the norm's gradient", {{kInputGradient}, {kMiddle, l}, {kFeedForwardStatistics, l}, {kStreamGradient}},

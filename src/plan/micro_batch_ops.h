@@ -2,8 +2,8 @@
 // reads and writes. How long an activation must live, and so what memory a micro-batch needs at most, follows from this
 // list alone (plan/activations.h).
 //
-// It is the model's order in words. A change there is a change here, and the test that trains with every level of
-// recomputation on one arena finds what was forgotten.
+// It is the model's order in words. A change there is a change here: tests/train/plan_ops_test.cpp records what a
+// training step calls, and requires this list.
 #pragma once
 
 #include <cstdint>

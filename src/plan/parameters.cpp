@@ -133,14 +133,6 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   return s;
 }
 
-ModelShape model_shape(const config::RunConfig& config, int64_t tokenizer_vocab_size) {
-  ModelShape shape = model_shape(config.model, tokenizer_vocab_size);
-  shape.causal = !config.objective.masked();
-  shape.sparse_labels = config.objective.masked();
-  if (config.objective.masked()) shape.counted = config.objective.mlm_probability;
-  return shape;
-}
-
 int64_t ParameterPlan::find(const std::string& name) const {
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].name == name) return static_cast<int64_t>(i);

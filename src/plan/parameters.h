@@ -55,10 +55,9 @@ struct ModelShape {
   double counted = 1;           // the share of those that do, about
 };
 
-// `tokenizer_vocab_size` fills model.vocab_size = 0. Throws user_error where a size does not divide.
+// Of [model] alone; plan/run_shape.h adds what the rest of the run says about it. `tokenizer_vocab_size` fills
+// model.vocab_size = 0. Throws user_error where a size does not divide.
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
-// With what the rest of the run says about the model: the objective decides whether it is causal.
-ModelShape model_shape(const config::RunConfig& config, int64_t tokenizer_vocab_size);
 
 enum class Init { kOnes, kNormal, kTruncatedNormal };
 

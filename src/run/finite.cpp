@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "ops/tensor.h"
 #include "parallel/shard_pieces.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::run {
 namespace {
@@ -76,7 +77,7 @@ void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, c
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (!skip.empty() && skip[i]) continue;
     const std::string& name = plan.parameters[i].name;
-    const mesh::TensorInfo* found = reader.find(name);
+    const mesh::TensorInfo* found = reader.find(plan::weight_name(name));
     if (found != nullptr && !all_finite(reader, *found)) names.push_back(name);
   }
   require_none(std::move(names), reader.folder());

@@ -8,8 +8,10 @@
 #include "base/hash.h"
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
+#include "config/derived.h"
+#include "data/order/data_facts.h"
+#include "data/shard/same_tokenizer.h"
 #include "data/study/token_weights.h"
-#include "ops/runtime.h"
 #include "optim/parameter_groups.h"
 #include "plan/name_pattern.h"
 #include "run/compute_device.h"
@@ -33,18 +35,14 @@ config::RunConfig with_absolute_paths(config::RunConfig config) {
   return config;
 }
 
-// The documents that a set names, or its held-out ones, or all where none are held out: never what is trained on.
-std::string split_of(const config::ValidationSet& set, const data::Dataset& dataset, const Sources& sources) {
-  const data::Manifest& trained = sources.front().dataset.manifest();
-  if (dataset.manifest().tokenizer_hash != trained.tokenizer_hash)
-    throw user_error(
-        fmt::format("validation set \"{}\" was built with another tokenizer than the data", set.name),
-        fmt::format("that of {} is {} ({}), the data's {} ({})", set.path, dataset.manifest().rules.tokenizer,
-                    dataset.manifest().tokenizer_hash, trained.rules.tokenizer, trained.tokenizer_hash),
-        fmt::format("build it again: hearth data build --tokenizer {} ...", trained.rules.tokenizer));
-  const std::string split = set.split.empty() ? dataset.held_out_split() : set.split;
+// Throws where the set has another tokenizer than the training data, no such split, or documents that are trained on.
+void check_set(const config::ValidationSet& set, const data::Dataset& dataset, const std::string& split,
+               const Sources& sources) {
+  const data::TrainingSource& first = sources.front();
+  data::require_same_tokenizer(data::tokenizer_of(set.path, dataset.manifest()),
+                               data::tokenizer_of(first.path, first.dataset.manifest()));
   dataset.split(split);  // throws here, not after an hour
-  if (split != "train") return split;
+  if (split != "train") return;
   for (const data::TrainingSource& source : sources) {
     if (source.dataset.manifest().identity == dataset.manifest().identity)
       throw user_error(fmt::format("validation set \"{}\" is what the run trains on", set.name),
@@ -53,26 +51,6 @@ std::string split_of(const config::ValidationSet& set, const data::Dataset& data
                            : fmt::format("{} is a source, and the set's split is \"train\"", set.path),
                        "build it with --validation 0.05, or give another folder");
   }
-  return split;
-}
-
-std::vector<ValidationSet> open_validation(const config::RunConfig& config, const Sources& sources, ErrorList& errors) {
-  std::vector<ValidationSet> sets;
-  const auto& given = config.validation.set;
-  for (size_t i = 0; i < given.size(); ++i) {
-    errors.attempt_about(fmt::format("validation.set.{}.path", i), [&] {
-      data::Dataset dataset = data::Dataset::open(config.resolve(given[i].path));
-      const std::string split = split_of(given[i], dataset, sources);
-      sets.push_back({given[i].name, std::move(dataset), split});
-    });
-  }
-  if (!given.empty()) return sets;
-  for (const data::TrainingSource& source : sources) {
-    if (source.dataset.has_split("validation")) sets.push_back({"", source.dataset, "validation"});
-  }
-  // Throws here, not after an hour.
-  if (sets.empty()) errors.attempt_about("validation.freq", [&] { sources.front().dataset.split("validation"); });
-  return sets;
 }
 
 // What find_start would find wrong later, when the run folder is there. A run that has checkpoints goes on with its
@@ -107,13 +85,14 @@ class Check {
   explicit Check(const config::LoadResult& loaded) : loaded_(loaded) {
     result_.config = with_absolute_paths(loaded.config);
     const config::RunConfig& config = result_.config;
-    result_.threads = config.training.threads > 0 ? config.training.threads : ops::num_threads();
+    result_.threads = config::cpu_threads(config);
   }
 
   Preflight run() {
     const config::RunConfig& config = result_.config;
     has_device_ = errors_.attempt_about("training.device", [&] { result_.device = open_compute_device(config); });
     sources_ = data::open_sources(config, errors_);
+    for (const data::TrainingSource& source : sources_) manifests_.sources.push_back(&source.dataset.manifest());
     if (!sources_.empty()) check_tokenizer();
     check_token_weights();
     check_model();
@@ -121,7 +100,7 @@ class Check {
       errors_.attempt_about(config.data.source.empty() ? "data.path" : "data.source.0",
                             [&] { result_.data.emplace(config, std::move(sources_)); });
     const bool refused = !errors_.empty() || !loaded_.problems.empty();
-    check_initial_load(config, result_.plan, has_shape_, refused, errors_);
+    check_initial_load(config, result_.shape.parameters, has_shape_, refused, errors_);
     config::throw_all(loaded_, errors_.list());
     return std::move(result_);
   }
@@ -135,73 +114,71 @@ class Check {
   void check_tokenizer() {
     const config::RunConfig& config = result_.config;
     const data::Dataset& dataset = sources_.front().dataset;
-    vocab_size_ = dataset.manifest().vocab_size;
-    if (config.validation.freq > 0) result_.validation = open_validation(config, sources_, errors_);
+    if (config.validation.freq > 0) open_validation();
     if (!errors_.attempt([&] { result_.tokenizer = dataset.open_tokenizer(); }) || has_problem({"objective"})) return;
-    const int64_t rows = std::max(config.model.vocab_size, vocab_size_);
+    const int64_t rows = std::max(config.model.vocab_size, vocab_size());
     errors_.attempt([&] { result_.labels = data::label_rule(config.objective, *result_.tokenizer, rows); });
+  }
+
+  void open_validation() {
+    const config::RunConfig& config = result_.config;
+    const auto& given = config.validation.set;
+    const auto key = [](size_t i) { return fmt::format("validation.set.{}.path", i); };
+    sets_.resize(given.size());
+    for (size_t i = 0; i < given.size(); ++i) {
+      errors_.attempt_about(key(i), [&] { sets_[i] = data::Dataset::open(config.resolve(given[i].path)); });
+      manifests_.sets.push_back(sets_[i] ? &sets_[i]->manifest() : nullptr);
+    }
+    for (const data::MeasuredSplit& measured : data::measured_splits(config, manifests_)) {
+      const size_t i = measured.number;
+      if (given.empty()) {
+        result_.validation.push_back({"", sources_[i].dataset, measured.split});
+      } else if (errors_.attempt_about(key(i), [&] { check_set(given[i], *sets_[i], measured.split, sources_); })) {
+        result_.validation.push_back({given[i].name, *sets_[i], measured.split});
+      }
+    }
+    // Throws here, not after an hour.
+    if (given.empty() && result_.validation.empty())
+      errors_.attempt_about("validation.freq", [&] { sources_.front().dataset.split("validation"); });
   }
 
   void check_token_weights() {
     const std::string& file = result_.config.training.token_weights;
     if (file.empty()) return;
     errors_.attempt_about("training.token_weights", [&] {
-      result_.token_weights = data::read_token_weights(file, vocab_size_);
+      result_.token_weights = data::read_token_weights(file, vocab_size());
       result_.token_weights_hash = xxh3_128_hex(std::as_bytes(std::span(result_.token_weights)));
     });
   }
 
   void check_model() {
     const config::RunConfig& config = result_.config;
-    has_shape_ = !has_problem({"model"}) && (vocab_size_ > 0 || config.model.vocab_size > 0) &&
-                 errors_.attempt([&] { result_.shape = plan::model_shape(config, vocab_size_); });
-    // A recorded micro-batch takes all positions through the head (micro_batch_graph.h).
-    if (weighs_labels() && !config.training.cuda_graph) {
-      result_.shape.sparse_labels = true;
-      result_.shape.counted *= counted_share();
-    }
+    has_shape_ = !has_problem({"model"}) && (vocab_size() > 0 || config.model.vocab_size > 0) && errors_.attempt([&] {
+      result_.shape = plan::run_shape(config, data::data_facts(config, manifests_));
+    });
     // Without the number of layers nothing is known about names.
     if (loaded_.has_problem("model", /*typed=*/true) || loaded_.has_problem("model.flavor")) return;
-    result_.plan = has_shape_ ? plan::parameter_plan(result_.shape) : named_parameters(config.model);
-    errors_.attempt([&] { optim::parameter_settings(config.optimizer, result_.plan); });
-    errors_.attempt([&] { plan::matching_parameters(config.checkpoint.fresh, result_.plan, "checkpoint.fresh"); });
+    plan::ParameterPlan& parameters = result_.shape.parameters;
+    if (!has_shape_) parameters = named_parameters(config.model);
+    errors_.attempt([&] { optim::parameter_settings(config.optimizer, parameters); });
+    errors_.attempt([&] { plan::matching_parameters(config.checkpoint.fresh, parameters, "checkpoint.fresh"); });
     const bool trained =
-        errors_.attempt([&] { result_.trained = plan::trained_parameters(config.checkpoint.freeze, result_.plan); });
+        errors_.attempt([&] { result_.trained = plan::trained_parameters(config.checkpoint.freeze, parameters); });
     if (!has_shape_ || !has_device_) return;
     if (!result_.device.is_cpu())
-      errors_.attempt_about("numerics.fp8", [&] { check_float8(ops::open_gpu(), config, result_.shape); });
+      errors_.attempt_about("numerics.fp8", [&] { check_float8(ops::open_gpu(), config, result_.shape.model); });
     if (trained && !has_problem({"training", "memory", "parallelism", "optimizer", "objective", "numerics"}))
       check_memory();
   }
 
-  // Whether the data say of some tokens that they do not count.
-  bool weighs_labels() const {
-    const auto weighs = [](const data::Dataset& dataset, const std::string& split) {
-      return dataset.split(split).weights().has_value();
-    };
-    return std::any_of(sources_.begin(), sources_.end(),
-                       [&](const data::TrainingSource& source) { return weighs(source.dataset, "train"); }) ||
-           std::any_of(result_.validation.begin(), result_.validation.end(),
-                       [&](const ValidationSet& set) { return weighs(set.dataset, set.split); });
-  }
-
-  double counted_share() const {
-    int64_t tokens = 0, counted = 0;
-    for (const data::TrainingSource& source : sources_) {
-      const data::SplitEntry* split = source.dataset.manifest().find_split("train");
-      tokens += split->tokens;
-      counted += split->counted_tokens();
-    }
-    return tokens > 0 ? static_cast<double>(counted) / static_cast<double>(tokens) : 1;
-  }
+  // The tokenizer's; 0: no source opens.
+  int64_t vocab_size() const { return sources_.empty() ? 0 : sources_.front().dataset.manifest().vocab_size; }
 
   // What the run takes of this machine, where all its ranks are, or of its GPU. Needs to know what is frozen.
   void check_memory() {
     const config::RunConfig& config = result_.config;
     errors_.attempt_about(config.memory.limit.empty() ? "" : "memory.limit", [&] {
-      result_.memory = plan::memory_plan(
-          config, result_.shape, result_.plan, plan::precision(config), available_memory(result_.device),
-          config.parallelism.data_parallel_shard_degree, result_.device.is_cpu() ? result_.threads : 0);
+      result_.memory = plan::memory_plan(config, result_.shape, available_memory(result_.device));
       plan::require_fits(result_.memory);
     });
   }
@@ -210,7 +187,8 @@ class Check {
   Preflight result_;
   ErrorList errors_;
   Sources sources_;
-  int64_t vocab_size_ = 0;  // the tokenizer's; 0: no source opens
+  std::vector<std::optional<data::Dataset>> sets_;  // of validation.set; those that open
+  data::RunManifests manifests_;
   bool has_device_ = false, has_shape_ = false;
 };
 

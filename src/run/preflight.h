@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/run_shape.h"
 #include "run/run.h"
 
 namespace hearth::run {
@@ -27,8 +28,7 @@ struct Preflight {
   std::vector<float> token_weights;
   std::string token_weights_hash;
   data::LabelRule labels;
-  plan::ModelShape shape{};
-  plan::ParameterPlan plan;
+  plan::RunShape shape;
   std::vector<bool> trained;
   plan::MemoryPlan memory;
 };

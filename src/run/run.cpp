@@ -99,13 +99,13 @@ Run open_run(const config::LoadResult& loaded) {
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
   ops::prepare_thread(checked.threads);
-  const plan::Precision precision = plan::precision(config);
+  const DType compute = checked.shape.precision.compute;
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
-                                       plan::computed_flops_per_token(checked.shape, config.training.seq_len),
-                                       peak_flops(checked.device, precision.compute, checked.threads)};
+                                       plan::computed_flops_per_token(checked.shape.model, config.training.seq_len),
+                                       peak_flops(checked.device, compute, checked.threads)};
   const plan::StepTime expected_time =
-      plan::step_time(config, checked.shape, checked.memory, steps,
-                      {.gemm_flops = gemm_flops(checked.device, precision.compute, checked.threads)});
+      plan::step_time(config, checked.shape.model, checked.memory, steps,
+                      {.gemm_flops = gemm_flops(checked.device, compute, checked.threads)});
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),
@@ -115,10 +115,10 @@ Run open_run(const config::LoadResult& loaded) {
           .token_weights = std::move(checked.token_weights),
           .token_weights_hash = std::move(checked.token_weights_hash),
           .tokenizer_file = std::string(checked.tokenizer->file_content()),
-          .shape = checked.shape,
-          .plan = std::move(checked.plan),
+          .shape = checked.shape.model,
+          .plan = std::move(checked.shape.parameters),
           .trained = std::move(checked.trained),
-          .precision = precision,
+          .precision = checked.shape.precision,
           .device = checked.device,
           .memory = std::move(checked.memory),
           .ranks = config.parallelism.data_parallel_shard_degree,

@@ -13,7 +13,9 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "config/resume.h"
+#include "data/shard/same_tokenizer.h"
 #include "metrics/jsonl.h"
+#include "plan/tensor_names.h"
 #include "run/finite.h"
 
 namespace hearth::run {
@@ -26,15 +28,9 @@ config::RunConfig config_of(const checkpoint::Reader& reader) {
 }
 
 void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, const Path& folder) {
-  const data::Manifest& data = run.data.manifest();
-  const Path kept = folder / manifest.tokenizer;
-  if (data.tokenizer_hash != manifest.tokenizer_hash)
-    throw user_error(fmt::format("{} was built with another tokenizer than {} was trained with",
-                                 run.data.sources().front().path, folder.string()),
-                     fmt::format("the dataset's is {} ({}), the checkpoint's {} ({})", data.rules.tokenizer,
-                                 data.tokenizer_hash, manifest.tokenizer, manifest.tokenizer_hash),
-                     fmt::format("build the dataset again: hearth data build --tokenizer {} ...",
-                                 path_exists(kept) ? kept.string() : manifest.tokenizer));
+  const data::TrainingSource& first = run.data.sources().front();
+  data::require_same_tokenizer(data::tokenizer_of(first.path, first.dataset.manifest()),
+                               tokenizer_of(folder, manifest));
 }
 
 // The run goes on with the text and the ids it began with, whatever else was edited. Sources may have been added, and
@@ -107,7 +103,7 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
   std::set<std::string_view> types;
   for (size_t i = 0; i < run.plan.parameters.size(); ++i) {
     if (transfer.is_fresh(i)) continue;
-    const DType stored = reader.find(run.plan.parameters[i].name)->dtype;
+    const DType stored = reader.find(plan::weight_name(run.plan.parameters[i].name))->dtype;
     if (stored == masters) continue;
     ++count;
     types.insert(dtype_name(stored));
@@ -119,7 +115,7 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
 // Weights of one shape may belong to another model: heads cut otherwise, pairs of rotary dimensions elsewhere, another
 // norm. These are errors; what a training may well change on the way (the window's frequencies, an eps) is told.
 void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
-  const plan::ModelShape theirs = plan::model_shape(before, 0), &ours = run.shape;
+  const plan::ModelShape theirs = plan::model_shape(before.model, 0), &ours = run.shape;
   std::string other;
   for (const config::Difference& d : config::differences(before, run.config)) {
     const bool heads =

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/names.h"
 #include "checkpoint/save.h"
 #include "mesh/tensor_box.h"
 #include "model/init.h"
 #include "ops/tensor.h"
 #include "parallel/shard_pieces.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::run {
 namespace {
@@ -37,7 +37,7 @@ std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::
   for (size_t i = 0; i < skip.size(); ++i) {
     if (!skip[i]) continue;
     const std::string& name = plan.parameters[i].name;
-    names.insert({checkpoint::weight_name(name), checkpoint::exp_avg_name(name), checkpoint::exp_avg_sq_name(name)});
+    names.insert({plan::weight_name(name), plan::exp_avg_name(name), plan::exp_avg_sq_name(name)});
   }
   return names;
 }
@@ -64,7 +64,7 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
 
 // How many updates a parameter's moments have seen, as torch's AdamW counts them, of the optimizer's `updates`.
 int64_t adam_step(checkpoint::Reader& reader, const std::string& parameter, int64_t updates) {
-  const std::string name = checkpoint::adam_step_name(parameter);
+  const std::string name = plan::adam_step_name(parameter);
   reader.require(name, DType::kFloat32, {});
   std::array<std::byte, 4> bytes{};
   reader.read(name, {}, bytes);
@@ -76,6 +76,10 @@ int64_t adam_step(checkpoint::Reader& reader, const std::string& parameter, int6
 }
 
 }  // namespace
+
+data::TokenizerOf tokenizer_of(const Path& folder, const checkpoint::Manifest& manifest) {
+  return {folder.string(), manifest.tokenizer, manifest.tokenizer_hash, folder / manifest.tokenizer};
+}
 
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
@@ -143,7 +147,7 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
     if (!weights.trained(index)) continue;
     const int64_t updates = manifest.step - manifest.optimizer_start - weights.updates_before(index);
     counts[i] = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
-    const std::string name = checkpoint::adam_step_name(weights.plan().parameters[i].name);
+    const std::string name = plan::adam_step_name(weights.plan().parameters[i].name);
     pieces.push_back({{name, DType::kFloat32, {}}, {}, counts[i]});
   }
 

@@ -9,10 +9,14 @@
 #include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
 #include "data/order/data_state.h"
+#include "data/shard/same_tokenizer.h"
 #include "parallel/sharded_weights.h"
 #include "run/health.h"
 
 namespace hearth::run {
+
+// Of a checkpoint: that of the data it was trained on.
+data::TokenizerOf tokenizer_of(const Path& folder, const checkpoint::Manifest& manifest);
 
 // How far a training has come. Together with the weights, the moments and the configuration this decides all that
 // follows.

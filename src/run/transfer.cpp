@@ -7,6 +7,7 @@
 #include "base/error_list.h"
 #include "base/text.h"
 #include "plan/name_pattern.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::run {
 namespace {
@@ -35,7 +36,7 @@ std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoi
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& p = plan.parameters[i];
     if (transfer.is_fresh(i)) continue;
-    const mesh::TensorInfo* found = reader.find(p.name);
+    const mesh::TensorInfo* found = reader.find(plan::weight_name(p.name));
     if (found == nullptr)
       lines.push_back(fmt::format("{}: the checkpoint has none", p.name));
     else if (found->shape != p.shape)

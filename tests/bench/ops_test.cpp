@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "plan/parameters.h"
+#include "plan/run_shape.h"
 #include "train/tiny_run.h"
 
 namespace hearth::bench {
@@ -52,7 +52,7 @@ TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
     const auto found = std::find_if(t.kernels.begin(), t.kernels.end(), [&](const auto& k) { return k.name == name; });
     return found == t.kernels.end() ? -1 : static_cast<int64_t>(found->bytes);
   };
-  const plan::ModelShape s = plan::model_shape(options.config, 300);
+  const plan::ModelShape s = plan::model_shape(options.config, plan::DataFacts{.vocab_size = 300});
   const int64_t S = options.config.training.seq_len, T = options.config.training.local_batch_size * S;
   const int64_t D = s.D, F = s.F, N = plan::parameter_plan(s).num_parameters;
   for (const int64_t e : {4, 2}) {  // bytes of an element

@@ -360,13 +360,18 @@ TEST_F(Eval, ADatasetOfAnotherTokenizerIsRefused) {
   data::build_dataset(options, progress);
   const Error error = test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("another tokenizer"), std::string::npos) << error.what();
+  const std::string data_folder = (scratch / "data").string();
+  EXPECT_EQ(error.message(),
+            fmt::format("{} was built with another tokenizer than {}", data_folder, checkpoint.string()));
+  EXPECT_EQ(error.fix(), fmt::format("build {} again: hearth data build --tokenizer bytes ...", data_folder));
 
   // A run goes on with its own tokenizer only.
   config::RunConfig c = train::tiny_config(scratch);
   const Error resume = test::error_of([&] { train::run_training(c, {}); });
   EXPECT_EQ(resume.code(), ExitCode::kUser);
-  EXPECT_NE(resume.message().find("another tokenizer"), std::string::npos) << resume.what();
+  EXPECT_EQ(resume.message(), error.message());
+  EXPECT_EQ(resume.why(), error.why());
+  EXPECT_EQ(resume.fix(), error.fix());
 }
 
 }  // namespace

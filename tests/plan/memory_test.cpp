@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "config/flavors.h"
 #include "machine/device.h"
+#include "plan/run_shape.h"
 #include "plan/scratch.h"
 #include "support/errors.h"
 
@@ -30,12 +31,12 @@ config::RunConfig neuro_1b() {
 const Precision kMixed(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
 
 MemoryPlan planned(const config::RunConfig& c, int64_t memory_bytes, int64_t ranks_here = 1) {
-  const ModelShape shape = model_shape(c, 0);
+  const ModelShape shape = model_shape(c, DataFacts{});
   return memory_plan(c, shape, parameter_plan(shape), kMixed, memory_bytes, ranks_here, /*cpu_threads=*/0);
 }
 
 TEST(Memory, WeightsGradientsAndMomentsTakeWhatTheirTypesSay) {
-  const ModelShape shape = model_shape(neuro_1b(), 0);
+  const ModelShape shape = model_shape(neuro_1b(), DataFacts{});
   const ParameterPlan parameters = parameter_plan(shape);
   const auto N = static_cast<double>(parameters.num_parameters);
   EXPECT_NEAR(N, 873.5e6, 0.1e6);
@@ -54,7 +55,7 @@ TEST(Memory, WhatTheRunFileFreezesHasNoMoments) {
   const int64_t all = planned(c, kGiB).weights_bytes;
   c.checkpoint.freeze = {"layers.3", "output"};
   int64_t frozen = 0;
-  for (const Parameter& p : parameter_plan(model_shape(c, 0)).parameters)
+  for (const Parameter& p : parameter_plan(model_shape(c, DataFacts{})).parameters)
     if (p.name.starts_with("layers.3.") || p.name == "output.weight") frozen += p.numel;
   EXPECT_EQ(all - planned(c, kGiB).weights_bytes, 8 * frozen);
 }
@@ -67,8 +68,8 @@ TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation
   const MemoryPlan on_h200 = planned(c, h200), on_a100 = planned(c, a100);
   EXPECT_TRUE(on_h200.fits());
   EXPECT_TRUE(on_a100.fits());
-  EXPECT_LT(recompute_flops_per_token(model_shape(c, 0), 131072, on_h200.activations.recompute),
-            recompute_flops_per_token(model_shape(c, 0), 131072, on_a100.activations.recompute));
+  EXPECT_LT(recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_h200.activations.recompute),
+            recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_a100.activations.recompute));
 }
 
 // Any way to leave fewer layers to recompute, or to recompute less of them, does not fit: tried one by one.
@@ -76,7 +77,7 @@ TEST(Memory, AutoTakesTheCheapestThatFits) {
   config::RunConfig c;
   c.model.dim = 64, c.model.n_layers = 6, c.model.n_heads = 4, c.model.hidden_dim = 96, c.model.vocab_size = 64;
   c.training.seq_len = 256, c.training.local_batch_size = 2;
-  const ModelShape shape = model_shape(c, 0);
+  const ModelShape shape = model_shape(c, DataFacts{});
   const ParameterPlan parameters = parameter_plan(shape);
   const auto of_keys = [&](const char* level, int64_t layers) {
     config::RunConfig other = c;
@@ -144,7 +145,7 @@ TEST(Memory, WhatKernelsWorkInIsNamedWhereItMatters) {
   config::RunConfig c;
   c.model.dim = 64, c.model.n_heads = 4, c.model.n_layers = 1, c.model.vocab_size = 64;
   c.training.seq_len = 65536, c.training.local_batch_size = 1;
-  const ModelShape shape = model_shape(c, 0);
+  const ModelShape shape = model_shape(c, DataFacts{});
   const MemoryPlan plan = memory_plan(c, shape, parameter_plan(shape), DType::kFloat32, kGiB / 4, 1, 2);
   int64_t work = plan.table_bytes;
   for (const MemoryItem& item : plan.work) work += item.bytes;
@@ -196,7 +197,7 @@ TEST(MemoryPlan, ACpusKernelsWorkInMemoryOfAllAndOfEachThread) {
   config::RunConfig c;
   c.model.dim = 64, c.model.n_heads = 4, c.model.n_kv_heads = 4, c.model.vocab_size = 64;
   c.training.seq_len = 32, c.training.local_batch_size = 4;
-  const ModelShape shape = model_shape(c, 0);
+  const ModelShape shape = model_shape(c, DataFacts{});
   const auto total = [&](int64_t ranks, int64_t threads) {
     return memory_plan(c, shape, parameter_plan(shape), DType::kFloat32, int64_t{1} << 40, ranks, threads).total_bytes;
   };

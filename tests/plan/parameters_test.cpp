@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/run_shape.h"
 
 namespace hearth::plan {
 namespace {
@@ -106,7 +107,7 @@ TEST(Parameters, AMaskedModelComputesAShareOfItsOutputMatrix) {
   c.model = llama3_8b();
   c.objective.kind = "masked_lm";
   c.objective.mlm_probability = 0.3;
-  const ModelShape shape = model_shape(c, 128256);
+  const ModelShape shape = model_shape(c, DataFacts{.vocab_size = 128256});
   const double others = 8030261248.0 - 2 * 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;
   EXPECT_DOUBLE_EQ(computed_flops_per_token(shape, 8192), 6 * (others + 0.3 * 128256 * 4096) + 12.0 * 32 * 4096 * 8192);
 }

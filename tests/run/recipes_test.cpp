@@ -11,9 +11,7 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "machine/device.h"
-#include "plan/memory.h"
-#include "plan/parameters.h"
-#include "plan/precision.h"
+#include "plan/run_shape.h"
 #include "plan/step_time.h"
 #include "support/hearth_command.h"
 #include "tokenizer/arrays/patches.h"
@@ -68,7 +66,7 @@ struct Recipes : testing::TestWithParam<Path> {
     c.parallelism.data_parallel_shard_degree = ranks;
     const machine::Device* device = machine::find_device(device_name);
     if (device == nullptr) return device_name + " is not known";
-    const plan::ModelShape shape = plan::model_shape(c, 0);
+    const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{});
     const plan::Precision precision = plan::precision(c);
     const plan::MemoryPlan memory =
         plan::memory_plan(c, shape, plan::parameter_plan(shape), precision, device->memory_bytes, 1, 0);
@@ -132,7 +130,7 @@ struct Recipes : testing::TestWithParam<Path> {
 
 TEST_P(Recipes, OpensWithItsArithmetic) {
   const config::RunConfig c = recipe();
-  const plan::ModelShape shape = plan::model_shape(c, 0);
+  const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{});
   plan::ModelShape full = shape;
   full.causal = false;
   const std::string text = read_file(GetParam());

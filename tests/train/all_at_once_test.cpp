@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "config/load.h"
 #include "data/formats/npy.h"
+#include "plan/run_shape.h"
 #include "poisoned.h"
 #include "run/compute_device.h"
 #include "tiny_run.h"
@@ -283,7 +284,7 @@ TEST(GpuLibrary, OneOfAnotherBuildIsRefused) {
 TEST(Float8, AGpuThatHasNoneIsNamed) {
   config::RunConfig c;
   c.numerics.fp8 = true;
-  plan::ModelShape shape = plan::model_shape(c, 256);
+  plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{.vocab_size = 256});
   ops::Gpu gpu{"a GPU", "", 0, 0, 8, 6};
   EXPECT_STREQ(
       error_of([&] { run::check_float8(gpu, c, shape); }).what(),

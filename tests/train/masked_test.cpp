@@ -6,6 +6,7 @@
 
 #include "comm/group.h"
 #include "model/transformer.h"
+#include "plan/run_shape.h"
 #include "run/start.h"
 #include "run/state.h"
 #include "tiny_run.h"
@@ -71,7 +72,7 @@ TEST_F(MaskedRun, ValidationHidesTheSamePositionsEveryTime) {
 
 // A short window is filled up. What stands there must not change what the model says of the text.
 TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
-  const plan::ModelShape shape = plan::model_shape(masked(scratch, "run"), 258);
+  const plan::ModelShape shape = plan::model_shape(masked(scratch, "run"), plan::DataFacts{.vocab_size = 258});
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   const c10::InferenceMode no_gradients;

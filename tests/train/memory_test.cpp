@@ -4,7 +4,7 @@
 #include "comm/group.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
-#include "plan/memory.h"
+#include "plan/run_shape.h"
 #include "plan/step_time.h"
 #include "run/run.h"
 #include "tiny_run.h"
@@ -41,7 +41,7 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
         c.parallelism.data_parallel_shard_degree = ranks;
         c.memory.recompute = level;
         c.training.dtype = dtype;
-        const plan::ModelShape shape = plan::model_shape(c, 0);
+        const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{});
         const plan::ParameterPlan parameters = plan::parameter_plan(shape);
         const plan::Precision precision = plan::precision(c);
         const plan::MemoryPlan planned =
@@ -68,7 +68,7 @@ TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {
   config::RunConfig c = tiny_config(".");
   c.model.vocab_size = 300;
   c.numerics.reproducible = true;
-  const plan::ModelShape shape = plan::model_shape(c, 0);
+  const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{});
   const plan::ParameterPlan parameters = plan::parameter_plan(shape);
   struct Case {
     int64_t micro_batches, ranks, sums;

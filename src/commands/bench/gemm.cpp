@@ -18,7 +18,7 @@ std::optional<config::BenchGemmOptions> bench_gemm_options(CommandLine& line) {
 
 int bench_gemm(CommandLine& line) {
   if (!bench_gemm_options(line)) return 0;
-  become_hearth_train(line, "bench gemm");
+  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

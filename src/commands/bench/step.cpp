@@ -125,12 +125,12 @@ std::optional<config::BenchStepOptions> bench_ops_options(CommandLine& line) { r
 
 int bench_step(CommandLine& line) {
   if (!bench_step_options(line)) return 0;
-  become_hearth_train(line, "bench step");
+  become_hearth_train(line);
 }
 
 int bench_ops(CommandLine& line) {
   if (!bench_ops_options(line)) return 0;
-  become_hearth_train(line, "bench ops");
+  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

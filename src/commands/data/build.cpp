@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/units.h"
 #include "commands/commands.h"
 #include "commands/data/first_document.h"
@@ -14,6 +13,7 @@
 #include "data/build/build.h"
 #include "data/build/positional_split.h"
 #include "data/shard/array_stream.h"
+#include "machine/cores.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::commands {
@@ -171,7 +171,7 @@ data::BuildOptions options_of(Request r) {
   options.rules.dedup_exact = r.dedup == "exact";
   options.rules.source_dataset = r.sources.source_dataset;
   parse_part(r.part, options);
-  if (options.threads == 0) options.threads = usable_cores();
+  if (options.threads == 0) options.threads = machine::available_cores();
   return options;
 }
 

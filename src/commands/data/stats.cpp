@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "commands/commands.h"
 #include "data/formats/npy.h"
 #include "data/study/stats.h"
 #include "data/study/token_weights.h"
+#include "machine/cores.h"
 #include "report/stats_page.h"
 
 namespace hearth::commands {
@@ -129,7 +129,7 @@ int data_stats(CommandLine& line) {
     throw user_error("--weight-cap goes with --token-weights", "", "give --token-weights FILE, or remove it");
   const data::Dataset dataset = data::Dataset::open(folder);
   const auto tokenizer = dataset.open_tokenizer();
-  const auto all = data::dataset_stats(dataset, threads == 0 ? usable_cores() : threads);
+  const auto all = data::dataset_stats(dataset, threads == 0 ? machine::available_cores() : threads);
   if (!plot.empty()) {
     const auto token_text = [&tokenizer](int64_t id) { return shown(text_of(*tokenizer, id)); };
     write_file_atomic(plot, report::stats_page({folder.string(), dataset.manifest().identity, top, token_text}, all));

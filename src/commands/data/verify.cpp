@@ -1,10 +1,10 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/units.h"
 #include "commands/commands.h"
 #include "data/study/verify.h"
+#include "machine/cores.h"
 
 namespace hearth::commands {
 
@@ -14,7 +14,7 @@ int data_verify(CommandLine& line) {
   line.positional("DIR", &folder, "a folder made by `hearth data build`");
   line.option("--threads", "N", &threads, "shards read at a time; 0: one per core").range(0, 4096);
   if (!line.parse()) return 0;
-  const data::VerifyResult result = data::verify_dataset(folder, threads == 0 ? usable_cores() : threads);
+  const data::VerifyResult result = data::verify_dataset(folder, threads == 0 ? machine::available_cores() : threads);
   for (const data::Damage& damage : result.damage) fmt::print("{}: {}\n", damage.shard, damage.description);
   if (!result.damage.empty())
     throw damaged(

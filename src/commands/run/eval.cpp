@@ -46,7 +46,7 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
 
 int eval(CommandLine& line) {
   if (!eval_options(line)) return 0;
-  become_hearth_train(line, "eval");
+  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

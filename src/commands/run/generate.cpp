@@ -71,7 +71,7 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
 
 int generate(CommandLine& line) {
   if (!generate_options(line)) return 0;
-  become_hearth_train(line, "generate");
+  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

@@ -11,10 +11,10 @@
 #include "config/check.h"
 #include "config/derived.h"
 #include "config/load.h"
+#include "data/order/data_facts.h"
 #include "data/order/training_data.h"
-#include "data/shard/dataset.h"
 #include "machine/device.h"
-#include "plan/memory.h"
+#include "plan/run_shape.h"
 #include "plan/step_time.h"
 
 namespace hearth::commands {
@@ -35,8 +35,7 @@ struct Rate {
 
 struct Planned {
   config::RunConfig config;
-  plan::ModelShape shape;
-  plan::ParameterPlan parameters;
+  plan::RunShape shape;
   machine::Device device;
   plan::MemoryPlan memory;
   Rate rate;
@@ -76,46 +75,21 @@ int64_t steps_of(const config::RunConfig& config) {
 Planned planned(config::LoadResult& loaded, const Options& options) {
   const bool says_gpu = loaded.config.training.device != "cpu";
   if (!on_cpu(options)) config::compute_on_gpu(loaded);
-  Planned p{loaded.config, {}, {}, {}, {}, {}, {}};
-  const auto sources = p.config.sources();
-  // A run can be planned before its data is there, if it says how large the vocabulary will be.
-  const bool has_data = !sources.empty() && (p.config.model.vocab_size == 0 ||
-                                             path_exists(p.config.resolve(sources.front().path) / data::kManifestName));
-  const int64_t vocab_size = has_data ? data::read_manifest(p.config.resolve(sources.front().path)).vocab_size : 0;
-  p.shape = plan::model_shape(p.config, vocab_size);
-  int64_t tokens = 0, counted = 0;
-  for (const config::DataSource& source : sources) {
-    const Path folder = p.config.resolve(source.path);
-    if (!path_exists(folder / data::kManifestName)) continue;
-    const data::Manifest manifest = data::read_manifest(folder);
-    const data::SplitEntry* split = manifest.find_split("train");
-    if (split == nullptr) continue;
-    p.shape.sparse_labels = p.shape.sparse_labels || split->weights();
-    tokens += split->tokens;
-    counted += split->counted_tokens();
-  }
-  if (counted < tokens) p.shape.counted *= static_cast<double>(counted) / static_cast<double>(tokens);
-  if (p.shape.V == 0)
-    throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
-                     "give one of them");
-  p.parameters = plan::parameter_plan(p.shape);
+  if (on_cpu(options) && !options.device.empty()) loaded.config.training.device = "cpu";
+  Planned p{loaded.config, {}, {}, {}, {}, {}};
+  p.shape = plan::run_shape(p.config, data::data_facts(p.config));
   if (options.device.empty() && says_gpu)
     throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
                      fmt::format("give --device, one of {}", machine::device_names()));
-  // On a CPU all ranks are threads of one process; an accelerator has one.
-  const int64_t ranks_here = on_cpu(options) ? p.config.parallelism.data_parallel_shard_degree : 1;
-  const int64_t given_threads = p.config.training.threads;
-  const int64_t threads = !on_cpu(options) ? 0 : given_threads > 0 ? given_threads : machine::available_cores();
-  const plan::Precision precision = plan::precision(p.config);
   p.device = device_of(options);
-  p.rate = rate_of(options, p.device, precision.compute, threads);
-  p.memory = plan::memory_plan(p.config, p.shape, p.parameters, precision, p.device.memory_bytes, ranks_here, threads);
+  p.rate = rate_of(options, p.device, p.shape.precision.compute, config::cpu_threads(p.config));
+  p.memory = plan::memory_plan(p.config, p.shape, p.device.memory_bytes);
   if (p.rate.flops == 0) return p;
   const plan::Speed speed{.gemm_flops = p.rate.flops,
                           .devices = on_cpu(options) ? 1 : p.config.parallelism.data_parallel_shard_degree,
                           .per_node = p.device.per_node,
                           .efficiency = options.efficiency};
-  p.time = plan::step_time(p.config, p.shape, p.memory, steps_of(p.config), speed);
+  p.time = plan::step_time(p.config, p.shape.model, p.memory, steps_of(p.config), speed);
   return p;
 }
 
@@ -137,9 +111,10 @@ std::string device_text(const Planned& p) {
 
 std::string plan_text(const Planned& p, const Options& options) {
   return fmt::format("  model        {} parameters ({})\n",
-                     format_count(static_cast<double>(p.parameters.num_parameters)), p.parameters.num_parameters) +
-         plan::format_compute(p.shape, p.config.training.seq_len, p.memory.activations.recompute) + device_text(p) +
-         plan::format_memory(p.memory) + time_text(p, options);
+                     format_count(static_cast<double>(p.shape.parameters.num_parameters)),
+                     p.shape.parameters.num_parameters) +
+         plan::format_compute(p.shape.model, p.config.training.seq_len, p.memory.activations.recompute) +
+         device_text(p) + plan::format_memory(p.memory) + time_text(p, options);
 }
 
 using Json = nlohmann::ordered_json;
@@ -153,15 +128,15 @@ Json items_json(const std::vector<plan::MemoryItem>& items) {
 // The members are described in docs/plan.md. What is not known is null.
 Json plan_json(const Planned& p) {
   const int64_t S = p.config.training.seq_len;
-  plan::ModelShape full = p.shape;
+  plan::ModelShape full = p.shape.model;
   full.causal = false;
   Json json;
-  json["model"] = {{"parameters", p.parameters.num_parameters}};
-  json["compute"] = {
-      {"flops_per_token", plan::flops_per_token(p.shape, S)},
-      {"flops_per_token_full_attention", plan::flops_per_token(full, S)},
-      {"computed_flops_per_token", plan::computed_flops_per_token(p.shape, S)},
-      {"recomputed_flops_per_token", plan::recompute_flops_per_token(p.shape, S, p.memory.activations.recompute)}};
+  json["model"] = {{"parameters", p.shape.parameters.num_parameters}};
+  json["compute"] = {{"flops_per_token", plan::flops_per_token(p.shape.model, S)},
+                     {"flops_per_token_full_attention", plan::flops_per_token(full, S)},
+                     {"computed_flops_per_token", plan::computed_flops_per_token(p.shape.model, S)},
+                     {"recomputed_flops_per_token",
+                      plan::recompute_flops_per_token(p.shape.model, S, p.memory.activations.recompute)}};
   json["device"] = {{"name", p.device.name}, {"memory_bytes", p.device.memory_bytes}, {"gemm_flops", nullptr}};
   json["memory"] = {{"fits", p.memory.fits()},
                     {"limit_bytes", p.memory.limit_bytes},

@@ -24,7 +24,7 @@ int train(CommandLine& line) {
   const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets);
   // hearth-train knows more that may be wrong, and says all of it. Where it is not there, what is known here is said.
   if (loaded.syntax_error || !has_hearth_train()) config::throw_problems(loaded.file_name, loaded.problems);
-  become_hearth_train(line, "train");
+  become_hearth_train(line);
 }
 
 }  // namespace hearth::commands

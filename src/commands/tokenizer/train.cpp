@@ -3,13 +3,13 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/units.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "commands/source_options.h"
 #include "commands/tokenizer/counted_pieces.h"
 #include "commands/tokenizer/train_patches.h"
+#include "machine/cores.h"
 #include "tokenizer/bpe/train.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
 
@@ -151,7 +151,7 @@ int tokenizer_train(CommandLine& line) {
   r.discovery.read = r.rules.read;
   r.rules.on_error = r.sources.error_policy();
   r.rules.source_dataset = r.sources.source_dataset;
-  if (r.discovery.threads == 0) r.discovery.threads = usable_cores();
+  if (r.discovery.threads == 0) r.discovery.threads = machine::available_cores();
   data::HashProgress hashing;
   const data::Discovery found = data::discover(r.discovery, hashing);
   if (r.kind == "bpe")

@@ -5,23 +5,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/parallel.h"
 #include "base/units.h"
 #include "config/derived.h"
 #include "data/order/neox_order.h"
 #include "data/order/training_tables.h"
+#include "data/shard/same_tokenizer.h"
 
 namespace hearth::data {
 namespace {
-
-void check_same_tokenizer(const TrainingData::Source& first, const TrainingData::Source& other) {
-  const Manifest &a = first.dataset.manifest(), &b = other.dataset.manifest();
-  if (a.tokenizer_hash == b.tokenizer_hash) return;
-  throw user_error(fmt::format("{} was built with another tokenizer than {}", other.path, first.path),
-                   fmt::format("the one's is {} ({}), the other's {} ({}), so the same id would mean two things",
-                               b.rules.tokenizer, b.tokenizer_hash, a.rules.tokenizer, a.tokenizer_hash),
-                   fmt::format("build it again: hearth data build --tokenizer {} ...", a.rules.tokenizer));
-}
 
 void check_not_twice(const TrainingData::Source& first, const TrainingData::Source& other) {
   if (first.dataset.manifest().identity != other.dataset.manifest().identity) return;
@@ -97,7 +88,11 @@ std::vector<TrainingSource> open_sources(const config::RunConfig& config, ErrorL
         throw user_error(fmt::format("no token of {} counts in the loss", path.string()), "all its weights are 0",
                          "build it with weights or labels of which some count");
       for (const TrainingSource& other : sources) check_not_twice(other, source);
-      if (!sources.empty()) check_same_tokenizer(sources.front(), source);
+      if (!sources.empty()) {
+        const TrainingSource& first = sources.front();
+        require_same_tokenizer(tokenizer_of(source.path, source.dataset.manifest()),
+                               tokenizer_of(first.path, first.dataset.manifest()));
+      }
       sources.push_back(std::move(source));
     });
   }
@@ -125,7 +120,7 @@ TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> 
   order_.stride = config.data.stride;
   order_.masked = config.objective.masked();
   if (config.data.packing == "best_fit") {
-    const int64_t threads = config.training.threads > 0 ? config.training.threads : usable_cores();
+    const int64_t threads = config::cpu_threads(config);
     for (const Source& source : sources_) {
       TrainingTable table = best_fit_table(source.dataset, seq_len_, threads);
       order_.tables.push_back(std::move(table.windows));

@@ -267,11 +267,6 @@ std::unique_ptr<tokenizer::Tokenizer> Dataset::open_tokenizer() const {
                                         {id(manifest_.bos), id(manifest_.eos)});
 }
 
-bool Dataset::has_split(std::string_view name) const {
-  const SplitEntry* entry = manifest_.find_split(name);
-  return entry != nullptr && entry->tokens > 0;
-}
-
 const Split& Dataset::split(std::string_view name) const {
   for (const Split& split : splits_) {
     if (split.name() == name && split.tokens() > 0) return split;

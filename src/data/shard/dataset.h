@@ -108,9 +108,7 @@ class Dataset {
   const Manifest& manifest() const { return manifest_; }
   // The tokenizer that it was built with, from the copy in its folder. Throws damaged() where that is not whole.
   std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
-  bool has_split(std::string_view name) const;
-  // What a validation set without a split of its own is: "validation", or "train" where no document was held out.
-  std::string held_out_split() const { return has_split("validation") ? "validation" : "train"; }
+  bool has_split(std::string_view name) const { return manifest_.has_split(name); }
   // Throws user_error where the dataset has no such split, or an empty one (no text was held out).
   const Split& split(std::string_view name) const;
 

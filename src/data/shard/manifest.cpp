@@ -58,6 +58,11 @@ const SplitEntry* Manifest::find_split(std::string_view name) const {
   return found == splits.end() ? nullptr : &*found;
 }
 
+bool Manifest::has_split(std::string_view name) const {
+  const SplitEntry* entry = find_split(name);
+  return entry != nullptr && entry->tokens > 0;
+}
+
 std::string part_manifest_name(int64_t index, int64_t count) {
   return fmt::format("part-{:05}-of-{:05}.json", index, count);
 }

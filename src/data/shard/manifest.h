@@ -118,6 +118,9 @@ struct Manifest {
   std::vector<JoinedDataset> joined;  // empty: the dataset was built
 
   const SplitEntry* find_split(std::string_view name) const;
+  bool has_split(std::string_view name) const;  // with documents in it
+  // What a validation set without a split of its own is: "validation", or "train" where no document was held out.
+  std::string held_out_split() const { return has_split("validation") ? "validation" : "train"; }
 };
 
 // Over tokenizer, BOS and EOS rules and the splits' contents, whatever the shards' borders and the files' places.

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace hearth::checkpoint {
+namespace hearth::plan {
 
 inline std::string weight_name(const std::string& parameter) { return parameter; }
 inline std::string exp_avg_name(const std::string& parameter) { return "optimizer.state." + parameter + ".exp_avg"; }
@@ -17,4 +17,4 @@ inline std::string exp_avg_sq_name(const std::string& parameter) {
 // torch keeps AdamW's step count per parameter, as a 0-d float32 tensor.
 inline std::string adam_step_name(const std::string& parameter) { return "optimizer.state." + parameter + ".step"; }
 
-}  // namespace hearth::checkpoint
+}  // namespace hearth::plan

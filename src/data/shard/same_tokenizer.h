@@ -1,0 +1,22 @@
+// Datasets and models go together only if an id means the same to both.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+#include "data/shard/manifest.h"
+
+namespace hearth::data {
+
+// The tokenizer of a dataset or of a checkpoint.
+struct TokenizerOf {
+  std::string owner;  // the folder, for errors
+  std::string name, hash;
+  Path file{};  // a copy of it to build with; empty: the name says enough
+};
+TokenizerOf tokenizer_of(const std::string& folder, const Manifest& manifest);
+
+// Throws user_error where the dataset was built with another tokenizer than `other`'s.
+void require_same_tokenizer(const TokenizerOf& dataset, const TokenizerOf& other);
+
+}  // namespace hearth::data

@@ -1,0 +1,16 @@
+#include "machine/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace hearth::machine {
+
+int64_t available_cores() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return std::max<int64_t>(1, std::thread::hardware_concurrency());
+}
+
+}  // namespace hearth::machine

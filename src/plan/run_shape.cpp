@@ -1,0 +1,41 @@
+#include "plan/run_shape.h"
+
+#include "base/error.h"
+#include "config/derived.h"
+
+namespace hearth::plan {
+
+ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Work work) {
+  ModelShape shape = model_shape(config.model, data.vocab_size);
+  shape.causal = !config.objective.masked();
+  if (config.objective.masked()) {
+    shape.sparse_labels = true;
+    shape.counted = config.objective.mlm_probability;
+  }
+  // A recorded micro-batch takes all positions through the head (train/micro_batch_graph.h).
+  const bool recorded = work == Work::kTraining && config.training.cuda_graph;
+  if (data.weighs_labels && !recorded) {
+    shape.sparse_labels = true;
+    shape.counted *= data.counted_share;
+  }
+  return shape;
+}
+
+RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work) {
+  RunShape run{model_shape(config, data, work), {}, precision(config)};
+  if (run.model.V == 0)
+    throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
+                     "give one of them");
+  run.parameters = parameter_plan(run.model);
+  return run;
+}
+
+MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
+  // On a CPU all ranks are threads of one process; a GPU has one.
+  const bool on_cpu = config.training.device == "cpu";
+  return memory_plan(config, run.model, run.parameters, run.precision, memory_bytes,
+                     on_cpu ? config.parallelism.data_parallel_shard_degree : 1,
+                     on_cpu ? config::cpu_threads(config) : 0);
+}
+
+}  // namespace hearth::plan

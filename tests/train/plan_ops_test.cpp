@@ -1,0 +1,228 @@
+// plan/micro_batch_ops.h restates what model/ does, op by op. Here a training step is recorded: every kernel that it
+// calls, with what it reads and writes, and the shapes of its products. That must be the plan's list, and its FLOPs.
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/random.h"
+#include "comm/group.h"
+#include "ops/runtime.h"
+#include "optim/adamw.h"
+#include "plan/micro_batch_ops.h"
+#include "plan/run_shape.h"
+#include "recorded_ops.h"
+#include "run/state.h"
+#include "support/gpu.h"
+#include "train/step.h"
+
+namespace hearth::train {
+namespace {
+
+using Levels = std::vector<plan::Recompute>;
+using enum plan::Recompute;
+constexpr int64_t kB = 2, kS = 12, kT = kB * kS, kChunk = 10;
+
+struct Case {
+  const char* name;
+  bool causal = true, sparse = false, documents = false, tied = false, every_label = false, graph = false;
+};
+const Case kCases[] = {
+    {.name = "causal", .every_label = true},
+    {.name = "spikes, of which BOS is not predicted"},
+    {.name = "weighted labels", .sparse = true},
+    {.name = "masked", .causal = false, .sparse = true},
+    {.name = "within documents, tied", .documents = true, .tied = true, .every_label = true},
+    {.name = "recorded", .graph = true},
+};
+
+// Some positions have no label, unless every_label.
+data::Batch batch_of(const Case& c, int64_t V) {
+  data::Batch batch;
+  batch.B = kB;
+  batch.S = kS;
+  const RandomKey key = random_key(3, "plan ops");
+  const auto token = [&](int64_t i) {
+    return static_cast<int32_t>(random_u64(key, static_cast<uint64_t>(i)) % static_cast<uint64_t>(V));
+  };
+  for (int64_t i = 0; i < kT; ++i) {
+    batch.tokens.push_back(token(i));
+    batch.labels.push_back(c.every_label || i % 3 != 0 ? token(kT + i) : data::kIgnore);
+  }
+  batch.document_starts = {0, 7, kS, kS + 5};
+  return batch;
+}
+
+plan::ModelShape shape_of(const Case& c) {
+  config::Model m;
+  m.dim = 32, m.n_layers = 4, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
+  m.enable_weight_tying = c.tied;
+  plan::ModelShape shape = plan::model_shape(m, 80);
+  shape.causal = c.causal;
+  shape.sparse_labels = c.sparse;
+  shape.document_scope = c.documents;
+  if (c.sparse) shape.counted = 2.0 / 3;
+  return shape;
+}
+
+enum class Pass { kStep, kLoss };
+
+// What a training step calls, or a measurement of the loss.
+Recorder recorded(const Case& c, plan::Precision precision, const Levels& levels, bool float8, Pass pass) {
+  const c10::InferenceMode no_gradients;
+  ops::prepare_thread(1);  // the model is too small for more
+  Recorder result;
+  recorder = &result;
+  const bool training = pass == Pass::kStep;
+  const plan::ModelShape shape = shape_of(c);
+  const plan::ParameterPlan parameters = plan::parameter_plan(shape);
+  const auto group = comm::single();
+  parallel::ShardedWeights weights(parameters, precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  optim::AdamW optimizer(config::Optimizer{}, weights);
+  model::Transformer model(shape, parameters, kB, kS,
+                           {.dtype = precision.compute,
+                            .loss_chunk_tokens = kChunk,
+                            .training = training,
+                            .recompute = levels,
+                            .float8 = float8});
+  run::initialize_weights(weights, 1);
+  data::StepBatch batch;
+  batch.micro_batches.push_back(batch_of(c, shape.V));
+  if (training) {
+    TrainStep step(model, weights, optimizer, {.graph = c.graph});
+    EXPECT_TRUE(step.run(batch, 1, 1e-3).result().applied);
+  } else {
+    EXPECT_GT(model.loss(weights, to_tensors(batch.micro_batches.front())).loss, 0);
+  }
+  recorder = nullptr;
+  return result;
+}
+
+// What an op of the list calls.
+std::vector<std::string> kernels_of(std::string name, const Case& c) {
+  if (const size_t colon = name.find(": "); colon != std::string::npos) name.erase(0, colon + 2);
+  if (name.ends_with(" again")) name.erase(name.size() - 6);
+  const std::vector<std::string> gradients = {"weight gradient", "input gradient"};
+  if (name == "wq wk wv") return {"product", "rope"};
+  if (name == "wo" || name == "w1 w3" || name == "w2") return {"product"};
+  if (name == "w2's input gradient") return {"input gradient"};
+  if (name == "w2's gradient") return {"weight gradient"};
+  if (name == "w1's and w3's gradients" || name == "wo's gradients") return gradients;
+  if (name == "wq's, wk's and wv's gradients") return gradients;
+  if (name == "attention's gradient") return {"attention gradient", "rope gradient"};
+  if (name == "swiglu's gradient") return {"swiglu gradient"};
+  if (name == "the norm's gradient" || name == "last norm's gradient") return {"norm gradient"};
+  if (name == "last norm") return {"norm"};
+  if (name == "embedding's gradient") return {"embedding gradient"};
+  const bool training = name == "output, loss and their gradients";
+  if (!training && name != "output and loss") return {name};  // "norm", "attention", "swiglu", "embedding"
+  std::vector<std::string> kernels;
+  if (c.sparse && training) kernels.emplace_back("zero");
+  const int64_t positions = c.sparse ? kT * 2 / 3 : kT;
+  for (int64_t first = 0; first < positions; first += kChunk) {
+    if (c.sparse) kernels.emplace_back("gather");
+    kernels.insert(kernels.end(), {"product", "loss"});
+    if (training) kernels.insert(kernels.end(), gradients.begin(), gradients.end());
+    if (c.sparse && training) kernels.emplace_back("scatter");
+  }
+  return kernels;
+}
+
+// Those that have memory.
+std::set<Buffer> present(const std::vector<plan::Place>& places, const plan::ActivationPlan& plan) {
+  std::set<Buffer> buffers;
+  for (const plan::Place& place : places)
+    if (plan[place.which].size_bytes > 0) buffers.emplace(place.which, place.copy);
+  return buffers;
+}
+
+// A product's shape follows from the columns of what it reads and writes. `head`: of some rows at a time.
+void expect_shapes(const Call& call, const plan::ModelShape& s, const plan::ActivationPlan& plan, bool head) {
+  if (call.kernel.starts_with("attention")) {
+    EXPECT_EQ(call.sizes, (std::vector<int64_t>{kB, kS, s.H, s.G, s.K}));
+    return;
+  }
+  if (call.sizes.empty()) return;
+  const auto width = [&](const Buffer& of) { return plan[of.first].shape.at(1); };
+  const bool of_weight = call.kernel == "weight gradient";
+  const int64_t rows = head ? call.sizes[of_weight ? 2 : 0] : kT;
+  EXPECT_LE(rows, head ? kChunk : kT);
+  const std::vector<int64_t> expected =
+      of_weight ? std::vector<int64_t>{width(call.reads.at(0)), width(call.reads.at(1)), rows}
+                : std::vector<int64_t>{rows, width(call.writes.at(0)), width(call.reads.at(0))};
+  EXPECT_EQ(call.sizes, expected) << call.kernel;
+}
+
+double flops_of(const Call& call, bool causal) {
+  if (call.sizes.empty()) return 0;
+  const auto size = static_cast<double>(
+      std::accumulate(call.sizes.begin(), call.sizes.end(), int64_t{1}, std::multiplies<int64_t>()));
+  if (!call.kernel.starts_with("attention")) return 2 * size;
+  // [B, S, H, G, K]: two products over S x S forward, twice that backward; a causal mask leaves half.
+  const double forward = 4 * size / static_cast<double>(call.sizes[3]) * kS / (causal ? 2 : 1);
+  return call.kernel == "attention" ? forward : 2 * forward;
+}
+
+void expect_the_list(const Case& c, plan::Precision precision, const Levels& levels, bool float8 = false,
+                     Pass pass = Pass::kStep) {
+  SCOPED_TRACE(fmt::format("{}, {}, recompute {}{}", c.name, dtype_name(precision.compute), plan::describe(levels),
+                           float8 ? ", float8" : ""));
+  const Recorder got = recorded(c, precision, levels, float8, pass);
+  const plan::ModelShape shape = shape_of(c);
+  size_t next = 0;
+  double flops = 0;
+  for (const plan::Op& op : plan::micro_batch_ops(shape.L, levels, pass == Pass::kStep)) {
+    SCOPED_TRACE(op.name);
+    std::set<Buffer> reads, writes;
+    for (const std::string& kernel : kernels_of(op.name, c)) {
+      ASSERT_LT(next, got.calls.size()) << "the step ends before " << kernel;
+      const Call& call = got.calls[next++];
+      ASSERT_EQ(call.kernel, kernel) << "call " << next - 1;
+      // What the op itself has written is no input of it.
+      for (const Buffer& buffer : call.reads)
+        if (!writes.contains(buffer)) reads.insert(buffer);
+      writes.insert(call.writes.begin(), call.writes.end());
+      expect_shapes(call, shape, got.plan(), op.name.starts_with("output"));
+      flops += flops_of(call, shape.causal);
+    }
+    EXPECT_EQ(reads, present(op.reads, got.plan()));
+    EXPECT_EQ(writes, present(op.writes, got.plan()));
+  }
+  EXPECT_EQ(next, got.calls.size()) << "the step goes on with "
+                                    << got.calls.at(std::min(next, got.calls.size() - 1)).kernel;
+  // Forward is a third of a step.
+  const double step =
+      kT * (plan::computed_flops_per_token(shape, kS) + plan::recompute_flops_per_token(shape, kS, levels));
+  EXPECT_DOUBLE_EQ(flops, pass == Pass::kStep ? step : step / 3);
+}
+
+const std::vector<Levels> kLevels = {Levels(4, kNone), Levels(4, kNorms), Levels(4, kAttention), Levels(4, kBlock),
+                                     Levels{kBlock, kAttention, kNorms, kNone}};
+const plan::Precision kMixed(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
+
+TEST(PlanOps, AStepOfTheCpuDoesWhatThePlanLists) {
+  for (const Case& c : kCases)
+    for (const Levels& levels : kLevels)
+      for (const plan::Precision& precision : {plan::Precision(DType::kFloat32), kMixed})
+        expect_the_list(c, precision, levels);
+}
+
+TEST(PlanOps, ALossDoesWhatThePlanLists) {
+  for (const Case& c : kCases) expect_the_list(c, DType::kFloat32, kLevels.front(), /*float8=*/false, Pass::kLoss);
+}
+
+// The emulated GPU takes a hundred times as long: every level at once, each in a layer of its own.
+TEST(PlanOps, AStepOfAGpuDoesWhatThePlanLists) {
+  const test::TestGpu gpu(test::GpuKind::kEmulated);
+  for (const Case& c : kCases) {
+    expect_the_list(c, DType::kFloat32, kLevels.back());
+    if (&c != &kCases[0] && &c != &kCases[3]) continue;
+    expect_the_list(c, kMixed, kLevels.back());
+    expect_the_list(c, kMixed, kLevels.back(), /*float8=*/true);
+  }
+}
+
+}  // namespace
+}  // namespace hearth::train
