@@ -1,8 +1,9 @@
 #include "base/error.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+
+#include "base/log.h"
 
 namespace hearth {
 
@@ -55,15 +56,14 @@ int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv) {
   try {
     return body(argc, argv);
   } catch (const Error& e) {
-    std::fprintf(stderr, "%s\n", e.what());
+    log_message(LogLevel::kError, e.what());
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {
-    std::fprintf(
-        stderr,
-        "error: %s\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line\n",
+    log_error(
+        "error: {}\n  why: an internal error; this is a bug in Hearth\n  fix: please report it with the command line",
         e.what());
   } catch (...) {
-    std::fprintf(stderr, "error: an unknown exception; this is a bug in Hearth\n");
+    log_message(LogLevel::kError, "error: an unknown exception; this is a bug in Hearth");
   }
   return static_cast<int>(ExitCode::kBug);
 }

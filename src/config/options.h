@@ -15,6 +15,7 @@ struct TrainOptions {
   Path run_toml;
   std::vector<std::string> sets;  // "section.key=value"
   bool restart = false;           // start over where a checkpoint is; the old run is moved aside
+  bool verbose = false;           // the start prints every key
 };
 
 struct EvalOptions {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "base/error.h"
 #include "base/units.h"
-#include "formats/crc32.h"
 #include "formats/zip.h"
 
 namespace hearth::formats {
@@ -35,7 +35,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
   Member& member = members_.emplace_back();
   member.name = name;
   member.data = data;
-  member.crc = crc32(data);
+  member.crc = static_cast<uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size()));
   member.offset = position_;
   const int64_t size = static_cast<int64_t>(data.size());
   const bool zip64 = size >= kMax32;

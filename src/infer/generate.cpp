@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "base/units.h"
 #include "infer/continuation.h"
@@ -107,8 +108,8 @@ ExitCode run_generate(const config::GenerateOptions& options) {
     print_text("\n");  // before what stderr says, where both go to one place
   }
   const double seconds = metrics::monotonic_seconds() - start_s;
-  fmt::print(stderr, "{}{} tokens in {} ({:.0f} tokens/s){}\n", what, counts.generated_tokens, format_duration(seconds),
-             static_cast<double>(counts.generated_tokens) / seconds, counts.ended ? "; the model ended the text" : "");
+  log_info("{}{} tokens in {} ({:.0f} tokens/s){}", what, counts.generated_tokens, format_duration(seconds),
+           static_cast<double>(counts.generated_tokens) / seconds, counts.ended ? "; the model ended the text" : "");
   return ExitCode::kDone;
 }
 

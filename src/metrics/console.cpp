@@ -47,6 +47,7 @@ std::string format_summary(const RunSummary& s) {
   for (const RunSummary::Source& source : s.sources)
     line("", fmt::format("{:6.2f} % of the sequences, {:.2f} epochs of {}", 100 * source.share, source.epochs,
                          source.path));
+  if (s.more_sources > 0) line("", fmt::format("and {} more", s.more_sources));
   line("model", fmt::format("{} parameters ({})", format_count(static_cast<double>(s.parameters)), s.parameters));
   line("step",
        fmt::format("{} tokens = {} ranks x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
@@ -54,8 +55,8 @@ std::string format_summary(const RunSummary& s) {
   line("length", fmt::format("{} steps, {} tokens, {:.2f} epochs of {:.1f} steps", s.steps,
                              format_count(tokens_per_step * static_cast<double>(s.steps)),
                              static_cast<double>(s.steps) / s.steps_per_epoch, s.steps_per_epoch));
-  line("machine", fmt::format("{} threads, {}/s in a matrix product, measured now: mfu is against this", s.threads,
-                              format_flops(s.peak_flops)));
+  line("machine", fmt::format("{} threads; matrix products reach {}/s here, measured now: mfu is the share of that",
+                              s.threads, format_flops(s.peak_flops)));
   return text;
 }
 

@@ -26,6 +26,7 @@ struct RunSummary {
     double share, epochs;  // over the whole run
   };
   std::vector<Source> sources{};  // empty where there is one
+  int64_t more_sources = 0;       // that are not among these
 };
 
 std::string format_summary(const RunSummary& summary);

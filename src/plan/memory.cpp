@@ -204,11 +204,22 @@ std::vector<MemoryItem> peak_activations(const MemoryPlan& plan) {
   return items;
 }
 
-std::string format_memory(const MemoryPlan& plan) {
+namespace {
+
+std::string total_text(const MemoryPlan& plan) {
   const auto [total, limit] = format_bytes_apart(plan.total_bytes, plan.limit_bytes);
-  std::string text =
-      fmt::format("  memory       {} of tensors{}, of {}\n", total,
-                  plan.ranks_here > 1 ? fmt::format(" for each of {} ranks", plan.ranks_here) : "", limit);
+  return fmt::format("  memory       {} of tensors{}, of {}", total,
+                     plan.ranks_here > 1 ? fmt::format(" for each of {} ranks", plan.ranks_here) : "", limit);
+}
+
+}  // namespace
+
+std::string format_memory_total(const MemoryPlan& plan) {
+  return fmt::format("{}; recomputed: {}\n", total_text(plan), describe(plan.activations.recompute));
+}
+
+std::string format_memory(const MemoryPlan& plan) {
+  std::string text = total_text(plan) + "\n";
   const auto line = [&](std::string_view name, int64_t bytes) {
     text += fmt::format("    {:28} {:>10}\n", name, format_bytes(bytes));
   };

@@ -61,6 +61,7 @@ std::vector<MemoryItem> peak_activations(const MemoryPlan& plan);
 
 // The table, a line an item.
 std::string format_memory(const MemoryPlan& plan);
+std::string format_memory_total(const MemoryPlan& plan);  // the same in one line
 
 // Throws user_error, with what could be changed, where it does not fit.
 void require_fits(const MemoryPlan& plan);

@@ -1,5 +1,6 @@
 #include "run/run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "config/derived.h"
@@ -10,6 +11,19 @@
 #include "run/preflight.h"
 
 namespace hearth::run {
+namespace {
+
+// Lines of chosen keys, and of sources, that the console shows. With nine lines of one fact each they are at most 22.
+constexpr size_t kLinesOfKeys = 8, kLinesOfSources = 3;
+constexpr size_t kColumns = 104;  // of a line after its name
+
+std::string format_chosen(const std::vector<config::ChosenKey>& keys) {
+  if (keys.empty()) return "  chosen       nothing: every key has its default\n";
+  return fmt::format("  chosen       {}\n",
+                     fmt::join(config::chosen_lines(keys, kColumns, kLinesOfKeys), "\n               "));
+}
+
+}  // namespace
 
 data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
   data::LoaderOptions options;
@@ -67,7 +81,16 @@ Error Run::diverged(int64_t step, const std::string& reason, double lr) const {
                   step));
 }
 
-std::string Run::describe() const {
+std::string Run::run_file() const {
+  config::RunConfig same = config;
+  same.job.dump_folder = ".";
+  if (!same.checkpoint.initial_load_path.empty())
+    same.checkpoint.initial_load_path =
+        std::filesystem::absolute(config.initial_load_path()).lexically_normal().string();
+  return std::string(kRunFileHeading) + config::to_toml(same);
+}
+
+std::string Run::describe(bool verbose) const {
   metrics::RunSummary s;
   s.parameters = plan.num_parameters;
   s.ranks = ranks;
@@ -87,8 +110,15 @@ std::string Run::describe() const {
     for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
   }
   s.run_folder = folder.path().string();
-  return config_toml + "\n" + metrics::format_summary(s) +
-         plan::format_compute(shape, seq_len(), memory.activations.recompute) + plan::format_memory(memory) +
+  if (!verbose && s.sources.size() > kLinesOfSources + 1) {
+    std::stable_sort(s.sources.begin(), s.sources.end(),
+                     [](const auto& a, const auto& b) { return a.share > b.share; });
+    s.more_sources = static_cast<int64_t>(s.sources.size() - kLinesOfSources);
+    s.sources.resize(kLinesOfSources);
+  }
+  return (verbose ? config_toml + "\n" : format_chosen(chosen)) + metrics::format_summary(s) +
+         plan::format_compute(shape, seq_len(), memory.activations.recompute) +
+         (verbose ? plan::format_memory(memory) : plan::format_memory_total(memory)) +
          plan::format_step_time(expected_time);
 }
 
@@ -109,6 +139,7 @@ Run open_run(const config::LoadResult& loaded) {
   return {.folder = RunFolder(config),
           .config = config,
           .config_toml = config::to_toml(config),
+          .chosen = config::chosen_keys(loaded),
           .data = std::move(*checked.data),
           .validation = std::move(checked.validation),
           .labels = std::move(checked.labels),

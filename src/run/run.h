@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
+#include "config/chosen.h"
 #include "config/load.h"
 #include "data/batch/loader.h"
 #include "data/order/training_data.h"
@@ -35,7 +36,8 @@ struct ValidationSet {
 struct Run {
   RunFolder folder;
   config::RunConfig config;
-  std::string config_toml;  // resolved, as it is stored in every checkpoint
+  std::string config_toml;                // resolved, as it is stored in every checkpoint
+  std::vector<config::ChosenKey> chosen;  // keys with another value than the default
   data::TrainingData data;
   std::vector<ValidationSet> validation;  // empty where it does not validate
   data::LabelRule labels;                 // what is predicted
@@ -68,8 +70,11 @@ struct Run {
   checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
   // The error of a step that the guard stops at.
   Error diverged(int64_t step, const std::string& reason, double lr) const;
-  // For the console: the resolved configuration and what it means in numbers.
-  std::string describe() const;
+  // For the console: what was chosen, and what it means in numbers, in at most 22 lines. With `verbose` every key of
+  // the resolved configuration, every source of the data and every part of the memory.
+  std::string describe(bool verbose = false) const;
+  // RUN/config.toml: the resolved configuration as a run file that goes on with this run, from wherever it is started.
+  std::string run_file() const;
 };
 
 // Opens data and run folder and works everything out. Throws what is wrong with the run file and with what it names,

@@ -18,6 +18,19 @@ RunFolder::RunFolder(const config::RunConfig& config)
                      "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
 }
 
+void RunFolder::check_run_file() const {
+  if (!path_exists(run_file()) || read_file(run_file()).starts_with(kRunFileHeading)) return;
+  throw user_error(fmt::format("{} is not the training's own", run_file().string()),
+                   "a training writes every key with its value there, and would overwrite this file",
+                   "give the file another name, such as run.toml, or the run another job.dump_folder");
+}
+
+void RunFolder::write_run_file(std::string_view content) const {
+  check_run_file();
+  if (path_exists(run_file()) && read_file(run_file()) == content) return;
+  write_file_atomic(run_file(), content);
+}
+
 std::optional<Path> RunFolder::move_aside() {
   std::vector<Path> products;
   for (const Path& product : {checkpoints_, metrics_file()})
@@ -28,6 +41,8 @@ std::optional<Path> RunFolder::move_aside() {
   while (path_exists(path_ / fmt::format("old-{}", number))) ++number;
   const Path aside = path_ / fmt::format("old-{}", number);
   make_folders(aside);
+  for (const Path& with_them : {run_file(), logs()})
+    if (path_exists(with_them)) products.push_back(with_them);
   for (const Path& product : products) rename_path(product, aside / product.filename());
   return aside;
 }
@@ -51,7 +66,9 @@ std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes
 void RunFolder::remove_if_unused() {
   if (!is_new_) return;
   for (const std::string& name : list_folder(path_)) {
-    const bool unused = name == "run.lock" || (path_ / name == metrics_file() && read_file(metrics_file()).empty());
+    const Path path = path_ / name;
+    const bool unused = name == "run.lock" || path == run_file() || path == logs() ||
+                        (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }
   remove_tree(path_);

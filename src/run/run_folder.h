@@ -3,7 +3,9 @@
 //   RUN/run.lock        held while a training runs; the kernel drops it with the process, however it ends
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
-//   RUN/old-1/          what --restart moved aside: checkpoints/ and metrics.jsonl of an earlier training
+//   RUN/config.toml     every key with its value, as the newest start found it; checkpoints keep those they came from
+//   RUN/logs/           rank-00000.log: notes, warnings and the error of a training that failed
+//   RUN/old-1/          what --restart moved aside: the four above of an earlier training
 #pragma once
 
 #include <memory>
@@ -16,6 +18,10 @@
 
 namespace hearth::run {
 
+// The first line of RUN/config.toml.
+inline constexpr std::string_view kRunFileHeading =
+    "# Written by `hearth train` at every start: every key with its value. It goes on with this run.\n\n";
+
 class RunFolder {
  public:
   // Makes the folder and takes its lock. Throws user_error while another training has it.
@@ -24,6 +30,13 @@ class RunFolder {
   const Path& path() const { return path_; }
   const Path& checkpoints() const { return checkpoints_; }
   Path metrics_file() const { return path_ / "metrics.jsonl"; }
+  Path run_file() const { return path_ / "config.toml"; }
+  Path logs() const { return path_ / "logs"; }
+
+  // Throws user_error where RUN/config.toml is not ours: somebody's own run file is never overwritten.
+  void check_run_file() const;
+  // Atomically; nothing where it is the same already.
+  void write_run_file(std::string_view content) const;
 
   // Moves an earlier training's checkpoints and metrics to RUN/old-N; nothing is deleted. Returns that folder, or
   // nothing where there was no earlier training.
@@ -34,7 +47,7 @@ class RunFolder {
   // there are checkpoints but none is good: starting over is for the user to decide.
   std::optional<Path> newest_checkpoint(std::vector<std::string>& notes);
 
-  // Removes the folder again if this object made it and nothing came of that: a start that was refused leaves no trace.
+  // Removes the folder again if this object made it and no step was made: a start that was refused leaves no trace.
   void remove_if_unused();
 
  private:

@@ -74,8 +74,8 @@ void repeat_rewind(const Path& metrics_file, Start& start) {
   if (last == events.rend()) return;
   start.progress.next_sample = *last->next_sample;
   start.progress.health.rewinds = last->rewinds;
-  start.notes.push_back(fmt::format("the run went back to step {} because of step {} ({}): going on behind its data",
-                                    last->step, last->from_step, last->reason));
+  start.warnings.push_back(fmt::format("the run went back to step {} because of step {} ({}): going on behind its data",
+                                       last->step, last->from_step, last->reason));
 }
 
 // Goes on exactly where `folder`, a checkpoint of this run, stands.
@@ -235,7 +235,7 @@ std::vector<std::string> doubts(const Run& run) {
 
 Start find_start(Run& run) {
   Start start;
-  const std::optional<Path> own = run.folder.newest_checkpoint(start.notes);
+  const std::optional<Path> own = run.folder.newest_checkpoint(start.warnings);
   const config::Checkpoint& options = run.config.checkpoint;
   if (own) {
     continue_from(*own, run, start);
@@ -254,7 +254,7 @@ Start find_start(Run& run) {
       start.notes.push_back(
           fmt::format("{}: {}", source.path, data::describe_weights(*split.weights(), split.tokens())));
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
-  for (std::string& note : doubts(run)) start.notes.push_back(std::move(note));
+  for (std::string& doubt : doubts(run)) start.warnings.push_back(std::move(doubt));
   if (start.progress.step >= run.steps)
     start.notes.push_back(
         fmt::format("nothing to do: {} of {} steps are done; a larger training.steps prolongs the run",

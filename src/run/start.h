@@ -15,11 +15,12 @@ namespace hearth::run {
 
 struct Start {
   Progress progress;
-  std::optional<Path> checkpoint;  // empty: initial values from the seed
-  bool from_elsewhere = false;     // it is another training's
-  bool moments = false;            // are the checkpoint's; else they start at zero
-  Transfer transfer;               // what is not taken over
-  std::vector<std::string> notes;  // for the console
+  std::optional<Path> checkpoint;     // empty: initial values from the seed
+  bool from_elsewhere = false;        // it is another training's
+  bool moments = false;               // are the checkpoint's; else they start at zero
+  Transfer transfer;                  // what is not taken over
+  std::vector<std::string> notes;     // for the console
+  std::vector<std::string> warnings;  // the same, of what somebody should look at
 
   // Fills this rank's weights and moments. Local.
   void fill(const Run& run, parallel::ShardedWeights& weights) const;

@@ -1,11 +1,14 @@
 #include "train/journal.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 
 namespace hearth::train {
 
 Journal::Journal(const Options& options) {
   if (!options.speaks) return;
+  log_ = options.log;
   const bool again = options.first_step > 0 || options.next_sample > 0 || path_exists(options.metrics_file);
   file_.emplace(options.metrics_file);
   if (again)
@@ -18,8 +21,9 @@ void Journal::step(const metrics::Record& record) {
   if (console_) console_->step(record);
 }
 
-void Journal::message(std::string_view text) {
-  if (console_) console_->message(text);
+void Journal::message(LogLevel level, std::string_view text) {
+  if (console_) console_->message(fmt::format("{}{}", console_prefix(level), text));
+  if (log_ != nullptr) log_->write(level, text);
 }
 
 void Journal::rewind(const metrics::Event& event) {

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <c10/core/InferenceMode.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/load.h"
@@ -29,6 +31,7 @@
 #include "train/evaluate.h"
 #include "train/guard.h"
 #include "train/journal.h"
+#include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/step.h"
 
@@ -41,7 +44,7 @@ using Purpose = parallel::ShardedWeights::Purpose;
 // One rank. Every method is Collective: all ranks take the same decisions after the same step.
 class Trainer {
  public:
-  Trainer(const run::Run& run, const run::Start& start, comm::Group& group)
+  Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
       : run_(run),
         group_(group),
         progress_(start.progress),
@@ -62,7 +65,8 @@ class Trainer {
                   .first_step = progress_.step,
                   .last_step = run.steps,
                   .log_freq = run.config.metrics.log_freq,
-                  .next_sample = progress_.next_sample}) {
+                  .next_sample = progress_.next_sample,
+                  .log = &log}) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     start.fill(run, weights_);
     begin_from(progress_.next_sample);
@@ -161,8 +165,8 @@ class Trainer {
     } else {
       guard_.skipped();
       ++progress_.optimizer_start;
-      journal_.message(fmt::format("step {}: {}; its update is left out, number {} of this run", step.t,
-                                   judgement.reason, guard_.health().skipped));
+      journal_.message(LogLevel::kWarning, fmt::format("step {}: {}; its update is left out, number {} of this run",
+                                                       step.t, judgement.reason, guard_.health().skipped));
     }
 
     progress_.step = step.t;
@@ -198,7 +202,8 @@ class Trainer {
     run::load_weights(reader, weights_);
     run::load_moments(reader, weights_);
     const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
-    journal_.message(fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
+    journal_.message(LogLevel::kWarning,
+                     fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",
                                  step.t, reason, checkpoint_->string(), step.next_sample - saved.next_sample));
     guard_.rewound(saved.health);
     progress_ = saved;
@@ -228,7 +233,7 @@ class Trainer {
     int64_t count = 0;
     for (const std::string& of_rank : group_.all_gather_bytes(lines)) {
       for (const std::string& line : split_lines(of_rank)) {
-        journal_.message("damaged data, " + line);
+        journal_.message(LogLevel::kWarning, "damaged data, " + line);
         ++count;
       }
     }
@@ -270,7 +275,8 @@ class Trainer {
     saved_s_ = monotonic_seconds();
     progress_.parent = folder.filename();
     checkpoint_ = folder;
-    journal_.message(fmt::format("saved {} in {}", folder.string(), format_duration(saved_s_ - start_s)));
+    journal_.message(LogLevel::kInfo,
+                     fmt::format("saved {} in {}", folder.string(), format_duration(saved_s_ - start_s)));
   }
 
   const run::Run& run_;
@@ -289,25 +295,48 @@ class Trainer {
   std::optional<Launched> next_;    // what a GPU works on already
 };
 
-ExitCode train(run::Run& run, const config::TrainOptions& options) {
-  if (options.restart) {
-    if (const auto aside = run.folder.move_aside()) fmt::print("moved the old run to {}\n", aside->string());
-  }
-  const run::Start start = run::find_start(run);
-  fmt::print("{}", run.describe());
-  for (const std::string& note : start.notes) fmt::print("{}\n", note);
-  std::fflush(stdout);
-  if (start.progress.step >= run.steps) return ExitCode::kDone;
+// On the console, and in the log of rank 0.
+void say(RankLog& log, LogLevel level, const std::string& text) {
+  fmt::print("{}{}\n", console_prefix(level), text);
+  log.write(level, text);
+}
 
+ExitCode train_ranks(const run::Run& run, const run::Start& start, RankLog& log) {
   std::atomic<ExitCode> outcome{ExitCode::kDone};
   comm::run_ranks(run.ranks, run.config.comm.train_timeout_seconds, [&](comm::Group& group) {
     const c10::InferenceMode no_gradients;
     ops::prepare_thread(std::max<int64_t>(1, run.threads / run.ranks));
-    Trainer trainer(run, start, group);
+    Trainer trainer(run, start, group, log);
     const ExitCode code = trainer.train();
     if (group.rank() == 0) outcome = code;
   });
   return outcome;
+}
+
+ExitCode train(run::Run& run, const config::TrainOptions& options) {
+  run.folder.check_run_file();
+  std::optional<Path> aside;
+  if (options.restart) aside = run.folder.move_aside();
+  const run::Start start = run::find_start(run);
+  RankLog log(run.folder.logs(), 0);
+  log.write(LogLevel::kDebug, fmt::format("hearth {} ({}), LibTorch {}, process {}", HEARTH_VERSION, HEARTH_BUILD,
+                                          HEARTH_LIBTORCH_VERSION, ::getpid()));
+  if (aside) say(log, LogLevel::kInfo, fmt::format("moved the old run to {}", aside->string()));
+  fmt::print("{}", run.describe(options.verbose));
+  for (const std::string& warning : start.warnings) say(log, LogLevel::kWarning, warning);
+  for (const std::string& note : start.notes) say(log, LogLevel::kInfo, note);
+  std::fflush(stdout);
+  if (start.progress.step >= run.steps) return ExitCode::kDone;
+  run.folder.write_run_file(run.run_file());
+  try {
+    return train_ranks(run, start, log);
+  } catch (const c10::Error& e) {
+    log.write(LogLevel::kError, from_libtorch(e).what());
+    throw;
+  } catch (const std::exception& e) {
+    log.write(LogLevel::kError, e.what());  // stderr gets it, too, where the program ends
+    throw;
+  }
 }
 
 }  // namespace

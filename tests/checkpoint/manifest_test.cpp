@@ -29,7 +29,8 @@ TEST(Manifest, MetricsThatAreNotNumbersSurvive) {
 
 TEST(Manifest, StatesOfAnyNameComeBackAndStandUnderTheirNames) {
   Manifest m = example_manifest(3, 1);
-  m.states = {{"data", R"({"seed":18446744073709551615,"weights":[5e-324,0.1,1e+15]})"}, {"later", R"({"a":{"b":[]}})"}};
+  m.states = {{"data", R"({"seed":18446744073709551615,"weights":[5e-324,0.1,1e+15]})"},
+              {"later", R"({"a":{"b":[]}})"}};
   const std::string text = format_manifest(m);
   EXPECT_NE(text.find("\n\"later\": {\"a\":{\"b\":[]}},\n"), std::string::npos) << text;
   EXPECT_EQ(parse_manifest(text, "x").states, m.states);

@@ -113,7 +113,7 @@ TEST_F(MaskedRun, AMaskThatStandsForTextIsDoubted) {
     c.objective.mask_id = id;
     run::Run run = run::open_run(c);
     std::string found;
-    for (const std::string& note : run::find_start(run).notes)
+    for (const std::string& note : run::find_start(run).warnings)
       if (note.starts_with("objective.mask_id")) found += note.substr(0, note.find(','));
     return found;
   };

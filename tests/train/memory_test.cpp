@@ -19,7 +19,7 @@ TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   config::RunConfig c = tiny_config(scratch);
   c.memory.recompute = "block";
   const run::Run run = run::open_run(c);
-  const std::string text = run.describe();
+  const std::string text = run.describe(true);
   EXPECT_NE(text.find("\n  compute      "), std::string::npos) << text;
   EXPECT_NE(text.find(plan::format_memory(run.memory)), std::string::npos) << text;
   EXPECT_NE(text.find("\n  step time    "), std::string::npos) << text;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "commands/commands.h"
 
@@ -15,7 +16,7 @@ int verify(CommandLine& line) {
 
   const checkpoint::Verification found = checkpoint::verify_checkpoint(folder);
   if (!found.problems.empty()) {
-    for (const std::string& problem : found.problems) fmt::print(stderr, "damaged: {}\n", problem);
+    for (const std::string& problem : found.problems) log_error("damaged: {}", problem);
     throw damaged(
         fmt::format("{} is damaged: {}", folder.string(),
                     found.problems.size() == 1 ? "1 problem" : fmt::format("{} problems", found.problems.size())),

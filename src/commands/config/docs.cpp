@@ -18,7 +18,9 @@ all errors of a file are reported at once, with file and line, before anything i
 folder of the TOML file.
 
 `hearth config check RUN.toml` looks for errors, `hearth config show RUN.toml` prints every key with its value and where
-that comes from. The resolved configuration is printed when a run starts and is stored in every checkpoint.
+that comes from. A run's start prints the keys that somebody chose, and with `--verbose` all of them. `config.toml` in the run
+folder has every key with its value, as the newest start found it, and is itself a run file that goes on with the run; every
+checkpoint stores the values that it was made with.
 
 This page is made from the table of fields: `hearth config docs > docs/config.md`.
 

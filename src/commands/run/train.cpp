@@ -13,6 +13,8 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
   line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.flag("--restart", &options.restart,
             "start over where the run folder has a checkpoint; the old run is moved aside, not deleted");
+  line.flag("--verbose", &options.verbose,
+            "print every key with its value, and every part of the memory, when the training starts");
   line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
   if (!line.parse()) return std::nullopt;
   return options;

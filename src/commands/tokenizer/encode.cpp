@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "commands/commands.h"
 #include "commands/tokenizer/options.h"
 
@@ -35,10 +36,10 @@ int tokenizer_encode(CommandLine& line) {
   std::fflush(stdout);
   const tokenizer::EncodeCounts& counts = encoder->counts();
   if (counts.special_text_seen > 0)
-    fmt::print(stderr, "the text spells special tokens {} times; they {}\n", counts.special_text_seen,
-               parse_special ? "became these tokens" : "stay text (--parse-special reads them)");
+    log_info("the text spells special tokens {} times; they {}", counts.special_text_seen,
+             parse_special ? "became these tokens" : "stay text (--parse-special reads them)");
   if (counts.invalid_bytes_replaced > 0)
-    fmt::print(stderr, "{} bytes that are no UTF-8 became U+FFFD\n", counts.invalid_bytes_replaced);
+    log_info("{} bytes that are no UTF-8 became U+FFFD", counts.invalid_bytes_replaced);
   return 0;
 }
 

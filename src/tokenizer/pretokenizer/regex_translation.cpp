@@ -73,6 +73,25 @@ CharacterSet complement(const CharacterSet& set) {
   return set_of([&](char32_t c) { return !set[c]; });
 }
 
+// Letters that follow one another in a pattern where case does not count. Oniguruma also takes one character for
+// several of them: U+00DF for "ss", U+FB01 for "fi". PCRE2 does not.
+class Letters {
+ public:
+  void add(char c) { text_ += (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c; }
+  void end() { text_.clear(); }
+  // The last two letters, where Unicode's CaseFolding.txt has a character that folds to them (status F).
+  std::string_view pair() const {
+    const std::string_view last = std::string_view(text_).substr(text_.size() - std::min<size_t>(text_.size(), 2));
+    for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"}) {
+      if (last == pair) return pair;
+    }
+    return {};
+  }
+
+ private:
+  std::string text_;
+};
+
 class Translation {
  public:
   explicit Translation(std::string_view pattern) : in_(pattern) {}
@@ -85,6 +104,8 @@ class Translation {
       } else if (c == '[') {
         if (in_class_) refuse("[", "a class inside a class");
         in_class_ = true;
+        at_branch_start_ = false;
+        letters_.end();
         take(in_.substr(at_).starts_with("[^") ? 2 : 1);
         if (at_ < in_.size() && in_[at_] == ']') refuse("[]", "a class that begins with ]");
       } else if (c == ']') {
@@ -92,15 +113,16 @@ class Translation {
         take(1);
       } else if (in_class_) {
         if (in_.substr(at_).starts_with("&&")) refuse("&&", "an intersection of classes");
+        if (ignores_case()) check_class_character();
         take(1);
-      } else if (in_.substr(at_).starts_with("(?")) {
-        group();
+      } else if (c == '(' || c == ')' || c == '|') {
+        structure();
       } else if (c == '{' && in_.substr(at_).starts_with("{,")) {
         refuse("{,", "a repetition without a lower bound");
       } else if (c == '}' && in_.substr(at_).starts_with("}+")) {
         refuse("}+", "a repeated repetition in one engine, a possessive one in the other");
       } else {
-        take(1);
+        literal();
       }
     }
     return std::move(out_);
@@ -117,16 +139,88 @@ class Translation {
     at_ += bytes;
   }
 
-  void group() {
-    for (const std::string_view known : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"}) {
-      if (in_.substr(at_).starts_with(known)) return take(known.size());
+  bool ignores_case() const { return groups_.back().ignores_case; }
+
+  // A parenthesis or |.
+  void structure() {
+    const char c = in_[at_];
+    if (c == '(') return open_group();
+    if (c == ')') {
+      if (!groups_.back().plain) letters_.end();
+      if (groups_.size() > 1) groups_.pop_back();
+    } else {
+      letters_.end();
+      groups_.back().plain = false;  // alternatives stand alone
     }
-    refuse(in_.substr(at_, 4), "a group that is read differently");
+    at_branch_start_ = c == '|';
+    take(1);
+  }
+
+  void open_group() {
+    const std::string_view rest = in_.substr(at_);
+    if (rest.starts_with("(?i)")) {
+      // Elsewhere Oniguruma reads a(?i)b|c as a(?i:b|c), and PCRE2 as a(?i:b)|(?i:c).
+      if (!at_branch_start_) refuse("(?i)", "an option behind the start of an alternative");
+      groups_.back().ignores_case = true;
+      return take(4);
+    }
+    std::string_view opening = rest.starts_with("(?") ? "" : "(";
+    for (const std::string_view known : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?-i:"}) {
+      if (rest.starts_with(known)) opening = known;
+    }
+    if (opening.empty()) refuse(rest.substr(0, 4), "a group that is read differently");
+    // Oniguruma joins letters across the borders of a plain group.
+    const bool plain = opening == "(?:";
+    if (!plain) letters_.end();
+    groups_.push_back({opening == "(?i:" || (ignores_case() && opening != "(?-i:"), plain});
+    at_branch_start_ = true;
+    take(opening.size());
+  }
+
+  // A character outside of classes; a repetition is one, too.
+  void literal() {
+    const char c = in_[at_];
+    if (ignores_case()) {
+      check_cased();
+      const char next = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
+      const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      // A repeated letter stands alone: ss? is s and s?.
+      if (!is_letter || next == '*' || next == '+' || next == '?') {
+        letters_.end();
+      } else {
+        letters_.add(c);
+        if (!letters_.pair().empty())
+          refuse(letters_.pair(), "letters that one character stands for where case does not count");
+      }
+    }
+    at_branch_start_ = false;
+    take(1);
+  }
+
+  // Engines fold by Unicode versions of their own, and Oniguruma one character to several.
+  void check_cased() const {
+    if ((static_cast<unsigned char>(in_[at_]) & 0xC0) == 0x80) return;  // inside a character
+    const Decoded d = decode_utf8(in_, at_);
+    if (d.c >= 0x80 && (is_letter(d.c) || is_mark(d.c) || is_number(d.c) || is_symbol(d.c)))
+      refuse(in_.substr(at_, d.length), "a character beyond ASCII where case does not count");
+  }
+
+  void check_class_character() const {
+    check_cased();
+    if (in_[at_] != '-' || at_ + 1 >= in_.size()) return;
+    if (((in_[at_ - 1] | in_[at_ + 1]) & 0x80) != 0)
+      refuse(in_.substr(at_, 1 + decode_utf8(in_, at_ + 1).length), "a range beyond ASCII where case does not count");
   }
 
   void escape() {
     if (at_ + 1 >= in_.size()) refuse("\\", "nothing follows it");
     const char c = in_[at_ + 1];
+    at_branch_start_ = false;
+    letters_.end();
+    if (ignores_case() &&
+        (c == 'x' || c == 'u' || (in_class_ && std::string_view("pPSD").find(c) != std::string_view::npos)))
+      refuse(in_.substr(at_, 2), in_class_ ? "a set in a class where case does not count"
+                                           : "a character by its number where case does not count");
     const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (!is_word || std::string_view("nrtfae").find(c) != std::string_view::npos) return take(2);
     if (c == 'v') return emit("\\x0b", 2);
@@ -155,7 +249,8 @@ class Translation {
   // Writes the set in or outside of a class, for the `bytes` of the pattern that named it.
   void set(std::string_view name, bool negated, size_t bytes) {
     const std::string& body = body_of(name, negated, bytes);
-    emit(in_class_ ? body : "[" + body + "]", bytes);
+    // A property outside of a class keeps its case in Oniguruma.
+    emit(in_class_ ? body : ignores_case() ? "(?-i:[" + body + "])" : "[" + body + "]", bytes);
   }
   void emit(std::string_view text, size_t bytes) {
     out_ += text;
@@ -185,6 +280,12 @@ class Translation {
   std::string_view in_;
   size_t at_ = 0;
   bool in_class_ = false;
+  bool at_branch_start_ = true;  // of the pattern, a group or an alternative
+  struct Group {
+    bool ignores_case, plain;
+  };
+  std::vector<Group> groups_ = {{false, false}};
+  Letters letters_;
   std::string out_;
   std::map<std::pair<std::string, bool>, std::string> bodies_;
 };

@@ -101,16 +101,17 @@ TEST(Pretokenizer, CuttingAtASafePlaceChangesNothing) {
   EXPECT_EQ(unknown.safe_cut("some words here", 8), 15u);
 }
 
+std::string refusal(const std::string& pattern) {
+  try {
+    Pretokenizer({{pattern}}, Matching::kRegex);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+    return e.message();
+  }
+  return "no error";
+}
+
 TEST(Regex, WhatEnginesReadDifferentlyIsRefusedByName) {
-  const auto refusal = [](const std::string& pattern) -> std::string {
-    try {
-      Pretokenizer({{pattern}}, Matching::kRegex);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ExitCode::kUser);
-      return e.message();
-    }
-    return "no error";
-  };
   for (const auto& [pattern, what] : std::vector<std::pair<std::string, std::string>>{{R"(\bword)", R"(\b)"},
                                                                                       {R"(\w+)", R"(\w)"},
                                                                                       {R"(\h)", R"(\h)"},
@@ -123,6 +124,57 @@ TEST(Regex, WhatEnginesReadDifferentlyIsRefusedByName) {
                                                                                       {R"(\)", R"(\)"}})
     EXPECT_EQ(refusal(pattern), "the pattern " + pattern + " uses " + what);
   EXPECT_EQ(refusal("(a"), "not a regular expression: (a");
+}
+
+constexpr const char* kCasedText =
+    "abc ABC aC c ss SS s\u017f \u00df \u1e9e ff \ufb00 Fi \ufb01 fl \ufb02 st \ufb05 \ufb06 it's IT'S we\u2019LL "
+    "i\u0307 \u0130 k \u212a \u0264 \ua7cb \u0390 \u1fd3 Va2 \u0345";
+
+// What PCRE2 alone makes of a pattern: begin and end of each match and of what lies between.
+std::vector<uint64_t> places_of_pcre2(const std::string& pattern, const std::string& text) {
+  const Regex regex = Regex::untranslated(pattern);
+  Regex::Matcher matcher(regex);
+  std::vector<uint64_t> places;
+  size_t at = 0;
+  for (Regex::Match match{0, 0}; matcher.find(text, at, match); at = match.end) {
+    if (match.begin > at) places.insert(places.end(), {at, match.begin});
+    places.insert(places.end(), {match.begin, match.end});
+  }
+  if (at < text.size()) places.insert(places.end(), {at, text.size()});
+  return places;
+}
+
+TEST(Regex, WhatTheEnginesMatchDifferentlyWhereCaseDoesNotCountIsRefused) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder folder;
+  const std::string text = kCasedText;
+  write_file_atomic(folder / "text", text);
+  for (const auto& [pattern, what] : std::vector<std::pair<std::string, std::string>>{{"a(?i)b|c", "(?i)"},
+                                                                                      {"(?:b(?i)c|a)", "(?i)"},
+                                                                                      {"(?i:ss)", "ss"},
+                                                                                      {"(?i)a|FI", "fi"},
+                                                                                      {"(?i:s(?:s))", "ss"},
+                                                                                      {"(?i:x|(?:SS)+)", "ss"},
+                                                                                      {"(?i:\u00df)", "\u00df"},
+                                                                                      {"(?i:[a\u00df])", "\u00df"},
+                                                                                      {"(?i:[!-\u2019])", "-\u2019"},
+                                                                                      {"(?i:\u0264)", "\u0264"},
+                                                                                      {"(?i:\\x{df})", "\\x"},
+                                                                                      {"(?i:[\\p{Lu}])", "\\p"}}) {
+    EXPECT_EQ(refusal(pattern), "the pattern " + pattern + " uses " + what);
+    // The refusal has a reason.
+    EXPECT_FALSE(places_of_pcre2(pattern, text) == places_of_reference(folder, {pattern, Behavior::kIsolated}))
+        << pattern;
+  }
+}
+
+TEST(Regex, CaseThatDoesNotCountIsReadAsTokenizersReadsIt) {
+  HEARTH_NEEDS_ORACLE();
+  expect_places_of_reference({{R"((?i)a|b(?-i:C)|s+|\p{Lu}k?)", Behavior::kIsolated},
+                              {R"(c|(?i)ab|(?:(?i)k|f)i?|s{2})", Behavior::kIsolated},
+                              {"(?i:['\u2019](?:[sdmt]|ll|ve|re))|(?i:[^a-k\\s])|i", Behavior::kIsolated},
+                              {R"((?i:s)(?i:s)|(?i:f[f]|f(?=i))|(?i:s|t)?(?i:i)|(?i:(?:x|s)s?))", Behavior::kIsolated}},
+                             kCasedText);
 }
 
 // PCRE2's Unicode version is the distribution's; ours is pinned.

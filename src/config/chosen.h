@@ -1,0 +1,28 @@
+// The keys that somebody chose: those that a run file or --set gives another value than the default.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/load.h"
+
+namespace hearth::config {
+
+struct ChosenKey {
+  std::string section;  // "model", "data.source.0"
+  std::string text;     // "dim = 192"
+  bool operator==(const ChosenKey&) const = default;
+};
+
+// In the order of the sections, then those of lists. Left out: a flavor's keys, as model.flavor stands
+// for them, and the sources of data, which a start lists with their shares. Of a configuration that was not read, every
+// key that differs from its default.
+std::vector<ChosenKey> chosen_keys(const LoadResult& run);
+
+// "model: dim = 192, n_heads = 6; training: steps = 100", in at most `num_lines` lines of at most `columns`. A key that
+// is longer ends with "..."; the keys that do not fit become "and 12 more".
+std::vector<std::string> chosen_lines(std::span<const ChosenKey> keys, size_t columns, size_t num_lines);
+
+}  // namespace hearth::config

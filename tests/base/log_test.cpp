@@ -1,0 +1,53 @@
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "support/environment.h"
+
+namespace hearth {
+namespace {
+
+TEST(Log, MessagesGoToStderrAsTheyStandAndThoseForFilesDoNot) {
+  testing::internal::CaptureStderr();
+  log_message(LogLevel::kInfo, "100 % of {} in two\n  lines");
+  log_info("{} bytes became U+FFFD", 3);
+  log_message(LogLevel::kDebug, "for files");
+  log_error("damaged: {}", "x");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "100 % of {} in two\n  lines\n3 bytes became U+FFFD\ndamaged: x\n");
+}
+
+TEST(RankLog, GrowsWithTimeRankAndLevelOfEachMessage) {
+  const test::ScratchFolder scratch;
+  for (int i = 0; i < 2; ++i) {
+    RankLog log(scratch / "logs", 12);
+    log.write(LogLevel::kDebug, "begin {}");
+    log.write(LogLevel::kWarning, "step 3: loss is nan");
+  }
+  const std::vector<std::string> lines = split_lines(read_file(scratch / "logs/rank-00012.log"));
+  ASSERT_EQ(lines.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    // "2026-11-23 06:46:50.434" and then what is not the time's.
+    ASSERT_GT(lines[i].size(), 24u);
+    EXPECT_EQ(lines[i][4], '-');
+    EXPECT_EQ(lines[i][19], '.');
+    EXPECT_EQ(lines[i].substr(23), i % 2 == 0 ? " rank 12 debug: begin {}" : " rank 12 warning: step 3: loss is nan");
+  }
+}
+
+TEST(RankLog, AFileThatCannotBeOpenedIsNamed) {
+  const test::ScratchFolder scratch;
+  make_folders(scratch / "logs/rank-00000.log");
+  try {
+    RankLog log(scratch / "logs", 0);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.message(), "cannot write " + (scratch / "logs/rank-00000.log").string());
+    EXPECT_EQ(e.why(), "Is a directory");
+    EXPECT_EQ(e.code(), ExitCode::kUser);
+  }
+}
+
+}  // namespace
+}  // namespace hearth
