@@ -10,9 +10,11 @@ import subprocess
 
 from source_rules import CORE, OBJECTS, TORCH
 
-DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/tour.md",
-             "docs/decisions/README.md", "docs/data_format.md", "docs/checkpoint_format.md", "docs/numerics.md",
-             "docs/plan.md", "docs/config.md"]
+DOCUMENTS = ["README.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "bench/README.md", "docs/README.md",
+             "docs/quickstart.md", "docs/data.md", "docs/configure.md", "docs/build.md", "docs/benchmarks.md",
+             "docs/tour.md", "docs/decisions/README.md", "docs/data_format.md", "docs/checkpoint_format.md",
+             "docs/numerics.md", "docs/plan.md", "docs/config.md"]
+MAX_README_WORDS = 900
 TOP_FOLDERS = {"src", "tests", "docs", "scripts", "cmake", "configs", "bench", ".ci"}
 SOURCE_FOLDERS = set(CORE + TORCH) | set(OBJECTS)
 SOURCE_ENDINGS = (".cpp", ".h", ".cu", ".md", ".sh", ".py", ".cmake", "CMakeLists.txt", "CMakePresets.json")
@@ -78,12 +80,28 @@ def all_documents(tree):
 
 
 def file_map(tree):
-    """README has a line for each folder of src/ and for each folder at the top."""
-    folders = {"/".join(path.split("/")[:2]) for path in tree.files if path.startswith("src/") and path.count("/") > 1}
-    folders |= {path.split("/")[0] for path in tree.files if "/" in path and not path.startswith((".", "src/"))}
-    readme = tree.files.get("README.md", "")
-    return [f"README.md:1: no line for {folder}/" for folder in sorted(folders)
-            if not re.search(rf"^[ |`-]*{re.escape(folder)}\b", readme, re.MULTILINE)]
+    """docs/tour.md has a line for each folder of src/, at both levels; it or README has one for each top folder."""
+    tour = tree.files.get("docs/tour.md", "")
+    either = tour + "\n" + tree.files.get("README.md", "")
+    sources = [path.split("/")[:-1] for path in tree.files if path.startswith("src/")]
+    folders = {"/".join(parts[:depth]): tour for parts in sources for depth in (2, 3) if len(parts) >= depth}
+    folders |= {path.split("/")[0]: either for path in tree.files if "/" in path and not path.startswith((".", "src/"))}
+    return [f"docs/tour.md:1: no line for {folder}/" for folder, text in sorted(folders.items())
+            if not re.search(rf"^[ |`-]*{re.escape(folder)}/?(?![\w/])", text, re.MULTILINE)]
+
+
+def index_of_pages(tree):
+    """docs/README.md has a link to each page of docs/."""
+    index = tree.files.get("docs/README.md", "")
+    pages = [path.removeprefix("docs/") for path, _ in tree.select((".md",), "docs/")]
+    return [f"docs/README.md:1: no link to {page}" for page in pages
+            if "/" not in page and page != "README.md" and f"]({page})" not in index]
+
+
+def readme_length(tree):
+    """Whoever meets the project reads README whole; the rest stands in docs/."""
+    words = len(tree.files.get("README.md", "").split())
+    return [f"README.md:1: {words} words, at most {MAX_README_WORDS}"] if words > MAX_README_WORDS else []
 
 
 def commands_in(text):
@@ -179,4 +197,4 @@ class Help:
         return self.texts[key]
 
 
-RULES = [named_paths, all_documents, file_map, named_keys]
+RULES = [named_paths, all_documents, file_map, index_of_pages, readme_length, named_keys]

@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import build_rules  # noqa: E402
 import doc_rules  # noqa: E402
 import source_rules  # noqa: E402
+import word_rules  # noqa: E402
 from source_rules import Tree  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -60,7 +61,7 @@ class Sources(Case):
     def test_the_repository_keeps_every_rule_about_sources(self):
         tree = read_tree()
         self.assertGreater(len(tree.files), 40)
-        self.none([problem for rule in source_rules.RULES for problem in rule(tree)])
+        self.none([problem for rule in source_rules.RULES + word_rules.RULES for problem in rule(tree)])
 
     def test_an_include_to_the_right_in_the_table_is_found(self):
         files = dict.fromkeys(("src/ops/tensor.h", "src/data/batch/loader.h", "src/columnar/a.h", "src/base/a.h"), "")
@@ -149,6 +150,55 @@ class Sources(Case):
         self.none(rule(Tree({"scripts/a.sh": "sort x | sed -n 1,5p\ngrep -q x file || head -n 1 file\ny | grep x >/dev/null\n"})))
 
 
+class Words(Case):
+    """Run with Sources. The habits are spelled in two halves, so that this file may keep the rule."""
+
+    HABIT = "they run by tu" + "rns"
+
+    def finds_habit(self, path, text, line):
+        self.finds(word_rules.plain_words, {path: text}, f"{path}:{line}: ", ("src/", "docs/"))
+
+    def test_a_habit_is_found_in_comments_strings_and_documents(self):
+        for path, text, line in (
+            ("src/a.cpp", f"int x;\n// So {self.HABIT}.\n", 2),
+            ("src/a.h", f'auto s = "{self.HABIT}";\n', 1),
+            ("src/a.cu", "int x;  // they run by\n        // tu" + "rns\n", 1),
+            ("src/a.py", f'"""One.\n\n{self.HABIT}\n"""\n', 1),
+            ("src/a.py", f"x = 1\ny = 2  # {self.HABIT}\n", 2),
+            ("src/a.sh", f"say '{self.HABIT}'\n", 1),
+            ("src/a.sh", f"x\n# {self.HABIT}\n", 2),
+            ("docs/a.md", "x\n\n- they run by\n  tu" + "rns\n", 3),
+            ("docs/a.md", f"| a | {self.HABIT} |\n", 1),
+        ):
+            self.finds_habit(path, text, line)
+
+    def test_code_and_other_paths_are_passed_over(self):
+        for path, text in (
+            ("src/a.cpp", "int by_tu" + "rns = none.is;\n"),
+            ("src/a.sh", "run by tu" + "rns\n"),
+            ("src/a.sh", "echo ${#text[@]} by tu" + "rns\n"),
+            ("docs/a.md", f"```\n{self.HABIT}\n```\n`{self.HABIT}`\n"),
+            ("tests/a.cpp", f"// {self.HABIT}\n"),
+        ):
+            self.none(word_rules.plain_words(Tree({path: text}), ("src/", "docs/")))
+
+    def test_each_habit_is_found_and_plain_words_are_not(self):
+        for words in ("a loss that is no" + "ne", "Whose rank is no" + "ne.", "by tu" + "rns", "dialects tell them" + "selves",
+                      "Kinds are to" + "ld by content", "5 GiB be" + "side 2", "be" + "side ATen's", "O" + "f four ranks one runs.",
+                      "True. O" + "f four ranks one runs.", "What" + " stems from a key"):
+            self.finds_habit("docs/a.md", words.replace("What", "what") + "\n", 1)
+        plain = "There is none of them here. Of course it runs. Half of it stands beside the file. The kind is told to the reader."
+        self.none(word_rules.plain_words(Tree({"docs/a.md": plain + "\n"}), ("docs/",)))
+
+    def test_long_sentences_are_found_in_prose_only(self):
+        sentence = "word " * 40 + "end.\n"
+        for text in (sentence, "- " + sentence, "Short.\n" + sentence.replace("word word", "word\nword", 1)):
+            self.finds(word_rules.plain_words, {"docs/a.md": text}, "a sentence of 41 words", ("docs/",))
+        for text in (sentence.replace("word ", "", 1), sentence.replace("word word", "word. Word", 1), f"| {sentence.strip()} |\n",
+                     f"```\n{sentence}```\n", f"x\n\n    {sentence}", "word\n\n".join([sentence[:100]] * 2)):
+            self.none(word_rules.plain_words(Tree({"docs/a.md": text}), ("docs/",)))
+
+
 class Build(Case):
     def test_the_build_compiles_every_source_and_hearth_links_only_system_libraries(self):
         with_torch = build_rules.cache_value(BUILD, "HEARTH_TORCH") == "ON"
@@ -215,8 +265,17 @@ class Documents(Case):
 
     def test_missing_documents_folders_and_keys_are_found(self):
         self.finds(doc_rules.all_documents, {"README.md": ""}, "docs/tour.md:1: missing")
-        self.finds(doc_rules.file_map, {"README.md": "", "src/data/a.h": ""}, "no line for src/data/")
-        self.finds(doc_rules.file_map, {"README.md": "src/data  x\n", "src/data/a.h": "", "bench/x.md": ""}, "no line for bench/")
+        rooms = {"src/data/a.h": "", "src/data/order/a.h": "", "docs/tour.md": "src/data/order  x\nsrc/data  x\ndocs/  x\n"}
+        self.none(doc_rules.file_map(Tree(rooms)))
+        self.finds(doc_rules.file_map, {**rooms, "docs/tour.md": "src/data/order  x\ndocs/  x\n"}, "no line for src/data/")
+        self.finds(doc_rules.file_map, {**rooms, "docs/tour.md": "src/data  x\ndocs/  x\n"}, "no line for src/data/order/")
+        self.finds(doc_rules.file_map, {**rooms, "docs/tour.md": "", "README.md": "src/data  x\n"}, "no line for src/data/")
+        self.finds(doc_rules.file_map, {**rooms, "bench/x.md": ""}, "no line for bench/")
+        self.none(doc_rules.file_map(Tree({**rooms, "bench/x.md": "", "README.md": "bench/  x\n"})))
+        self.finds(doc_rules.index_of_pages, {"docs/README.md": "`a.md`", "docs/a.md": ""}, "no link to a.md")
+        self.none(doc_rules.index_of_pages(Tree({"docs/README.md": "[a](a.md)", "docs/a.md": "", "docs/b/c.md": ""})))
+        self.finds(doc_rules.readme_length, {"README.md": "x " * 901}, "901 words")
+        self.none(doc_rules.readme_length(Tree({"README.md": "x " * 900})))
         self.finds(doc_rules.named_keys, {"README.md": "`training.stepz`", "docs/config.md": "| steps |"}, "no key training.stepz")
         self.none(doc_rules.named_keys(Tree({"README.md": "`--set training.steps=3`", "docs/config.md": "| steps |"})))
 
@@ -227,4 +286,4 @@ if __name__ == "__main__":
         sys.exit("usage: tidy_test.py sources|build|documents [BUILD_FOLDER]")
     if len(sys.argv) > 2:
         BUILD = os.path.abspath(sys.argv[2])
-    unittest.main(argv=[sys.argv[0], part])
+    unittest.main(argv=[sys.argv[0], part] + (["Words"] if part == "Sources" else []))
