@@ -74,7 +74,7 @@ int64_t steps_of(const config::RunConfig& config) {
 }
 
 Planned planned(config::LoadResult& loaded, const Options& options) {
-  const bool says_gpu = loaded.config.training.device != "cpu";
+  const bool says_gpu = loaded.config.training.device != config::DeviceKind::kCpu;
   if (!on_cpu(options)) config::compute_on_gpu(loaded);
   Planned p{loaded.config, {}, {}, {}, {}, {}, {}};
   const auto sources = p.config.sources();

@@ -23,7 +23,7 @@ namespace hearth::data {
 // mixed. TrainingData::order makes it.
 struct SampleOrder {
   std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
-  std::string stride = "exact";                              // Window::named
+  config::Stride stride = config::Stride::kExact;            // Window::named
   bool masked = false;                                       // windows are Window::masked, stride is "exact"
   std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: none has one
   std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments
