@@ -26,26 +26,6 @@ void check_model(Rules& rules, const Model& m) {
                 fmt::format("model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}",
                             m.rope_high_freq_factor, m.rope_low_freq_factor),
                 "Llama 3.1 has 4 and 1");
-  // Defaults are silent: `hearth config show` prints every key.
-  const Model none;
-  const auto needs_scaling = [&](std::string_view key, bool is_default) {
-    rules.require(m.rope_scaling_factor != 1 || is_default, {key},
-                  fmt::format("{} has no effect with model.rope_scaling_factor = 1", key),
-                  "remove it, or give the factor");
-  };
-  needs_scaling("model.rope_low_freq_factor", m.rope_low_freq_factor == none.rope_low_freq_factor);
-  needs_scaling("model.rope_high_freq_factor", m.rope_high_freq_factor == none.rope_high_freq_factor);
-  needs_scaling("model.rope_original_seq_len", m.rope_original_seq_len == none.rope_original_seq_len);
-  const auto no_effect = [&](bool has_one, std::string_view key, const std::string& value, bool is_default) {
-    rules.require(has_one || is_default, {key},
-                  fmt::format("{} = {} has no effect with model.init = \"{}\"", key, value, m.init), "remove it");
-  };
-  const bool torchtitan = m.init == "torchtitan";
-  no_effect(torchtitan, "model.depth_init", "false", m.depth_init == none.depth_init);
-  no_effect(!torchtitan, "model.output_init", fmt::format("\"{}\"", m.output_init), m.output_init == none.output_init);
-  const auto takes_std = [](const std::string& law) { return law == "normal" || law == "scaled_normal"; };
-  no_effect(!torchtitan && (takes_std(m.init) || takes_std(m.output_init)), "model.init_std",
-            fmt::format("{}", m.init_std), m.init_std == none.init_std);
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
   rules.require(m.dim % m.n_heads == 0, {"model.n_heads", "model.dim"},
                 fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),
@@ -67,21 +47,7 @@ void check_model(Rules& rules, const Model& m) {
 }
 
 void check_objective(Rules& rules, const RunConfig& c) {
-  const Objective &o = c.objective, none;
-  // Defaults are silent: `hearth config show` prints every key.
-  const auto belongs_to = [&](std::string_view kind, std::string_view key, bool is_default) {
-    rules.require(o.kind == kind || is_default, {key, "objective.kind"},
-                  fmt::format("{} has no effect with objective.kind = \"{}\"", key, o.kind),
-                  fmt::format("remove it, or set objective.kind = \"{}\"", kind));
-  };
-  belongs_to("masked_lm", "objective.mlm_probability", o.mlm_probability == none.mlm_probability);
-  belongs_to("masked_lm", "objective.mask_token", o.mask_token.empty());
-  belongs_to("masked_lm", "objective.mask_id", o.mask_id == none.mask_id);
-  belongs_to("masked_lm", "objective.mask_replace_prob", o.mask_replace_prob == none.mask_replace_prob);
-  belongs_to("masked_lm", "objective.random_replace_prob", o.random_replace_prob == none.random_replace_prob);
-  belongs_to("masked_lm", "objective.mask_special_tokens", o.mask_special_tokens == none.mask_special_tokens);
-  belongs_to("masked_lm", "objective.at_least_one_mask", o.at_least_one_mask == none.at_least_one_mask);
-  belongs_to("spike_lm", "objective.count_bos", o.count_bos == none.count_bos);
+  const Objective& o = c.objective;
   rules.require(o.mask_token.empty() || o.mask_id < 0, {"objective.mask_id", "objective.mask_token"},
                 "objective.mask_token and objective.mask_id are both given", "give one of them");
   rules.require(!o.masked() || o.mask_replace_prob + o.random_replace_prob <= 1 + 1e-12,
@@ -92,19 +58,16 @@ void check_objective(Rules& rules, const RunConfig& c) {
   rules.require(c.model.vocab_size == 0 || o.mask_id < c.model.vocab_size, {"objective.mask_id", "model.vocab_size"},
                 fmt::format("objective.mask_id = {} is outside model.vocab_size = {}", o.mask_id, c.model.vocab_size),
                 "give an id below it");
-  rules.require(!o.masked() || c.data.stride == "exact", {"data.stride", "objective.kind"},
-                fmt::format("data.stride = \"{}\" does not go with objective.kind = \"masked_lm\"", c.data.stride),
-                "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
+  rules.require(
+      !o.masked() || c.data.stride == Stride::kExact, {"data.stride", "objective.kind"},
+      fmt::format("data.stride = \"{}\" does not go with objective.kind = \"masked_lm\"", name_of(c.data.stride)),
+      "remove data.stride: masked sequences follow each other without overlap, and predict their own tokens");
 }
 
 void check_memory(Rules& rules, const Memory& m) {
   rules.require(m.limit.empty() || parse_bytes(m.limit).has_value(), {"memory.limit"},
                 fmt::format("memory.limit = {} is no amount of memory", to_toml_value(m.limit)),
                 "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"48 GiB\"");
-  rules.require(m.recompute_layers < 0 || (m.recompute != "none" && m.recompute != "auto"), {"memory.recompute_layers"},
-                fmt::format("memory.recompute_layers = {} has no effect with memory.recompute = \"{}\"",
-                            m.recompute_layers, m.recompute),
-                "give a level, or remove it");
 }
 
 void check_schedule(Rules& rules, const RunConfig& c) {
@@ -118,14 +81,6 @@ void check_schedule(Rules& rules, const RunConfig& c) {
       {"lr_scheduler.warmup_steps", "training.steps"},
       fmt::format("lr_scheduler.warmup_steps = {} is more than training.steps = {}", s.warmup_steps, c.training.steps),
       "give fewer warmup_steps, or a warmup_fraction");
-  rules.require(
-      s.decay_type != "constant" || s.decay_ratio < 0, {"lr_scheduler.decay_ratio"},
-      fmt::format("lr_scheduler.decay_ratio = {} has no effect with decay_type = \"constant\"", s.decay_ratio),
-      "remove it, or choose another decay_type");
-  rules.require(
-      s.decay_type != "constant" || s.min_lr_factor == 0, {"lr_scheduler.min_lr_factor"},
-      fmt::format("lr_scheduler.min_lr_factor = {} has no effect with decay_type = \"constant\"", s.min_lr_factor),
-      "remove it, or choose another decay_type");
 }
 
 void check_batch(Rules& rules, const RunConfig& c) {
@@ -190,16 +145,16 @@ void check_segments(Rules& rules, const Data& data) {
 // What needs tables: the order and the mixture of GPT-NeoX, and best-fit packing.
 void check_order(Rules& rules, const RunConfig& c) {
   const Data& data = c.data;
-  const bool neox_order = data.order == "neox", neox_rule = data.weight_rule == "neox";
-  const bool best_fit = data.packing == "best_fit";
-  rules.require(!neox_order || data.stride == "neox", {"data.order", "data.stride"},
-                fmt::format("data.order = \"neox\" does not go with data.stride = \"{}\"", data.stride),
+  const bool neox_order = data.order == DataOrder::kNeox, neox_rule = data.weight_rule == WeightRule::kNeox;
+  const bool best_fit = data.packing == Packing::kBestFit;
+  rules.require(!neox_order || data.stride == Stride::kNeox, {"data.order", "data.stride"},
+                fmt::format("data.order = \"neox\" does not go with data.stride = \"{}\"", name_of(data.stride)),
                 "set data.stride = \"neox\": GPT-NeoX's order is one of its own sequences");
   rules.require(!neox_order || !best_fit, {"data.order", "data.packing"},
                 "data.order = \"neox\" does not go with data.packing = \"best_fit\"",
                 "leave one of them out: GPT-NeoX's order is one of its own sequences");
-  rules.require(!best_fit || data.stride == "exact", {"data.packing", "data.stride"},
-                fmt::format("data.packing = \"best_fit\" does not go with data.stride = \"{}\"", data.stride),
+  rules.require(!best_fit || data.stride == Stride::kExact, {"data.packing", "data.stride"},
+                fmt::format("data.packing = \"best_fit\" does not go with data.stride = \"{}\"", name_of(data.stride)),
                 "remove data.stride: where documents are packed, every token is an input once");
   rules.require(!neox_order || data.source.size() < 2 || neox_rule, {"data.order", "data.weight_rule"},
                 "data.order = \"neox\" with several sources needs data.weight_rule = \"neox\"",
@@ -212,18 +167,16 @@ void check_order(Rules& rules, const RunConfig& c) {
                 fmt::format("training.seq_len = {} is too long for a table of sequences", c.training.seq_len),
                 "give one below 1048576, or leave data.order and data.packing out");
   if (!neox_rule) return;
-  rules.require(!data.source.empty(), {"data.weight_rule"},
-                "data.weight_rule = \"neox\" has no effect without [[data.source]]",
-                "remove it, or give several sources");
   rules.require(data.source.size() < 255, {"data.weight_rule"},
                 fmt::format("data.weight_rule = \"neox\" with {} sources", data.source.size()),
                 "give fewer than 255, or leave it out");
   rules.require(data.segment.empty(), {"data.weight_rule", "data.segment.0"},
                 "data.weight_rule = \"neox\" does not go with [[data.segment]]",
                 "leave one of them out: GPT-NeoX's weights hold from beginning to end");
-  rules.require(data.weight_unit == "tokens", {"data.weight_unit", "data.weight_rule"},
-                fmt::format("data.weight_rule = \"neox\" does not go with data.weight_unit = \"{}\"", data.weight_unit),
-                "remove data.weight_unit: GPT-NeoX's weights are shares of the sequences");
+  rules.require(
+      data.weight_unit == WeightUnit::kTokens, {"data.weight_unit", "data.weight_rule"},
+      fmt::format("data.weight_rule = \"neox\" does not go with data.weight_unit = \"{}\"", name_of(data.weight_unit)),
+      "remove data.weight_unit: GPT-NeoX's weights are shares of the sequences");
   for (size_t i = 0; i < data.source.size(); ++i) {
     const std::string name = fmt::format("data.source.{}", i);
     rules.require(data.source[i].weight > 0, {name + ".weight", name, "data.weight_rule"},
@@ -240,9 +193,6 @@ void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   rules.require(data.path.empty() || data.source.empty(), {"data.path"}, "data.path and [[data.source]] are both given",
                 "make data.path one of the sources");
   if (!data.path.empty() && purpose != Purpose::kPlan) check_is_dataset(rules, c, "data.path", data.path);
-  rules.require(data.weight_unit == "tokens" || !data.source.empty(), {"data.weight_unit"},
-                fmt::format("data.weight_unit = \"{}\" has no effect without [[data.source]]", data.weight_unit),
-                "remove it, or give several sources");
   std::vector<double> weights;
   for (size_t i = 0; i < data.source.size(); ++i) {
     const std::string name = fmt::format("data.source.{}", i);
@@ -254,20 +204,12 @@ void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   }
   rules.require(data.source.empty() || any_positive(weights), {"data.source.0.weight", "data.source.0"},
                 "the weights of data.source are all 0: nothing would be read", "give one source a weight");
-  rules.require(data.segment.empty() || !data.source.empty(), {"data.segment.0"},
-                "[[data.segment]] has no effect without [[data.source]]", "remove it, or give several sources");
   if (!data.source.empty()) check_segments(rules, data);
   check_order(rules, c);
 }
 
 void check_validation(Rules& rules, const RunConfig& c) {
   const Validation& v = c.validation;
-  rules.require(v.steps < 0 || v.freq > 0, {"validation.steps"},
-                fmt::format("validation.steps = {} has no effect with validation.freq = 0", v.steps),
-                "give a validation.freq, or remove validation.steps");
-  rules.require(v.set.empty() || v.freq > 0, {"validation.set.0"},
-                "[[validation.set]] has no effect with validation.freq = 0",
-                "give a validation.freq, or remove the sets");
   for (size_t i = 0; i < v.set.size(); ++i) {
     const std::string name = fmt::format("validation.set.{}", i), &called = v.set[i].name;
     const bool plain = called.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
@@ -292,6 +234,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   if (loaded.syntax_error) return;  // what seems to be missing may well be there
   const RunConfig& c = loaded.config;
   Rules rules(loaded);
+  check_applies_when(rules, c, purpose == Purpose::kTrain);
   check_model(rules, c.model);
   check_objective(rules, c);
   check_batch(rules, c);
@@ -308,10 +251,6 @@ void check(LoadResult& loaded, Purpose purpose) {
                             c.resolve(weights).lexically_normal().string()),
                 "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
   check_validation(rules, c);
-  rules.require(c.checkpoint.initial_load_model_only || !c.checkpoint.initial_load_path.empty(),
-                {"checkpoint.initial_load_model_only"},
-                "checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path",
-                "give the checkpoint to branch from, or remove the key");
   // A run that has checkpoints goes on with its own.
   const Path initial = c.initial_load_path().lexically_normal();
   rules.require(c.checkpoint.initial_load_path.empty() || path_exists(c.checkpoint_folder()) || path_exists(initial),
@@ -319,17 +258,6 @@ void check(LoadResult& loaded, Purpose purpose) {
                 fmt::format("checkpoint.initial_load_path = {}: {} does not exist",
                             to_toml_value(c.checkpoint.initial_load_path), initial.string()),
                 "paths start at the run file's folder; give a checkpoint, or the folder of a run for its newest one");
-  const auto needs_start = [&](std::string_view key, const Names& names) {
-    rules.require(names.empty() || !c.checkpoint.initial_load_path.empty(), {key},
-                  fmt::format("{} has no effect without checkpoint.initial_load_path", key),
-                  "give the checkpoint to begin with, or remove the key");
-  };
-  needs_start("checkpoint.fresh", c.checkpoint.fresh);
-  needs_start("checkpoint.drop", c.checkpoint.drop);
-  rules.require(c.checkpoint.exclude_from_loading.empty() || !c.checkpoint.initial_load_model_only,
-                {"checkpoint.exclude_from_loading", "checkpoint.initial_load_model_only"},
-                "checkpoint.exclude_from_loading has no effect with checkpoint.initial_load_model_only = true",
-                "remove it: nothing but weights is taken; or set checkpoint.initial_load_model_only = false");
 }
 
 }  // namespace hearth::config

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "config/choices.h"
 
 namespace hearth::config {
 
@@ -28,25 +29,25 @@ struct Model {
   int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, as Meta computes it
   double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
-  std::string norm_type = "rmsnorm";  // "rmsnorm" | "layernorm" | "np_layernorm" | "rmsnorm_neox"
+  NormType norm_type = NormType::kRmsNorm;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   double rope_scaling_factor = 1;  // Llama 3.1's; 1: none
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   int64_t rope_original_seq_len = 8192;
-  std::string rope_pairs = "interleaved";     // "interleaved" | "halves"
-  std::string attention_scope = "window";     // "window" | "document"
-  std::string init = "torchtitan";            // or "normal", "scaled_normal", "small_init", "wang_init"
-  std::string output_init = "scaled_normal";  // of wo and w2, unless init = "torchtitan"
-  double init_std = 0.02;                     // of "normal" and "scaled_normal"
-  bool depth_init = true;                     // of "torchtitan"
+  RopePairs rope_pairs = RopePairs::kInterleaved;
+  AttentionScope attention_scope = AttentionScope::kWindow;
+  InitLaw init = InitLaw::kTorchtitan;
+  InitLaw output_init = InitLaw::kScaledNormal;  // of wo and w2, unless init is torchtitan
+  double init_std = 0.02;                        // of normal and scaled_normal
+  bool depth_init = true;                        // of torchtitan
   bool enable_weight_tying = false;
   int64_t vocab_size = 0;  // 0: the tokenizer's
 };
 
 // [objective]: what the model learns to predict.
 struct Objective {
-  std::string kind = "causal_lm";  // "causal_lm" | "masked_lm" | "spike_lm"
+  ObjectiveKind kind = ObjectiveKind::kCausalLm;
   double z_loss = 0;
   // masked_lm
   double mlm_probability = 0.3;
@@ -56,7 +57,7 @@ struct Objective {
   bool mask_special_tokens = false, at_least_one_mask = true;
   bool count_bos = true;  // spike_lm
 
-  bool masked() const { return kind == "masked_lm"; }
+  bool masked() const { return kind == ObjectiveKind::kMaskedLm; }
 };
 
 // [[optimizer.group]]: parameters with a learning rate or a decay of their own.
@@ -67,22 +68,22 @@ struct OptimizerGroup {
 };
 
 struct Optimizer {
-  std::string name = "AdamW";  // "AdamW" | "Adam"
-  std::string form = "torch";  // "torch" | "transformers"
+  OptimizerName name = OptimizerName::kAdamW;
+  OptimizerForm form = OptimizerForm::kTorch;
   double lr = 8e-4;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
-  std::string weight_decay_on = "matrices";  // "matrices" | "all"
-  std::string moments_dtype = "float32";     // "float32" | "bfloat16"
+  WeightDecayOn weight_decay_on = WeightDecayOn::kMatrices;
+  DType moments_dtype = DType::kFloat32;  // or kBFloat16
   std::vector<OptimizerGroup> group{};
 };
 
 struct LrScheduler {
-  std::string rule = "torchtitan";  // "torchtitan" | "neox" | "neox_2023"
+  ScheduleRule rule = ScheduleRule::kTorchtitan;
   int64_t warmup_steps = 200;
-  double warmup_fraction = 0;         // > 0: of all steps, instead of warmup_steps
-  double decay_ratio = -1;            // share of the steps that decay, at the end (WSD); -1: all after the warm-up
-  std::string decay_type = "linear";  // "linear" | "cosine" | "sqrt" | "exponential" | "constant"
+  double warmup_fraction = 0;  // > 0: of all steps, instead of warmup_steps
+  double decay_ratio = -1;     // share of the steps that decay, at the end (WSD); -1: all after the warm-up
+  DecayType decay_type = DecayType::kLinear;
   double min_lr_factor = 0;
   int64_t end_step = 0;  // of GPT-NeoX's decay; 0: the last of the run
 };
@@ -98,10 +99,10 @@ struct Training {
   // Weights of the loss by the token that is predicted: a .npy, relative to the TOML's folder; empty: all 1.
   std::string token_weights;
   int64_t seed = 0;
-  std::string device = "cpu";                     // "cpu" | "cuda"
+  DeviceKind device = DeviceKind::kCpu;
   bool cuda_graph = false;                        // of a micro-batch's forward and backward
-  std::string dtype = "float32";                  // "float32" | "float64" | "bfloat16"
-  std::string mixed_precision_param = "float32";  // "float32" | "bfloat16": what is computed in
+  DType dtype = DType::kFloat32;                  // or kFloat64, kBFloat16
+  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: what is computed in
   int64_t threads = 0;                            // CPU threads of the process; 0: all it may use
 };
 
@@ -156,13 +157,13 @@ struct DataSegment {
 };
 
 struct Data {
-  std::string path;                    // a folder made by `hearth data build`; relative to the TOML's folder
-  std::string weight_unit = "tokens";  // "tokens" | "documents"
-  std::string weight_rule = "slots";   // "slots" | "neox"
-  std::string order = "shuffle";       // "shuffle" | "neox"
-  std::string packing = "concat";      // "concat" | "best_fit"
-  std::string stride = "exact";        // "exact" | "torchtitan" | "neox"
-  std::string on_damage = "stop";      // "stop" | "substitute"
+  std::string path;  // a folder made by `hearth data build`; relative to the TOML's folder
+  WeightUnit weight_unit = WeightUnit::kTokens;
+  WeightRule weight_rule = WeightRule::kSlots;
+  DataOrder order = DataOrder::kShuffle;
+  Packing packing = Packing::kConcat;
+  Stride stride = Stride::kExact;
+  OnDamage on_damage = OnDamage::kStop;
   int64_t prefetch_threads = 1;
   int64_t prefetch_steps = 4;
   std::vector<DataSource> source;  // instead of `path`
@@ -171,22 +172,22 @@ struct Data {
 
 struct Memory {
   int64_t loss_chunk_tokens = 1024;  // logits exist for this many tokens at a time
-  std::string recompute = "none";    // "none" | "norms" | "attention" | "block" | "auto"
-  int64_t recompute_layers = -1;     // how many, from the first on; -1: all
-  std::string limit;                 // what tensors may take, "48 GiB"; empty: what there is
+  Recompute recompute = Recompute::kNone;
+  int64_t recompute_layers = -1;  // how many, from the first on; -1: all
+  std::string limit;              // what tensors may take, "48 GiB"; empty: what there is
 };
 
 struct Numerics {
-  std::string loss_average = "global";  // "global" | "per_rank"
-  bool stochastic_rounding = false;     // of weights kept in bfloat16
-  bool fp8 = false;                     // linear layers multiply in 8-bit floating point
-  bool reproducible = false;            // the same bits for any number of ranks
-  std::string nan_policy = "stop";      // "stop" | "skip" | "rewind"
-  std::string spike_policy = "off";     // "off" | "stop" | "skip" | "rewind"
-  double spike_deviations = 6;          // above the mean of the window, in its standard deviations
-  int64_t spike_window = 128;           // steps
-  int64_t skip_limit = 20;              // updates left out in a row; then the run stops
-  int64_t rewind_limit = 3;             // in all
+  LossAverage loss_average = LossAverage::kGlobal;
+  bool stochastic_rounding = false;   // of weights kept in bfloat16
+  bool fp8 = false;                   // linear layers multiply in 8-bit floating point
+  bool reproducible = false;          // the same bits for any number of ranks
+  Policy nan_policy = Policy::kStop;  // not kOff
+  Policy spike_policy = Policy::kOff;
+  double spike_deviations = 6;  // above the mean of the window, in its standard deviations
+  int64_t spike_window = 128;   // steps
+  int64_t skip_limit = 20;      // updates left out in a row; then the run stops
+  int64_t rewind_limit = 3;     // in all
 };
 
 struct RunConfig {

@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
+#include "base/error.h"
 #include "config/field_table.h"
 
 namespace hearth::config {
 namespace {
 
 template <auto Section, auto Member>
-List list(std::string_view name, std::string_view help) {
+List list(std::string_view name, std::string_view help, AppliesWhen applies_when = {}) {
   return {name, help, [](const RunConfig& config) { return (config.*Section.*Member).size(); },
-          [](RunConfig& config, size_t size) { (config.*Section.*Member).resize(size); }};
+          [](RunConfig& config, size_t size) { (config.*Section.*Member).resize(size); }, std::move(applies_when)};
 }
 
 const std::vector<List>& list_names() {
@@ -22,10 +24,12 @@ const std::vector<List>& list_names() {
           "optimizer.group", "Parameters with a learning rate or a decay of their own; the first that matches counts."),
       list<&RunConfig::validation, &Validation::set>(
           "validation.set",
-          "Sets to measure on, each with a loss of its own. None: the held-out documents of the data."),
+          "Sets to measure on, each with a loss of its own. None: the held-out documents of the data.",
+          {{Condition::Kind::kIsNot, {"validation.freq"}, {int64_t{0}}}}),
       list<&RunConfig::data, &Data::source>("data.source", "Datasets that are mixed, instead of `data.path`."),
       list<&RunConfig::data, &Data::segment>(
-          "data.segment", "Other weights from a point of the training on, such as for its last tokens."),
+          "data.segment", "Other weights from a point of the training on, such as for its last tokens.",
+          {{Condition::Kind::kGiven, {"data.source"}}}),
   };
   return names;
 }
@@ -55,7 +59,25 @@ std::string Field::name(size_t item) const {
 
 Value Field::value(const RunConfig& config, size_t item) const {
   // The slot of a const object is only read.
-  return std::visit([](const auto* member) { return Value(*member); }, slot(const_cast<RunConfig&>(config), item));
+  const Slot place = slot(const_cast<RunConfig&>(config), item);
+  if (const auto* choice = std::get_if<ChoiceSlot>(&place)) return std::string(choice->name(choice->member));
+  return std::visit(
+      []<class Member>(Member member) -> Value {
+        if constexpr (std::is_pointer_v<Member>) return *member;
+        HEARTH_CHECK(false, "a choice");
+      },
+      place);
+}
+
+void Field::set(RunConfig& config, size_t item, const Value& value) const {
+  std::visit(
+      [&]<class Member>(const Member& member) {
+        if constexpr (std::is_pointer_v<Member>)
+          *member = std::get<std::remove_pointer_t<Member>>(value);
+        else
+          HEARTH_CHECK(member.assign(member.member, std::get<std::string>(value)), "{}", name(item));
+      },
+      slot(config, item));
 }
 
 Value Field::default_value() const {

@@ -17,7 +17,13 @@ namespace hearth::config {
 // Where a field lives in a RunConfig, and so its type.
 using Numbers = std::vector<double>;
 using Names = std::vector<std::string>;
-using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*, Names*>;
+// A member that is an enum of choices.h; it is read and written by name.
+struct ChoiceSlot {
+  void* member;
+  std::string_view (*name)(const void* member);
+  bool (*assign)(void* member, std::string_view name);  // false: no choice has the name
+};
+using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*, Names*, ChoiceSlot>;
 using Value = std::variant<bool, int64_t, double, std::string, Numbers, Names>;
 
 // What happens when a run goes on from a checkpoint and the key has another value than before.
@@ -26,6 +32,20 @@ enum class AtResume {
   kNoEffect,   // only the start of a run reads it
   kRefuse      // it would no longer be the same training
 };
+
+// A key has an effect only where one of other keys has one of some values, or none of them.
+struct Condition {
+  enum class Kind { kIs, kIsNot, kGiven };  // kGiven: a text or list that is not empty
+  Kind kind;
+  std::vector<std::string_view> keys;  // "objective.kind"; or a list, "data.source"
+  std::vector<Value> values = {};
+
+  bool holds(const RunConfig& config) const;
+  std::string text() const;                            // for docs/config.md: "`objective.kind` = \"masked_lm\""
+  std::string why_not(const RunConfig& config) const;  // "with objective.kind = \"causal_lm\""
+  std::string fix() const;                             // "set objective.kind = \"masked_lm\""
+};
+using AppliesWhen = std::vector<Condition>;  // all of them; empty: always
 
 // What a field's value may be.
 struct Limits {
@@ -50,10 +70,12 @@ struct Field {
   std::string_view unit;  // "tokens", "s"; empty: none
   std::string_view help;  // one sentence without a full stop, lower case
   Limits limits;
+  AppliesWhen applies_when = {};
 
   Slot slot(RunConfig& config, size_t item = 0) const { return place(config, item); }
   std::string name(size_t item = 0) const;  // "training.steps", "data.source.0.weight"
   Value value(const RunConfig& config, size_t item = 0) const;
+  void set(RunConfig& config, size_t item, const Value& value) const;  // one of its type that its limits allow
   Value default_value() const;
   std::string_view type() const;  // "bool", "integer", "number", "string", "numbers", "strings"
   bool in_list() const { return section.find('.') != std::string_view::npos; }
@@ -71,6 +93,7 @@ struct List {
   std::string_view help;
   size_t (*size)(const RunConfig& config);
   void (*resize)(RunConfig& config, size_t size);
+  AppliesWhen applies_when = {};
 
   std::string_view section() const { return name.substr(0, name.find('.')); }
 };

@@ -188,8 +188,7 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
             !advice.empty() ? std::string(advice) : fmt::format("give {}{}", each, field.limits.text()));
     return;
   }
-  std::visit([&](auto* member) { *member = std::get<std::remove_pointer_t<decltype(member)>>(*value); },
-             field.slot(result.config, entry.item));
+  field.set(result.config, entry.item, *value);
 }
 
 // The key of a --set: "training.steps", or "data.source.0.weight", whose table is added where it is the next one.
@@ -311,12 +310,11 @@ void resolve(LoadResult& result) {
     for (const std::string_view key : kFlavorKeys) {
       const Field& field = *find_field(fmt::format("model.{}", key));
       if (result.origin(field.name()).given() || (own_width && key == "ffn_dim_multiplier")) continue;
-      std::visit([&](auto* slot) { *slot = std::get<std::remove_pointer_t<decltype(slot)>>(field.value(named)); },
-                 field.slot(result.config, 0));
+      field.set(result.config, 0, field.value(named));
       result.origins[field.name()].kind = Origin::Kind::kFlavor;
     }
   }
-  if (result.config.training.device == "cuda") compute_on_gpu(result);
+  if (result.config.training.device == DeviceKind::kCuda) compute_on_gpu(result);
   // warmup_fraction stands instead of the default warmup_steps.
   if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())
     result.config.lr_scheduler.warmup_steps = 0;
@@ -333,10 +331,10 @@ LoadResult start(const std::string& file_name, const Path& base_folder) {
 
 void compute_on_gpu(LoadResult& run) {
   Training& training = run.config.training;
-  training.device = "cuda";
+  training.device = DeviceKind::kCuda;
   // A GPU's matrix units multiply bfloat16 ten times faster than float32.
-  if (training.dtype == "float32" && !run.origin("training.mixed_precision_param").given())
-    training.mixed_precision_param = "bfloat16";
+  if (training.dtype == DType::kFloat32 && !run.origin("training.mixed_precision_param").given())
+    training.mixed_precision_param = DType::kBFloat16;
 }
 
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets) {

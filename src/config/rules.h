@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/check.h"
 
@@ -19,8 +20,11 @@ class Rules {
 
   void require(bool holds, std::initializer_list<std::string_view> keys, const std::string& what,
                const std::string& fix) {
+    require(holds, std::vector<std::string_view>(keys), what, fix);
+  }
+  void require(bool holds, const std::vector<std::string_view>& keys, const std::string& what, const std::string& fix) {
     if (holds || std::any_of(keys.begin(), keys.end(), [this](auto key) { return has_problem(key); })) return;
-    std::string_view at = *keys.begin();
+    std::string_view at = keys.front();
     for (const std::string_view key : keys) {
       if (!loaded_.origin(key).given()) continue;
       at = key;
@@ -41,6 +45,8 @@ class Rules {
   size_t num_typed_;  // problems before the first rule
 };
 
+// That no key is given which nothing reads, by Field::applies_when.
+void check_applies_when(Rules& rules, const RunConfig& config, bool is_training);
 // Parts of check(): what an update is, and in which numbers it is computed; and GPT-NeoX's learning rate.
 void check_optimizer(Rules& rules, const RunConfig& config);
 void check_neox_schedule(Rules& rules, const LrScheduler& scheduler);

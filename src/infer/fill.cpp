@@ -85,7 +85,7 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
   const config::Objective& objective = model.config.objective;
   if (!objective.masked())
     throw user_error(fmt::format("{} does not fill masks", model.folder.string()),
-                     fmt::format("it was trained with objective.kind = \"{}\"", objective.kind),
+                     fmt::format("it was trained with objective.kind = \"{}\"", name_of(objective.kind)),
                      "give --prompt, and it goes on");
   const auto mask_id = static_cast<uint32_t>(data::masking_of(objective, *model.tokenizer, model.shape.V).mask_id);
   const std::string mask = mask_text(model);

@@ -13,21 +13,22 @@ AdamW::AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
 }
 
 void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
-  const bool decoupled = config_.name == "AdamW";
+  const bool decoupled = config_.name == config::OptimizerName::kAdamW;
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     const auto owned = weights_.owned(index);
     if (!weights_.trained(index) || owned.numel() == 0) continue;
     const ParameterSettings& s = settings_[i];
-    const ops::AdamWStep update{
-        .lr = lr * s.lr_factor,
-        .beta1 = config_.beta1,
-        .beta2 = config_.beta2,
-        .eps = config_.eps,
-        .decay = decoupled ? s.weight_decay : 0,
-        .l2 = decoupled ? 0 : s.weight_decay,
-        .form = config_.form == "transformers" ? ops::AdamForm::kTransformers : ops::AdamForm::kTorch,
-        .updates_before = weights_.updates_before(index)};
+    const ops::AdamWStep update{.lr = lr * s.lr_factor,
+                                .beta1 = config_.beta1,
+                                .beta2 = config_.beta2,
+                                .eps = config_.eps,
+                                .decay = decoupled ? s.weight_decay : 0,
+                                .l2 = decoupled ? 0 : s.weight_decay,
+                                .form = config_.form == config::OptimizerForm::kTransformers
+                                            ? ops::AdamForm::kTransformers
+                                            : ops::AdamForm::kTorch,
+                                .updates_before = weights_.updates_before(index)};
     std::optional<ops::StochasticRounding> rounding;
     if (rounding_seed_) {
       const std::string& name = weights_.plan().parameters[i].name;

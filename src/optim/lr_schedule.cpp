@@ -10,24 +10,6 @@ namespace hearth::optim {
 
 namespace {
 
-DecayType decay_type_of(const std::string& name) {
-  if (name == "linear") return DecayType::kLinear;
-  if (name == "cosine") return DecayType::kCosine;
-  if (name == "sqrt") return DecayType::kSqrt;
-  if (name == "exponential") return DecayType::kExponential;
-  if (name == "constant") return DecayType::kConstant;
-  throw user_error(fmt::format("lr_scheduler.decay_type = \"{}\" is not known", name), {},
-                   "use \"linear\", \"cosine\", \"sqrt\", \"exponential\" or \"constant\"");
-}
-
-ScheduleRule rule_of(const std::string& name) {
-  if (name == "torchtitan") return ScheduleRule::kTorchtitan;
-  if (name == "neox") return ScheduleRule::kNeox;
-  if (name == "neox_2023") return ScheduleRule::kNeox2023;
-  throw user_error(fmt::format("lr_scheduler.rule = \"{}\" is not known", name), {},
-                   "use \"torchtitan\", \"neox\" or \"neox_2023\"");
-}
-
 // The share of all steps, to the nearest step, halves to the even one: Python's round, which torchtitan calls.
 int64_t steps_of(double ratio, int64_t total_steps) {
   return static_cast<int64_t>(std::nearbyint(ratio * static_cast<double>(total_steps)));
@@ -73,12 +55,12 @@ double neox_rate(const LrSchedule& s, int64_t n) {
 
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps) {
   HEARTH_CHECK(total_steps >= 1, "{} steps", total_steps);
-  LrSchedule s{.rule = rule_of(config.rule),
+  LrSchedule s{.rule = config.rule,
                .lr = lr,
                .total_steps = total_steps,
                .warmup_steps = config.warmup_steps,
                .decay_steps = 0,
-               .decay_type = decay_type_of(config.decay_type),
+               .decay_type = config.decay_type,
                .min_lr_factor = config.min_lr_factor,
                .end_step = config.end_step > 0 ? config.end_step : total_steps,
                .notes = {}};

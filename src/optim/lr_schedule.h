@@ -26,8 +26,8 @@
 
 namespace hearth::optim {
 
-enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
-enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
+using config::DecayType;
+using config::ScheduleRule;
 
 struct LrSchedule {
   ScheduleRule rule;
@@ -40,7 +40,7 @@ struct LrSchedule {
   std::vector<std::string> notes;
 };
 
-// `lr` is optimizer.lr. Throws user_error for an unknown rule or decay_type.
+// `lr` is optimizer.lr.
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps);
 
 // Of update number `step`, counted from 1 as everywhere (AdamW's t, metrics, checkpoint names). A step past the total

@@ -5,20 +5,8 @@
 
 namespace hearth::optim {
 
-namespace {
-
-bool decays_all(const config::Optimizer& config) {
-  if (config.weight_decay_on == "all") return true;
-  if (config.weight_decay_on == "matrices") return false;
-  throw user_error(fmt::format("optimizer.weight_decay_on = \"{}\" is not known", config.weight_decay_on), {},
-                   "use \"matrices\" or \"all\"")
-      .about("optimizer.weight_decay_on");
-}
-
-}  // namespace
-
 std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const plan::ParameterPlan& plan) {
-  const bool all = decays_all(config);
+  const bool all = config.weight_decay_on == config::WeightDecayOn::kAll;
   std::vector<ParameterSettings> settings;
   for (const plan::Parameter& p : plan.parameters)
     settings.push_back({1, all || p.shape.size() >= 2 ? config.weight_decay : 0});

@@ -28,17 +28,35 @@ Levels levels_of(int64_t num_layers, int64_t count, Recompute first, Recompute o
   return levels;
 }
 
-Recompute level_named(const std::string& name) {
-  if (name == "none") return Recompute::kNone;
-  if (name == "norms") return Recompute::kNorms;
-  if (name == "attention") return Recompute::kAttention;
-  HEARTH_CHECK(name == "block", "memory.recompute = {}", name);
-  return Recompute::kBlock;
+// What memory.recompute asks for, but for "auto".
+Recompute level_of(config::Recompute given) {
+  switch (given) {
+    case config::Recompute::kNone:
+      return Recompute::kNone;
+    case config::Recompute::kNorms:
+      return Recompute::kNorms;
+    case config::Recompute::kAttention:
+      return Recompute::kAttention;
+    case config::Recompute::kBlock:
+      return Recompute::kBlock;
+    case config::Recompute::kAuto:
+      break;
+  }
+  HEARTH_CHECK(false, "memory.recompute = \"auto\" is no level");
 }
 
 std::string_view name_of(Recompute level) {
-  constexpr std::string_view kNames[] = {"none", "norms", "attention", "block"};
-  return kNames[static_cast<size_t>(level)];
+  switch (level) {
+    case Recompute::kNone:
+      return config::name_of(config::Recompute::kNone);
+    case Recompute::kNorms:
+      return config::name_of(config::Recompute::kNorms);
+    case Recompute::kAttention:
+      return config::name_of(config::Recompute::kAttention);
+    case Recompute::kBlock:
+      break;
+  }
+  return config::name_of(config::Recompute::kBlock);
 }
 
 // How many of the first layers must be at the dearer of two levels for all to fit: the fewest. Each further one needs
@@ -122,7 +140,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
-  plan.limit_bytes = config.training.device == "cpu" ? memory_bytes : memory_bytes - kLibrariesBytes;
+  plan.limit_bytes = config.training.device == config::DeviceKind::kCpu ? memory_bytes : memory_bytes - kLibrariesBytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
   plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
                                 trained_parameters(config.checkpoint.freeze, parameters));
@@ -136,18 +154,18 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const auto at = [&](const Levels& levels) {
     return activation_plan(shape, B, S, precision.compute, config.memory.loss_chunk_tokens, /*training=*/true, levels);
   };
-  if (config.training.device != "cpu")
+  if (config.training.device != config::DeviceKind::kCpu)
     plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
   // A graph keeps its own, beside that of the step that was not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
   Levels levels;
-  if (config.memory.recompute == "auto") {
+  if (config.memory.recompute == config::Recompute::kAuto) {
     levels = cheapest_that_fits(shape, S, plan.limit_bytes / ranks_here - rest,
                                 [&](const Levels& l) { return at(l).total_bytes; });
   } else {
     const int64_t layers = config.memory.recompute_layers < 0 ? shape.L : config.memory.recompute_layers;
-    levels = levels_of(shape.L, std::min(layers, shape.L), level_named(config.memory.recompute), Recompute::kNone);
+    levels = levels_of(shape.L, std::min(layers, shape.L), level_of(config.memory.recompute), Recompute::kNone);
   }
   plan.activations = at(levels);
   plan.total_bytes = rest + plan.activations.total_bytes;

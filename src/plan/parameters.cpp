@@ -19,20 +19,20 @@ int64_t feed_forward_width(const config::Model& model) {
 }
 
 // The laws that GPT-NeoX names (its init_functions.py). small_init: arXiv 1910.05895; wang_init: mesh-transformer-jax.
-double initial_std(const std::string& law, const config::Model& model) {
+double initial_std(config::InitLaw law, const config::Model& model) {
   const auto D = static_cast<double>(model.dim), L = static_cast<double>(model.n_layers);
-  if (law == "scaled_normal") return model.init_std / std::sqrt(2 * L);
-  if (law == "small_init") return std::sqrt(2 / (5 * D));
-  if (law == "wang_init") return 2 / (L * std::sqrt(D));
+  switch (law) {
+    case config::InitLaw::kScaledNormal:
+      return model.init_std / std::sqrt(2 * L);
+    case config::InitLaw::kSmallInit:
+      return std::sqrt(2 / (5 * D));
+    case config::InitLaw::kWangInit:
+      return 2 / (L * std::sqrt(D));
+    case config::InitLaw::kNormal:
+    case config::InitLaw::kTorchtitan:  // which has laws of its own
+      break;
+  }
   return model.init_std;
-}
-
-NormType norm_type(const std::string& name) {
-  if (name == "rmsnorm") return NormType::kRmsNorm;
-  if (name == "layernorm") return NormType::kLayerNorm;
-  if (name == "np_layernorm") return NormType::kNpLayerNorm;
-  HEARTH_CHECK(name == "rmsnorm_neox", "norm {}", name);
-  return NormType::kRmsNormNeox;
 }
 
 struct Law {
@@ -103,17 +103,17 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.G = model.n_kv_heads > 0 ? model.n_kv_heads : model.n_heads;
   s.F = feed_forward_width(model);
   s.V = model.vocab_size > 0 ? model.vocab_size : tokenizer_vocab_size;
-  s.norm = {norm_type(model.norm_type), model.norm_eps};
+  s.norm = {model.norm_type, model.norm_eps};
   s.rope = {model.rope_theta,
             model.rope_scaling_factor,
             model.rope_low_freq_factor,
             model.rope_high_freq_factor,
             model.rope_original_seq_len,
-            model.rope_pairs == "halves"};
+            model.rope_pairs == config::RopePairs::kHalves};
   s.tied = model.enable_weight_tying;
-  s.initialization = {model.init == "torchtitan", model.depth_init, initial_std(model.init, model),
+  s.initialization = {model.init == config::InitLaw::kTorchtitan, model.depth_init, initial_std(model.init, model),
                       initial_std(model.output_init, model)};
-  s.document_scope = model.attention_scope == "document";
+  s.document_scope = model.attention_scope == config::AttentionScope::kDocument;
   if (s.D % s.H != 0)
     throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D)).about("model.n_heads");
   if (s.H % s.G != 0)

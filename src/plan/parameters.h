@@ -26,7 +26,7 @@ struct Rope {
 };
 
 // Which of the norms of ops/norm.h, and what it adds to a row's size.
-enum class NormType { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
+using config::NormType;
 struct Norm {
   NormType type = NormType::kRmsNorm;
   double eps = 1e-5;

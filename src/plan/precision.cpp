@@ -3,11 +3,11 @@
 namespace hearth::plan {
 
 Precision precision(const config::RunConfig& config) {
-  if (config.training.dtype == "float64") return DType::kFloat64;
+  if (config.training.dtype == DType::kFloat64) return DType::kFloat64;
   Precision p = DType::kFloat32;
-  if (config.training.dtype == "bfloat16") p.masters = DType::kBFloat16;
-  if (config.training.mixed_precision_param == "bfloat16") p.compute = DType::kBFloat16;
-  if (config.optimizer.moments_dtype == "bfloat16") p.moments = DType::kBFloat16;
+  p.masters = config.training.dtype;
+  p.compute = config.training.mixed_precision_param;
+  p.moments = config.optimizer.moments_dtype;
   return p;
 }
 

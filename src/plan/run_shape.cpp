@@ -32,7 +32,7 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
 
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
   // On a CPU all ranks are threads of one process; a GPU has one.
-  const bool on_cpu = config.training.device == "cpu";
+  const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   return memory_plan(config, run.model, run.parameters, run.precision, memory_bytes,
                      on_cpu ? config.parallelism.data_parallel_shard_degree : 1,
                      on_cpu ? config::cpu_threads(config) : 0);

@@ -13,7 +13,7 @@
 namespace hearth::run {
 
 at::Device open_compute_device(const config::RunConfig& config) {
-  const at::Device device = ops::open_device(config.training.device);
+  const at::Device device = ops::open_device(std::string(config::name_of(config.training.device)));
   if (!device.is_cpu() && config.numerics.reproducible) ops::fix_order_of_sums();
   if (!device.is_cpu() && config.training.cuda_graph) {
     ErrorList errors;

@@ -37,7 +37,7 @@ data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
   options.order = data.order();
   options.labels = labels;
   options.token_weights = token_weights;
-  options.substitute_damage = config.data.on_damage == "substitute";
+  options.substitute_damage = config.data.on_damage == config::OnDamage::kSubstitute;
   options.prefetch_threads = config.data.prefetch_threads;
   options.prefetch_steps = config.data.prefetch_steps;
   return options;

@@ -223,7 +223,7 @@ std::vector<std::string> doubts(const Run& run) {
           "model.vocab_size above it",
           c.objective.mask_id, config::to_toml_value(text), tokenizer->vocab_size()));
   }
-  if (c.training.dtype == "bfloat16" && !c.numerics.stochastic_rounding)
+  if (c.training.dtype == DType::kBFloat16 && !c.numerics.stochastic_rounding)
     notes.push_back(
         "training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish, as bfloat16 has 8 bits; "
         "numerics.stochastic_rounding = true keeps them on average, training.dtype = \"float32\" with "

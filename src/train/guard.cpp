@@ -5,12 +5,22 @@
 #include <cmath>
 
 namespace hearth::train {
+
+using config::Policy;
+
 namespace {
 
-kernels::Reaction reaction(const std::string& policy) {
-  return policy == "off"    ? kernels::Reaction::kApply
-         : policy == "skip" ? kernels::Reaction::kSkip
-                            : kernels::Reaction::kHold;
+kernels::Reaction reaction(Policy policy) {
+  switch (policy) {
+    case Policy::kOff:
+      return kernels::Reaction::kApply;
+    case Policy::kSkip:
+      return kernels::Reaction::kSkip;
+    case Policy::kStop:
+    case Policy::kRewind:
+      break;
+  }
+  return kernels::Reaction::kHold;
 }
 
 void push(std::vector<double>& window, double value, int64_t size) {
@@ -20,18 +30,25 @@ void push(std::vector<double>& window, double value, int64_t size) {
 
 }  // namespace
 
-Verdict Guard::verdict_of(const std::string& policy) const {
-  if (policy == "off") return Verdict::kApply;
-  if (policy == "skip" && health_.skipped_in_a_row < config_.skip_limit) return Verdict::kSkip;
-  if (policy == "rewind" && health_.rewinds < config_.rewind_limit) return Verdict::kRewind;
+Verdict Guard::verdict_of(Policy policy) const {
+  switch (policy) {
+    case Policy::kOff:
+      return Verdict::kApply;
+    case Policy::kSkip:
+      return health_.skipped_in_a_row < config_.skip_limit ? Verdict::kSkip : Verdict::kStop;
+    case Policy::kRewind:
+      return health_.rewinds < config_.rewind_limit ? Verdict::kRewind : Verdict::kStop;
+    case Policy::kStop:
+      break;
+  }
   return Verdict::kStop;
 }
 
-Judgement Guard::judged(const std::string& policy, const char* kind, std::string reason) const {
+Judgement Guard::judged(Policy policy, const char* kind, std::string reason) const {
   const Verdict verdict = verdict_of(policy);
-  if (verdict == Verdict::kStop && policy == "skip")
+  if (verdict == Verdict::kStop && policy == Policy::kSkip)
     reason += fmt::format("; numerics.skip_limit = {} updates in a row were left out", config_.skip_limit);
-  if (verdict == Verdict::kStop && policy == "rewind")
+  if (verdict == Verdict::kStop && policy == Policy::kRewind)
     reason += fmt::format("; the run has gone back numerics.rewind_limit = {} times", config_.rewind_limit);
   return {verdict, kind, std::move(reason)};
 }
@@ -41,7 +58,7 @@ ops::GuardRules Guard::rules() const {
           .on_spike = reaction(config_.spike_policy),
           .skip_limit = config_.skip_limit,
           .spike_deviations = config_.spike_deviations,
-          .window = config_.spike_policy == "off" ? 0 : config_.spike_window};
+          .window = config_.spike_policy == Policy::kOff ? 0 : config_.spike_window};
 }
 
 ops::GuardState Guard::state(int64_t t) const {
@@ -49,7 +66,7 @@ ops::GuardState Guard::state(int64_t t) const {
 }
 
 Judgement Guard::judge(const StepResult& step) const {
-  if (!step.counted) return judged("skip", "no_labels", "no label counts");
+  if (!step.counted) return judged(Policy::kSkip, "no_labels", "no label counts");
   if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm))
     return judged(config_.nan_policy, "nan",
                   fmt::format("the loss is {}, its gradient's norm {}", step.loss, step.grad_norm));
@@ -59,7 +76,7 @@ Judgement Guard::judge(const StepResult& step) const {
   } measured[] = {{"the loss", step.loss, step.loss_deviations},
                   {"the gradient's norm", step.grad_norm, step.norm_deviations}};
   for (const auto& m : measured) {
-    if (config_.spike_policy != "off" && m.deviations > config_.spike_deviations)
+    if (config_.spike_policy != Policy::kOff && m.deviations > config_.spike_deviations)
       return judged(config_.spike_policy, "spike",
                     fmt::format("{} is {:.6g}, {:.1f} standard deviations above the {} steps before it", m.name,
                                 m.value, m.deviations, health_.losses.size()));
@@ -69,7 +86,7 @@ Judgement Guard::judge(const StepResult& step) const {
 
 void Guard::applied(const StepResult& step) {
   health_.skipped_in_a_row = 0;
-  if (config_.spike_policy == "off") {
+  if (config_.spike_policy == Policy::kOff) {
     health_.losses.clear();
     health_.grad_norms.clear();
     return;

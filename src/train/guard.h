@@ -46,8 +46,8 @@ class Guard {
   const run::Health& health() const { return health_; }
 
  private:
-  Verdict verdict_of(const std::string& policy) const;
-  Judgement judged(const std::string& policy, const char* kind, std::string reason) const;
+  Verdict verdict_of(config::Policy policy) const;
+  Judgement judged(config::Policy policy, const char* kind, std::string reason) const;
 
   config::Numerics config_;
   run::Health health_;

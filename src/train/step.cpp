@@ -69,8 +69,8 @@ int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
 }  // namespace
 
 StepOptions step_options(const config::RunConfig& config) {
-  return {config.training.max_norm, config.objective.z_loss, config.numerics.loss_average == "per_rank",
-          config.training.cuda_graph};
+  return {config.training.max_norm, config.objective.z_loss,
+          config.numerics.loss_average == config::LossAverage::kPerRank, config.training.cuda_graph};
 }
 
 double counted_weight(const data::Batch& batch) {

@@ -227,7 +227,7 @@ class Trainer {
 
   // With data.on_damage = "substitute": says what took the place of damaged sequences on any rank, and how many.
   int64_t tell_substitutes(const data::StepBatch& batch) {
-    if (run_.config.data.on_damage == "stop" || !group_.any(!batch.substitutes.empty())) return 0;
+    if (run_.config.data.on_damage == config::OnDamage::kStop || !group_.any(!batch.substitutes.empty())) return 0;
     std::string lines;
     for (const std::string& line : batch.substitutes) lines += line + "\n";
     int64_t count = 0;

@@ -45,7 +45,7 @@ TEST(BenchOps, EveryKernelOfAStepHasARate) {
 // By hand: what each kernel reads and writes at the least.
 TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
   config::BenchStepOptions options = tiny_options();
-  options.config.model.norm_type = "layernorm";
+  options.config.model.norm_type = config::NormType::kLayerNorm;
   options.config.memory.loss_chunk_tokens = 7;
   const OpsTiming t = time_ops(options);
   const auto bytes = [&](const std::string& name) {
@@ -82,9 +82,9 @@ TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
 
 TEST(BenchOps, EveryNormIsTimed) {
   config::BenchStepOptions options = tiny_options();
-  for (const char* type : {"rmsnorm", "np_layernorm", "rmsnorm_neox"}) {
+  for (const auto type : {config::NormType::kRmsNorm, config::NormType::kNpLayerNorm, config::NormType::kRmsNormNeox}) {
     options.config.model.norm_type = type;
-    EXPECT_GT(time_ops(options).kernels.size(), 20u) << type;
+    EXPECT_GT(time_ops(options).kernels.size(), 20u) << name_of(type);
   }
 }
 

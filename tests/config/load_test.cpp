@@ -195,9 +195,9 @@ TEST_F(LoadTest, TheDeviceDecidesTheElementTypeThatIsNotGiven) {
   const auto type = [&](const std::vector<std::string>& sets) {
     return read_run(file(kComplete), sets).config.training.mixed_precision_param;
   };
-  EXPECT_EQ(type({}), "float32");
-  EXPECT_EQ(type({"training.device=cuda"}), "bfloat16");
-  EXPECT_EQ(type({"training.device=cuda", "training.mixed_precision_param=float32"}), "float32");
+  EXPECT_EQ(type({}), DType::kFloat32);
+  EXPECT_EQ(type({"training.device=cuda"}), DType::kBFloat16);
+  EXPECT_EQ(type({"training.device=cuda", "training.mixed_precision_param=float32"}), DType::kFloat32);
 }
 
 // A row about a key that Hearth has would never be read. [parallelism] has advice about all keys that are not there.
@@ -281,6 +281,8 @@ RunConfig unusual() {
     auto* const* text = std::get_if<std::string*>(&slot);
     if (text != nullptr && field.limits.choices.empty()) **text = "a \"b\" \\ c\td\n\x01 \xc3\xa9" + std::to_string(i);
     if (text != nullptr && !field.limits.choices.empty()) **text = field.limits.choices.back();
+    if (std::holds_alternative<ChoiceSlot>(slot))
+      field.set(config, item, Value(std::string(field.limits.choices.back())));
     ++i;
   }
   config.model.rope_theta = 1e6 / 3;

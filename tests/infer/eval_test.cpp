@@ -303,7 +303,7 @@ TEST_F(Eval, SetsOfOneNameAreToldApartByTheirPathsOrRefused) {
 TEST_F(Eval, AMaskedModelIsAskedForTheSameHiddenTokensEveryTime) {
   config::RunConfig c = train::tiny_config(scratch);
   c.model.vocab_size = 259;
-  c.objective.kind = "masked_lm";
+  c.objective.kind = config::ObjectiveKind::kMaskedLm;
   c.objective.mask_id = 258;
   const Path checkpoint = save_zero_model(c);
   const auto counted = [&](uint64_t seed, int64_t batch_size) {

@@ -28,7 +28,7 @@ struct Fill : ::testing::Test {
     c.job.dump_folder = kind;
     c.training.steps = 150;
     c.model.vocab_size = 259;
-    c.objective.kind = kind;
+    c.objective.kind = *hearth::config::find_choice<hearth::config::ObjectiveKind>(kind);
     if (kind == "masked_lm") c.objective.mask_id = 258;
     c.checkpoint.interval = 0;
     return c;

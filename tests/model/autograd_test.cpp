@@ -32,11 +32,13 @@
 namespace hearth::model {
 namespace {
 
+using config::NormType;
+
 struct Case {
   const char* name;
   int64_t D, L, H, G, F, V, B, S, chunk;
   bool tied, weighted;
-  const char* norm_type = "rmsnorm";
+  NormType norm_type = NormType::kRmsNorm;
   bool masked = false;  // every position sees every other, and only those that count go through the head
 };
 
@@ -75,15 +77,15 @@ at::Tensor rotate(const at::Tensor& x_BSNK, double theta) {
 using Parameters = std::function<at::Tensor(const std::string&)>;
 
 at::Tensor norm(const at::Tensor& input, const Parameters& p, const std::string& name, const Case& c, double eps) {
-  const std::string type = c.norm_type;
+  const NormType type = c.norm_type;
   if (input.scalar_type() == at::kBFloat16) {  // as PyTorch's own norms: in a wider type, rounded at the end
     const Parameters wide = [&p](const std::string& n) { return p(n).to(at::kDouble); };
     return norm(input.to(at::kDouble), wide, name, c, eps).to(at::kBFloat16);
   }
   const at::Tensor& x = input;
-  if (type == "np_layernorm") return at::layer_norm(x, {c.D}, {}, {}, eps);
-  if (type == "layernorm") return at::layer_norm(x, {c.D}, p(name), {}, eps);
-  if (type == "rmsnorm") return x * at::rsqrt(x.square().mean(-1, true) + eps) * p(name);
+  if (type == NormType::kNpLayerNorm) return at::layer_norm(x, {c.D}, {}, {}, eps);
+  if (type == NormType::kLayerNorm) return at::layer_norm(x, {c.D}, p(name), {}, eps);
+  if (type == NormType::kRmsNorm) return x * at::rsqrt(x.square().mean(-1, true) + eps) * p(name);
   return x / (x.norm(2, -1, true) * std::pow(static_cast<double>(c.D), -0.5) + eps) * p(name);
 }
 
@@ -234,15 +236,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"GroupedTwo", 48, 3, 4, 2, 80, 258, 3, 33, 20, false, true},
                     Case{"GroupedOneTied", 40, 2, 5, 1, 36, 97, 1, 9, 4, true, false},
                     Case{"OneLayerOneToken", 16, 1, 2, 1, 16, 31, 2, 1, 64, false, false},
-                    Case{"LayerNorm", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, false, "layernorm"},
-                    Case{"NpLayerNormTied", 40, 2, 4, 2, 36, 31, 2, 13, 9, true, false, "np_layernorm"},
-                    Case{"RmsNormNeox", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, true, "rmsnorm_neox"},
+                    Case{"LayerNorm", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, false, NormType::kLayerNorm},
+                    Case{"NpLayerNormTied", 40, 2, 4, 2, 36, 31, 2, 13, 9, true, false, NormType::kNpLayerNorm},
+                    Case{"RmsNormNeox", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, true, NormType::kRmsNormNeox},
                     Case{"HeadsOf256", 512, 1, 2, 1, 16, 31, 1, 21, 64, false, false},
                     Case{"HeadsOf16SevenToOne", 112, 1, 7, 1, 16, 31, 2, 19, 64, false, false},
                     Case{"HeadsOf96FourToTwo", 384, 1, 4, 2, 16, 31, 1, 33, 64, false, false},
                     Case{"HeadsOf128", 256, 1, 2, 2, 16, 31, 1, 35, 64, false, false},
-                    Case{"Masked", 48, 2, 4, 2, 80, 97, 3, 33, 20, false, true, "rmsnorm", true},
-                    Case{"MaskedTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, "layernorm", true}),
+                    Case{"Masked", 48, 2, 4, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm, true},
+                    Case{"MaskedTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kLayerNorm, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

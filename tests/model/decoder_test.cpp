@@ -12,7 +12,7 @@ namespace hearth::model {
 namespace {
 
 void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance,
-                                            const char* norm_type = "rmsnorm") {
+                                            config::NormType norm_type = config::NormType::kRmsNorm) {
   config::Model m;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.enable_weight_tying = tied,
   m.norm_type = norm_type;
@@ -49,7 +49,8 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutInFloat32) {
   logits_with_cache_equal_logits_without(DType::kFloat32, true, 2e-6);
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
-  for (const char* norm_type : {"layernorm", "np_layernorm", "rmsnorm_neox"}) {
+  for (const auto norm_type :
+       {config::NormType::kLayerNorm, config::NormType::kNpLayerNorm, config::NormType::kRmsNormNeox}) {
     logits_with_cache_equal_logits_without(DType::kFloat32, false, 2e-6, norm_type);
     logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, norm_type);
   }

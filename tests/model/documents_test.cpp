@@ -1,5 +1,5 @@
-// Documents packed into rows, with model.attention_scope = "document", are the same documents run alone: what a user of
-// packing relies on. tests/model/llama_test.cpp compares the same with transformers.
+// Documents packed into rows, with model.attention_scope = config::AttentionScope::kDocument, are the same documents
+// run alone: what a user of packing relies on. tests/model/llama_test.cpp compares the same with transformers.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -18,7 +18,8 @@ constexpr int64_t B = 2, S = 23;
 
 plan::ModelShape small_shape() {
   config::Model m;
-  m.dim = 32, m.n_layers = 3, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 40, m.attention_scope = "document";
+  m.dim = 32, m.n_layers = 3, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 40,
+  m.attention_scope = config::AttentionScope::kDocument;
   return plan::model_shape(m, 57);
 }
 

@@ -13,6 +13,8 @@
 namespace hearth::model {
 namespace {
 
+using config::InitLaw;
+
 config::Model small_model() {
   config::Model m;
   m.dim = 128, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 192;
@@ -49,16 +51,16 @@ TEST(Init, StandardDeviationsAreTheSeedsRecipe) {
 // GPT-NeoX's laws, by their formulas: width 128, 2 layers. Llemma began its own with small_init and wang_init.
 TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
   struct Case {
-    const char *init, *output_init;
+    InitLaw init, output_init;
     double std, output_std;
   };
-  for (const Case& c : {Case{"normal", "scaled_normal", 0.03, 0.03 / 2},
-                        {"scaled_normal", "normal", 0.03 / 2, 0.03},
-                        {"small_init", "wang_init", std::sqrt(2.0 / 640), 1 / std::sqrt(128.0)},
-                        {"wang_init", "small_init", 1 / std::sqrt(128.0), std::sqrt(2.0 / 640)}}) {
+  for (const Case& c : {Case{InitLaw::kNormal, InitLaw::kScaledNormal, 0.03, 0.03 / 2},
+                        {InitLaw::kScaledNormal, InitLaw::kNormal, 0.03 / 2, 0.03},
+                        {InitLaw::kSmallInit, InitLaw::kWangInit, std::sqrt(2.0 / 640), 1 / std::sqrt(128.0)},
+                        {InitLaw::kWangInit, InitLaw::kSmallInit, 1 / std::sqrt(128.0), std::sqrt(2.0 / 640)}}) {
     config::Model m = small_model();
     m.init = c.init, m.output_init = c.output_init, m.init_std = 0.03;
-    m.enable_weight_tying = std::string(c.init) == "small_init";
+    m.enable_weight_tying = c.init == InitLaw::kSmallInit;
     const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(m, 258));
     std::vector<at::Tensor> units;
     for (size_t u = 0; u < plan.units.size(); ++u) units.push_back(whole(plan, static_cast<int64_t>(u)));
@@ -69,7 +71,7 @@ TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
       const double expected = norm ? 0 : writes ? c.output_std : c.std;
       // The standard deviation of a sample's is std / sqrt(2 n).
       EXPECT_NEAR(x.std().item<double>(), expected, 5 * expected / std::sqrt(2.0 * static_cast<double>(p.numel)))
-          << c.init << " " << p.name;
+          << name_of(c.init) << " " << p.name;
       EXPECT_NEAR(x.mean().item<double>(), norm ? 1 : 0, 5 * expected / std::sqrt(static_cast<double>(p.numel)));
     }
   }

@@ -17,6 +17,8 @@
 namespace hearth::model {
 namespace {
 
+using config::NormType;
+
 void write_bytes(const Path& path, const at::Tensor& tensor) {
   const at::Tensor whole = tensor.contiguous();
   File file = File::create(path);
@@ -41,7 +43,7 @@ struct Case {
   double scaling_factor = 1;  // Llama 3.1's, with a window so short that all its branches are taken
   bool causal = true;
   std::vector<int32_t> documents = {};  // the places where they start, if attention keeps to them
-  const char* norm_type = "rmsnorm";
+  NormType norm_type = NormType::kRmsNorm;
   const char* dialect = "";  // of GPT-NeoX
 };
 const std::vector<Case> kLlamaCases = {
@@ -54,10 +56,10 @@ const std::vector<Case> kLlamaCases = {
     {"three documents in a row, and a row that begins within one", 4, 2, false, false, 1, true, {0, 9, 20, 29, 30, 49}},
     {"documents whose positions see each other", 4, 1, false, true, 1, false, {0, 5, 29, 41}}};
 const std::vector<Case> kNeoxCases = {
-    {"Llemma 7B's kind", 4, 4, false, true, 1, true, {}, "rmsnorm_neox", "llemma"},
-    {"Llemma 34B's kind: k and v in shares", 8, 2, false, true, 1, true, {}, "rmsnorm_neox", "llemma"},
-    {"since 2025", 4, 4, false, true, 1, true, {}, "rmsnorm", "main"},
-    {"since 2025, grouped queries", 8, 2, false, true, 1, true, {}, "rmsnorm", "main"}};
+    {"Llemma 7B's kind", 4, 4, false, true, 1, true, {}, NormType::kRmsNormNeox, "llemma"},
+    {"Llemma 34B's kind: k and v in shares", 8, 2, false, true, 1, true, {}, NormType::kRmsNormNeox, "llemma"},
+    {"since 2025", 4, 4, false, true, 1, true, {}, NormType::kRmsNorm, "main"},
+    {"since 2025, grouped queries", 8, 2, false, true, 1, true, {}, NormType::kRmsNorm, "main"}};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -71,12 +73,12 @@ struct Prepared {
 Prepared prepare(const Case& c, const Path& folder) {
   config::Model m;
   m.dim = 64, m.n_layers = 2, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = 96, m.enable_weight_tying = c.tied;
-  m.rope_pairs = c.halves ? "halves" : "interleaved";
+  m.rope_pairs = c.halves ? config::RopePairs::kHalves : config::RopePairs::kInterleaved;
   m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
-  m.attention_scope = c.documents.empty() ? "window" : "document";
+  m.attention_scope = c.documents.empty() ? config::AttentionScope::kWindow : config::AttentionScope::kDocument;
   m.norm_type = c.norm_type;
   // So large beside the first rows that it matters where it is added.
-  if (m.norm_type == "rmsnorm_neox") m.norm_eps = 0.05;
+  if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
   p.shape.causal = c.causal;
   p.plan = plan::parameter_plan(p.shape);

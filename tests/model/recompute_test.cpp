@@ -10,6 +10,9 @@
 namespace hearth::model {
 namespace {
 
+using config::AttentionScope;
+using config::NormType;
+
 using Levels = std::vector<plan::Recompute>;
 using enum plan::Recompute;
 
@@ -35,7 +38,7 @@ Result run(const plan::ModelShape& shape, DType dtype, const Levels& levels) {
   return result;
 }
 
-plan::ModelShape small_shape(const char* norm_type, const char* scope) {
+plan::ModelShape small_shape(NormType norm_type, AttentionScope scope) {
   config::Model m;
   m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 136;
   m.norm_type = norm_type, m.attention_scope = scope;
@@ -57,10 +60,10 @@ void same_as_none(const plan::ModelShape& shape, DType dtype, const std::vector<
 TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
   const std::vector<Levels> levels = {Levels(3, kNorms), Levels(3, kAttention), Levels(3, kBlock),
                                       Levels{kBlock, kAttention, kNone}, Levels{kNone, kNorms, kBlock}};
-  for (const char* norm_type : {"rmsnorm", "layernorm", "rmsnorm_neox"})
-    same_as_none(small_shape(norm_type, "window"), DType::kFloat32, levels);
-  same_as_none(small_shape("rmsnorm", "document"), DType::kFloat32, levels);
-  same_as_none(small_shape("np_layernorm", "document"), DType::kFloat64, {Levels(3, kBlock)});
+  for (const NormType norm_type : {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kRmsNormNeox})
+    same_as_none(small_shape(norm_type, AttentionScope::kWindow), DType::kFloat32, levels);
+  same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kDocument), DType::kFloat32, levels);
+  same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }
 
 }  // namespace

@@ -65,20 +65,5 @@ TEST(GradientScale, IsTorchsCoefficient) {
   EXPECT_TRUE(std::isnan(scale(std::nan(""), 1)));
 }
 
-TEST(AdamW, RefusesAnUnknownWeightDecayOn) {
-  const plan::ParameterPlan plan = tiny_plan();
-  const auto group = comm::single();
-  parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Purpose::kTraining);
-  config::Optimizer config;
-  config.weight_decay_on = "some";
-  try {
-    AdamW optimizer(config, weights);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUser);
-    EXPECT_EQ(error.message(), "optimizer.weight_decay_on = \"some\" is not known");
-  }
-}
-
 }  // namespace
 }  // namespace hearth::optim

@@ -29,8 +29,10 @@ struct Case {
   std::string name;
   DType dtype = DType::kFloat32;
   int64_t ranks = 1;
-  config::Optimizer optimizer{.name = "AdamW", .lr = 1e-2, .weight_decay = 0.1, .weight_decay_on = "matrices"};
-  config::LrScheduler scheduler{.warmup_steps = 5, .decay_ratio = -1, .decay_type = "linear", .min_lr_factor = 0.1};
+  config::Optimizer optimizer{
+      .name = "AdamW", .lr = 1e-2, .weight_decay = 0.1, .weight_decay_on = config::WeightDecayOn::kMatrices};
+  config::LrScheduler scheduler{
+      .warmup_steps = 5, .decay_ratio = -1, .decay_type = config::DecayType::kLinear, .min_lr_factor = 0.1};
   double max_norm = 1;
 };
 
@@ -202,13 +204,14 @@ std::vector<Case> cases() {
           with("float64", DType::kFloat64, 1),
           with("float32 on 3 ranks", DType::kFloat32, 3),
           with("float64 on 4 ranks", DType::kFloat64, 4),
-          with("decay on all", DType::kFloat64, 2, [](Case& c) { c.optimizer.weight_decay_on = "all"; }),
+          with("decay on all", DType::kFloat64, 2,
+               [](Case& c) { c.optimizer.weight_decay_on = config::WeightDecayOn::kAll; }),
           with("no clipping", DType::kFloat64, 1, [](Case& c) { c.max_norm = 0; }),
-          with("cosine", DType::kFloat64, 1, [](Case& c) { c.scheduler.decay_type = "cosine"; }),
+          with("cosine", DType::kFloat64, 1, [](Case& c) { c.scheduler.decay_type = config::DecayType::kCosine; }),
           with("warm-up, stable, decay", DType::kFloat64, 1,
                [](Case& c) {
                  c.scheduler.decay_ratio = 0.25;  // 12.5 steps: Python rounds to 12
-                 c.scheduler.decay_type = "sqrt";
+                 c.scheduler.decay_type = config::DecayType::kSqrt;
                  c.scheduler.min_lr_factor = 0;
                }),
           with("other betas, no warm-up", DType::kFloat32, 1,
@@ -218,8 +221,8 @@ std::vector<Case> cases() {
                  c.optimizer.eps = 1e-5;
                  c.scheduler.warmup_steps = 0;
                }),
-          with("Adam", DType::kFloat64, 2, [](Case& c) { c.optimizer.name = "Adam"; }),
-          with("Adam in float32", DType::kFloat32, 1, [](Case& c) { c.optimizer.name = "Adam"; }),
+          with("Adam", DType::kFloat64, 2, [](Case& c) { c.optimizer.name = config::OptimizerName::kAdam; }),
+          with("Adam in float32", DType::kFloat32, 1, [](Case& c) { c.optimizer.name = config::OptimizerName::kAdam; }),
           with("groups", DType::kFloat64, 3, [](Case& c) {
             c.optimizer.group = {{"layers.0.attention_norm.weight", 3, 0.5},  // a norm, which would not decay
                                  {"*norm*", 0.25, -1},

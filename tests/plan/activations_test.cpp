@@ -14,7 +14,7 @@ namespace {
 using Levels = std::vector<Recompute>;
 using enum Recompute;
 
-ModelShape small_shape(int64_t layers, const char* norm_type = "rmsnorm") {
+ModelShape small_shape(int64_t layers, NormType norm_type = NormType::kRmsNorm) {
   config::Model m;
   m.dim = 24, m.n_layers = layers, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 36, m.norm_type = norm_type;
   return model_shape(m, 258);
@@ -55,7 +55,7 @@ void run_on_bytes(const ActivationPlan& plan, int64_t layers, bool training) {
 
 TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
   for (const int64_t layers : {1, 2, 5}) {
-    for (const char* norm : {"rmsnorm", "layernorm"}) {
+    for (const NormType norm : {NormType::kRmsNorm, NormType::kLayerNorm}) {
       const ModelShape shape = small_shape(layers, norm);
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
         run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, false), layers, false);

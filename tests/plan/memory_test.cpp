@@ -64,7 +64,7 @@ TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation
   config::RunConfig c = neuro_1b();
   const int64_t h200 = machine::find_device("h200")->memory_bytes, a100 = machine::find_device("A100")->memory_bytes;
   EXPECT_FALSE(planned(c, h200).fits());  // with nothing computed again
-  c.memory.recompute = "auto";
+  c.memory.recompute = config::Recompute::kAuto;
   const MemoryPlan on_h200 = planned(c, h200), on_a100 = planned(c, a100);
   EXPECT_TRUE(on_h200.fits());
   EXPECT_TRUE(on_a100.fits());
@@ -79,26 +79,27 @@ TEST(Memory, AutoTakesTheCheapestThatFits) {
   c.training.seq_len = 256, c.training.local_batch_size = 2;
   const ModelShape shape = model_shape(c, DataFacts{});
   const ParameterPlan parameters = parameter_plan(shape);
-  const auto of_keys = [&](const char* level, int64_t layers) {
+  const auto of_keys = [&](config::Recompute level, int64_t layers) {
     config::RunConfig other = c;
     other.memory.recompute = level;
     other.memory.recompute_layers = layers;
     return planned(other, kGiB);
   };
-  const int64_t none = of_keys("none", -1).total_bytes;
+  const int64_t none = of_keys(config::Recompute::kNone, -1).total_bytes;
   int64_t least = none;
-  for (const char* level : {"norms", "attention", "block"})
+  for (const auto level : {config::Recompute::kNorms, config::Recompute::kAttention, config::Recompute::kBlock})
     for (int64_t layers = 0; layers <= 6; ++layers) least = std::min(least, of_keys(level, layers).total_bytes);
-  c.memory.recompute = "auto";
+  c.memory.recompute = config::Recompute::kAuto;
   for (int64_t limit = least; limit <= none; limit += (none - least) / 7) {
     const MemoryPlan best = planned(c, limit);
     ASSERT_TRUE(best.fits()) << limit;
     const double cost = recompute_flops_per_token(shape, 256, best.activations.recompute);
-    for (const char* level : {"none", "norms", "attention", "block"}) {
+    for (const auto level : {config::Recompute::kNone, config::Recompute::kNorms, config::Recompute::kAttention,
+                             config::Recompute::kBlock}) {
       for (int64_t layers = 0; layers <= 6; ++layers) {
         const MemoryPlan p = of_keys(level, layers);
         if (p.total_bytes > limit) continue;
-        EXPECT_LE(cost, recompute_flops_per_token(shape, 256, p.activations.recompute)) << level << layers;
+        EXPECT_LE(cost, recompute_flops_per_token(shape, 256, p.activations.recompute)) << name_of(level) << layers;
       }
     }
   }
@@ -124,7 +125,7 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
                "error: the training needs 153.2 GiB of memory, and there are 64.0 GiB\n"
                "  why: weights, gradients and moments take 14.6 GiB, activations 138.5 GiB with recomputation of none\n"
                "  fix: set memory.recompute = \"auto\", or lower training.local_batch_size");
-  c.memory.recompute = "auto";
+  c.memory.recompute = config::Recompute::kAuto;
   const std::string error = error_of([&] { require_fits(planned(c, 16 * kGiB)); }).what();
   EXPECT_NE(error.find("fix: lower training.local_batch_size, training.seq_len"), std::string::npos) << error;
 }
@@ -225,14 +226,14 @@ TEST(MemoryPlan, AGpusKernelsTakeTheTensorsThatAttentionReturns) {
   c.model = m;
   c.training.seq_len = 48;
   c.training.local_batch_size = 2;
-  const auto total = [&](const char* device) {
+  const auto total = [&](config::DeviceKind device) {
     c.training.device = device;
     return memory_plan(c, shape, parameter_plan(shape), bfloat16, int64_t{1} << 40, 1, /*cpu_threads=*/0).total_bytes;
   };
-  const int64_t on_gpu = total("cuda"), workspace = on_gpu - total("cpu");
+  const int64_t on_gpu = total(config::DeviceKind::kCuda), workspace = on_gpu - total(config::DeviceKind::kCpu);
   EXPECT_EQ(workspace, 2 * (q + 2 * kv + 2 * q) + 4 * q + lse);
   c.training.cuda_graph = true;
-  EXPECT_EQ(total("cuda") - on_gpu, workspace) << "the graph's own";
+  EXPECT_EQ(total(config::DeviceKind::kCuda) - on_gpu, workspace) << "the graph's own";
 }
 
 }  // namespace

@@ -32,11 +32,11 @@ TEST(Parameters, TiedWeightsCountOnce) {
 
 TEST(Parameters, NormsWithoutParametersHaveNone) {
   config::Model m = llama3_8b();
-  m.norm_type = "np_layernorm";
+  m.norm_type = config::NormType::kNpLayerNorm;
   const ParameterPlan plan = parameter_plan(model_shape(m, 128256));
   EXPECT_EQ(plan.num_parameters, 8030261248 - (2 * 32 + 1) * 4096);
   for (const Parameter& p : plan.parameters) EXPECT_EQ(p.name.find("norm"), std::string::npos) << p.name;
-  m.norm_type = "layernorm";
+  m.norm_type = config::NormType::kLayerNorm;
   EXPECT_EQ(parameter_plan(model_shape(m, 128256)).num_parameters, 8030261248);
 }
 
@@ -105,7 +105,7 @@ TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {
 TEST(Parameters, AMaskedModelComputesAShareOfItsOutputMatrix) {
   config::RunConfig c;
   c.model = llama3_8b();
-  c.objective.kind = "masked_lm";
+  c.objective.kind = config::ObjectiveKind::kMaskedLm;
   c.objective.mlm_probability = 0.3;
   const ModelShape shape = model_shape(c, DataFacts{.vocab_size = 128256});
   const double others = 8030261248.0 - 2 * 128256.0 * 4096 - (2 * 32 + 1) * 4096.0;

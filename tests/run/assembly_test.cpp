@@ -87,7 +87,7 @@ TEST_F(Assembly, ACudaGraphOfWeightedDataIsPlannedAsItTrains) {
   EXPECT_FALSE(run.shape.sparse_labels);
   expect_one_shape(run);
   config::RunConfig there = c;
-  there.training.device = "cuda";
+  there.training.device = config::DeviceKind::kCuda;
   const json plan = planned(there, "--device H100");
   EXPECT_EQ(plan.at("compute").at("computed_flops_per_token"), computed_flops(run));
   EXPECT_EQ(plan.at("memory").at("activations"), items(plan::peak_activations(run.memory)));
@@ -112,9 +112,9 @@ TEST_F(Assembly, WeightsOfAValidationSetArePlanned) {
 }
 
 TEST_F(Assembly, ARunFileForAGpuCanBePlannedForThisMachine) {
-  c.training.device = "cuda";
+  c.training.device = config::DeviceKind::kCuda;
   const json here = planned(c, "--device cpu --gemm-tflops 1");
-  c.training.device = "cpu";
+  c.training.device = config::DeviceKind::kCpu;
   EXPECT_EQ(here, planned(c, "--gemm-tflops 1"));
 }
 

@@ -88,7 +88,7 @@ struct Recipes : testing::TestWithParam<Path> {
   std::string build(const config::RunConfig& c, size_t i) const {
     const std::string name = fmt::format("data{}", i);
     const bool is_new = !path_exists(scratch / name);
-    if (c.objective.kind == "spike_lm") {
+    if (c.objective.kind == config::ObjectiveKind::kSpikeLm) {
       if (is_new) train::build_tiny_spikes(scratch, name, neurons(), i + 1, tokenizer_name(), 0);
       return name;
     }

@@ -24,7 +24,7 @@ struct AllAtOnce : TinyData {
 
 TEST_F(AllAtOnce, WhatTheModelTheDataAndTheTokenizerDoNotHave) {
   config::RunConfig c = tiny_config(scratch);
-  c.objective.kind = "masked_lm";
+  c.objective.kind = config::ObjectiveKind::kMaskedLm;
   c.objective.mask_token = "[MASK]";
   c.checkpoint.freeze = {"layers.7"};
   c.optimizer.group = {{"layers.8.*", 2, -1}, {"layers.0", 2, -1}, {"layers.9.*", 2, -1}};

@@ -16,7 +16,7 @@ namespace {
 struct Bfloat16 : TinyData {
   config::RunConfig config() const {
     config::RunConfig c = tiny_config(scratch);
-    c.training.mixed_precision_param = "bfloat16";
+    c.training.mixed_precision_param = DType::kBFloat16;
     return c;
   }
 };
@@ -26,10 +26,10 @@ TEST_F(Bfloat16, TwoHundredStepsLearnWhatFloat32Learns) {
   c.training.steps = 200;
   c.checkpoint.interval = 0;
   c.optimizer.lr = 5e-3;
-  c.lr_scheduler.decay_type = "cosine";
+  c.lr_scheduler.decay_type = config::DecayType::kCosine;
   const auto half = train(c);
   c.job.dump_folder = "float32";
-  c.training.mixed_precision_param = "float32";
+  c.training.mixed_precision_param = DType::kFloat32;
   const auto full = train(c);
   ASSERT_EQ(half.size(), full.size());
   double worst = 0;
@@ -61,8 +61,8 @@ TEST_F(Bfloat16, CheckpointsHoldFloat32AndAResumedRunIsTheSameToTheBit) {
 // Everything in bfloat16, as on Trainium: only rounding at random keeps small updates alive.
 TEST_F(Bfloat16, WeightsRoundedAtRandomLearnAndAreResumedToTheBit) {
   config::RunConfig c = config();
-  c.training.dtype = "bfloat16";
-  c.optimizer.moments_dtype = "bfloat16";
+  c.training.dtype = DType::kBFloat16;
+  c.optimizer.moments_dtype = DType::kBFloat16;
   c.numerics.stochastic_rounding = true;
   const auto whole = train(c);
   EXPECT_LT(*whole.back().loss, *whole.front().loss);
@@ -96,8 +96,8 @@ TEST_F(Bfloat16, WeightsInItWithoutRoundingAtRandomAreDoubted) {
   EXPECT_TRUE(at::equal(one - at::full({1}, 1.0 / 512, at::kBFloat16), one));
   EXPECT_FALSE(at::equal(one - at::full({1}, 1.1 / 512, at::kBFloat16), one));
   EXPECT_FALSE(doubted());
-  c.training.dtype = "bfloat16";
-  c.training.mixed_precision_param = "bfloat16";
+  c.training.dtype = DType::kBFloat16;
+  c.training.mixed_precision_param = DType::kBFloat16;
   EXPECT_TRUE(doubted());
   c.numerics.stochastic_rounding = true;
   EXPECT_FALSE(doubted());
@@ -132,7 +132,7 @@ TEST_F(Bfloat16, ACheckpointIsEvaluatedAndContinuedAndMayGoOnInFloat32) {
   EXPECT_EQ(infer::generate(*model, request, [&](std::string_view more) { text += more; }).generated_tokens, 20);
 
   c.training.steps = 12;
-  c.training.mixed_precision_param = "float32";
+  c.training.mixed_precision_param = DType::kFloat32;
   EXPECT_EQ(train(c).back().step, 12);
 }
 

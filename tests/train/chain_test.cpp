@@ -42,7 +42,7 @@ TEST_F(Chain, FromLanguageToSpikesWithFreshInputAndOutput) {
   train(named("first"));
   config::RunConfig c = after("second");
   c.data.path = "spikes";
-  c.objective.kind = "spike_lm";
+  c.objective.kind = config::ObjectiveKind::kSpikeLm;
   c.lr_scheduler.warmup_steps = 0;
   c.training.steps = 1;
   // Another vocabulary: 256 rows and not 258.
@@ -68,10 +68,10 @@ TEST_F(Chain, FromLanguageToSpikesWithFreshInputAndOutput) {
 
 TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {
   config::RunConfig first = named("first");
-  first.training.dtype = "float64";
+  first.training.dtype = DType::kFloat64;
   train(first);
   config::RunConfig c = after("second");
-  c.training.dtype = "float64";
+  c.training.dtype = DType::kFloat64;
   c.data.path = "other/data";
   c.lr_scheduler.warmup_steps = 0;
   c.training.steps = 3;
@@ -249,7 +249,7 @@ TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
   config::RunConfig first = named("first");
   train(first);
   config::RunConfig narrow = after("narrow");
-  narrow.training.dtype = "bfloat16";
+  narrow.training.dtype = DType::kBFloat16;
   const auto begun = beginning(narrow), before = tensors_of(step_of(first, 12));
   const auto& wide = before.at("output.weight");
   const auto& got = begun.at("output.weight");
@@ -274,8 +274,8 @@ TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
 TEST_F(Chain, WeightsOfAnotherModelOfTheSameShapesAreRefused) {
   train(named("first"));
   config::RunConfig c = after("second");
-  c.model.rope_pairs = "halves";
-  c.model.norm_type = "rmsnorm_neox";
+  c.model.rope_pairs = config::RopePairs::kHalves;
+  c.model.norm_type = config::NormType::kRmsNormNeox;
   c.model.rope_theta = 1e6;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_NE(error.message().find("another model"), std::string::npos) << error.what();

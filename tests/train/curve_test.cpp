@@ -37,7 +37,7 @@ void compare_curve(bool tied) {
   c.training.steps = kSteps;
   c.checkpoint.interval = 0;
   c.optimizer.lr = 5e-3;
-  c.lr_scheduler.decay_type = "cosine";
+  c.lr_scheduler.decay_type = config::DecayType::kCosine;
   const Path initial = save_initial_weights(c);
   write_batches(c, scratch / "batches");
   const auto records = train(c);

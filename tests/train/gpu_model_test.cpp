@@ -25,7 +25,7 @@ constexpr int64_t kB = 2, kS = 36, kV = 131;
 
 struct Case {
   const char* name;
-  const char* norm_type = "rmsnorm";
+  config::NormType norm_type = config::NormType::kRmsNorm;
   bool masked = false, documents = false, weighted = false, halves = false, tied = false;
   plan::Recompute recompute = plan::Recompute::kNone;
 };
@@ -33,9 +33,9 @@ struct Case {
 const Case kCases[] = {
     {.name = "Llama"},
     {.name = "Documents", .documents = true, .weighted = true, .recompute = plan::Recompute::kBlock},
-    {.name = "Masked", .norm_type = "layernorm", .masked = true},
-    {.name = "Neox", .norm_type = "rmsnorm_neox", .halves = true},
-    {.name = "Tied", .norm_type = "np_layernorm", .tied = true, .recompute = plan::Recompute::kNorms},
+    {.name = "Masked", .norm_type = config::NormType::kLayerNorm, .masked = true},
+    {.name = "Neox", .norm_type = config::NormType::kRmsNormNeox, .halves = true},
+    {.name = "Tied", .norm_type = config::NormType::kNpLayerNorm, .tied = true, .recompute = plan::Recompute::kNorms},
 };
 
 plan::ModelShape shape_of(const Case& c) {

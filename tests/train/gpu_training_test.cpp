@@ -20,7 +20,7 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
   config::RunConfig config_of(const std::string& folder, const std::string& device) {
     config::RunConfig c = tiny_config(scratch);
     c.job.dump_folder = folder;
-    c.training.device = device;
+    c.training.device = *config::find_choice<config::DeviceKind>(device);
     c.training.seq_len = 16;
     c.training.global_batch_size = 4;
     c.training.steps = kSteps;
@@ -30,7 +30,7 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
   }
   std::vector<metrics::Record> on_gpu(config::RunConfig c) {
     const test::TestGpu gpu(GetParam());
-    c.training.device = gpu.name();
+    c.training.device = *config::find_choice<config::DeviceKind>(gpu.name());
     return train(c);
   }
 
@@ -77,7 +77,7 @@ TEST_P(TrainingOnGpu, GoesOnFromACheckpointOfTheCpuAndBack) {
   train(parts);
   parts.training.steps = 4;
   on_gpu(parts);
-  parts.training.device = "cpu";
+  parts.training.device = config::DeviceKind::kCpu;
   parts.training.steps = kSteps;
   const auto records = train(parts);
   ASSERT_EQ(records.size(), static_cast<size_t>(kSteps));
@@ -101,7 +101,7 @@ TEST_P(TrainingOnGpu, TheSameRunTwiceIsTheSameToTheBitAndSoIsAnInterruptedOne) {
 TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
-  c.numerics.spike_policy = "skip";
+  c.numerics.spike_policy = config::Policy::kSkip;
   c.numerics.spike_window = 4;
   c.numerics.spike_deviations = 0.5;
   const auto [cpu, gpu] = on_both(c);
@@ -120,7 +120,7 @@ TEST_P(TrainingOnGpu, GoesBackFromASpike) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
   c.training.steps = 12;
-  c.numerics.spike_policy = "rewind";
+  c.numerics.spike_policy = config::Policy::kRewind;
   c.numerics.spike_window = 2;
   c.numerics.spike_deviations = 4;
   c.numerics.rewind_limit = 100;
@@ -153,7 +153,7 @@ HEARTH_ON_EACH_GPU(TrainingOnGpu);
 TEST(Device, AGpuThatIsNotThereIsAnErrorBesideOthers) {
   if (ops::why_no_gpu().empty()) GTEST_SKIP() << "there is a GPU";
   config::RunConfig c = tiny_config("/nowhere");
-  c.training.device = "cuda";
+  c.training.device = config::DeviceKind::kCuda;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);  // whatever the GPU's alone would be
   for (const char* what : {"training.device = \"cpu\"", "/nowhere/data holds no dataset"})

@@ -16,7 +16,9 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-config::Numerics numerics(const char* nan_policy, const char* spike_policy) {
+using config::Policy;
+
+config::Numerics numerics(Policy nan_policy, Policy spike_policy) {
   config::Numerics n;
   n.nan_policy = nan_policy;
   n.spike_policy = spike_policy;
@@ -47,9 +49,10 @@ Judgement judge(const Guard& guard, double loss, double grad_norm) {
 }
 
 TEST(Guard, WhatIsNoNumberIsLeftToThePolicy) {
-  for (const auto& [policy, verdict] :
-       {std::pair{"stop", Verdict::kStop}, {"skip", Verdict::kSkip}, {"rewind", Verdict::kRewind}}) {
-    const Guard guard(numerics(policy, "off"), {});
+  for (const auto& [policy, verdict] : {std::pair{Policy::kStop, Verdict::kStop},
+                                        {Policy::kSkip, Verdict::kSkip},
+                                        {Policy::kRewind, Verdict::kRewind}}) {
+    const Guard guard(numerics(policy, Policy::kOff), {});
     EXPECT_EQ(judge(guard, 1, 1).verdict, Verdict::kApply);
     for (const auto& [loss, norm] : {std::pair{kNan, 1.0}, {1.0, kNan}, {1.0, HUGE_VAL}, {-HUGE_VAL, 1.0}}) {
       EXPECT_EQ(judge(guard, loss, norm).verdict, verdict);
@@ -61,7 +64,7 @@ TEST(Guard, WhatIsNoNumberIsLeftToThePolicy) {
 
 // Eight values 1, 2, 1, 2, ...: mean 1.5, standard deviation 0.5; three deviations above is 3.
 TEST(Guard, ASpikeLiesFarAboveTheMeanOfTheWindowInItsStandardDeviations) {
-  Guard guard(numerics("stop", "skip"), {});
+  Guard guard(numerics(Policy::kStop, Policy::kSkip), {});
   for (int i = 0; i < 3; ++i) guard.applied({.loss = 1.0 + i % 2, .grad_norm = 5});
   EXPECT_EQ(judge(guard, 100, 5).verdict, Verdict::kApply) << "half of the window is not there yet";
   guard.applied({.loss = 100, .grad_norm = 5});  // it leaves the window again
@@ -80,7 +83,7 @@ TEST(Guard, ASpikeLiesFarAboveTheMeanOfTheWindowInItsStandardDeviations) {
 }
 
 TEST(Guard, ALimitThatIsReachedStops) {
-  config::Numerics n = numerics("skip", "off");
+  config::Numerics n = numerics(Policy::kSkip, Policy::kOff);
   n.skip_limit = 2;
   Guard guard(n, {});
   guard.skipped();
@@ -93,7 +96,7 @@ TEST(Guard, ALimitThatIsReachedStops) {
             std::string::npos);
   EXPECT_EQ(guard.health().skipped, 3);
 
-  n = numerics("rewind", "off");
+  n = numerics(Policy::kRewind, Policy::kOff);
   n.rewind_limit = 1;
   Guard back(n, {});
   EXPECT_EQ(judge(back, kNan, 1).verdict, Verdict::kRewind);
@@ -166,7 +169,7 @@ TEST_F(Policy, StopEndsTheRunAtTheFirst) {
 
 TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
   config::RunConfig c = poisoned("skip");
-  c.numerics.nan_policy = "skip";
+  c.numerics.nan_policy = config::Policy::kSkip;
   const auto records = train(c);
   ASSERT_EQ(records.size(), 24u);
   const int64_t count = skipped(records);
@@ -178,7 +181,7 @@ TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
   EXPECT_LT(*records.back().loss, *records.front().loss);
 
   config::RunConfig two = poisoned("skip-2", 2);
-  two.numerics.nan_policy = "skip";
+  two.numerics.nan_policy = config::Policy::kSkip;
   const auto others = train(two);
   ASSERT_EQ(others.size(), records.size());
   for (size_t i = 0; i < records.size(); ++i) {
@@ -191,9 +194,9 @@ TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
 TEST_F(Policy, ARunWithSkippedStepsIsResumedToTheBit) {
   for (const char* kind : {"nan", "spike"}) {
     config::RunConfig c = poisoned(fmt::format("whole-{}", kind));
-    c.numerics.nan_policy = "skip";
+    c.numerics.nan_policy = config::Policy::kSkip;
     if (std::string(kind) == "spike") {
-      c.numerics.spike_policy = "skip";
+      c.numerics.spike_policy = config::Policy::kSkip;
       c.numerics.spike_window = 4;
       c.numerics.spike_deviations = 0.5;
     }
@@ -214,7 +217,7 @@ TEST_F(Policy, ARunWithSkippedStepsIsResumedToTheBit) {
 TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
   for (const int64_t ranks : {1, 2}) {
     config::RunConfig c = poisoned(fmt::format("rewind-{}", ranks), ranks);
-    c.numerics.nan_policy = "rewind";
+    c.numerics.nan_policy = config::Policy::kRewind;
     const auto records = train(c);
     ASSERT_EQ(records.size(), 24u);
     for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].step, static_cast<int64_t>(i + 1));
@@ -237,7 +240,7 @@ TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
 
 TEST_F(Policy, RewindGivesUpAtItsLimit) {
   config::RunConfig c = poisoned("limit");
-  c.numerics.nan_policy = "rewind";
+  c.numerics.nan_policy = config::Policy::kRewind;
   c.numerics.rewind_limit = 1;
   const Error error = error_of([&] { train(c); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
@@ -249,13 +252,13 @@ TEST_F(Policy, RewindGivesUpAtItsLimit) {
 // which data, and how often.
 TEST_F(Policy, ARewindIsRememberedThoughNoCheckpointFollowed) {
   config::RunConfig whole = poisoned("whole");
-  whole.numerics.nan_policy = "rewind";
+  whole.numerics.nan_policy = config::Policy::kRewind;
   whole.checkpoint.interval = 8;  // two rewinds to one checkpoint
   const auto records = train(whole);
   const int64_t rewinds = health_at(step_of(whole, 24)).rewinds;
   ASSERT_GE(rewinds, 2);
   config::RunConfig parts = poisoned("parts");
-  parts.numerics.nan_policy = "rewind";
+  parts.numerics.nan_policy = config::Policy::kRewind;
   parts.checkpoint.interval = 8;
   for (int64_t limit = 1; limit < rewinds; ++limit) {
     parts.numerics.rewind_limit = limit;

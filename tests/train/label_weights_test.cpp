@@ -109,7 +109,7 @@ TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
   for (const auto& [ranks, sequences] : cuts) {
     config::RunConfig c = tiny_config(scratch);
     c.job.dump_folder = fmt::format("run{}-{}", ranks, sequences);
-    c.training.dtype = "float64";
+    c.training.dtype = DType::kFloat64;
     c.training.steps = 8;
     c.training.local_batch_size = sequences;
     c.parallelism.data_parallel_shard_degree = ranks;
@@ -156,7 +156,7 @@ TEST_P(WeightedRun, LearnsHiddenTokensOfWhatCountsAlone) {
   build_prompts(scratch, GetParam());
   config::RunConfig c = tiny_config(scratch);
   c.model.vocab_size = 259;  // a row for the mask
-  c.objective.kind = "masked_lm";
+  c.objective.kind = config::ObjectiveKind::kMaskedLm;
   c.objective.mask_id = 258;
   c.training.steps = 20;
   c.validation.freq = 10;

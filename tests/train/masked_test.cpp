@@ -19,7 +19,7 @@ config::RunConfig masked(const Path& folder, const std::string& name) {
   config::RunConfig c = tiny_config(folder);
   c.job.dump_folder = name;
   c.model.vocab_size = 259;  // a row for the mask
-  c.objective.kind = "masked_lm";
+  c.objective.kind = config::ObjectiveKind::kMaskedLm;
   c.objective.mask_id = 258;
   c.validation.freq = 6;
   return c;
@@ -34,7 +34,7 @@ TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
   const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
   for (const auto& [ranks, sequences] : cuts) {
     config::RunConfig c = masked(scratch, fmt::format("run{}-{}", ranks, sequences));
-    c.training.dtype = "float64";
+    c.training.dtype = DType::kFloat64;
     c.training.steps = 60;
     c.training.local_batch_size = sequences;
     c.parallelism.data_parallel_shard_degree = ranks;

@@ -17,7 +17,7 @@ struct TrainMemory : TinyData {};
 // The time of a step is a product over what it is counted from.
 TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   config::RunConfig c = tiny_config(scratch);
-  c.memory.recompute = "block";
+  c.memory.recompute = config::Recompute::kBlock;
   const run::Run run = run::open_run(c);
   const std::string text = run.describe(true);
   EXPECT_NE(text.find("\n  compute      "), std::string::npos) << text;
@@ -36,8 +36,9 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
   config::RunConfig c = tiny_config(".");
   c.model.vocab_size = 300;
   for (const int64_t ranks : {1, 2, 3}) {
-    for (const char* level : {"none", "norms", "attention", "block"}) {
-      for (const char* dtype : {"float32", "float64"}) {
+    for (const auto level : {config::Recompute::kNone, config::Recompute::kNorms, config::Recompute::kAttention,
+                             config::Recompute::kBlock}) {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
         c.parallelism.data_parallel_shard_degree = ranks;
         c.memory.recompute = level;
         c.training.dtype = dtype;
@@ -50,7 +51,7 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
           const parallel::ShardedWeights weights(parameters, precision.compute, group,
                                                  parallel::ShardedWeights::Purpose::kTraining);
           if (group.rank() == 0) {
-            EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << ranks << dtype;
+            EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << ranks << dtype_name(dtype);
           }
         });
         const model::Transformer model(shape, parameters, c.training.local_batch_size, c.training.seq_len,
@@ -58,7 +59,8 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
                                         .loss_chunk_tokens = c.memory.loss_chunk_tokens,
                                         .training = true,
                                         .recompute = planned.activations.recompute});
-        EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes) << level << dtype;
+        EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes)
+            << name_of(level) << dtype_name(dtype);
       }
     }
   }
@@ -101,11 +103,11 @@ TEST_F(TrainMemory, RecomputationChangesNoLossAndMayChangeAtAResume) {
   config::RunConfig c = tiny_config(scratch);
   const auto plain = train(c);
   c.job.dump_folder = "again";
-  c.memory.recompute = "block";
+  c.memory.recompute = config::Recompute::kBlock;
   c.memory.recompute_layers = 1;
   c.training.steps = 5;
   train(c);
-  c.memory.recompute = "auto";
+  c.memory.recompute = config::Recompute::kAuto;
   c.memory.recompute_layers = -1;
   c.training.steps = 12;
   const auto again = train(c);
@@ -137,7 +139,7 @@ TEST_F(TrainMemory, AWindowOf16384TokensTrains) {
   c.training.global_batch_size = 1;
   c.training.steps = 2;
   c.lr_scheduler.warmup_steps = 1;
-  c.memory.recompute = "block";
+  c.memory.recompute = config::Recompute::kBlock;
   const auto records = train(c);
   ASSERT_EQ(records.size(), 2U);
   EXPECT_LT(*records[1].loss, *records[0].loss);

@@ -100,7 +100,9 @@ TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSourc
 TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   test::ScratchFolder scratch;
   config::RunConfig whole = mixed_config(scratch, "whole");
-  whole.data.order = whole.data.stride = whole.data.weight_rule = "neox";
+  whole.data.order = config::DataOrder::kNeox;
+  whole.data.stride = config::Stride::kNeox;
+  whole.data.weight_rule = config::WeightRule::kNeox;
   train(whole);
   EXPECT_EQ(data_state_at(step_of(whole, 8)).order_samples, 12u * 8);
   EXPECT_EQ(data_state_at(step_of(whole, 8)).order_version, 2);
@@ -114,7 +116,7 @@ TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   parts.training.steps = 14;  // longer: the tables stay
   train(parts);
   EXPECT_EQ(data_state_at(step_of(parts, 14)).order_samples, 12u * 8);
-  parts.data.order = "shuffle";
+  parts.data.order = config::DataOrder::kShuffle;
   const Error error = error_of([&] { run_training(parts, {}); });
   EXPECT_NE(error.message().find("data.order: \"neox\" -> \"shuffle\""), std::string::npos) << error.what();
 }
@@ -178,7 +180,7 @@ TEST(TrainMixture, DamageStopsARunAndWithSubstitutesItGoesOnAndCountsThem) {
   c.training.steps = 40;
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kDamaged);
   c.job.dump_folder = "on";
-  c.data.on_damage = "substitute";
+  c.data.on_damage = config::OnDamage::kSubstitute;
   c.parallelism.data_parallel_shard_degree = 2;
   int64_t substituted = 0;
   const auto records = train(c);

@@ -28,7 +28,7 @@ TEST_F(Ranks, InFloat64OneTwoAndFourRanksGiveTheSameLosses) {
   std::vector<metrics::Record> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
-    c.training.dtype = "float64";
+    c.training.dtype = DType::kFloat64;
     c.training.steps = 40;
     c.validation.freq = 10;
     const auto records = train(c);
@@ -49,8 +49,8 @@ TEST_F(Ranks, WhereAttentionKeepsToDocumentsTheyGiveTheSameLossesAndOtherOnesTha
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
     c.data.path = "short/data";
-    c.model.attention_scope = "document";
-    c.training.dtype = "float64";
+    c.model.attention_scope = config::AttentionScope::kDocument;
+    c.training.dtype = DType::kFloat64;
     c.training.steps = 6;
     const auto records = train(c);
     if (ranks == 1) one = records;
@@ -59,7 +59,7 @@ TEST_F(Ranks, WhereAttentionKeepsToDocumentsTheyGiveTheSameLossesAndOtherOnesTha
   }
   config::RunConfig windows = with_ranks(scratch, 1, "windows");
   windows.data.path = "short/data";
-  windows.training.dtype = "float64";
+  windows.training.dtype = DType::kFloat64;
   windows.training.steps = 1;
   EXPECT_GT(std::abs(*train(windows).front().loss - *one.front().loss), 1e-6);
 }
@@ -69,9 +69,9 @@ TEST_F(Ranks, AModelWhoseNormsHaveNoParametersTrainsOnAnyOfThemAndGoesOnFromItsC
   std::vector<metrics::Record> one;
   for (const int64_t ranks : {1, 2, 4}) {
     config::RunConfig c = with_ranks(scratch, ranks, fmt::format("run{}", ranks));
-    c.model.norm_type = "np_layernorm";
+    c.model.norm_type = config::NormType::kNpLayerNorm;
     c.model.enable_weight_tying = true;
-    c.training.dtype = "float64";
+    c.training.dtype = DType::kFloat64;
     c.training.steps = 3;
     train(c);
     c.training.steps = 6;
@@ -147,11 +147,11 @@ TEST_F(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
 
 TEST_F(Ranks, ARunResumedWithAnotherNumberOfRanksGoesOnAsItWould) {
   config::RunConfig whole = with_ranks(scratch, 1, "whole");
-  whole.training.dtype = "float64";
+  whole.training.dtype = DType::kFloat64;
   const auto expected = train(whole);
   for (const auto& [before, after] : {std::pair<int64_t, int64_t>{1, 4}, {4, 2}, {2, 1}}) {
     config::RunConfig c = with_ranks(scratch, before, fmt::format("run{}{}", before, after));
-    c.training.dtype = "float64";
+    c.training.dtype = DType::kFloat64;
     c.training.steps = 6;
     train(c);
     c.training.steps = 12;

@@ -35,7 +35,7 @@ TEST_F(Reproducible, OneTwoFourAndEightRanksTrainToTheSameBits) {
 
 TEST_F(Reproducible, InBfloat16WithRoundingAtRandomToo) {
   config::RunConfig one = config(1, "ranks-1");
-  one.training.mixed_precision_param = one.training.dtype = "bfloat16";
+  one.training.mixed_precision_param = one.training.dtype = DType::kBFloat16;
   one.numerics.stochastic_rounding = true;
   const auto records = train(one);
   config::RunConfig four = one;

@@ -155,7 +155,7 @@ TEST_F(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
   config::RunConfig cooldown = named(scratch, "cooldown");
   cooldown.checkpoint.initial_load_path = "trunk/checkpoints/step-00000008";
   cooldown.checkpoint.initial_load_model_only = false;
-  cooldown.lr_scheduler.decay_type = "linear";
+  cooldown.lr_scheduler.decay_type = config::DecayType::kLinear;
   cooldown.lr_scheduler.decay_ratio = 1.0 / 3;
   records = train(cooldown);
   ASSERT_EQ(records.size(), 4u);

@@ -138,7 +138,7 @@ TEST_F(TrainSpikes, NgramsOfOtherRecordingsCountThoseOfTheRun) {
 TEST_F(TrainSpikes, EvalLeavesOutTheBosThatTheObjectiveLeavesOut) {
   config::RunConfig c = config("run");
   c.training.steps = 2;
-  c.objective.kind = "spike_lm";
+  c.objective.kind = config::ObjectiveKind::kSpikeLm;
   c.objective.count_bos = false;
   train(c);
   const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 4}).front();

@@ -98,7 +98,8 @@ TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
   }
 }
 
-// What numerics.loss_average = "per_rank" is: micro-batches of few labels weigh as much as those of many.
+// What numerics.loss_average = config::LossAverage::kPerRank is: micro-batches of few labels weigh as much as those of
+// many.
 TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
   const Shape s = tiny_shape();
   for (const int64_t ranks : {1, 3}) {

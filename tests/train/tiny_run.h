@@ -87,7 +87,8 @@ inline config::RunConfig tiny_config(const Path& folder) {
   c.training.threads = 1;
   c.optimizer.lr = 1e-2;
   c.lr_scheduler.warmup_steps = 3;
-  c.lr_scheduler.decay_type = "constant";  // so that a test may prolong a run and expect the same numbers
+  c.lr_scheduler.decay_type =
+      config::DecayType::kConstant;  // so that a test may prolong a run and expect the same numbers
   c.checkpoint.interval = 4;
   c.memory.loss_chunk_tokens = 48;  // does not divide the 64 tokens of a micro-batch
   return c;

@@ -33,10 +33,9 @@ This page is made from the table of fields: `hearth config docs > docs/config.md
 - `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
 - `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both. A warm-up that is given is not longer than the
   training; the default is cut to it.
-- `lr_scheduler.decay_type = "constant"` takes neither `lr_scheduler.decay_ratio` nor `lr_scheduler.min_lr_factor`.
-- `data.path` or `[[data.source]]` is given, not both, and names datasets; `[[data.segment]]` and `data.weight_unit` need sources.
-- `validation.steps` and `[[validation.set]]` need `validation.freq`; `checkpoint.initial_load_model_only = false` needs
-  `checkpoint.initial_load_path`.
+- `data.path` or `[[data.source]]` is given, not both, and names datasets.
+- A key that nothing would read is an error: the column "applies when" says which values of other keys it needs. Its
+  default is allowed everywhere.
 
 ## Lists
 
@@ -100,14 +99,22 @@ std::string_view at_resume_text(config::AtResume at_resume) {
   return "refused";
 }
 
+std::string conditions_text(const config::AppliesWhen& conditions) {
+  std::string text;
+  for (const config::Condition& condition : conditions) text += (text.empty() ? "" : ", and ") + condition.text();
+  return text;
+}
+
 std::string key_rows(std::span<const config::Field> fields, std::string_view section) {
-  std::string text = "| key | default | unit | allowed | what it is | at a resume |\n|---|---|---|---|---|---|\n";
+  std::string text =
+      "| key | default | unit | allowed | what it is | applies when | at a resume |\n|---|---|---|---|---|---|---|\n";
   for (const config::Field& field : fields) {
     if (field.section != section) continue;
     const std::string allowed = field.limits.text();
-    text += fmt::format(
-        "| `{}` | `{}` | {} | {} | {} | {} |\n", field.key, config::to_toml_value(field.default_value()), field.unit,
-        allowed.empty() ? std::string(field.type()) : allowed, field.help, at_resume_text(field.at_resume));
+    text += fmt::format("| `{}` | `{}` | {} | {} | {} | {} | {} |\n", field.key,
+                        config::to_toml_value(field.default_value()), field.unit,
+                        allowed.empty() ? std::string(field.type()) : allowed, field.help,
+                        conditions_text(field.applies_when), at_resume_text(field.at_resume));
   }
   return text;
 }
@@ -118,7 +125,9 @@ std::string section_table(std::string_view section) {
   text += key_rows(config::fields(), section);
   for (const config::List& list : config::lists()) {
     if (list.section() == section)
-      text += fmt::format("\n### [[{}]]\n\n{}\n\n{}", list.name, list.help, key_rows(config::list_fields(), list.name));
+      text += fmt::format("\n### [[{}]]\n\n{}{}\n\n{}", list.name, list.help,
+                          list.applies_when.empty() ? "" : " Applies when: " + conditions_text(list.applies_when) + ".",
+                          key_rows(config::list_fields(), list.name));
   }
   return text;
 }

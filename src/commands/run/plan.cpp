@@ -73,9 +73,9 @@ int64_t steps_of(const config::RunConfig& config) {
 }
 
 Planned planned(config::LoadResult& loaded, const Options& options) {
-  const bool says_gpu = loaded.config.training.device != "cpu";
+  const bool says_gpu = loaded.config.training.device != config::DeviceKind::kCpu;
   if (!on_cpu(options)) config::compute_on_gpu(loaded);
-  if (on_cpu(options) && !options.device.empty()) loaded.config.training.device = "cpu";
+  if (on_cpu(options) && !options.device.empty()) loaded.config.training.device = config::DeviceKind::kCpu;
   Planned p{loaded.config, {}, {}, {}, {}, {}};
   p.shape = plan::run_shape(p.config, data::data_facts(p.config));
   if (options.device.empty() && says_gpu)

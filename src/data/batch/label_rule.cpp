@@ -19,7 +19,7 @@ void LabelRule::apply(uint64_t seed, uint64_t g, std::span<int32_t> tokens, std:
 LabelRule label_rule(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows) {
   LabelRule rule;
   if (objective.masked()) rule.masking = masking_of(objective, tokenizer, rows);
-  if (objective.kind != "spike_lm") return rule;
+  if (objective.kind != config::ObjectiveKind::kSpikeLm) return rule;
   if (tokenizer.arrays() == nullptr)
     throw user_error("objective.kind = \"spike_lm\" needs recordings",
                      fmt::format("the data's tokenizer is {}, not one of spikes or patches", tokenizer.name()),

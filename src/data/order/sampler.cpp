@@ -19,10 +19,15 @@ std::vector<MixtureSegment> segments_of(const std::vector<SamplerSource>& source
 
 }  // namespace
 
-Window Window::named(const std::string& stride, int64_t seq_len) {
-  if (stride == "exact") return causal(seq_len);
-  if (stride == "neox") return {seq_len + 1, seq_len, false};
-  HEARTH_CHECK(stride == "torchtitan", "{}", stride);
+Window Window::named(config::Stride stride, int64_t seq_len) {
+  switch (stride) {
+    case config::Stride::kExact:
+      return causal(seq_len);
+    case config::Stride::kNeox:
+      return {seq_len + 1, seq_len, false};
+    case config::Stride::kTorchtitan:
+      break;
+  }
   return {seq_len + 1, seq_len + 1, false};
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "config/choices.h"
 #include "data/order/mixture.h"
 #include "data/order/neox_mixture.h"
 #include "data/order/permutation.h"
@@ -40,7 +41,7 @@ struct Window {
   static Window masked(int64_t seq_len) { return {seq_len, seq_len, true, /*shifted=*/false}; }
   // data.stride: "exact" is causal(); "neox" the same without a short end (GPT-NeoX's helpers.cpp); "torchtitan" cuts
   // the text into pieces of seq_len + 1 tokens (its hf_datasets.py), so that the first of each is never predicted.
-  static Window named(const std::string& stride, int64_t seq_len);
+  static Window named(config::Stride stride, int64_t seq_len);
   // Windows that `tokens` make.
   int64_t count(int64_t tokens) const;
 };
@@ -108,7 +109,7 @@ class Sampler {
 // mixed. TrainingData::order makes it.
 struct SampleOrder {
   std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
-  std::string stride = "exact";                              // Window::named
+  config::Stride stride = config::Stride::kExact;            // Window::named
   bool masked = false;                                       // windows are Window::masked, stride is "exact"
   std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: none has one
   std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments

@@ -23,8 +23,8 @@ void check_not_twice(const TrainingData::Source& first, const TrainingData::Sour
 
 // Weights as shares of tokens: a document of a source brings its average number of tokens along.
 std::vector<double> in_tokens(std::vector<double> weights, const std::vector<TrainingData::Source>& sources,
-                              const std::string& unit) {
-  if (unit == "tokens") return weights;
+                              config::WeightUnit unit) {
+  if (unit == config::WeightUnit::kTokens) return weights;
   for (size_t i = 0; i < weights.size(); ++i) {
     const Split& split = sources[i].dataset.split("train");
     weights[i] *= static_cast<double>(split.tokens()) / static_cast<double>(split.documents());
@@ -109,7 +109,7 @@ TrainingData::TrainingData(const config::RunConfig& config)
 
 TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> sources)
     : sources_(std::move(sources)),
-      neox_order_(config.data.order == "neox"),
+      neox_order_(config.data.order == config::DataOrder::kNeox),
       seq_len_(config.training.seq_len),
       neox_seed_(static_cast<uint32_t>(config.training.seed)),
       exact_samples_(config.data.source.empty()) {
@@ -119,7 +119,7 @@ TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> 
   order_.segments = planned_segments(std::move(first), config, sources_);
   order_.stride = config.data.stride;
   order_.masked = config.objective.masked();
-  if (config.data.packing == "best_fit") {
+  if (config.data.packing == config::Packing::kBestFit) {
     const int64_t threads = config::cpu_threads(config);
     for (const Source& source : sources_) {
       TrainingTable table = best_fit_table(source.dataset, seq_len_, threads);
@@ -128,7 +128,7 @@ TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> 
     }
   }
   samples_ = static_cast<uint64_t>(config::total_steps(config, windows()) * config::global_batch_size(config));
-  if (config.data.weight_rule == "neox") make_neox_mixture();
+  if (config.data.weight_rule == config::WeightRule::kNeox) make_neox_mixture();
   if (neox_order_) {
     order_samples_ = samples_;
     make_neox_tables();

@@ -117,7 +117,7 @@ TEST(WeightedLoader, EveryWindowHasTheWeightsOfItsLabelsWhateverTheOrderAndThePa
       const auto rows = [&](const Split& split, float (*weigh)(int64_t)) {
         LoaderOptions options = options_for(seq_len);
         options.shuffle = kind != "in order";
-        if (kind == "torchtitan") options.order.stride = "torchtitan";
+        if (kind == "torchtitan") options.order.stride = config::Stride::kTorchtitan;
         if (kind == "best fit")
           options.order.tables = {
               std::make_shared<const WindowTable>(best_fit_table(split, seq_len, 1, 7), split.tokens(), seq_len)};

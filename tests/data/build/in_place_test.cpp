@@ -136,7 +136,7 @@ TEST(InPlace, TheFolderHoldsNoTokensAndTheSamplesOfATrainingAreThoseOfTheCopy) {
   for (const bool neox : {false, true}) {
     LoaderOptions o = small_batches();
     if (neox) {
-      o.order.stride = "neox";
+      o.order.stride = config::Stride::kNeox;
       o.order.tables = {std::make_shared<const WindowTable>(neox_window_table(place.split("train"), o.seq_len, 900, 5),
                                                             place.split("train").tokens(), o.seq_len)};
     }

@@ -113,7 +113,7 @@ TEST(NeoxOrder, TheLoaderGivesItsSequencesOneByOne) {
     LoaderOptions o;
     o.seq_len = seq_len;
     o.global_batch_size = o.local_batch_size = 5;
-    o.order.stride = "neox";
+    o.order.stride = config::Stride::kNeox;
     o.order.tables = {std::make_shared<const WindowTable>(table, split.tokens(), seq_len)};
     const auto windows = o.order.tables[0]->windows();
     EXPECT_EQ(o.order.tables[0]->padding(), 0);

@@ -90,7 +90,7 @@ TEST_F(TrainingDataTest, TheLoaderReadsEachRowFromTheSourceOfItsSample) {
 
 TEST_F(TrainingDataTest, WeightsOfDocumentsCountDocuments) {
   config::RunConfig c = config({{"a", 1}, {"c", 1}});
-  c.data.weight_unit = "documents";
+  c.data.weight_unit = config::WeightUnit::kDocuments;
   const TrainingData data(c);
   const Sampler order = sampler(data);
   const auto use = data.use(order, 65536);
@@ -190,7 +190,9 @@ TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatAre
 }
 
 config::RunConfig neox(config::RunConfig c, int64_t steps) {
-  c.data.order = c.data.stride = c.data.weight_rule = "neox";
+  c.data.order = config::DataOrder::kNeox;
+  c.data.stride = config::Stride::kNeox;
+  c.data.weight_rule = config::WeightRule::kNeox;
   c.training.steps = steps;
   c.training.local_batch_size = 10;
   return c;
@@ -209,7 +211,7 @@ TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
   EXPECT_EQ(data.windows(), (data.splits()[0]->tokens() - 1) / 16 + (data.splits()[1]->tokens() - 1) / 16);
   config::RunConfig one = neox(config({}), 40);
   one.data.path = "b";
-  one.data.weight_rule = "slots";
+  one.data.weight_rule = config::WeightRule::kSlots;
   const TrainingData single(one);
   EXPECT_GE(single.order().tables[0]->windows(), 400);
   EXPECT_LT(single.order().tables[0]->windows() - (single.splits()[0]->tokens() - 1) / 16 - 1, 400);
@@ -223,7 +225,7 @@ TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
 TEST_F(TrainingDataTest, TheTableOfOnePathIsMadeForTheRunsSamplesAlone) {
   config::RunConfig c = neox(config({}), 1);
   c.data.path = "b";
-  c.data.weight_rule = "slots";
+  c.data.weight_rule = config::WeightRule::kSlots;
   c.training.local_batch_size = 1;
   const int64_t tokens = Dataset::open(*scratch_ / "b").split("train").tokens();
   c.training.steps = (2 * tokens - 1) / 16;  // as many as two epochs have: half a percent more would need a third
@@ -233,7 +235,7 @@ TEST_F(TrainingDataTest, TheTableOfOnePathIsMadeForTheRunsSamplesAlone) {
 TEST_F(TrainingDataTest, TablesGoWithTheirSourcesWhereTheseStandInAnotherOrder) {
   const auto packed = [](std::vector<config::DataSource> sources) {
     config::RunConfig c = config(std::move(sources));
-    c.data.packing = "best_fit";
+    c.data.packing = config::Packing::kBestFit;
     return c;
   };
   const TrainingData before(packed({{"a", 3}, {"b", 1}}));
@@ -297,7 +299,7 @@ TEST_F(TrainingDataTest, WithGptNeoxsRuleTheMixtureHoldsFromBeginningToEnd) {
 TEST_F(TrainingDataTest, BestFitPackingTellsItsPaddingAndIsMadeOnce) {
   for (const char* name : {"a", "b"}) remove_tree(*scratch_ / name / "tables");  // of the tests before
   config::RunConfig c = config({{"a"}, {"b"}});
-  c.data.packing = "best_fit";
+  c.data.packing = config::Packing::kBestFit;
   const TrainingData data(c);
   EXPECT_EQ(data.windows(), data.order().tables[0]->windows() + data.order().tables[1]->windows());
   for (const std::string& note : data.notes()) {

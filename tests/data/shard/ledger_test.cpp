@@ -251,21 +251,23 @@ class TableLedgerTest : public testing::Test {
 };
 
 TEST_F(TableLedgerTest, OfGptNeoxsOrderAndMixture) {
-  config_.data.order = config_.data.stride = config_.data.weight_rule = "neox";
+  config_.data.order = config::DataOrder::kNeox;
+  config_.data.stride = config::Stride::kNeox;
+  config_.data.weight_rule = config::WeightRule::kNeox;
   expect_exactly_once_and_in_order();
   // Another length is another table of each source: that of the first run and those of the others.
   EXPECT_GT(list_folder(scratch_ / "a" / "tables").size(), 2u);
 }
 
 TEST_F(TableLedgerTest, OfBestFitPacking) {
-  config_.data.packing = "best_fit";
+  config_.data.packing = config::Packing::kBestFit;
   expect_exactly_once_and_in_order();
   EXPECT_EQ(list_folder(scratch_ / "a" / "tables").size(), 1u);
 }
 
 TEST_F(TableLedgerTest, OfBestFitPackingWithGptNeoxsMixture) {
-  config_.data.packing = "best_fit";
-  config_.data.weight_rule = "neox";
+  config_.data.packing = config::Packing::kBestFit;
+  config_.data.weight_rule = config::WeightRule::kNeox;
   expect_exactly_once_and_in_order();
 }
 
