@@ -2,6 +2,7 @@
 
     .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16] [--eager-only]
     .deps/oracle/bin/python bench/step.py --device cuda [--rounds 9] [--shape mlm_1b|llama3_8b_slice|llama3_1b|llama3_3b|all]
+        [--table eager|compiled|float8|graph|all]
 
 Every program is a process that takes steps by turns: two to warm up, then in each round one step of every program, the
 order rotated. So a machine whose speed changes within minutes is the same for all of a round. PyTorch runs as installed
@@ -12,7 +13,7 @@ are medians over the rounds of the ratio within a round; timings of different ru
 On a GPU everything computes in bfloat16 from float32 masters, Hearth in float8 and from a CUDA graph besides, and the rate is
 that of a bfloat16 GEMM of 8192^3. Two programs at a time, Hearth and another: their memory adds up. Memory is then the peak of what tensors take there.
 
-Needs build/release/bin/hearth and the oracle environment (scripts/setup.sh --oracle). "start" is the time from exec to the
+Needs build/release/bin/hearth, or --hearth PATH, and the oracle environment (scripts/setup.sh --oracle). "start" is the time from exec to the
 end of the first step, less a median step.
 """
 
@@ -51,25 +52,26 @@ KEEP_FREED = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": 
               "MALLOC_TOP_PAD_": str(64 << 20)}
 
 
-def programs(shape, options):
+def tables(shape, options):
+    """Name of a table: {name of a program in it: (command, environment)}."""
     arguments = [f"--{key}={value}" for key, value in shape.items()]
     arguments += [f"--steps={options.rounds}", "--warmup=2", "--turns", f"--device={options.device}"]
-    hearth = [os.path.join(ROOT, "build/release/bin/hearth"), "bench", "step", "--json"] + arguments
+    hearth = [options.hearth, "bench", "step", "--json"] + arguments
     if options.dtype != "float32" and options.device == "cpu":
         hearth += ["--set", f"training.mixed_precision_param={options.dtype}"]
     torch_step = [sys.executable, os.path.join(ROOT, "bench/pytorch_step.py"), f"--dtype={options.dtype}"] + arguments
-    eager = {"Hearth": (hearth, {}), "eager": (torch_step, {}), "eager, malloc tuned": (torch_step, KEEP_FREED)}
     compiled = torch_step + ["--compile"]
     if options.device == "cuda":
         float8 = hearth + ["--set", "numerics.fp8=true"]
         graph = hearth + ["--set", "training.cuda_graph=true"]
-        pairs = [{"Hearth": (hearth, {}), "eager": (torch_step, {})},
-                 {"Hearth": (hearth, {}), "compiled": (compiled, {})}]
-        others = [{"Hearth": (float8, {}), "bfloat16": (hearth, {})},
-                  {"Hearth": (graph, {}), "without a graph": (hearth, {})}]
-        return pairs[:1] if options.eager_only else pairs + others
-    both = {"Hearth": (hearth, {}), "compiled": (compiled, {}), "compiled, malloc tuned": (compiled, KEEP_FREED)}
-    return [eager] if options.eager_only else [eager, both]
+        return {"eager": {"Hearth": (hearth, {}), "eager": (torch_step, {})},
+                "compiled": {"Hearth": (hearth, {}), "compiled": (compiled, {})},
+                "float8": {"Hearth": (float8, {}), "bfloat16": (hearth, {})},
+                "graph": {"Hearth": (graph, {}), "without a graph": (hearth, {})}}
+    return {"eager": {"Hearth": (hearth, {}), "eager": (torch_step, {}),
+                      "eager, malloc tuned": (torch_step, KEEP_FREED)},
+            "compiled": {"Hearth": (hearth, {}), "compiled": (compiled, {}),
+                         "compiled, malloc tuned": (compiled, KEEP_FREED)}}
 
 
 def gemm_flops(device):
@@ -147,7 +149,10 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--rounds", type=int, default=9)
 parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
 parser.add_argument("--shape", choices=(*SHAPES, *GPU_SHAPES, "all"), default="all")
-parser.add_argument("--eager-only", action="store_true", help="without torch.compile, which takes most of the time")
+parser.add_argument("--table", choices=("eager", "compiled", "float8", "graph", "all"), default="all")
+parser.add_argument("--eager-only", action="store_const", dest="table", const="eager",
+                    help="without torch.compile, which takes most of the time")
+parser.add_argument("--hearth", default=os.path.join(ROOT, "build/release/bin/hearth"))
 parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
 options = parser.parse_args()
 shapes = SHAPES
@@ -156,8 +161,11 @@ if options.device == "cuda":
     print(torch.cuda.get_device_name())
 if options.shape != "all" and options.shape not in shapes:
     parser.error(f"--shape {options.shape} is none of --device {options.device}'s: {', '.join(shapes)}")
+if options.device == "cpu" and options.table in ("float8", "graph"):
+    parser.error(f"--table {options.table} is measured on a GPU only")
 print(f"PyTorch {torch.__version__}, transformers {transformers.__version__}, {platform.platform()}, {time.strftime('%Y-%m-%d')}")
 for name in shapes if options.shape == "all" else (options.shape,):
     print(f"\n{name}: {shapes[name]}, {options.dtype}, {torch.get_num_threads()} threads", flush=True)
-    for commands in programs(shapes[name], options):
-        table(shapes[name], options, commands)
+    for table_name, commands in tables(shapes[name], options).items():
+        if options.table in (table_name, "all"):
+            table(shapes[name], options, commands)

@@ -82,12 +82,14 @@ class Scratch(unittest.TestCase):
 
 class Options(Scratch):
     def test_an_option_that_is_not_there_is_named_with_exit_code_2(self):
-        for script in ("setup", "quickstart"):
+        for script in ("setup", "quickstart", "gpu"):
             self.refuses(2, ["--bogus", f"scripts/{script}.sh --help"], f"scripts/{script}.sh", "--bogus")
 
     def test_help_says_what_every_option_does(self):
         for script, options in (("setup", ["--oracle", "--text", "--core-only", "--no-arrow"]), ("test", ["-L slow"]),
-                                ("quickstart", ["--text PATH", "--minutes N", "--out DIR"])):
+                                ("quickstart", ["--text PATH", "--minutes N", "--out DIR"]),
+                                ("gpu", ["--from DIR", "--pack DIR", "--limit MIB", "--only WORD", "--minutes N",
+                                          "--dry-run"])):
             code, output = self.run_script(f"scripts/{script}.sh", "--help")
             self.assertEqual(code, 0)
             for option in options:
