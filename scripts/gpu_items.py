@@ -84,7 +84,7 @@ class Program:
 
 
 def cases_of(command, environment):
-    """Names of the cases that the filter leaves, and how the program answered where there are none."""
+    """Names of the cases that the filter leaves, and how the program answered where the filter leaves no case."""
     try:
         done = subprocess.run([*command, "--gtest_list_tests"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False, timeout=60)

@@ -37,14 +37,16 @@ std::vector<Field> model_fields() {
     {"model", "multiple_of", slot<&RunConfig::model, &Model::multiple_of>, kRefuse, "",
      "the feed-forward width is rounded up to a multiple of this where hidden_dim is 0", between(1, 1 << 20)},
     {"model", "norm_type", slot<&RunConfig::model, &Model::norm_type>, kRefuse, "",
-     "layernorm has a weight and no bias, np_layernorm no parameters; rmsnorm_neox adds norm_eps to the root mean square, "
+     "layernorm has a weight and no bias, np_layernorm no parameters; rmsnorm_neox adds norm_eps to the root mean "
+     "square, "
      "as GPT-NeoX did until 2025", one_of<NormType>()},
     {"model", "norm_eps", slot<&RunConfig::model, &Model::norm_eps>, kRefuse, "",
      "added to the mean square of a row (of layernorm to the variance, of rmsnorm_neox to the root)", between(0, 1)},
     {"model", "rope_theta", slot<&RunConfig::model, &Model::rope_theta>, kRefuse, "",
      "base of the rotary frequencies", at_least(1)},
     {"model", "rope_scaling_factor", slot<&RunConfig::model, &Model::rope_scaling_factor>, kRefuse, "",
-     "Llama 3.1's scaling: rotary frequencies whose wave is long beside rope_original_seq_len are divided by this; 1 means none",
+     "Llama 3.1's scaling: rotary frequencies whose wave is long beside rope_original_seq_len are divided by this; 1 "
+     "means none",
      at_least(1)},
     {"model", "rope_low_freq_factor", slot<&RunConfig::model, &Model::rope_low_freq_factor>, kRefuse, "",
      "a wave longer than rope_original_seq_len / this is scaled in full", above(0, 1e6),
@@ -71,7 +73,8 @@ std::vector<Field> initial_fields() {
   return {
     {"model", "init", slot<&RunConfig::model, &Model::init>, kNoEffect, "",
      "initial weights: torchtitan's, or a normal law of GPT-NeoX; its deviation is init_std (normal), "
-     "init_std / sqrt(2 n_layers) (scaled_normal), sqrt(2 / (5 dim)) (small_init) or 2 / (n_layers sqrt(dim)) (wang_init)",
+     "init_std / sqrt(2 n_layers) (scaled_normal), sqrt(2 / (5 dim)) (small_init) or 2 / (n_layers sqrt(dim)) "
+     "(wang_init)",
      one_of<InitLaw>()},
     {"model", "output_init", slot<&RunConfig::model, &Model::output_init>, kNoEffect, "",
      "the law of wo and w2, which write to the residual stream, unless init is torchtitan",
@@ -82,7 +85,8 @@ std::vector<Field> initial_fields() {
      {is_not("model.init", InitLaw::kTorchtitan),
       either_is("model.init", "model.output_init", InitLaw::kNormal, InitLaw::kScaledNormal)}},
     {"model", "depth_init", slot<&RunConfig::model, &Model::depth_init>, kNoEffect, "",
-     "with init = torchtitan, the initial scale of wo, w2 and w3 falls with the layer's own depth, else with n_layers", {},
+     "with init = torchtitan, the initial scale of wo, w2 and w3 falls with the layer's own depth, else with n_layers",
+     {},
      {is("model.init", InitLaw::kTorchtitan)}},
     {"model", "vocab_size", slot<&RunConfig::model, &Model::vocab_size>, kRefuse, "tokens",
      "rows of the embedding; 0 means the tokenizer's vocabulary", between(0, 1 << 26)},
@@ -93,10 +97,12 @@ std::vector<Field> initial_fields() {
 std::vector<Field> objective_fields() {
   return {
     {"objective", "kind", slot<&RunConfig::objective, &Objective::kind>, kRefuse, "",
-     "causal_lm predicts the next token; masked_lm hidden ones, from both sides; spike_lm the next count of a recording",
+     "causal_lm predicts the next token; masked_lm hidden ones, from both sides; spike_lm the next count of a "
+     "recording",
      one_of<ObjectiveKind>()},
     {"objective", "z_loss", slot<&RunConfig::objective, &Objective::z_loss>, kMayChange, "",
-     "times the square of the log of the softmax's denominator is added to each label's loss (PaLM: 1e-4); 0 means none",
+     "times the square of the log of the softmax's denominator is added to each label's loss (PaLM: 1e-4); 0 means "
+     "none",
      between(0, 1)},
     {"objective", "mlm_probability", slot<&RunConfig::objective, &Objective::mlm_probability>, kMayChange, "",
      "masked_lm: the share of positions that are hidden, each by itself", above(0, 1),

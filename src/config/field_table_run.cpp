@@ -30,11 +30,13 @@ std::vector<Field> training_fields() {
      "what computes: the CPU, or a GPU, NVIDIA's or AMD's, which \"cuda\" stands for as in PyTorch",
      one_of<DeviceKind>()},
     {"training", "cuda_graph", slot<&RunConfig::training, &Training::cuda_graph>, kMayChange, "",
-     "a micro-batch's forward and backward are recorded as a CUDA graph and started by one call: for models so small that "
+     "a micro-batch's forward and backward are recorded as a CUDA graph and started by one call: for models so small "
+     "that "
      "a GPU waits for the host", {},
      {is("training.device", DeviceKind::kCuda)}},
     {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
-     "element type of the weights; gradients and moments are float32 at least, but for optimizer.moments_dtype", one_of<DType>()},
+     "element type of the weights; gradients and moments are float32 at least, but for optimizer.moments_dtype",
+     one_of<DType>()},
     {"training", "mixed_precision_param", slot<&RunConfig::training, &Training::mixed_precision_param>, kMayChange, "",
      "element type that weights and activations are multiplied in; what is summed up stays float32; on a GPU it is "
      "bfloat16 where nothing is given",
@@ -61,7 +63,8 @@ std::vector<Field> run_fields() {
     {"checkpoint", "keep_latest_k", slot<&RunConfig::checkpoint, &Checkpoint::keep_latest_k>, kMayChange, "checkpoints",
      "that stay; older ones are deleted, but never the last one that was verified; 0 means all are kept", at_least(0)},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
-     "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from where the run has none; "
+     "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from where the run has "
+     "none; "
      "relative to the run file's folder",
      {}},
     {"checkpoint", "initial_load_model_only", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_model_only>,
@@ -133,7 +136,8 @@ std::vector<Field> machine_fields() {
     {"memory", "loss_chunk_tokens", slot<&RunConfig::memory, &Memory::loss_chunk_tokens>, kMayChange, "tokens",
      "logits exist for this many tokens at a time", between(1, 1 << 30)},
     {"memory", "recompute", slot<&RunConfig::memory, &Memory::recompute>, kMayChange, "",
-     "what backward computes again instead of keeping it, with the same bits: what norms and SwiGLU give (nearly free), "
+     "what backward computes again instead of keeping it, with the same bits: what norms and SwiGLU give (nearly "
+     "free), "
      "attention besides, or whole blocks; auto takes the cheapest that fits", one_of<Recompute>()},
     {"memory", "recompute_layers", slot<&RunConfig::memory, &Memory::recompute_layers>, kMayChange, "layers",
      "that recompute, from the first on; -1 means all", or_special(-1, at_least(0)),
@@ -148,10 +152,12 @@ std::vector<Field> machine_fields() {
      "weights and moments in bfloat16 are rounded up or down at random, so that small changes count on average", {},
      {is("training.dtype", DType::kBFloat16)}},
     {"numerics", "fp8", slot<&RunConfig::numerics, &Numerics::fp8>, kMayChange, "",
-     "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of their "
+     "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of "
+     "their "
      "weights in bfloat16", {}},
     {"numerics", "reproducible", slot<&RunConfig::numerics, &Numerics::reproducible>, kMayChange, "",
-     "training gives the same bits for 1, 2, 4, ... ranks of as many threads each, at one local_batch_size; costs memory "
+     "training gives the same bits for 1, 2, 4, ... ranks of as many threads each, at one local_batch_size; costs "
+     "memory "
      "and communication", {}},
     {"numerics", "nan_policy", slot<&RunConfig::numerics, &Numerics::nan_policy>, kMayChange, "",
      "what a loss or gradient that is no number does: stop the run, skip the update, or rewind to the last checkpoint "

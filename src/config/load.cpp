@@ -12,8 +12,8 @@
 #include "config/check.h"
 #include "config/fields.h"
 #include "config/flavors.h"
+#include "config/import/torchtitan.h"
 #include "config/toml_text.h"
-#include "config/torchtitan.h"
 
 namespace hearth::config {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "config/torchtitan.h"
+#include "config/import/torchtitan.h"
 #include "run_file.h"
 
 namespace hearth::config {

@@ -1,4 +1,4 @@
-#include "config/torchtitan.h"
+#include "config/import/torchtitan.h"
 
 namespace hearth::config {
 namespace {
