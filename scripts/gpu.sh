@@ -12,7 +12,7 @@
 #   --limit MIB      the most that --pack may write (default 64)
 #   --help           this text
 #
-# Needs an NVIDIA GPU, and Transformers compared with PyTorch. Ctrl-C and SIGTERM stop it; the page keeps every result so far.
+# Needs an NVIDIA GPU, PyTorch and Transformers. Ctrl-C and SIGTERM stop it; the page keeps every result so far.
 # Exit codes: 0 everything that ran passed, 1 something failed (the page says what), 2 something only you can fix,
 # 3 a file of the pack is damaged, 4 no GPU.
 
