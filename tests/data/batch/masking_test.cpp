@@ -18,7 +18,7 @@ constexpr int32_t kMask = 258;
 
 config::Objective masked() {
   config::Objective o;
-  o.kind = "masked_lm";
+  o.kind = config::ObjectiveKind::kMaskedLm;
   o.mask_id = kMask;
   return o;
 }
@@ -135,7 +135,7 @@ TEST(Masking, AMaskThatIsNoTokenIsAnError) {
 
 TEST(LabelRule, SpikesNeedRecordingsAndMayLeaveOutTheirBos) {
   config::Objective o;
-  o.kind = "spike_lm";
+  o.kind = config::ObjectiveKind::kSpikeLm;
   EXPECT_EQ(error_of([&] { label_rule(o, *tokenizer::open_tokenizer("bytes"), 258); }).message(),
             "objective.kind = \"spike_lm\" needs recordings");
   const auto spikes = tokenizer::open_tokenizer("spikes");
