@@ -92,7 +92,7 @@ TEST(LrSchedule, SaysWhatItHadToCut) {
 }
 
 // Restated from GPT-NeoX's AnnealingLR.get_lr and from the older one of Llemma's branch.
-double neox_reference(bool old, const std::string& type, double peak, double w, double end, double least, double n) {
+double neox_reference(bool old, DecayType type, double peak, double w, double end, double least, double n) {
   if (w > 0 && n <= w) return peak * (old ? n : std::max(1.0, n)) / w;
   const double past = n - w, span = end - w, min_lr = least * peak;
   double lr = peak;

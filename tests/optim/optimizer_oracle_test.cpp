@@ -29,8 +29,10 @@ struct Case {
   std::string name;
   DType dtype = DType::kFloat32;
   int64_t ranks = 1;
-  config::Optimizer optimizer{
-      .name = "AdamW", .lr = 1e-2, .weight_decay = 0.1, .weight_decay_on = config::WeightDecayOn::kMatrices};
+  config::Optimizer optimizer{.name = config::OptimizerName::kAdamW,
+                              .lr = 1e-2,
+                              .weight_decay = 0.1,
+                              .weight_decay_on = config::WeightDecayOn::kMatrices};
   config::LrScheduler scheduler{
       .warmup_steps = 5, .decay_ratio = -1, .decay_type = config::DecayType::kLinear, .min_lr_factor = 0.1};
   double max_norm = 1;

@@ -198,7 +198,7 @@ TEST_F(ConfigCommandsTest, BenchStepTimes56MParametersWhereNothingElseIsSaid) {
   EXPECT_EQ(c.training.seq_len, 1024);
   EXPECT_EQ(c.training.local_batch_size, 4);
   EXPECT_EQ(c.training.global_batch_size, -1);
-  EXPECT_EQ(c.training.dtype, "float32");
+  EXPECT_EQ(c.training.dtype, DType::kFloat32);
 
   c = config_of({"--n-heads", "2", "--dim", "64"});  // key/value heads and the feed-forward width follow
   EXPECT_EQ(shape_of(c).G, 2);

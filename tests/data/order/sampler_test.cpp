@@ -49,16 +49,16 @@ TEST(Window, StridesByNameAreThoseOfTheProgramsTheyAreNamedAfter) {
     std::vector<int64_t> torchtitan, neox;
     for (int64_t taken = 0; tokens - taken >= 9; taken += 9) torchtitan.push_back(taken);
     for (int64_t k = 0; k < (tokens - 1) / 8; ++k) neox.push_back(8 * k);
-    const auto starts = [&](const char* name) {
-      const Window window = Window::named(name, 8);
+    const auto starts = [&](config::Stride stride) {
+      const Window window = Window::named(stride, 8);
       EXPECT_EQ(window.length, 9);
       std::vector<int64_t> result;
       for (int64_t i = 0; i < window.count(tokens); ++i) result.push_back(i * window.stride);
       return result;
     };
-    EXPECT_EQ(starts("torchtitan"), torchtitan) << tokens;
-    EXPECT_EQ(starts("neox"), neox) << tokens;
-    EXPECT_EQ(Window::named("exact", 8).count(tokens), Window::causal(8).count(tokens));
+    EXPECT_EQ(starts(config::Stride::kTorchtitan), torchtitan) << tokens;
+    EXPECT_EQ(starts(config::Stride::kNeox), neox) << tokens;
+    EXPECT_EQ(Window::named(config::Stride::kExact, 8).count(tokens), Window::causal(8).count(tokens));
   }
 }
 
