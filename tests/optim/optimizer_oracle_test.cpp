@@ -62,16 +62,16 @@ nlohmann::json settings_of(const plan::ParameterPlan& plan, const Case& c) {
                              {"beta2", c.optimizer.beta2},
                              {"eps", c.optimizer.eps},
                              {"weight_decay", c.optimizer.weight_decay},
-                             {"weight_decay_on", c.optimizer.weight_decay_on},
+                             {"weight_decay_on", name_of(c.optimizer.weight_decay_on)},
                              {"max_norm", c.max_norm},
-                             {"name", c.optimizer.name},
+                             {"name", name_of(c.optimizer.name)},
                              {"groups", nlohmann::json::array()},
                              {"names", nlohmann::json::array()},
                              {"schedule",
                               {{"total", kSteps},
                                {"warmup", c.scheduler.warmup_steps},
                                {"decay_ratio", c.scheduler.decay_ratio},
-                               {"type", c.scheduler.decay_type},
+                               {"type", name_of(c.scheduler.decay_type)},
                                {"floor", c.scheduler.min_lr_factor}}}};
   for (const plan::Parameter& p : plan.parameters) {
     settings["shapes"].push_back(p.shape);

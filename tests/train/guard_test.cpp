@@ -106,8 +106,8 @@ TEST(Guard, ALimitThatIsReachedStops) {
 
 // Runs in whose text '#' stands now and then, and whose embedding of it is infinite: a step that reads one gives no
 // number, every other step is as it should be.
-struct Policy : ::testing::Test {
-  Policy() {
+struct GuardPolicy : ::testing::Test {
+  GuardPolicy() {
     make_folders(scratch / "text");
     for (uint64_t i = 0; i < 8; ++i) {
       std::string text = tiny_text(i, 400);
@@ -160,14 +160,14 @@ int64_t rewinds_told(const config::RunConfig& c) {
   return events;
 }
 
-TEST_F(Policy, StopEndsTheRunAtTheFirst) {
+TEST_F(GuardPolicy, StopEndsTheRunAtTheFirst) {
   config::RunConfig c = poisoned("stop");
   const Error error = error_of([&] { train(c); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
   EXPECT_NE(error.message().find("the loss is nan"), std::string::npos) << error.message();
 }
 
-TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
+TEST_F(GuardPolicy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
   config::RunConfig c = poisoned("skip");
   c.numerics.nan_policy = config::Policy::kSkip;
   const auto records = train(c);
@@ -191,7 +191,7 @@ TEST_F(Policy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
   }
 }
 
-TEST_F(Policy, ARunWithSkippedStepsIsResumedToTheBit) {
+TEST_F(GuardPolicy, ARunWithSkippedStepsIsResumedToTheBit) {
   for (const char* kind : {"nan", "spike"}) {
     config::RunConfig c = poisoned(fmt::format("whole-{}", kind));
     c.numerics.nan_policy = config::Policy::kSkip;
@@ -214,7 +214,7 @@ TEST_F(Policy, ARunWithSkippedStepsIsResumedToTheBit) {
   }
 }
 
-TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
+TEST_F(GuardPolicy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
   for (const int64_t ranks : {1, 2}) {
     config::RunConfig c = poisoned(fmt::format("rewind-{}", ranks), ranks);
     c.numerics.nan_policy = config::Policy::kRewind;
@@ -238,7 +238,7 @@ TEST_F(Policy, RewindGoesBackToTheLastCheckpointAndOnBehindTheData) {
   }
 }
 
-TEST_F(Policy, RewindGivesUpAtItsLimit) {
+TEST_F(GuardPolicy, RewindGivesUpAtItsLimit) {
   config::RunConfig c = poisoned("limit");
   c.numerics.nan_policy = config::Policy::kRewind;
   c.numerics.rewind_limit = 1;
@@ -250,7 +250,7 @@ TEST_F(Policy, RewindGivesUpAtItsLimit) {
 
 // Whatever stops it, and whether or not it saved in between: a later start knows where the run had gone back to, behind
 // which data, and how often.
-TEST_F(Policy, ARewindIsRememberedThoughNoCheckpointFollowed) {
+TEST_F(GuardPolicy, ARewindIsRememberedThoughNoCheckpointFollowed) {
   config::RunConfig whole = poisoned("whole");
   whole.numerics.nan_policy = config::Policy::kRewind;
   whole.checkpoint.interval = 8;  // two rewinds to one checkpoint
