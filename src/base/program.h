@@ -9,7 +9,7 @@
 namespace hearth {
 
 // The file `name` that belongs to the program: in its folder, or in bin/ or lib/ beside that folder (tests; other
-// layouts). Nothing where there is none.
+// layouts). Nothing where no such file exists.
 std::optional<Path> beside_program(std::string_view name);
 
 }  // namespace hearth

@@ -89,7 +89,7 @@ class Bench {
     kernels.push_back({std::move(name), median_s(body), 0, flops});
   }
 
-  // Ours and ATen's by turns: two lines, and the median of the ratio within a turn on the first.
+  // Times ours and ATen's in alternation. Gives two lines; the first has the median of the ratio within a round.
   template <typename Ours, typename Theirs>
   void beside_aten(const std::string& name, double flops, const Ours& ours, const Theirs& theirs) {
     std::vector<double> our_s, their_s, ratios;
@@ -149,7 +149,7 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DT
   bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
                [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
 
-  // Of the tables, as many rows as there are tokens; their gradient is float32.
+  // The tables have as many rows as there are tokens; their gradient is float32.
   const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D}, dtype);
   const at::Tensor dtable_VD = ops::zeros({s.V, s.D}, DType::kFloat32), rows = ops::empty({T, s.D}, DType::kFloat32);
   bench.memory(named("embedding"), {{tokens, h}, {h}}, [&] { ops::embedding_forward(h, table_VD, tokens); });

@@ -15,7 +15,7 @@ struct KernelTiming {
   double median_s = 0;
   double bytes = 0;       // read and written at the least: each operand once
   double flops = 0;       // of the products alone, causal attention counted as half; 0 where memory bounds
-  double times_aten = 0;  // as fast as ATen's, timed by turns: median over the turns; 0 where nothing is compared
+  double times_aten = 0;  // times as fast as ATen's: the median over rounds in alternation; 0: not compared
 };
 
 struct OpsTiming {

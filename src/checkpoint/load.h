@@ -39,8 +39,8 @@ class Reader {
 
   // In the order of `.metadata`. Tensors of an element type we do not have (float8, complex) are not listed.
   const std::vector<mesh::TensorInfo>& tensors() const;
-  // Null when there is none. torchtitan wrote weights under "model." until mid 2025: a `name` that is not there is
-  // looked up with this prefix, too.
+  // Null when the tensor is not there. torchtitan wrote weights under "model." until mid 2025: a `name` that is not
+  // there is looked up with this prefix, too.
   const mesh::TensorInfo* find(std::string_view name) const;
   // The tensor, or a user_error that names what was expected and what was found.
   const mesh::TensorInfo& require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;

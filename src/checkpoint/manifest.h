@@ -26,7 +26,7 @@ struct Manifest {
   // What other rooms remember, by name: the text of a JSON object each, which only they read. "data":
   // data/order/data_state.h; "health": run/health.h. A name that this program does not know is kept.
   std::map<std::string, std::string> states;
-  std::string state(const std::string& name) const;  // "{}" where there is none
+  std::string state(const std::string& name) const;  // "{}" where it is not there
   std::string tokenizer;  // "bytes", or the name of the copy of its file in the checkpoint's folder
   std::string tokenizer_hash, dataset_hash;
   std::string token_weights_hash;  // XXH3-128 of the weights of the loss; empty: all 1, or an older checkpoint

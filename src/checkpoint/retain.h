@@ -14,7 +14,7 @@ namespace hearth::checkpoint {
 std::vector<int64_t> list_steps(const Path& checkpoints);
 
 // The checkpoint that a user means: `folder` itself, ours or PyTorch's; or, of a run folder or its checkpoints/, the
-// newest step. Nothing is opened. Throws user_error where there is none.
+// newest step. Nothing is opened. Throws user_error where no checkpoint is there.
 Path find_checkpoint(const Path& folder);
 
 struct DamagedCheckpoint {

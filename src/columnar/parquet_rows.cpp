@@ -135,7 +135,7 @@ class ParquetRows final : public data::ColumnRows {
     if (group_ < groups_.size()) row_in_file_ = groups_[group_].first_row;
   }
 
-  // Until a row is at hand, or there is none.
+  // Goes on until a row is at hand or the file ends.
   Status advance() {
     while (group_ < groups_.size() && next_in_batch_ == rows_.num_rows()) {
       Status status = next_batch();

@@ -13,7 +13,7 @@
 namespace hearth::columnar {
 
 std::unique_ptr<data::ColumnRows> open_parquet_rows(const data::ColumnRequest& request, data::ColumnFailure& failure);
-// Of the file format ("ARROW1") or the stream format.
+// Reads the file format ("ARROW1") and the stream format.
 std::unique_ptr<data::ColumnRows> open_ipc_rows(const data::ColumnRequest& request, data::ColumnFailure& failure);
 
 // What Arrow says, in one line.

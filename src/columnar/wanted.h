@@ -24,13 +24,13 @@ struct WantedColumns {
   std::vector<WantedColumn> columns;  // of each key; then those of labels, or of weights
   size_t num_keys = 0;
   data::ColumnKind kind = data::ColumnKind::kText;
-  // Of arrays: where in `columns` each of data::kLabelNames is; 0: nowhere.
+  // For arrays: where in `columns` each of data::kLabelNames is; 0: nowhere.
   std::array<size_t, data::kLabelNames.size()> labels{};
-  // Of text and ids: where those of ReadRules::labels_key and weights_key are; 0: nowhere.
+  // For text and ids: where the columns of ReadRules::labels_key and weights_key are; 0: nowhere.
   size_t label_mask = 0, weights = 0;
 };
 
-// False, and `failure` with what the table has instead, where a key leads nowhere, or to something that is none of
+// False, and `failure` with what the table has instead, where a key leads nowhere, or to something outside
 // data::ColumnKind. A key is looked for as it stands first, and as a dotted path then.
 bool find_wanted(const arrow::Schema& schema, const data::ReadRules& rules, WantedColumns& wanted,
                  data::ColumnFailure& failure);

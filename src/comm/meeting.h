@@ -44,7 +44,7 @@ class Meeting {
 
  private:
   std::string ranks_where(const std::vector<bool>& flags, bool value) const;
-  std::string difference() const;  // between the calls; empty if there is none
+  std::string difference() const;  // between the calls; empty: they agree
 
   const double timeout_s_;
   std::mutex mutex_;

@@ -49,8 +49,8 @@ using AppliesWhen = std::vector<Condition>;  // all of them; empty: always
 
 // What a field's value may be.
 struct Limits {
-  // Of numbers, and of each number of a list. `special` is a value outside the bounds that has a meaning of its own,
-  // told in the field's help.
+  // The limits of a number, or of each number of a list. `special` is a value outside the bounds that has a meaning of
+  // its own, told in the field's help.
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
   bool least_open = false, most_open = false;  // the bound itself is not allowed
   double special = std::numeric_limits<double>::quiet_NaN();

@@ -15,7 +15,7 @@ struct Flavor {
   double ffn_dim_multiplier;
   int64_t multiple_of;
   double rope_theta;
-  // Of the family of Llama 3.1 and later.
+  // For the family of Llama 3.1 and later.
   double rope_scaling_factor = 1;
   bool tied = false;
 };

@@ -18,7 +18,7 @@ struct Problem {
   bool is_rule = false;  // the key's value is known, and does not go with others
 };
 
-// Throws one error with all of them, in the file's order; does nothing when there are none. `file_name` may be empty.
+// Throws one error with all of them, in the file's order; does nothing for an empty list. `file_name` may be empty.
 void throw_problems(const std::string& file_name, std::vector<Problem> problems);
 
 }  // namespace hearth::config

@@ -46,7 +46,7 @@ struct ZipMember {
 // only. No length or offset in it is trusted. Throws damaged() naming `origin`.
 std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
-// The member whose name ends in "/NAME" after the archive's one top folder; null when there is none.
+// The member whose name ends in "/NAME" after the archive's one top folder; null when it is not there.
 const ZipMember* find_member(const std::vector<ZipMember>& members, std::string_view name);
 
 }  // namespace hearth::formats

@@ -17,7 +17,7 @@ class Continuation {
   // `context` is not empty. Borrows the model.
   Continuation(LoadedModel& model, std::vector<int32_t> context);
 
-  // Of the token after the last one: those of the tokenizer's own ids, a vocabulary may be padded to a round size. Once
+  // The logits of the token after the last one, for the tokenizer's own ids (a vocabulary may be padded). Call it once
   // after each append().
   std::vector<double> logits();
   void append(int32_t token);

@@ -11,7 +11,7 @@
 
 namespace hearth::infer {
 
-// Of one set of documents.
+// The result on one set of documents.
 struct EvalReport {
   // What the tokens stand for, and so what their bits are counted by.
   enum class Units { kNone, kBytes, kSpikes };

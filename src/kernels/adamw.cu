@@ -66,12 +66,12 @@ __device__ inline float cut_at_random(float x, uint32_t noise) {
   return is_finite(x) ? __uint_as_float((__float_as_uint(x) + noise) & 0xFFFF0000u) : x;
 }
 
-// Of an element's parameter and moments.
+// The draws for an element's parameter and moments.
 struct Draws {
   uint32_t parameter, exp_avg, exp_avg_sq;
 };
 
-// Of a group.
+// The noise of a group.
 struct AllNoise {
   Noise parameter, exp_avg, exp_avg_sq;
   __device__ Draws operator[](int k) const { return {parameter[k], exp_avg[k], exp_avg_sq[k]}; }

@@ -50,7 +50,7 @@ struct AdamW {
   uint64_t first;
 };
 
-// Of a device, as the driver tells; host memory.
+// A device as the driver describes it; host memory.
 struct DeviceDescription {
   char name[256];
   int64_t memory_bytes, free_bytes;

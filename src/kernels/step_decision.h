@@ -17,7 +17,7 @@ namespace hearth::kernels {
 // What a policy does in the end: stopping and going back are the host's work, and hold every update until it is done.
 enum class Reaction : int32_t { kApply, kSkip, kHold };
 
-// Of the last steps that were applied, a ring: count values were pushed, the last `size` of them are there.
+// The last steps that were applied, as a ring: count values were pushed, the last `size` of them are there.
 struct Window {
   double* values;
   int64_t size, count;

@@ -10,7 +10,7 @@
 namespace hearth::machine {
 
 // The least of the limits of this process's control group and of those that it lies in, in bytes: memory.max of version
-// 2, memory.limit_in_bytes of version 1. Nothing where there is none, or where the system does not say. memory.high
+// 2, memory.limit_in_bytes of version 1. Nothing where no limit is set, or where the system does not say. memory.high
 // slows a process down and does not end it: no limit. `root` stands before /proc and /sys, for tests.
 std::optional<int64_t> control_group_memory_bytes(const Path& root = "/");
 

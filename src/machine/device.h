@@ -28,7 +28,7 @@ struct Device {
 std::span<const Device> devices();
 std::string device_names();  // "A100, H100, ..."
 // By its name, or another that is in use ("mi250x", "A100-SXM4-80GB"), in any case, with blanks, dashes or neither,
-// with or without the maker's; null: there is none.
+// with or without the maker's; null: the table has no such device.
 const Device* find_device(std::string_view name);
 bool names_this_machine(std::string_view name);         // "cpu", "this CPU"
 std::string nearest_device(std::string_view mistyped);  // the one probably meant; empty: like none

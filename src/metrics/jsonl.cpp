@@ -98,7 +98,7 @@ Event event_of(const nlohmann::json& object) {
 
 bool goes_back(const Event& e) { return e.name == "resume" || e.name == "rewind"; }
 
-// Of a long run's file no more than the last byte is read.
+// Reads the last byte alone, however long the file is.
 bool ends_a_line(const Path& path) {
   const File file = File::open_read(path);
   if (file.size_bytes() == 0) return true;

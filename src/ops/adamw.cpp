@@ -31,7 +31,7 @@ struct AdamWBits {
   const std::byte* from(int64_t i) const { return std::as_bytes(std::span(of)).data() + 2 * (begin + i); }
 };
 
-// What a block's values are rounded by. Of those in float32 nothing is read.
+// The bits by which a block's values are rounded; unused for values in float32.
 struct AdamWNoise {
   AdamWBits parameter, exp_avg, exp_avg_sq;
 };
@@ -155,7 +155,7 @@ reference::AdamWFactors factors(const AdamWStep& step, const kernels::Decision& 
           .gradient_scale = decision.gradient_scale};
 }
 
-// Of elements [begin, begin + n) of the stream.
+// Fills in the bits of elements [begin, begin + n) of the stream.
 void fill_bits(AdamWBits& bits, RandomKey key, uint64_t begin, int64_t n) {
   bits.begin = static_cast<int64_t>(begin % 8);
   HWY_DYNAMIC_DISPATCH(philox_blocks)(bits.of.data(), (bits.begin + n + 7) / 8, key, begin / 8);

@@ -125,7 +125,7 @@ auto add_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_add_bf16); }
 auto backward_kernel(float) { return HWY_DYNAMIC_DISPATCH(norm_backward_f32); }
 auto backward_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_backward_bf16); }
 
-// What a row is divided by, and its mean, of all rows; `mean` null where there is none.
+// Each row's divisor and mean; `mean` is null for norms without one.
 template <class T>
 struct Statistics {
   T *size, *mean;

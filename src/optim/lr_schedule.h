@@ -14,7 +14,7 @@
 //   warm-up      n <= W: max(1, n) / W
 //   linear       1 - x          cosine   m + (1 - m) (1 + cos(pi x)) / 2        exponential   exp(-0.693 x)
 // and no less than m. Past E they go on, but for the cosine: GPT-NeoX's rises again there, this one stays. "neox_2023"
-// is what Llemma's branch had: the warm-up is n / W, so that the first update is none, and the linear decay is
+// is what Llemma's branch had: the warm-up is n / W, so that the first update has rate 0, and the linear decay is
 // (E - n + W) / E.
 #pragma once
 
@@ -43,8 +43,8 @@ struct LrSchedule {
 // `lr` is optimizer.lr.
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps);
 
-// Of update number `step`, counted from 1 as everywhere (AdamW's t, metrics, checkpoint names). A step past the total
-// has the rate of the last one.
+// The rate of update number `step`, counted from 1 as everywhere (AdamW's t, metrics, checkpoint names). A step past
+// the total has the rate of the last one.
 double learning_rate(const LrSchedule& schedule, int64_t step);
 
 }  // namespace hearth::optim

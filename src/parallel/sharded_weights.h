@@ -46,8 +46,8 @@ class ShardedWeights final : public model::Weights {
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Purpose purpose,
                  std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU);
 
-  // Of model::Weights. gather is Collective when the unit is stale, Local otherwise; gradient_ready is Collective with
-  // the last micro-batch.
+  // As in model::Weights. gather is Collective when the unit is stale, Local otherwise; gradient_ready is Collective
+  // with the last micro-batch.
   at::Tensor gather(int64_t unit) override;
   at::Tensor gradient(int64_t unit) override;
   void gradient_ready(int64_t unit) override;
@@ -107,7 +107,7 @@ class ShardedWeights final : public model::Weights {
     int64_t num_ready = 0;                 // gradient_ready calls of this step
     std::vector<at::Tensor> partial_sums;  // [R * shard_numel] each; number k of 2^k groups of micro-batches
   };
-  // Of a parameter's owned elements: [numel] each, undefined where it is frozen.
+  // The moments of a parameter's owned elements: [numel] each, undefined where it is frozen.
   struct Moments {
     at::Tensor exp_avg, exp_avg_sq;
     int64_t updates_before = 0;

@@ -70,8 +70,8 @@ std::optional<int64_t> fewest_layers(int64_t num_layers, const Fits& fits) {
   return fits(num_layers) ? std::optional(num_layers) : std::nullopt;
 }
 
-// Of each pair of levels the fewest layers of the dearer one that fit; of these the cheapest. If nothing fits, what
-// needs least.
+// For each pair of levels: the fewest layers of the dearer level that fit. The cheapest of these pairs wins. If none
+// fits: the pair that needs least.
 template <typename Bytes>
 Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_bytes, const Bytes& bytes_at) {
   using enum Recompute;

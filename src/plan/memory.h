@@ -33,7 +33,7 @@ struct MemoryPlan {
   bool fits() const { return total_bytes * ranks_here <= limit_bytes; }
 };
 
-// Of weights that are whole on every rank, with masters and moments sharded over `ranks`: what
+// The memory of weights that are whole on every rank, with masters and moments sharded over `ranks`: what
 // parallel::ShardedWeights allocates on rank 0. `trained`: a flag for each parameter; empty: all are.
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t ranks,
                                        const std::vector<bool>& trained = {});

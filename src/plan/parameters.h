@@ -55,8 +55,8 @@ struct ModelShape {
   double counted = 1;           // the share of those that do, about
 };
 
-// Of [model] alone; plan/run_shape.h adds what the rest of the run says about it. `tokenizer_vocab_size` fills
-// model.vocab_size = 0. Throws user_error where a size does not divide.
+// The shape that [model] alone describes; plan/run_shape.h adds what the rest of the run says about it.
+// `tokenizer_vocab_size` fills model.vocab_size = 0. Throws user_error where a size does not divide.
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
 
 enum class Init { kOnes, kNormal, kTruncatedNormal };

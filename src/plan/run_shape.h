@@ -32,7 +32,7 @@ struct RunShape {
 // Throws what model_shape throws, and user_error where the vocabulary's size is not known.
 RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
 
-// Of a training on training.device. `memory_bytes`: what the device has; on a CPU all ranks share it.
+// The memory of a training on training.device. `memory_bytes`: what the device has; on a CPU all ranks share it.
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes);
 
 }  // namespace hearth::plan

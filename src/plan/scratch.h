@@ -12,7 +12,8 @@
 
 namespace hearth::plan {
 
-// Of ops/cpu/gemm.h, in floats: packed rows of one factor, for all threads, and of the other, a thread's own.
+// The scratch of ops/cpu/gemm.h, in floats: packed rows of one factor, for all threads, and of the other, a thread's
+// own.
 inline constexpr int64_t kGemmSharedFloats = 1 << 20;
 // Where sums that end in bfloat16 wait for their next block of K: tiles of a stage.
 inline constexpr int64_t kGemmSumFloats = 2 << 20;
@@ -46,7 +47,7 @@ struct AttentionCut {
   }
   int64_t forward_task_floats() const;
   int64_t backward_task_floats() const;
-  // Of a part of dk and dv, [2, rows, width].
+  // The size of a part of dk and dv, [2, rows, width].
   int64_t backward_part_floats() const { return 2 * round_up(S, kTileRows) * round_up(K, kLanes); }
   int64_t backward_shared_floats() const;
 };
@@ -54,7 +55,7 @@ struct AttentionCut {
 // Which keys a query sees, as attention's kernels take it.
 inline constexpr int64_t kVisibleKeysBytes = 8;
 
-// Of one rank. Attention and matrix products take turns in the same memory.
+// The scratch of one rank. Attention and matrix products take turns in the same memory.
 struct ScratchPlan {
   int64_t shared_bytes = 0;  // of all the rank's threads
   int64_t task_bytes = 0;    // of each

@@ -23,7 +23,7 @@ bool all_finite(std::span<const std::byte> bytes) {
   return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
 }
 
-// Of 16 bits: the exponent is all ones where it is no number.
+// Elements of 16 bits: the exponent of a NaN or an infinity is all ones.
 bool all_finite(std::span<const std::byte> bytes, uint16_t exponent) {
   const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
   return std::all_of(values, values + bytes.size() / 2, [=](uint16_t value) { return (value & exponent) != exponent; });

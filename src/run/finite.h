@@ -1,4 +1,4 @@
-// Weights from elsewhere are numbers: a NaN among them would only be noticed as a loss that is none.
+// Weights from elsewhere must be finite. Without this check a NaN in them would first show as a NaN of the loss.
 #pragma once
 
 #include <vector>

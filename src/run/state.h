@@ -15,7 +15,7 @@
 
 namespace hearth::run {
 
-// Of a checkpoint: that of the data it was trained on.
+// The tokenizer of the data that a checkpoint was trained on.
 data::TokenizerOf tokenizer_of(const Path& folder, const checkpoint::Manifest& manifest);
 
 // How far a training has come. Together with the weights, the moments and the configuration this decides all that

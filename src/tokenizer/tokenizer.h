@@ -79,7 +79,7 @@ class Tokenizer {
   // Whether tokens stand for text: decoding then gives it back. False where they are ids that nobody knows the text of,
   // or parts of arrays.
   virtual bool has_text() const { return true; }
-  // Of a tokenizer of arrays (arrays.h) itself; null: it is one of text.
+  // This tokenizer, where it is one of arrays (arrays.h); null: it is one of text.
   virtual const ArrayTokenizer* arrays() const { return nullptr; }
   // "bytes", "huggingface", "tiktoken", "sentencepiece", "ids", "spikes", "patches".
   virtual std::string kind() const = 0;
@@ -112,7 +112,7 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
 // once, each with a temporary file of its own, do no harm.
 void keep_tokenizer(const Path& folder, const std::string& name, std::string_view file_content,
                     const std::string& temporary);
-// Whether a manifest may name a copy so: a name that leads out of the folder is none.
+// Whether a manifest may name a copy so: a name that leads out of the folder is refused.
 bool is_kept_name(std::string_view name);
 // Whether a tokenizer that a manifest names so is one of arrays.
 bool is_name_of_arrays(std::string_view name);

@@ -34,8 +34,8 @@ class Guard {
   // `t`: updates that the optimizer has made.
   ops::GuardState state(int64_t t) const;
 
-  // Of a step. A policy whose limit is reached (numerics.skip_limit in a row, numerics.rewind_limit in all) is kStop.
-  // kApply exactly where the device applied it.
+  // The judgement of a step. A policy whose limit is reached (numerics.skip_limit in a row, numerics.rewind_limit in
+  // all) is kStop. kApply exactly where the device applied it.
   Judgement judge(const StepResult& step) const;
 
   void applied(const StepResult& step);

@@ -58,7 +58,7 @@ std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group
   return weights;
 }
 
-// Of documents that begin at `starts` in T places.
+// The length of the longest of the documents that begin at `starts` in T places.
 int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
   int64_t result = 0;
   for (size_t i = 0; i < starts.size(); ++i)

@@ -72,7 +72,7 @@ void fill_defaults(config::LoadResult& loaded) {
   }
 }
 
-// Of both commands; `is_step`: with what kernels by themselves have no use for.
+// The options of both commands; `is_step` adds those that `bench ops` has no use for.
 std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is_step) {
   config::BenchStepOptions options;
   Path run_toml;

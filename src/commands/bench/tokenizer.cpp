@@ -43,7 +43,7 @@ double seconds_of(clockid_t clock) {
   ::clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-// Of this thread alone: what other programs do on the machine does not count.
+// The processor time of this thread: other programs on the machine do not count.
 double thread_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 std::vector<Path> files_in(const std::vector<Path>& paths) {

@@ -36,7 +36,7 @@ std::string comment(const config::Field& field) {
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
 }
 
-// Of the data; 0 where they are not there, or no dataset, which others say.
+// The data's vocabulary; 0 where the data are missing or no dataset, which other checks report.
 int64_t vocab_size_of_data(const config::RunConfig& config) {
   const auto sources = config.sources();
   if (sources.empty()) return 0;

@@ -114,7 +114,7 @@ std::optional<data::DataState> state_of_data(const config::RunConfig& run) {
   return std::nullopt;
 }
 
-// Of a training that has done `step` steps.
+// Where a training stands after `step` steps.
 struct Position {
   int64_t step = 0;
   uint64_t next_sample = 0;

@@ -27,7 +27,7 @@ struct Options {
   bool json = false;
 };
 
-// Of matrix products in the type of the run.
+// The rate of matrix products in the run's type.
 struct Rate {
   double flops = 0;  // per second; 0: not known
   std::string_view source;

@@ -20,8 +20,8 @@ struct TrainingProgress {
 using CountDocument =
     std::function<void(const data::Document& document, const std::string& path, tokenizer::PieceCounts& counts)>;
 
-// Of all documents that are not held out; the same whatever the number of threads. make_counter gives each unit of the
-// corpus a function of its own.
+// Counts all documents that are not held out; the result does not depend on the threads. make_counter gives each unit
+// of the corpus a function of its own.
 tokenizer::PieceCounts count_pieces(const data::Discovery& found, const data::BuildRules& rules, int64_t threads,
                                     const std::function<CountDocument()>& make_counter, TrainingProgress& progress);
 

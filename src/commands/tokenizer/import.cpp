@@ -52,7 +52,7 @@ tokenizer::PatchShape shape_of(const Pickle& pickle) {
   return {neurons, bins};
 }
 
-// Of the patches that share an id the first is its reference: they were put in by how often they were seen.
+// Where patches share an id, the first is its reference: the most frequent patch was put in first.
 tokenizer::PatchVocabulary vocabulary_of(const Pickle& pickle) {
   tokenizer::PatchVocabulary v;
   v.shape = shape_of(pickle);

@@ -29,7 +29,7 @@ struct DocumentEnds {
   tokenizer::DocumentTokens resolve(const tokenizer::Tokenizer& tokenizer) const;
 };
 
-// The files' contents, or standard input's where there is none.
+// The files' contents; without files, what standard input gives.
 std::vector<std::string> read_texts(const std::vector<Path>& files);
 
 }  // namespace hearth::commands

@@ -43,11 +43,11 @@ struct Request {
   Path out;
   std::string kind = "bpe";
   bool overwrite = false;
-  // Of bpe; empty and 0: not given.
+  // For bpe; empty and 0: not given.
   std::vector<std::string> special_tokens;
   std::string pattern;
   int64_t min_frequency = 0;
-  // Of patches.
+  // For patches.
   std::string patch;
 };
 

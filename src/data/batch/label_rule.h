@@ -21,8 +21,8 @@ struct LabelRule {
              std::span<const float> weights = {}) const;
 };
 
-// Of [objective], for data of this tokenizer and a model whose embedding has `rows` rows. Throws user_error where they
-// do not go together.
+// The rule that [objective] asks for, with data of this tokenizer and a model whose embedding has `rows` rows. Throws
+// user_error where they do not go together.
 LabelRule label_rule(const config::Objective& objective, const tokenizer::Tokenizer& tokenizer, int64_t rows);
 
 }  // namespace hearth::data

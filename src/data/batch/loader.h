@@ -30,7 +30,8 @@ struct LoaderOptions {
   // A sample that touches a damaged block: false: next() throws; true: another of its source takes its place, always
   // the same (1, 2, 4, 8, ... windows further, the first that is whole), and StepBatch::substitutes tells.
   bool substitute_damage = false;
-  // Of the loss, by the token that is predicted; empty: all 1. Multiplied with what the data say (Split::read_weights).
+  // Weights of the loss, by the token that is predicted; empty: all 1. Multiplied with what the data say
+  // (Split::read_weights).
   std::vector<float> token_weights{};
   LabelRule labels{};            // with masking, order.masked is true
   int64_t prefetch_threads = 1;  // 0: next() prepares the step itself

@@ -18,7 +18,8 @@ namespace hearth::data {
 struct Masking {
   double probability = 0.3;  // that a position is hidden
   int32_t mask_id = 0;
-  // Of the hidden positions: how many show mask_id, and how many any id below vocab_size. The rest shows the truth.
+  // The share of hidden positions that show mask_id, and the share that show any id below vocab_size. The rest shows
+  // the true token.
   double mask_share = 1, random_share = 0;
   int64_t vocab_size = 0;
   std::vector<bool> never{};  // by id: is not hidden; empty: any may be

@@ -30,7 +30,7 @@ class BuildFolder {
   std::string tokenizer_temporary() const;
   Path lock_path() const;
   bool is_ours(const std::string& name) const;  // a shard, or the rest of one, that no other part may have made
-  std::string find_other_build() const;         // the name of a file that shows it; empty: there is none
+  std::string find_other_build() const;         // the name of a file that shows it; empty: not found
 
   const BuildOptions& options_;
   const BuildPlan& plan_;

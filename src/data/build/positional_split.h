@@ -29,7 +29,7 @@ class PositionalSplit {
   // Counts all documents that are kept: reads everything once, on several threads.
   PositionalSplit(const std::vector<SourceFile>& sources, const std::vector<Unit>& units, const BuildRules& rules,
                   const Duplicates& duplicates, int64_t threads);
-  // Of document `number` of the unit, counted from 0 over those that are kept.
+  // The split of document `number` of the unit, counted from 0 over those that are kept.
   size_t split_of(size_t unit, int64_t number) const;
 
  private:

@@ -42,9 +42,9 @@ struct ColumnRow {
   std::span<const float> weights;
   std::span<const uint8_t> counts;  // [neurons, bins] of `shape`
   ArrayShape shape;
-  ArrayLabels labels;  // of an array whatever is wrong with it: the columns of these names; empty where there is none
-  // kMissingKey (null), kWrongType (a token that is no id, an array that is none), kTooLong (an array), or kUnreadable,
-  // after which there is nothing.
+  ArrayLabels labels;  // of an array, even a wrong one: the columns of these names; empty: no such column
+  // kMissingKey (null), kWrongType (a token that is no id, a list that is no array), kTooLong (an array), or
+  // kUnreadable, after which there is nothing.
   Problem problem = Problem::kNone;
   std::string why;
 };
@@ -88,7 +88,7 @@ class TableWriter {
   virtual ~TableWriter() = default;
   // A row is a call for each column, in any order, and end_row().
   virtual std::string add_text(size_t column, std::string_view text) = 0;
-  // Of a list of any width; each value fits into it.
+  // Adds a list of any width; each value fits into it.
   virtual std::string add_ids(size_t column, std::span<const int32_t> ids) = 0;
   virtual std::string add_weights(size_t column, std::span<const float> weights) = 0;
   virtual std::string end_row() = 0;

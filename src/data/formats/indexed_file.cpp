@@ -26,7 +26,7 @@ bool is_float(uint32_t type) { return type == 6 || type == 7; }
 // What a dialect means by 6 or 7.
 uint64_t size_of_float(uint32_t type, std::string_view dialect) { return (type == 6) == (dialect == kNeox) ? 4 : 8; }
 
-// An element as an id, or as a label, which may be kIgnore (-100), too; nothing where it is none.
+// An element as an id, or as a label, which may also be kIgnore (-100); nothing for any other value.
 template <typename Id, typename T>
 std::optional<Id> id_of(T value) {
   if (std::is_signed_v<Id> && std::is_signed_v<T> && value == static_cast<T>(kIgnore)) return static_cast<Id>(kIgnore);

@@ -29,7 +29,7 @@ bool is_index_file(const Path& path);
 std::vector<std::string> index_dialects();
 // NAME.bin where a person names NAME.idx, or NAME as Megatron does; otherwise `given`.
 Path token_file_of(const Path& given);
-// The index that belongs to NAME.bin; nothing where there is none.
+// The index that belongs to NAME.bin; nothing where NAME.idx does not exist.
 std::optional<Path> index_of(const Path& bin);
 
 // An index and its tokens, mapped. Sequences are checked when they are asked for, so that opening costs nothing.

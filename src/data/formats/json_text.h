@@ -1,7 +1,7 @@
 // The text of a JSON object: the strings at given keys, joined; and what it weighs.
 //
 // A record is read once, from its first byte to its last, and checked as a whole (RFC 8259, and Python's NaN and
-// Infinity); only the wanted strings are copied. Of a key that is there twice the last counts, as in Python.
+// Infinity); only the wanted strings are copied. Where a key stands twice, the last one counts, as in Python.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ class JsonText {
   // Puts the text of the object `json` into `text`. What is wrong, if anything: kMalformed, kMissingKey, kWrongType, or
   // kNotUnicode, where `text` has U+FFFD for each invalid byte or unpaired surrogate. why() then says more.
   Problem read(std::string_view json, std::string& text);
-  // Of the bytes of that text; none: each is 1.
+  // The weights of that text's bytes; empty: each is 1.
   const WeightRuns& weights() const { return weights_; }
   const std::string& why() const { return why_; }
 

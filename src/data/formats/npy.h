@@ -21,8 +21,8 @@ struct NpyHeader {
 
 bool looks_like_npy(std::string_view first_bytes);
 
-// Of a file's bytes. Throws damaged() where they end inside the header, user_error where it is no header of an array
-// of numbers. `what` names the file in errors.
+// Reads the header from a file's bytes. Throws damaged() where they end inside the header, user_error where it is no
+// header of an array of numbers. `what` names the file in errors.
 NpyHeader parse_npy_header(std::string_view file, const std::string& what);
 
 // Version 1.0, as numpy.save writes it: data follows. `descr` and `shape` as above, row-major.

@@ -64,7 +64,7 @@ enum class Problem {
   kNone,
   kMalformed,   // the record is not of its format
   kMissingKey,  // it has no text
-  kWrongType,   // its text is none
+  kWrongType,   // its text is something else
   kNotUnicode,  // its text has parts that are no Unicode; Record::text holds it with U+FFFD in their place
   kTooLong,     // more than ReadRules allow
   kUnreadable,  // the rest of the file cannot be read: cut short, or damaged

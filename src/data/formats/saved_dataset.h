@@ -15,8 +15,8 @@ namespace hearth::data {
 // dataset that selects its rows through another file.
 std::optional<std::vector<std::string>> files_of_saved_dataset(const Path& folder);
 
-// Names of the splits of a DatasetDict, each a folder in it; nothing where it is none. Throws damaged() for a list that
-// makes no sense.
+// Names of the splits of a DatasetDict, each a folder in it; nothing for any other folder. Throws damaged() for a list
+// that makes no sense.
 std::optional<std::vector<std::string>> splits_of_saved_dict(const Path& folder);
 
 }  // namespace hearth::data

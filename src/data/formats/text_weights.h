@@ -20,7 +20,7 @@ struct JoinedPart {
 };
 
 // The weights of their bytes once they are joined by the rules: `weight` where the text's key is one of loss_keys (or
-// there is none), otherwise 0; what stands between two texts counts where both do.
+// loss_keys is empty), otherwise 0. The text between two texts counts where both of them count.
 WeightRuns weights_of_texts(const ReadRules& rules, std::span<const JoinedPart> parts, float weight);
 
 // From the weights of a text's bytes to those of its tokens: each weighs what the byte does that it begins with.

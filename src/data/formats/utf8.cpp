@@ -6,7 +6,7 @@
 namespace hearth::data {
 namespace {
 
-// Length of the well-formed sequence at `p`, 0 if there is none.
+// Length of the well-formed sequence at `p`, 0 where the bytes are no such sequence.
 size_t sequence_length(const unsigned char* p, size_t available) {
   const unsigned char lead = p[0];
   if (lead < 0x80) return 1;

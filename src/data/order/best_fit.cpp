@@ -19,7 +19,7 @@ class Rooms {
     rows_[static_cast<size_t>(room)].push_back(row);
     used_[static_cast<size_t>(room) / 64] |= uint64_t{1} << room % 64;
   }
-  // Takes out the row with the least room of at least `size`; its room, or -1: there is none.
+  // Takes out the row with the least room of at least `size`; its room, or -1 where no row has so much.
   int64_t take(int64_t size, size_t& row) {
     uint64_t mask = ~uint64_t{0} << size % 64;
     for (size_t word = static_cast<size_t>(size) / 64; word < used_.size(); ++word, mask = ~uint64_t{0}) {

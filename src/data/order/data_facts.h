@@ -29,8 +29,8 @@ std::vector<MeasuredSplit> measured_splits(const config::RunConfig& config, cons
 
 plan::DataFacts data_facts(const config::RunConfig& config, const RunManifests& manifests);
 
-// Of the datasets that are there: a run can be planned before its data exist, if model.vocab_size is given. Throws what
-// read_manifest throws.
+// Reads the datasets that are there: a run can be planned before its data exist, if model.vocab_size is given. Throws
+// what read_manifest throws.
 plan::DataFacts data_facts(const config::RunConfig& config);
 
 }  // namespace hearth::data

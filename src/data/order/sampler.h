@@ -82,7 +82,7 @@ class Sampler {
   uint64_t count(int64_t source, uint64_t g) const;  // how many of the samples before g are of `source`
   // The first g by which `count` samples of `source` have been given; Mixture::kNever where that never comes.
   uint64_t samples_until(int64_t source, uint64_t count) const;
-  // Of a source, in a pass: with a table of GPT-NeoX's order that is several epochs.
+  // The windows of a source in a pass; with a table of GPT-NeoX's order a pass is several epochs.
   int64_t windows(int64_t source) const { return windows_[static_cast<size_t>(source)]; }
   double windows_per_epoch(int64_t source) const;
   bool has_table(int64_t source) const { return sources_[static_cast<size_t>(source)].table != nullptr; }

@@ -41,7 +41,7 @@ class TrainingData {
   int64_t n_fixed() const;
   // Tokenizer and vocabulary are those of all sources.
   const Manifest& manifest() const { return sources_.front().dataset.manifest(); }
-  // Of what is read: a single dataset's own, else a hash over those of all, in order.
+  // The identity of the data: a single dataset's own, else a hash over those of all, in order.
   std::string identity() const;
   const SampleOrder& order() const { return order_; }
   const std::vector<MixtureSegment>& segments() const { return order_.segments; }

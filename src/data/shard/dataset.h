@@ -41,7 +41,7 @@ struct ArrayInfo {
 };
 
 // What chance decides while reading: which neurons of an array that has more than n_fixed. A function of these two and
-// the array's number, so that a run reads again what it read. Of text nothing is left to chance.
+// the array's number, so that a run reads again what it read. Reading text leaves nothing to chance.
 struct Draw {
   uint64_t seed = 0, epoch = 0;
 };

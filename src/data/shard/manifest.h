@@ -37,7 +37,7 @@ struct SplitEntry {
   int64_t text_bytes = 0;  // of the text the tokens were made from: the denominator of bits per byte
   std::string content;     // SequenceHash of the documents' contents, in order
   std::vector<ShardEntry> shards;
-  // Of all its tokens as labels; none: each weighs 1.
+  // What all its tokens weigh as labels; nothing: each weighs 1.
   std::optional<WeightTotals> weights() const;
   int64_t counted_tokens() const;  // those whose weight is not 0
   bool operator==(const SplitEntry&) const = default;
@@ -110,7 +110,7 @@ struct Manifest {
   BuildRules rules;
   std::vector<SourceFile> sources;  // sorted by real path; of joined datasets one after the other
   std::vector<SplitEntry> splits;
-  // Of files: see Discovery.
+  // Counts of files: see Discovery.
   int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
   RecordCounts records;
   int64_t special_text_seen = 0, invalid_bytes_replaced = 0;  // tokenizer::EncodeCounts over all documents

@@ -84,7 +84,7 @@ bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
   return tokens / per_byte <= size_bytes;
 }
 
-// Of a mask the sum is what it counts.
+// A mask's sum is the number of tokens that it counts.
 std::optional<WeightTotals> parse_weights(const Json& json, int64_t tokens) {
   if (!json.contains("counted_tokens")) return {};
   WeightTotals weights;

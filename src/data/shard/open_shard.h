@@ -42,7 +42,7 @@ class OpenShard {
   // What they weigh as labels.
   void read_weights(int64_t first, std::span<float> out) const;
 
-  // Of arrays. The place of their counts is checked against the shape, and the shape against the tokens.
+  // The shape of an array. The place of its counts is checked against the shape, and the shape against the tokens.
   ArrayShape shape_of(int64_t document) const;
   std::string label_of(int64_t document, size_t label) const;
   void read_array(const ArrayStream& stream, int64_t document, int64_t crop, int64_t first,

@@ -81,12 +81,12 @@ inline constexpr std::string_view kSourceColumn = "source";         // kDocument
 // kDocument, u32; only in shards where one is not 0: tokenizer::EncodeCounts of each document.
 inline constexpr std::string_view kSpecialTextColumn = "special_text";
 inline constexpr std::string_view kBytesReplacedColumn = "bytes_replaced";
-// Of arrays: `tokens` holds their counts, [bins, neurons] one after the other, and document_ends counts those.
+// For arrays: `tokens` holds their counts, [bins, neurons] one after the other, and document_ends counts those.
 inline constexpr std::string_view kArrayShapeColumn = "array_shape";  // kDocument, u64 [2]: bins, neurons
 inline constexpr std::string_view kStreamEndsColumn = "stream_ends";  // kDocument, u64: tokens as read, up to its end
 inline constexpr std::string_view kSourceOffsetColumn = "source_offset";  // kDocument, u64: first byte in that source
 
-// Of version 2, on axis kShard, about the column whose data lie outside:
+// In version 2, on axis kShard, about the column whose data lie outside:
 inline constexpr std::string_view kOutsidePathColumn = "outside_path";            // u8: the file's absolute path
 inline constexpr std::string_view kOutsideBytesColumn = "outside_bytes";          // u64: one row, its size
 inline constexpr std::string_view kOutsideChecksumsColumn = "outside_checksums";  // u64: XXH3-64 of each block of it

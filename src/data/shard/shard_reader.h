@@ -34,7 +34,7 @@ class ShardReader {
   const Path& path() const { return path_; }
   const ShardHeader& header() const { return header_; }
   const std::vector<Column>& columns() const { return columns_; }
-  const Column* find_column(std::string_view name) const;  // null: there is none
+  const Column* find_column(std::string_view name) const;  // null: it is not there
 
   // The column's bytes, unchecked. Call check_range before believing them.
   std::span<const std::byte> column_bytes(const Column& column) const;

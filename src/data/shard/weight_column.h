@@ -11,7 +11,7 @@
 
 namespace hearth::data {
 
-// Of all tokens of the shard: u8 where each is 0 or 1, else f32; nothing where all are 1.
+// Writes the weights of all tokens of the shard: u8 where each is 0 or 1, else f32; nothing where all are 1.
 void write_weights(ShardWriter& writer, const WeightRuns& weights);
 
 // What the column comes to; nothing where the shard has none. Reads all of it. Throws damaged() as WeightColumn does.
@@ -22,7 +22,8 @@ class WeightColumn {
  public:
   // Throws damaged() where the shard has no such column, or one of another kind.
   explicit WeightColumn(const ShardReader& shard);
-  // Of tokens [first, first + out.size()). Throws damaged() for a block that is, and for what is no weight.
+  // Reads the weights of tokens [first, first + out.size()). Throws damaged() for a block that is, and for what is no
+  // weight.
   void read(int64_t first, std::span<float> out) const;
 
  private:

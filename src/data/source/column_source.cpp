@@ -20,8 +20,8 @@ int64_t most_memory(const ReadRules& rules) {
   return kBaseMemory + 4 * std::min(rules.max_record_bytes, kMostRecord);
 }
 
-// Less for text: a small file may expand a thousandfold, as compressed text may. Of an array of zeros a few bytes stand
-// for any number.
+// Less for text: a small file may expand a thousandfold, as compressed text may. An array of zeros
+// may take a few bytes, however large it is.
 int64_t text_memory(const SourceFile& file, const ReadRules& rules) {
   constexpr int64_t kExpansion = 1000;
   const int64_t most = most_memory(rules);
@@ -84,7 +84,7 @@ class ColumnReader final : public SourceReader {
     record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
   }
 
-  // Of a row with a problem the labels alone, so that rows of other datasets are left out before it is told.
+  // A row with a problem gives its labels alone: rows of other datasets are left out before the problem is reported.
   bool set_array(Record& record) {
     if (record.problem == Problem::kUnreadable) return true;
     auto array = std::make_shared<SpikeArray>();
@@ -131,7 +131,7 @@ class ColumnReader final : public SourceReader {
     record.weights = weights_of_texts(rules_, parts_, row_.weights.empty() ? 1 : row_.weights.front());
   }
 
-  // Of the text with U+FFFD in place of what is no UTF-8.
+  // The weights of the text that has U+FFFD in place of bytes that are not UTF-8.
   static WeightRuns weights_of_valid(const Record& record) {
     WeightRuns weights;
     std::string valid;

@@ -20,7 +20,7 @@ namespace hearth::data {
 //
 // rules.labels_key and weights_key name columns of the same rows: what they weigh (columnar/weights.h).
 //
-// Throws user_error for a file that has no such column, or one that is none of these. Null is kMissingKey; an array
+// Throws user_error for a file that has no such column, or one of another type. Null is kMissingKey; an array
 // that is no rectangle, or holds something else than counts, is kWrongType; bytes that are not UTF-8 are kNotUnicode,
 // as in JSON. A damaged file gives its rows up to the damage, then kUnreadable.
 //

@@ -15,7 +15,7 @@
 namespace hearth::data {
 
 // Gives the source that each of `paths` leads to the label file of the same place in `labels`. Throws user_error where
-// there are not as many, a path is no single token file, or a label file is none.
+// there are not as many, a path is no single token file, or a label file cannot be one.
 void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>& labels,
                         std::vector<SourceFile>& sources);
 

@@ -66,7 +66,7 @@ class SourceReader {
  public:
   virtual ~SourceReader() = default;
   // Fills `record` with the next one; false at the end. A record with a problem is no end: the call after it gives the
-  // following one (after kUnreadable there is none). Throws for failures of the disk alone.
+  // following one (kUnreadable is always the last). Throws for failures of the disk alone.
   virtual bool next(Record& record) = 0;
   // Bytes of the range, as they lie on disk, that have been read so far: for a progress bar.
   virtual int64_t bytes_read() const = 0;

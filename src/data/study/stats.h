@@ -32,9 +32,9 @@ struct SplitStats {
   std::vector<int64_t> most_frequent(int64_t count) const;  // ids, of equal counts the smaller first
 };
 
-// Of each split that has documents, in the manifest's order. The same for any number of threads. Takes 16 bytes of
-// memory a document and 8 a thread and id of the vocabulary; documents are held equal where their XXH3-64 is. Throws
-// damaged() where a block is, and where an id is outside the vocabulary.
+// The statistics of each split that has documents, in the manifest's order. The same for any number of threads. Takes
+// 16 bytes of memory a document and 8 a thread and id of the vocabulary; documents are held equal where their XXH3-64
+// is. Throws damaged() where a block is, and where an id is outside the vocabulary.
 std::vector<SplitStats> dataset_stats(const Dataset& dataset, int64_t threads);
 
 }  // namespace hearth::data

@@ -160,7 +160,7 @@ struct ToBfloat16 {
   c10::BFloat16* c;
   int64_t stride;
   bool add;
-  const float* before;  // [kGemmRows][kGemmColumns], the sums of earlier blocks of K; null where there are none
+  const float* before;  // [kGemmRows][kGemmColumns], the sums of earlier blocks of K; null for the first block
   const void* at(int r, int64_t n) const { return c + r * stride + n; }
   HWY_INLINE void operator()(int r, int64_t n, V32 sum) const {
     const F32 d;

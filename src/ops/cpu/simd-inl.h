@@ -99,7 +99,7 @@ HWY_INLINE V32 dot_pairs(V32 sum, V32 a, V32 b) {
   return sum;
 }
 
-// Two vectors of floats as such pairs, rounded to nearest, ties to even; NaN stays NaN. Of neighbours: (first[0],
+// Two vectors of floats as such pairs, rounded to nearest, ties to even; NaN stays NaN. Pairs of neighbours: (first[0],
 // first[1]), (first[2], first[3]), ..., then second's.
 HWY_INLINE V32 pair_neighbours(V32 first, V32 second) {
   V32 pairs;
@@ -107,7 +107,7 @@ HWY_INLINE V32 pair_neighbours(V32 first, V32 second) {
   return pairs;
 }
 
-// Of lanes: (lower[0], upper[0]), (lower[1], upper[1]), ...
+// Pairs of equal lanes: (lower[0], upper[0]), (lower[1], upper[1]), ...
 HWY_INLINE V32 pair_lanes(V32 lower, V32 upper) {
   alignas(64) static constexpr uint16_t kFrom[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};

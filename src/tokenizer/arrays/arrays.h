@@ -27,7 +27,7 @@ class ArrayTokenizer : public Tokenizer {
   virtual PatchShape patch_shape() const = 0;
   // Larger counts have no id.
   virtual int largest_count() const { return 255; }
-  // Of a patch [neurons, bins], row-major, whose counts are not too large.
+  // The id of a patch [neurons, bins], row-major, whose counts are not too large.
   virtual uint32_t id_of(std::span<const uint8_t> patch) const = 0;
   // The patch that an id stands for; empty for BOS and for ids that no patch has.
   virtual std::span<const uint8_t> patch_of(uint32_t id) const = 0;

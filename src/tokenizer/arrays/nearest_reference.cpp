@@ -30,7 +30,7 @@ unsigned rank_of(uint16_t mask) {
   return rank;
 }
 
-// Of whole vectors: in eights, so that a compiler sees one. 255^2 * kMostPatchCells fits.
+// The product of whole vectors: in eights, so that a compiler sees one. 255^2 * kMostPatchCells fits.
 int32_t dot(std::span<const int16_t> a, std::span<const int16_t> b) {
   int32_t sum = 0;
   for (size_t i = 0; i < a.size(); i += kVector) {

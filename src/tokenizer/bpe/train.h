@@ -6,7 +6,7 @@
 //   write_file_atomic(out, huggingface_file(train_bpe(counts, options)));
 //
 // Source of the method: Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL
-// 2016. Of pairs with equal counts the one with the smaller left id wins, then the one with the smaller right id, as in
+// 2016. Among pairs of equal counts the smaller left id wins, then the smaller right id, as in
 // `tokenizers`: the result depends on the counts alone, whatever the order of texts and the number of threads.
 #pragma once
 

@@ -35,7 +35,7 @@ class AddedTokens {
   // Replaces `parts` by those of `text`, in order and without gaps. Adds the special tokens found to `special_seen`.
   void split(std::string_view text, SpecialText special, std::vector<TextPart>& parts, int64_t& special_seen) const;
 
-  // Where the first match at or after `from` begins, whatever its rules about words say; text.size() if there is none.
+  // Where the first match at or after `from` begins, whatever its rules about words say; text.size(): no match.
   size_t find(std::string_view text, size_t from) const;
 
  private:

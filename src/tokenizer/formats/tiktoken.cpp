@@ -21,7 +21,7 @@ constexpr auto kSextets = [] {
   return sextets;
 }();
 
-// RFC 4648, with padding; false where it is none, or empty.
+// RFC 4648, with padding; false for any other text, and for an empty one.
 bool decode_base64(std::string_view text, std::string& bytes) {
   bytes.clear();
   if (text.empty() || text.size() % 4 != 0) return false;

@@ -139,7 +139,7 @@ struct O200k {
   // The pattern's two classes of letters; those that are neither upper nor lower are in both.
   static constexpr uint8_t kHead = kUpper | kOtherLetter | kMark, kTail = kLower | kOtherLetter | kMark;
 
-  // [head]*[tail]+ from `begin`; `begin` if there is none.
+  // [head]*[tail]+ from `begin`; `begin` where it does not match.
   static size_t skip_capitalised(const Characters& text, size_t begin) {
     size_t at = begin, after_both = begin;
     for (Character c; (c = text.at(at)).kind & kHead;) {
@@ -236,7 +236,8 @@ concept ByWindow = requires(const AsciiWindow& w, const Characters& text) {
   Pattern::starts(w, text, size_t{});
 };
 
-// Appends the pieces at `begin` that the window there decides, and moves `begin` behind them; false if there are none.
+// Appends the pieces at `begin` that the window there decides, and moves `begin` behind them; false if it decides no
+// piece.
 template <ByWindow Pattern>
 bool cut_window(const Characters& text, const char* data, size_t& begin, std::span<std::string_view> out,
                 size_t& count) {

@@ -27,7 +27,7 @@ class MetaCuts {
   size_t run_begin_ = 0;  // where a run begins; those before it are short
 };
 
-// The largest place up to `limit` behind a multiple of 400,000 characters, 0 if there is none.
+// The largest place up to `limit` behind a multiple of 400,000 characters, 0 where no such place exists.
 size_t last_meta_part_end(std::string_view text, size_t limit);
 
 }  // namespace hearth::tokenizer

@@ -44,7 +44,7 @@ class Regex::Matcher {
   Matcher& operator=(const Matcher&) = delete;
 
   // The leftmost match in `text`, which must be UTF-8, that begins at `from` or later; looks behind may reach before
-  // `from`. False if there is none. Throws user_error where the search exceeds PCRE2's limits.
+  // `from`. False if nothing matches. Throws user_error where the search exceeds PCRE2's limits.
   bool find(std::string_view text, size_t from, Match& match);
 
  private:

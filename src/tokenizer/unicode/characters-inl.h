@@ -115,7 +115,7 @@ class Characters {
   }
 
  private:
-  // How many of the eight bytes at `at` are ASCII letters, counted from the first to the first that is none.
+  // How many of the eight bytes at `at` are ASCII letters, counted from the first up to the first other byte.
   unsigned ascii_letters(size_t at) const {
     static_assert(std::endian::native == std::endian::little);
     constexpr uint64_t kOnes = 0x0101010101010101;
