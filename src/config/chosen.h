@@ -16,9 +16,9 @@ struct ChosenKey {
   bool operator==(const ChosenKey&) const = default;
 };
 
-// In the order of the sections, then those of lists. Left out: a flavor's keys, as model.flavor stands
-// for them, and the sources of data, which a start lists with their shares. Of a configuration that was not read, every
-// key that differs from its default.
+// In the order of the sections, then those of lists. Left out: a flavor's keys, as model.flavor stands for them, and
+// the sources of data, which a start lists with their shares. A configuration that was not read gives every key that
+// differs from its default.
 std::vector<ChosenKey> chosen_keys(const LoadResult& run);
 
 // "model: dim = 192, n_heads = 6; training: steps = 100", in at most `num_lines` lines of at most `columns`. A key that

@@ -75,7 +75,7 @@ TEST(Fields, EveryMemberOfTheStructsIsInTheTable) {
                                                       {"data", num_members<Data>()},
                                                       {"memory", num_members<Memory>()},
                                                       {"numerics", num_members<Numerics>()}}));
-  EXPECT_EQ(num_members<RunConfig>(), rows.size() + 1) << "a section is missing above; base_folder is none";
+  EXPECT_EQ(num_members<RunConfig>(), rows.size() + 1) << "a section is missing above; base_folder is no section";
 }
 
 TEST(Fields, EveryMemberOfAListsTableIsInTheTable) {

@@ -49,7 +49,7 @@ void read_documents(const Split& split) {
   std::vector<float> weights(static_cast<size_t>(count));
   accepted([&] {
     split.read_weights(split.tokens() - count, weights);
-    for (const float weight : weights) require(is_weight(static_cast<double>(weight)), "a weight that is none");
+    for (const float weight : weights) require(is_weight(static_cast<double>(weight)), "a number that is no weight");
   });
   accepted([&] {
     split.document_starts(0, count, starts);

@@ -34,7 +34,7 @@ void run_one(const std::string& input) {
   hearth::fuzz::run(input);  // an exception ends in SIGABRT
 }
 
-// Of this process; nothing under the address sanitizer, which keeps freed memory to find its use.
+// The peak memory of this process; nothing under the address sanitizer, which keeps freed memory to find its use.
 int64_t peak_memory_bytes() {
 #ifdef __SANITIZE_ADDRESS__
   return 0;

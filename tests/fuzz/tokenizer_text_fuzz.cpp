@@ -29,7 +29,7 @@ const std::vector<Pattern>& patterns() {
   return all;
 }
 
-// Of 600 tokens, learned from mixed text.
+// A vocabulary of 600 tokens, learned from mixed text.
 const tokenizer::HuggingFaceTokenizer& trained() {
   static const tokenizer::HuggingFaceTokenizer made = [] {
     const std::string text = test::MixedText(51).make(100'000);

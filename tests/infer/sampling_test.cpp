@@ -52,7 +52,7 @@ TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
 }
 
 TEST(Sampling, TemperatureComesFirstThenTopKThenTopPOfWhatIsLeft) {
-  // 0.4, 0.3 and 0.2 of 0.9: two of them have 0.78. Of all four, two have 0.7 only.
+  // 0.4, 0.3 and 0.2 of 0.9: two of them have 0.78. Among all four, the same two have 0.7.
   EXPECT_EQ(shares({.top_k = 3, .top_p = 0.75}).size(), 2u);
   EXPECT_EQ(shares({.top_p = 0.75}).size(), 3u);
   // The squares 16, 9, 4 and 1 of 30: two have 0.83.

@@ -118,7 +118,7 @@ class Block {
   static void entry();
   void resume(size_t index);
   int run_block();
-  // Lets those go on whose barrier is full; false if there are none.
+  // Lets those go on whose barrier is full; false if nobody can go on.
   bool open_barriers();
   bool open(size_t begin, size_t end, State barrier);
 

@@ -37,7 +37,7 @@ TEST_F(ControlGroup, OfVersion2TheLeastOfAGroupAndOfThoseAboveItCounts) {
   write("proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_7/step_0\n");
   write("sys/fs/cgroup/system.slice/memory.max", "max\n");
   write("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/memory.max", "max\n");
-  EXPECT_EQ(limit_gib(), std::nullopt) << "max is none";
+  EXPECT_EQ(limit_gib(), std::nullopt) << "max means no limit";
   limit("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/memory.high", 1);
   EXPECT_EQ(limit_gib(), std::nullopt) << "memory.high is no limit";
   limit("sys/fs/cgroup/system.slice/memory.max", 64);
@@ -85,7 +85,7 @@ TEST_F(ControlGroup, OfVersion1TheMemoryControllersTreeCounts) {
   write("sys/fs/cgroup/memory here/slurm/uid_1000/job_7/memory.limit_in_bytes", kNone);
   limit("sys/fs/cgroup/cpu,cpuacct/memory.limit_in_bytes", 1);
   limit("sys/fs/cgroup/memory here/wrong/memory.limit_in_bytes", 1);
-  EXPECT_EQ(limit_gib(), std::nullopt) << "the largest number is none";
+  EXPECT_EQ(limit_gib(), std::nullopt) << "the largest number means no limit";
   limit("sys/fs/cgroup/memory here/slurm/memory.limit_in_bytes", 40);
   EXPECT_EQ(limit_gib(), 40);
   limit("sys/fs/cgroup/memory here/slurm/uid_1000/job_7/memory.limit_in_bytes", 10);

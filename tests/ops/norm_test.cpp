@@ -43,7 +43,7 @@ class NormTest : public testing::TestWithParam<std::tuple<NormType, at::ScalarTy
     return at::empty({plan::is_centred(norm().type) ? 2 : 1, T()}, at::TensorOptions().dtype(exact()));
   }
   at::ScalarType exact() const { return type() == at::kBFloat16 ? at::kFloat : type(); }
-  // Of what is float32 also where rows are bfloat16.
+  // Tensors that are float32 even where rows are bfloat16.
   double exact_tolerance() const { return type() == at::kBFloat16 ? kFloat32 : tolerance(); }
   // A row of one element less its mean is 0 but for rounding, and 1 / sqrt(eps) makes that large: measured absolutely.
   double tolerance() const { return bound(type(), plan::is_centred(norm().type) && D() == 1 ? 1e-6 : kFloat32); }

@@ -15,7 +15,7 @@ inline double gradient_norm(parallel::ShardedWeights& weights) {
   return std::sqrt(ops::to_doubles(squared_gradient_norm(weights)).front());
 }
 
-// Of a gradient with this norm: what is done with it.
+// The decision about a gradient of this norm.
 inline kernels::Decision decision_of(double norm, double max_norm) {
   const ops::StepDecision step({}, at::kCPU);
   const std::vector<double> squares{norm * norm};

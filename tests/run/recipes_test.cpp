@@ -42,13 +42,13 @@ struct Recipes : testing::TestWithParam<Path> {
     }
     return text;
   }
-  // Of recordings, as the opening's command builds them; where it takes all neurons, few enough for a tiny window.
+  // Builds recordings as the opening's command builds them; where it takes all neurons, few enough for a tiny window.
   int64_t neurons() const {
     const std::string text = opening();
     std::smatch found;
     return std::regex_search(text, found, std::regex("--n-fixed ([0-9]+)")) ? std::stoll(found[1].str()) : 12;
   }
-  // The recipe's kind. Of patches there are two that synthetic recordings consist of.
+  // The recipe's kind. Synthetic recordings consist of two kinds of patches.
   std::string tokenizer_name() const {
     if (opening().find("--tokenizer spikes") != std::string::npos) return "spikes";
     tokenizer::PatchVocabulary v;

@@ -27,7 +27,7 @@ for file in "$@"; do
 done
 exit $code"""
 
-# Of the three sources that the fake cmake lists, one is a test and one is generated.
+# The fake cmake lists three sources: one is a test, one is generated.
 FAKES = {
     "clang-format-14": """
 case "$1" in

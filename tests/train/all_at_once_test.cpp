@@ -115,7 +115,7 @@ struct RunFile : AllAtOnce {
   ExitCode code = ExitCode::kDone;
 };
 
-// What each of them is, and where it stands. Of the last two sources one is not there, so the other decides about
+// What each of them is, and where it stands. One of the last two sources is not there, so the other decides about
 // tokens; of the model the names are known, so patterns are, and the checkpoint is searched for NaN; memory and shapes
 // wait for a model that can be.
 TEST_F(RunFile, EveryFaultStandsWithItsLine) {

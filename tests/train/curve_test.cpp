@@ -1,4 +1,4 @@
-// Two hundred steps beside PyTorch: the same Llama, the same first weights, the same batches.
+// Two hundred steps compared with PyTorch: the same Llama, the same first weights, the same batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -87,7 +87,7 @@ TEST_F(TrainSpikes, AnEditedFileOfTokenWeightsIsNoticedAtAResumeAndAnotherOneIsA
   EXPECT_EQ(steps_after(8), 8);
 }
 
-// Of the held-out recordings, by hand from the dataset's own tokens.
+// The loss of the held-out recordings, by hand from the dataset's own tokens.
 TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   config::RunConfig c = config("run");
   c.training.steps = 2;

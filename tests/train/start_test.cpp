@@ -71,7 +71,7 @@ TEST_F(TrainStart, PrintsWhatWasChosenInAFewLinesAndEveryKeyOnRequest) {
   const std::string start = join(lines, "\n");
   // dim, steps and so on: as the file has them.
   for (const std::string& line : split_lines(file + "max_norm = 0.75\n")) {
-    // Of these one is the default.
+    // One of these is the default.
     if (line.starts_with("[") || line == "n_layers = 2") continue;
     EXPECT_THAT(start, HasSubstr(line));
   }

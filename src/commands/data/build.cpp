@@ -87,7 +87,7 @@ void parse_part(const std::string& text, data::BuildOptions& options) {
   long long part = 0, count = 0;
   if (std::sscanf(text.c_str(), "%lld/%lld%n", &part, &count, &end) != 2 || static_cast<size_t>(end) != text.size() ||
       part < 1 || part > count)
-    throw user_error(fmt::format("--part {} is none", text), "", "give I/N with I from 1 to N, such as 3/8");
+    throw user_error(fmt::format("--part {} names no part", text), "", "give I/N with I from 1 to N, such as 3/8");
   options.part = part;
   options.num_parts = count;
 }

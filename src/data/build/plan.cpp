@@ -45,7 +45,7 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
 
 void check_part(const BuildOptions& options) {
   if (options.part < 1 || options.part > options.num_parts)
-    throw user_error(fmt::format("--part {}/{} is none", options.part, options.num_parts), "",
+    throw user_error(fmt::format("--part {}/{} names no part", options.part, options.num_parts), "",
                      "give I/N with I from 1 to N");
 }
 

@@ -19,7 +19,7 @@ void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>&
         std::find_if(sources.begin(), sources.end(), [&](const SourceFile& s) { return s.real_path == real; });
     if (source == sources.end() || source->format != Format::kIndexed)
       throw user_error(fmt::format("--labels {} has no token file", labels[i].string()),
-                       fmt::format("{} is none", paths[i].string()),
+                       fmt::format("{} is not a token file", paths[i].string()),
                        "give NAME.bin itself as PATH; for tables and JSON lines there are --labels-key and --loss-key");
     if (!path_exists(file) || !index_of(file))
       throw user_error(fmt::format("--labels {} is no token file of Megatron or GPT-NeoX", labels[i].string()),

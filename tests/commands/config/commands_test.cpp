@@ -85,7 +85,7 @@ TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
   for (const char* words : {"config check run.toml", "train run.toml"}) {
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2);
-    // hearth-train, where it is there, also finds that the data is none.
+    // hearth-train, where it is there, also finds that there are no data.
     EXPECT_TRUE(std::regex_search(result.output, std::regex("^error: run.toml has [56] errors\n"))) << result.output;
     for (const char* line :
          {"\n  run.toml:2: training.setps", "\n  run.toml:3: training.seq_len", "\n  run.toml:5: optimizer.beta2",

@@ -192,8 +192,8 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
     EXPECT_EQ(failed.exit_code, 2) << failed.output;
     return failed.output.substr(0, failed.output.find('\n'));
   };
-  EXPECT_EQ(message("--part 3/2"), "error: --part 3/2 is none");
-  EXPECT_EQ(message("--part 1of2"), "error: --part 1of2 is none");
+  EXPECT_EQ(message("--part 3/2"), "error: --part 3/2 names no part");
+  EXPECT_EQ(message("--part 1of2"), "error: --part 1of2 names no part");
   EXPECT_EQ(message("--text-join '\\x'"), "error: --text-join has an unknown escape \\x");
   EXPECT_EQ(message("--text-key ''"), "error: --text-key needs a name");
   EXPECT_EQ(message("--max-record-bytes 0"), "error: --max-record-bytes 0 is too small");

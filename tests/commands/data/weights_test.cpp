@@ -23,7 +23,7 @@ class DataWeights : public testing::Test {
       lines += fmt::format("{{\"q\": \"ask {}: \", \"a\": \"yes\", \"w\": {}}}\n", i, i % 2 + 1);
     write_text(scratch_ / "a.jsonl", lines);
   }
-  // Of 10 documents of 12 bytes: "ask 0: ", of which "yes" and EOS count.
+  // 10 documents of 12 bytes, such as "ask 0: yes"; "yes" and EOS count.
   CommandResult build(const std::string& more) {
     return run_hearth(fmt::format("data build --out {} --overwrite --text-key q --text-key a --text-join \"\" {} {}",
                                   out(), more, (scratch_ / "a.jsonl").string()));

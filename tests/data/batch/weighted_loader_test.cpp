@@ -59,7 +59,7 @@ class Twins {
 
 using RowOf = std::vector<int32_t>;
 
-// The rows of `steps` steps, sorted: tokens, then labels. Of each label the batch's weight must be `weigh` of it.
+// The rows of `steps` steps, sorted: tokens, then labels. Each label must have the weight that `weigh` gives it.
 std::multiset<RowOf> rows_of(const Sources& sources, const LoaderOptions& options, int64_t steps,
                              float (*weigh)(int64_t)) {
   std::multiset<RowOf> rows;

@@ -274,7 +274,7 @@ TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
   options.overwrite = false;
   EXPECT_EQ(error_of([&] { run(options); }).message(), options.out.string() + " holds a different dataset");
   options.part = 4;
-  EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 is none");
+  EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 names no part");
 }
 
 TEST(SourceBuild, DiskFailureAtAnyCallOfAPartOrOfTheMergeIsRepairedByRunningAgain) {

@@ -194,7 +194,7 @@ def bytes_that_are_no_text():
     expected = ["good", {"problem": "not_unicode", "text": "b\ufffdad\ufffd"}, "",
                 {"problem": "not_unicode", "text": "\ufffd\ufffd\ufffd"}]
     write_parquet("bytes.parquet", pa.table({"text": pa.array(rows, pa.binary())}), expected)
-    # A column of strings whose bytes are none: Arrow does not look.
+    # A column of strings whose bytes are not UTF-8: Arrow does not check.
     array = pa.array(rows, pa.binary())
     strings = pa.Array.from_buffers(pa.string(), len(array), array.buffers())
     write_parquet("strings.parquet", pa.table({"text": strings}), expected)

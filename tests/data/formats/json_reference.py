@@ -8,7 +8,7 @@ import sys
 
 
 def texts_at(value, rest):
-    """The strings at a dotted path, through lists. Raises ValueError where there is none."""
+    """The strings at a dotted path, through lists. Raises ValueError where the path leads nowhere."""
     if isinstance(value, list):
         return [text for item in value for text in texts_at(item, rest)]
     if rest == "":

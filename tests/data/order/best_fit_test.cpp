@@ -88,7 +88,7 @@ TEST_F(BestFitTest, WindowsAreThoseThatTheDocumentDescribes) {
   EXPECT_LT(packed->padding(), packed->windows());  // 2 %: small documents fill what large ones leave
 }
 
-// Of every token but the first of its document it is known what was before: it is a label, once. No other label but a
+// Every token but a document's first has one before it, so it is a label, once. No other label but a
 // document's first token stands behind a document's last.
 TEST_F(BestFitTest, EveryTokenIsAnInputOnceAndALabelOnceBehindTheOneBeforeIt) {
   make(700);

@@ -138,7 +138,7 @@ TEST_F(TrainingDataTest, WeightsChangedAtAResumeHoldFromThereAndThePastStays) {
   EXPECT_EQ(after.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}, {500, {1, 1}}}));
   const Sampler was = sampler(before), is = sampler(after);
   for (uint64_t g = 0; g < 500; ++g) ASSERT_EQ(was.sample(g).first_token, is.sample(g).first_token) << g;
-  // Twice, and back again: each change is a segment, and one that gave no sample is none.
+  // Twice, and back again: each change is a segment, and a change that gave no sample is not.
   TrainingData third(config({{"a", 3}, {"b", 1}}));
   third.continue_from(after.state(800));
   EXPECT_EQ(third.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}, {500, {1, 1}}, {800, {3, 1}}}));

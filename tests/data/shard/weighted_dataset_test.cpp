@@ -67,7 +67,7 @@ TEST(WeightedDataset, TheManifestSaysWhatCountsAndHasAVersionOfItsOwn) {
     EXPECT_NEAR(split.weights()->sum, std::accumulate(weights.begin(), weights.end(), 0.0), 1e-9);
     EXPECT_FALSE(split.weights()->is_mask);
   }
-  // Weights that say nothing are none: byte for byte what a build without them writes.
+  // Weights that are all 1 are not stored: byte for byte what a build without them writes.
   BuildRules all = prompts(""), none = prompts("");
   all.read.loss_keys = {"prompt", "completion"};
   none.read.loss_keys.clear();

@@ -31,7 +31,7 @@ int64_t held_by(const Body& body) {
   return bytes;
 }
 
-// Of more than one block, which sums in bfloat16 take memory for.
+// Products of more than one block: their sums in bfloat16 take memory.
 template <class T>
 void multiply() {
   const auto type = c10::CppTypeToScalarType<T>::value;

@@ -30,7 +30,7 @@ TEST(SentencePiece, IdsAndTextEqualTheLibrarysForBpeAndModelsWithOwnSymbols) {
   for (const char* style : {"bpe", "symbols"}) expect_same(folder, style);
 }
 
-// Of several segmentations with the same score, which one is taken depends on the library's version (0.1.97, 0.2.0 and
+// Where several segmentations have the same score, the choice depends on the library's version (0.1.97, 0.2.0 and
 // 0.2.3 all differ): compared are the scores and the text.
 TEST(SentencePiece, UnigramSegmentationsAreAsGoodAsTheLibrarysAndMostlyTheSame) {
   HEARTH_NEEDS_ORACLE();
