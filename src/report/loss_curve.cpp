@@ -169,6 +169,9 @@ std::string loss_curves_svg(const std::vector<Curve>& curves, const std::string&
     }
     if (!all[i].validation.empty()) {
       text += polyline(all[i].validation, x, y, "validation", thick);
+      for (const Point& point : all[i].validation)
+        text += fmt::format("<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"3.5\" fill=\"{}\"/>\n", x.pixel(point.step),
+                            y.pixel(point.loss), colour);
       entry(name + "held-out text", thick);
     }
   }
