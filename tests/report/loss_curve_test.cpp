@@ -44,7 +44,9 @@ TEST(LossCurve, ThePictureShowsTheLossOfEveryStep) {
   for (size_t i = 0; i < records.size(); ++i) {
     EXPECT_NEAR(training[i][0].get<double>(), static_cast<double>(records[i].step), 0.02) << i;
     // The highest hundredth is drawn at the upper edge.
-    if (i > 2) EXPECT_NEAR(training[i][1].get<double>(), *records[i].loss, 0.002) << i;
+    if (i > 2) {
+      EXPECT_NEAR(training[i][1].get<double>(), *records[i].loss, 0.002) << i;
+    }
   }
   ASSERT_EQ(found.at("validation").at(0).size(), 4u);
   EXPECT_NEAR(found["validation"][0][1][1].get<double>(), *records[99].validation_loss, 0.002);
