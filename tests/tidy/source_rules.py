@@ -201,5 +201,15 @@ def readers_that_leave(tree):
     return problems
 
 
+# Of the tests alone: calls of libc that fail (tests/support/failpoint.h), and the GPU on the host (tests/kernels/emulator.h).
+TEST_HOOKS = re.compile(r"failpoint|emulat", re.IGNORECASE)
+
+
+def test_hooks(tree):
+    """No hook for tests stands in the sources of the product."""
+    return [f"{path}:{number}: {match.group()} belongs to the tests" for path, number, line in tree.lines(("",), "src/")
+            if (match := TEST_HOOKS.search(line))]
+
+
 RULES = [include_order, heavy_headers, file_length, function_length, plain_text, promises_and_machines, names, build_flags,
-         readers_that_leave]
+         readers_that_leave, test_hooks]
