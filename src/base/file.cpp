@@ -9,70 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
 
 namespace hearth {
-
-namespace failpoint {
-namespace {
-
-constexpr int kKill = -1;
-std::atomic<int64_t> call_count{0};
-std::atomic<int64_t> failing_call{0};
-std::atomic<int> failing_errno{0};
-std::once_flag environment_read;
-std::mutex record_mutex;
-std::vector<Call>* recorded = nullptr;
-
-void read_environment() {
-  const char* text = std::getenv("HEARTH_FAILPOINT");
-  if (text == nullptr) return;
-  char* end = nullptr;
-  failing_call = std::strtoll(text, &end, 10);
-  const std::string_view name = *end == ':' ? end + 1 : "";
-  failing_errno = name == "ENOSPC" ? ENOSPC : name == "EIO" ? EIO : name == "KILL" ? kKill : 0;
-  if (failing_errno == 0)
-    throw user_error(fmt::format("HEARTH_FAILPOINT={}: expected N:ENOSPC, N:EIO or N:KILL", text));
-}
-
-// True if this call must fail; errno is then set.
-bool fails(std::string_view what, const Path& path) {
-  std::call_once(environment_read, read_environment);
-  {
-    const std::lock_guard lock(record_mutex);
-    if (recorded != nullptr) recorded->push_back({std::string(what), path});
-  }
-  const int64_t call = ++call_count;
-  if (call != failing_call.load()) return false;
-  if (failing_errno == kKill) std::raise(SIGKILL);
-  errno = failing_errno;
-  return true;
-}
-
-}  // namespace
-
-void arm(int64_t nth_call, int error_number) {
-  std::call_once(environment_read, read_environment);
-  call_count = 0;
-  failing_errno = error_number;
-  failing_call = nth_call;
-}
-void disarm() { arm(0, 0); }
-int64_t calls() { return call_count; }
-void record(std::vector<Call>* calls) {
-  const std::lock_guard lock(record_mutex);
-  recorded = calls;
-}
-
-}  // namespace failpoint
 
 namespace {
 
@@ -82,16 +25,12 @@ namespace {
 }
 
 int open_or_throw(const Path& path, int flags, std::string_view verb) {
-  if ((flags & O_CREAT) != 0 && failpoint::fails("create", path)) fail(verb, path);
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (fd < 0) fail(verb, path);
   return fd;
 }
 
 void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const Path& path) {
-  const bool failing = failpoint::fails("write", path);
-  const int error_number = errno;
-  if (failing) bytes = bytes.first(bytes.size() / 2);
   while (!bytes.empty()) {
     const ssize_t n =
         offset < 0 ? ::write(fd, bytes.data(), bytes.size()) : ::pwrite(fd, bytes.data(), bytes.size(), offset);
@@ -99,10 +38,6 @@ void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const
     if (n < 0) fail("write", path);
     bytes = bytes.subspan(static_cast<size_t>(n));
     if (offset >= 0) offset += n;
-  }
-  if (failing) {
-    errno = error_number;
-    fail("write", path);
   }
 }
 
@@ -144,7 +79,7 @@ int64_t File::size_bytes() const {
 }
 
 void File::sync() {
-  if (failpoint::fails("fsync", path_) || ::fsync(fd_) != 0) fail("fsync", path_);
+  if (::fsync(fd_) != 0) fail("fsync", path_);
 }
 
 void File::close() {
@@ -216,14 +151,13 @@ void write_file_atomic(const Path& path, std::string_view content, const Path& t
 }
 
 void rename_path(const Path& from, const Path& to) {
-  if (failpoint::fails("rename", from) || ::rename(from.c_str(), to.c_str()) != 0)
-    fail(fmt::format("rename {} to", from.string()), to);
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(fmt::format("rename {} to", from.string()), to);
   sync_folder(to.has_parent_path() ? to.parent_path() : Path("."));
 }
 
 void sync_folder(const Path& folder) {
   const int fd = open_or_throw(folder, O_RDONLY | O_DIRECTORY, "open");
-  const bool failed = failpoint::fails("fsync", folder) || ::fsync(fd) != 0;
+  const bool failed = ::fsync(fd) != 0;
   const int error_number = errno;
   ::close(fd);
   errno = error_number;
@@ -233,7 +167,6 @@ void sync_folder(const Path& folder) {
 void make_folders(const Path& folder) {
   if (folder.empty() || std::filesystem::is_directory(folder)) return;
   if (folder.has_parent_path()) make_folders(folder.parent_path());
-  if (failpoint::fails("create", folder)) fail("create folder", folder);
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) fail("create folder", folder);
   if (!std::filesystem::is_directory(folder)) {
     errno = ENOTDIR;
@@ -242,7 +175,6 @@ void make_folders(const Path& folder) {
 }
 
 bool link_or_copy(const Path& from, const Path& to) {
-  if (failpoint::fails("create", to)) fail("create", to);
   if (::link(from.c_str(), to.c_str()) == 0) return true;
   // Another file system, one without links, or too many of them. Whatever else is wrong, the copy says.
   const File source = File::open_read(from);
@@ -258,12 +190,11 @@ bool link_or_copy(const Path& from, const Path& to) {
   return false;
 }
 void remove_file(const Path& path) {
-  if (failpoint::fails("remove", path) || (::unlink(path.c_str()) != 0 && errno != ENOENT)) fail("remove", path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail("remove", path);
 }
 
 void remove_tree(const Path& folder) {
   std::error_code error;
-  if (failpoint::fails("remove", folder)) fail("remove", folder);
   std::filesystem::remove_all(folder, error);
   if (error) {
     errno = error.value();

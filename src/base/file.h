@@ -1,5 +1,4 @@
-// The only door to the disk. Everything Hearth writes goes through here, so that a test can make the N-th call fail
-// (see failpoint below) and so that "written" means "fsynced and renamed", never "maybe".
+// Everything that Hearth writes to the disk goes through here, so that "written" means "fsynced and renamed".
 //
 // Every function throws system_error naming the path; none returns an error code.
 #pragma once
@@ -91,23 +90,5 @@ class FileLock {
   explicit FileLock(int fd) : fd_(fd) {}
   int fd_;
 };
-
-// Test seam: makes the N-th disk call (counted from 1 over all calls that change the disk: create, write, fsync,
-// rename, mkdir, remove) fail with `error_number` once; a failing write first writes half of its bytes, as a full
-// disk does. Also set by the environment variable HEARTH_FAILPOINT="N:ENOSPC" or "N:EIO", read at the first call,
-// for tests that start the binaries; "N:KILL" ends the process there by SIGKILL, as a power cut does.
-namespace failpoint {
-void arm(int64_t nth_call, int error_number);
-void disarm();
-int64_t calls();  // since the last arm() or disarm()
-
-// What the calls are, in the order in which they happen, so that a test can hold them against what a power cut may
-// lose. "create", "write", "fsync", "rename" (of `path` to something) or "remove".
-struct Call {
-  std::string what;
-  Path path;
-};
-void record(std::vector<Call>* calls);  // appends until record(nullptr)
-}  // namespace failpoint
 
 }  // namespace hearth

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/options.h"
+#include "config/bench_options.h"
 
 namespace hearth::bench {
 

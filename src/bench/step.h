@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "config/options.h"
+#include "config/bench_options.h"
 
 namespace hearth::bench {
 

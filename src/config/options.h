@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "config/config.h"
 
 namespace hearth::config {
 
@@ -50,22 +49,6 @@ struct GenerateOptions {
   int64_t context_bins = 0;  // of the prompt; the rest is what really came. 0: all
   Path out{};                // the generated bins as .npy
   Path picture{};            // what really came beside what was generated, as .png
-};
-
-struct BenchStepOptions {
-  RunConfig config;    // of the run file, or the defaults, with the shape options applied
-  int64_t steps = 10;  // timed; of bench ops: calls of each kernel
-  int64_t warmup = 3;  // not timed
-  bool json = false;   // one JSON object instead of lines for people
-  // Waits for a line on stdin before each step and prints one after it: to take turns with other programs.
-  bool turns = false;
-};
-
-struct BenchGemmOptions {
-  std::string device = "cpu";     // or "cuda"
-  std::string dtype = "float32";  // or "bfloat16", "float64"
-  int64_t threads = 0;            // CPU threads; 0: all the process may use
-  bool json = false;              // one JSON object
 };
 
 }  // namespace hearth::config

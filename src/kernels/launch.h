@@ -40,7 +40,7 @@ int launch(void* stream, void (*kernel)(P...), int64_t blocks, int threads, std:
                           dim3(static_cast<uint32_t>(threads)), pointers, 0, static_cast<cudaStream_t>(stream));
 #else
   (void)stream;
-  return emulator::run(blocks, threads, [&] { kernel(arguments...); });
+  return host::run(blocks, threads, [&] { kernel(arguments...); });
 #endif
 }
 

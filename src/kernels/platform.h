@@ -1,6 +1,6 @@
-// What differs between nvcc, hipcc and the host: everything else in this folder is one source for the three. On the
-// host tests put a header before each file, which defines __global__, threadIdx, __syncthreads and so on
-// (tests/kernels/emulator.h).
+// What differs between nvcc, hipcc and another compiler: everything else in this folder is one source for all of them.
+// Another compiler needs a header before each file that defines __global__, threadIdx, __syncthreads and so on, the
+// namespace hearth::host that this folder calls, and HEARTH_HOST_PLATFORM.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <hip/hip_runtime.h>
 #elif defined(__CUDACC__)
 #include <cuda_runtime.h>
-#elif !defined(HEARTH_EMULATOR)
-#error "nvcc, hipcc, or the host with tests/kernels/emulator.h before this file"
+#elif !defined(HEARTH_HOST_PLATFORM)
+#error "nvcc, hipcc, or a header before this file that defines a platform"
 #endif
 
 namespace hearth::kernels {
@@ -40,10 +40,10 @@ __device__ inline Value shuffle_xor(Value value, int distance) {
 
 #else
 
-inline int lanes() { return emulator::lanes(); }
+inline int lanes() { return host::lanes(); }
 template <class Value>
 Value shuffle_xor(Value value, int distance) {
-  return emulator::shuffle_xor(value, distance);
+  return host::shuffle_xor(value, distance);
 }
 
 #endif

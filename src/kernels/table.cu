@@ -28,7 +28,7 @@ const char* error_text(int code) {
 #elif defined(__CUDACC__)
   return cudaGetErrorString(static_cast<cudaError_t>(code));
 #else
-  return emulator::error_text();
+  return host::error_text();
 #endif
 }
 
@@ -77,7 +77,7 @@ int count_devices(int32_t* count) {
 }
 
 int describe_device(int32_t, DeviceDescription* description) {
-  *description = {"emulated", int64_t{1} << 33, int64_t{1} << 33, 0, 0, 1};
+  *description = {"host", int64_t{1} << 33, int64_t{1} << 33, 0, 0, 1};
   return 0;
 }
 

@@ -1,8 +1,6 @@
 #include "ops/float8.h"
 
-#include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 
 #include "base/error.h"
 #include "ops/gpu/gpu.h"
@@ -39,17 +37,9 @@ Operand columns_of(const at::Tensor& x) {
   return converted(x, x.size(1), x.size(0), gpu_kernels().float8_columns, "float8_columns");
 }
 
-at::Tensor as_float32(const Operand& x) { return x.values.to(at::kFloat).mul(x.scale.unsqueeze(1)); }
-
 // out = a b^T, both with the depth along their rows.
 void multiply(const at::Tensor& out, const Operand& a, const Operand& b) {
-  if (out.is_cpu()) {  // an emulated GPU: LibTorch multiplies float8 by rows on a GPU alone
-    out.copy_(at::mm(as_float32(a), as_float32(b).t()));
-    return;
-  }
-  at::Tensor result = out;
-  at::_scaled_mm_out(result, a.values, b.values.t(), a.scale.unsqueeze(1), b.scale.unsqueeze(0), /*bias=*/{},
-                     /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/true);
+  gpu_float8_product()(out, a.values, a.scale, b.values, b.scale);
 }
 
 }  // namespace

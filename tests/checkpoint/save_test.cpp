@@ -12,6 +12,7 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/verify.h"
 #include "example.h"
+#include "support/failpoint.h"
 
 namespace hearth::checkpoint {
 namespace {

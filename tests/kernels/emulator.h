@@ -12,7 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
-#define HEARTH_EMULATOR
+#define HEARTH_HOST_PLATFORM
 #define __global__
 #define __device__
 #define __host__
@@ -74,6 +74,10 @@ Value shuffle_xor(Value value, int distance, int line) {
 }
 
 }  // namespace hearth::emulator
+
+namespace hearth {
+namespace host = emulator;  // as src/kernels/ calls it
+}
 
 inline void __syncthreads(int line = __builtin_LINE()) { hearth::emulator::wait_for_block(line); }
 inline float __uint_as_float(uint32_t bits) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "support/failpoint.h"
 
 namespace hearth::test {
 

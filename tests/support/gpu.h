@@ -15,12 +15,32 @@ namespace hearth::test {
 
 enum class GpuKind { kEmulated, kReal };
 
+// On a CPU LibTorch has no product of float8 by rows.
+inline void product_of_scaled_rows(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
+                                   const at::Tensor& b_NK, const at::Tensor& b_scale_N) {
+  const auto scaled = [](const at::Tensor& x, const at::Tensor& scale) {
+    return x.to(at::kFloat).mul(scale.unsqueeze(1));
+  };
+  out_MN.copy_(scaled(a_MK, a_scale_M).mm(scaled(b_NK, b_scale_N).t()));
+}
+
+// While it lives, float32 and bfloat16 tensors of the CPU go to the kernels compiled for the host.
+class EmulatedGpu {
+ public:
+  EmulatedGpu() : before_(ops::use_kernels({hearth_gpu_kernels(), at::kCPU, product_of_scaled_rows})) {}
+  ~EmulatedGpu() { ops::use_kernels(before_); }
+  EmulatedGpu(const EmulatedGpu&) = delete;
+
+ private:
+  ops::KernelSet before_;
+};
+
 // Ours on the host (tensors of the CPU), or GPU 0. Lives as long as the test's tensors.
 class TestGpu {
  public:
   explicit TestGpu(GpuKind kind) {
     if (kind == GpuKind::kEmulated) {
-      emulated_.emplace(*hearth_gpu_kernels());
+      emulated_.emplace();
     } else {
       device_ = ops::open_device("cuda");
     }
@@ -29,7 +49,7 @@ class TestGpu {
   std::string name() const { return device_.is_cpu() ? "cpu" : "cuda"; }  // for training.device
 
  private:
-  std::optional<ops::EmulatedGpu> emulated_;
+  std::optional<EmulatedGpu> emulated_;
   at::Device device_ = at::kCPU;
 };
 

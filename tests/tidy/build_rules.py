@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from source_rules import CORE, OBJECTS
+from source_rules import CORE, OBJECTS, TEST_HOOKS
 
 # What any Debian 12 or newer has without asking. Everything else is linked statically.
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
@@ -29,6 +29,12 @@ def symbols_of_core(symbols):
     """`symbols`: nm's list for libhearth_core.a. Mangled names of at:: and c10:: start with their length."""
     wanted = sorted(set(re.findall(r"\b_ZNK?(?:2at|3c10|5torch)\w*", symbols)))
     return [f"libhearth_core.a:1: wants {name} of LibTorch" for name in wanted[:5]]
+
+
+def test_hooks_in_binaries(contents):
+    """`contents`: name in bin/ -> its bytes, symbols and strings among them."""
+    found = [(name, TEST_HOOKS.search(data.decode("latin-1"))) for name, data in sorted(contents.items())]
+    return [f"bin/{name}:1: has {match.group()!r} of the tests" for name, match in found if match]
 
 
 # Sources of one preset alone.

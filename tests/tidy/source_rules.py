@@ -122,13 +122,21 @@ def include_order(tree):
 
 
 def room_sizes(tree):
-    """A folder that is too full hides what is in it."""
-    modules = {}
+    """A folder that is too full hides what is in it. dcp_reader.cpp without a header belongs to dcp.h's module."""
+    names, headers = {}, {}
     for path, _ in tree.select((".cpp", ".h", ".cu"), "src/"):
         folder, name = path.rsplit("/", 1)
-        modules.setdefault(folder, set()).add(re.sub(r"(-inl)?\.\w+$", "", name))
-    full = [(folder, len(names)) for folder, names in sorted(modules.items()) if len(names) > MAX_MODULES]
-    return [f"{folder}:1: {count} modules, at most {MAX_MODULES}" for folder, count in full]
+        stem = re.sub(r"(-inl)?\.\w+$", "", name)
+        names.setdefault(folder, set()).add(stem)
+        if name.endswith(".h"):
+            headers.setdefault(folder, set()).add(stem)
+    problems = []
+    for folder, stems in sorted(names.items()):
+        own = headers.get(folder, set())
+        parts = {stem for stem in stems - own if any(stem.startswith(header + "_") for header in own)}
+        if len(stems - parts) > MAX_MODULES:
+            problems.append(f"{folder}:1: {len(stems - parts)} modules, at most {MAX_MODULES}")
+    return problems
 
 
 def heavy_headers(tree):
@@ -271,5 +279,16 @@ def readers_that_leave(tree):
     return problems
 
 
+# They belong to the tests: calls of libc that fail (tests/support/failpoint.h), the GPU on the host
+# (tests/kernels/emulator.h).
+TEST_HOOKS = re.compile(r"failpoint|emulat", re.IGNORECASE)
+
+
+def test_hooks(tree):
+    """No hook for tests stands in the sources of the product."""
+    return [f"{path}:{number}: {match.group()} belongs to the tests" for path, number, line in tree.lines(("",), "src/")
+            if (match := TEST_HOOKS.search(line))]
+
+
 RULES = [include_order, room_sizes, heavy_headers, file_length, function_length, line_width, plain_text,
-         promises_and_machines, names, build_flags, readers_that_leave]
+         promises_and_machines, names, build_flags, readers_that_leave, test_hooks]

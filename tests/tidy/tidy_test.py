@@ -99,6 +99,8 @@ class Sources(Case):
         self.finds(source_rules.room_sizes, files, "src/data/shard:1: 21 modules")
         del files["src/data/shard/m0.cpp"]
         self.none(source_rules.room_sizes(Tree({**files, "src/data/shard/m1.h": ""})))
+        part = {"src/data/shard/m1.h": "", "src/data/shard/m1_reader.cpp": ""}
+        self.none(source_rules.room_sizes(Tree({**files, **part})))
 
     def test_heavy_headers_in_the_wrong_place_are_found(self):
         rule = source_rules.heavy_headers
@@ -144,6 +146,12 @@ class Sources(Case):
         self.finds(source_rules.names, {"src/data/file_util.cpp": ""}, "says nothing")
         self.finds(source_rules.names, {"src/data/a.h": "int x;\n"}, "pragma once")
         self.finds(source_rules.build_flags, {"src/CMakeLists.txt": "add_compile_options(-march=native)\n"}, "-march=native")
+
+    def test_a_hook_for_tests_in_the_product_is_found(self):
+        rule = source_rules.test_hooks
+        self.finds(rule, {"src/base/a.cpp": 'x();\ngetenv("HEARTH_FAILPOINT");\n'}, "a.cpp:2: FAILPOINT")
+        self.finds(rule, {"src/ops/a.h": "class EmulatedGpu;\n"}, "Emulat")
+        self.none(rule(Tree({"tests/support/a.h": "namespace failpoint {\n"})))
 
     def test_a_reader_that_leaves_its_writer_is_found(self):
         rule = source_rules.readers_that_leave
@@ -210,6 +218,16 @@ class Build(Case):
         if not sanitized:
             self.none(build_rules.libraries_of_hearth(build_rules.needed_libraries(os.path.join(BUILD, "bin", "hearth"))))
         self.none(build_rules.symbols_of_core(build_rules.undefined_symbols(os.path.join(BUILD, "src", "libhearth_core.a"))))
+
+    def test_the_programs_have_no_hooks_for_tests(self):
+        contents = {}
+        for name in ("hearth", "hearth-train"):
+            if name == "hearth" or build_rules.cache_value(BUILD, "HEARTH_TORCH") == "ON":
+                with open(os.path.join(BUILD, "bin", name), "rb") as file:
+                    contents[name] = file.read()
+        self.none(build_rules.test_hooks_in_binaries(contents))
+        self.assertTrue(build_rules.test_hooks_in_binaries({"hearth": b"\0_ZN6hearth9failpoint3armEli\0"}))
+        self.assertTrue(build_rules.test_hooks_in_binaries({"hearth-train": b"\0hearth::ops::EmulatedGpu\0"}))
 
     def test_the_rules_see_libtorch_where_it_is(self):
         archive = os.path.join(BUILD, "src", "libhearth.a")

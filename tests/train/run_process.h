@@ -15,6 +15,7 @@
 
 #include "config/load.h"
 #include "support/environment.h"
+#include "support/failpoint.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -30,20 +31,22 @@ inline Path write_run_file(const config::RunConfig& config) {
 
 class RunProcess {
  public:
-  // `failpoint`: "" or what HEARTH_FAILPOINT takes. Output goes to LOG.
-  RunProcess(const std::vector<std::string>& arguments, const Path& log, const std::string& failpoint = "") {
+  // `failing`: "", or the call to the disk that fails (support/failpoint.h). Output goes to LOG.
+  RunProcess(const std::vector<std::string>& arguments, const Path& log, const std::string& failing = "") {
     std::vector<std::string> words = {train_binary()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    std::vector<std::string> variables;
+    if (!failing.empty()) variables = failpoint::environment(failing);
     pid_ = ::fork();
     if (pid_ != 0) return;
-    // Between fork and exec only what a signal handler may do, plus setenv: this process has one thread here.
+    // Between fork and exec only what a signal handler may do, plus putenv: this process has one thread here.
     const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     ::dup2(fd, 1);
     ::dup2(fd, 2);
-    if (!failpoint.empty()) ::setenv("HEARTH_FAILPOINT", failpoint.c_str(), 1);
+    for (std::string& variable : variables) ::putenv(variable.data());
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

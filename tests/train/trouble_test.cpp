@@ -8,6 +8,7 @@
 
 #include "checkpoint/retain.h"
 #include "support/durable.h"
+#include "support/failpoint.h"
 #include "tiny_run.h"
 
 namespace hearth::train {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "commands/command_line.h"
+#include "config/bench_options.h"
 #include "config/options.h"
 
 namespace hearth::commands {

@@ -1,6 +1,7 @@
 #include "ops/gpu/gpu.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/_scaled_mm.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "base/program.h"
@@ -19,8 +21,7 @@ namespace {
 constexpr const char* kEntry = "hearth_gpu_kernels";
 constexpr std::array kLibraries = {"libhearth_cuda.so", "libhearth_hip.so"};
 
-const kernels::Table* loaded = nullptr;
-const kernels::Table* emulated = nullptr;
+KernelSet in_use;
 
 std::vector<Path> places() {
   std::vector<Path> found;
@@ -52,6 +53,13 @@ const kernels::Table* load_kernels(const Path& path) {
   return table;
 }
 
+void scaled_product(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
+                    const at::Tensor& b_NK, const at::Tensor& b_scale_N) {
+  at::Tensor result = out_MN;
+  at::_scaled_mm_out(result, a_MK, b_NK.t(), a_scale_M.unsqueeze(1), b_scale_N.unsqueeze(0), /*bias=*/{},
+                     /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/true);
+}
+
 // By the first library whose driver shows a device: a build may have both.
 Gpu open() {
   const std::vector<Path> found = places();
@@ -69,7 +77,7 @@ Gpu open() {
     }
     const bool hip = std::string_view(table->platform).starts_with("HIP");
     load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
-    loaded = table;
+    use_kernels({table, at::kCUDA, scaled_product});
     return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
   }
   throw Error(ExitCode::kHardware, "no GPU here",
@@ -114,16 +122,23 @@ void fix_order_of_sums() {
 }
 
 bool on_gpu(const at::Tensor& tensor) {
-  return tensor.is_cuda() || (emulated != nullptr && tensor.scalar_type() != at::kDouble);
+  if (in_use.table == nullptr || tensor.device().type() != in_use.device) return false;
+  return in_use.device != at::kCPU || tensor.scalar_type() != at::kDouble;
 }
 
 const kernels::Table& gpu_kernels() {
-  const kernels::Table* table = emulated != nullptr ? emulated : loaded;
-  HEARTH_CHECK(table != nullptr, "open_gpu() was not called");
-  return *table;
+  HEARTH_CHECK(in_use.table != nullptr, "open_gpu() was not called");
+  return *in_use.table;
 }
 
-void* gpu_stream() { return emulated != nullptr ? nullptr : current_stream({at::kCUDA, 0}).native_handle(); }
+void* gpu_stream() { return in_use.device == at::kCPU ? nullptr : current_stream({in_use.device, 0}).native_handle(); }
+
+Float8Product gpu_float8_product() { return in_use.float8_product; }
+
+KernelSet use_kernels(const KernelSet& set) {
+  HEARTH_CHECK(set.table == nullptr || set.table->interface == HEARTH_KERNELS_INTERFACE);
+  return std::exchange(in_use, set);
+}
 
 void check_gpu(int code, const char* kernel) {
   if (code == 0) return;
@@ -131,7 +146,7 @@ void check_gpu(int code, const char* kernel) {
               "see the driver's log (dmesg, nvidia-smi -q); a GPU that fails once often fails again");
 }
 
-bool works_ahead(at::Device device) { return !device.is_cpu() || emulated != nullptr; }
+bool works_ahead(at::Device device) { return in_use.table != nullptr && device.type() == in_use.device; }
 
 void synchronize(at::Device device) {
   if (!device.is_cpu()) current_stream(device).synchronize();
@@ -143,12 +158,5 @@ GpuMemory gpu_memory() {
   const auto all = static_cast<size_t>(Kind::AGGREGATE);
   return {stats.allocated_bytes[all].current, stats.allocated_bytes[all].peak, stats.reserved_bytes[all].current};
 }
-
-EmulatedGpu::EmulatedGpu(const kernels::Table& table) {
-  HEARTH_CHECK(emulated == nullptr && table.interface == HEARTH_KERNELS_INTERFACE);
-  emulated = &table;
-}
-
-EmulatedGpu::~EmulatedGpu() { emulated = nullptr; }
 
 }  // namespace hearth::ops

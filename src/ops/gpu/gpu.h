@@ -43,10 +43,24 @@ bool on_gpu(const at::Tensor& tensor);
 // The table, and the stream that work goes to. Only after open_gpu().
 const kernels::Table& gpu_kernels();
 void* gpu_stream();
+
+// out_MN = a_MK b_NK^T of float8, every row of which is to be multiplied with its scale, [M] and [N] in float32.
+using Float8Product = void (*)(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
+                               const at::Tensor& b_NK, const at::Tensor& b_scale_N);
+Float8Product gpu_float8_product();
+
+// What does the work on a kind of device: kernels, and the one product that they leave to LibTorch.
+struct KernelSet {
+  const kernels::Table* table = nullptr;  // null: none
+  at::DeviceType device = at::kCUDA;      // kCPU: of float32 and bfloat16 alone, and without a stream
+  Float8Product float8_product = nullptr;
+};
+// From here on `set` does the work; open_gpu() uses it. Returns the set before. Not while another thread computes.
+KernelSet use_kernels(const KernelSet& set);
 // Throws Error (kHardware) where a kernel's code is not 0.
 void check_gpu(int code, const char* kernel);
 
-// Whether work there goes on while the host does something else: on a GPU, emulated or not.
+// Whether work there goes on while the host does something else.
 bool works_ahead(at::Device device);
 
 // Waits for all work of the current stream. No effect on a CPU.
@@ -57,13 +71,5 @@ struct GpuMemory {
   int64_t allocated_bytes = 0, peak_bytes = 0, reserved_bytes = 0;
 };
 GpuMemory gpu_memory();
-
-// Tests: while it lives, float32 and bfloat16 tensors of the CPU go to `table`, the kernels compiled for the host.
-class EmulatedGpu {
- public:
-  explicit EmulatedGpu(const kernels::Table& table);
-  ~EmulatedGpu();
-  EmulatedGpu(const EmulatedGpu&) = delete;
-};
 
 }  // namespace hearth::ops

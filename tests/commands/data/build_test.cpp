@@ -5,6 +5,8 @@
 #include <csignal>
 
 #include "base/random.h"
+#include "base/text.h"
+#include "support/failpoint.h"
 #include "support/hearth_command.h"
 #include "support/text_file.h"
 
@@ -31,6 +33,9 @@ std::string folder_content(const Path& folder) {
   for (const std::string& name : list_folder(folder)) content += name + "\n" + read_file(folder / name) + "\n";
   return content;
 }
+
+// For a shell, before a program whose N-th call to the disk has to fail.
+std::string failing(const std::string& where) { return join(failpoint::environment(where), " "); }
 
 std::string text(const Path& path) { return path.string(); }
 
@@ -83,7 +88,7 @@ TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {
   const std::string reference = folder_content(scratch / "reference");
   int64_t n = 1;
   for (;; ++n) {
-    const CommandResult killed = run_hearth(command("out"), fmt::format("exec env HEARTH_FAILPOINT={}:KILL", n));
+    const CommandResult killed = run_hearth(command("out"), "exec env " + failing(fmt::format("{}:KILL", n)));
     if (killed.exit_code == 0) break;
     ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << "call " << n << ": " << killed.output;
     // A manifest, where there is one, is a good one.
@@ -101,13 +106,13 @@ TEST(DataBuild, ADiskFailureIsOneErrorWithExitCode4) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text");
   const std::string command = fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text"));
-  CommandResult result = run_hearth(command, "HEARTH_FAILPOINT=5:ENOSPC");
+  CommandResult result = run_hearth(command, failing("5:ENOSPC"));
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_TRUE(result.output.starts_with("error: cannot ")) << result.output;
   EXPECT_NE(result.output.find("why: No space left on device"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("fix: free some space"), std::string::npos) << result.output;
   EXPECT_FALSE(path_exists(scratch / "out" / "manifest.json"));
-  result = run_hearth(command, "HEARTH_FAILPOINT=6:EIO");
+  result = run_hearth(command, failing("6:EIO"));
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_NE(result.output.find("why: Input/output error"), std::string::npos) << result.output;
 }

@@ -10,6 +10,7 @@
 #include "data/corpus_folder.h"
 #include "data/order/neox_order.h"
 #include "data/study/verify.h"
+#include "support/failpoint.h"
 
 namespace hearth::data {
 namespace {

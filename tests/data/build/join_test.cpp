@@ -9,6 +9,7 @@
 
 #include "data/corpus_folder.h"
 #include "data/study/verify.h"
+#include "support/failpoint.h"
 
 namespace hearth::data {
 namespace {

@@ -6,6 +6,7 @@
 #include "data/build/holdout.h"
 #include "data/corpus_folder.h"
 #include "data/study/verify.h"
+#include "support/failpoint.h"
 
 namespace hearth::data {
 namespace {

@@ -9,6 +9,7 @@
 #include "data/corpus_folder.h"
 #include "data/source/path_list.h"
 #include "data/study/verify.h"
+#include "support/failpoint.h"
 #include "tokenizer/small_file.h"
 
 namespace hearth::data {

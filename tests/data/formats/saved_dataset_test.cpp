@@ -7,6 +7,7 @@
 #include "data/arrow_support.h"
 #include "data/corpus_folder.h"
 #include "data/export/export.h"
+#include "support/failpoint.h"
 
 namespace hearth::data {
 namespace {

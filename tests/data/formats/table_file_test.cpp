@@ -10,6 +10,7 @@
 #include "data/order/window_table.h"
 #include "support/environment.h"
 #include "support/errors.h"
+#include "support/failpoint.h"
 #include "support/text_file.h"
 
 namespace hearth::data {
