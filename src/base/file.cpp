@@ -202,6 +202,15 @@ void remove_tree(const Path& folder) {
   }
 }
 
+void replace_folder(const Path& temporary, const Path& folder, const Path& aside) {
+  if (!path_exists(folder)) return rename_path(temporary, folder);
+  remove_tree(aside);
+  rename_path(folder, aside);
+  rename_path(temporary, folder);
+  std::error_code ignored;
+  std::filesystem::remove_all(aside, ignored);
+}
+
 std::vector<std::string> list_folder(const Path& folder) {
   DIR* handle = ::opendir(folder.c_str());
   if (handle == nullptr) fail("list", folder);

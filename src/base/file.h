@@ -72,8 +72,11 @@ void rename_path(const Path& from, const Path& to);  // and fsyncs the folder of
 bool link_or_copy(const Path& from, const Path& to);
 void sync_folder(const Path& folder);
 void make_folders(const Path& folder);
-void remove_file(const Path& path);                        // missing is fine
-void remove_tree(const Path& folder);                      // missing is fine
+void remove_file(const Path& path);    // missing is fine
+void remove_tree(const Path& folder);  // missing is fine
+// Gives the folder `temporary` the name `folder`. An older folder of that name is renamed to `aside` first and removed
+// last, so that neither of the two ever has only a part of its files. What cannot be removed remains as `aside`.
+void replace_folder(const Path& temporary, const Path& folder, const Path& aside);
 std::vector<std::string> list_folder(const Path& folder);  // names, sorted
 bool path_exists(const Path& path);
 

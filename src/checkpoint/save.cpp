@@ -127,19 +127,12 @@ void check_complete(const formats::Metadata& metadata, const Path& folder) {
   }
 }
 
-// Makes TEMPORARY the FINAL folder. At every moment the old or the new one can be found.
+// Makes `temporary` the final folder. At every moment the old or the new one can be found; remove_leftovers() removes
+// what is left of the old one.
 void publish(const Path& temporary, const Path& final_folder) {
-  if (!path_exists(final_folder)) return rename_path(temporary, final_folder);
-  Path old = final_folder;
-  old += kReplacedSuffix;
-  remove_tree(old);
-  rename_path(final_folder, old);
-  rename_path(temporary, final_folder);
-  try {
-    remove_tree(old);
-  } catch (const Error&) {
-    // The new one is in place; what is left is found by remove_leftovers().
-  }
+  Path aside = final_folder;
+  aside += kReplacedSuffix;
+  replace_folder(temporary, final_folder, aside);
 }
 
 }  // namespace

@@ -5,14 +5,13 @@
 
 #include "base/error.h"
 #include "formats/dcp.h"
+#include "formats/item.h"
 #include "formats/pickle.h"
 #include "formats/torch_types.h"
 
 namespace hearth::formats {
 namespace {
 
-constexpr size_t kMaxDimensions = 64;
-constexpr int64_t kMaxElements = int64_t{1} << 56;
 constexpr int64_t kMaxOffset = int64_t{1} << 60;
 
 // A tensor's piece is found by its name and where it starts.
@@ -59,12 +58,13 @@ class MetadataReader {
       value = object.arguments[0];
     }
     const auto values = p_.sequence(value, what);
-    if (values.size() > kMaxDimensions) fail(fmt::format("{} has {} dimensions", what, values.size()));
+    if (static_cast<int64_t>(values.size()) > kMaxTensorDimensions)
+      fail(fmt::format("{} has {} dimensions", what, values.size()));
     std::vector<int64_t> sizes;
     int64_t product = 1;
     for (const PickleValue v : values) {
       const int64_t n = p_.integer(v, what);
-      if (n < 0 || (n > 0 && product > kMaxElements / n)) fail(fmt::format("{} is impossible", what));
+      if (n < 0 || (n > 0 && product > kMaxTensorElements / n)) fail(fmt::format("{} is impossible", what));
       product *= std::max<int64_t>(n, 1);
       sizes.push_back(n);
     }

@@ -5,7 +5,7 @@
 namespace hearth::formats {
 namespace {
 
-constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
+constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
 constexpr std::string_view kOptimizer = "optimizer.";
 
 // An instance of a class, without its state: the caller adds the state and calls build().
@@ -17,7 +17,7 @@ void instance(PickleWriter& p, std::string_view module, std::string_view name) {
 
 // torch.float32, strided, no gradient, contiguous, not pinned.
 void write_properties(PickleWriter& p, DType dtype) {
-  instance(p, kModule, "TensorProperties");
+  instance(p, kMetadataModule, "TensorProperties");
   p.mark();
   p.global("torch", dtype_name(dtype));
   p.global("torch.serialization", "_get_layout");
@@ -26,7 +26,7 @@ void write_properties(PickleWriter& p, DType dtype) {
   p.tuple();
   p.reduce();
   p.boolean(false);
-  p.global(kModule, "_MEM_FORMAT_ENCODING");
+  p.global(kMetadataModule, "_MEM_FORMAT_ENCODING");
   p.mark();
   p.integer(0);
   p.tuple();
@@ -37,7 +37,7 @@ void write_properties(PickleWriter& p, DType dtype) {
 }
 
 void write_chunk(PickleWriter& p, const mesh::Box& box) {
-  instance(p, kModule, "ChunkStorageMetadata");
+  instance(p, kMetadataModule, "ChunkStorageMetadata");
   p.empty_dict();
   p.mark();
   p.string("offsets");
@@ -49,7 +49,7 @@ void write_chunk(PickleWriter& p, const mesh::Box& box) {
 }
 
 void write_tensor(PickleWriter& p, const StoredTensor& tensor) {
-  instance(p, kModule, "TensorStorageMetadata");
+  instance(p, kMetadataModule, "TensorStorageMetadata");
   p.empty_dict();
   p.mark();
   p.string("properties");
@@ -66,7 +66,7 @@ void write_tensor(PickleWriter& p, const StoredTensor& tensor) {
 }
 
 void write_storage(PickleWriter& p, const Item& item, int64_t index) {
-  instance(p, kModule, "MetadataIndex");
+  instance(p, kMetadataModule, "MetadataIndex");
   p.empty_dict();
   p.mark();
   p.string("fqn");
@@ -108,7 +108,7 @@ void write_path(PickleWriter& p, const std::string& name) {
 
 std::string format_metadata(const Metadata& metadata) {
   PickleWriter p;
-  instance(p, kModule, "Metadata");
+  instance(p, kMetadataModule, "Metadata");
   p.empty_dict();
   p.mark();
 

@@ -13,8 +13,6 @@
 namespace hearth::formats {
 namespace {
 
-constexpr int64_t kMaxDimensions = 64;
-constexpr int64_t kMaxElements = int64_t{1} << 56;  // so that no product of sizes and strides overflows
 constexpr int64_t kReadBytes = int64_t{4} << 20;
 constexpr PickleLimits kPickleLimits{.max_bytes = 1 << 20, .max_text = 4096, .max_values = 1 << 16};
 
@@ -61,7 +59,7 @@ std::vector<int64_t> read_integers(const Pickle& pickle, PickleValue value, std:
   std::vector<int64_t> integers;
   for (const PickleValue v : values) {
     const int64_t integer = pickle.integer(v, what);
-    if (integer < 0 || integer > kMaxElements || static_cast<int64_t>(values.size()) > kMaxDimensions)
+    if (integer < 0 || integer > kMaxTensorElements || static_cast<int64_t>(values.size()) > kMaxTensorDimensions)
       throw damaged(fmt::format("{}: impossible {}", pickle.origin(), what));
     integers.push_back(integer);
   }
@@ -92,7 +90,7 @@ Storage read_arguments(const Pickle& pickle, TensorLayout& layout) {
   layout.sizes = read_integers(pickle, object.arguments[2], "tensor size");
   layout.strides = read_integers(pickle, object.arguments[3], "tensor strides");
   const int64_t offset = pickle.integer(object.arguments[1], "the storage offset");
-  if (offset < 0 || offset > kMaxElements || layout.sizes.size() != layout.strides.size())
+  if (offset < 0 || offset > kMaxTensorElements || layout.sizes.size() != layout.strides.size())
     throw damaged(fmt::format("{}: sizes, strides and offset do not fit together", origin));
   return {std::string(pickle.text(storage[2], "the storage's key")), offset};
 }
@@ -103,7 +101,7 @@ int64_t last_element(const TensorLayout& layout, int64_t offset, const std::stri
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
     if (layout.sizes[d] == 0) return -1;
     const int64_t steps = layout.sizes[d] - 1, stride = layout.strides[d];
-    if (stride > 0 && steps > (kMaxElements - last) / stride)
+    if (stride > 0 && steps > (kMaxTensorElements - last) / stride)
       throw damaged(fmt::format("{}: the tensor is larger than any file", origin));
     last += steps * stride;
   }

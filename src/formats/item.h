@@ -14,6 +14,10 @@
 
 namespace hearth::formats {
 
+// No file is believed that has more. No product of sizes and strides within the limits overflows.
+inline constexpr int64_t kMaxTensorDimensions = 64;
+inline constexpr int64_t kMaxTensorElements = int64_t{1} << 56;
+
 // Adds the members of a contiguous tensor of `sizes`; `bytes` is borrowed until the archive has been written.
 void add_tensor(ZipWriter& zip, DType dtype, const std::vector<int64_t>& sizes, std::span<const std::byte> bytes);
 

@@ -19,22 +19,22 @@ constexpr std::array kTypes = {
     Type{DType::kInt16, "ShortStorage"},       Type{DType::kInt8, "CharStorage"},
     Type{DType::kUInt8, "ByteStorage"},        Type{DType::kBool, "BoolStorage"},
 };
-constexpr std::string_view kModule = "torch.";
+constexpr std::string_view kTorchModule = "torch.";
 
 }  // namespace
 
 std::optional<DType> dtype_of_torch(std::string_view global) {
-  if (!global.starts_with(kModule)) return std::nullopt;
+  if (!global.starts_with(kTorchModule)) return std::nullopt;
   for (const Type& type : kTypes) {
-    if (dtype_name(type.dtype) == global.substr(kModule.size())) return type.dtype;
+    if (dtype_name(type.dtype) == global.substr(kTorchModule.size())) return type.dtype;
   }
   return std::nullopt;
 }
 
 std::optional<DType> dtype_of_storage(std::string_view global) {
-  if (!global.starts_with(kModule)) return std::nullopt;
+  if (!global.starts_with(kTorchModule)) return std::nullopt;
   for (const Type& type : kTypes) {
-    if (type.storage == global.substr(kModule.size())) return type.dtype;
+    if (type.storage == global.substr(kTorchModule.size())) return type.dtype;
   }
   return std::nullopt;
 }

@@ -11,6 +11,9 @@
 
 namespace hearth::formats {
 
+inline constexpr int64_t kZipLocalHeader = 30;    // bytes before a member's name
+inline constexpr int64_t kZipMax32 = 0xffffffff;  // stands for a number that only the zip64 fields can hold
+
 // Lays out an archive that torch.load reads. Each member's data starts at a multiple of 64 bytes from the archive's
 // start, as torch.save aligns it. Nothing is copied: the archive is a list of pieces, some of them the members' own
 // bytes.

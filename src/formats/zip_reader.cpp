@@ -8,8 +8,7 @@
 namespace hearth::formats {
 namespace {
 
-constexpr int64_t kEnd = 22, kEnd64Locator = 20, kEnd64 = 56, kEntry = 46, kLocalHeader = 30;
-constexpr int64_t kMax32 = 0xffffffff;
+constexpr int64_t kEnd = 22, kEnd64Locator = 20, kEnd64 = 56, kEntry = 46;
 // One tensor's archive has under ten members of short names; this allows for whole state dicts, too.
 constexpr int64_t kMaxDirectory = int64_t{64} << 20;
 
@@ -65,7 +64,7 @@ Directory find_directory(const Archive& archive) {
   if (end.text(0, 4) != "PK\x05\x06") end.fail("the end record is missing");
   Directory directory{end.get(16, 4), end.get(12, 4), end.get(10, 2)};
   int64_t records_at = end_at;
-  if (directory.offset == kMax32 || directory.size == kMax32 || directory.count == 0xffff) {
+  if (directory.offset == kZipMax32 || directory.size == kZipMax32 || directory.count == 0xffff) {
     const std::string locator_bytes = archive.read(end_at - kEnd64Locator, kEnd64Locator);
     const Fields locator(locator_bytes, archive.origin);
     if (locator.text(0, 4) != "PK\x06\x07") end.fail("the 64-bit end locator is missing");
@@ -90,7 +89,7 @@ void apply_zip64(const Fields& extra, int64_t& size, int64_t& stored_size, int64
     if (id == 1) {
       int64_t field = at + 4;
       for (int64_t* value : {&size, &stored_size, &header_at}) {
-        if (*value != kMax32) continue;
+        if (*value != kZipMax32) continue;
         if (field + 8 > at + 4 + length) extra.fail("a 64-bit size is missing");
         *value = extra.get(field, 8);
         field += 8;
@@ -123,12 +122,12 @@ std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int6
     if (fields.get(at + 10, 2) != 0 || size != stored_size) fields.fail(member.name + " is compressed");
     at += kEntry + name_length + extra_length + fields.get(at + 32, 2);
 
-    const std::string header_bytes = archive.read(header_at, kLocalHeader);
+    const std::string header_bytes = archive.read(header_at, kZipLocalHeader);
     const Fields header(header_bytes, origin);
     if (header.text(0, 4) != "PK\x03\x04") fields.fail("the header of " + member.name + " is missing");
-    if (header.get(26, 2) != name_length || archive.read(header_at + kLocalHeader, name_length) != member.name)
+    if (header.get(26, 2) != name_length || archive.read(header_at + kZipLocalHeader, name_length) != member.name)
       fields.fail("header and directory disagree on " + member.name);
-    const int64_t data_at = header_at + kLocalHeader + name_length + header.get(28, 2);
+    const int64_t data_at = header_at + kZipLocalHeader + name_length + header.get(28, 2);
     if (data_at > directory.offset || size > directory.offset - data_at)
       fields.fail(member.name + " lies outside of the archive");
     member.offset = offset + data_at;

@@ -9,8 +9,6 @@ namespace hearth::formats {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kLocalHeader = 30;
-constexpr int64_t kMax32 = 0xffffffff;
 
 void put(std::string& out, int64_t value, int width) {
   for (int i = 0; i < width; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -25,8 +23,8 @@ void put_common(std::string& out, uint32_t crc, int64_t size, bool zip64) {
   put(out, 0, 2);                // time
   put(out, 0x21, 2);             // date
   put(out, crc, 4);
-  put(out, zip64 ? kMax32 : size, 4);  // compressed
-  put(out, zip64 ? kMax32 : size, 4);  // uncompressed
+  put(out, zip64 ? kZipMax32 : size, 4);  // compressed
+  put(out, zip64 ? kZipMax32 : size, 4);  // uncompressed
 }
 
 }  // namespace
@@ -38,7 +36,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
   member.crc = static_cast<uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size()));
   member.offset = position_;
   const int64_t size = static_cast<int64_t>(data.size());
-  const bool zip64 = size >= kMax32;
+  const bool zip64 = size >= kZipMax32;
 
   // Extra fields: the 64-bit sizes (id 1) where needed, then "FB" padding up to the alignment, as torch.save names it.
   std::string extra;
@@ -48,7 +46,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
     put(extra, size, 8);
     put(extra, size, 8);
   }
-  const int64_t unpadded = position_ + kLocalHeader + static_cast<int64_t>(name.size() + extra.size()) + 4;
+  const int64_t unpadded = position_ + kZipLocalHeader + static_cast<int64_t>(name.size() + extra.size()) + 4;
   const int64_t padding = round_up(unpadded, kAlignment) - unpadded;
   extra += "FB";
   put(extra, padding, 2);
@@ -75,7 +73,7 @@ std::vector<std::span<const std::byte>> ZipWriter::pieces() {
   HEARTH_CHECK(directory_.empty(), "pieces() was called twice");
   for (const Member& member : members_) {
     const size_t size = member.text.empty() ? member.data.size() : member.text.size();
-    const bool zip64 = static_cast<int64_t>(size) >= kMax32 || member.offset >= kMax32;
+    const bool zip64 = static_cast<int64_t>(size) >= kZipMax32 || member.offset >= kZipMax32;
     directory_ += "PK\x01\x02";
     put(directory_, zip64 ? 45 : 20, 2);  // version made by
     put_common(directory_, member.crc, static_cast<int64_t>(size), zip64);
@@ -85,7 +83,7 @@ std::vector<std::span<const std::byte>> ZipWriter::pieces() {
     put(directory_, 0, 2);               // disk
     put(directory_, 0, 2);               // internal attributes
     put(directory_, 0, 4);               // external attributes
-    put(directory_, zip64 ? kMax32 : member.offset, 4);
+    put(directory_, zip64 ? kZipMax32 : member.offset, 4);
     directory_ += member.name;
     if (zip64) {
       put(directory_, 1, 2);
@@ -97,7 +95,7 @@ std::vector<std::span<const std::byte>> ZipWriter::pieces() {
   }
   const int64_t count = static_cast<int64_t>(members_.size());
   const int64_t size = static_cast<int64_t>(directory_.size());
-  const bool zip64 = count >= 0xffff || position_ >= kMax32 || size >= kMax32;
+  const bool zip64 = count >= 0xffff || position_ >= kZipMax32 || size >= kZipMax32;
   if (zip64) {
     directory_ += "PK\x06\x06";
     put(directory_, 44, 8);  // size of the rest of this record
@@ -118,8 +116,8 @@ std::vector<std::span<const std::byte>> ZipWriter::pieces() {
   put(directory_, 0, 4);  // disks
   put(directory_, zip64 ? 0xffff : count, 2);
   put(directory_, zip64 ? 0xffff : count, 2);
-  put(directory_, zip64 ? kMax32 : size, 4);
-  put(directory_, zip64 ? kMax32 : position_, 4);
+  put(directory_, zip64 ? kZipMax32 : size, 4);
+  put(directory_, zip64 ? kZipMax32 : position_, 4);
   put(directory_, 0, 2);  // comment
 
   std::vector<std::span<const std::byte>> all;

@@ -77,7 +77,7 @@ std::vector<double> ticks(const Axis& axis, double count) {
   return found;
 }
 
-std::string escaped(const std::string& text) {
+std::string escaped_for_svg(const std::string& text) {
   std::string result;
   for (const char c : text) {
     if (c == '&') {
@@ -149,13 +149,13 @@ std::string loss_curves_svg(const std::vector<Curve>& curves, const std::string&
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#374151\">\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n<text x=\"{2}\" y=\"24\" font-size=\"15\">{3}</text>\n",
-      kWidth, kHeight, kLeft, escaped(title));
+      kWidth, kHeight, kLeft, escaped_for_svg(title));
   text += drawn_axes(x, y);
   double legend = kTop + 12;
   const auto entry = [&](const std::string& name, const std::string& style) {
     text += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2}\" y2=\"{2}\" {3}/>\n", kWidth - 236, kWidth - 212,
                         legend - 4, style);
-    text += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kWidth - 204, legend, escaped(name));
+    text += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kWidth - 204, legend, escaped_for_svg(name));
     legend += 18;
   };
   for (size_t i = 0; i < all.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace hearth::report {
 namespace {
 
-constexpr int64_t kWidth = 1200, kGap = 16;  // pixels, about
+constexpr int64_t kRasterWidth = 1200, kGap = 16;  // pixels, about
 constexpr uint8_t kWhite = 255, kLine = 128;
 
 uint8_t shade(uint8_t count) { return count == 0 ? kWhite : static_cast<uint8_t>(std::max(0, 160 - 50 * count)); }
@@ -37,7 +37,7 @@ std::string raster_png(const Raster& real, const Raster& generated, int64_t firs
   HEARTH_CHECK(real.neurons == generated.neurons && real.neurons > 0);
   const auto bins = static_cast<int64_t>(std::max(real.bins.size(), generated.bins.size()));
   HEARTH_CHECK(bins > 0);
-  const int64_t cell = std::clamp<int64_t>(kWidth / (2 * bins), 1, 8), panel = bins * cell;
+  const int64_t cell = std::clamp<int64_t>(kRasterWidth / (2 * bins), 1, 8), panel = bins * cell;
   const bool both = static_cast<int64_t>(real.bins.size()) > first_generated;
   Picture picture{both ? 2 * panel + kGap : panel, real.neurons * cell, {}};
   picture.pixels.assign(static_cast<size_t>(picture.width * picture.height), kWhite);

@@ -30,7 +30,7 @@ svg {{ width: 100%; height: auto; }} svg text {{ font: 12px system-ui, sans-seri
 <p><small>identity {1}</small></p>
 )";
 
-std::string escaped(std::string_view text) {
+std::string escaped_for_html(std::string_view text) {
   const bool is_utf8 = data::count_invalid_utf8(text) == 0;  // a token may be a part of a character
   std::string result;
   for (const char c : text) {
@@ -81,8 +81,8 @@ std::string bars(const std::string& title, const std::vector<Bar>& rows, int64_t
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>"
         "<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>"
         "<text x=\"{:.1f}\" y=\"{}\">{} ({:.2f} %)</text>\n",
-        kLabel - 8, y + 14, escaped(row.label), kLabel, y + 3, width, kRow - 6, kLabel + width + 6, y + 14, row.value,
-        100 * share(row.value, whole));
+        kLabel - 8, y + 14, escaped_for_html(row.label), kLabel, y + 3, width, kRow - 6, kLabel + width + 6, y + 14,
+        row.value, 100 * share(row.value, whole));
     y += kRow;
   }
   return svg + "</svg>\n";
@@ -145,9 +145,9 @@ std::string numbers(const SplitStats& s) {
 }  // namespace
 
 std::string stats_page(const StatsPage& page, const std::vector<SplitStats>& splits) {
-  std::string html = fmt::format(fmt::runtime(kHead), escaped(page.title), escaped(page.identity));
+  std::string html = fmt::format(fmt::runtime(kHead), escaped_for_html(page.title), escaped_for_html(page.identity));
   for (const SplitStats& s : splits) {
-    html += fmt::format("<h2>{}</h2>\n{}", escaped(s.name), numbers(s));
+    html += fmt::format("<h2>{}</h2>\n{}", escaped_for_html(s.name), numbers(s));
     std::vector<Bar> documents, tokens, frequent;
     for (const data::LengthBin& bin : s.lengths) {
       const std::string label =

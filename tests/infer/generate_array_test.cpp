@@ -1,7 +1,10 @@
 // Spike counts from a checkpoint, against the whole forward pass of the training.
 #include "infer/generate_array.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -49,7 +52,8 @@ struct GenerateArray : ::testing::Test {
 };
 
 // The next id below `choices`, without a cache.
-int32_t next_without_cache(LoadedModel& model, const std::vector<int32_t>& visible, int64_t choices, double uniform) {
+int32_t next_of_array_without_cache(LoadedModel& model, const std::vector<int32_t>& visible, int64_t choices,
+                                    double uniform) {
   const auto S = static_cast<int64_t>(visible.size());
   model::Transformer transformer(model.shape, model.plan, 1, S, {.dtype = model.dtype, .loss_chunk_tokens = 64});
   const at::Tensor tokens = ops::from_int32(visible);
@@ -76,7 +80,8 @@ std::vector<int32_t> ids_without_cache(LoadedModel& model, std::vector<int32_t> 
     for (int64_t i = 0; i < patches; ++i, ++n) {
       if (all.size() - begin > 32) begin = all.size() - 16;
       const std::vector<int32_t> visible(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
-      all.push_back(next_without_cache(model, visible, choices, random_uniform(random_key(seed, "generate"), n)));
+      all.push_back(
+          next_of_array_without_cache(model, visible, choices, random_uniform(random_key(seed, "generate"), n)));
       drawn.push_back(all.back());
     }
   }

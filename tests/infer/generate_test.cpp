@@ -1,6 +1,9 @@
 #include "infer/generate.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"

@@ -54,14 +54,14 @@ class Inputs {
 using Results = std::vector<at::Tensor>;
 using Body = std::function<Results(const Inputs&)>;
 
-class OpsOnGpu : public testing::TestWithParam<test::GpuKind> {
+class OpsOnGpu : public testing::TestWithParam<hearth::test::GpuKind> {
  protected:
   // In float32 sums are in another order; bfloat16 rounds results at 2^-9, and sums of them at other places.
   void compare(const Body& body, double float32_tolerance = 2e-6, double bfloat16_tolerance = 1e-2) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       SCOPED_TRACE(c10::toString(type));
       const Results cpu = body(Inputs(at::kCPU, type));
-      const test::TestGpu gpu(GetParam());
+      const hearth::test::TestGpu gpu(GetParam());
       const Results there = body(Inputs(gpu.device(), type));
       for (size_t i = 0; i < cpu.size(); ++i) {
         const at::Tensor a = there[i].to(at::kCPU).to(at::kDouble), b = cpu[i].to(at::kDouble);
@@ -206,8 +206,8 @@ TEST_P(OpsOnGpu, Products) {
 // Against the product of what went in: each number has lost all but four bits.
 TEST_P(OpsOnGpu, Float8Products) {
   HEARTH_NEEDS_GPU(GetParam());
-  const test::TestGpu gpu(GetParam());
-  if (GetParam() == test::GpuKind::kReal && !open_gpu().has_float8()) GTEST_SKIP() << "this GPU has no float8";
+  const hearth::test::TestGpu gpu(GetParam());
+  if (GetParam() == hearth::test::GpuKind::kReal && !open_gpu().has_float8()) GTEST_SKIP() << "this GPU has no float8";
   const Inputs in(gpu.device(), at::kBFloat16);
   const at::Tensor x = in.values({kT, kD}), w = in.values({kF, kD}), dy = in.values({kT, kF});
   const at::Tensor y = in.zeros({kT, kF}), dx = in.zeros({kT, kD});

@@ -28,13 +28,14 @@
 #include "local_weights.h"
 #include "model/transformer.h"
 #include "model/unit_views.h"
+#include "support/distance.h"
 
 namespace hearth::model {
 namespace {
 
 using config::NormType;
 
-struct Case {
+struct ModelCase {
   const char* name;
   int64_t D, L, H, G, F, V, B, S, chunk;
   bool tied, weighted;
@@ -42,9 +43,9 @@ struct Case {
   bool masked = false;  // every position sees every other, and only those that count go through the head
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
-config::Model model_config(const Case& c) {
+config::Model model_config(const ModelCase& c) {
   config::Model m;
   m.dim = c.D, m.n_layers = c.L, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = c.F;
   m.enable_weight_tying = c.tied;
@@ -52,7 +53,7 @@ config::Model model_config(const Case& c) {
   return m;
 }
 
-MicroBatch random_batch(const Case& c) {
+MicroBatch random_batch(const ModelCase& c) {
   at::manual_seed(5);
   MicroBatch batch;
   batch.tokens_T = at::randint(c.V, {c.B * c.S}, at::kInt);
@@ -76,7 +77,7 @@ at::Tensor rotate(const at::Tensor& x_BSNK, double theta) {
 
 using Parameters = std::function<at::Tensor(const std::string&)>;
 
-at::Tensor norm(const at::Tensor& input, const Parameters& p, const std::string& name, const Case& c, double eps) {
+at::Tensor norm(const at::Tensor& input, const Parameters& p, const std::string& name, const ModelCase& c, double eps) {
   const NormType type = c.norm_type;
   if (input.scalar_type() == at::kBFloat16) {  // as PyTorch's own norms: in a wider type, rounded at the end
     const Parameters wide = [&p](const std::string& n) { return p(n).to(at::kDouble); };
@@ -90,7 +91,7 @@ at::Tensor norm(const at::Tensor& input, const Parameters& p, const std::string&
 }
 
 // The loss sum of the reference, from parameters by name.
-at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const Case& c, const MicroBatch& batch,
+at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const ModelCase& c, const MicroBatch& batch,
                           at::Tensor* logits) {
   const auto tokens = batch.tokens_T.to(at::kLong).view({c.B, c.S});
   at::Tensor x = at::embedding(p("tok_embeddings.weight"), tokens);
@@ -122,17 +123,11 @@ at::Tensor reference_loss(const Parameters& p, const plan::ModelShape& s, const 
   return (losses * weights * counted).sum();
 }
 
-double relative(const at::Tensor& ours, const at::Tensor& reference) {
-  const at::Tensor r = reference.to(at::kDouble);
-  const double size = r.norm().item<double>(), difference = (ours.to(at::kDouble) - r).norm().item<double>();
-  return size > 0 ? difference / size : difference;  // one token: the queries' gradient is exactly zero
-}
-
-class WholeModel : public testing::TestWithParam<Case> {
+class WholeModel : public testing::TestWithParam<ModelCase> {
  protected:
   // Runs ours in `dtype` and the reference in float64 from the very same weights.
   void compare(DType dtype, double tolerance) {
-    const Case& c = GetParam();
+    const ModelCase& c = GetParam();
     plan::ModelShape shape = plan::model_shape(model_config(c), c.V);
     shape.causal = !c.masked;
     const plan::ParameterPlan plan = plan::parameter_plan(shape);
@@ -158,12 +153,13 @@ class WholeModel : public testing::TestWithParam<Case> {
     const at::Tensor z_squares = (z.square() * row_weights * batch.labels_T.ne(-100)).sum();
     ((reference_sum + z_factor * z_squares) * scale).backward();
 
-    EXPECT_LT(relative(logits, reference_logits.detach()), tolerance);
+    EXPECT_LT(test::relative_distance(logits, reference_logits.detach()), tolerance);
     EXPECT_NEAR(sum.loss / reference_sum.item<double>(), 1, tolerance);
     EXPECT_NEAR(sum.z_squares / z_squares.item<double>(), 1, tolerance);
     for (size_t i = 0; i < leaves.size(); ++i) {
       const plan::Parameter& p = plan.parameters[i];
-      EXPECT_LT(relative(parameter_view(weights.gradient(p.unit), p), leaves[i].grad()), tolerance) << p.name;
+      EXPECT_LT(test::relative_distance(parameter_view(weights.gradient(p.unit), p), leaves[i].grad()), tolerance)
+          << p.name;
     }
     std::vector<int64_t> last_to_first;
     for (int64_t unit = shape.L + 1; unit >= 0; --unit) last_to_first.push_back(unit);
@@ -171,14 +167,14 @@ class WholeModel : public testing::TestWithParam<Case> {
 
     const at::Tensor once = weights.gradient(1).clone();
     model.loss_and_gradient(weights, batch, scale, z_factor);  // a second micro-batch adds
-    EXPECT_LT(relative(weights.gradient(1), once * 2), 1e-6);
+    EXPECT_LT(test::relative_distance(weights.gradient(1), once * 2), 1e-6);
   }
 };
 
 // Loss, logits and gradients of the reference, computed in `type`.
 struct Reference {
   Reference(const test::LocalWeights& weights, const plan::ModelShape& shape, const plan::ParameterPlan& plan,
-            const Case& c, const MicroBatch& batch, double scale, at::ScalarType type) {
+            const ModelCase& c, const MicroBatch& batch, double scale, at::ScalarType type) {
     std::vector<at::Tensor> leaves;
     for (const plan::Parameter& p : plan.parameters) {
       const at::Tensor w = parameter_view(weights.whole(p.unit), p).to(type, false, true);
@@ -200,7 +196,7 @@ struct Reference {
 // Nobody's bfloat16 is exact: ours is to be as near to float64 as PyTorch's, whose roundings are other ones. Over all
 // gradients these average out; a single one may be twice as far off.
 TEST_P(WholeModel, Bfloat16IsAsNearToFloat64AsPyTorchs) {
-  const Case& c = GetParam();
+  const ModelCase& c = GetParam();
   plan::ModelShape shape = plan::model_shape(model_config(c), c.V);
   shape.causal = !c.masked;
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
@@ -214,13 +210,14 @@ TEST_P(WholeModel, Bfloat16IsAsNearToFloat64AsPyTorchs) {
   const Reference theirs(weights, shape, plan, c, batch, scale, at::kBFloat16);
   EXPECT_NEAR(sum / exact.sum, 1, 0x1p-8);
   model.loss(weights, batch);  // backward has used the memory of what the head read
-  EXPECT_LE(relative(model.logits(weights), exact.logits), 1.5 * relative(theirs.logits, exact.logits));
+  EXPECT_LE(test::relative_distance(model.logits(weights), exact.logits),
+            1.5 * test::relative_distance(theirs.logits, exact.logits));
   double log_ratios = 0, count = 0;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& p = plan.parameters[i];
     if (exact.gradients[i].norm().item<double>() < 1e-12) continue;  // one token: queries and keys have none
-    const double ratio = relative(parameter_view(weights.gradient(p.unit), p), exact.gradients[i]) /
-                         relative(theirs.gradients[i], exact.gradients[i]);
+    const double ratio = test::relative_distance(parameter_view(weights.gradient(p.unit), p), exact.gradients[i]) /
+                         test::relative_distance(theirs.gradients[i], exact.gradients[i]);
     EXPECT_LE(ratio, 2) << p.name;
     log_ratios += std::log(ratio), ++count;
   }
@@ -232,19 +229,19 @@ TEST_P(WholeModel, Float32EqualsFloat64Autograd) { compare(DType::kFloat32, 2e-6
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, WholeModel,
-    testing::Values(Case{"MultiHead", 32, 2, 4, 4, 48, 61, 2, 17, 1000, false, false},
-                    Case{"GroupedTwo", 48, 3, 4, 2, 80, 258, 3, 33, 20, false, true},
-                    Case{"GroupedOneTied", 40, 2, 5, 1, 36, 97, 1, 9, 4, true, false},
-                    Case{"OneLayerOneToken", 16, 1, 2, 1, 16, 31, 2, 1, 64, false, false},
-                    Case{"LayerNorm", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, false, NormType::kLayerNorm},
-                    Case{"NpLayerNormTied", 40, 2, 4, 2, 36, 31, 2, 13, 9, true, false, NormType::kNpLayerNorm},
-                    Case{"RmsNormNeox", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, true, NormType::kRmsNormNeox},
-                    Case{"HeadsOf256", 512, 1, 2, 1, 16, 31, 1, 21, 64, false, false},
-                    Case{"HeadsOf16SevenToOne", 112, 1, 7, 1, 16, 31, 2, 19, 64, false, false},
-                    Case{"HeadsOf96FourToTwo", 384, 1, 4, 2, 16, 31, 1, 33, 64, false, false},
-                    Case{"HeadsOf128", 256, 1, 2, 2, 16, 31, 1, 35, 64, false, false},
-                    Case{"Masked", 48, 2, 4, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm, true},
-                    Case{"MaskedTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kLayerNorm, true}),
+    testing::Values(ModelCase{"MultiHead", 32, 2, 4, 4, 48, 61, 2, 17, 1000, false, false},
+                    ModelCase{"GroupedTwo", 48, 3, 4, 2, 80, 258, 3, 33, 20, false, true},
+                    ModelCase{"GroupedOneTied", 40, 2, 5, 1, 36, 97, 1, 9, 4, true, false},
+                    ModelCase{"OneLayerOneToken", 16, 1, 2, 1, 16, 31, 2, 1, 64, false, false},
+                    ModelCase{"LayerNorm", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, false, NormType::kLayerNorm},
+                    ModelCase{"NpLayerNormTied", 40, 2, 4, 2, 36, 31, 2, 13, 9, true, false, NormType::kNpLayerNorm},
+                    ModelCase{"RmsNormNeox", 40, 2, 4, 2, 36, 31, 2, 13, 9, false, true, NormType::kRmsNormNeox},
+                    ModelCase{"HeadsOf256", 512, 1, 2, 1, 16, 31, 1, 21, 64, false, false},
+                    ModelCase{"HeadsOf16SevenToOne", 112, 1, 7, 1, 16, 31, 2, 19, 64, false, false},
+                    ModelCase{"HeadsOf96FourToTwo", 384, 1, 4, 2, 16, 31, 1, 33, 64, false, false},
+                    ModelCase{"HeadsOf128", 256, 1, 2, 2, 16, 31, 1, 35, 64, false, false},
+                    ModelCase{"Masked", 48, 2, 4, 2, 80, 97, 3, 33, 20, false, true, NormType::kRmsNorm, true},
+                    ModelCase{"MaskedTied", 32, 2, 4, 4, 48, 61, 2, 17, 1000, true, false, NormType::kLayerNorm, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

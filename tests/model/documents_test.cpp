@@ -14,7 +14,7 @@
 namespace hearth::model {
 namespace {
 
-constexpr int64_t B = 2, S = 23;
+constexpr int64_t kRows = 2, kPositions = 23;
 
 plan::ModelShape small_shape() {
   config::Model m;
@@ -31,9 +31,11 @@ void packed_equals_alone(bool causal) {
   const std::vector<int32_t> starts = {0, 5, 16, 23, 32};
   test::LocalWeights packed(plan, DType::kFloat64, 7), alone(plan, DType::kFloat64, 7);
   at::manual_seed(3);
-  const at::Tensor tokens = at::randint(shape.V, {B * S}, at::kInt), labels = at::randint(shape.V, {B * S}, at::kInt);
+  const at::Tensor tokens = at::randint(shape.V, {kRows * kPositions}, at::kInt),
+                   labels = at::randint(shape.V, {kRows * kPositions}, at::kInt);
 
-  Transformer model(shape, plan, B, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 10, .training = true});
+  Transformer model(shape, plan, kRows, kPositions,
+                    {.dtype = DType::kFloat64, .loss_chunk_tokens = 10, .training = true});
   const MicroBatch batch{tokens, labels, {}, {}, ops::from_int32(starts)};
   const double sum = model.loss_and_gradient(packed, batch, 0.1).loss;
   model.loss(packed, batch);
@@ -42,7 +44,7 @@ void packed_equals_alone(bool causal) {
   double sum_alone = 0;
   std::vector<at::Tensor> logits_alone;
   for (size_t i = 0; i < starts.size(); ++i) {
-    const int64_t begin = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : B * S;
+    const int64_t begin = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : kRows * kPositions;
     const MicroBatch document{tokens.narrow(0, begin, end - begin),
                               labels.narrow(0, begin, end - begin),
                               {},

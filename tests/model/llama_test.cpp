@@ -12,6 +12,7 @@
 #include "local_weights.h"
 #include "model/transformer.h"
 #include "model/unit_views.h"
+#include "support/distance.h"
 #include "support/environment.h"
 
 namespace hearth::model {
@@ -31,11 +32,7 @@ at::Tensor read_floats(const Path& path, at::IntArrayRef shape) {
   return at::from_blob(bytes.data(), shape, at::kFloat).clone();
 }
 
-double relative(const at::Tensor& ours, const at::Tensor& theirs) {
-  return (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
-}
-
-struct Case {
+struct LlamaCase {
   const char* name;
   int64_t H, G;
   bool tied;
@@ -46,7 +43,7 @@ struct Case {
   NormType norm_type = NormType::kRmsNorm;
   const char* dialect = "";  // of GPT-NeoX
 };
-const std::vector<Case> kLlamaCases = {
+const std::vector<LlamaCase> kLlamaCases = {
     {"as many key heads as query heads", 4, 4, false},
     {"grouped queries", 8, 2, false},
     {"one key head, tied weights", 4, 1, true},
@@ -55,7 +52,7 @@ const std::vector<Case> kLlamaCases = {
     {"every position sees every other", 4, 2, false, false, 1, false},
     {"three documents in a row, and a row that begins within one", 4, 2, false, false, 1, true, {0, 9, 20, 29, 30, 49}},
     {"documents whose positions see each other", 4, 1, false, true, 1, false, {0, 5, 29, 41}}};
-const std::vector<Case> kNeoxCases = {
+const std::vector<LlamaCase> kNeoxCases = {
     {"Llemma 7B's kind", 4, 4, false, true, 1, true, {}, NormType::kRmsNormNeox, "llemma"},
     {"Llemma 34B's kind: k and v in shares", 8, 2, false, true, 1, true, {}, NormType::kRmsNormNeox, "llemma"},
     {"since 2025", 4, 4, false, true, 1, true, {}, NormType::kRmsNorm, "main"},
@@ -70,7 +67,7 @@ struct Prepared {
 };
 
 // Random weights and tokens, also written to `folder` for the oracle.
-Prepared prepare(const Case& c, const Path& folder) {
+Prepared prepare(const LlamaCase& c, const Path& folder) {
   config::Model m;
   m.dim = 64, m.n_layers = 2, m.n_heads = c.H, m.n_kv_heads = c.G, m.hidden_dim = 96, m.enable_weight_tying = c.tied;
   m.rope_pairs = c.halves ? config::RopePairs::kHalves : config::RopePairs::kInterleaved;
@@ -107,7 +104,7 @@ Prepared prepare(const Case& c, const Path& folder) {
   return p;
 }
 
-void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vector<Case>& cases) {
+void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vector<LlamaCase>& cases) {
   const test::ScratchFolder scratch;
   std::string command = test::oracle_python() + " " + test::source_path("tests/model/" + oracle);
   std::vector<Prepared> prepared;
@@ -130,10 +127,11 @@ void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vec
     const double loss = model.loss_and_gradient(*p.weights, batch, 1 / counted).loss / counted;
     model.loss(*p.weights, batch);
     EXPECT_NEAR(loss, read_floats(folder / "loss.bin", {1}).item<float>(), 1e-5);
-    EXPECT_LT(relative(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})), 1e-5);
+    EXPECT_LT(test::relative_distance(model.logits(*p.weights), read_floats(folder / "logits.bin", {B * S, p.shape.V})),
+              1e-5);
     for (const plan::Parameter& parameter : p.plan.parameters) {
       const at::Tensor theirs = read_floats(folder / (parameter.name + ".grad.bin"), parameter.shape);
-      EXPECT_LT(relative(parameter_view(p.weights->gradient(parameter.unit), parameter), theirs), 1e-5)
+      EXPECT_LT(test::relative_distance(parameter_view(p.weights->gradient(parameter.unit), parameter), theirs), 1e-5)
           << parameter.name;
     }
   }

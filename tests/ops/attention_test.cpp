@@ -19,7 +19,7 @@ namespace hearth::ops::test {
 namespace {
 
 // A score's gradient is a difference of two sums; where there is one key, nothing but their rounding is left of it.
-constexpr double kFloat32 = 2e-6;
+constexpr double kAttentionError = 2e-6;
 
 struct Shape {
   int64_t B, S, H, G, K;
@@ -93,14 +93,14 @@ TEST_P(Attention, ForwardAndBackwardAgreeWithAutogradOnPackedQkv) {
   const at::Tensor out = at::full({B, S, H, K}, std::nan(""), qkv_.options());
   const at::Tensor lse = at::full({B, H, S}, std::nan(""), statistics());
   attention_forward(out, lse, part(qkv_, 0), part(qkv_, 1), part(qkv_, 2), mask_);
-  EXPECT_LE(relative_error(out, expected), bound(type(), kFloat32));
-  EXPECT_LE(relative_error(lse, expected_lse), type() == at::kDouble ? 1e-10 : kFloat32);
+  EXPECT_LE(relative_error(out, expected), bound(type(), kAttentionError));
+  EXPECT_LE(relative_error(lse, expected_lse), type() == at::kDouble ? 1e-10 : kAttentionError);
 
   const at::Tensor dqkv = at::full_like(qkv_, std::nan(""));
   attention_backward(part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), dout_, out, lse, part(qkv_, 0), part(qkv_, 1),
                      part(qkv_, 2), mask_);
   for (int which = 0; which < 3; ++which) {
-    EXPECT_LE(relative_error(part(dqkv, which), part(x.grad(), which)), bound(type(), kFloat32)) << "qkv"[which];
+    EXPECT_LE(relative_error(part(dqkv, which), part(x.grad(), which)), bound(type(), kAttentionError)) << "qkv"[which];
   }
 }
 
@@ -135,7 +135,7 @@ TEST_P(Attention, DecodingStepByStepEqualsTheWholeSequence) {
     decode_attention(out.narrow(1, length, n), part(qkv_, 0).narrow(1, length, n), cache[0], cache[1], length + n);
     length += n;
   }
-  EXPECT_LE(relative_error(out.narrow(1, 0, length), expected.narrow(1, 0, length)), bound(type(), kFloat32));
+  EXPECT_LE(relative_error(out.narrow(1, 0, length), expected.narrow(1, 0, length)), bound(type(), kAttentionError));
 }
 
 const auto kDocuments = testing::Values(Documents::kOneARow, Documents::kSeveral);
@@ -193,11 +193,11 @@ Results expected_of(const Inputs& x, const AttentionMask& mask) {
 void expect_right(const Shape& s, const AttentionMask& mask, at::ScalarType type = at::kFloat) {
   const Inputs x = inputs(s, type);
   const Results r = run(x, mask), expected = expected_of(x, mask);
-  EXPECT_LE(relative_error(r.out, expected.out), bound(type, kFloat32));
-  EXPECT_LE(relative_error(r.lse, expected.lse), kFloat32);
-  EXPECT_LE(relative_error(r.dq, expected.dq), bound(type, kFloat32));
-  EXPECT_LE(relative_error(r.dk, expected.dk), bound(type, kFloat32));
-  EXPECT_LE(relative_error(r.dv, expected.dv), bound(type, kFloat32));
+  EXPECT_LE(relative_error(r.out, expected.out), bound(type, kAttentionError));
+  EXPECT_LE(relative_error(r.lse, expected.lse), kAttentionError);
+  EXPECT_LE(relative_error(r.dq, expected.dq), bound(type, kAttentionError));
+  EXPECT_LE(relative_error(r.dk, expected.dk), bound(type, kAttentionError));
+  EXPECT_LE(relative_error(r.dv, expected.dv), bound(type, kAttentionError));
 }
 
 // Few heads and many queries: several tasks then share one head's keys.

@@ -15,7 +15,7 @@
 namespace hearth::ops::test {
 namespace {
 
-constexpr double kFloat32 = 3e-7;
+constexpr double kCrossEntropyError = 3e-7;
 
 ops::CrossEntropy forward(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& weights = {}) {
   const at::Tensor sums = at::zeros({2}, at::kDouble);
@@ -59,15 +59,15 @@ TEST_P(CrossEntropy, LossAndGradientAgreeWithAutograd) {
   const at::Tensor forward_only = in_wider_rows(logits_);
   const at::Tensor before = forward_only.clone();
   const ops::CrossEntropy sums = forward(forward_only, labels_, weights_);
-  EXPECT_NEAR(sums.loss / loss.item<double>(), 1, bound(sum_type(type()), kFloat32));
-  EXPECT_NEAR(sums.z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kFloat32));
+  EXPECT_NEAR(sums.loss / loss.item<double>(), 1, bound(sum_type(type()), kCrossEntropyError));
+  EXPECT_NEAR(sums.z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kCrossEntropyError));
   EXPECT_TRUE(same_bits(forward_only, before));
 
   const at::Tensor gradient = in_wider_rows(logits_);
   const ops::CrossEntropy both = forward_backward(gradient, labels_, scale, weights_, z_factor);
-  EXPECT_NEAR(both.loss / loss.item<double>(), 1, bound(sum_type(type()), kFloat32));
-  EXPECT_NEAR(both.z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kFloat32));
-  EXPECT_LE(relative_error(gradient, x.grad()), bound(type(), kFloat32));
+  EXPECT_NEAR(both.loss / loss.item<double>(), 1, bound(sum_type(type()), kCrossEntropyError));
+  EXPECT_NEAR(both.z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kCrossEntropyError));
+  EXPECT_LE(relative_error(gradient, x.grad()), bound(type(), kCrossEntropyError));
   EXPECT_EQ(gradient[3].abs().sum().item<double>(), 0);
   EXPECT_TRUE(surroundings_untouched(gradient));
 }
@@ -78,7 +78,7 @@ TEST_P(CrossEntropy, WithoutWeightsRowsSumPlainlyOntoWhatIsThere) {
   const at::Tensor sums = at::zeros({2}, at::kDouble), labels = labels_.to(at::kInt);
   cross_entropy_forward(sums, logits_.narrow(0, 0, 5), labels.narrow(0, 0, 5));
   cross_entropy_forward(sums, logits_.narrow(0, 5, kRows - 5), labels.narrow(0, 5, kRows - 5));
-  EXPECT_NEAR(read_sums(sums).loss / expected, 1, bound(sum_type(type()), kFloat32));
+  EXPECT_NEAR(read_sums(sums).loss / expected, 1, bound(sum_type(type()), kCrossEntropyError));
 }
 
 TEST_P(CrossEntropy, TwoRunsGiveTheSameBits) {

@@ -19,7 +19,7 @@ using plan::Norm;
 using plan::NormType;
 
 constexpr double kEps = 1e-5;
-constexpr double kFloat32 = 3e-7;  // a few roundings; the sums of squares average theirs out
+constexpr double kNormError = 3e-7;  // a few roundings; the sums of squares average theirs out
 constexpr NormType kTypes[] = {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kNpLayerNorm,
                                NormType::kRmsNormNeox};
 constexpr const char* kNames[] = {"Rmsnorm", "Layernorm", "NpLayernorm", "RmsnormNeox"};
@@ -44,9 +44,9 @@ class NormTest : public testing::TestWithParam<std::tuple<NormType, at::ScalarTy
   }
   at::ScalarType exact() const { return type() == at::kBFloat16 ? at::kFloat : type(); }
   // Tensors that are float32 even where rows are bfloat16.
-  double exact_tolerance() const { return type() == at::kBFloat16 ? kFloat32 : tolerance(); }
+  double exact_tolerance() const { return type() == at::kBFloat16 ? kNormError : tolerance(); }
   // A row of one element less its mean is 0 but for rounding, and 1 / sqrt(eps) makes that large: measured absolutely.
-  double tolerance() const { return bound(type(), plan::is_centred(norm().type) && D() == 1 ? 1e-6 : kFloat32); }
+  double tolerance() const { return bound(type(), plan::is_centred(norm().type) && D() == 1 ? 1e-6 : kNormError); }
 };
 
 at::Tensor wide(const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; }
@@ -95,7 +95,7 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
   const at::Tensor r = norm().type == NormType::kRmsNormNeox ? 1 / (s[0] + kEps) : s[0];
   const double size = ((w.defined() ? dy * w : dy) * r.unsqueeze(1)).to(at::kDouble).norm().item<double>();
   const auto error = [&](const at::Tensor& a, const at::Tensor& b) { return (a - b).norm().item<double>() / size; };
-  EXPECT_LE(error(dx.to(at::kDouble), x64.grad()), bound(type(), kFloat32));
+  EXPECT_LE(error(dx.to(at::kDouble), x64.grad()), bound(type(), kNormError));
   if (w.defined()) {
     // Added to what was there. A sum of 300 numbers of either sign may be small: measured against its terms.
     const at::Tensor terms = dy.to(at::kDouble) * oracle(norm(), x.to(at::kDouble), at::ones_like(w.to(at::kDouble)));
@@ -107,7 +107,7 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
   norm_backward(norm(), accumulated, dw, dy, x, s, w, true);
   const at::Tensor expected = residual.to(at::kDouble) + x64.grad();
   EXPECT_LE((accumulated - expected).norm().item<double>() / (size + residual.norm().item<double>()),
-            bound(type(), kFloat32));
+            bound(type(), kNormError));
 
   const at::Tensor in_place = dy.clone();
   norm_backward(norm(), in_place, dw, in_place, x, s, w, false);

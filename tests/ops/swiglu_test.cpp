@@ -12,7 +12,7 @@
 namespace hearth::ops::test {
 namespace {
 
-constexpr double kFloat32 = 2e-7;
+constexpr double kSwigluError = 2e-7;
 
 class Swiglu : public testing::TestWithParam<std::tuple<at::ScalarType, int64_t, int64_t>> {
  protected:
@@ -31,7 +31,7 @@ TEST_P(Swiglu, ForwardAgreesWithAten) {
   const at::Tensor gate_up = 5 * random({T(), 2 * F()}, type());
   const at::Tensor a = in_wider_rows(at::zeros({T(), F()}, gate_up.options()));
   swiglu_forward(a, in_wider_rows(gate_up));
-  EXPECT_LE(relative_error(a, oracle(gate_up.to(at::kDouble))), bound(type(), kFloat32));
+  EXPECT_LE(relative_error(a, oracle(gate_up.to(at::kDouble))), bound(type(), kSwigluError));
   EXPECT_TRUE(surroundings_untouched(a));
 }
 
@@ -41,13 +41,13 @@ TEST_P(Swiglu, BackwardAgreesWithAutogradAlsoInPlace) {
   oracle(oracle_in).backward(da.to(at::kDouble));
   const at::Tensor d = at::empty_like(gate_up), a = at::empty_like(da), expected_a = at::empty_like(da);
   swiglu_backward(d, da, gate_up);
-  EXPECT_LE(relative_error(d, oracle_in.grad()), bound(type(), kFloat32));
+  EXPECT_LE(relative_error(d, oracle_in.grad()), bound(type(), kSwigluError));
 
   const at::Tensor in_place = gate_up.clone(), da_then_a = da.clone();
   swiglu_forward(expected_a, gate_up);
   swiglu_backward(in_place, da_then_a, in_place, da_then_a);
   EXPECT_TRUE(same_bits(in_place, d));
-  EXPECT_LE(relative_error(da_then_a, expected_a), bound(type(), kFloat32));
+  EXPECT_LE(relative_error(da_then_a, expected_a), bound(type(), kSwigluError));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Swiglu,

@@ -11,6 +11,7 @@
 #include "optim/adamw.h"
 #include "optim/lr_schedule.h"
 #include "parallel/shard_pieces.h"
+#include "support/distance.h"
 #include "support/environment.h"
 
 namespace hearth::optim {
@@ -182,15 +183,6 @@ std::vector<Step> run_ours(const plan::ParameterPlan& plan, const Case& c) {
   return steps;
 }
 
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
-}
-
 Case with(
     std::string name, DType dtype, int64_t ranks, void (*change)(Case&) = [](Case&) {}) {
   Case c;
@@ -248,11 +240,11 @@ TEST(OptimizerOracle, MakesTheSameFiftySteps) {
       const Step& reference = expected[k * kSteps + i];
       EXPECT_NEAR(ours[i].lr, reference.lr, 1e-12 * reference.lr) << "step " << i + 1;
       EXPECT_NEAR(ours[i].norm, reference.norm, tolerance * reference.norm) << "step " << i + 1;
-      EXPECT_LE(relative_distance(ours[i].parameters, reference.parameters), tolerance) << "step " << i + 1;
+      EXPECT_LE(test::relative_distance(ours[i].parameters, reference.parameters), tolerance) << "step " << i + 1;
       (ours[i].norm > 1 ? clipped : unclipped) = true;
     }
     EXPECT_TRUE(clipped && unclipped);  // both sides of the limit were visited
-    EXPECT_GT(relative_distance(ours.back().parameters, ours.front().parameters), 0.1);
+    EXPECT_GT(test::relative_distance(ours.back().parameters, ours.front().parameters), 0.1);
   }
 }
 

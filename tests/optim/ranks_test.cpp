@@ -8,13 +8,14 @@
 #include "optim/adamw.h"
 #include "optim/lr_schedule.h"
 #include "parallel/shard_pieces.h"
+#include "support/distance.h"
 #include "support/small_plan.h"
 
 namespace hearth::optim {
 namespace {
 
 constexpr int64_t kSamples = 8;  // a step's; each rank sees its share, two at a time where it has that many
-constexpr int64_t kSteps = 200;
+constexpr int64_t kDescentSteps = 200;
 
 // The loss of a sample is |w - target|^2 / 2 over all weights of all units.
 double target(int64_t sample, int64_t unit, int64_t element) {
@@ -48,9 +49,9 @@ Run train(int64_t ranks) {
     const DType dtype = sizeof(T) == 8 ? DType::kFloat64 : DType::kFloat32;
     parallel::ShardedWeights weights(plan, dtype, group, parallel::ShardedWeights::Purpose::kTraining);
     AdamW optimizer({.lr = 0.05, .weight_decay = 0.1}, weights);
-    const LrSchedule schedule = lr_schedule({.warmup_steps = 10}, 0.05, kSteps);
+    const LrSchedule schedule = lr_schedule({.warmup_steps = 10}, 0.05, kDescentSteps);
     const bool writes = group.rank() == 0;
-    for (int64_t step = 1; step <= kSteps; ++step) {
+    for (int64_t step = 1; step <= kDescentSteps; ++step) {
       const int64_t share = kSamples / ranks, micro_batches = (share + 1) / 2;
       weights.begin_step(micro_batches);
       double loss = 0;
@@ -86,24 +87,14 @@ Run train(int64_t ranks) {
   return run;
 }
 
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
-}
-
 template <typename T>
 void expect_same(double gradient_tolerance, double loss_tolerance) {
   const Run one = train<T>(1);
   EXPECT_LT(one.losses.back(), 0.8 * one.losses.front());  // the spread of the targets, 2/3 of it, stays
   for (const int64_t ranks : {2, 4, 8}) {
     const Run several = train<T>(ranks);
-    EXPECT_LE(relative_distance(several.first_gradient, one.first_gradient), gradient_tolerance) << ranks;
-    EXPECT_LE(relative_distance(several.parameters, one.parameters), loss_tolerance) << ranks;
+    EXPECT_LE(test::relative_distance(several.first_gradient, one.first_gradient), gradient_tolerance) << ranks;
+    EXPECT_LE(test::relative_distance(several.parameters, one.parameters), loss_tolerance) << ranks;
     for (size_t i = 0; i < one.losses.size(); ++i) {
       ASSERT_NEAR(several.losses[i], one.losses[i], loss_tolerance * one.losses[i])
           << ranks << " ranks, step " << i + 1;

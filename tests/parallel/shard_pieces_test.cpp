@@ -12,7 +12,7 @@
 namespace hearth::parallel {
 namespace {
 
-constexpr double kTimeout = 60;
+constexpr double kExchangeTimeout = 60;
 
 struct Seen {
   std::vector<int64_t> shape;
@@ -23,7 +23,7 @@ struct Seen {
 std::map<std::string, Seen> collect(const plan::ParameterPlan& plan, int64_t ranks, bool moments) {
   std::map<std::string, Seen> seen;
   std::mutex mutex;
-  comm::run_ranks(ranks, kTimeout, [&](comm::Group& group) {
+  comm::run_ranks(ranks, kExchangeTimeout, [&](comm::Group& group) {
     const ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining);
     for (const ShardPiece& piece : moments ? optimizer_pieces(weights) : parameter_pieces(weights)) {
       const std::lock_guard lock(mutex);
@@ -63,7 +63,7 @@ TEST(ShardPieces, CoverEveryElementOnceForAnyNumberOfRanks) {
 TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
   const plan::ParameterPlan plan = test::small_plan();
   for (int64_t ranks = 1; ranks <= 4; ++ranks) {
-    comm::run_ranks(ranks, kTimeout, [&](comm::Group& group) {
+    comm::run_ranks(ranks, kExchangeTimeout, [&](comm::Group& group) {
       ShardedWeights weights(plan, DType::kFloat64, group, ShardedWeights::Purpose::kTraining);
       for (const ShardPiece& piece : parameter_pieces(weights)) {
         ASSERT_EQ(piece.dtype, DType::kFloat64);

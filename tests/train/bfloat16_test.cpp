@@ -1,5 +1,8 @@
 // Runs that compute in bfloat16: what they learn, what they save, and that they are resumed to the bit.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "run/state.h"
+#include "support/distance.h"
 #include "support/gpu.h"
 
 namespace hearth::model {
@@ -21,16 +22,16 @@ namespace {
 
 using parallel::ShardedWeights;
 
-constexpr int64_t kB = 2, kS = 36, kV = 131;
+constexpr int64_t kGpuB = 2, kGpuS = 36, kGpuV = 131;
 
-struct Case {
+struct GpuCase {
   const char* name;
   config::NormType norm_type = config::NormType::kRmsNorm;
   bool masked = false, documents = false, weighted = false, halves = false, tied = false;
   plan::Recompute recompute = plan::Recompute::kNone;
 };
 
-const Case kCases[] = {
+const GpuCase kCases[] = {
     {.name = "Llama"},
     {.name = "Documents", .documents = true, .weighted = true, .recompute = plan::Recompute::kBlock},
     {.name = "Masked", .norm_type = config::NormType::kLayerNorm, .masked = true},
@@ -38,30 +39,30 @@ const Case kCases[] = {
     {.name = "Tied", .norm_type = config::NormType::kNpLayerNorm, .tied = true, .recompute = plan::Recompute::kNorms},
 };
 
-plan::ModelShape shape_of(const Case& c) {
+plan::ModelShape shape_of(const GpuCase& c) {
   config::Model m;
   m.dim = 32, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
   m.norm_type = c.norm_type;
   m.enable_weight_tying = c.tied;
-  plan::ModelShape shape = plan::model_shape(m, kV);
+  plan::ModelShape shape = plan::model_shape(m, kGpuV);
   shape.causal = !c.masked;
   shape.document_scope = c.documents;
   shape.rope.halves = c.halves;
   return shape;
 }
 
-MicroBatch batch_of(const Case& c, at::Device device) {
+MicroBatch batch_of(const GpuCase& c, at::Device device) {
   at::manual_seed(5);
   MicroBatch batch;
   const auto there = [device](const at::Tensor& x) { return x.defined() ? x.to(device) : x; };
-  batch.tokens_T = at::randint(kV, {kB * kS}, at::kInt);
-  at::Tensor labels = at::randint(kV, {kB * kS}, at::kInt);
-  labels.index_put_({at::arange(0, kB * kS, 3)}, at::full({}, -100, at::kInt));
+  batch.tokens_T = at::randint(kGpuV, {kGpuB * kGpuS}, at::kInt);
+  at::Tensor labels = at::randint(kGpuV, {kGpuB * kGpuS}, at::kInt);
+  labels.index_put_({at::arange(0, kGpuB * kGpuS, 3)}, at::full({}, -100, at::kInt));
   batch.labels_T = labels;
-  if (c.weighted) batch.weights_T = at::rand({kB * kS}, at::kFloat);
+  if (c.weighted) batch.weights_T = at::rand({kGpuB * kGpuS}, at::kFloat);
   if (c.masked) batch.counted_N = at::nonzero(labels.ne(-100)).view(-1);
   if (c.documents) {
-    batch.document_starts_N = at::tensor({0, 17, int(kS), int(kS) + 1, 2 * int(kS) - 7}, at::kInt);
+    batch.document_starts_N = at::tensor({0, 17, int(kGpuS), int(kGpuS) + 1, 2 * int(kGpuS) - 7}, at::kInt);
     batch.longest_document = 32;
   }
   return {there(batch.tokens_T),  there(batch.labels_T),          there(batch.weights_T),
@@ -75,14 +76,14 @@ struct Result {
   std::vector<at::Tensor> gradients;  // of each unit
 };
 
-Result run(const Case& c, plan::Precision precision, at::Device device, bool float8 = false) {
+Result run(const GpuCase& c, plan::Precision precision, at::Device device, bool float8 = false) {
   const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   ShardedWeights weights(plan, precision, *group, ShardedWeights::Purpose::kTraining, {}, false, device);
   run::initialize_weights(weights, 3);
   const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
-  Transformer model(shape, plan, kB, kS,
+  Transformer model(shape, plan, kGpuB, kGpuS,
                     {.dtype = precision.compute,
                      .loss_chunk_tokens = 24,
                      .training = true,
@@ -100,17 +101,12 @@ Result run(const Case& c, plan::Precision precision, at::Device device, bool flo
   return result;
 }
 
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  const double size = b.norm().item<double>(), difference = a.sub(b).norm().item<double>();
-  return size > 0 ? difference / size : difference;  // a unit may have no parameters
-}
-
 class ModelOnGpu : public testing::TestWithParam<test::GpuKind> {};
 
 TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
   HEARTH_NEEDS_GPU(GetParam());
   const plan::Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
-  for (const Case& c : kCases) {
+  for (const GpuCase& c : kCases) {
     for (const bool wide : {true, false}) {
       SCOPED_TRACE(fmt::format("{}, {}", c.name, wide ? "float32" : "bfloat16"));
       const plan::Precision precision = wide ? plan::Precision(DType::kFloat32) : bfloat16;
@@ -121,10 +117,10 @@ TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
       const double tolerance = wide ? 1e-5 : 2e-2;
       EXPECT_NEAR(there.loss / cpu.loss, 1, wide ? 1e-6 : 1e-3);
       EXPECT_NEAR(there.z_squares / cpu.z_squares, 1, wide ? 1e-6 : 1e-3);
-      EXPECT_LT(relative(there.logits, cpu.logits), tolerance);
+      EXPECT_LT(test::relative_distance(there.logits, cpu.logits), tolerance);
       ASSERT_EQ(there.gradients.size(), cpu.gradients.size());
       for (size_t u = 0; u < cpu.gradients.size(); ++u)
-        EXPECT_LT(relative(there.gradients[u], cpu.gradients[u]), tolerance) << "unit " << u;
+        EXPECT_LT(test::relative_distance(there.gradients[u], cpu.gradients[u]), tolerance) << "unit " << u;
     }
   }
 }
@@ -136,12 +132,12 @@ TEST_P(ModelOnGpu, InFloat8IsThatOfBfloat16Roughly) {
   const test::TestGpu gpu(GetParam());
   if (GetParam() == test::GpuKind::kReal && !ops::open_gpu().has_float8()) GTEST_SKIP() << "this GPU has no float8";
   const plan::Precision bfloat16(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
-  for (const Case& c : {kCases[0], kCases[1]}) {  // without recomputation and with
+  for (const GpuCase& c : {kCases[0], kCases[1]}) {  // without recomputation and with
     const Result wide = run(c, bfloat16, gpu.device()), narrow = run(c, bfloat16, gpu.device(), /*float8=*/true);
     EXPECT_NEAR(narrow.loss / wide.loss, 1, 1e-2);
-    EXPECT_GT(relative(narrow.logits, wide.logits), 0) << "float8 was not used";
+    EXPECT_GT(test::relative_distance(narrow.logits, wide.logits), 0) << "float8 was not used";
     for (size_t u = 0; u < wide.gradients.size(); ++u)
-      EXPECT_LT(relative(narrow.gradients[u], wide.gradients[u]), 0.1) << "unit " << u;
+      EXPECT_LT(test::relative_distance(narrow.gradients[u], wide.gradients[u]), 0.1) << "unit " << u;
   }
 }
 
@@ -162,15 +158,16 @@ TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
   const auto group = comm::single();
   ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference, {}, false, gpu.device());
   run::initialize_weights(weights, 3);
-  Transformer model(shape, plan, kB, kS, {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = gpu.device()});
+  Transformer model(shape, plan, kGpuB, kGpuS,
+                    {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = gpu.device()});
   const MicroBatch batch = batch_of(kCases[0], gpu.device());
   model.loss(weights, batch);
   const at::Tensor whole = model.logits(weights).to(at::kCPU);
-  Decoder decoder(shape, plan, weights, kS, DType::kFloat32, gpu.device());
+  Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, gpu.device());
   const at::Tensor tokens = batch.tokens_T.to(at::kCPU);
-  for (int64_t s = 0; s < kS; ++s) {
+  for (int64_t s = 0; s < kGpuS; ++s) {
     const at::Tensor logits_V = decoder.append({tokens[s].item<int32_t>()}).to(at::kCPU).to(at::kDouble);
-    EXPECT_LT(relative(logits_V, whole[s].to(at::kDouble)), 1e-5) << s;
+    EXPECT_LT(test::relative_distance(logits_V, whole[s].to(at::kDouble)), 1e-5) << s;
   }
 }
 

@@ -11,7 +11,7 @@ namespace hearth::train {
 namespace {
 
 // The kernels compiled for the host take a tenth of a second a step, however small it is.
-constexpr int64_t kSteps = 6;
+constexpr int64_t kGpuSteps = 6;
 
 class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
  protected:
@@ -23,7 +23,7 @@ class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
     c.training.device = *config::find_choice<config::DeviceKind>(device);
     c.training.seq_len = 16;
     c.training.global_batch_size = 4;
-    c.training.steps = kSteps;
+    c.training.steps = kGpuSteps;
     c.lr_scheduler.warmup_steps = 1;
     c.checkpoint.interval = 2;
     return c;
@@ -61,7 +61,7 @@ TEST_P(TrainingOnGpu, HasTheCurveOfTheCpu) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
   const bool real = GetParam() == test::GpuKind::kReal;
-  c.training.steps = real ? 200 : kSteps;
+  c.training.steps = real ? 200 : kGpuSteps;
   c.checkpoint.interval = 0;
   const auto [cpu, gpu] = on_both(c);
   ASSERT_EQ(gpu.size(), cpu.size());
@@ -78,9 +78,9 @@ TEST_P(TrainingOnGpu, GoesOnFromACheckpointOfTheCpuAndBack) {
   parts.training.steps = 4;
   on_gpu(parts);
   parts.training.device = config::DeviceKind::kCpu;
-  parts.training.steps = kSteps;
+  parts.training.steps = kGpuSteps;
   const auto records = train(parts);
-  ASSERT_EQ(records.size(), static_cast<size_t>(kSteps));
+  ASSERT_EQ(records.size(), static_cast<size_t>(kGpuSteps));
   EXPECT_LT(largest_difference(records, whole), 1e-4);
 }
 
@@ -90,7 +90,7 @@ TEST_P(TrainingOnGpu, TheSameRunTwiceIsTheSameToTheBitAndSoIsAnInterruptedOne) {
   const auto again = on_gpu(config_of("again", ""));
   expect_same_training(once, again);
   config::RunConfig parts = config_of("parts", "");
-  for (const int64_t steps : {int64_t{2}, kSteps}) {
+  for (const int64_t steps : {int64_t{2}, kGpuSteps}) {
     parts.training.steps = steps;
     on_gpu(parts);
   }

@@ -16,16 +16,16 @@
 namespace hearth::train {
 namespace {
 
-constexpr int64_t kB = 2, kS = 16, kSteps = 4;
+constexpr int64_t kGraphB = 2, kGraphS = 16, kGraphSteps = 4;
 
 data::StepBatch step_batch(int64_t step, int64_t micro_batches, bool masked) {
   data::StepBatch result;
   for (int64_t i = 0; i < micro_batches; ++i) {
     const RandomKey key = random_key(7, fmt::format("{} {}", step, i));
     data::Batch batch;
-    batch.B = kB;
-    batch.S = kS;
-    for (uint64_t t = 0; t < kB * kS; ++t) {
+    batch.B = kGraphB;
+    batch.S = kGraphS;
+    for (uint64_t t = 0; t < kGraphB * kGraphS; ++t) {
       batch.tokens.push_back(static_cast<int32_t>(random_u64(key, 3 * t) % 40));
       const bool hidden = masked && random_u64(key, 3 * t + 2) % 4 == 0;
       batch.labels.push_back(hidden ? data::kIgnore : static_cast<int32_t>(random_u64(key, 3 * t + 1) % 40));
@@ -41,12 +41,12 @@ struct Outcome {
   std::vector<double> weights;
 };
 
-struct Case {
+struct GraphCase {
   int64_t micro_batches = 1;
   bool masked = false, reproducible = false, frozen = false;
 };
 
-Outcome train(at::Device device, const Case& c, bool graph) {
+Outcome outcome_of(at::Device device, const GraphCase& c, bool graph) {
   config::Model m = tiny_config(".").model;
   m.vocab_size = 40;
   const plan::ModelShape shape = plan::model_shape(m, 0);
@@ -60,7 +60,7 @@ Outcome train(at::Device device, const Case& c, bool graph) {
   parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Purpose::kTraining, trained,
                                    c.reproducible, device);
   optim::AdamW optimizer({}, weights);
-  model::Transformer model(shape, plan, kB, kS,
+  model::Transformer model(shape, plan, kGraphB, kGraphS,
                            {.dtype = precision.compute, .loss_chunk_tokens = 12, .training = true, .device = device});
   run::initialize_weights(weights, 3);
   StepOptions options;
@@ -69,7 +69,7 @@ Outcome train(at::Device device, const Case& c, bool graph) {
   options.graph = graph;
   TrainStep step(model, weights, optimizer, options);
   Outcome outcome;
-  for (int64_t t = 1; t <= kSteps; ++t) {
+  for (int64_t t = 1; t <= kGraphSteps; ++t) {
     const StepResult result = step.run(step_batch(t, c.micro_batches, c.masked), t, 1e-2).result();
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.grad_norm);
@@ -81,10 +81,10 @@ Outcome train(at::Device device, const Case& c, bool graph) {
 
 class StepsFromAGraph : public testing::TestWithParam<test::GpuKind> {
  protected:
-  void compare(const Case& c) {
+  void compare(const GraphCase& c) {
     const test::TestGpu gpu(GetParam());
     if (GetParam() == test::GpuKind::kReal) ops::open_graphs();
-    const Outcome plain = train(gpu.device(), c, false), graph = train(gpu.device(), c, true);
+    const Outcome plain = outcome_of(gpu.device(), c, false), graph = outcome_of(gpu.device(), c, true);
     EXPECT_EQ(graph.losses, plain.losses);
     EXPECT_EQ(graph.norms, plain.norms);
     EXPECT_EQ(graph.weights, plain.weights);
@@ -112,9 +112,9 @@ TEST_P(StepsFromAGraph, AreNearlyTheSameWhereSomeLabelsDoNotCount) {
   HEARTH_NEEDS_GPU(GetParam());
   const test::TestGpu gpu(GetParam());
   if (GetParam() == test::GpuKind::kReal) ops::open_graphs();
-  const Case c = {.micro_batches = 2, .masked = true};
-  const Outcome plain = train(gpu.device(), c, false), graph = train(gpu.device(), c, true);
-  for (size_t t = 0; t < kSteps; ++t) {
+  const GraphCase c = {.micro_batches = 2, .masked = true};
+  const Outcome plain = outcome_of(gpu.device(), c, false), graph = outcome_of(gpu.device(), c, true);
+  for (size_t t = 0; t < kGraphSteps; ++t) {
     EXPECT_NEAR(graph.losses[t], plain.losses[t], 2e-3 * plain.losses[t]);
     EXPECT_NEAR(graph.norms[t], plain.norms[t], 2e-2 * plain.norms[t]);
   }

@@ -23,13 +23,13 @@ namespace {
 
 using Levels = std::vector<plan::Recompute>;
 using enum plan::Recompute;
-constexpr int64_t kB = 2, kS = 12, kT = kB * kS, kChunk = 10;
+constexpr int64_t kOpsB = 2, kOpsS = 12, kOpsT = kOpsB * kOpsS, kChunk = 10;
 
-struct Case {
+struct OpsCase {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, every_label = false, graph = false;
 };
-const Case kCases[] = {
+const OpsCase kCases[] = {
     {.name = "causal", .every_label = true},
     {.name = "spikes, of which BOS is not predicted"},
     {.name = "weighted labels", .sparse = true},
@@ -39,23 +39,23 @@ const Case kCases[] = {
 };
 
 // Some positions have no label, unless every_label.
-data::Batch batch_of(const Case& c, int64_t V) {
+data::Batch batch_of(const OpsCase& c, int64_t V) {
   data::Batch batch;
-  batch.B = kB;
-  batch.S = kS;
+  batch.B = kOpsB;
+  batch.S = kOpsS;
   const RandomKey key = random_key(3, "plan ops");
   const auto token = [&](int64_t i) {
     return static_cast<int32_t>(random_u64(key, static_cast<uint64_t>(i)) % static_cast<uint64_t>(V));
   };
-  for (int64_t i = 0; i < kT; ++i) {
+  for (int64_t i = 0; i < kOpsT; ++i) {
     batch.tokens.push_back(token(i));
-    batch.labels.push_back(c.every_label || i % 3 != 0 ? token(kT + i) : data::kIgnore);
+    batch.labels.push_back(c.every_label || i % 3 != 0 ? token(kOpsT + i) : data::kIgnore);
   }
-  batch.document_starts = {0, 7, kS, kS + 5};
+  batch.document_starts = {0, 7, kOpsS, kOpsS + 5};
   return batch;
 }
 
-plan::ModelShape shape_of(const Case& c) {
+plan::ModelShape shape_of(const OpsCase& c) {
   config::Model m;
   m.dim = 32, m.n_layers = 4, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
   m.enable_weight_tying = c.tied;
@@ -70,7 +70,7 @@ plan::ModelShape shape_of(const Case& c) {
 enum class Pass { kStep, kLoss };
 
 // What a training step calls, or a measurement of the loss.
-Recorder recorded(const Case& c, plan::Precision precision, const Levels& levels, bool float8, Pass pass) {
+Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& levels, bool float8, Pass pass) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(1);  // the model is too small for more
   Recorder result;
@@ -81,7 +81,7 @@ Recorder recorded(const Case& c, plan::Precision precision, const Levels& levels
   const auto group = comm::single();
   parallel::ShardedWeights weights(parameters, precision, *group, parallel::ShardedWeights::Purpose::kTraining);
   optim::AdamW optimizer(config::Optimizer{}, weights);
-  model::Transformer model(shape, parameters, kB, kS,
+  model::Transformer model(shape, parameters, kOpsB, kOpsS,
                            {.dtype = precision.compute,
                             .loss_chunk_tokens = kChunk,
                             .training = training,
@@ -101,7 +101,7 @@ Recorder recorded(const Case& c, plan::Precision precision, const Levels& levels
 }
 
 // What an op of the list calls.
-std::vector<std::string> kernels_of(std::string name, const Case& c) {
+std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
   if (const size_t colon = name.find(": "); colon != std::string::npos) name.erase(0, colon + 2);
   if (name.ends_with(" again")) name.erase(name.size() - 6);
   const std::vector<std::string> gradients = {"weight gradient", "input gradient"};
@@ -120,7 +120,7 @@ std::vector<std::string> kernels_of(std::string name, const Case& c) {
   if (!training && name != "output and loss") return {name};  // "norm", "attention", "swiglu", "embedding"
   std::vector<std::string> kernels;
   if (c.sparse && training) kernels.emplace_back("zero");
-  const int64_t positions = c.sparse ? kT * 2 / 3 : kT;
+  const int64_t positions = c.sparse ? kOpsT * 2 / 3 : kOpsT;
   for (int64_t first = 0; first < positions; first += kChunk) {
     if (c.sparse) kernels.emplace_back("gather");
     kernels.insert(kernels.end(), {"product", "loss"});
@@ -141,14 +141,14 @@ std::set<Buffer> present(const std::vector<plan::Place>& places, const plan::Act
 // A product's shape follows from the columns of what it reads and writes. `head`: of some rows at a time.
 void expect_shapes(const Call& call, const plan::ModelShape& s, const plan::ActivationPlan& plan, bool head) {
   if (call.kernel.starts_with("attention")) {
-    EXPECT_EQ(call.sizes, (std::vector<int64_t>{kB, kS, s.H, s.G, s.K}));
+    EXPECT_EQ(call.sizes, (std::vector<int64_t>{kOpsB, kOpsS, s.H, s.G, s.K}));
     return;
   }
   if (call.sizes.empty()) return;
   const auto width = [&](const Buffer& of) { return plan[of.first].shape.at(1); };
   const bool of_weight = call.kernel == "weight gradient";
-  const int64_t rows = head ? call.sizes[of_weight ? 2 : 0] : kT;
-  EXPECT_LE(rows, head ? kChunk : kT);
+  const int64_t rows = head ? call.sizes[of_weight ? 2 : 0] : kOpsT;
+  EXPECT_LE(rows, head ? kChunk : kOpsT);
   const std::vector<int64_t> expected =
       of_weight ? std::vector<int64_t>{width(call.reads.at(0)), width(call.reads.at(1)), rows}
                 : std::vector<int64_t>{rows, width(call.writes.at(0)), width(call.reads.at(0))};
@@ -161,11 +161,11 @@ double flops_of(const Call& call, bool causal) {
       std::accumulate(call.sizes.begin(), call.sizes.end(), int64_t{1}, std::multiplies<int64_t>()));
   if (!call.kernel.starts_with("attention")) return 2 * size;
   // [B, S, H, G, K]: two products over S x S forward, twice that backward; a causal mask leaves half.
-  const double forward = 4 * size / static_cast<double>(call.sizes[3]) * kS / (causal ? 2 : 1);
+  const double forward = 4 * size / static_cast<double>(call.sizes[3]) * kOpsS / (causal ? 2 : 1);
   return call.kernel == "attention" ? forward : 2 * forward;
 }
 
-void expect_the_list(const Case& c, plan::Precision precision, const Levels& levels, bool float8 = false,
+void expect_the_list(const OpsCase& c, plan::Precision precision, const Levels& levels, bool float8 = false,
                      Pass pass = Pass::kStep) {
   SCOPED_TRACE(fmt::format("{}, {}, recompute {}{}", c.name, dtype_name(precision.compute), plan::describe(levels),
                            float8 ? ", float8" : ""));
@@ -194,7 +194,7 @@ void expect_the_list(const Case& c, plan::Precision precision, const Levels& lev
                                     << got.calls.at(std::min(next, got.calls.size() - 1)).kernel;
   // Forward is a third of a step.
   const double step =
-      kT * (plan::computed_flops_per_token(shape, kS) + plan::recompute_flops_per_token(shape, kS, levels));
+      kOpsT * (plan::computed_flops_per_token(shape, kOpsS) + plan::recompute_flops_per_token(shape, kOpsS, levels));
   EXPECT_DOUBLE_EQ(flops, pass == Pass::kStep ? step : step / 3);
 }
 
@@ -203,20 +203,20 @@ const std::vector<Levels> kLevels = {Levels(4, kNone), Levels(4, kNorms), Levels
 const plan::Precision kMixed(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
 
 TEST(PlanOps, AStepOfTheCpuDoesWhatThePlanLists) {
-  for (const Case& c : kCases)
+  for (const OpsCase& c : kCases)
     for (const Levels& levels : kLevels)
       for (const plan::Precision& precision : {plan::Precision(DType::kFloat32), kMixed})
         expect_the_list(c, precision, levels);
 }
 
 TEST(PlanOps, ALossDoesWhatThePlanLists) {
-  for (const Case& c : kCases) expect_the_list(c, DType::kFloat32, kLevels.front(), /*float8=*/false, Pass::kLoss);
+  for (const OpsCase& c : kCases) expect_the_list(c, DType::kFloat32, kLevels.front(), /*float8=*/false, Pass::kLoss);
 }
 
 // The emulated GPU takes a hundred times as long: every level at once, each in a layer of its own.
 TEST(PlanOps, AStepOfAGpuDoesWhatThePlanLists) {
   const test::TestGpu gpu(test::GpuKind::kEmulated);
-  for (const Case& c : kCases) {
+  for (const OpsCase& c : kCases) {
     expect_the_list(c, DType::kFloat32, kLevels.back());
     if (&c != &kCases[0] && &c != &kCases[3]) continue;
     expect_the_list(c, kMixed, kLevels.back());

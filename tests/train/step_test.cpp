@@ -2,7 +2,9 @@
 // curve. A model small enough that float64 rounding is all that may differ.
 #include "train/step.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/logsumexp.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +17,7 @@
 namespace hearth::train {
 namespace {
 
-constexpr int64_t kB = 2, kS = 8, kMicroBatches = 3;
+constexpr int64_t kStepB = 2, kStepS = 8, kMicroBatches = 3;
 
 struct Shape {
   plan::ModelShape model;
@@ -34,7 +36,7 @@ struct Training {
   Training(const Shape& s, comm::Group& group)
       : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining),
         optimizer({}, weights),
-        model(s.model, s.plan, kB, kS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 5, .training = true}) {
+        model(s.model, s.plan, kStepB, kStepS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 5, .training = true}) {
     run::initialize_weights(weights, 3);
   }
   const c10::InferenceMode no_gradients;
@@ -47,9 +49,9 @@ struct Training {
 data::Batch micro_batch(uint64_t index, bool weighted) {
   const RandomKey key = random_key(5, fmt::format("step test {}", index));
   data::Batch batch;
-  batch.B = kB;
-  batch.S = kS;
-  for (uint64_t i = 0; i < kB * kS; ++i) {
+  batch.B = kStepB;
+  batch.S = kStepS;
+  for (uint64_t i = 0; i < kStepB * kStepS; ++i) {
     batch.tokens.push_back(static_cast<int32_t>(random_u64(key, 3 * i) % 40));
     const bool counts = random_u64(key, 3 * i + 1) % 8 > index;
     batch.labels.push_back(counts ? static_cast<int32_t>(random_u64(key, 3 * i + 2) % 40) : data::kIgnore);
@@ -60,13 +62,13 @@ data::Batch micro_batch(uint64_t index, bool weighted) {
 
 // What a step must say, by ATen: log-softmax of the logits, picked, weighted, divided by what counts.
 double loss_by_aten(const Shape& s, parallel::ShardedWeights& weights, bool weighted) {
-  model::Transformer model(s.model, s.plan, kB, kS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
+  model::Transformer model(s.model, s.plan, kStepB, kStepS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
   double sum = 0, counted = 0;
   for (uint64_t index = 0; index < kMicroBatches; ++index) {
     const data::Batch batch = micro_batch(index, weighted);
     model.loss(weights, to_tensors(batch));
     const at::Tensor log_p_TV = at::log_softmax(model.logits(weights), 1);
-    for (int64_t t = 0; t < kB * kS; ++t) {
+    for (int64_t t = 0; t < kStepB * kStepS; ++t) {
       const auto i = static_cast<size_t>(t);
       if (batch.labels[i] == data::kIgnore) continue;
       const double weight = weighted ? static_cast<double>(batch.weights[i]) : 1.0;
@@ -156,7 +158,7 @@ TEST(Step, TheZLossIsAveragedLikeTheLossAndIsPartOfWhatIsDifferentiated) {
     batch.micro_batches.push_back(micro_batch(index, false));
     model.loss(weights, to_tensors(batch.micro_batches.back()));
     const at::Tensor z_T = at::logsumexp(model.logits(weights), {1});
-    for (int64_t t = 0; t < kB * kS; ++t) {
+    for (int64_t t = 0; t < kStepB * kStepS; ++t) {
       if (batch.micro_batches.back().labels[static_cast<size_t>(t)] == data::kIgnore) continue;
       z_squares += z_T[t].item<double>() * z_T[t].item<double>();
       ++counted;

@@ -93,7 +93,7 @@ void parse_part(const std::string& text, data::BuildOptions& options) {
 }
 
 // What was typed, before it becomes options.
-struct Request {
+struct BuildRequest {
   SourceOptions sources;
   data::BuildOptions options;
   data::ReadRules weights;  // its loss_keys, labels_key and weights_key
@@ -101,7 +101,7 @@ struct Request {
   std::string bos, eos, split, dedup = "none", part;
 };
 
-void declare_rules(CommandLine& line, Request& r) {
+void declare_rules(CommandLine& line, BuildRequest& r) {
   data::BuildRules& rules = r.options.rules;
   line.option("--tokenizer", "FILE", &rules.tokenizer,
               "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one; for arrays "
@@ -136,7 +136,7 @@ void declare_rules(CommandLine& line, Request& r) {
   line.option("--shard-tokens", "N", &rules.shard_tokens, "close a shard when its text reaches N bytes");
 }
 
-void declare_weights(CommandLine& line, Request& r) {
+void declare_weights(CommandLine& line, BuildRequest& r) {
   line.option("--loss-key", "KEY", &r.weights.loss_keys,
               "of those of --text-key: only the tokens of these texts count in the loss, such as completion beside "
               "prompt; none given: all");
@@ -150,7 +150,7 @@ void declare_weights(CommandLine& line, Request& r) {
               "as PATH");
 }
 
-data::BuildOptions options_of(Request r) {
+data::BuildOptions options_of(BuildRequest r) {
   data::BuildOptions options = std::move(r.options);
   if (r.vocab_size > 0) {
     if (options.rules.tokenizer != data::BuildRules().tokenizer)
@@ -178,7 +178,7 @@ data::BuildOptions options_of(Request r) {
 }  // namespace
 
 int data_build(CommandLine& line) {
-  Request request;
+  BuildRequest request;
   request.sources.declare(line);
   line.option("--out", "DIR", &request.options.out, "folder to make").required();
   declare_rules(line, request);

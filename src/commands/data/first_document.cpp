@@ -9,7 +9,7 @@
 namespace hearth::commands {
 namespace {
 
-constexpr int64_t kTokensShown = 32, kBinsShown = 60, kNeuronsShown = 8;
+constexpr int64_t kFirstTokens = 32, kFirstBins = 60, kFirstNeurons = 8;
 
 // "BOS <s> (1) before each document", "no BOS".
 std::string place_of(const char* name, bool used, int64_t id, const tokenizer::Tokenizer& tokenizer,
@@ -53,8 +53,8 @@ void print_first_array(const data::Split& split) {
              split.arrays()->tokenizer().patch_shape().bins == 1 ? "time bin" : "column of patches");
   fmt::print("first array:\n");
   print_array_labels(split, 0);
-  const int64_t shown = kBinsShown * split.arrays()->column_tokens(split.array(0).shape);
-  print_array(split, 0, 0, std::min(split.document_begin(1), shown), {}, kNeuronsShown);
+  const int64_t shown = kFirstBins * split.arrays()->column_tokens(split.array(0).shape);
+  print_array(split, 0, 0, std::min(split.document_begin(1), shown), {}, kFirstNeurons);
 }
 
 }  // namespace
@@ -74,9 +74,9 @@ void print_first_document(const data::Dataset& dataset) {
   if (!dataset.has_split("train")) return;
   const data::Split& split = dataset.split("train");
   const int64_t length = split.document_begin(1);
-  std::vector<int32_t> ids(static_cast<size_t>(std::min(length, kTokensShown)));
+  std::vector<int32_t> ids(static_cast<size_t>(std::min(length, kFirstTokens)));
   split.read(0, ids);
-  const char* more = length > kTokensShown ? " ..." : "";
+  const char* more = length > kFirstTokens ? " ..." : "";
   std::vector<float> weights(ids.size());
   split.read_weights(0, weights);
   std::string numbers;

@@ -9,7 +9,7 @@
 namespace hearth::commands {
 namespace {
 
-void print_splits(const data::Manifest& manifest) {
+void print_sizes(const data::Manifest& manifest) {
   for (const data::SplitEntry& split : manifest.splits)
     fmt::print("{:<10} {:>9} documents {:>14} tokens {:>12} of text {:>5} shards\n", split.name, split.documents,
                split.tokens, format_bytes(split.text_bytes), split.shards.size());
@@ -18,7 +18,7 @@ void print_splits(const data::Manifest& manifest) {
 void join(const std::vector<Path>& folders, const Path& out, bool overwrite) {
   if (out.has_parent_path()) make_folders(out.parent_path());
   const data::JoinResult result = data::join_datasets(folders, out, overwrite);
-  print_splits(result.manifest);
+  print_sizes(result.manifest);
   for (const std::string& note : result.notes) fmt::print("{}\n", note);
   if (result.was_complete)
     fmt::print("{} is complete already: nothing to do\n", out.string());
@@ -47,7 +47,7 @@ int data_merge(CommandLine& line) {
   if (folders.size() > 1)
     join(folders, out, overwrite);
   else
-    print_splits(data::merge_parts(folders.front()));
+    print_sizes(data::merge_parts(folders.front()));
   return 0;
 }
 

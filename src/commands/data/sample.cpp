@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kNeuronsShown = 32;
 
-struct Request {
+struct SampleRequest {
   config::LoadResult loaded;  // the run file; of a dataset alone: nothing
   config::RunConfig run;      // of a dataset alone: its path, seed and sequence length
   bool is_run = false;
@@ -161,8 +161,8 @@ StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   return {before->next_sample + static_cast<uint64_t>((step - 1 - before->step) * batch), batch};
 }
 
-Request parse(CommandLine& line, bool& help) {
-  Request request;
+SampleRequest parse(CommandLine& line, bool& help) {
+  SampleRequest request;
   Path where;
   int64_t step = 0, seq_len = 0;
   uint64_t seed = 0;
@@ -201,7 +201,7 @@ Request parse(CommandLine& line, bool& help) {
 
 int data_sample(CommandLine& line) {
   bool help = false;
-  const Request request = parse(line, help);
+  const SampleRequest request = parse(line, help);
   if (help) return 0;
   std::optional<data::TrainingData> opened;
   config::with_places(request.loaded, [&] { opened.emplace(request.run); });

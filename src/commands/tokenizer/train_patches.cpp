@@ -34,7 +34,7 @@ CountDocument patch_counter(tokenizer::PatchShape shape) {
   };
 }
 
-std::string progress_text(const TrainingProgress& p) {
+std::string patch_progress_text(const TrainingProgress& p) {
   const bool mapping = p.merges_total > 0;
   const auto done = static_cast<double>(mapping ? p.merges_done : p.bytes_done);
   const auto total = static_cast<double>(mapping ? p.merges_total : p.bytes_total);
@@ -74,7 +74,7 @@ void train_patch_tokenizer(const data::Discovery& found, const data::BuildRules&
   tokenizer::PatchVocabulary v;
   int64_t cells = 0;
   {
-    const ProgressLine drawn([&] { return progress_text(progress); });
+    const ProgressLine drawn([&] { return patch_progress_text(progress); });
     const tokenizer::PieceCounts counts = count_pieces(
         found, rules, threads, [shape] { return patch_counter(shape); }, progress);
     v = tokenizer::most_frequent_patches(counts, shape, vocab_size);

@@ -235,8 +235,9 @@ JoinResult join_datasets(const std::vector<Path>& folders, const Path& out, bool
   const auto tokenizer = datasets.front().open_tokenizer();
   tokenizer::keep_tokenizer(temporary, tokenizer->name(), tokenizer->file_content(), "tokenizer.tmp");
   write_file_atomic(temporary / kManifestName, manifest_text(result.manifest));
-  remove_tree(out);
-  rename_path(temporary, out);
+  Path aside = out;
+  aside += ".old";
+  replace_folder(temporary, out, aside);
   return result;
 }
 

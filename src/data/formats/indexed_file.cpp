@@ -11,7 +11,7 @@
 namespace hearth::data {
 namespace {
 
-constexpr std::string_view kMagic("MMIDIDX\0\0", 9), kLegacyMagic("TNTIDX\0\0", 8);
+constexpr std::string_view kIndexedMagic("MMIDIDX\0\0", 9), kLegacyMagic("TNTIDX\0\0", 8);
 
 constexpr std::string_view kNeox = "neox", kMegatron = "megatron";
 
@@ -59,9 +59,9 @@ bool is_index_file(const Path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
   const File file = File::open_read(path);
-  std::string start(std::min<size_t>(kMagic.size(), static_cast<size_t>(file.size_bytes())), '\0');
+  std::string start(std::min<size_t>(kIndexedMagic.size(), static_cast<size_t>(file.size_bytes())), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(start)));
-  return start.starts_with(kMagic) || start.starts_with(kLegacyMagic);
+  return start.starts_with(kIndexedMagic) || start.starts_with(kLegacyMagic);
 }
 
 Path token_file_of(const Path& given) {
@@ -92,7 +92,7 @@ IndexedFile::IndexedFile(const Path& bin, std::string_view dialect) {
   index_ = MappedFile(index_path_);
   tokens_ = MappedFile(bin);
   const std::string_view start(reinterpret_cast<const char*>(index_.bytes().data()),
-                               std::min<size_t>(index_.bytes().size(), kMagic.size()));
+                               std::min<size_t>(index_.bytes().size(), kIndexedMagic.size()));
   legacy_ = start.starts_with(kLegacyMagic);
   if (legacy_)
     open_legacy_index();

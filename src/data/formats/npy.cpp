@@ -12,7 +12,7 @@
 namespace hearth::data {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;
 
 // The header is a Python literal, {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, of which just this much
@@ -101,14 +101,14 @@ float as_float(double value) {
 
 }  // namespace
 
-bool looks_like_npy(std::string_view first_bytes) { return first_bytes.starts_with(kMagic); }
+bool looks_like_npy(std::string_view first_bytes) { return first_bytes.starts_with(kNpyMagic); }
 
 NpyHeader parse_npy_header(std::string_view file, const std::string& what) {
   if (!looks_like_npy(file)) throw user_error(fmt::format("{} is no .npy file", what), "it does not start as one does");
-  const size_t magic = kMagic.size() + 2;
+  const size_t magic = kNpyMagic.size() + 2;
   const auto cut = [&] { return damaged(fmt::format("{} is cut short", what), "it ends inside its header"); };
   if (file.size() < magic) throw cut();
-  const int version = static_cast<unsigned char>(file[kMagic.size()]);
+  const int version = static_cast<unsigned char>(file[kNpyMagic.size()]);
   if (version < 1 || version > 3)
     throw user_error(fmt::format("{} has version {} of .npy", what, version), "1 to 3 are known");
   const size_t width = version == 1 ? 2 : 4;
@@ -130,11 +130,11 @@ std::string npy_header(std::string_view descr, std::span<const int64_t> shape) {
     sizes += fmt::format("{},{}", size, shape.size() == 1 || &size == &shape.back() ? "" : " ");
   if (shape.size() > 1) sizes.pop_back();  // (3,) but (3, 4)
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, sizes);
-  const size_t before = kMagic.size() + 2 + 2;
+  const size_t before = kNpyMagic.size() + 2 + 2;
   text.append((kAlignment - (before + text.size() + 1) % kAlignment) % kAlignment, ' ');
   text += '\n';
   const auto length = static_cast<uint16_t>(text.size());
-  return std::string(kMagic) + std::string("\x01\x00", 2) +
+  return std::string(kNpyMagic) + std::string("\x01\x00", 2) +
          std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
 }
 

@@ -127,8 +127,9 @@ void write_saved_folder(const Path& folder, const SavedTable& table, int64_t fil
     sink.finish();
   }
   write_lists(temporary, files, table);
-  remove_tree(folder);
-  rename_path(temporary, folder);
+  Path aside = folder;
+  aside += ".old";
+  replace_folder(temporary, folder, aside);
 }
 
 }  // namespace hearth::data

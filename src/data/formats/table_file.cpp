@@ -10,7 +10,7 @@
 namespace hearth::data {
 namespace {
 
-constexpr std::string_view kMagic = "HRTHTABL";
+constexpr std::string_view kTableMagic = "HRTHTABL";
 constexpr uint32_t kVersion = 1;
 constexpr size_t kFixedBytes = 40, kEntryBytes = 16, kChecksumBytes = 8;
 constexpr uint32_t kMaxArrays = 64;
@@ -39,7 +39,7 @@ std::string header_of(std::string_view key, const Table& table) {
   uint64_t size = header_bytes(table.size());
   for (const TableArray& array : table) size += padded(array.bytes().size());
   const Hash128 hash = xxh3_128(key);
-  std::string header(kMagic);
+  std::string header(kTableMagic);
   put(header, kVersion);
   put(header, static_cast<uint32_t>(table.size()));
   put(header, hash.high);
@@ -66,7 +66,7 @@ Path temporary_name(const Path& path) {
 Table read_table(const Path& path, std::string_view key) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() < header_bytes(0) || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
+  if (bytes.size() < header_bytes(0) || std::memcmp(bytes.data(), kTableMagic.data(), kTableMagic.size()) != 0)
     throw broken(path, "it does not begin as a table does");
   const auto version = get<uint32_t>(bytes, 8), count = get<uint32_t>(bytes, 12);
   if (version != kVersion || count > kMaxArrays || bytes.size() < header_bytes(count))

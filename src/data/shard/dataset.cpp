@@ -11,11 +11,10 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "data/shard/open_shard.h"
+#include "data/shard/shard_format.h"
 
 namespace hearth::data {
 namespace {
-
-constexpr const char* kRebuild = "restore the file from a copy, or build the dataset again";
 
 // Index of the last element of `firsts` that is not above `value`.
 int64_t find_last(const std::vector<int64_t>& firsts, int64_t value) {

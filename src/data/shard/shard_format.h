@@ -16,6 +16,9 @@
 
 namespace hearth::data {
 
+// The fix that every error about a damaged or missing shard names.
+inline constexpr const char* kRebuild = "restore the file from a copy, or build the dataset again";
+
 // Stored on disk: never change.
 inline constexpr char kShardMagic[8] = {'H', 'R', 'T', 'H', 'S', 'H', 'R', 'D'};
 inline constexpr uint32_t kShardVersion = 1;

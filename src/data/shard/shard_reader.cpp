@@ -10,8 +10,6 @@
 namespace hearth::data {
 namespace {
 
-constexpr const char* kRebuild = "restore the file from a copy, or build the dataset again";
-
 Error bad_shard(const Path& path, std::string why) {
   return damaged(fmt::format("shard {} is damaged", path.string()), std::move(why), kRebuild);
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "tokenizer/bpe/pair.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
@@ -14,8 +15,7 @@ constexpr uint64_t kNoPair = ~uint64_t{0};
 constexpr size_t kCacheEntries = 1 << 14;  // 1 MB
 constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
 
-uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
-size_t slot_of(uint64_t pair, size_t size) { return static_cast<size_t>((pair * kMix) >> 32) & (size - 1); }
+size_t slot_of(Pair pair, size_t size) { return static_cast<size_t>((pair * kMix) >> 32) & (size - 1); }
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void CharacterVocabulary::insert_pair(uint64_t pair) {
     if (pairs_[slot] == pair) return;
   pairs_[slot] = pair;
   if (++num_pairs_ * 2 < pairs_.size()) return;
-  std::vector<uint64_t> old(pairs_.size() * 2, kNoPair);
+  std::vector<Pair> old(pairs_.size() * 2, kNoPair);
   old.swap(pairs_);
   num_pairs_ = 0;
   for (const uint64_t moved : old)
@@ -59,7 +59,7 @@ void CharacterVocabulary::insert_pair(uint64_t pair) {
 }
 
 bool CharacterVocabulary::may_join(uint32_t left, uint32_t right) const {
-  const uint64_t pair = pair_of(left, right);
+  const Pair pair = pair_of(left, right);
   for (size_t slot = slot_of(pair, pairs_.size()); pairs_[slot] != kNoPair; slot = (slot + 1) & (pairs_.size() - 1))
     if (pairs_[slot] == pair) return true;
   return false;

@@ -16,24 +16,6 @@ constexpr size_t kAhead = 64;
 // long that they hardly come again.
 constexpr size_t kQuickBytes = 4, kMostCachedBytes = 256;
 
-// A piece and its ids. Two share a cache line, and a piece may be in either; the first is the one that came last.
-struct CacheEntry {
-  static constexpr size_t kMostIds = 3;
-  ShortKey key;  // all zero: empty
-  uint32_t count;
-  uint32_t ids[kMostIds];
-};
-static_assert(sizeof(CacheEntry) == 32);
-
-// A piece too long for a key, or of more ids. The bytes of the ids are the piece's, or the entry is another's.
-struct LongEntry {
-  static constexpr size_t kMostIds = 13;
-  uint64_t hash;
-  uint32_t count;  // 0: empty
-  uint32_t ids[kMostIds];
-};
-static_assert(sizeof(LongEntry) == 64);
-
 // Pieces whose look-ups are under way at once.
 struct Batch {
   std::span<const std::string_view> pieces;
@@ -57,6 +39,24 @@ struct Batch {
 }  // namespace
 
 struct BpeEncoder::State {
+  // A piece and its ids. Two share a cache line, and a piece may be in either; the first is the one that came last.
+  struct CacheEntry {
+    static constexpr size_t kMostIds = 3;
+    ShortKey key;  // all zero: empty
+    uint32_t count;
+    uint32_t ids[kMostIds];
+  };
+  static_assert(sizeof(CacheEntry) == 32);
+
+  // A piece too long for a key, or of more ids. The bytes of the ids are the piece's, or the entry is another's.
+  struct LongEntry {
+    static constexpr size_t kMostIds = 13;
+    uint64_t hash;
+    uint32_t count;  // 0: empty
+    uint32_t ids[kMostIds];
+  };
+  static_assert(sizeof(LongEntry) == 64);
+
   State(const Bpe::Tables& its_tables, size_t cache_entries)
       : tables(its_tables),
         queue(its_tables),
@@ -217,7 +217,7 @@ void BpeEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids
   const ShortKey key = ShortKey::of(piece);
   const uint64_t hash = key.hash();
   if (!state_->cache.empty()) {
-    if (const CacheEntry* entry = state_->find_cached(key, hash); entry != nullptr) {
+    if (const State::CacheEntry* entry = state_->find_cached(key, hash); entry != nullptr) {
       ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
       return;
     }

@@ -5,18 +5,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "tokenizer/bpe/pair.h"
 #include "tokenizer/unicode/byte_alphabet.h"
 
 namespace hearth::tokenizer {
 namespace {
 
 constexpr int64_t kNumBytes = 256;
-
-// A pair of ids; smaller ids make a smaller key.
-using Pair = uint64_t;
-Pair pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
-uint32_t left_of(Pair pair) { return static_cast<uint32_t>(pair >> 32); }
-uint32_t right_of(Pair pair) { return static_cast<uint32_t>(pair); }
 
 struct PairHash {
   size_t operator()(Pair pair) const { return (pair ^ pair >> 29) * 0x9E3779B97F4A7C15; }

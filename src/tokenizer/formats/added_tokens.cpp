@@ -52,7 +52,7 @@ size_t skip_space(std::string_view text, size_t begin) {
   return begin;
 }
 
-size_t pair_of(unsigned char first, unsigned char second) { return size_t{first} << 8 | second; }
+size_t two_bytes(unsigned char first, unsigned char second) { return size_t{first} << 8 | second; }
 
 }  // namespace
 
@@ -67,9 +67,9 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
     if (text.size() == 1) {
       single_[lead] = true;
       for (unsigned second = 0; second < 256; ++second)
-        starts_[pair_of(lead, static_cast<unsigned char>(second))] = true;
+        starts_[two_bytes(lead, static_cast<unsigned char>(second))] = true;
     } else {
-      starts_[pair_of(lead, static_cast<unsigned char>(text[1]))] = true;
+      starts_[two_bytes(lead, static_cast<unsigned char>(text[1]))] = true;
     }
     uint32_t node = 0;
     for (const char byte : text) {
@@ -94,7 +94,7 @@ size_t AddedTokens::next_start(std::string_view text, size_t from) const {
     }
     const auto lead = static_cast<unsigned char>(text[from]);
     if (from + 1 == text.size()) return single_[lead] ? from : text.size();
-    if (starts_[pair_of(lead, static_cast<unsigned char>(text[from + 1]))]) return from;
+    if (starts_[two_bytes(lead, static_cast<unsigned char>(text[from + 1]))]) return from;
   }
   return text.size();
 }
