@@ -14,7 +14,7 @@ namespace hearth::formats {
 namespace {
 
 constexpr int64_t kMaxDimensions = 64;
-constexpr int64_t kMaxElements = int64_t{1} << 56;  // so that no product of sizes and strides overflows
+constexpr int64_t kMaxElements = int64_t{1} << 56;  // no product of sizes and strides overflows
 constexpr int64_t kReadBytes = int64_t{4} << 20;
 constexpr PickleLimits kPickleLimits{.max_bytes = 1 << 20, .max_text = 4096, .max_values = 1 << 16};
 
@@ -42,7 +42,7 @@ std::string tensor_pickle(DType dtype, const std::vector<int64_t>& sizes, int64_
   pickle.boolean(false);  // requires_grad
   pickle.global("collections", "OrderedDict");
   pickle.empty_tuple();
-  pickle.reduce();  // backward hooks: none
+  pickle.reduce();  // no backward hooks
   pickle.tuple();
   pickle.reduce();
   return pickle.finish();
@@ -97,7 +97,7 @@ Storage read_arguments(const Pickle& pickle, TensorLayout& layout) {
   return {std::string(pickle.text(storage[2], "the storage's key")), offset};
 }
 
-// Index of the last element in the storage, or -1 for an empty tensor; throws where it exceeds any file.
+// Index of the last element in the storage, or -1 for an empty tensor. Throws if no file can be that long.
 int64_t last_element(const TensorLayout& layout, int64_t offset, const std::string& origin) {
   int64_t last = offset;
   for (size_t d = 0; d < layout.sizes.size(); ++d) {

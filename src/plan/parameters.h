@@ -49,11 +49,10 @@ struct ModelShape {
   Rope rope;
   Initialization initialization;
   bool tied;
-  bool causal = true;  // a position sees positions up to its own; else all
-  bool document_scope =
-      false;  // a position sees its own document only, whose positions begin at 0; else the whole window
-  bool sparse_labels = false;  // labels of many positions do not count; these positions skip the output matrix
-  double counted = 1;          // approximate share of positions that count
+  bool causal = true;           // a position sees positions up to its own; else all
+  bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
+  bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
+  double counted = 1;           // approximate share of positions that count
 };
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
