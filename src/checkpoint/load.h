@@ -21,9 +21,9 @@ namespace hearth::checkpoint {
 // One open checkpoint folder. Not thread-safe: each rank opens its own, and checks what it reads.
 class Reader {
  public:
-  // Opens one of ours (it has hearth.json) or a folder that torch.distributed.checkpoint wrote (without checksums). Of
-  // ours, hearth.json, `.metadata` and the sizes of all files are checked now, an item's checksum at its first read.
-  // Throws damaged(), or user_error if there is no checkpoint.
+  // Opens a checkpoint of ours (it has hearth.json) or of torch.distributed.checkpoint (without checksums). For ours,
+  // hearth.json, `.metadata` and the sizes of all files are checked now, an item's checksum at its first read. Throws
+  // damaged(), or user_error if there is no checkpoint.
   static Reader open(const Path& folder);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;

@@ -155,7 +155,7 @@ std::string_view bytes_at(const Array& array, int64_t i) {
   }
 }
 
-// The text in row i of a narrowed column of strings or integers; empty where it is null.
+// The text in row i of a narrowed column of strings or integers; empty if it is null.
 std::string text_at(const Array& array, int64_t i) {
   if (array.IsNull(i)) return {};
   if (array.type_id() == Type::DICTIONARY) {

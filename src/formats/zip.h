@@ -45,7 +45,7 @@ struct ZipMember {
 // length or offset in it is trusted. Throws damaged() naming `origin`.
 std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
-// The member whose name ends in "/NAME" below the archive's one top folder; null if there is none.
+// The member whose name ends in "/NAME" below the archive's one top folder; null if it is missing.
 const ZipMember* find_member(const std::vector<ZipMember>& members, std::string_view name);
 
 }  // namespace hearth::formats
