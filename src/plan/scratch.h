@@ -64,7 +64,7 @@ struct ScratchPlan {
 ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType compute);
 
 // With numerics.reproducible: the number of a rank's micro-batches that are added one after the other, before sums are
-// added in pairs (parallel/sharded_weights.h). Otherwise all of the step's.
+// added in pairs (parallel/sharded_weights.h). Otherwise all of them.
 int64_t straight_micro_batches(int64_t micro_batches_of_rank, int64_t ranks, bool reproducible);
 
 // The number of partial sums of its gradients that a rank keeps in addition.
