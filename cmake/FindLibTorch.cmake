@@ -1,5 +1,5 @@
-# Finds LibTorch as it lies in a pip wheel or an unpacked LibTorch archive, without find_package(Torch):
-# that one enables the CUDA language and insists on nvcc, and fails on ROCm wheels.
+# Finds LibTorch in a pip wheel or an unpacked LibTorch archive, without find_package(Torch): that enables the CUDA
+# language, requires nvcc, and fails on ROCm wheels.
 #
 # Input, the first that is set wins:
 #   HEARTH_LIBTORCH      (cache or environment) a folder with include/ and lib/: .../site-packages/torch
@@ -38,7 +38,7 @@ foreach(_dir IN LISTS _torch_candidates)
   string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3" LibTorch_VERSION "${_version_lines}")
   set(LibTorch_DIR_USED "${_dir}")
   if(LibTorch_VERSION VERSION_GREATER_EQUAL LibTorch_FIND_VERSION)
-    break()  # an older one is passed over, and named if there is no other
+    break()  # an older one is skipped, and named if there is no other
   endif()
 endforeach()
 if(LibTorch_DIR_USED AND EXISTS "${LibTorch_DIR_USED}/lib/libtorch_cuda.so")
@@ -55,15 +55,15 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
   target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE "${LibTorch_DIR_USED}/include")
   target_link_libraries(LibTorch::LibTorch INTERFACE "${_lib}/libtorch_cpu.so" "${_lib}/libc10.so")
-  # A CUDA wheel's libtorch_cpu.so needs libcudart and libcupti: beside the wheel, or in the toolkit.
+  # A CUDA wheel's libtorch_cpu.so needs libcudart and libcupti: next to the wheel, or in the toolkit.
   file(GLOB _runtime_dirs
     "${LibTorch_DIR_USED}/../nvidia/cu13/lib" "${LibTorch_DIR_USED}/../nvidia/*/lib"
     "/usr/local/cuda/lib64" "/usr/local/cuda/extras/CUPTI/lib64")
   set(LibTorch_RUNTIME_DIRS "${_lib}" ${_runtime_dirs})
-  # The wheel's own libgomp must be the only OpenMP runtime of the process: it is found through this run path first.
+  # The wheel's own libgomp must be the only OpenMP runtime of the process: this run path finds it first.
   foreach(_dir IN LISTS LibTorch_RUNTIME_DIRS)
     target_link_options(LibTorch::LibTorch INTERFACE "-Wl,-rpath-link,${_dir}")
   endforeach()
-  # DT_RPATH, not DT_RUNPATH: the latter is not used for the dependencies of our dependencies.
+  # DT_RPATH, not DT_RUNPATH: DT_RUNPATH does not apply to indirect dependencies.
   target_link_options(LibTorch::LibTorch INTERFACE "-Wl,--disable-new-dtags" "-Wl,--allow-shlib-undefined")
 endif()

@@ -1,5 +1,5 @@
-# Finds the Arrow and Parquet libraries as they lie in a pyarrow wheel: shared libraries with a version in their names,
-# and headers. The wheel's own find modules want the libraries under other names.
+# Finds the Arrow and Parquet libraries in a pyarrow wheel: shared libraries with a version in their names, and headers.
+# The wheel's own find modules expect other names.
 #
 # Input, the first that is set wins:
 #   HEARTH_ARROW         (cache or environment) a folder with include/ and libarrow.so.N: .../site-packages/pyarrow
@@ -15,7 +15,7 @@ else()
   set(_arrow_folder "${CMAKE_SOURCE_DIR}/.deps/arrow/pyarrow")
 endif()
 
-# The wheel may come after the first configuration: the next build then configures again.
+# The wheel may be installed after the first configuration: the next build then configures again.
 set(PyArrow_LIBRARIES)
 foreach(_name arrow parquet)
   file(GLOB _found CONFIGURE_DEPENDS "${_arrow_folder}/lib${_name}.so.*")

@@ -1,19 +1,19 @@
-# The GPU kernels of src/kernels as shared libraries of their own, which hearth-train loads when a run asks for a GPU:
-# targets hearth_cuda (by nvcc) and hearth_hip (by hipcc), each there where its compiler is. One command a file and no
-# CUDA language of CMake, which tries its compiler out for seconds at every first configuration.
+# The GPU kernels of src/kernels as shared libraries, which hearth-train loads if a run asks for a GPU: targets
+# hearth_cuda (by nvcc) and hearth_hip (by hipcc), each if its compiler is installed. There is one command per file.
+# CMake's CUDA language is not used: it tests its compiler for seconds at every first configuration.
 #
-# Beside hearth_cuda stands hearth_cuda_graph: src/graph, ordinary C++ with the headers of the CUDA toolkit and of
+# hearth_cuda comes with hearth_cuda_graph: src/graph, ordinary C++ with the headers of the CUDA toolkit and of
 # LibTorch's CUDA half.
 #
-# Input: HEARTH_CUDA, HEARTH_HIP: ON, OFF, or AUTO, which is ON on a machine with both the compiler and a GPU.
-# LibTorch has been found. Output: HEARTH_NVCC, HEARTH_HIPCC; and the targets, in `all` and installed where they are ON.
+# Input: HEARTH_CUDA, HEARTH_HIP: ON, OFF, or AUTO, which is ON on a machine with both the compiler and a GPU; and
+# LibTorch, already found. Output: HEARTH_NVCC, HEARTH_HIPCC; and the targets that are ON, in `all` and installed.
 set(HEARTH_CUDA AUTO CACHE STRING "GPU kernels for NVIDIA: ON, OFF, or AUTO: where there are nvcc and a GPU")
 set(HEARTH_HIP AUTO CACHE STRING "GPU kernels for AMD: ON, OFF, or AUTO: where there are hipcc and a GPU")
 find_program(HEARTH_NVCC nvcc PATHS "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin" /usr/local/cuda/bin)
 find_program(HEARTH_HIPCC hipcc PATHS "$ENV{ROCM_PATH}/bin" /opt/rocm/bin)
 
-# Sums keep the order and the roundings that the sources say: no compiler fuses products on its own. A kernel that does
-# not fit into the registers is slow, and nobody sees it: ptxas says so.
+# Sums keep the order and the roundings of the sources: no compiler fuses products on its own. A kernel that spills
+# registers is slow: ptxas warns.
 set(HEARTH_NVCC_FLAGS -std=c++20 -O3 -fmad=false -cudart static -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
   -Xptxas -warn-spills)
 set(HEARTH_HIPCC_FLAGS -x hip -std=c++20 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -Wall -Wextra)
@@ -45,8 +45,8 @@ function(hearth_gpu_library target compiler)
   add_custom_target(${target} DEPENDS "${library}")
 endfunction()
 
-# What it calls of LibTorch and of the runtime is in the process before it is loaded: it names neither's folder, and
-# takes the runtime that LibTorch brought.
+# LibTorch and the runtime are in the process before this library is loaded: it names no folder of theirs, and uses
+# LibTorch's runtime.
 function(hearth_graph_library)
   get_filename_component(toolkit "${HEARTH_NVCC}" REALPATH)
   get_filename_component(toolkit "${toolkit}" DIRECTORY)
@@ -65,7 +65,7 @@ function(hearth_graph_library)
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "")
 endfunction()
 
-# Is it ON, or AUTO with a GPU here?
+# Whether the setting is ON, or AUTO with a GPU here.
 function(hearth_wants_gpu result setting compiler name device)
   set(${result} FALSE PARENT_SCOPE)
   if(setting STREQUAL "AUTO")
@@ -80,7 +80,7 @@ function(hearth_wants_gpu result setting compiler name device)
   endif()
 endfunction()
 
-# In `all`, and beside the programs where they are installed.
+# Adds the library to `all`, and installs it next to the programs.
 function(hearth_build_gpu_library target)
   set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL FALSE)
   message(STATUS "GPU kernels: ${target}")
@@ -94,7 +94,7 @@ if(HEARTH_NVCC)
   if(version VERSION_GREATER_EQUAL 12.8)
     set(newest 100)
   endif()
-  # Machine code for each, and PTX of the newest for what comes after it.
+  # Machine code for each target, and PTX of the newest for later GPUs.
   set(targets -gencode "arch=compute_${newest},code=[sm_${newest},compute_${newest}]")
   foreach(architecture IN ITEMS 80 90)
     if(architecture LESS newest)

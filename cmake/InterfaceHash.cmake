@@ -1,8 +1,7 @@
 # hearth_interface_hash(VARIABLE header...)
 #
-# Eight hexadecimal digits over headers, in src/, and every header of ours that they include: what a shared object and
-# the program that loads it must agree about, as classes and tables cross between them. A change of any of them
-# configures again.
+# Eight hexadecimal digits over headers of src/ and all our headers that they include. A shared object and the program
+# that loads it must have the same ones: they exchange classes and tables. A change of any header configures again.
 function(hearth_interface_hash variable)
   set(waiting ${ARGN})
   set(seen)

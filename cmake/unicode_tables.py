@@ -3,10 +3,10 @@
 
     unicode_tables.py UCD_FOLDER OUT.cpp
 
-Categories are those of VERSION whatever the folder's version is: code points of a later age count as unassigned, and what a
-folder of 15.0 (Debian 12) lacks is in ADDED, measured on the engine of `tokenizers` 0.23 (tests/tokenizer/unicode/unicode_test.cpp
-compares every code point). Normalization is that of NFC_VERSION, by age alone: the stability policy of Unicode fixes it for
-assigned characters. Format of the files: UAX #44.
+Categories are those of VERSION for a folder of any version. Code points of a later age count as unassigned. ADDED has
+the code points that a folder of 15.0 (Debian 12) lacks, measured on the engine of `tokenizers` 0.23
+(tests/tokenizer/unicode/unicode_test.cpp compares every code point). Normalization is that of NFC_VERSION, by age
+alone: the stability policy of Unicode fixes it for assigned characters. Format of the files: UAX #44.
 """
 
 import os
@@ -14,13 +14,13 @@ import sys
 
 VERSION = (16, 0)     # kUnicodeVersion in src/tokenizer/unicode/unicode.h
 NFC_VERSION = (9, 0)  # kNfcVersion there
-OLDEST = (15, 0)      # of a folder that ADDED makes whole
+OLDEST = (15, 0)      # the oldest folder that ADDED completes
 BLOCK_BITS = 7     # unicode_tables::kBlockBits
 SIZE = 0x110000
 # The order of enum class Category.
 CATEGORIES = "Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co".split()
 WHITE_SPACE = 32
-# What 15.1 and 16.0 assigned or changed: FIRST[-LAST]:CATEGORY.
+# Code points that 15.1 and 16.0 assigned or changed: FIRST[-LAST]:CATEGORY.
 ADDED = """
 897:Mn 1B4E-1B4F:Po 1B7F:Po 1C89:Lu 1C8A:Ll 2427-2429:So 2FFC-2FFF:So 31E4-31E5:So 31EF:So A7CB-A7CC:Lu A7CD:Ll A7DA:Lu
 A7DB:Ll A7DC:Lu 105C0-105F3:Lo 10D40-10D49:Nd 10D4A-10D4D:Lo 10D4E:Lm 10D4F:Lo 10D50-10D65:Lu 10D69-10D6D:Mn 10D6E:Pd
@@ -32,7 +32,7 @@ A7DB:Ll A7DC:Lu 105C0-105F3:Lo 10D40-10D49:Nd 10D4A-10D4D:Lo 10D4E:Lm 10D4F:Lo 1
 1CD00-1CEB3:So 1E5D0-1E5ED:Lo 1E5EE-1E5EF:Mn 1E5F0:Lo 1E5F1-1E5FA:Nd 1E5FF:Po 1F8B2-1F8BB:So 1F8C0-1F8C1:So 1FA89:So
 1FA8F:So 1FABE:So 1FAC6:So 1FADC:So 1FADF:So 1FAE9:So 1FBCB-1FBEF:So 2EBF0-2EE5D:Lo
 """
-NFC_NO, NFC_MAYBE = 256, 512  # above the combining class, in kNormClasses
+NFC_NO, NFC_MAYBE = 256, 512  # bits above the combining class, in kNormClasses
 
 
 def rows(folder, name):
@@ -58,7 +58,7 @@ def characters(folder):
 
 
 def assigned(folder, version):
-    """A flag for each code point: was it assigned in `version`?"""
+    """A flag for each code point: whether it was assigned in `version`."""
     flags = bytearray(SIZE)
     for points, fields in rows(folder, "DerivedAge.txt"):
         if tuple(int(part) for part in fields[1].split(".")) <= version:
@@ -68,7 +68,7 @@ def assigned(folder, version):
 
 
 def check_version(folder):
-    """The folder's version; ends the program where it is too old, or between two that ADDED knows."""
+    """The folder's version; ends the program if it is older than OLDEST."""
     version = max(tuple(int(part) for part in fields[1].split(".")) for _, fields in rows(folder, "DerivedAge.txt"))
     if version < OLDEST:
         sys.exit(f"unicode_tables.py: {folder} is Unicode {version[0]}.{version[1]}, at least {OLDEST[0]}.{OLDEST[1]} is needed")
@@ -76,7 +76,7 @@ def check_version(folder):
 
 
 def two_stages(values):
-    """(number of each block's contents, contents one after the other)"""
+    """(index of each block's contents, the different contents one after the other)"""
     size = 1 << BLOCK_BITS
     numbers, blocks, contents = {}, [], []
     for start in range(0, SIZE, size):

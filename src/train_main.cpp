@@ -1,4 +1,4 @@
-// hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; by hand it works, too.
+// hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; users can start it, too.
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
@@ -62,7 +62,7 @@ int bench_gemm_command(CommandLine& line) {
   return static_cast<int>(bench::run_bench_gemm(*options));
 }
 
-// LibTorch's errors carry a C++ stack in what(): its first lines say what happened, and nobody needs the rest.
+// LibTorch's errors have a C++ stack in what(); from_libtorch leaves it out.
 int run(int argc, char** argv) {
   const std::vector<commands::Command> table = commands::torch_commands({.train = train_command,
                                                                          .eval = eval_command,

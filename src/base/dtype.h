@@ -1,4 +1,4 @@
-// Element types as they are named in files. Without LibTorch, so that `hearth` can read checkpoints.
+// Element types as files name them. Without LibTorch, so that `hearth` can read checkpoints.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Errors as the user meets them: what happened, why, and how to fix it, with an exit code a supervisor can act on.
+// Errors that a user meets: what happened, why, and how to fix it, with an exit code that a supervisor can act on.
 //
 // Exceptions end the command; an expected outcome ("no checkpoint yet") is a return value instead.
 // HEARTH_CHECK is for our own bugs only: no user input may reach it.
@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-// What the process tells its supervisor. Stored in scripts and Slurm jobs: never renumber.
+// The exit code of the process. Scripts and Slurm jobs store it: never renumber.
 enum class ExitCode : int {
   kDone = 0,
   kUser = 2,          // wrong input or configuration: do not retry
@@ -22,7 +22,7 @@ enum class ExitCode : int {
   kAskedToLeave = 75  // a signal asked us to stop; a checkpoint was written: requeue
 };
 
-// `what` is one line without a trailing full stop. `why` and `fix` may be empty. All three end up on stderr as
+// `what` is one line without a trailing full stop. `why` and `fix` may be empty. All three are printed on stderr as
 //   error: WHAT
 //     why: WHY
 //     fix: FIX
@@ -35,7 +35,7 @@ class Error : public std::exception {
   const std::string& why() const { return why_; }
   const std::string& fix() const { return fix_; }
 
-  // The key of the run file that it stems from ("checkpoint.fresh"), or nothing: config::throw_all adds the line.
+  // The key of the run file that caused the error ("checkpoint.fresh"), or empty. config::throw_all adds the line.
   const std::string& key() const { return key_; }
   Error about(std::string key) const;
 
@@ -54,8 +54,8 @@ Error damaged(std::string what, std::string why = {}, std::string fix = {});
 // EROFS, ENOTDIR and the like (a wrong path) are kUser.
 Error system_error(std::string what, int error_number, std::string fix = {});
 
-// Runs `body` and turns whatever it throws into a message on stderr and an exit code; std::exception and anything
-// else that is not an Error is our bug (5).
+// Runs `body` and turns an exception into a message on stderr and an exit code. An exception that is not an Error, such
+// as std::exception, is our bug (5).
 int run_and_report(int (*body)(int argc, char** argv), int argc, char** argv);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line, std::string_view detail);

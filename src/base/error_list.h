@@ -1,4 +1,4 @@
-// Errors, collected, so that all are seen at once and not one a start.
+// Errors, collected: one start reports all of them.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-// Several errors as one: message() lists them, each with its why and fix. If one of them is the user's, so is all of
-// it: trying again would not help.
+// Several errors as one. message() lists them, each with its why and fix. If one is a user error, the exit code is
+// kUser: a retry would not help.
 class Errors : public Error {
  public:
   Errors(const std::string& title, std::vector<Error> list);
@@ -21,8 +21,8 @@ class Errors : public Error {
 
 class ErrorList {
  public:
-  // Runs `body` and keeps the Error, or each of the Errors, that it throws; but a bug goes on. What is kept already is
-  // not kept twice. Whether it threw none.
+  // Runs `body` and keeps the Error, or each of the Errors, that it throws. A bug is thrown on. An error with the same
+  // text is kept once. Returns whether `body` threw no error.
   template <class Body>
   bool attempt(const Body& body) {
     try {
@@ -37,7 +37,7 @@ class ErrorList {
     return false;
   }
 
-  // The same for what is about `key` of the run file; what is about another already stays so.
+  // As attempt; errors without a key get `key`, a key of the run file.
   template <class Body>
   bool attempt_about(const std::string& key, const Body& body) {
     return attempt([&] {
@@ -52,7 +52,7 @@ class ErrorList {
   bool empty() const { return list_.empty(); }
   const std::vector<Error>& list() const { return list_; }
 
-  // Throws what was kept: one as it was, several as Errors that begin with "TITLE has 3 errors".
+  // Throws the kept errors: a single one unchanged, several as Errors that begin with "TITLE has 3 errors".
   void throw_if_any(const std::string& title) const;
 
  private:

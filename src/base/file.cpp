@@ -126,7 +126,7 @@ std::string read_file(const Path& path) {
   std::string content(static_cast<size_t>(file.size_bytes()), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(content)));
   if (!content.empty()) return content;
-  // What the kernel makes up while it is read (/proc, control groups) says that it has no size.
+  // Files that the kernel generates on reading (/proc, control groups) report size 0.
   char part[4096];
   for (ssize_t n; (n = ::read(file.descriptor(), part, sizeof part)) != 0;) {
     if (n < 0 && errno == EINTR) continue;
@@ -176,7 +176,7 @@ void make_folders(const Path& folder) {
 
 bool link_or_copy(const Path& from, const Path& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return true;
-  // Another file system, one without links, or too many of them. Whatever else is wrong, the copy says.
+  // `to` is on another file system, or links are missing or too many. The copy reports every other error.
   const File source = File::open_read(from);
   File copy = File::create(to);
   std::vector<std::byte> buffer(1 << 20);

@@ -1,4 +1,4 @@
-// Everything that Hearth writes to the disk goes through here, so that "written" means "fsynced and renamed".
+// All writes of Hearth to a disk go through here, so that "written" means "fsynced and renamed".
 //
 // Every function throws system_error naming the path; none returns an error code.
 #pragma once
@@ -26,10 +26,10 @@ class File {
   File& operator=(File&& other) noexcept;
   ~File();
 
-  void write(std::span<const std::byte> bytes);  // all of them; at the end
+  void write(std::span<const std::byte> bytes);  // all of them, at the file's end
   void write(std::string_view bytes);
   void write_at(int64_t offset, std::span<const std::byte> bytes);
-  void read_at(int64_t offset, std::span<std::byte> bytes) const;  // all of them; a short file is damaged()
+  void read_at(int64_t offset, std::span<std::byte> bytes) const;  // all of them; damaged() if the file is too short
   int64_t size_bytes() const;
   void sync();  // fsync
   void close();
@@ -42,12 +42,12 @@ class File {
   Path path_;
 };
 
-// A file, or a range of one, mapped read-only. What is empty maps to an empty span.
+// A file, or a range of one, mapped read-only. An empty file or range maps to an empty span.
 class MappedFile {
  public:
   MappedFile() = default;
   explicit MappedFile(const Path& path);
-  MappedFile(const Path& path, int64_t offset, int64_t size);  // a file that ends before is damaged()
+  MappedFile(const Path& path, int64_t offset, int64_t size);  // damaged() if the file is too short
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -58,17 +58,17 @@ class MappedFile {
 
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
-  size_t before_ = 0;  // bytes that are mapped before data_: a page begins there
+  size_t before_ = 0;  // mapped bytes before data_: a mapping begins at a page
 };
 
 std::string read_file(const Path& path);  // also of /proc
 // Writes PATH.tmp, fsyncs, renames over PATH, fsyncs the folder: readers see the old or the new content, whole.
 void write_file_atomic(const Path& path, std::string_view content);
-// The same by way of `temporary`, a name in the same folder, for files that several programs may write at once.
+// As above, with `temporary` in place of PATH.tmp: a name in the same folder, for files with several writers at once.
 void write_file_atomic(const Path& path, std::string_view content, const Path& temporary);
 void rename_path(const Path& from, const Path& to);  // and fsyncs the folder of `to`
-// Gives the file a second name, or copies and fsyncs it where the file system cannot; true: it was a name. `to` is not
-// there yet, and its folder is not fsynced.
+// Gives the file a second name, or copies and fsyncs it if the file system cannot. Returns whether it is a second name.
+// `to` must not exist yet. Its folder is not fsynced.
 bool link_or_copy(const Path& from, const Path& to);
 void sync_folder(const Path& folder);
 void make_folders(const Path& folder);

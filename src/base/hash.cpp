@@ -36,7 +36,7 @@ uint64_t from_hex64(std::string_view text) {
   return value;
 }
 
-// XXH3_state_t must be 64-byte aligned; the library's own allocator sees to that.
+// XXH3_state_t must be 64-byte aligned; the library's own allocator aligns it.
 struct StreamingHash::State {
   XXH3_state_t* xxh = XXH3_createState();
   State() = default;

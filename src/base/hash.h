@@ -1,4 +1,4 @@
-// Checksums of everything that lies on disk: XXH3 (xxhash.com), 64 bits for blocks, 128 bits for identities.
+// Checksums of all stored files: XXH3 (xxhash.com), 64 bits for blocks, 128 bits for identities.
 #pragma once
 
 #include <compare>

@@ -1,8 +1,8 @@
-// What a program says besides its results: notes, warnings and errors. Each is a line on stderr as it stands; results
-// (tables, reports, the lines of a training's steps) go to stdout by print. A training also keeps what it says in a
-// file for each rank, with time, rank and level.
+// Notes, warnings and errors of a program. Each is a plain line on stderr. Results (tables, reports, the lines of a
+// training's steps) are printed to stdout. A training also logs messages to a file for each rank, with time, rank and
+// level.
 //
-// spdlog writes both. Its headers stay in log.cpp: they take a second and more to compile.
+// Both use spdlog. Its headers are included in log.cpp only: they take over a second to compile.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,7 +17,7 @@ namespace hearth {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// One message on stderr. kDebug is for files alone.
+// One message on stderr. Messages of level kDebug go to log files only.
 void log_message(LogLevel level, std::string_view text);
 
 template <class... Args>
@@ -29,16 +29,17 @@ void log_error(fmt::format_string<Args...> format, Args&&... args) {
   log_message(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// FOLDER/rank-00000.log. Opened again, it grows. Every message is in the file when write() returns; none is synced.
+// FOLDER/rank-00000.log. An existing file is continued. Every message is in the file when write() returns; none is
+// fsynced.
 class RankLog {
  public:
-  // Makes the folder. Throws where the file cannot be opened.
+  // Makes the folder. Throws if the file cannot be opened.
   RankLog(const Path& folder, int64_t rank);
   ~RankLog();
   RankLog(const RankLog&) = delete;
   RankLog& operator=(const RankLog&) = delete;
 
-  // Any thread. A full disk ends no training: spdlog says so on stderr.
+  // Any thread may call this. A full disk does not end a training: spdlog reports it on stderr.
   void write(LogLevel level, std::string_view text);
 
  private:

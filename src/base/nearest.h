@@ -1,4 +1,4 @@
-// "Did you mean ...?": the candidate that a mistyped name most likely stood for.
+// "Did you mean ...?": the most likely candidate for a mistyped name.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace hearth {
 // Edits that turn `a` into `b`: insert, delete, replace, or swap two neighbours (optimal string alignment distance).
 int64_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the fewest edits, the first of equals; empty when even that one is nothing like `name` (more than
-// a third of its letters differ, and it is not the beginning of one).
+// The candidate with the fewest edits, the first of equals. Empty if more than a third of the letters differ. A
+// candidate that begins with a `name` of three letters or more counts as one edit.
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Where this program lies, and what lies beside it.
+// The folder of this program and the files next to it.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-// The file `name` that belongs to the program: in its folder, or in bin/ or lib/ beside that folder (tests; other
-// layouts). Nothing where no such file exists.
+// The program's file `name`: in the program's folder, or in ../bin or ../lib (tests; other layouts). Empty if there is
+// no such file.
 std::optional<Path> beside_program(std::string_view name);
 
 }  // namespace hearth

@@ -45,7 +45,7 @@ double random_uniform(RandomKey key, uint64_t index) {
 double random_normal(RandomKey key, uint64_t index, uint64_t draw) {
   const auto b = philox(key, index, draw);
   const uint64_t first = uint64_t{b[0]} | uint64_t{b[1]} << 32, second = uint64_t{b[2]} | uint64_t{b[3]} << 32;
-  const double radius_uniform = (static_cast<double>(first >> 11) + 1) * 0x1p-53;  // (0, 1]: the logarithm stays finite
+  const double radius_uniform = (static_cast<double>(first >> 11) + 1) * 0x1p-53;  // (0, 1]: keeps the logarithm finite
   const double angle_uniform = static_cast<double>(second >> 11) * 0x1p-53;
   return std::sqrt(-2 * std::log(radius_uniform)) * std::cos(2 * std::numbers::pi * angle_uniform);
 }

@@ -1,8 +1,7 @@
-// Shared objects of our own, which are loaded on first use because they, or what they are linked with, need not be
-// there.
+// Hearth's own shared objects. They are loaded on first use, because they or their libraries may be missing.
 //
-// The name of their entry ends in a hash of the headers that both sides include (cmake/InterfaceHash.cmake): in one of
-// another build it is not found, where calling it would crash.
+// The name of the entry function ends in a hash of the headers that both sides include (cmake/InterfaceHash.cmake). An
+// object of another build has another name: it is not found, rather than called and crashing.
 #pragma once
 
 #include <string>
@@ -15,8 +14,8 @@
 
 namespace hearth {
 
-// The entry of the object at `path`, which is never closed: what comes from it lives as long as anybody wants. Throws
-// user_error: `what` and `fix` where it cannot be loaded, and where it belongs to another build.
+// The entry function of the object at `path`. The object is never closed. Throws user_error with `what` and `fix` if it
+// cannot be loaded or belongs to another build.
 void* load_entry(const Path& path, const char* entry, const std::string& what, const std::string& fix);
 
 }  // namespace hearth

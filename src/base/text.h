@@ -8,18 +8,18 @@
 
 namespace hearth {
 
-// What help texts are wrapped to.
+// The width of help texts.
 inline constexpr size_t kTextColumns = 100;
 
 struct Row {
   std::string left, right;
 };
 
-// Two columns, indented by two, the right one wrapped. A left side wider than most stands on a line of its own.
+// Two columns, indented by two, the right one wrapped. A left side over 28 characters gets a line of its own.
 std::string format_rows(const std::vector<Row>& rows);
 
 std::vector<std::string> wrap(std::string_view text, size_t columns);
-// What stands between the separators; nothing behind the last one.
+// The texts between separators. A separator at the end adds no empty text.
 std::vector<std::string> split(std::string_view text, char separator);
 std::vector<std::string> split_lines(std::string_view text);
 std::string join(std::span<const std::string> words, std::string_view between = ", ");

@@ -63,7 +63,7 @@ std::string format_count(double count) {
 }
 
 std::string format_flops(double flops) {
-  // As format_count, with the prefixes of physics: nobody says BFLOP.
+  // As format_count, with G for 1e9: FLOP rates are never given in "B".
   std::string text = format_count(flops);
   if (text.ends_with('B')) text.back() = 'G';
   return text.find(' ') == std::string::npos ? text + " FLOP" : text + "FLOP";

@@ -13,10 +13,10 @@ constexpr int64_t div_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t multiple) { return div_ceil(a, multiple) * multiple; }
 
 std::string format_bytes(int64_t bytes);  // three digits or more: "512 B", "1.50 KiB", "11.2 MiB", "153.2 GiB"
-// Two amounts that are compared: alike only if they are equal, with as many more digits as that takes, or as bytes.
+// Two amounts to compare: different amounts get different texts, with more digits or in bytes if necessary.
 std::pair<std::string, std::string> format_bytes_apart(int64_t a, int64_t b);
 // "48 GiB", "1.5GB", "1024": a number and B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB or TB (of 1000).
-// Nothing where it is none of these, negative or beyond int64_t.
+// Empty if `text` is not of this form, negative or beyond int64_t.
 std::optional<int64_t> parse_bytes(std::string_view text);
 std::string format_count(double count);       // "999", "1.25 k", "56.1 M", "8.03 B"
 std::string format_flops(double flops);       // "172 kFLOP", "29.1 GFLOP"

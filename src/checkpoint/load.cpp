@@ -16,12 +16,12 @@ namespace {
 
 constexpr const char* kFix = "use another checkpoint of the run; `hearth train` takes the newest good one by itself";
 
-// Where an item lies, for messages.
+// An item's file and bytes, for messages.
 std::string place(const Path& folder, const formats::Item& item) {
   return fmt::format("{}, bytes {} to {}", (folder / item.file).string(), item.offset, item.offset + item.length);
 }
 
-// A weight's box is part of its name only where the tensor is cut.
+// The box is named only if the tensor is cut.
 std::string label(const formats::StoredTensor& tensor, const formats::Item& item) {
   if (item.box.sizes == tensor.info.shape) return item.name;
   return fmt::format("{} at {}", item.name, formats::format_shape(item.box.offsets));
@@ -46,7 +46,7 @@ formats::Metadata load_metadata(const Path& folder, const std::optional<Manifest
   return formats::parse_metadata(std::as_bytes(std::span(text)), path.string());
 }
 
-// Gives each item of `.metadata` its checksum; both files name the same items, or one of them is not what it seems.
+// Gives each item of `.metadata` its checksum. Throws damaged() if the two files name different items.
 void join_checksums(formats::Metadata& metadata, const Manifest& manifest, const Path& folder) {
   std::map<std::pair<std::string, int64_t>, const formats::Item*> known;
   for (const formats::Item& item : manifest.items) known[{item.file, item.offset}] = &item;
@@ -75,7 +75,7 @@ struct Reader::State {
   std::vector<mesh::TensorInfo> infos;
   std::unordered_map<std::string, size_t> by_name;
   std::map<std::string, File> files;
-  std::set<std::pair<std::string, int64_t>> checked;  // items whose checksum was right: file, offset
+  std::set<std::pair<std::string, int64_t>> checked;  // files and offsets of items with the right checksum
 
   const formats::StoredTensor* find(std::string_view name) const {
     for (const char* prefix : {"", "model."}) {
@@ -85,8 +85,8 @@ struct Reader::State {
     return nullptr;
   }
 
-  // Opens every file once and checks that the items lie in it; ours have nothing between and after them, so that no
-  // byte goes without a checksum.
+  // Opens every file once and checks that it contains its items. With a manifest, a file has no bytes between or after
+  // items: a checksum covers every byte.
   void open_files() {
     std::map<std::string, std::vector<const formats::Item*>> by_file;
     for (const formats::StoredTensor& tensor : metadata.tensors) {

@@ -1,4 +1,4 @@
-// Reading a checkpoint: any layout of ranks into any other, by intersecting boxes.
+// Reads a checkpoint: from any layout of ranks to any other, by intersecting boxes.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace hearth::checkpoint {
 // One open checkpoint folder. Not thread-safe: each rank opens its own, and checks what it reads.
 class Reader {
  public:
-  // Opens ours (hearth.json is there: it, `.metadata` and the sizes of all files are checked now, an item's checksum
-  // when it is first read) or a directory that torch.distributed.checkpoint wrote (no checksums to check). Throws
-  // damaged(), or user_error when there is no checkpoint.
+  // Opens a checkpoint of ours (it has hearth.json) or of torch.distributed.checkpoint (without checksums). For ours,
+  // hearth.json, `.metadata` and the sizes of all files are checked now, an item's checksum at its first read. Throws
+  // damaged(), or user_error if there is no checkpoint.
   static Reader open(const Path& folder);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -33,26 +33,26 @@ class Reader {
   bool has_manifest() const;         // false: PyTorch wrote it
   const Manifest& manifest() const;  // only if has_manifest()
 
-  // The tokenizer that the model was trained with, from the copy in the folder. Only if has_manifest(). Throws
-  // damaged() where it is missing or another one.
+  // The tokenizer of the model's training, from the copy in the folder. Only if has_manifest(). Throws damaged() if the
+  // copy is missing or another tokenizer.
   std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
 
-  // In the order of `.metadata`. Tensors of an element type we do not have (float8, complex) are not listed.
+  // In the order of `.metadata`. Tensors of unsupported element types (float8, complex) are left out.
   const std::vector<mesh::TensorInfo>& tensors() const;
-  // Null when the tensor is not there. torchtitan wrote weights under "model." until mid 2025: a `name` that is not
-  // there is looked up with this prefix, too.
+  // Null if there is no such tensor. torchtitan wrote weights under "model." until mid 2025: a missing `name` is also
+  // looked up with this prefix.
   const mesh::TensorInfo* find(std::string_view name) const;
-  // The tensor, or a user_error that names what was expected and what was found.
+  // The tensor. Throws user_error that names the expected and the found type or shape.
   const mesh::TensorInfo& require(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
 
-  // Copies `box` of the tensor into `out`, row-major, exactly box.numel() * dtype_size bytes. Throws user_error for a
-  // name that is not there, damaged() where the items do not cover the box or an item's checksum or structure is wrong.
+  // Copies `box` of the tensor into `out`, row-major, exactly box.numel() * dtype_size bytes. Throws user_error for an
+  // unknown name, damaged() if the items do not cover the box or an item's checksum or structure is wrong.
   void read(std::string_view name, const mesh::Box& box, std::span<std::byte> out);
 
-  // Everything `.metadata` says, what is not a tensor included.
+  // The whole content of `.metadata`, entries other than tensors included.
   const formats::Metadata& metadata() const;
-  // Checks one item as far as it can be: ours by its checksum, any by the structure of the stored tensor, PyTorch's
-  // also by the CRC-32 of the zip members. Throws damaged() naming the item.
+  // Checks one item: ours by its checksum, any by the structure of the stored tensor, PyTorch's also by the CRC-32 of
+  // the zip members. Throws damaged() naming the item.
   void check(const formats::StoredTensor& tensor, const formats::Item& item);
 
  private:

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The file begins with these bytes, then the 16 digits of its own checksum: the XXH3-64 of the whole file with these
-// digits set to zeros. At a fixed place, so that no damage can hide where it is.
+// digits set to zeros. The place is fixed: damage cannot hide it.
 constexpr std::string_view kPrefix = "{\n\"checksum\": \"";
 constexpr size_t kDigits = 16;
 
@@ -45,7 +45,7 @@ double number(const Json& value) {
 // Bytes that are not UTF-8 are replaced.
 std::string dump(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Keys of hearth.json that are no states.
+// Keys of hearth.json that are not states of other folders.
 bool is_own_key(std::string_view name) {
   constexpr std::array<std::string_view, 23> kOwn = {"checksum",
                                                      "format_version",
@@ -106,7 +106,7 @@ Json header(const Manifest& m) {
   return j;
 }
 
-// get_ref, here and below: get<int64_t>() also takes 1.5 and 1e300.
+// get_ref, here and below: get<int64_t>() would accept 1.5 and 1e300.
 std::vector<int64_t> integers(const Json& list) {
   std::vector<int64_t> found;
   for (const Json& value : list) found.push_back(value.get_ref<const int64_t&>());
@@ -132,7 +132,7 @@ Manifest parse_fields(const Json& j) {
   if (j.contains("optimizer_start")) m.optimizer_start = j.at("optimizer_start").get_ref<const int64_t&>();
   m.tokenizer = j.at("tokenizer").get<std::string>();
   m.tokenizer_hash = j.at("tokenizer_hash").get<std::string>();
-  // Missing in checkpoints of before there were other tokenizers than bytes, which knows its own.
+  // Missing in the oldest checkpoints: "bytes" was the only tokenizer, and knows its ids.
   const auto id = [&](const char* key) {
     return !j.contains(key) || j.at(key).is_null() ? -1 : j.at(key).get<int64_t>();
   };
@@ -179,7 +179,7 @@ void stamp(Manifest& manifest) {
 }
 
 std::string format_manifest(const Manifest& manifest) {
-  // A line a field and a line an item, so that a person can read it and diff it.
+  // One line per field and per item, for people and for diff.
   std::string text(kPrefix);
   text += std::string(kDigits, '0') + "\"";
   const Json fields = header(manifest);

@@ -25,7 +25,7 @@ int64_t step_of(std::string_view name) {
   return step_name_of(step) == name ? step : -1;
 }
 
-// True and the name without the suffix, if `name` is that of a step with this suffix.
+// Whether `name` is a step's name with this suffix; `base` becomes the name without it.
 bool strip(std::string_view name, std::string_view suffix, std::string& base) {
   if (!name.ends_with(suffix)) return false;
   base = name.substr(0, name.size() - suffix.size());
@@ -87,7 +87,7 @@ std::vector<int64_t> prune(const Path& checkpoints, int64_t keep_latest_k, int64
   std::vector<int64_t> deleted;
   if (keep_latest_k <= 0) return deleted;
   std::vector<int64_t> steps = list_steps(checkpoints);
-  // Steps after the verified one are not this run's future yet: damaged, or about to be written again.
+  // Steps after the verified one do not count: they are damaged, or will be written again.
   std::erase_if(steps, [&](int64_t step) { return step > verified_step; });
   const int64_t excess = static_cast<int64_t>(steps.size()) - keep_latest_k;
   for (int64_t i = 0; i < excess; ++i) {

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kWriteBytes = size_t{4} << 20;
 
-// Gathers the many small parts of an item into large writes; large parts are written from where they are.
+// Gathers the many small parts of an item into large writes; large parts are written directly.
 class BufferedWriter {
  public:
   explicit BufferedWriter(File& file) : file_(file) {}
@@ -42,7 +42,7 @@ class BufferedWriter {
   std::vector<std::byte> buffer_;
 };
 
-// Forgets the page cache's copy, so that reading back reads the disk. Only a hint: some file systems keep it.
+// Drops the file from the page cache: the next read goes to the disk. Only a hint: some file systems keep it.
 void forget_cache(const File& file) { ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
 
 void read_back(const Path& path, const std::vector<formats::Item>& items) {
@@ -64,7 +64,8 @@ void write_text(const Path& path, const std::string& text) {
   file.close();
 }
 
-// "layers.2" before "layers.10", weights before the optimizer's state: the same order for any number of ranks.
+// "layers.2" before "layers.10", weights before the optimizer's state. The order does not depend on the number of
+// ranks.
 bool tensor_order(const std::string& a, const std::string& b) {
   const bool a_state = a.starts_with("optimizer."), b_state = b.starts_with("optimizer.");
   if (a_state != b_state) return b_state;
@@ -115,7 +116,7 @@ formats::Metadata gather(std::span<const std::string> rank_items) {
   return metadata;
 }
 
-// The pieces are ours: a hole or an overlap is a bug, and is found before anything is called a checkpoint.
+// The pieces are ours: a hole or an overlap is a bug. It is found before the folder gets its final name.
 void check_complete(const formats::Metadata& metadata, const Path& folder) {
   for (const formats::StoredTensor& tensor : metadata.tensors) {
     try {
@@ -127,7 +128,7 @@ void check_complete(const formats::Metadata& metadata, const Path& folder) {
   }
 }
 
-// Makes `temporary` the final folder. At every moment the old or the new one can be found; remove_leftovers() removes
+// Makes `temporary` the final folder. At every moment the old or the new one is on disk; remove_leftovers() removes
 // what is left of the old one.
 void publish(const Path& temporary, const Path& final_folder) {
   Path aside = final_folder;
@@ -203,7 +204,7 @@ void commit(const Path& temporary, const Path& final_folder, std::span<const std
   write_text(temporary / kMetadataFile, metadata_text);
   write_text(temporary / kManifestFile, format_manifest(manifest));
   sync_folder(temporary);
-  // Reads both files back, and sees every rank's file in its full length; the ranks have compared the contents.
+  // Reads both files back and checks the size of every rank's file; the ranks have compared the contents.
   Reader::open(temporary);
   publish(temporary, final_folder);
 }

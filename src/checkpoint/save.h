@@ -6,8 +6,8 @@
 //   gather the strings (Group::all_gather_bytes)
 //   rank 0:     commit(temporary, final, gathered, manifest)
 //
-// When commit() returns, every byte was fsynced, read back and compared with what was in memory, and the folder has its
-// final name. When anything throws, no folder of that name has appeared, and what was there before is still there.
+// When commit() returns, every byte was fsynced, read back and compared with memory, and the folder has its final name.
+// After an exception no folder of that name has appeared, and an older one is still there.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace hearth::checkpoint {
 
-// What stands behind a step's name while its folder is written, replaced or deleted. Stored on disk: never change.
+// Suffixes of a step's folder while it is written, replaced or deleted. Stored on disk: never change.
 inline constexpr const char* kTemporarySuffix = ".tmp";
 inline constexpr const char* kReplacedSuffix = ".replaced";
 inline constexpr const char* kDeletedSuffix = ".deleted";
@@ -29,7 +29,7 @@ std::string step_name_of(int64_t step);                        // "step-00000100
 Path step_folder(const Path& checkpoints, int64_t step);       // CHECKPOINTS/step-00000100
 Path temporary_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100.tmp
 
-// Local. Makes the parents, removes what an interrupted save left under this name, creates the folder.
+// Local. Makes the parents, removes the rest of an interrupted save of this name, creates the folder.
 void begin_save(const Path& temporary);
 
 // Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the items as
@@ -39,7 +39,7 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
 // tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL
-// (the same step, saved again) is replaced, and restored by remove_leftovers() if a crash comes in between.
+// (the same step, saved before) is replaced. After a crash in between, remove_leftovers() restores it.
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
             Manifest manifest);
 

@@ -16,7 +16,7 @@ void fail(data::ColumnRow& row, Problem problem, std::string why) {
 
 std::string of_neuron(int64_t neuron) { return "neuron " + std::to_string(neuron) + " "; }
 
-// False, and the problem, where one is no count.
+// False if an element is not a count; `row` then has the problem.
 bool append(const Elements& bins, int64_t neuron, data::ColumnRow& row, std::vector<uint8_t>& counts) {
   const auto place = [&](int64_t k) { return " in time bin " + std::to_string(k - bins.begin); };
   for (int64_t k = bins.begin; bins.values.null_count() > 0 && k < bins.end; ++k) {
@@ -48,7 +48,7 @@ void read_counts(const arrow::Array& column, int64_t i, int64_t most_cells, data
     arrays = static_cast<const arrow::StructArray&>(*arrays).field(0).get();
   if (arrays->IsNull(i)) return fail(row, Problem::kMissingKey, "is null");
 
-  // What it asks for is looked at before it is read: views may show the same neuron any number of times.
+  // Sizes are checked before elements are read: views may show the same neuron any number of times.
   const Elements neurons = elements_of(*arrays, i);
   data::ArrayShape shape{neurons.size(), 0};
   for (int64_t n = 0; n < shape.neurons; ++n) {

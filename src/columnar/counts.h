@@ -1,4 +1,4 @@
-// A row of a column of 2-D arrays: lists of neurons, each a list of counts, as Array2D of `datasets` stores them.
+// A row of a column of 2-D arrays: lists of neurons, each a list of counts, like Array2D of `datasets`.
 #pragma once
 
 #include <arrow/array.h>
@@ -9,8 +9,8 @@
 
 namespace hearth::columnar {
 
-// Row `i` of a checked array of lists of lists of integers (perhaps inside structs of one member), into row.shape and
-// row.counts, which is a view of `counts`; or what is wrong with it into row.problem and row.why.
+// Reads row `i` of a checked array of lists of lists of integers (perhaps inside structs of one member) into row.shape
+// and row.counts, a view of `counts`. Errors are in row.problem and row.why.
 void read_counts(const arrow::Array& column, int64_t i, int64_t most_cells, data::ColumnRow& row,
                  std::vector<uint8_t>& counts);
 

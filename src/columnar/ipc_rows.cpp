@@ -17,13 +17,13 @@ using arrow::Result;
 using arrow::Status;
 namespace ipc = arrow::ipc;
 
-// The file format is a stream between this magic (with two zeros) and a footer that says where the batches lie.
+// The file format is a stream between this magic (with two zeros) and a footer with the places of the batches.
 constexpr std::string_view kFileMagic = "ARROW1";
 constexpr int64_t kStreamBegin = 8;
-// A continuation mark, and 0 for the length of what follows.
+// A continuation mark, and a message length of 0.
 constexpr std::string_view kEndMark("\xff\xff\xff\xff\0\0\0\0", 8);
 
-// The messages of a stream, but for the record batches outside of a range. Those are only counted.
+// The messages of a stream without the record batches outside of a range. Batches before it are only counted.
 class RangeMessages final : public ipc::MessageReader {
  public:
   enum class End { kNotYet, kRange, kMark, kCut };
@@ -61,9 +61,9 @@ class RangeMessages final : public ipc::MessageReader {
   }
 
   End end() const { return end_; }
-  int64_t end_at() const { return end_at_; }            // of the last message, in the file
-  int64_t rows_before() const { return rows_before_; }  // the range
-  int num_batches() const { return num_batches_; }      // up to here
+  int64_t end_at() const { return end_at_; }            // offset in the file behind the last message
+  int64_t rows_before() const { return rows_before_; }  // rows before the range
+  int num_batches() const { return num_batches_; }      // batches read or counted so far
   int64_t bytes_read() const { return bytes_read_; }
 
  private:
@@ -71,7 +71,7 @@ class RangeMessages final : public ipc::MessageReader {
     return static_cast<std::string_view>(*file_).substr(static_cast<size_t>(at), size);
   }
 
-  // A batch of no columns still knows its length.
+  // The rows of a batch; a batch without columns has a length, too.
   Result<int64_t> rows_of(const ipc::Message& message) const {
     const ipc::DictionaryMemo none;
     ipc::IpcReadOptions options = options_;
@@ -164,7 +164,7 @@ class IpcRows final : public data::ColumnRows {
     return Status::OK();
   }
 
-  // A stream may be cut between two batches: only its end mark tells that it is whole.
+  // A stream may be cut between two batches: only its end mark shows that it is whole.
   Status check_end() {
     if (messages_->end() == RangeMessages::End::kRange) return Status::OK();
     if (messages_->end() != RangeMessages::End::kMark)
@@ -182,7 +182,7 @@ class IpcRows final : public data::ColumnRows {
   }
 
   data::ColumnRequest request_;
-  LimitedMemory memory_;  // outlives what was read
+  LimitedMemory memory_;  // must outlive all data read
   std::shared_ptr<arrow::Buffer> file_;
   std::shared_ptr<ipc::RecordBatchStreamReader> batches_;
   const RangeMessages* messages_ = nullptr;  // batches_ owns it

@@ -1,4 +1,4 @@
-// libhearth_arrow.so: with its siblings the only code that knows Arrow and Parquet (the pyarrow wheel).
+// libhearth_arrow.so: the sources in this folder are the only code that uses Arrow and Parquet (the pyarrow wheel).
 #include <algorithm>
 
 #include "columnar/rows.h"

@@ -1,4 +1,4 @@
-// Arrow's five kinds of lists as one, and types without what only names them.
+// Arrow's five kinds of lists as one, and types without their extension names.
 #pragma once
 
 #include <arrow/array.h>
@@ -10,13 +10,13 @@ namespace hearth::columnar {
 
 bool is_any_list(arrow::Type::type id);
 
-// An extension type is a name for what it stores, such as Array2D of `datasets` for lists of lists.
+// Replaces an extension type by its storage type: Array2D of `datasets` by lists of lists.
 std::shared_ptr<arrow::DataType> without_extension(std::shared_ptr<arrow::DataType> type);
 
-// What lists of lists of ... hold in the end; `num_lists` grows by how many there were.
+// The innermost element type of lists of lists; adds the number of list levels to `num_lists`.
 std::shared_ptr<arrow::DataType> without_lists(std::shared_ptr<arrow::DataType> type, int& num_lists);
 
-// The elements [begin, end) of `values` are element `i` of an array of lists of any kind.
+// Element `i` of an array of lists of any kind: the elements [begin, end) of `values`.
 struct Elements {
   const arrow::Array& values;
   int64_t begin = 0, end = 0;
@@ -24,7 +24,7 @@ struct Elements {
 };
 Elements elements_of(const arrow::Array& lists, int64_t i);
 
-// Calls body(pointer) with the values of an array of integers, which start at index 0, nulls included.
+// Calls body(pointer) with an array of integers, from index 0 on, nulls included.
 template <typename Body>
 void with_integers(const arrow::Array& values, Body body) {
   using arrow::Type;

@@ -1,4 +1,4 @@
-// What decoding a file may take in memory: a small file can ask for any amount.
+// A limit on the memory for decoding a file: a small file can ask for any amount.
 #pragma once
 
 #include <arrow/memory_pool.h>
@@ -9,7 +9,7 @@
 
 namespace hearth::columnar {
 
-// The system's allocator with a limit on what is held at a time; more is Status::OutOfMemory. Thread-safe.
+// The system's allocator with a limit on bytes held at a time; beyond it Status::OutOfMemory. Thread-safe.
 class LimitedMemory final : public arrow::MemoryPool {
  public:
   explicit LimitedMemory(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -30,7 +30,7 @@ class LimitedMemory final : public arrow::MemoryPool {
     system_->Free(buffer, size, alignment);
     held_bytes_ -= size;
   }
-  void set_limit(int64_t limit_bytes) { limit_bytes_ = limit_bytes; }  // while no other thread uses it
+  void set_limit(int64_t limit_bytes) { limit_bytes_ = limit_bytes; }  // no other thread may use it meanwhile
 
   int64_t bytes_allocated() const override { return held_bytes_; }
   int64_t total_bytes_allocated() const override { return taken_bytes_; }

@@ -16,7 +16,7 @@ namespace {
 
 using arrow::Status;
 
-constexpr int64_t kBatchBytes = 4 << 20;  // of decoded text or ids, about
+constexpr int64_t kBatchBytes = 4 << 20;  // of decoded text or ids, approximate
 constexpr int64_t kMostBatchRows = 1024;
 
 class ParquetRows final : public data::ColumnRows {
@@ -24,17 +24,17 @@ class ParquetRows final : public data::ColumnRows {
   explicit ParquetRows(const data::ColumnRequest& request)
       : request_(request), memory_(request.memory_bytes), rows_({}, nullptr, 0) {}
 
-  // Nothing but `failure` where the file has no such columns.
+  // If the file lacks the columns, only `failure` is set.
   Status open(data::ColumnFailure& failure) {
     parquet::ReaderProperties file_properties(&memory_);
     file_properties.set_page_checksum_verification(true);
-    // An element or a character of the metadata takes a byte of the file.
+    // Each element or character of the metadata takes at least a byte of the file.
     const auto most = static_cast<int32_t>(std::min<size_t>(request_.file.size(), 100'000'000));
     file_properties.set_thrift_string_size_limit(most);
     file_properties.set_thrift_container_size_limit(std::min(most, 1'000'000));
     parquet::ArrowReaderProperties properties;
     properties.set_use_threads(false);
-    properties.set_pre_buffer(false);  // a row group is read page by page, and not held as a whole
+    properties.set_pre_buffer(false);  // a row group is read page by page, not held as a whole
     auto file = std::make_shared<arrow::io::BufferReader>(std::make_shared<arrow::Buffer>(
         reinterpret_cast<const uint8_t*>(request_.file.data()), static_cast<int64_t>(request_.file.size())));
     parquet::arrow::FileReaderBuilder builder;
@@ -84,7 +84,7 @@ class ParquetRows final : public data::ColumnRows {
     int64_t first_row = 0, num_rows = 0;
   };
 
-  // The file's leaf columns below each wanted one.
+  // The file's leaf columns below each wanted column.
   void find_leaves(const WantedColumns& wanted) {
     const auto& fields = file_->manifest().schema_fields;
     for (const WantedColumn& column : wanted.columns) {
@@ -103,8 +103,8 @@ class ParquetRows final : public data::ColumnRows {
     for (const auto& child : field.children) add_leaves(child);
   }
 
-  // Those of the range. Where a group starts is what the footer claims, made to rise, so that whatever it claims each
-  // group is in one range.
+  // The row groups of the range. Starts are the footer's claims, made to rise: whatever it claims, each group is in
+  // exactly one range.
   Status find_groups() {
     const auto metadata = file_->parquet_reader()->metadata();
     int64_t position = 0, first_row = 0;
@@ -135,12 +135,12 @@ class ParquetRows final : public data::ColumnRows {
     if (group_ < groups_.size()) row_in_file_ = groups_[group_].first_row;
   }
 
-  // Goes on until a row is at hand or the file ends.
+  // Reads on until there is a row or the file ends.
   Status advance() {
     while (group_ < groups_.size() && next_in_batch_ == rows_.num_rows()) {
       Status status = next_batch();
       if (status.IsOutOfMemory() && batch_rows_ > 1) {
-        // Many rows may share one long text: in smaller batches it fits.
+        // Many rows may share one long text: smaller batches fit.
         batches_.reset();
         batch_rows_ = std::max<int64_t>(1, batch_rows_ / 16);
         continue;
@@ -175,7 +175,7 @@ class ParquetRows final : public data::ColumnRows {
       return Status::OK();
     }
     ARROW_RETURN_NOT_OK(rows_.set_batch(*batch));
-    // After a second start of the group, rows that were given already are passed over.
+    // After a restart of the group, rows that were already returned are skipped.
     const int64_t given = row_in_file_ - group.first_row;
     next_in_batch_ = std::clamp<int64_t>(given - row_in_group_, 0, rows_.num_rows());
     row_in_group_ += rows_.num_rows();
@@ -186,7 +186,7 @@ class ParquetRows final : public data::ColumnRows {
     const auto metadata = file_->parquet_reader()->metadata()->RowGroup(group.index);
     int64_t bytes = 0;
     for (const int leaf : leaves_) {
-      // Runs of equal values take no bytes, and eight each when they are decoded (with their levels).
+      // Runs of equal values take almost no bytes, but eight per value when they are decoded (with their levels).
       const auto chunk = metadata->ColumnChunk(leaf);
       const int64_t values = std::clamp<int64_t>(chunk->num_values(), 0, int64_t{1} << 38);
       bytes += std::clamp<int64_t>(chunk->total_uncompressed_size(), 8 * values, int64_t{1} << 42);
@@ -196,14 +196,14 @@ class ParquetRows final : public data::ColumnRows {
   }
 
   data::ColumnRequest request_;
-  LimitedMemory memory_;  // outlives what was read
+  LimitedMemory memory_;  // must outlive all data read
   std::unique_ptr<parquet::arrow::FileReader> file_;
   std::vector<int> leaves_;
   std::vector<Group> groups_;
   int64_t rows_total_ = 0, rows_done_ = 0;
 
   size_t group_ = 0;
-  int64_t batch_rows_ = 0;  // of this group; 0: not decided
+  int64_t batch_rows_ = 0;  // of this group; 0: not chosen yet
   std::unique_ptr<arrow::RecordBatchReader> batches_;
   BatchRows rows_;
   int64_t next_in_batch_ = 0, row_in_group_ = 0, row_in_file_ = 0;

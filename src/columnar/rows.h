@@ -1,4 +1,4 @@
-// Readers of the two families of files, and how Arrow's errors become ours.
+// Readers of the two families of files, and the conversion of Arrow's errors to ours.
 #pragma once
 
 #include <arrow/result.h>
@@ -16,10 +16,10 @@ std::unique_ptr<data::ColumnRows> open_parquet_rows(const data::ColumnRequest& r
 // Reads the file format ("ARROW1") and the stream format.
 std::unique_ptr<data::ColumnRows> open_ipc_rows(const data::ColumnRequest& request, data::ColumnFailure& failure);
 
-// What Arrow says, in one line.
+// Arrow's message in one line.
 std::string message_of(const arrow::Status& status);
 
-// Runs what calls Arrow. Parquet's classes throw where Arrow's return a Status: either way nothing leaves this object.
+// Runs code that calls Arrow. Arrow returns a Status and Parquet's classes throw: no exception leaves this object.
 template <typename Body>
 arrow::Status guarded(Body body) {
   try {

@@ -13,8 +13,8 @@ namespace {
 
 using arrow::Status;
 
-constexpr int64_t kBatchRows = 1000;        // what `datasets` writes
-constexpr int64_t kBatchBytes = 256 << 20;  // fewer rows where they are long: memory, and 32-bit offsets
+constexpr int64_t kBatchRows = 1000;        // as in `datasets`
+constexpr int64_t kBatchBytes = 256 << 20;  // fewer rows if they are long: limits memory and 32-bit offsets
 
 class SinkStream final : public arrow::io::OutputStream {
  public:
@@ -40,7 +40,7 @@ class SinkStream final : public arrow::io::OutputStream {
   bool closed_ = false;
 };
 
-// Appends to one column.
+// Appends values to one column.
 class Builder {
  public:
   virtual ~Builder() = default;

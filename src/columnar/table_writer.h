@@ -1,4 +1,4 @@
-// Tables out, as Hugging Face's save_to_disk writes them.
+// Writes tables like Hugging Face's save_to_disk.
 #pragma once
 
 #include <memory>

@@ -26,11 +26,11 @@ bool is_any_text(Type::type id) {
          id == Type::LARGE_BINARY || id == Type::BINARY_VIEW || id == Type::NA;
 }
 
-// Where a key leads to.
+// The place in a schema that a key names.
 struct Found {
-  std::shared_ptr<DataType> type;  // null: nowhere
+  std::shared_ptr<DataType> type;  // null: no such place
   std::vector<int> way;
-  int num_lists = 0;  // that are passed through on the way
+  int num_lists = 0;  // lists that the key passes through
 };
 
 std::shared_ptr<DataType> find(const arrow::FieldVector& fields, std::string_view key, Found& found) {
@@ -76,7 +76,7 @@ std::string list_of_columns(const arrow::Schema& schema) {
   return text + (schema.num_fields() > kMostNamed ? ", ..." : "");
 }
 
-// The columns of the arrays' labels, as far as there are such.
+// Finds the columns of the arrays' labels, if there are any.
 bool find_labels(const arrow::Schema& schema, WantedColumns& wanted, data::ColumnFailure& failure) {
   for (size_t label = 0; label < data::kLabelNames.size(); ++label) {
     const std::string name(data::kLabelNames[label]);
@@ -96,7 +96,7 @@ bool find_labels(const arrow::Schema& schema, WantedColumns& wanted, data::Colum
   return true;
 }
 
-// The column at a key of labels or weights, which is one of lists for ids, and of single numbers for texts.
+// Finds the column of a key of labels or weights: a column of lists for ids, of single numbers for texts.
 bool find_weight_column(const arrow::Schema& schema, const char* option, const std::string& key, ColumnKind kind,
                         size_t& place, WantedColumns& wanted, data::ColumnFailure& failure) {
   if (key.empty()) return true;
@@ -155,7 +155,7 @@ std::string_view bytes_at(const Array& array, int64_t i) {
   }
 }
 
-// The text in row i of a narrowed column of strings or integers; empty where it is null.
+// The text in row i of a narrowed column of strings or integers; empty if it is null.
 std::string text_at(const Array& array, int64_t i) {
   if (array.IsNull(i)) return {};
   if (array.type_id() == Type::DICTIONARY) {
@@ -170,7 +170,7 @@ std::string text_at(const Array& array, int64_t i) {
   return std::string(bytes_at(array, i));
 }
 
-// `data` with bytes for strings, which then need not be UTF-8 to be valid, and of structs only the members on the way.
+// `data` with strings as bytes, which need not be valid UTF-8, and structs with only the members of the key.
 std::shared_ptr<ArrayData> narrowed(const std::shared_ptr<ArrayData>& data, std::span<const int> members) {
   auto copy = data->Copy();
   copy->type = without_extension(data->type);
@@ -222,7 +222,7 @@ std::shared_ptr<ArrayData> narrowed(const std::shared_ptr<ArrayData>& data, std:
   return copy;
 }
 
-// One row, from the top of a narrowed column to its values.
+// Walks one row from the top of a narrowed column to its values.
 class RowWalk {
  public:
   RowWalk(data::ColumnRow& row, std::vector<uint32_t>& ids) : row_(row), ids_(ids) {}
@@ -253,7 +253,7 @@ class RowWalk {
   }
 
  private:
-  // The first problem stands.
+  // The first problem is kept.
   void note(Problem problem, std::string why) {
     if (row_.problem != Problem::kNone) return;
     row_.problem = problem;

@@ -19,7 +19,7 @@ void fail(data::ColumnRow& row, Problem problem, std::string why) {
 
 std::string quoted(const std::string& key) { return "\"" + key + "\""; }
 
-// What the structs around it hold at row `i`; null, and the problem, where that is nothing.
+// The value inside the structs at row `i`; null if it is missing, with the problem in `row`.
 const Array* inside(const Array& column, int64_t i, const std::string& key, data::ColumnRow& row) {
   const Array* array = &column;
   while (array->IsValid(i) && array->type_id() == Type::STRUCT)
@@ -29,7 +29,7 @@ const Array* inside(const Array& column, int64_t i, const std::string& key, data
   return nullptr;
 }
 
-// The list at row `i`, which is as long as the row's ids and holds no null; nothing, and the problem, otherwise.
+// The list at row `i`: as long as the row's ids, without a null. Otherwise empty, with the problem in `row`.
 std::optional<Elements> list_of(const Array& column, int64_t i, const std::string& key, data::ColumnRow& row) {
   const Array* lists = inside(column, i, key, row);
   if (lists == nullptr) return {};

@@ -1,5 +1,4 @@
-// What the tokens of a row weigh as labels, from a column beside them: labels as Hugging Face's models take them, or
-// weights themselves.
+// Weights of a row's tokens as labels, from another column: labels like those of Hugging Face's models, or weights.
 #pragma once
 
 #include <arrow/array.h>
@@ -11,16 +10,16 @@
 
 namespace hearth::columnar {
 
-// Integers, floating-point numbers of 32 and 64 bits, and truth values.
+// Integers, floating-point numbers of 32 and 64 bits, and booleans.
 bool is_number(arrow::Type::type id);
 
-// Row `i` of a checked array of lists of integers (perhaps inside structs of one member): for each of row.ids the id
-// itself, which weighs 1, or data::kIgnore, which weighs 0. Fills `weights`; or what is wrong into row.problem and why.
+// Row `i` of a checked array of lists of integers (perhaps inside structs of one member). Each of row.ids has its own
+// id, with weight 1, or data::kIgnore, with weight 0. Fills `weights`. Errors are in row.problem and row.why.
 void read_label_mask(const arrow::Array& column, int64_t i, const std::string& key, data::ColumnRow& row,
                      std::vector<float>& weights);
 
-// The same of numbers: a list with one for each of row.ids, or (`of_ids` false) one for all texts. Where `weights`
-// holds some already they are multiplied with.
+// The same for numbers: a list with one for each of row.ids, or (`of_ids` false) one number per text. Existing
+// `weights` are multiplied with them.
 void read_weights(const arrow::Array& column, int64_t i, const std::string& key, bool of_ids, data::ColumnRow& row,
                   std::vector<float>& weights);
 

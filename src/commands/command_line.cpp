@@ -19,7 +19,7 @@ struct Overloaded : Bodies... {
   using Bodies::operator()...;
 };
 template <typename... Bodies>
-Overloaded(Bodies...) -> Overloaded<Bodies...>;  // clang 14 does not deduce this by itself
+Overloaded(Bodies...) -> Overloaded<Bodies...>;  // clang 14 needs this deduction guide
 
 template <typename Number>
 Number parse_number(const std::string& text, const std::string& name, const char* kind) {
@@ -141,7 +141,7 @@ Argument& CommandLine::add(std::string name, std::string value_name, Argument::T
 
 bool CommandLine::parse() {
   const std::string help_hint = fmt::format("{} {} --help lists what it takes", program_, command_.name);
-  // CLI11 splits the words; the values stay text until assign(), which knows how to complain about them.
+  // CLI11 splits the words. The values stay text until assign(), which has better messages.
   CLI::App app;
   app.set_help_flag("--help,-h");
   app.allow_extras();
@@ -170,7 +170,7 @@ bool CommandLine::parse() {
     fmt::print("{}", help());
     return false;
   } catch (const CLI::ArgumentMismatch& error) {
-    // The message begins with the option's name, and nothing else tells it.
+    // The option's name is only in the message, at its beginning.
     const std::string what = error.what(), name = what.substr(0, what.find(':'));
     for (const Argument& argument : declared_) {
       if (argument.name_ == name)
@@ -182,7 +182,7 @@ bool CommandLine::parse() {
     throw user_error(error.what(), {}, help_hint);
   }
   for (const std::string& word : app.remaining()) {
-    if (word == "--") continue;  // only says that what follows is no option
+    if (word == "--") continue;  // marks the end of the options
     const std::string name = word.substr(0, word.find('='));
     const std::string meant = word.starts_with("-") ? nearest(name, names) : std::string();
     throw user_error(fmt::format("{} {} does not take \"{}\"", program_, command_.name, word), {},

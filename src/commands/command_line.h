@@ -10,8 +10,8 @@
 //     return 0;
 //   }
 //
-// What a variable holds when it is declared is its default, and --help shows it. Whatever the user got wrong is thrown
-// as user_error (exit code 2). The library underneath is CLI11; no command needs to include it.
+// A variable's value at its declaration is its default, and --help shows it. All errors of the user are thrown as
+// user_error (exit code 2). The library below is CLI11; commands do not include it.
 #pragma once
 
 #include <cstdint>
@@ -29,27 +29,27 @@ namespace hearth::commands {
 class CommandLine;
 struct TorchCommands;  // commands.h
 
-// A row of the table.
+// A row of the table of commands.
 struct Command {
   std::string_view group;    // heading in the list of commands
   std::string_view name;     // as typed after the program's name: one word or two ("data build")
   std::string_view help;     // one line, lower case, no full stop
-  std::string_view example;  // what to type, without the program's name; several lines are several examples
+  std::string_view example;  // without the program's name; one line per example
   int (*run)(CommandLine& line);
-  int (*TorchCommands::*torch)(CommandLine& line) = nullptr;  // what hearth-train runs; null: it has no such command
+  int (*TorchCommands::*torch)(CommandLine& line) = nullptr;  // hearth-train's function; null: it has no such command
 };
 
 // One argument of a command.
 class Argument {
  public:
-  // A flag (bool) is given or not; a vector takes the option several times, or all remaining positionals.
+  // A flag (bool) is given or not. A vector takes the option several times, or all remaining positionals.
   using Target = std::variant<bool*, std::string*, Path*, int64_t*, uint64_t*, double*, std::vector<std::string>*,
                               std::vector<Path>*, std::vector<int64_t>*>;
 
-  Argument& required();                                 // positionals are, unless optional() is called
+  Argument& required();                                 // the default of positionals
   Argument& optional();                                 //
-  Argument& range(double least, double most = 1e300);   // of numbers, both included
-  Argument& choices(std::vector<std::string> allowed);  // of strings
+  Argument& range(double least, double most = 1e300);   // for numbers, both included
+  Argument& choices(std::vector<std::string> allowed);  // for strings
 
  private:
   friend class CommandLine;
@@ -57,7 +57,7 @@ class Argument {
   bool positional() const { return name_.front() != '-'; }
   bool repeated() const;
   std::string heading() const;       // "--out DIR", "PATH..."
-  std::string default_text() const;  // empty: none to show
+  std::string default_text() const;  // empty: no default is shown
   void assign(const std::vector<std::string>& given) const;
   void assign_one(const std::string& text) const;
 
@@ -70,10 +70,10 @@ class Argument {
 
 class CommandLine {
  public:
-  // `program` is "hearth" or "hearth-train"; `arguments` is what follows the command's name.
+  // `program` is "hearth" or "hearth-train"; `arguments` are the words after the command's name.
   CommandLine(std::string program, const Command& command, std::vector<std::string> arguments);
 
-  // Each returns a reference that is good until the next declaration.
+  // Each returns a reference that is valid until the next declaration.
   template <typename T>
   Argument& positional(std::string name, T* value, std::string help) {
     return add(std::move(name), {}, value, std::move(help));
@@ -86,13 +86,13 @@ class CommandLine {
     return add(std::move(name), {}, value, std::move(help));
   }
 
-  // More text for --help, which stands before the example.
+  // Adds text to --help, before the example.
   void append(std::string text) { appended_.push_back(std::move(text)); }
 
-  // Fills the variables. False when --help was given: the help is printed and there is nothing to do.
+  // Fills the variables. False if --help was given: the help is printed, and the command ends.
   [[nodiscard]] bool parse();
 
-  // After parse(): whether `option` was given, with whatever value.
+  // After parse(): whether `option` was given, with any value.
   bool given(std::string_view option) const;
 
   std::string help() const;
@@ -117,8 +117,8 @@ struct Program {
   std::span<const Command> commands;
 };
 
-// main() of both binaries: lists the commands, prints the version, or runs the command that argv names and returns its
-// exit code. Throws what the command throws.
+// main() of both binaries: lists the commands, prints the version, or runs the command in argv and returns its exit
+// code. Throws the command's exceptions.
 int run_program(const Program& program, int argc, char** argv);
 
 }  // namespace hearth::commands

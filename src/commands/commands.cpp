@@ -5,7 +5,7 @@
 namespace hearth::commands {
 namespace {
 
-// In the order in which they are listed; rows of a group stand together.
+// In the order of the list of commands; a group's rows follow each other.
 constexpr Command kCommands[] = {
     {"Data", "data build", "turn text, token files or recordings into shards",
      "data build --out data/books --validation 0.05 books/\n"

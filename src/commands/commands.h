@@ -1,5 +1,5 @@
-// Every command of `hearth`, one file each: commands/data/build.cpp holds data_build. A command that is not in the
-// table (commands.cpp) does not exist for the user.
+// Every command of `hearth`, one file each: commands/data/build.cpp has data_build. Users only have the commands of the
+// table (commands.cpp).
 #pragma once
 
 #include <span>
@@ -30,7 +30,7 @@ int tokenizer_import(CommandLine& line);
 int plan(CommandLine& line);
 int report(CommandLine& line);
 
-// These need LibTorch: they check what they were given and become `hearth-train`.
+// These need LibTorch: they check their options and become `hearth-train`.
 int train(CommandLine& line);
 int eval(CommandLine& line);
 int generate(CommandLine& line);
@@ -47,7 +47,7 @@ int config_show(CommandLine& line);
 int config_check(CommandLine& line);
 int config_docs(CommandLine& line);
 
-// What hearth-train runs, one member a command that needs LibTorch.
+// The functions of hearth-train, one for each command that needs LibTorch.
 struct TorchCommands {
   int (*train)(CommandLine& line);
   int (*eval)(CommandLine& line);
@@ -58,7 +58,7 @@ struct TorchCommands {
 };
 
 std::span<const Command> all_commands();
-// The rows of the same table that hearth-train has, with its functions. Each member of `functions` has a row.
+// The table's rows for hearth-train, with its functions. Each member of `functions` has a row.
 std::vector<Command> torch_commands(const TorchCommands& functions);
 
 }  // namespace hearth::commands

@@ -25,7 +25,7 @@ Path own_folder() {
   return error ? Path() : self.parent_path();
 }
 
-// Empty: it is not there.
+// Empty if it is missing.
 Path find_hearth_train() {
   const Path beside = own_folder() / kName;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
@@ -40,17 +40,16 @@ Path find_hearth_train() {
   return {};
 }
 
-// A thread that waits for another sleeps instead of spinning: as fast on an idle machine, and three times as fast
-// beside other programs (docs/decisions/openmp_waiting.md). OpenMP reads this before main() starts, so it has to be set
-// here.
+// A waiting thread sleeps and does not spin: as fast on an idle machine, and three times as fast next to other programs
+// (docs/decisions/openmp_waiting.md). OpenMP reads the setting before main() starts: it must be set here.
 void let_waiting_threads_sleep() { ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0); }
 
 struct Output {
-  int status = -1;  // as waitpid has it
+  int status = -1;  // as waitpid returns it
   std::string text;
 };
 
-// Runs a program to its end, with these settings in its environment, and reads its stdout. Its stderr is not shown.
+// Runs a program to its end, with these settings in its environment, and reads its stdout. Its stderr is discarded.
 Output output_of(const Path& binary, std::vector<std::string> words, std::vector<std::string> settings) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {};
@@ -79,7 +78,7 @@ Output output_of(const Path& binary, std::vector<std::string> words, std::vector
   return output;
 }
 
-// The libraries that it asks for and that the dynamic loader does not find, as `ldd` asks it: nothing runs.
+// Its shared libraries that the dynamic loader does not find, as `ldd` asks it: no code runs.
 std::vector<std::string> missing_libraries(const Path& binary) {
   std::vector<std::string> missing;
   for (const std::string& line : split_lines(output_of(binary, {}, {"LD_TRACE_LOADED_OBJECTS=1"}).text)) {
@@ -119,7 +118,7 @@ void become_hearth_train(const CommandLine& line) {
   require_libraries(binary);
   std::vector<std::string> words = {kName};
   const std::string_view command = line.command();
-  for (size_t start = 0; start < command.size();) {  // "bench step" are two words
+  for (size_t start = 0; start < command.size();) {  // "bench step" is two words
     const size_t end = std::min(command.find(' ', start), command.size());
     words.emplace_back(command.substr(start, end - start));
     start = end + 1;

@@ -1,4 +1,4 @@
-// The way from `hearth` to `hearth-train`, which links LibTorch.
+// Starts `hearth-train`, which links LibTorch, from `hearth`.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace hearth::commands {
 
-// Whether it is there to be run.
+// Whether hearth-train is installed.
 bool has_hearth_train();
 
-// Replaces this process by `hearth-train` with the same command and arguments. The binary is looked for beside this
-// one, then in PATH; throws user_error when it is not there or a library that it needs is missing.
+// Replaces this process by `hearth-train` with the same command and arguments. The binary is looked for next to this
+// one, then in PATH. Throws user_error if it or one of its libraries is missing.
 [[noreturn]] void become_hearth_train(const CommandLine& line);
 
-// What `hearth-train WORDS` prints; empty where it is not there, a library is missing or it fails.
+// The output of `hearth-train WORDS`; empty if it is missing, lacks a library or fails.
 std::string output_of_hearth_train(const std::vector<std::string>& words);
 
 }  // namespace hearth::commands

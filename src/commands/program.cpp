@@ -21,7 +21,7 @@ std::string version_text(const Program& program) {
   return fmt::format("{} {} ({}, {}{})\n", program.name, HEARTH_VERSION, build, compiler, libraries);
 }
 
-// The commands in groups, in the table's order; `first_word`, where given, keeps only "first_word ...".
+// The commands in groups, in the table's order; a given `first_word` keeps only "first_word ...".
 std::string list_commands(const Program& program, std::string_view first_word = {}) {
   std::vector<Row> rows;
   size_t width = 0;

@@ -1,4 +1,4 @@
-// What a command shows while it works: one line on stderr, redrawn ten times a second on a terminal, nothing elsewhere.
+// The progress of a command: one line on stderr, redrawn ten times a second on a terminal, else nothing.
 #pragma once
 
 #include <condition_variable>
@@ -9,10 +9,10 @@
 
 namespace hearth::commands {
 
-// From its making to its end; then the line is gone.
+// The line is visible from construction to destruction.
 class ProgressLine {
  public:
-  // `text` is called from another thread: what it reads must be atomic.
+  // Another thread calls `text`: it may only read atomics.
   explicit ProgressLine(std::function<std::string()> text);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -28,7 +28,7 @@ class ProgressLine {
   std::thread thread_;
 };
 
-// "writing  [######........................]  20 %"; `share` is cut to 0 .. 1.
+// "writing  [######........................]  20 %"; `share` is clamped to 0 .. 1.
 std::string progress_bar(const std::string& what, double share);
 
 }  // namespace hearth::commands

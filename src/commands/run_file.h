@@ -1,4 +1,4 @@
-// What several commands say about run files.
+// Help about run files for several commands.
 #pragma once
 
 #include <string>

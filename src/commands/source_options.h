@@ -1,4 +1,4 @@
-// Which text: the options of the commands that read a corpus. With the same options they see the same documents.
+// The options of the commands that read a corpus. With the same options they read the same documents.
 #pragma once
 
 #include <string>
@@ -17,11 +17,10 @@ struct SourceOptions {
   std::string text_join = "\\n\\n", on_error = "stop", source_dataset;
 
   // PATH... --source-list --include --format --dialect --document-bytes --text-key --text-join --join-first
-  // --max-record-bytes --on-error --source-dataset. Without --text-key there is none in `read`: see
-  // data::default_text_key.
+  // --max-record-bytes --on-error --source-dataset. Without --text-key `read` has no key: see data::default_text_key.
   void declare(CommandLine& line);
-  // After parsing. Each throws user_error for what makes no sense.
-  std::vector<Path> all_paths() const;  // patterns and the list resolved; at least one
+  // After parsing. Each throws user_error for invalid options.
+  std::vector<Path> all_paths() const;  // with patterns and the list resolved; at least one
   data::ReadRules read_rules() const;
   data::OnError error_policy() const { return data::parse_on_error(on_error); }
 };

@@ -1,4 +1,4 @@
-// The column "applies when" of the table of fields: its texts, and the rule that follows from it.
+// The column "applies when" of the table of fields: its texts and its rule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ std::string Condition::fix() const {
 
 namespace {
 
-// `shown`: the key as it stands in messages, with its value.
+// `shown`: the key with its value, as messages show it.
 void require(Rules& rules, const RunConfig& config, const AppliesWhen& applies_when, std::string_view key,
              const std::string& shown) {
   for (const Condition& condition : applies_when) {

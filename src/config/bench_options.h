@@ -1,5 +1,5 @@
-// What the commands of `hearth bench` that need LibTorch take: plain values. commands/ parses them and bench/ obeys
-// them; neither room includes the other, so the struct that both know stands to the left of both.
+// Options of the `hearth bench` commands that need LibTorch, as plain values. commands/ parses them and bench/ obeys
+// them. Neither folder includes the other, so the struct is here.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 namespace hearth::config {
 
 struct BenchStepOptions {
-  RunConfig config;    // of the run file, or the defaults, with the shape options applied
-  int64_t steps = 10;  // timed; of bench ops: calls of each kernel
-  int64_t warmup = 3;  // not timed
+  RunConfig config;    // of the run file or the defaults, with the shape options applied
+  int64_t steps = 10;  // timed steps; for bench ops: calls of each kernel
+  int64_t warmup = 3;  // steps before them, not timed
   bool json = false;   // one JSON object instead of lines for people
-  // Waits for a line on stdin before each step and prints one after it: to take turns with other programs.
+  // Waits for a line on stdin before each step and prints one after it: for runs in alternation with other programs.
   bool turns = false;
 };
 
 struct BenchGemmOptions {
   std::string device = "cpu";     // or "cuda"
   std::string dtype = "float32";  // or "bfloat16", "float64"
-  int64_t threads = 0;            // CPU threads; 0: all the process may use
+  int64_t threads = 0;            // CPU threads; 0: all that the process may use
   bool json = false;              // one JSON object
 };
 

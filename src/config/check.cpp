@@ -15,7 +15,7 @@
 namespace hearth::config {
 namespace {
 
-constexpr int64_t kMaxHeadWidth = 256;  // of the attention kernels, src/kernels/attention.cu the narrowest
+constexpr int64_t kMaxHeadWidth = 256;  // limit of the attention kernels; src/kernels/attention.cu has the lowest
 
 void check_model(Rules& rules, const Model& m) {
   rules.require(m.flavor.empty() || find_flavor(m.name, m.flavor) != nullptr, {"model.flavor", "model.name"},
@@ -75,7 +75,7 @@ void check_schedule(Rules& rules, const RunConfig& c) {
   rules.require(s.warmup_steps == 0 || s.warmup_fraction == 0,
                 {"lr_scheduler.warmup_fraction", "lr_scheduler.warmup_steps"},
                 "lr_scheduler.warmup_steps and lr_scheduler.warmup_fraction are both given", "give one of them");
-  // The default is cut to the run's steps, with a note (optim/lr_schedule.h): nobody asked for that many.
+  // The default warm-up is cut to the run's steps, with a note (optim/lr_schedule.h). Only a given one is an error.
   rules.require(
       c.training.steps == 0 || s.warmup_steps <= c.training.steps || !rules.given("lr_scheduler.warmup_steps"),
       {"lr_scheduler.warmup_steps", "training.steps"},
@@ -107,7 +107,7 @@ void check_length(Rules& rules, const Training& t) {
                 "keep one of training.steps, training.tokens and training.epochs; set the others to 0 or remove them");
 }
 
-// That it is a dataset at all; opening it says whether it is whole.
+// Checks that `path` is a dataset at all; opening it checks that it is whole.
 void check_is_dataset(Rules& rules, const RunConfig& c, const std::string& key, const std::string& path) {
   const Path folder = c.resolve(path).lexically_normal();
   const bool there = path_exists(folder);
@@ -142,7 +142,7 @@ void check_segments(Rules& rules, const Data& data) {
   }
 }
 
-// What needs tables: the order and the mixture of GPT-NeoX, and best-fit packing.
+// Rules for orders that need tables: the order and the mixture of GPT-NeoX, and best-fit packing.
 void check_order(Rules& rules, const RunConfig& c) {
   const Data& data = c.data;
   const bool neox_order = data.order == DataOrder::kNeox, neox_rule = data.weight_rule == WeightRule::kNeox;
@@ -231,7 +231,7 @@ void check_validation(Rules& rules, const RunConfig& c) {
 }  // namespace
 
 void check(LoadResult& loaded, Purpose purpose) {
-  if (loaded.syntax_error) return;  // what seems to be missing may well be there
+  if (loaded.syntax_error) return;  // a seemingly missing key may be in the unread rest
   const RunConfig& c = loaded.config;
   Rules rules(loaded);
   check_applies_when(rules, c, purpose == Purpose::kTrain);
@@ -251,7 +251,7 @@ void check(LoadResult& loaded, Purpose purpose) {
                             c.resolve(weights).lexically_normal().string()),
                 "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
   check_validation(rules, c);
-  // A run that has checkpoints goes on with its own.
+  // A run with checkpoints of its own continues from them and does not need the initial one.
   const Path initial = c.initial_load_path().lexically_normal();
   rules.require(c.checkpoint.initial_load_path.empty() || path_exists(c.checkpoint_folder()) || path_exists(initial),
                 {"checkpoint.initial_load_path"},

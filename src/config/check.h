@@ -7,8 +7,8 @@ namespace hearth::config {
 
 enum class Purpose {
   kTrain,
-  kBench,  // no data, no length: `hearth bench step`
-  kPlan    // neither, and datasets that are named need not be there yet: `hearth plan`
+  kBench,  // neither data nor a length is needed: `hearth bench step`
+  kPlan    // as kBench, and named datasets may be missing: `hearth plan`
 };
 
 // Adds to loaded.problems. A rule is silent when one of its keys already has a problem.

@@ -1,5 +1,5 @@
-// The choices of the run file as enums, each with the names that a run file gives them. The names are stored in every
-// checkpoint: never change one.
+// The choices of the run file as enums, each with its names in run files. Checkpoints store the names: never change
+// one.
 #pragma once
 
 #include <cstddef>
@@ -129,7 +129,7 @@ constexpr std::string_view name_of(E choice) {
   return {};
 }
 
-// Nothing where no choice has the name.
+// Empty if no choice has the name.
 template <Choice E>
 constexpr std::optional<E> find_choice(std::string_view name) {
   for (const auto& named : kChoices<E>) {

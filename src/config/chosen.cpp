@@ -25,7 +25,8 @@ std::vector<std::string> chosen_lines(std::span<const ChosenKey> keys, size_t co
     const bool same_section = i > 0 && keys[i].section == keys[i - 1].section;
     const std::string key = same_section ? keys[i].text : fmt::format("{}: {}", keys[i].section, keys[i].text);
     const char* between = same_section ? "," : ";";
-    // What a line has room for: behind it comes nothing, a comma or, on the last line, how many are missing.
+    // The columns for a key on a line. The last key needs none after it. Others need one for a comma, or room for ",
+    // and N more" on the last line.
     const auto room = [&](size_t line) {
       if (i + 1 == keys.size()) return columns;
       return columns - (line == num_lines ? 2 + more(i + 1).size() : 1);

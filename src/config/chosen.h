@@ -1,4 +1,4 @@
-// The keys that somebody chose: those that a run file or --set gives another value than the default.
+// The chosen keys: those that a run file or --set gives another value than the default.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ struct ChosenKey {
   bool operator==(const ChosenKey&) const = default;
 };
 
-// In the order of the sections, then those of lists. Left out: a flavor's keys, as model.flavor stands for them, and
-// the sources of data, which a start lists with their shares. A configuration that was not read gives every key that
-// differs from its default.
+// In the order of the sections, then those of lists. A flavor's keys are left out (model.flavor implies them), and so
+// are the data sources (a start lists them with their shares). A configuration that was not read from a file gives
+// every key that differs from its default.
 std::vector<ChosenKey> chosen_keys(const LoadResult& run);
 
-// "model: dim = 192, n_heads = 6; training: steps = 100", in at most `num_lines` lines of at most `columns`. A key that
-// is longer ends with "..."; the keys that do not fit become "and 12 more".
+// "model: dim = 192, n_heads = 6; training: steps = 100", in at most `num_lines` lines of at most `columns` characters.
+// A longer key ends with "..."; keys without room become "and 12 more".
 std::vector<std::string> chosen_lines(std::span<const ChosenKey> keys, size_t columns, size_t num_lines);
 
 }  // namespace hearth::config

@@ -1,8 +1,8 @@
-// A run, completely described: what a TOML file may say. Read-only for everything else.
+// A complete description of a run: the content of its TOML file. All other code only reads it.
 //
-// Section and key names are torchtitan's (2025) where it has the key. The table in config/field_table.cpp gives each
-// field its name, unit, default, bounds and help; parsing, checking, `hearth config show`, --help and docs/config.md
-// come from it. A key stands here only if code obeys it.
+// Section and key names are torchtitan's (2025) if it has the key. The table in config/field_table.cpp gives each field
+// its name, unit, default, bounds and help. Parsing, checking, `hearth config show`, --help and docs/config.md come
+// from it. Every key here is obeyed by code.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Job {
 
 struct Model {
   std::string name = "llama3";  // the family of flavors
-  std::string flavor;           // a named shape of it; keys given beside it override it. Empty: all from the keys
+  std::string flavor;           // a named shape of the family; given keys override it. Empty: all from the keys
   int64_t dim = 256;
   int64_t n_layers = 4;
   int64_t n_heads = 4;
   int64_t n_kv_heads = 0;         // 0: n_heads
-  int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, as Meta computes it
+  int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, by Meta's rule
   double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
   NormType norm_type = NormType::kRmsNorm;
@@ -51,8 +51,8 @@ struct Objective {
   double z_loss = 0;
   // masked_lm
   double mlm_probability = 0.3;
-  std::string mask_token;  // a special token of the tokenizer; empty: the one that is called so
-  int64_t mask_id = -1;    // instead of mask_token; -1: mask_token's
+  std::string mask_token;  // a special token of the tokenizer; empty: [MASK], <mask> or <|mask|>
+  int64_t mask_id = -1;    // in place of mask_token; -1: mask_token's
   double mask_replace_prob = 1, random_replace_prob = 0;
   bool mask_special_tokens = false, at_least_one_mask = true;
   bool count_bos = true;  // spike_lm
@@ -62,8 +62,8 @@ struct Objective {
 
 // [[optimizer.group]]: parameters with a learning rate or a decay of their own.
 struct OptimizerGroup {
-  std::string pattern;       // of names: "*norm*"
-  double lr_factor = 1;      // of the learning rate
+  std::string pattern;       // parameter names: "*norm*"
+  double lr_factor = 1;      // factor of the learning rate
   double weight_decay = -1;  // -1: as without the group
 };
 
@@ -81,11 +81,11 @@ struct Optimizer {
 struct LrScheduler {
   ScheduleRule rule = ScheduleRule::kTorchtitan;
   int64_t warmup_steps = 200;
-  double warmup_fraction = 0;  // > 0: of all steps, instead of warmup_steps
+  double warmup_fraction = 0;  // > 0: share of all steps, in place of warmup_steps
   double decay_ratio = -1;     // share of the steps that decay, at the end (WSD); -1: all after the warm-up
   DecayType decay_type = DecayType::kLinear;
   double min_lr_factor = 0;
-  int64_t end_step = 0;  // of GPT-NeoX's decay; 0: the last of the run
+  int64_t end_step = 0;  // end of GPT-NeoX's decay; 0: the run's last step
 };
 
 struct Training {
@@ -96,14 +96,14 @@ struct Training {
   int64_t tokens = 0;
   double epochs = 0;
   double max_norm = 1.0;  // 0: no clipping
-  // Weights of the loss by the token that is predicted: a .npy, relative to the TOML's folder; empty: all 1.
+  // Weights of the loss by the predicted token: a .npy, relative to the TOML's folder; empty: all 1.
   std::string token_weights;
   int64_t seed = 0;
   DeviceKind device = DeviceKind::kCpu;
-  bool cuda_graph = false;                        // of a micro-batch's forward and backward
+  bool cuda_graph = false;                        // records a micro-batch's forward and backward
   DType dtype = DType::kFloat32;                  // or kFloat64, kBFloat16
-  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: what is computed in
-  int64_t threads = 0;                            // CPU threads of the process; 0: all it may use
+  DType mixed_precision_param = DType::kFloat32;  // or kBFloat16: the type of computation
+  int64_t threads = 0;                            // CPU threads of the process; 0: all that it may use
 };
 
 struct Parallelism {
@@ -112,26 +112,26 @@ struct Parallelism {
 
 struct Checkpoint {
   std::string folder = "checkpoints";
-  int64_t interval = 500;       // steps; 0: none
-  double interval_seconds = 0;  // besides `interval`; 0: none
+  int64_t interval = 500;       // steps; 0: never
+  double interval_seconds = 0;  // in addition to `interval`; 0: never
   int64_t keep_latest_k = 10;   // 0: all
-  // A checkpoint to start from where the run folder has none; relative to the TOML's folder.
+  // A checkpoint to start from if the run folder has none; relative to the TOML's folder.
   std::string initial_load_path;
-  bool initial_load_model_only = true;  // its weights only, the training starts at step 0; false: all of it, a branch
-  std::vector<std::string> exclude_from_loading;  // of a branch: "optimizer", "dataloader", "train_state"
-  std::vector<std::string> fresh, drop, freeze;   // names of parameters, by pattern (plan/name_pattern.h)
+  bool initial_load_model_only = true;  // loads weights only and starts at step 0; false: loads everything, a branch
+  std::vector<std::string> exclude_from_loading;  // not loaded by a branch: "optimizer", "dataloader", "train_state"
+  std::vector<std::string> fresh, drop, freeze;   // patterns of parameter names (plan/name_pattern.h)
 };
 
-// [[validation.set]]: documents to measure on, under a name of their own.
+// [[validation.set]]: documents to measure the loss on, with a name of their own.
 struct ValidationSet {
-  std::string name;     // of its loss in the log
+  std::string name;     // names its loss in the log
   std::string path;     // a folder made by `hearth data build`; relative to the TOML's folder
-  std::string split{};  // "train", "validation", "test"; empty: "validation", or "train" where nothing was held out
+  std::string split{};  // "train", "validation", "test"; empty: "validation", or "train" if nothing was held out
 };
 
 struct Validation {
   int64_t freq = 0;                // steps; 0: never
-  int64_t steps = -1;              // global batches of each set; -1: the whole of it
+  int64_t steps = -1;              // global batches of each set; -1: all
   std::vector<ValidationSet> set;  // empty: the held-out documents of the training data
 };
 
@@ -140,20 +140,20 @@ struct Metrics {
 };
 
 struct Comm {
-  double train_timeout_seconds = 600;  // a rank that waits longer for the others gives up, naming who is missing
+  double train_timeout_seconds = 600;  // a rank that waits longer for others gives up and names the missing ranks
 };
 
 // [[data.source]]: one of several datasets that are mixed.
 struct DataSource {
   std::string path;       // a folder made by `hearth data build`; relative to the TOML's folder
-  double weight = 1;      // its share beside the other weights; 0: not used (until a segment says otherwise)
+  double weight = 1;      // relative to the other weights; 0: not used (until a segment changes it)
   double epochs_max = 0;  // a run that would see it more often is refused; 0: no limit
 };
 
 // [[data.segment]]: other weights from a point of the training on.
 struct DataSegment {
-  int64_t from_tokens = 1;      // of the training
-  std::vector<double> weights;  // one a source, in their order
+  int64_t from_tokens = 1;      // starts at this token of the training
+  std::vector<double> weights;  // one per source, in their order
 };
 
 struct Data {
@@ -173,21 +173,21 @@ struct Data {
 struct Memory {
   int64_t loss_chunk_tokens = 1024;  // logits exist for this many tokens at a time
   Recompute recompute = Recompute::kNone;
-  int64_t recompute_layers = -1;  // how many, from the first on; -1: all
-  std::string limit;              // what tensors may take, "48 GiB"; empty: what there is
+  int64_t recompute_layers = -1;  // number of layers, from the first on; -1: all
+  std::string limit;              // memory for tensors, "48 GiB"; empty: all there is
 };
 
 struct Numerics {
   LossAverage loss_average = LossAverage::kGlobal;
-  bool stochastic_rounding = false;   // of weights kept in bfloat16
+  bool stochastic_rounding = false;   // for weights that are kept in bfloat16
   bool fp8 = false;                   // linear layers multiply in 8-bit floating point
   bool reproducible = false;          // the same bits for any number of ranks
   Policy nan_policy = Policy::kStop;  // not kOff
   Policy spike_policy = Policy::kOff;
-  double spike_deviations = 6;  // above the mean of the window, in its standard deviations
+  double spike_deviations = 6;  // above the mean of the last spike_window losses, in their standard deviations
   int64_t spike_window = 128;   // steps
-  int64_t skip_limit = 20;      // updates left out in a row; then the run stops
-  int64_t rewind_limit = 3;     // in all
+  int64_t skip_limit = 20;      // skipped updates in a row before the run stops
+  int64_t rewind_limit = 3;     // over the whole run
 };
 
 struct RunConfig {
@@ -206,16 +206,16 @@ struct RunConfig {
   Memory memory;
   Numerics numerics;
 
-  // Where relative paths start: the TOML's folder. Not a key.
+  // Relative paths start here: the TOML's folder. Not a key.
   Path base_folder = ".";
   Path run_folder() const { return base_folder / job.dump_folder; }
   Path checkpoint_folder() const { return run_folder() / checkpoint.folder; }
-  // The datasets it trains on: those of data.source, or the one of data.path, or none.
+  // The training datasets: data.source, or the single data.path. May be empty.
   std::vector<DataSource> sources() const {
     return data.source.empty() && !data.path.empty() ? std::vector<DataSource>{{data.path}} : data.source;
   }
   Path resolve(const std::string& path) const { return base_folder / path; }
-  Path initial_load_path() const { return base_folder / checkpoint.initial_load_path; }  // if that is not empty
+  Path initial_load_path() const { return base_folder / checkpoint.initial_load_path; }  // only if it is given
 };
 
 }  // namespace hearth::config

@@ -30,7 +30,7 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
   if (t.tokens > 0) return div_ceil(t.tokens, tokens_per_step(config));
   const double steps =
       t.epochs * static_cast<double>(samples_per_epoch) / static_cast<double>(global_batch_size(config));
-  // 1.1 epochs of 100 samples are 11 steps of ten, although 1.1 * 100 > 110 in binary.
+  // 1.1 epochs of 100 samples are 11 steps of ten, although 1.1 * 100 > 110 in floating point.
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
 }
 

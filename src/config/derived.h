@@ -1,4 +1,4 @@
-// What follows from a configuration by arithmetic.
+// Values computed from a configuration.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace hearth::config {
 
-int64_t global_batch_size(const RunConfig& config);   // sequences a step, over all ranks
-int64_t accumulation_steps(const RunConfig& config);  // micro-batches a rank computes in a step
+int64_t global_batch_size(const RunConfig& config);   // sequences per step, over all ranks
+int64_t accumulation_steps(const RunConfig& config);  // micro-batches per rank and step
 int64_t tokens_per_step(const RunConfig& config);     // positions, over all ranks
 int64_t cpu_threads(const RunConfig& config);         // of the process: training.threads, or all the cores it may use
 
 // Length of the training in steps: tokens and epochs are rounded up to whole steps. `samples_per_epoch` is the number
-// of windows the data holds; only a length in epochs needs it.
+// of windows in the data; only a length in epochs needs it.
 int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch);
 
-// Whether a run without checkpoints of its own goes on where another's stands, and does not only take its weights.
+// Whether a run without checkpoints of its own continues another run, rather than load only its weights.
 bool is_branch(const RunConfig& config);
-// What of it a branch does not take over, by checkpoint.exclude_from_loading: "optimizer", "dataloader", "train_state".
+// Whether a branch leaves out `what`, by checkpoint.exclude_from_loading: "optimizer", "dataloader", "train_state".
 bool leaves_behind(const RunConfig& config, std::string_view what);
 
 }  // namespace hearth::config

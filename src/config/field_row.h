@@ -1,4 +1,4 @@
-// What a row of the table of fields is written with; only for the table's sources.
+// Functions to write rows of the table of fields; only for the table's sources.
 #pragma once
 
 #include <concepts>
@@ -73,7 +73,7 @@ inline Limits one_of(std::vector<std::string_view> choices) {
   return limits;
 }
 
-// Every choice of an enum, or those that are named.
+// Every choice of an enum, or the named ones.
 template <Choice E>
 Limits one_of() {
   Limits limits;
@@ -85,7 +85,7 @@ Limits one_of(E first, Others... others) {
   return one_of({name_of(first), name_of(others)...});
 }
 
-// A value of a condition: of a choice its name.
+// A value of a condition; a choice becomes its name.
 template <class T>
 Value value_of(T value) {
   if constexpr (Choice<T>)

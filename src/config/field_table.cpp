@@ -6,7 +6,7 @@ namespace hearth::config {
 namespace {
 
 // clang-format off
-// What is trained.
+// The model.
 std::vector<Field> model_fields() {
   return {
     {"job", "dump_folder", slot<&RunConfig::job, &Job::dump_folder>, kMayChange, "",
@@ -68,7 +68,7 @@ std::vector<Field> model_fields() {
   };
 }
 
-// What its weights begin as, and its rows.
+// The initial weights, and the vocabulary's rows.
 std::vector<Field> initial_fields() {
   return {
     {"model", "init", slot<&RunConfig::model, &Model::init>, kNoEffect, "",
@@ -93,7 +93,7 @@ std::vector<Field> initial_fields() {
   };
 }
 
-// What it learns to predict.
+// The objective.
 std::vector<Field> objective_fields() {
   return {
     {"objective", "kind", slot<&RunConfig::objective, &Objective::kind>, kRefuse, "",
@@ -133,7 +133,7 @@ std::vector<Field> objective_fields() {
   };
 }
 
-// How gradients become updates.
+// The optimizer and its schedule.
 std::vector<Field> optimizer_fields() {
   return {
     {"optimizer", "name", slot<&RunConfig::optimizer, &Optimizer::name>, kRefuse, "",

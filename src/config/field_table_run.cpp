@@ -1,4 +1,4 @@
-// The rows about a training itself, its data and its machine, and those of lists.
+// The rows of a training, its data and its machine, and those of lists.
 #include "config/field_row.h"
 #include "config/field_table.h"
 

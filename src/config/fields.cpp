@@ -58,7 +58,7 @@ std::string Field::name(size_t item) const {
 }
 
 Value Field::value(const RunConfig& config, size_t item) const {
-  // The slot of a const object is only read.
+  // A slot of a const object is only read.
   const Slot place = slot(const_cast<RunConfig&>(config), item);
   if (const auto* choice = std::get_if<ChoiceSlot>(&place)) return std::string(choice->name(choice->member));
   return std::visit(

@@ -1,5 +1,5 @@
-// The one table of everything a run file may say. Parsing, checking, `hearth config show`, --help, the comparison at a
-// resume and docs/config.md come from it; the defaults are those of config.h.
+// The table of all keys of a run file. Parsing, checking, `hearth config show`, --help, the comparison at a resume and
+// docs/config.md come from it. The defaults are those of config.h.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace hearth::config {
 
-// Where a field lives in a RunConfig, and so its type.
+// A field's member of RunConfig, and so its type.
 using Numbers = std::vector<double>;
 using Names = std::vector<std::string>;
-// A member that is an enum of choices.h; it is read and written by name.
+// A member of an enum of choices.h; it is read and written by name.
 struct ChoiceSlot {
   void* member;
   std::string_view (*name)(const void* member);
@@ -26,18 +26,18 @@ struct ChoiceSlot {
 using Slot = std::variant<bool*, int64_t*, double*, std::string*, Numbers*, Names*, ChoiceSlot>;
 using Value = std::variant<bool, int64_t, double, std::string, Numbers, Names>;
 
-// What happens when a run goes on from a checkpoint and the key has another value than before.
+// The rule for a key whose value differs from the checkpoint's at a resume.
 enum class AtResume {
-  kMayChange,  // obeyed from the next step on
+  kMayChange,  // the new value holds from the next step on
   kNoEffect,   // only the start of a run reads it
-  kRefuse      // it would no longer be the same training
+  kRefuse      // it would be another training
 };
 
-// A key has an effect only where one of other keys has one of some values, or none of them.
+// A key applies only if one of `keys` has one of `values` (kIs), has none of them (kIsNot), or is given.
 struct Condition {
   enum class Kind { kIs, kIsNot, kGiven };  // kGiven: a text or list that is not empty
   Kind kind;
-  std::vector<std::string_view> keys;  // "objective.kind"; or a list, "data.source"
+  std::vector<std::string_view> keys;  // "objective.kind", or a list such as "data.source"
   std::vector<Value> values = {};
 
   bool holds(const RunConfig& config) const;
@@ -45,29 +45,29 @@ struct Condition {
   std::string why_not(const RunConfig& config) const;  // "with objective.kind = \"causal_lm\""
   std::string fix() const;                             // "set objective.kind = \"masked_lm\""
 };
-using AppliesWhen = std::vector<Condition>;  // all of them; empty: always
+using AppliesWhen = std::vector<Condition>;  // all must hold; empty: always
 
-// What a field's value may be.
+// The allowed values of a field.
 struct Limits {
-  // The limits of a number, or of each number of a list. `special` is a value outside the bounds that has a meaning of
-  // its own, told in the field's help.
+  // The limits of a number, or of each number of a list. `special` is a value outside the bounds with a meaning of its
+  // own, which the field's help explains.
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
-  bool least_open = false, most_open = false;  // the bound itself is not allowed
+  bool least_open = false, most_open = false;  // true: the bound itself is not allowed
   double special = std::numeric_limits<double>::quiet_NaN();
-  std::vector<std::string_view> choices = {};  // of strings, and of each string of a list; empty: any
+  std::vector<std::string_view> choices = {};  // for strings, and for each string of a list; empty: any
 
   bool allow(double number) const;
   bool allow(std::string_view text) const;
   bool allow(const Value& value) const;
-  std::string text() const;  // "at least 1", "one of \"a\", \"b\""; empty: anything
+  std::string text() const;  // "at least 1", "one of \"a\", \"b\""; empty: any value
 };
 
-// A key. The keys of a list ("data.source") stand once for each of its tables; `item` counts those, and is 0 elsewhere.
+// A key. A key of a list ("data.source") has a value in each of its tables, counted by `item`; else `item` is 0.
 struct Field {
   std::string_view section, key;
   Slot (*place)(RunConfig& config, size_t item);
   AtResume at_resume;
-  std::string_view unit;  // "tokens", "s"; empty: none
+  std::string_view unit;  // "tokens", "s"; empty: without a unit
   std::string_view help;  // one sentence without a full stop, lower case
   Limits limits;
   AppliesWhen applies_when = {};
@@ -75,19 +75,19 @@ struct Field {
   Slot slot(RunConfig& config, size_t item = 0) const { return place(config, item); }
   std::string name(size_t item = 0) const;  // "training.steps", "data.source.0.weight"
   Value value(const RunConfig& config, size_t item = 0) const;
-  void set(RunConfig& config, size_t item, const Value& value) const;  // one of its type that its limits allow
+  void set(RunConfig& config, size_t item, const Value& value) const;  // of the field's type and within its limits
   Value default_value() const;
   std::string_view type() const;  // "bool", "integer", "number", "string", "numbers", "strings"
   bool in_list() const { return section.find('.') != std::string_view::npos; }
 };
 
-// In the order of docs/config.md: sections, and keys in them; without those of lists.
+// In the order of docs/config.md: sections, and their keys; without keys of lists.
 std::span<const Field> fields();
-const Field* find_field(std::string_view name);  // "training.steps"; null: none
+const Field* find_field(std::string_view name);  // "training.steps"; null: no such key
 std::vector<std::string> section_names();
 std::string_view section_help(std::string_view section);
 
-// A table that a run file may have any number of times: [[data.source]]. It stands below its section, [data].
+// A table that a run file may have any number of times: [[data.source]]. It follows its section, [data].
 struct List {
   std::string_view name;  // "data.source"
   std::string_view help;
@@ -98,22 +98,22 @@ struct List {
   std::string_view section() const { return name.substr(0, name.find('.')); }
 };
 std::span<const List> lists();
-const List* find_list(std::string_view name);  // "data.source"; null: none
-std::span<const Field> list_fields();          // of all lists, those of a list together
+const List* find_list(std::string_view name);  // "data.source"; null: no such list
+std::span<const Field> list_fields();          // of all lists, list by list
 const Field* find_list_field(std::string_view list, std::string_view key);
 
-// A key where it stands: in a section, or in the table number `item` of a list.
+// A key of a section, or of table number `item` of a list.
 struct Entry {
   const Field* field;
   size_t item;
   std::string name() const { return field->name(item); }
-  // What stands above the table's first key, "[training]" or "[[data.source]]"; empty for its other keys.
+  // The heading above the table's first key, "[training]" or "[[data.source]]"; empty for its other keys.
   std::string heading() const;
 };
-// Everything `config` says, in the order in which it is written: each section's keys, then its lists.
+// Every key of `config` in the order of writing: each section's keys, then its lists.
 std::vector<Entry> entries(const RunConfig& config);
 
-// As TOML writes it; numbers read back as the same bits.
+// As TOML writes it; numbers are read back with the same bits.
 std::string to_toml_value(const Value& value);
 
 }  // namespace hearth::config

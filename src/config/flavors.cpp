@@ -5,8 +5,8 @@
 namespace hearth::config {
 namespace {
 
-// Sources: llama2 and llama3, torchtitan's tables; in llama3 "1B" and "3B" (no shapes of Meta's), and 250M to 7B, as
-// the neural-data repositories that grew from it have them. llama3.1 and llama3.2: Meta's model cards and config.json.
+// Sources. llama2 and llama3: torchtitan's tables. llama3 "1B" and "3B" (not Meta's shapes) and 250M to 7B:
+// repositories for neural data that are based on torchtitan. llama3.1 and llama3.2: Meta's model cards and config.json.
 // llemma: CodeLlama's shapes with the settings of llemma_7b.yml and llemma_34b.yml.
 constexpr Flavor kFlavors[] = {
     {"llama2", "debugmodel", 256, 8, 16, 16, 0, 256, 10000},

@@ -1,4 +1,4 @@
-// Named shapes: what `model.name` and `model.flavor` stand for.
+// Named shapes, chosen by `model.name` and `model.flavor`.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ struct Flavor {
   double ffn_dim_multiplier;
   int64_t multiple_of;
   double rope_theta;
-  // For the family of Llama 3.1 and later.
+  // Only for the families of Llama 3.1 and later.
   double rope_scaling_factor = 1;
   bool tied = false;
 };
 
-// The keys of [model] that a flavor is about, and the flavor's values for them.
+// The keys of [model] that a flavor sets, and the flavor's values.
 inline constexpr std::string_view kFlavorKeys[] = {"dim",
                                                    "n_layers",
                                                    "n_heads",
@@ -32,11 +32,11 @@ inline constexpr std::string_view kFlavorKeys[] = {"dim",
                                                    "enable_weight_tying"};
 Model model_of(const Flavor& flavor);
 
-// In the order of docs/config.md; families stand together.
+// In the order of docs/config.md, family by family.
 std::span<const Flavor> flavors();
-// Null if the family has none of this name.
+// Null if the family has no such flavor.
 const Flavor* find_flavor(std::string_view family, std::string_view name);
-// "7B, 13B": those of a family.
+// The flavors of a family: "7B, 13B".
 std::string flavor_names(std::string_view family);
 
 }  // namespace hearth::config

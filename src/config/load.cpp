@@ -37,10 +37,10 @@ std::string_view expected(const Value& type) {
   }
 }
 
-// `given` as the type of the field, if it is one: a number without a fraction counts as whole ("tokens = 3e8").
+// `given` as the field's type, if it fits: a number without a fraction is an integer ("tokens = 3e8").
 std::optional<Value> convert(const Value& given, const Value& type) {
   if (given.index() == type.index()) return given;
-  // TOML's [] is a list of anything.
+  // TOML's [] is an empty list of any type; it is parsed as numbers.
   if (const auto* none = std::get_if<Numbers>(&given);
       none != nullptr && none->empty() && std::holds_alternative<Names>(type))
     return Value(Names{});
@@ -53,7 +53,7 @@ std::optional<Value> convert(const Value& given, const Value& type) {
   return std::nullopt;
 }
 
-// The parts of "[a, b]", without the spaces and quotes around them; nothing where it is no such list.
+// The parts of "[a, b]" without spaces and quotes around them; empty if the text is not such a list.
 std::optional<std::vector<std::string_view>> parse_list(std::string_view text) {
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
   text = text.substr(1, text.size() - 2);
@@ -113,13 +113,12 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
   return std::nullopt;
 }
 
-// What is wrong with a key or a section that is not in the table, and what to do: someone brought it along from
-// torchtitan, or mistyped it.
+// What is wrong with an unknown key or section, and how to fix it: it is torchtitan's, or mistyped.
 struct Unknown {
   std::string what, fix;
 };
 
-// What `section`.`key` may have meant: a key of this section, or of any.
+// A similar name for `section`.`key`: a key of this section, or of any.
 std::string suggest(const std::string& section, const std::string& key) {
   std::vector<std::string> here, anywhere, lists_here;
   for (const Field& field : fields()) {
@@ -159,20 +158,20 @@ Unknown unknown_section(const std::string& section) {
                         : fmt::format("did you mean [{}]?", meant)};
 }
 
-// Puts one value into the result, or a problem.
+// Stores one value in the result, or adds a problem.
 void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& value, const std::string& shown,
             Origin origin) {
   const Field& field = *entry.field;
   const std::string name = entry.name();
   const std::string where =
       origin.kind == Origin::Kind::kSet ? "--set" : fmt::format("{}:{}", result.file_name, origin.line);
-  // Even a wrong value was given: rules about missing keys must not complain, too.
+  // A wrong value is given, too: rules about missing keys must stay silent.
   result.origins[name] = origin;
   const auto problem = [&](const std::string& what, const std::string& fix) {
     result.problems.push_back({where, origin.line, what, fix, name});
   };
   if (!value) {
-    // "a list" and the like stand for what cannot be shown.
+    // Values that cannot be shown are called "a list" and the like.
     const char* verb = shown.starts_with("a ") ? "is" : "=";
     problem(fmt::format("{} {} {}: not {}", name, verb, shown, expected(field.default_value())), "");
     return;
@@ -191,8 +190,8 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
   field.set(result.config, entry.item, *value);
 }
 
-// The key of a --set: "training.steps", or "data.source.0.weight", whose table is added where it is the next one.
-// Nothing where there is no such key; then `problem` says why.
+// The key of a --set: "training.steps", or "data.source.0.weight". A list's table is added if it is the next one. If
+// there is no such key, the result is empty and `problem` says why.
 std::optional<Entry> find_entry(LoadResult& result, const std::string& name, Problem& problem) {
   const size_t first = name.find('.'), last = name.rfind('.');
   if (const Field* field = find_field(name)) return Entry{field, 0};
@@ -263,7 +262,7 @@ void apply_file(LoadResult& result, std::string_view text) {
       const auto [what, fix] = unknown_section(entry.section);
       problem(what, fix);
     } else if (!known || entry.key.empty()) {
-      continue;  // a key of an unknown section, which has its problem; or an empty section
+      continue;  // a key of an unknown section, reported with the section; or an empty section
     } else if (const Field* field = find_field(entry.section + "." + entry.key)) {
       const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
       assign(result, {field, 0}, value, entry.shown, origin);
@@ -300,13 +299,13 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
   }
 }
 
-// What follows from given keys for keys that are not given.
+// Sets keys that are not given and follow from given ones.
 void resolve(LoadResult& result) {
   const Model& model = result.config.model;
   if (const Flavor* flavor = find_flavor(model.name, model.flavor); flavor != nullptr) {
     RunConfig named;
     named.model = model_of(*flavor);
-    const bool own_width = model.hidden_dim != 0;  // a width given as such needs no rule for it
+    const bool own_width = model.hidden_dim != 0;  // a given width needs no rule
     for (const std::string_view key : kFlavorKeys) {
       const Field& field = *find_field(fmt::format("model.{}", key));
       if (result.origin(field.name()).given() || (own_width && key == "ffn_dim_multiplier")) continue;
@@ -315,7 +314,7 @@ void resolve(LoadResult& result) {
     }
   }
   if (result.config.training.device == DeviceKind::kCuda) compute_on_gpu(result);
-  // warmup_fraction stands instead of the default warmup_steps.
+  // warmup_fraction replaces the default warmup_steps.
   if (result.config.lr_scheduler.warmup_fraction > 0 && !result.origin("lr_scheduler.warmup_steps").given())
     result.config.lr_scheduler.warmup_steps = 0;
 }

@@ -1,8 +1,8 @@
-// From a TOML file and --set to a RunConfig, and back to TOML.
+// Reads a TOML file and --set into a RunConfig, and writes it as TOML.
 //
-// Precedence: default < model.flavor < file < --set, where "data.source.0.weight" names a key of the first
-// [[data.source]], and a number one past the last table adds one. Every key must be known, of the right type and in
-// range; whatever is wrong is reported at once (config/problem.h), with file:line, before anything else happens.
+// Precedence: default < model.flavor < file < --set. There "data.source.0.weight" is a key of the first
+// [[data.source]], and a number one past the last table adds a table. Every key must be known, of the right type and in
+// range. All problems are reported together (config/problem.h), with file:line, before anything else happens.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace hearth::config {
 
-// Where a value came from.
+// The origin of a value.
 struct Origin {
   enum class Kind { kDefault, kFlavor, kFile, kSet };
   Kind kind = Kind::kDefault;
@@ -31,41 +31,40 @@ struct Origin {
 struct LoadResult {
   RunConfig config;
   std::string file_name;                               // as the user typed it; empty: no file
-  std::map<std::string, Origin, std::less<>> origins;  // by name; what is not here has its default
+  std::map<std::string, Origin, std::less<>> origins;  // by name; missing ones have their default
   std::vector<Problem> problems;
-  bool syntax_error = false;  // then the rest of the file is unknown
+  bool syntax_error = false;  // the rest of the file is unknown
 
-  // `name`: "training.steps", "data.source.0.weight"; "data.source.0" is where that table begins.
+  // `name`: "training.steps", "data.source.0.weight"; "data.source.0" is the line where that table begins.
   Origin origin(std::string_view name) const;
-  // "run.toml:12", "--set", or "run.toml" where the key is not written anywhere.
+  // "run.toml:12", "--set", or "run.toml" if the key is not given.
   std::string where(std::string_view name) const;
-  // Whether one of the problems is about `name`, which may be a section; with `typed` about its value alone, and not
-  // about how it goes with others.
+  // Whether a problem is about `name`, a key or a section. With `typed`, problems of rules between keys do not count.
   bool has_problem(std::string_view name, bool typed = false) const;
 };
 
-// Reads and types; the rules between keys are config/check.h. Everything wrong is in `problems`, except that an
-// unreadable file throws. `toml` may be empty: defaults and `sets` ("section.key=value") only.
+// Reads a file and checks types; the rules between keys are in config/check.h. All errors are in `problems`, but an
+// unreadable file throws. `toml` may be empty: only defaults and `sets` ("section.key=value").
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets);
 
 // read_run and all rules for training.
 LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets);
 
-// The same, and throws what is wrong.
+// As above, and throws if there are problems.
 RunConfig load(const Path& toml, const std::vector<std::string>& sets);
 
-// training.device becomes "cuda", with what follows from that for keys that are not given: as if the run file said so.
-// For a plan of a machine that is not here.
+// Sets training.device to "cuda", and the keys that follow from it if they are not given, as a run file would. Used to
+// plan for a machine that is not here.
 void compute_on_gpu(LoadResult& run);
 
-// A configuration that was not read: nothing is wrong with it so far.
+// A configuration that was not read from a file. It has no problems.
 LoadResult without_file(const RunConfig& config);
 
-// Throws what is wrong with a run, if anything is: the problems of its file, and `found` later, each where its key
-// stands. What is about a key that has a problem already is left out.
+// Throws the problems of a run, if there are any: those of its file, and the later errors `found`, each with its key's
+// place. Errors about a key that already has a problem are left out.
 void throw_all(const LoadResult& loaded, std::span<const Error> found);
 
-// Runs `body`. What it throws about a key says where that stands.
+// Runs `body` and adds the key's place in the file to its errors.
 template <class Body>
 void with_places(const LoadResult& loaded, const Body& body) {
   ErrorList errors;
@@ -73,12 +72,11 @@ void with_places(const LoadResult& loaded, const Body& body) {
   throw_all(loaded, errors.list());
 }
 
-// The resolved configuration: every key, in the order of entries(). from_toml_text gives back the same values, bit for
-// bit.
+// The resolved configuration: every key, in the order of entries(). from_toml_text gives back the same bits.
 std::string to_toml(const RunConfig& config);
 
-// Text that to_toml wrote, maybe long ago: a key that it does not have takes its default, one that no longer exists is
-// an error. `name` stands in messages for the file.
+// Reads text that to_toml wrote, perhaps in an older version. Missing keys take their default; keys that no longer
+// exist are an error. Messages call the file `name`.
 RunConfig from_toml_text(std::string_view text, const std::string& name, const Path& base_folder);
 
 }  // namespace hearth::config

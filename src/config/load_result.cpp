@@ -1,4 +1,4 @@
-// Where keys stand, and what is wrong with them: load.h.
+// The places of keys and the problems of a run file: load.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void throw_all(const LoadResult& loaded, std::span<const Error> found) {
     if (!error.key().empty() && loaded.has_problem(error.key())) continue;
     Problem problem{{}, 0, error.message(), error.fix(), error.key(), error.why(), error.code()};
     if (!error.key().empty()) {
-      // A key of a list that is not given stands where its table begins.
+      // A key of a list that is not given is placed at the beginning of its table.
       const std::string table = error.key().substr(0, error.key().rfind('.'));
       const bool in_table = !loaded.origin(error.key()).given() && loaded.origins.contains(table);
       const std::string& at = in_table ? table : error.key();

@@ -1,4 +1,4 @@
-// What a rule of check.h is written on; only for its sources.
+// A collector for the problems that the rules of check.h find; only for its sources.
 #pragma once
 
 #include <fmt/format.h>
@@ -45,9 +45,9 @@ class Rules {
   size_t num_typed_;  // problems before the first rule
 };
 
-// That no key is given which nothing reads, by Field::applies_when.
+// Rejects given keys that nothing reads, by Field::applies_when.
 void check_applies_when(Rules& rules, const RunConfig& config, bool is_training);
-// Parts of check(): what an update is, and in which numbers it is computed; and GPT-NeoX's learning rate.
+// Parts of check(): the update and its number types; and GPT-NeoX's learning rate.
 void check_optimizer(Rules& rules, const RunConfig& config);
 void check_neox_schedule(Rules& rules, const LrScheduler& scheduler);
 

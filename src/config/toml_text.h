@@ -1,4 +1,4 @@
-// TOML as a flat list of `section.key = value` with line numbers. The one file that knows toml++.
+// TOML as a flat list of `section.key = value` with line numbers. Only its source includes toml++.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 namespace hearth::config {
 
 struct TomlEntry {
-  std::string section, key;    // an empty section: the key stands at the top; an empty key: the section itself
-  std::optional<Value> value;  // empty: a list of other things than numbers or texts, a table or a date
-  std::string shown;           // the value as it is written
+  std::string section, key;    // empty section: a key at the top level; empty key: the section itself
+  std::optional<Value> value;  // empty: a table, a date, or a list of other types than numbers or texts
+  std::string shown;           // as the file writes it
   int line;
-  std::optional<size_t> item{};  // in [[section]], "data.source": which of its tables
+  std::optional<size_t> item{};  // table number in [[section]], "data.source"
 };
 
 struct TomlError {
@@ -23,7 +23,7 @@ struct TomlError {
   std::string what;
 };
 
-// Appends what the text says, in its order; a syntax error ends it.
+// Appends the entries of the text in its order, up to a syntax error.
 std::optional<TomlError> parse_toml(std::string_view text, std::vector<TomlEntry>& entries);
 
 }  // namespace hearth::config

@@ -1,4 +1,4 @@
-// What a value may be, and how it is written: the parts of fields.h that know no key.
+// Limits of values and their text: the parts of fields.h that do not depend on a key.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::string to_toml_value(const Value& value) {
   if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const int64_t* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
   if (const double* number = std::get_if<double>(&value)) {
-    // The shortest text that reads back as the same bits; ".0" says that it is no integer.
+    // The shortest text that is read back with the same bits; ".0" marks it as not an integer.
     const std::string text = fmt::format("{}", *number);
     return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
   }

@@ -7,7 +7,7 @@
 namespace hearth::formats {
 namespace {
 
-// Reads of a few bytes each are served from a window of the file; large ones go straight to their target.
+// Small reads are served from a buffered range of the file; large ones go straight to their target.
 class WindowedFile {
  public:
   explicit WindowedFile(const File& file) : file_(file), file_size_(file.size_bytes()) {}
@@ -31,7 +31,7 @@ class WindowedFile {
   std::vector<std::byte> window_;
 };
 
-// One dimension of the overlap: its size, and the steps of source (file) and target (memory), in elements.
+// One dimension of the overlap: its size, and the strides of source (file) and target (memory), in elements.
 struct Loop {
   int64_t size, from_stride, to_stride;
 };
@@ -54,7 +54,7 @@ int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& 
     total *= end - begin;
     to_stride *= wanted.sizes[d];
   }
-  // The innermost dimensions that are contiguous on both sides become one run.
+  // Joins the innermost dimensions that are contiguous on both sides.
   int64_t run = 1;
   while (!loops.empty()) {
     const Loop& inner = loops.back();

@@ -8,7 +8,7 @@
 namespace hearth::formats {
 namespace {
 
-// The part of `item` inside `box`; false when they do not meet.
+// The part of `item` inside `box`; false if they share no element.
 bool intersect(const mesh::Box& item, const mesh::Box& box, mesh::Box& overlap) {
   overlap = box;
   for (size_t d = 0; d < box.sizes.size(); ++d) {

@@ -1,5 +1,5 @@
-// `.metadata` of torch.distributed.checkpoint (DCP): which tensors there are, how each is cut into boxes, and where
-// each box lies. Read and written as torch 2.11 does; docs/checkpoint_format.md has the object graph.
+// `.metadata` of torch.distributed.checkpoint (DCP): the tensors, their boxes, and the place of each box. Read and
+// written as torch 2.11 does; docs/checkpoint_format.md has the object graph.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hearth::formats {
 
-// One stored piece of a tensor: where it lies and the XXH3-64 of its `length` bytes (a whole torch.save stream).
+// One stored piece of a tensor: its place and the XXH3-64 of its `length` bytes (a whole torch.save stream).
 struct Item {
   std::string name;  // the tensor's
   mesh::Box box;
@@ -20,13 +20,13 @@ struct Item {
   uint64_t checksum = 0;
 };
 
-// A tensor and the items that hold it. Items written by PyTorch have checksum 0.
+// A tensor and its items. Items written by PyTorch have checksum 0.
 struct StoredTensor {
   mesh::TensorInfo info;
   std::vector<Item> items;
 };
 
-// What a directory of PyTorch's may hold beside tensors that we can read.
+// An entry of PyTorch's folder that is not a tensor of a supported type.
 struct OtherEntry {
   std::string name;
   std::string what;  // "bytes", "tensor of torch.float8_e4m3fn"
@@ -37,8 +37,8 @@ struct Metadata {
   std::vector<OtherEntry> others;
 };
 
-// Throws damaged() naming `origin` where something is missing, contradictory or impossible: afterwards every box lies
-// in its tensor, every item is a plain file name with a possible offset and length, and no product of sizes overflows.
+// Throws damaged() naming `origin` if a part is missing, contradictory or impossible. Afterwards every box is within
+// its tensor, every item has a plain file name and a possible offset and length, and no product of sizes overflows.
 Metadata parse_metadata(std::span<const std::byte> bytes, const std::string& origin);
 
 // `others` is not written.

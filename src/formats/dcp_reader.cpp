@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMaxOffset = int64_t{1} << 60;
 
-// A tensor's piece is found by its name and where it starts.
+// The key of a tensor's piece: its name and offsets.
 std::string storage_key(std::string_view name, const std::vector<int64_t>& offsets) {
   return std::string(name) + format_shape(offsets);
 }
@@ -85,7 +85,7 @@ class MetadataReader {
       StorageInfo place{std::string(p_.text(p_.at(info, "relative_path", name), "a file name")),
                         p_.integer(p_.at(info, "offset", name), "an offset"),
                         p_.integer(p_.at(info, "length", name), "a length")};
-      // A name with a folder in it could point anywhere on the disk.
+      // A name with a folder in it could lead anywhere on the disk.
       if (place.file.empty() || place.file.find('/') != std::string::npos ||
           place.file.find('\0') != std::string::npos || place.file.starts_with(".."))
         fail(fmt::format("{} lies in \"{}\", which is not the name of a file beside it", name, place.file));

@@ -91,8 +91,8 @@ void write_storage(PickleWriter& p, const Item& item, int64_t index) {
   p.build();
 }
 
-// How torchtitan's state dict is nested: {"NAME": ..., "optimizer": {"state.NAME.exp_avg": ...}}. dcp.load does not
-// look at it; dcp_to_torch_save rebuilds the nesting from it.
+// The nesting of torchtitan's state dict: {"NAME": ..., "optimizer": {"state.NAME.exp_avg": ...}}. dcp.load ignores it;
+// dcp_to_torch_save rebuilds the nesting from it.
 void write_path(PickleWriter& p, const std::string& name) {
   p.mark();
   if (name.starts_with(kOptimizer)) {

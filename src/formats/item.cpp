@@ -40,7 +40,7 @@ std::string tensor_pickle(DType dtype, const std::vector<int64_t>& sizes, int64_
   pickle.boolean(false);  // requires_grad
   pickle.global("collections", "OrderedDict");
   pickle.empty_tuple();
-  pickle.reduce();  // backward hooks: none
+  pickle.reduce();  // no backward hooks
   pickle.tuple();
   pickle.reduce();
   return pickle.finish();
@@ -95,7 +95,7 @@ Storage read_arguments(const Pickle& pickle, TensorLayout& layout) {
   return {std::string(pickle.text(storage[2], "the storage's key")), offset};
 }
 
-// Index of the last element in the storage, or -1 for an empty tensor; throws where it exceeds any file.
+// Index of the last element in the storage, or -1 for an empty tensor. Throws if no file can be that long.
 int64_t last_element(const TensorLayout& layout, int64_t offset, const std::string& origin) {
   int64_t last = offset;
   for (size_t d = 0; d < layout.sizes.size(); ++d) {

@@ -1,5 +1,5 @@
-// One tensor as torch.save writes it: a zip with data.pkl (what it is) and data/0 (its bytes). DCP's files are a row of
-// these.
+// One tensor as torch.save writes it: a zip with data.pkl (its description) and data/0 (its bytes). DCP's files are a
+// sequence of these.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ inline constexpr int64_t kMaxTensorElements = int64_t{1} << 56;
 // Adds the members of a contiguous tensor of `sizes`; `bytes` is borrowed until the archive has been written.
 void add_tensor(ZipWriter& zip, DType dtype, const std::vector<int64_t>& sizes, std::span<const std::byte> bytes);
 
-// Where a stored tensor's elements lie: element i at byte data_offset + dtype_size * sum(i[d] * strides[d]).
+// A stored tensor's layout: element i is at byte data_offset + dtype_size * sum(i[d] * strides[d]).
 struct TensorLayout {
   DType dtype;
   std::vector<int64_t> sizes, strides;  // strides in elements, never negative
-  int64_t data_offset = 0;              // in the file
+  int64_t data_offset = 0;              // bytes from the start of the file
 };
 
-// Reads the item that is bytes [offset, offset + length) of `file` and checks that every element lies inside it.
-// Accepts what torch.save writes for a tensor or a Parameter of any strides. Throws damaged() naming `origin`.
+// Reads the item in bytes [offset, offset + length) of `file` and checks that every element is inside it. Accepts
+// torch.save's output for a tensor or a Parameter of any strides. Throws damaged() naming `origin`.
 TensorLayout read_tensor_layout(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
-// Copies from a stored tensor that stands for `stored` of some whole tensor the part that lies in `wanted`, into `out`,
-// which is `wanted` in row-major order. Boxes that do not meet: copies nothing. Returns the number of elements copied.
+// Copies elements of a stored tensor, which is the box `stored` of a whole tensor. Those within `wanted` go to `out`,
+// which is `wanted` in row-major order. Returns the number of copied elements, 0 if the boxes do not meet.
 int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& stored, const mesh::Box& wanted,
                  std::span<std::byte> out);
 

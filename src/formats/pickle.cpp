@@ -1,4 +1,4 @@
-// Looking at a parsed pickle; pickle_reader.cpp makes it.
+// Access to a parsed pickle; pickle_reader.cpp parses it.
 #include "formats/pickle.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ bool Pickle::find_key(PickleValue dict, std::string_view key, PickleValue& value
   bool found = false;
   for (size_t i = 0; i < items.size(); i += 2) {
     const Node& node = nodes_[items[i]];
-    // The last one counts, as in Python.
+    // The last one wins, as in Python.
     if (node.kind == PickleKind::kString && node.text == key) value = items[i + 1], found = true;
   }
   return found;

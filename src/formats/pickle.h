@@ -1,6 +1,6 @@
-// Python pickles as data. The reader builds a tree of values and never runs anything: a class is only a name, and only
-// names on its list are accepted. Every length is checked against what is there, and memory is bounded by the input's
-// size. Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the format: CPython's
+// Python pickles as data. The reader builds a tree of values and never runs code: a class is only a name, and only
+// names on its list are accepted. Every length is checked against the input, and memory is bounded by the input's size.
+// Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the format: CPython's
 // Lib/pickletools.py.
 #pragma once
 
@@ -28,30 +28,30 @@ enum class PickleKind : uint8_t {
   kMark         // only while reading
 };
 
-// A value is an index into its Pickle, so that shared and even cyclic structures are harmless: nothing recurses.
+// A value is an index into its Pickle. Shared and even cyclic structures are safe: there is no recursion.
 using PickleValue = uint32_t;
 
 struct PickleLimits {
   int64_t max_bytes = int64_t{1} << 30;
   int64_t max_text = int64_t{1} << 20;    // one string
-  int64_t max_values = int64_t{1} << 24;  // about 100 bytes of memory each; never more than the input has bytes
+  int64_t max_values = int64_t{1} << 24;  // about 100 bytes of memory each; at most one per input byte
 };
 
 class Pickle {
  public:
-  // Throws damaged() naming `origin`, the byte offset and what is wrong there.
+  // Throws damaged() naming `origin`, the byte offset and the error there.
   static Pickle parse(std::span<const std::byte> bytes, const std::string& origin, const PickleLimits& limits = {});
 
   PickleValue root() const { return root_; }
   PickleKind kind(PickleValue value) const { return nodes_[value].kind; }
 
-  // Each throws damaged(), saying what `what` should have been, unless the value is of that kind.
+  // Each throws damaged() unless the value is of that kind; `what` names the expected value in the message.
   int64_t integer(PickleValue value, std::string_view what) const;
   std::string_view text(PickleValue value, std::string_view what) const;
   std::string_view global(PickleValue value, std::string_view what) const;
   std::span<const PickleValue> sequence(PickleValue value, std::string_view what) const;  // list or tuple
   std::span<const PickleValue> pairs(PickleValue value, std::string_view what) const;     // dict
-  // An object of class (or made by function) `name`: its arguments (a tuple) and its state.
+  // An object of class `name`, or made by function `name`: its arguments (a tuple) and its state.
   struct Object {
     std::string_view name;
     std::span<const PickleValue> arguments;
@@ -60,7 +60,7 @@ class Pickle {
   };
   Object object(PickleValue value, std::string_view what) const;
   PickleValue persistent_id(PickleValue value, std::string_view what) const;
-  // The value of a string key in a dict; throws damaged() when it is missing. find_key: false when it is missing.
+  // The value of a string key in a dict. at() throws damaged() if the key is missing; find_key() returns false.
   PickleValue at(PickleValue dict, std::string_view key, std::string_view what) const;
   bool find_key(PickleValue dict, std::string_view key, PickleValue& value) const;
 
@@ -70,7 +70,7 @@ class Pickle {
   friend class PickleParser;
   struct Node {
     PickleKind kind = PickleKind::kNone;
-    int64_t integer = 0;  // of kFloat: the bits
+    int64_t integer = 0;  // for kFloat: the bits
     std::string text;
     std::vector<PickleValue> children;
   };
@@ -81,7 +81,7 @@ class Pickle {
   PickleValue root_ = 0;
 };
 
-// Writes protocol 2, which every PyTorch reads, weights_only included. Calls mirror the stack machine: push the parts,
+// Writes protocol 2, which every PyTorch reads, weights_only included. Calls follow the stack machine: push the parts,
 // then combine them. Strings and globals are memoized.
 class PickleWriter {
  public:

@@ -6,11 +6,10 @@
 namespace hearth::formats {
 namespace {
 
-// Every class and function that PyTorch's tensor files and DCP's .metadata name, of torch 2.1 to 2.11, and NumPy's
-// integers, which a pickled vocabulary may have. None of them is ever called: the name decides how a value is
-// understood, nothing else.
+// The classes and functions in PyTorch's tensor files and DCP's .metadata, torch 2.1 to 2.11, and NumPy's integers,
+// which a pickled vocabulary may have. None of them is ever called: the name only decides how a value is read.
 constexpr std::array kKnownGlobals = {
-    "__builtin__.getattr",  // of an enum only: is_known_enum
+    "__builtin__.getattr",  // only of an enum: is_known_enum
     "builtins.getattr",
     "collections.OrderedDict",
     "numpy._core.multiarray.scalar",

@@ -7,7 +7,7 @@
 namespace hearth::formats {
 namespace {
 
-// Opcode bytes, named as pickletools names them.
+// Opcode bytes with pickletools' names.
 enum Opcode : uint8_t {
   kMark = '(',
   kStop = '.',
@@ -56,7 +56,7 @@ enum Opcode : uint8_t {
 };
 
 constexpr int64_t kHighestProtocol = 5;
-// Protocol 2 writes it as Python 2 called it.
+// Protocol 2 uses the name of Python 2.
 bool is_getattr(std::string_view name) { return name == "builtins.getattr" || name == "__builtin__.getattr"; }
 
 }  // namespace
@@ -188,7 +188,7 @@ class PickleParser {
     node(object).children = {callable, arguments};
     push(object);
   }
-  // getattr(enum, "NAME"), which is how Python 3.11.0 to 3.11.3 pickle a member of an enum; others write enum(value).
+  // getattr(enum, "NAME"): Python 3.11.0 to 3.11.3 pickle a member of an enum like this; others write enum(value).
   void push_enum_member(PickleValue arguments) {
     const std::vector<PickleValue> parts = node(arguments).children;
     if (parts.size() != 2 || node(parts[0]).kind != PickleKind::kGlobal || !is_known_enum(node(parts[0]).text) ||
@@ -203,7 +203,7 @@ class PickleParser {
   void build() {
     const PickleValue state = pop();
     Node& object = node(top());
-    // An OrderedDict's state is the `_metadata` that modules leave on a state_dict; nothing there is needed.
+    // An OrderedDict's state is the `_metadata` that modules add to a state_dict; it is not needed.
     if (object.kind == PickleKind::kDict) return;
     if (object.kind != PickleKind::kObject) fail("a state is given to something that is not an object");
     if (object.children.size() != 2) fail("an object gets a second state");
@@ -246,7 +246,7 @@ class PickleParser {
   bool stopped_ = false;
 };
 
-// Opcodes that push one value without looking at the stack. False: some other opcode.
+// Opcodes that push one value and do not use the stack. False: another opcode.
 bool PickleParser::step_scalar(uint8_t opcode) {
   switch (opcode) {
     case kNone:
@@ -301,7 +301,7 @@ bool PickleParser::step_scalar(uint8_t opcode) {
   }
 }
 
-// Opcodes that store into the memo or push from it.
+// Opcodes that store into the memo or push from it. False: another opcode.
 bool PickleParser::step_memo(uint8_t opcode) {
   switch (opcode) {
     case kMemoize:

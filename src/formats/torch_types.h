@@ -8,7 +8,7 @@
 
 namespace hearth::formats {
 
-// "torch.float32" and "torch.FloatStorage"; nothing for types we do not have (float8, complex).
+// "torch.float32" and "torch.FloatStorage"; empty for unsupported types (float8, complex).
 std::optional<DType> dtype_of_torch(std::string_view global);
 std::optional<DType> dtype_of_storage(std::string_view global);
 std::string_view storage_class(DType dtype);  // "FloatStorage", in module torch

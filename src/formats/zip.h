@@ -1,4 +1,4 @@
-// Zip archives without compression: what torch.save writes. Source of the format: PKWARE APPNOTE 6.3.10.
+// Zip archives without compression, as torch.save writes them. Source of the format: PKWARE APPNOTE 6.3.10.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,11 @@ namespace hearth::formats {
 inline constexpr int64_t kZipLocalHeader = 30;    // bytes before a member's name
 inline constexpr int64_t kZipMax32 = 0xffffffff;  // stands for a number that only the zip64 fields can hold
 
-// Lays out an archive that torch.load reads. Each member's data starts at a multiple of 64 bytes from the archive's
-// start, as torch.save aligns it. Nothing is copied: the archive is a list of pieces, some of them the members' own
-// bytes.
+// Builds an archive that torch.load reads. Each member's data starts at a multiple of 64 bytes from the archive's
+// start, as in torch.save. Nothing is copied: the archive is a list of spans, which include the members' own bytes.
 class ZipWriter {
  public:
-  // `data` is borrowed until the pieces have been used. Throws nothing; names must differ.
+  // `data` is borrowed until the pieces have been used. Never throws; names must differ.
   void add(const std::string& name, std::span<const std::byte> data);
   void add(const std::string& name, std::string text);
   // The archive, in order. The spans live as long as this object. Call once, after the last add().
@@ -29,7 +28,7 @@ class ZipWriter {
   struct Member {
     std::string name;
     std::string header;  // local header with padding
-    std::string text;    // owned data, where it is owned
+    std::string text;    // owned data, if it is owned
     std::span<const std::byte> data;
     uint32_t crc = 0;
     int64_t offset = 0;  // of the header
@@ -45,11 +44,11 @@ struct ZipMember {
   uint32_t crc = 0;
 };
 
-// Reads the directory of the archive that is bytes [offset, offset + length) of `file`: stored, unencrypted members
-// only. No length or offset in it is trusted. Throws damaged() naming `origin`.
+// Reads the directory of the archive in bytes [offset, offset + length) of `file`: stored, unencrypted members only. No
+// length or offset in it is trusted. Throws damaged() naming `origin`.
 std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
-// The member whose name ends in "/NAME" after the archive's one top folder; null when it is not there.
+// The member whose name ends in "/NAME" below the archive's one top folder; null if it is missing.
 const ZipMember* find_member(const std::vector<ZipMember>& members, std::string_view name);
 
 }  // namespace hearth::formats

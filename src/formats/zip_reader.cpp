@@ -9,10 +9,10 @@ namespace hearth::formats {
 namespace {
 
 constexpr int64_t kEnd = 22, kEnd64Locator = 20, kEnd64 = 56, kEntry = 46;
-// One tensor's archive has under ten members of short names; this allows for whole state dicts, too.
+// One tensor's archive has fewer than ten members with short names; this limit suffices for whole state dicts, too.
 constexpr int64_t kMaxDirectory = int64_t{64} << 20;
 
-// Little-endian fields of a buffer, every access checked.
+// Little-endian fields of a buffer; every access is checked.
 class Fields {
  public:
   Fields(std::string_view bytes, const std::string& origin) : bytes_(bytes), origin_(origin) {}
@@ -60,7 +60,7 @@ Directory find_directory(const Archive& archive) {
   const int64_t end_at = archive.length - kEnd;
   const std::string end_bytes = archive.read(end_at, kEnd);
   const Fields end(end_bytes, archive.origin);
-  // torch.save writes no archive comment, so the end record is where it must be.
+  // torch.save writes no archive comment: the end record has a fixed place.
   if (end.text(0, 4) != "PK\x05\x06") end.fail("the end record is missing");
   Directory directory{end.get(16, 4), end.get(12, 4), end.get(10, 2)};
   int64_t records_at = end_at;
@@ -81,7 +81,7 @@ Directory find_directory(const Archive& archive) {
   return directory;
 }
 
-// Replaces 32-bit fields that are full by those of the zip64 extra field, in the order of the format.
+// Replaces 32-bit fields of the largest value by those of the zip64 extra field, in the order of the format.
 void apply_zip64(const Fields& extra, int64_t& size, int64_t& stored_size, int64_t& header_at) {
   for (int64_t at = 0; at + 4 <= extra.size();) {
     const int64_t id = extra.get(at, 2), length = extra.get(at + 2, 2);
@@ -117,7 +117,7 @@ std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int6
     member.crc = static_cast<uint32_t>(fields.get(at + 16, 4));
     int64_t stored_size = fields.get(at + 20, 4), size = fields.get(at + 24, 4), header_at = fields.get(at + 42, 4);
     apply_zip64(Fields(fields.text(at + kEntry + name_length, extra_length), origin), size, stored_size, header_at);
-    // Bit 0: encrypted. Bit 3 (sizes after the data) is harmless: the directory has them.
+    // Bit 0: encrypted. Bit 3 (sizes after the data) is harmless: the directory has the sizes.
     if ((fields.get(at + 8, 2) & 1) != 0) fields.fail(member.name + " is encrypted");
     if (fields.get(at + 10, 2) != 0 || size != stored_size) fields.fail(member.name + " is compressed");
     at += kEntry + name_length + extra_length + fields.get(at + 32, 2);

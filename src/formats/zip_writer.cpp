@@ -14,8 +14,8 @@ void put(std::string& out, int64_t value, int width) {
   for (int i = 0; i < width; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
 }
 
-// The fields that local header and directory entry share, from "version needed" to the sizes. 1980-01-01 00:00, so that
-// the same tensors give the same bytes.
+// The common fields of local header and directory entry, from "version needed" to the sizes. The date is always
+// 1980-01-01 00:00: the same tensors give the same bytes.
 void put_common(std::string& out, uint32_t crc, int64_t size, bool zip64) {
   put(out, zip64 ? 45 : 20, 2);  // version needed
   put(out, 0, 2);                // flags
@@ -38,7 +38,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
   const int64_t size = static_cast<int64_t>(data.size());
   const bool zip64 = size >= kZipMax32;
 
-  // Extra fields: the 64-bit sizes (id 1) where needed, then "FB" padding up to the alignment, as torch.save names it.
+  // Extra fields: the 64-bit sizes (id 1) if needed, then padding with torch.save's id "FB" up to the alignment.
   std::string extra;
   if (zip64) {
     put(extra, 1, 2);
@@ -64,7 +64,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
 
 void ZipWriter::add(const std::string& name, std::string text) {
   add(name, std::as_bytes(std::span(text)));
-  // Heap or small-string: the view is taken in pieces(), once the member no longer moves.
+  // The text still moves, and short strings are stored inside: pieces() takes the view.
   members_.back().text = std::move(text);
   members_.back().data = {};
 }

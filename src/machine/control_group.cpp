@@ -11,7 +11,7 @@
 namespace hearth::machine {
 namespace {
 
-// One tree of control groups: where it is mounted, which group of it lies there, and what its limit's file is called.
+// One tree of control groups: its mount point, the group at that point, and the name of its limit file.
 struct Hierarchy {
   bool version_1;
   Path mount_point = version_1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
@@ -20,7 +20,7 @@ struct Hierarchy {
   const char* limit_file() const { return version_1 ? "memory.limit_in_bytes" : "memory.max"; }
 };
 
-// Empty where it is not there, or may not be read: a plan does without.
+// Empty if the file is missing or unreadable: a plan does without it.
 std::string text_of(const Path& path) {
   try {
     return path_exists(path) ? read_file(path) : "";
@@ -33,7 +33,7 @@ bool holds(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// "\040" and the like are blanks of a path.
+// Replaces octal escapes such as "\040" (a blank) of a path.
 Path unescaped(std::string_view text) {
   std::string path;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -46,7 +46,8 @@ Path unescaped(std::string_view text) {
   return path;
 }
 
-// 36 35 98:0 ROOT MOUNT_POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS. Where nothing is said, the usual places.
+// Lines are 36 35 98:0 ROOT MOUNT_POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS. Without any, the default mount
+// points.
 std::vector<Hierarchy> hierarchies(const Path& root) {
   std::vector<Hierarchy> found;
   for (const std::string& line : split_lines(text_of(root / "proc/self/mountinfo"))) {
@@ -60,7 +61,7 @@ std::vector<Hierarchy> hierarchies(const Path& root) {
   return found;
 }
 
-// The process's group, "/" where it is not known. 5:cpu,memory:/a/b of version 1, 0::/a/b of version 2.
+// The process's group; "/" if it is not known. Lines are 5:cpu,memory:/a/b (version 1) or 0::/a/b (version 2).
 Path own_group(const Path& root, bool version_1) {
   for (const std::string& line : split_lines(text_of(root / "proc/self/cgroup"))) {
     const size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -72,8 +73,8 @@ Path own_group(const Path& root, bool version_1) {
   return "/";
 }
 
-// Where the group lies below the mount point; the mount point itself where another part of the tree is mounted, as in a
-// container that sees the names of its host, or the group lies outside what this namespace can name ("/../other").
+// The group's path below the mount point. Empty, the mount point itself, if another part of the tree is mounted (a
+// container that sees its host's names), or the group is outside of this namespace ("/../other").
 Path below_mount(const Path& group, const Path& mounted_group) {
   const Path relative = group.lexically_relative(mounted_group);
   const bool inside = !relative.empty() && std::find(relative.begin(), relative.end(), "..") == relative.end() &&
@@ -82,7 +83,7 @@ Path below_mount(const Path& group, const Path& mounted_group) {
 }
 
 std::optional<int64_t> limit_in(const Path& file) {
-  // Version 1 says "none" by the largest number of whole pages.
+  // Version 1 writes "no limit" as the largest number of whole pages.
   constexpr int64_t kNone = int64_t{1} << 62;
   const std::string text = text_of(file);
   int64_t bytes = 0;

@@ -5,7 +5,7 @@
 
 namespace hearth::machine {
 
-// The cores this process may run on: less than the machine has under a batch system or taskset.
+// The cores that this process may use: fewer than the machine's under a batch system or taskset.
 int64_t available_cores();
 
 }  // namespace hearth::machine

@@ -24,14 +24,14 @@ constexpr Device kDevices[] = {
     {"MI300X", 192 * kGiB, 8, 668 * kTera, 0, "measured, the lower of two: 51 % of its peak"},
 };
 
-// What else they are called: by their data sheets, `nvidia-smi` and `rocm-smi`.
+// Other names of devices: from data sheets, `nvidia-smi` and `rocm-smi`.
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"A100-80GB", "A100"},        {"A100-SXM4-80GB", "A100"}, {"A100-SXM-80GB", "A100"}, {"H100-SXM", "H100"},
     {"H100-SXM5", "H100"},        {"H100 80GB HBM3", "H100"}, {"H200-SXM", "H200"},      {"MI250X", "MI250X GCD"},
     {"MI250X die", "MI250X GCD"}, {"MI300X-OAM", "MI300X"},
 };
 
-// Letters and digits alone, the letters small, without the maker's name: "NVIDIA H100-SXM" is "h100sxm".
+// Letters and digits only, in lower case, without the maker's name: "NVIDIA H100-SXM" is "h100sxm".
 std::string plain(std::string_view name) {
   std::string letters;
   for (const char c : name)

@@ -1,4 +1,4 @@
-// Arithmetic on boxes: state.h.
+// Arithmetic on boxes: tensor_box.h.
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// What goes into and comes out of a checkpoint, as bytes: this folder never sees a Tensor or a Trainer.
+// Tensors of a checkpoint as boxes of bytes. This folder knows neither Tensor nor Trainer.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Box {
   int64_t numel() const;
 };
 
-// One tensor as it is known globally.
+// A global tensor's name, type and shape.
 struct TensorInfo {
   std::string name;  // "layers.0.attention.wq.weight", "optimizer.state.NAME.exp_avg"
   DType dtype = DType::kFloat32;
@@ -36,7 +36,7 @@ struct TensorPiece {
 // Whether two boxes of one tensor share an element.
 bool overlaps(const Box& a, const Box& b);
 
-// The range [begin, end) of a row-major tensor's elements as the fewest boxes, in order: a flat shard seldom is one
+// The range [begin, end) of a row-major tensor's elements as the fewest boxes, in order: a flat shard is rarely one
 // box.
 std::vector<Box> boxes_of_flat_range(const std::vector<int64_t>& shape, int64_t begin, int64_t end);
 

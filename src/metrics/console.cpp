@@ -12,7 +12,7 @@
 namespace hearth::metrics {
 namespace {
 
-constexpr double kRedrawSeconds = 0.05;  // a bar faster than the eye only costs time
+constexpr double kRedrawSeconds = 0.05;  // seconds; faster redraws are invisible and cost time
 
 int terminal_columns(std::FILE* stream) {
   struct winsize size {};
@@ -76,7 +76,7 @@ Console::Console(std::FILE* stream, Style style, int64_t first_step, int64_t las
 Console::~Console() { finish(); }
 
 double Console::seconds_left(int64_t step) const {
-  // The mean since the first step, validation and saving included: that is what the rest will cost, too.
+  // The mean since the first step, with validation and saving: the remaining steps cost the same.
   if (step <= first_step_) return 0;
   const double per_step = (monotonic_seconds() - start_s_) / static_cast<double>(step - first_step_);
   return per_step * static_cast<double>(last_step_ - step);
@@ -84,7 +84,7 @@ double Console::seconds_left(int64_t step) const {
 
 void Console::step(const Record& record) {
   last_ = record;
-  if (record.step == first_step_) start_s_ = monotonic_seconds();  // a look at the held-out text before the first step
+  if (record.step == first_step_) start_s_ = monotonic_seconds();  // validation before the first step does not count
   const bool last = record.step == last_step_;
   if (record.validation_loss)
     message(fmt::format("step {}/{}  validation loss {:.4f}{}", record.step, last_step_, *record.validation_loss,
@@ -108,7 +108,7 @@ void Console::draw_bar() {
   const double done = last_step_ > 0 ? static_cast<double>(last_.step) / static_cast<double>(last_step_) : 1;
   const std::string text = fmt::format("  step {}/{}{}  {} left", last_.step, last_step_, numbers(last_),
                                        format_duration(seconds_left(last_.step)));
-  // "100% [####....]" takes what the text leaves; a narrow terminal cuts the text, never wraps it.
+  // "100% [####....]" gets the columns next to the text; a narrow terminal cuts the text and never wraps it.
   const int width = std::clamp(columns - 1 - 7 - static_cast<int>(text.size()), 0, 40);
   const int full = static_cast<int>(done * width);
   std::string bar = fmt::format("{:3.0f}% ", 100 * done);

@@ -1,5 +1,5 @@
-// What a person sees while a run trains: on a terminal one progress bar that is redrawn in place, elsewhere (a log
-// file, a Slurm job) one plain line every `log_freq` steps. Only rank 0 speaks.
+// The progress of a run for people. A terminal gets one progress bar, redrawn in place. A log file or Slurm job gets
+// one plain line every `log_freq` steps. Only rank 0 prints.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hearth::metrics {
 
-// What a run is, in numbers: printed once, before the first step.
+// A run in numbers: printed once, before the first step.
 struct RunSummary {
   int64_t parameters = 0;
   int64_t ranks = 1, threads = 1;
@@ -25,8 +25,8 @@ struct RunSummary {
     std::string path;
     double share, epochs;  // over the whole run
   };
-  std::vector<Source> sources{};  // empty where there is one
-  int64_t more_sources = 0;       // that are not among these
+  std::vector<Source> sources{};  // empty: a single source
+  int64_t more_sources = 0;       // number of sources left out above
 };
 
 std::string format_summary(const RunSummary& summary);
@@ -34,20 +34,20 @@ std::string format_summary(const RunSummary& summary);
 class Console {
  public:
   enum class Style { kBar, kLines };
-  // kBar where `stream` is a terminal.
+  // kBar if `stream` is a terminal.
   static Style style_of(std::FILE* stream);
 
-  // `first_step` is the step the run starts or resumes after. `columns` 0: the terminal's width.
+  // The run starts or resumes after step `first_step`. `columns` 0: the terminal's width.
   Console(std::FILE* stream, Style style, int64_t first_step, int64_t last_step, int64_t log_freq, int columns = 0);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // One call a step. A record with validation_loss is always printed on a line of its own, so that it stays.
+  // One call per step. A record with validation_loss always gets a permanent line.
   void step(const Record& record);
-  // A line that stays: "saved checkpoints/step-00000100".
+  // Prints a permanent line: "saved checkpoints/step-00000100".
   void message(std::string_view text);
-  // Leaves the bar as it stands and goes to the next line. Called by the destructor, too.
+  // Leaves the bar on the terminal and goes to the next line. The destructor calls it, too.
   void finish();
 
  private:
@@ -59,8 +59,8 @@ class Console {
   Style style_;
   int64_t first_step_, last_step_, log_freq_;
   int columns_;
-  double start_s_;      // of the first step
-  double drawn_s_ = 0;  // when the bar was last drawn
+  double start_s_;      // start of the first step
+  double drawn_s_ = 0;  // time of the last redraw
   Record last_{};
   bool bar_visible_ = false;
 };

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::string_view kSetPrefix = "validation_loss.";
 
-// fmt's default for a double is the shortest text that reads back as the same bits.
+// fmt's default for a double is the shortest text that is read back with the same bits.
 void add(std::string& line, std::string_view name, double value) {
-  // JSON has no NaN. A run stops at the first one, so none is ever worth a line.
+  // JSON has no NaN: callers leave out values that are not finite.
   HEARTH_CHECK(std::isfinite(value), "{} is {}", name, value);
   line += fmt::format(", \"{}\": {}", name, value);
 }
@@ -48,7 +48,7 @@ std::optional<double> maybe(const nlohmann::json& object, const char* name) {
 }
 
 Record from_json(const nlohmann::json& object) {
-  Record r;  // get_ref: get<int64_t>() also takes 1.5 and 1e300
+  Record r;  // get_ref: get<int64_t>() would accept 1.5 and 1e300
   r.step = object.at("step").get_ref<const int64_t&>();
   r.loss = maybe(object, "loss");
   r.z_loss = maybe(object, "z_loss");
@@ -98,7 +98,7 @@ Event event_of(const nlohmann::json& object) {
 
 bool goes_back(const Event& e) { return e.name == "resume" || e.name == "rewind"; }
 
-// Reads the last byte alone, however long the file is.
+// Reads only the last byte, however long the file is.
 bool ends_a_line(const Path& path) {
   const File file = File::open_read(path);
   if (file.size_bytes() == 0) return true;
@@ -107,7 +107,7 @@ bool ends_a_line(const Path& path) {
   return last == '\n';
 }
 
-// A file whose end is half a line: rewritten without it, so that the next line starts on a line of its own.
+// Removes half a line from the file's end: the next record must start on a line of its own.
 void remove_torn_line(const Path& path) {
   if (!path_exists(path) || ends_a_line(path)) return;
   const std::string content = read_file(path);
@@ -119,7 +119,8 @@ void drop_steps_past(std::vector<Record>& records, int64_t step) {
   while (!records.empty() && records.back().step > step) records.pop_back();
 }
 
-// A step told twice without a resume between (a kill before the first checkpoint): the later one counts.
+// A step may be recorded twice without a resume in between (a kill before the first checkpoint): the later record
+// counts.
 void replace_steps_from(std::vector<Record>& records, const Record& record) {
   while (!records.empty() && records.back().step >= record.step) records.pop_back();
   records.push_back(record);

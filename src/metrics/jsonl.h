@@ -1,16 +1,16 @@
-// RUN/metrics.jsonl: one JSON object a line. A step is a Record,
+// RUN/metrics.jsonl: one JSON object per line. A step is a Record,
 //   {"step": 7, "loss": 5.5451774597167969, "grad_norm": ..., "lr": ..., "tokens": ..., "tokens_per_second": ...,
 //    "mfu": ..., "first_sample": ..., "samples": ..., "data_wait_s": ..., "step_s": ..., "memory_bytes": ...,
 //    "validation_loss": ..., "validation_loss.NAME": ...}
-// with one of the last for each named set of the validation, and "substituted": N where sequences stood in for damaged
-// ones, and "skipped": "no_labels", "nan" or "spike" where the update was left out. Numbers read back as the same
-// bits, and what was not measured is not there. Everything else is an event,
+// A named validation set has a field validation_loss.NAME. "substituted": N counts sequences that replaced damaged
+// ones. "skipped" is "no_labels", "nan" or "spike" if the update was skipped. Numbers are read back with the same bits.
+// Values that were not measured are left out. All other lines are events,
 //   {"event": "resume", "step": N, "next_sample": G}
 //   {"event": "rewind", "step": N, "next_sample": G, "from_step": M, "rewinds": ..., "reason": "...", "loss": ...,
 //    "grad_norm": ...}
-// which says that training went on from step N with sample G: what stands above it for steps past N never happened. A
-// rewind is a run's own, from step M, which it did not apply, for this reason; the loss is not there where it is no
-// number.
+// An event says that training continued after step N with sample G: earlier lines of steps past N are undone. The run
+// itself decides on a rewind, at step M, whose update was not applied; "reason" says why. A loss that is NaN or
+// infinite is left out.
 // A kill may leave half a line at the end; the next writer removes it, and readers ignore it.
 #pragma once
 
@@ -27,35 +27,35 @@ namespace hearth::metrics {
 
 struct Event {
   std::string name;                       // "resume" or "rewind"
-  int64_t step = 0;                       // after which training goes on
-  std::optional<uint64_t> next_sample{};  // with which it does; empty: an older Hearth wrote it
-  // Of a rewind.
+  int64_t step = 0;                       // training continues after this step
+  std::optional<uint64_t> next_sample{};  // and with this sample; empty: an older Hearth wrote it
+  // Only for a rewind.
   int64_t from_step = 0;  // the step that was not applied
-  int64_t rewinds = 0;    // of the run so far, this one included
+  int64_t rewinds = 0;    // of the run so far, with this one
   std::string reason{};
-  std::optional<double> loss{}, grad_norm{};  // of that step; empty: no number
+  std::optional<double> loss{}, grad_norm{};  // of that step; empty: NaN or infinite
   bool operator==(const Event&) const = default;
 };
 
 class JsonlWriter {
  public:
-  // Appends to the file, which is made if it is missing.
+  // Appends to the file; a missing file is made.
   explicit JsonlWriter(const Path& path);
   void append(const Record& record);
   void append(const Event& event);
-  // Makes the lines so far survive a power cut. Called before a checkpoint, whose steps must have their lines.
+  // Fsyncs the lines so far. Called before a checkpoint: the file must have the lines of its steps.
   void sync() { file_.sync(); }
 
  private:
   File file_;
 };
 
-// The training as it happened: ascending steps, each once, without what a resume undid. A missing file is no steps.
-// Throws damaged() for a line that is no record and not the last.
+// The steps of the training, ascending, each once, without those that a resume or rewind undid. Empty if the file is
+// missing. Throws damaged() for a line that is not a record, except the last.
 std::vector<Record> read_metrics(const Path& path);
 
-// The resumes and rewinds of the training as it happened, in the order of the file: without those that a later one,
-// from an earlier step, undid. Looks at no other line, so that a long run's file is read in no time.
+// The resumes and rewinds of the training, in the order of the file. Events that a later one, from an earlier step,
+// undid are left out. Skips all other lines: a long run's file is read quickly.
 std::vector<Event> read_events(const Path& path);
 
 }  // namespace hearth::metrics

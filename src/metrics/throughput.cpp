@@ -9,7 +9,7 @@ namespace hearth::metrics {
 int64_t peak_memory_bytes() {
   struct rusage usage {};
   ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux counts kilobytes
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux reports kilobytes
 }
 
 double monotonic_seconds() {

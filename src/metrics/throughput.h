@@ -1,4 +1,4 @@
-// How fast, and how fast compared with what the machine can do.
+// Speed, and its share of what the machine can reach.
 #pragma once
 
 #include <cstdint>

@@ -14,11 +14,11 @@ struct Interval {
   int64_t first, last;
 };
 
-// A copy of a buffer: when it is alive, and where it lies.
+// A copy of a buffer: when it is alive, and its place.
 struct Block {
   int64_t size_bytes, offset_bytes = 0;
   std::vector<Interval> alive{};
-  int64_t* placed;  // where the plan wants its offset
+  int64_t* placed;  // receives its offset in the plan
 
   bool is_alive(int64_t op) const {
     return std::any_of(alive.begin(), alive.end(), [op](const Interval& t) { return t.first <= op && op <= t.last; });
@@ -70,7 +70,7 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   return buffers;
 }
 
-// One a copy of a buffer, with the times at which it is alive. [which][copy]
+// A block for each copy of a buffer, with the times at which it is alive. [which][copy]
 std::vector<std::vector<Block>> blocks_of(std::vector<ActivationBuffer>& buffers, const std::vector<Op>& ops) {
   std::vector<std::vector<Block>> blocks;
   for (ActivationBuffer& buffer : buffers) {
@@ -93,7 +93,7 @@ std::vector<std::vector<Block>> blocks_of(std::vector<ActivationBuffer>& buffers
   return blocks;
 }
 
-// The largest first, each at the lowest offset that is free whenever it is alive.
+// Places the largest first, each at the lowest offset that is free whenever it is alive. Returns the arena's size.
 int64_t place(std::vector<Block*> blocks) {
   std::stable_sort(blocks.begin(), blocks.end(),
                    [](const Block* a, const Block* b) { return a->size_bytes > b->size_bytes; });
@@ -146,7 +146,7 @@ ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType 
       if (block.is_alive(peak_at)) plan.buffers[i].peak_bytes += block.size_bytes;
   plan.total_bytes = place(std::move(all));
   for (size_t i = 0; i < blocks.size(); ++i) {
-    // What no op writes needs nothing: no rows.
+    // A buffer that no op writes has no rows.
     if (blocks[i].front().alive.empty()) plan.buffers[i].shape.front() = plan.buffers[i].size_bytes = 0;
   }
   return plan;

@@ -1,9 +1,9 @@
-// Where every activation lies in the one arena that a rank allocates for it: sizes and offsets, no memory. The model
-// runs by this plan, so what a run needs is known before it starts.
+// The place of every activation in the one arena that a rank allocates: sizes and offsets, no memory. The model runs by
+// this plan: its memory is known before the start.
 //
-// An activation lives from the op that writes it to the last op that reads it (plan/micro_batch_ops.h); two that are
-// never alive together may lie in the same bytes. What forward keeps for backward lives long; the rest is scratch that
-// layers, and forward and backward, share.
+// An activation lives from the op that writes it to the last op that reads it (plan/micro_batch_ops.h). Two activations
+// that are never alive together may share bytes. Forward's outputs for backward live long. The rest is scratch, shared
+// by layers and by forward and backward.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 namespace hearth::plan {
 
 enum class Activation {
-  // One a layer.
+  // One per layer.
   kStream,                 // [T, D]         residual stream at the block's entry; entry L: input of the final norm
-  kAttentionStatistics,    // [1 or 2, T]    of its norm (ops/norm.h)
+  kAttentionStatistics,    // of attention's norm (ops/norm.h)
   kAttentionInput,         // [T, D]         normed stream: input of wq, wk, wv
   kQkv,                    // [T, (H+2G)*K]  queries and keys after rotation, values
   kAttention,              // [T, H*K]       attention's output: input of wo
@@ -30,14 +30,14 @@ enum class Activation {
   kFeedForwardInput,       // [T, D]         input of w1, w3
   kGateUp,                 // [T, 2*F]       w1 x | w3 x; backward overwrites it with its gradient
   kGated,                  // [T, F]         silu(w1 x) * w3 x: input of w2
-  // One for all.
+  // One for all layers.
   kFinalInput,         // [T, D]         normed stream: input of the output matrix
   kFinalStatistics,    // [1 or 2, T]
-  kBranch,             // [T, D]         output of wo or w2, on its way into the stream
-  kLogits,             // [C, V]         of loss_chunk_tokens tokens at a time; becomes their gradient in place
-  kHeadInput,          // [C, D]         rows of kFinalInput that count, where not all do; else of no rows
-  kHeadGradient,       // [C, D]         and their gradient
-  kStreamGradient,     // [T, D]         travels from the last layer to the first
+  kBranch,             // output of wo or w2, to be added to the stream
+  kLogits,             // of C = loss_chunk_tokens tokens at a time; becomes their gradient in place
+  kHeadInput,          // rows of kFinalInput that count, if not all do; else no rows
+  kHeadGradient,       // gradient of kHeadInput
+  kStreamGradient,     // from the last layer to the first
   kInputGradient,      // [T, D]         of a norm's output
   kQkvGradient,        // [T, (H+2G)*K]
   kAttentionGradient,  // [T, H*K]
@@ -45,10 +45,10 @@ enum class Activation {
   kCount
 };
 
-// What a layer's forward does not keep, so that its backward computes it again, with the same bits:
-//   kNorms      what norms and SwiGLU give: no matrix product more
-//   kAttention  and queries, keys, values and attention
-//   kBlock      all but the block's input
+// Activations that a layer's forward does not keep and its backward computes again, with the same bits:
+//   kNorms      outputs of norms and SwiGLU: no further matrix product
+//   kAttention  also queries, keys, values and attention
+//   kBlock      all except the block's input
 enum class Recompute { kNone, kNorms, kAttention, kBlock };
 
 struct ActivationBuffer {
@@ -56,22 +56,22 @@ struct ActivationBuffer {
   std::vector<int64_t> shape;
   DType dtype;
   int64_t size_bytes;                 // of one copy, rounded up
-  int64_t peak_bytes = 0;             // of all its copies that are alive at the plan's peak
-  std::vector<int64_t> offset_bytes;  // of each copy: L + 1 of kStream, L of those of a layer, 1 of others
+  int64_t peak_bytes = 0;             // of all copies that are alive at the plan's peak
+  std::vector<int64_t> offset_bytes;  // of each copy: L + 1 of kStream, L of a layer's other buffers, 1 of others
 };
 
 struct ActivationPlan {
   std::vector<ActivationBuffer> buffers;  // indexed by Activation
-  std::vector<Recompute> recompute;       // one a layer
+  std::vector<Recompute> recompute;       // one per layer
   int64_t total_bytes = 0;                // of the arena
-  int64_t peak_bytes = 0;                 // the most that is alive at one op; the arena is no or little larger
+  int64_t peak_bytes = 0;                 // the most that is alive at one op; the arena is as large or slightly larger
   std::string peak_op;
 
   const ActivationBuffer& operator[](Activation a) const { return buffers[static_cast<size_t>(a)]; }
 };
 
-// For micro-batches of B sequences of S positions, computed in `dtype`; statistics of rows are float32 where that is
-// bfloat16. Without `training` there is no backward to keep anything for. `recompute`: one a layer; empty: none.
+// For micro-batches of B sequences of S positions, computed in `dtype`. Row statistics are float32 if `dtype` is
+// bfloat16. Without `training` nothing is kept for a backward. `recompute`: one per layer; empty: none.
 ActivationPlan activation_plan(const ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
                                bool training, std::span<const Recompute> recompute = {});
 

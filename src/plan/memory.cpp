@@ -28,7 +28,7 @@ Levels levels_of(int64_t num_layers, int64_t count, Recompute first, Recompute o
   return levels;
 }
 
-// What memory.recompute asks for, but for "auto".
+// The level of a memory.recompute other than "auto".
 Recompute level_of(config::Recompute given) {
   switch (given) {
     case config::Recompute::kNone:
@@ -59,8 +59,8 @@ std::string_view name_of(Recompute level) {
   return config::name_of(config::Recompute::kBlock);
 }
 
-// How many of the first layers must be at the dearer of two levels for all to fit: the fewest. Each further one needs
-// less memory, but for the last of all: what it would keep is used at once.
+// The fewest first layers at the dearer of two levels for all to fit. Each further dearer layer needs less memory. The
+// last layer is an exception: its kept activations are used at once.
 template <typename Fits>
 std::optional<int64_t> fewest_layers(int64_t num_layers, const Fits& fits) {
   std::vector<int64_t> counts(static_cast<size_t>(num_layers));
@@ -71,7 +71,7 @@ std::optional<int64_t> fewest_layers(int64_t num_layers, const Fits& fits) {
 }
 
 // For each pair of levels: the fewest layers of the dearer level that fit. The cheapest of these pairs wins. If none
-// fits: the pair that needs least.
+// fits: the smallest plan.
 template <typename Bytes>
 Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_bytes, const Bytes& bytes_at) {
   using enum Recompute;
@@ -93,7 +93,7 @@ Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_by
   return bytes_at(all) <= bytes_at(all_but_one) ? all : all_but_one;
 }
 
-// What is neither a weight nor an activation, of a rank of `threads` threads; 0: on a GPU.
+// Memory of a rank other than weights and activations. `threads`: the rank's CPU threads; 0: on a GPU.
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
@@ -156,7 +156,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   };
   if (config.training.device != config::DeviceKind::kCpu)
     plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
-  // A graph keeps its own, beside that of the step that was not recorded.
+  // A recorded graph keeps a workspace of its own, in addition to that of steps that are not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
   Levels levels;
@@ -174,7 +174,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
 
 int64_t gpu_workspace_bytes(const ModelShape& s, int64_t T, const Precision& precision, bool float8) {
   const int64_t queries = T * s.H * s.K, keys = T * s.G * s.K, statistics = T * s.H * dtype_size(DType::kFloat32);
-  int64_t attention = statistics;  // of our own kernels
+  int64_t attention = statistics;  // for our own kernels
   if (precision.compute == DType::kBFloat16) {
     const int64_t expanded = s.H == s.G ? 0 : 2 * queries;
     attention = (queries + 2 * keys + expanded) * dtype_size(DType::kBFloat16) + queries * dtype_size(DType::kFloat32) +

@@ -1,5 +1,5 @@
-// What a training keeps in memory, item by item, before it starts: tensors of one rank. `hearth plan` prints this
-// table, training prints it and takes its recomputation from it, and a run that does not fit is refused.
+// The tensors of one rank of a training, item by item, before it starts. `hearth plan` and training print this table.
+// Training takes its recomputation from it and refuses a run that does not fit.
 #pragma once
 
 #include <cstdint>
@@ -21,49 +21,47 @@ struct MemoryItem {
 struct MemoryPlan {
   std::vector<MemoryItem> weights;  // weights, masters, gradients, moments, of the rank that owns most
   ActivationPlan activations;
-  std::vector<MemoryItem> work;  // what kernels of a CPU, and reproducible sums, work in (plan/scratch.h)
+  std::vector<MemoryItem> work;  // scratch of CPU kernels and of reproducible sums (plan/scratch.h)
   int64_t weights_bytes = 0;
   int64_t work_bytes = 0;
-  int64_t table_bytes = 0;      // of the rotary table
-  int64_t workspace_bytes = 0;  // of the GPU's kernels, beside the plan's own buffers
-  int64_t total_bytes = 0;      // of a rank
-  int64_t ranks_here = 1;       // of one process or device: they share limit_bytes
+  int64_t table_bytes = 0;      // the rotary table
+  int64_t workspace_bytes = 0;  // of the GPU's kernels, in addition to the plan's buffers
+  int64_t total_bytes = 0;      // per rank
+  int64_t ranks_here = 1;       // ranks of one process or device: they share limit_bytes
   int64_t limit_bytes = 0;
 
   bool fits() const { return total_bytes * ranks_here <= limit_bytes; }
 };
 
-// The memory of weights that are whole on every rank, with masters and moments sharded over `ranks`: what
-// parallel::ShardedWeights allocates on rank 0. `trained`: a flag for each parameter; empty: all are.
+// The memory of weights that are whole on every rank, with masters and moments sharded over `ranks`: the allocations of
+// parallel::ShardedWeights on rank 0. `trained`: a flag for each parameter; empty: all are trained.
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t ranks,
                                        const std::vector<bool>& trained = {});
 
-// `memory_bytes`: what there is (of a GPU a gibibyte is left to the libraries) where ranks_here ranks run;
-// memory.limit, if given, is less. `cpu_threads`: of those ranks together; 0 where they compute on a GPU. With
-// memory.recompute = "auto", the levels that cost least of those that fit, or the smallest if none does; else what the
-// keys say.
+// `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
+// memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =
+// "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads);
 
-// What the GPU's kernels take for themselves at most, at a time: attention's backward, whose vendor's kernels return
-// new tensors (queries' gradients summed in float32, keys' and values' for every query head), or the operands of a
-// float8 product.
+// The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
+// gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands.
 int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t T, const Precision& precision, bool float8);
 
-// FLOPs that recomputation adds to a token.
+// FLOPs per token that recomputation adds.
 double recompute_flops_per_token(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> levels);
 
 std::string describe(std::span<const Recompute> levels);  // "norms", "block in 3 of 16 layers, norms in the others"
 
-// All of total_bytes; and of activations.total_bytes those that are alive at its worst moment, the largest first.
+// All items of total_bytes; and the items of activations.total_bytes that are alive at its peak, the largest first.
 std::vector<MemoryItem> memory_items(const MemoryPlan& plan);
 std::vector<MemoryItem> peak_activations(const MemoryPlan& plan);
 
-// The table, a line an item.
+// The table, one line per item.
 std::string format_memory(const MemoryPlan& plan);
 std::string format_memory_total(const MemoryPlan& plan);  // the same in one line
 
-// Throws user_error, with what could be changed, where it does not fit.
+// Throws user_error with possible changes if the plan does not fit.
 void require_fits(const MemoryPlan& plan);
 
 }  // namespace hearth::plan

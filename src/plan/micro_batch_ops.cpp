@@ -30,7 +30,7 @@ class Sequence {
     const Recompute level = recompute_[static_cast<size_t>(l)];
     recompute_for_feedforward(l, level);
     add(l, "w2's input gradient", {{kStreamGradient}}, {{kGatedGradient}});
-    // Where forward did not keep `gated`, it is written again over its gradient.
+    // If forward did not keep `gated`, it is computed again into the buffer of its gradient.
     const bool kept = level == Recompute::kNone;
     std::vector<Place> written = {{kGateUp, l}};
     if (!kept) written.push_back({kGatedGradient});

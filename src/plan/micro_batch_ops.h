@@ -1,9 +1,9 @@
-// What a micro-batch does, op by op, in the order in which model/transformer.cpp does it: which activations each op
-// reads and writes. How long an activation must live, and so what memory a micro-batch needs at most, follows from this
-// list alone (plan/activations.h).
+// The ops of a micro-batch in the order of model/transformer.cpp, with the activations that each reads and writes. The
+// lifetime of each activation, and so the peak memory of a micro-batch, follows from this list alone
+// (plan/activations.h).
 //
-// It is the model's order in words. A change there is a change here: tests/train/plan_ops_test.cpp records what a
-// training step calls, and requires this list.
+// This is the model's order in words: change both together. tests/train/plan_ops_test.cpp records the calls of a
+// training step and compares them with this list.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace hearth::plan {
 
-// One buffer of an Activation: the layer's, or number 0 where there is one for all.
+// One buffer of an Activation: a layer's, or number 0 if all layers share one.
 struct Place {
   Activation which;
   int64_t copy = 0;
@@ -23,11 +23,11 @@ struct Place {
 
 struct Op {
   std::string name;           // "layer 3: w1 w3"
-  std::vector<Place> reads;   // alive up to here at least
-  std::vector<Place> writes;  // begins to live here, unless it is also read: then it goes on
+  std::vector<Place> reads;   // alive at least up to this op
+  std::vector<Place> writes;  // begins to live at this op, unless the op also reads it: then it lives on
 };
 
-// `recompute`: one a layer. Without `training` there is no backward.
+// `recompute`: one per layer. Without `training` there is no backward.
 std::vector<Op> micro_batch_ops(int64_t num_layers, std::span<const Recompute> recompute, bool training);
 
 }  // namespace hearth::plan

@@ -9,7 +9,7 @@ namespace hearth::plan {
 namespace {
 
 bool matches_whole(std::string_view pattern, std::string_view name) {
-  // Where the last * stood, and how far of the name it has taken: on a mismatch it takes one character more.
+  // The last *, and the end of its match in the name: on a mismatch the * matches one character more.
   size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

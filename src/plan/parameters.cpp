@@ -18,7 +18,7 @@ int64_t feed_forward_width(const config::Model& model) {
   return round_up(width, model.multiple_of);
 }
 
-// The laws that GPT-NeoX names (its init_functions.py). small_init: arXiv 1910.05895; wang_init: mesh-transformer-jax.
+// GPT-NeoX's named laws (its init_functions.py). small_init: arXiv 1910.05895; wang_init: mesh-transformer-jax.
 double initial_std(config::InitLaw law, const config::Model& model) {
   const auto D = static_cast<double>(model.dim), L = static_cast<double>(model.n_layers);
   switch (law) {
@@ -29,7 +29,7 @@ double initial_std(config::InitLaw law, const config::Model& model) {
     case config::InitLaw::kWangInit:
       return 2 / (L * std::sqrt(D));
     case config::InitLaw::kNormal:
-    case config::InitLaw::kTorchtitan:  // which has laws of its own
+    case config::InitLaw::kTorchtitan:  // has laws of its own
       break;
   }
   return model.init_std;
@@ -40,7 +40,7 @@ struct Law {
   double std = 0, bound = 0;
 };
 
-// Lays parameters into units one after the other.
+// Places parameters in units, one after the other.
 class Layout {
  public:
   explicit Layout(ParameterPlan& plan) : plan_(plan) {}
@@ -52,7 +52,7 @@ class Layout {
     end_ = round_up(end_of_unit(), kUnitAlignment);
     add_adjacent(std::move(name), std::move(shape), law);
   }
-  // Starts where the previous parameter ends: both are rows of one matrix to the GEMM.
+  // Starts at the end of the previous parameter: for the GEMM both are rows of one matrix.
   void add_adjacent(std::string name, std::vector<int64_t> shape, Law law) {
     int64_t numel = 1;
     for (const int64_t size : shape) numel *= size;

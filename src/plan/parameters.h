@@ -1,5 +1,5 @@
-// Every parameter of the model: its name and shape on disk, the unit it is gathered with, and where it lies in that
-// unit's flat buffer. Pure arithmetic: model, parallel, optim, checkpoint and `hearth inspect` all use this one table.
+// Every parameter of the model: its name and shape on disk, its unit, and its place in the unit's flat buffer. A unit
+// is gathered as a whole. Pure arithmetic: model, parallel, optim, checkpoint and `hearth inspect` all use this table.
 //
 // Units, in forward order: 0 = token embedding, 1..L = the blocks, L+1 = final norm and output matrix. With tied
 // weights the last unit holds the norm only and the loss head uses unit 0.
@@ -16,16 +16,16 @@
 
 namespace hearth::plan {
 
-// Which angle a position turns which pair of a head's elements by.
+// The angle by which a position rotates each pair of a head's elements.
 struct Rope {
   double theta = 10000;
   double scaling_factor = 1;  // Llama 3.1's scaling; 1: none
   double low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_seq_len = 8192;
-  bool halves = false;  // pairs are (i, i + K/2) and not (2i, 2i + 1)
+  bool halves = false;  // pairs are (i, i + K/2); else (2i, 2i + 1)
 };
 
-// Which of the norms of ops/norm.h, and what it adds to a row's size.
+// A norm of ops/norm.h; eps is added to a row's mean square or variance.
 using config::NormType;
 struct Norm {
   NormType type = NormType::kRmsNorm;
@@ -34,29 +34,29 @@ struct Norm {
 constexpr bool has_weight(NormType type) { return type != NormType::kNpLayerNorm; }
 constexpr bool is_centred(NormType type) { return type == NormType::kLayerNorm || type == NormType::kNpLayerNorm; }
 
-// Where the weights begin: torchtitan's own laws, or N(0, std) everywhere but in wo and w2, which write to the residual
-// stream and begin with N(0, output_std).
+// The law of initial weights: torchtitan's, or N(0, std) for all but wo and w2. These write to the residual stream and
+// get N(0, output_std).
 struct Initialization {
   bool torchtitan = true;
-  bool by_depth = true;  // torchtitan: a layer's own depth counts, and not that of the model
+  bool by_depth = true;  // torchtitan: by the layer's own depth, not the model's
   double std = 0, output_std = 0;
 };
 
-// The model's shape with every default worked out.
+// The model's shape; all defaults are resolved.
 struct ModelShape {
   int64_t D, H, G, K, F, V, L;
   Norm norm;
   Rope rope;
   Initialization initialization;
   bool tied;
-  bool causal = true;           // a position sees those up to its own, and not all
-  bool document_scope = false;  // of its own document, where positions begin at 0; not of the whole window
-  bool sparse_labels = false;   // labels of many positions do not count, and those pass by the output matrix
-  double counted = 1;           // the share of those that do, about
+  bool causal = true;           // a position sees positions up to its own; else all
+  bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
+  bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
+  double counted = 1;           // approximate share of positions that count
 };
 
-// The shape that [model] alone describes; plan/run_shape.h adds what the rest of the run says about it.
-// `tokenizer_vocab_size` fills model.vocab_size = 0. Throws user_error where a size does not divide.
+// The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
+// model.vocab_size = 0. Throws user_error if a size does not divide.
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
 
 enum class Init { kOnes, kNormal, kTruncatedNormal };
@@ -69,16 +69,16 @@ struct Parameter {
   int64_t offset;  // elements from the start of the unit's flat buffer
   Init init;
   double init_std;    // kNormal, kTruncatedNormal
-  double init_bound;  // kTruncatedNormal: cut at +-init_bound (absolute)
+  double init_bound;  // kTruncatedNormal: truncated at +-init_bound (absolute)
 };
 
 struct Unit {
-  int64_t numel;  // of the flat buffer, padding included; a multiple of kUnitAlignment
+  int64_t numel;  // of the flat buffer, with padding; a multiple of kUnitAlignment
   int64_t first_parameter, num_parameters;
 };
 
-// Groups that share one GEMM lie without a gap (wq|wk|wv and w1|w3); every group starts at a multiple of this many
-// elements, so that it is 64-byte aligned in float32 and float64 and any slice at such a multiple is, too.
+// Groups that share one GEMM have no gap (wq|wk|wv and w1|w3). Every group starts at a multiple of this many elements:
+// it is 64-byte aligned in float32 and float64, as is any slice at such a multiple.
 inline constexpr int64_t kUnitAlignment = 16;
 
 struct ParameterPlan {
@@ -91,20 +91,20 @@ struct ParameterPlan {
 
 ParameterPlan parameter_plan(const ModelShape& shape);
 
-// Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices but the
+// Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kUnitAlignment; trailing ranks of a small unit may own nothing.
 struct Slice {
   int64_t begin, end;
   int64_t numel() const { return end - begin; }
 };
-// The size of a full slice; ranks * slice_numel >= unit.numel is what collectives need their gathered buffer to hold.
+// The size of a full slice. Collectives need a gathered buffer of ranks * slice_numel >= unit.numel elements.
 int64_t slice_numel(const Unit& unit, int64_t ranks);
 Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks);
 
-// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S, of which a
-// causal mask leaves half. Source: PaLM (arXiv 2204.02311) appendix B. Documents that are shorter count as windows.
+// Forward and backward FLOPs per token: 6 * (matrix parameters, embedding not counted) + 12 * L * H * K * S, halved for
+// a causal mask. Source: PaLM (arXiv 2204.02311) appendix B. Shorter documents count as whole windows.
 double flops_per_token(const ModelShape& shape, int64_t seq_len);
-// Without the output matrix at positions that do not count: what mfu and a step's time are worked out from.
+// As above, without the output matrix at positions that do not count: the basis of mfu and of a step's time.
 double computed_flops_per_token(const ModelShape& shape, int64_t seq_len);
 
 }  // namespace hearth::plan

@@ -1,4 +1,5 @@
-// Which element type what is kept in. Pure choice, no memory: parallel, model, optim and `hearth plan` use this table.
+// The element types of weights, activations, gradients and moments. No memory: parallel, model, optim and `hearth plan`
+// use this table.
 #pragma once
 
 #include "base/dtype.h"
@@ -7,8 +8,8 @@
 namespace hearth::plan {
 
 struct Precision {
-  DType masters;    // the weights that the optimizer changes and checkpoints hold
-  DType compute;    // weights as the model multiplies by them, activations, and gradients of those
+  DType masters;    // weights that the optimizer updates and checkpoints store
+  DType compute;    // weights in products, activations, and gradients of activations
   DType gradients;  // of the weights, summed over micro-batches and ranks
   DType moments;
 
@@ -18,7 +19,7 @@ struct Precision {
       : masters(of_masters), compute(of_compute), gradients(of_gradients), moments(of_moments) {}
 };
 
-// What training.dtype, training.mixed_precision_param and optimizer.moments_dtype say together.
+// The types given by training.dtype, training.mixed_precision_param and optimizer.moments_dtype.
 Precision precision(const config::RunConfig& config);
 
 }  // namespace hearth::plan

@@ -12,7 +12,7 @@ ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, W
     shape.sparse_labels = true;
     shape.counted = config.objective.mlm_probability;
   }
-  // A recorded micro-batch takes all positions through the head (train/micro_batch_graph.h).
+  // A recorded micro-batch passes all positions through the head (train/micro_batch_graph.h).
   const bool recorded = work == Work::kTraining && config.training.cuda_graph;
   if (data.weighs_labels && !recorded) {
     shape.sparse_labels = true;
@@ -31,7 +31,7 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
-  // On a CPU all ranks are threads of one process; a GPU has one.
+  // On a CPU all ranks are threads of one process; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   return memory_plan(config, run.model, run.parameters, run.precision, memory_bytes,
                      on_cpu ? config.parallelism.data_parallel_shard_degree : 1,

@@ -4,20 +4,21 @@
 
 namespace hearth::plan {
 
-// Both are stated for products of floats. Those of bfloat16 in pairs take less: their operands are half as large, which
-// is more than a sixth number for a query, keys in two orders, and a gradient of the scores in two orders need.
+// Both functions count products of floats. Products of bfloat16 pairs need less: operands are half as large. This saves
+// more than their extras need: a sixth number per query, and keys and score gradients in two orders.
 int64_t AttentionCut::forward_task_floats() const {
   constexpr int64_t kPanels = kTaskQueries / kFewestTileColumns;
   const int64_t width = round_up(K, kLanes);
-  // Scaled queries, output and five numbers a query; seven parts a panel and three others end at a cache line.
+  // Scaled queries, output and five numbers per query. Seven parts per panel and three others are padded to a cache
+  // line.
   const int64_t queries = kTaskQueries * (K + width + 5) + kPanels * 7 * 16;
   return queries + kForwardKeys * (2 * width + kTileColumns) + 3 * 16;
 }
 
 int64_t AttentionCut::backward_task_floats() const {
   const int64_t rows = round_up(S, kTileRows), width = round_up(K, kLanes);
-  // How many blocks are together depends on the instruction set's: as many as kQueryFloats holds, kMaxTogether at most,
-  // one at least.
+  // The number of joint blocks depends on the instruction set's block: as many as kQueryFloats holds, at least one and
+  // at most kMaxTogether.
   const int64_t block = kBlockQueries * (2 * K + 3 * width + 4) + 9 * 16;
   const int64_t blocks = std::clamp<int64_t>(kQueryFloats, block, kMaxTogether * block);
   // Two blocks of scores; keys, values and their gradients.
@@ -30,7 +31,7 @@ int64_t AttentionCut::backward_shared_floats() const {
 
 ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType compute) {
   const AttentionCut cut{B, S, shape.H, shape.G, shape.K};
-  const bool flash = compute != DType::kFloat64;  // float64 runs the plain reference, which needs none
+  const bool flash = compute != DType::kFloat64;  // float64 uses the plain reference without scratch
   const int64_t shared =
       std::max(gemm_shared_floats(compute == DType::kBFloat16), flash ? cut.backward_shared_floats() : 0);
   const int64_t task =
@@ -48,8 +49,8 @@ int64_t straight_micro_batches(int64_t micro_batches_of_rank, int64_t ranks, boo
 }
 
 int64_t num_partial_sums(int64_t micro_batches_of_rank, int64_t straight) {
-  // After group g of n, but the last, its sum is put where the number of twos in g says: as many places as n - 1 has
-  // binary digits.
+  // The sum after group g of n, except the last, goes to the slot with the number of trailing zero bits of g: as many
+  // slots as n - 1 has binary digits.
   return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(micro_batches_of_rank / straight - 1)));
 }
 

@@ -1,5 +1,5 @@
-// How long a step and a whole run take: from FLOPs, and from what matrix products of the device reach. `hearth plan`
-// prints it behind the memory, and so does a training.
+// The time of a step and of a run, from FLOPs and the speed of matrix products on the device. `hearth plan` and a
+// training print it after the memory.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace hearth::plan {
 
-// What computes.
+// The devices and their speed.
 struct Speed {
-  double gemm_flops;         // per second and device, what large matrix products reach in the type of the run
-  int64_t devices = 1;       // accelerators, or one CPU whatever its threads
-  int64_t per_node = 1;      // devices; 1: there are no nodes of several to count
-  double efficiency = 0.75;  // the share of gemm_flops which a step reaches; steps of small models reach less
+  double gemm_flops;         // of large matrix products in the run's type, per second and device
+  int64_t devices = 1;       // accelerators; a CPU is one for all its threads
+  int64_t per_node = 1;      // devices of a node; 1: nodes are not counted
+  double efficiency = 0.75;  // a step's share of gemm_flops; steps of small models reach less
 };
 
-// FLOPs of a token under both conventions, what is computed of them and what again: one line.
+// FLOPs per token by both conventions, the computed share, and recomputation: one line.
 std::string format_compute(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> recompute);
 
 struct StepTime {
@@ -31,12 +31,12 @@ struct StepTime {
 
   double run_s() const { return step_s * static_cast<double>(steps); }
   double device_hours() const { return run_s() / 3600 * static_cast<double>(speed.devices); }
-  // The share of a node's devices where the run does not take all: who is billed whole nodes rounds up.
+  // A fraction if the run does not fill its nodes; a bill for whole nodes is higher.
   double nodes() const { return static_cast<double>(speed.devices) / static_cast<double>(speed.per_node); }
   double node_hours() const { return run_s() / 3600 * nodes(); }
 };
 
-// What `memory` recomputes costs time, too.
+// Counts the time to recompute the activations of `memory`, too.
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, const MemoryPlan& memory, int64_t steps,
                    const Speed& speed);
 

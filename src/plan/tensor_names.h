@@ -1,8 +1,7 @@
-// Names of tensors in a checkpoint: those that torchtitan (2025) gives to dcp.save, so that either side reads the
-// other.
+// Names of tensors in a checkpoint: torchtitan's (2025) in dcp.save, so that either side reads the other.
 //
-// Weights stand at the top level under their parameter name. AdamW's state is what torch's get_optimizer_state_dict
-// gives with flatten_optimizer_state_dict=True, under the key "optimizer". Stored on disk: never change.
+// Weights have their parameter name at the top level. AdamW's state has the names of torch's get_optimizer_state_dict
+// with flatten_optimizer_state_dict=True, under the key "optimizer". Stored on disk: never change.
 #pragma once
 
 #include <string>

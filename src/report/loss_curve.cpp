@@ -20,7 +20,7 @@ struct Lines {
   std::vector<Point> training, validation;
 };
 
-// The picture, in pixels: the whole, and the margins around the axes.
+// The picture's size and the margins around the axes, in pixels.
 constexpr double kWidth = 760, kHeight = 400, kLeft = 56, kRight = 20, kTop = 44, kBottom = 44;
 constexpr std::array<const char*, 6> kColours = {"#2563eb", "#dc2626", "#059669", "#9333ea", "#d97706", "#475569"};
 
@@ -50,7 +50,7 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
   return result;
 }
 
-// From values to pixels.
+// Maps values to pixels.
 struct Axis {
   double low, high, first_pixel, last_pixel;
   double pixel(double value) const {

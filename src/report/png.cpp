@@ -13,7 +13,7 @@ std::string big_endian(uint64_t value) {
   return bytes;
 }
 
-// Length, type, data, CRC of the last two.
+// Length, type, data, and the CRC of type and data.
 std::string chunk(const std::string& type, const std::string& data) {
   const std::string checked = type + data;
   const uint64_t crc = ::crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
@@ -36,7 +36,7 @@ std::string gray_png(std::span<const uint8_t> pixels, int64_t width, int64_t hei
   HEARTH_CHECK(width > 0 && height > 0 && static_cast<int64_t>(pixels.size()) == width * height);
   std::string rows;
   for (int64_t y = 0; y < height; ++y) {
-    rows += '\0';  // filter type 0: the pixels as they are
+    rows += '\0';  // filter type 0: plain pixels
     rows.append(reinterpret_cast<const char*>(pixels.data()) + y * width, static_cast<size_t>(width));
   }
   const std::string depth_8_gray("\x08\x00\x00\x00\x00", 5);

@@ -7,7 +7,7 @@
 
 namespace hearth::report {
 
-// The file's bytes. `pixels` [height, width], 0 black to 255 white; at least one.
+// The file's bytes. `pixels` [height, width], from 0 (black) to 255 (white); at least one.
 std::string gray_png(std::span<const uint8_t> pixels, int64_t width, int64_t height);
 
 }  // namespace hearth::report

@@ -8,7 +8,7 @@
 namespace hearth::report {
 namespace {
 
-constexpr int64_t kRasterWidth = 1200, kGap = 16;  // pixels, about
+constexpr int64_t kRasterWidth = 1200, kGap = 16;  // pixels, approximate
 constexpr uint8_t kWhite = 255, kLine = 128;
 
 uint8_t shade(uint8_t count) { return count == 0 ? kWhite : static_cast<uint8_t>(std::max(0, 160 - 50 * count)); }

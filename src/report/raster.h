@@ -1,4 +1,4 @@
-// Spike counts as a picture: a row a neuron, a column a time bin, the darker the more spikes.
+// Spike counts as a picture: a row per neuron, a column per time bin; more spikes are darker.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ struct Raster {
   std::vector<std::vector<uint8_t>> bins;  // each [neurons]
 };
 
-// `real` beside `generated`, of the same neurons, as a PNG file's bytes. A line in each stands before bin
-// `first_generated`, where the model took over. A `real` that has nothing from there on is left out.
+// `real` and `generated` side by side, for the same neurons, as a PNG file's bytes. A line in each marks bin
+// `first_generated`, the first one from the model. `real` is left out if it has no bins from there on.
 std::string raster_png(const Raster& real, const Raster& generated, int64_t first_generated);
 
 }  // namespace hearth::report

@@ -31,7 +31,7 @@ svg {{ width: 100%; height: auto; }} svg text {{ font: 12px system-ui, sans-seri
 )";
 
 std::string escaped_for_html(std::string_view text) {
-  const bool is_utf8 = data::count_invalid_utf8(text) == 0;  // a token may be a part of a character
+  const bool is_utf8 = data::count_invalid_utf8(text) == 0;  // a token may be part of a character
   std::string result;
   for (const char c : text) {
     if (!is_utf8 && static_cast<unsigned char>(c) >= 0x80) {
@@ -67,7 +67,8 @@ struct Bar {
   int64_t value = 0;
 };
 
-// Horizontal bars, a row each, the longest as wide as the picture; beside each its value and its share of `whole`.
+// Horizontal bars, one per row; the longest has the picture's width. Next to each are its value and its share of
+// `whole`.
 std::string bars(const std::string& title, const std::vector<Bar>& rows, int64_t whole) {
   constexpr int kRow = 20, kLabel = 150, kWidth = 800, kValue = 170;
   int64_t most = 1;
@@ -88,7 +89,7 @@ std::string bars(const std::string& title, const std::vector<Bar>& rows, int64_t
   return svg + "</svg>\n";
 }
 
-// How often the most frequent token occurs, the second, ...: both axes logarithmic.
+// The counts of tokens by rank of frequency; both axes are logarithmic.
 std::string frequency_curve(const SplitStats& s) {
   constexpr double kLeft = 60, kTop = 10, kWidth = 720, kHeight = 240;
   std::vector<int64_t> counts;
@@ -113,7 +114,7 @@ std::string frequency_curve(const SplitStats& s) {
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
         kLeft, y_of(power), kLeft + kWidth, kLeft - 6, y_of(power) + 4, format_count(power));
   svg += "<polyline class=\"curve\" points=\"";
-  // As many points as one can see: ranks that are a hundredth of the axis apart.
+  // As many points as are visible: ranks a hundredth of the axis apart.
   double next = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     const double x = x_of(static_cast<double>(i + 1));

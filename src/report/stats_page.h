@@ -1,5 +1,5 @@
-// The statistics of a dataset as a picture: one HTML page with its charts drawn inline (SVG). It loads nothing and runs
-// nothing, so it can be mailed, or opened on a host without a network.
+// The statistics of a dataset as one HTML page with inline charts (SVG). It loads nothing and runs no code: it can be
+// mailed, or opened on a host without a network.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace hearth::report {
 struct StatsPage {
   std::string title;                                  // the dataset's folder
   std::string identity;                               // of the dataset
-  int64_t top = 20;                                   // most frequent tokens that are drawn
-  std::function<std::string(int64_t id)> token_text;  // as a person can read it, any text
+  int64_t top = 20;                                   // the number of most frequent tokens that are drawn
+  std::function<std::string(int64_t id)> token_text;  // any readable text
 };
 
 std::string stats_page(const StatsPage& page, const std::vector<data::SplitStats>& splits);

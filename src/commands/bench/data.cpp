@@ -1,7 +1,6 @@
-// `hearth bench data`: what the order of samples, opening many shards and reading batches cost on this machine.
+// `hearth bench data`: the cost of the order of samples, of opening many shards and of reading batches on this machine.
 //
-// Times are CPU time of the one thread that works, the best of several turns, so that other programs on the machine
-// show little.
+// Times are CPU time of the one working thread, the best of several calls: other programs on the machine matter little.
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,7 +43,7 @@ struct Results {
   int64_t shards = 0;
 };
 
-// A folder for the benchmark's own datasets, gone when it ends.
+// A folder for the benchmark's own datasets; removed at the end.
 class Scratch {
  public:
   Scratch() : path_(std::filesystem::temp_directory_path() / fmt::format("hearth-bench-data-{}", ::getpid())) {
@@ -62,12 +61,12 @@ class Scratch {
 
 void write(const Path& path, std::string_view text) {
   make_folders(path.parent_path());
-  File file = File::create(path);  // not synced: nothing here outlives the command
+  File file = File::create(path);  // not fsynced: it does not outlive the command
   file.write(text);
   file.close();
 }
 
-// Words of six letters: what they are does not matter, only how many.
+// Words of six letters: only their number matters.
 std::string corpus(int64_t bytes) {
   std::string text;
   const RandomKey key = random_key(0, "bench data");
@@ -91,7 +90,7 @@ data::Dataset build(const Path& folder, const std::string& text, int64_t documen
 
 double time_sample(size_t sources) {
   std::vector<data::SamplerSource> mixed;
-  const double weights[] = {0.4, 0.44, 0.03, 0.02, 0.1, 0.01};  // a published mixture of six
+  const double weights[] = {0.4, 0.44, 0.03, 0.02, 0.1, 0.01};  // a published mixture of six sources
   for (size_t i = 0; i < sources; ++i) mixed.push_back({fmt::format("{}", i), 3'000'000'000, weights[i]});
   const data::Sampler sampler(mixed, data::Window::causal(kSeqLen), 1);
   constexpr uint64_t kSamples = 100'000;
@@ -144,7 +143,7 @@ void time_loader(const Path& folder, int64_t corpus_bytes, Results& results) {
   options.prefetch_threads = 0;
   data::Loader loader(dataset.split("train"), options);
   const int64_t steps = corpus_bytes / (kSeqLen * options.global_batch_size);
-  for (int64_t i = 0; i < 3 * steps; ++i) loader.next();  // every block's checksum was checked
+  for (int64_t i = 0; i < 3 * steps; ++i) loader.next();  // afterwards every block's checksum was checked
   const double seconds = best_of(20, [&] {
     for (int64_t i = 0; i < steps / 4; ++i) loader.next();
   });

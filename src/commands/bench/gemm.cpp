@@ -1,4 +1,4 @@
-// `hearth bench gemm`: checks what it is given, then becomes `hearth-train`.
+// `hearth bench gemm`: checks its options, then becomes `hearth-train`.
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/run/options.h"

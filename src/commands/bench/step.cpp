@@ -13,12 +13,12 @@
 namespace hearth::commands {
 namespace {
 
-// What is timed without a run file: 56 M parameters, the shape that bench/results/ speaks of. Its feed-forward width of
-// 1408 follows from dim. A flavor decides the model's keys.
+// The shape without a run file: 56 M parameters, as in bench/results/. Its feed-forward width of 1408 follows from dim.
+// A given flavor replaces the model's keys.
 struct Default {
   std::string_view name;
   int64_t value;
-  std::string_view unless;  // does not count where this key is given
+  std::string_view unless;  // not used if this key is given
 };
 constexpr Default kDefaults[] = {
     {"model.dim", 512, {}},
@@ -72,7 +72,7 @@ void fill_defaults(config::LoadResult& loaded) {
   }
 }
 
-// The options of both commands; `is_step` adds those that `bench ops` has no use for.
+// The options of both commands; `is_step` adds those that only `bench step` has.
 std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is_step) {
   config::BenchStepOptions options;
   Path run_toml;
@@ -109,11 +109,11 @@ std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is
   if (run_toml.empty()) fill_defaults(loaded);
   config::check(loaded, config::Purpose::kBench);
   for (config::Problem& problem : loaded.problems) {
-    if (problem.where == "--set") problem.where = "command line";  // --dim and the like come as --set, too
+    if (problem.where == "--set") problem.where = "command line";  // --dim and the like are passed as --set, too
   }
   config::throw_problems(run_toml.empty() ? "the command line" : run_toml.string(), loaded.problems);
   options.config = loaded.config;
-  if (options.config.model.vocab_size == 0 && options.config.sources().empty())  // a run file that names no data yet
+  if (options.config.model.vocab_size == 0 && options.config.sources().empty())  // the run file names no data yet
     options.config.model.vocab_size = std::get<int64_t>(default_of(*config::find_field("model.vocab_size")));
   return options;
 }

@@ -1,5 +1,5 @@
-// `hearth bench tokenizer`: how fast a tokenizer encodes on this machine, on the user's text and on text that slow
-// tokenizers cannot bear.
+// `hearth bench tokenizer`: the speed of a tokenizer's encoding on this machine, on the user's text and on hard texts
+// for slow tokenizers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ Documents read_documents(const std::vector<Path>& paths) {
   return documents;
 }
 
-// What takes some tokenizers quadratic time.
+// Texts on which some tokenizers take quadratic time.
 std::vector<std::pair<std::string, std::string>> hard_texts() {
   const auto repeated = [](std::string_view what) {
     std::string text;
@@ -103,7 +103,7 @@ double bytes_of(const Documents& documents) {
   return bytes;
 }
 
-// The best of `repeat` passes after one that warms caches up, unless `cold`: then the best of passes by new encoders.
+// The best of `repeat` passes, after one pass that warms caches up. If `cold`, each pass has a new encoder.
 Timing time_passes(const std::string& name, const Documents& documents, int64_t repeat, bool cold,
                    const std::function<std::unique_ptr<Encoder>()>& make) {
   Timing best{name, bytes_of(documents), 1e300};
@@ -119,7 +119,7 @@ Timing time_passes(const std::string& name, const Documents& documents, int64_t 
   return best;
 }
 
-// All threads encode everything at once, each for itself.
+// Each thread encodes all documents, at the same time as the others.
 Timing time_threads(const Tokenizer& tokenizer, const Documents& documents, const Options& options) {
   Timing best{fmt::format("{} threads, wall clock", options.threads),
               bytes_of(documents) * static_cast<double>(options.threads), 1e300};

@@ -23,7 +23,7 @@ int64_t stored_bytes(const StoredTensor& tensor) {
   return bytes;
 }
 
-// What is not a weight stands under the names of torchtitan's other states.
+// Whether a tensor is a weight: not under the names of torchtitan's other states.
 bool is_weight(const StoredTensor& tensor) {
   const auto under = [&](std::string_view prefix) { return tensor.info.name.starts_with(prefix); };
   return !under("optimizer.") && !under("lr_scheduler.") && !under("dataloader.") && !under("train_state.");

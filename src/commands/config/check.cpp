@@ -1,5 +1,5 @@
-// `hearth config check`: what can be known to be wrong from the run file alone, and what the keys amount to. `hearth
-// train` also says what is wrong with what it names.
+// `hearth config check`: finds the errors that the run file alone shows, and prints the values that follow from its
+// keys. `hearth train` also checks the files that it names.
 #include <fmt/format.h>
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-// `hearth config docs`: docs/config.md, from the table of fields and the table of flavors.
+// `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors.
 #include <fmt/format.h>
 
 #include "base/units.h"
@@ -132,7 +132,7 @@ std::string section_table(std::string_view section) {
   return text;
 }
 
-// That of the tokenizer which the model was published with. CodeLlama's 7B has 16 more, for filling in.
+// The size of the published model's vocabulary. CodeLlama's 7B has 16 more tokens, for infilling.
 int64_t vocab_size_of(const config::Flavor& flavor) {
   if (flavor.family.starts_with("llama3")) return 128256;
   return flavor.family == "llemma" && flavor.name == "7B" ? 32016 : 32000;

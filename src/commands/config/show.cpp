@@ -1,5 +1,5 @@
-// `hearth config show`: the run file as the run will see it, every key, and where its value comes from. What it prints
-// is a run file again.
+// `hearth config show`: the resolved run file with every key and the origin of its value. The output is again a run
+// file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,13 +30,13 @@ std::string origin_text(const config::LoadResult& run, const config::Entry& entr
   return "default";
 }
 
-// The first clause of the help: lines stay short, and docs/config.md has the rest.
+// The first clause of the help, to keep lines short; docs/config.md has the rest.
 std::string comment(const config::Field& field) {
   const std::string_view help = field.help.substr(0, field.help.find(';'));
   return field.unit.empty() ? std::string(help) : fmt::format("{}: {}", field.unit, help);
 }
 
-// The data's vocabulary; 0 where the data are missing or no dataset, which other checks report.
+// The data's vocabulary; 0 if the data are missing or not a dataset, which other checks report.
 int64_t vocab_size_of_data(const config::RunConfig& config) {
   const auto sources = config.sources();
   if (sources.empty()) return 0;
@@ -50,7 +50,7 @@ int64_t vocab_size_of_data(const config::RunConfig& config) {
   }
 }
 
-// What the keys of [model] amount to.
+// The shape that follows from the keys of [model].
 std::string shape_text(const config::RunConfig& config) {
   try {
     const plan::ModelShape s = plan::model_shape(config.model, vocab_size_of_data(config));
@@ -77,7 +77,7 @@ int config_show(CommandLine& line) {
   const config::LoadResult run = config::read_run(toml, sets);
   config::throw_problems(run.file_name, run.problems);
 
-  // One width for the whole file, but for values that are longer than most.
+  // One width for the whole file; unusually long values do not count.
   constexpr size_t kWidest = 44;
   size_t value_width = 0, origin_width = 0;
   const std::vector<config::Entry> entries = config::entries(run.config);

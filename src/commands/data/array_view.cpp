@@ -13,7 +13,7 @@ constexpr int64_t kBinsShown = 100;
 
 char shown(uint8_t count) { return count == 0 ? '.' : count < 10 ? static_cast<char>('0' + count) : '+'; }
 
-// A line a neuron, of the bins from `first_bin` on.
+// One line per neuron, with its bins from `first_bin` on.
 std::vector<std::string> draw_tokens(const data::ArrayStream& stream, data::ArrayShape shape, int64_t first,
                                      const std::vector<int32_t>& ids, int64_t first_bin, int64_t bins) {
   const tokenizer::PatchShape cut = stream.tokenizer().patch_shape();

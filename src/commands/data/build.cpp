@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// What is being done, how far, how fast. Called by one thread at a time.
+// The current stage of the build, its progress and its speed. One thread at a time calls it.
 class BuildLine {
  public:
   explicit BuildLine(const data::BuildProgress& progress) : progress_(progress), start_(Clock::now()) {}
@@ -92,11 +92,11 @@ void parse_part(const std::string& text, data::BuildOptions& options) {
   options.num_parts = count;
 }
 
-// What was typed, before it becomes options.
+// The options as typed.
 struct BuildRequest {
   SourceOptions sources;
   data::BuildOptions options;
-  data::ReadRules weights;  // its loss_keys, labels_key and weights_key
+  data::ReadRules weights;  // only loss_keys, labels_key and weights_key
   int64_t vocab_size = 0;
   std::string bos, eos, split, dedup = "none", part;
 };

@@ -20,7 +20,7 @@ std::string place_of(const char* name, bool used, int64_t id, const tokenizer::T
   return fmt::format("{} ({}) {}", name, id, where);
 }
 
-// On one line: what would move the cursor is spelled.
+// On one line: characters that would move the cursor are escaped.
 std::string printable(std::string_view text) {
   std::string line;
   for (const char c : text) {

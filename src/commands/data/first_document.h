@@ -1,11 +1,11 @@
-// What a build says about its tokens, so that a wrong BOS or EOS is seen before it costs a training.
+// The first tokens of a build: they show a wrong BOS or EOS before a training.
 #pragma once
 
 #include "data/shard/dataset.h"
 
 namespace hearth::commands {
 
-// Prints which tokens stand around documents, how much special text was met, and the first document's first tokens.
+// Prints the tokens around documents, the count of special text, and the first document's first tokens.
 void print_first_document(const data::Dataset& dataset);
 
 }  // namespace hearth::commands

@@ -63,7 +63,7 @@ int data_inspect(CommandLine& line) {
   line.flag("--sources", &all_sources, "list every source file");
   line.flag("--json", &json, "print the manifest as JSON");
   if (!line.parse()) return 0;
-  const data::Dataset dataset = data::Dataset::open(folder);  // finds shards that are missing or cut, too
+  const data::Dataset dataset = data::Dataset::open(folder);  // finds missing and truncated shards, too
   if (json) {
     fmt::print("{}", data::manifest_text(dataset.manifest()));
     return 0;

@@ -1,4 +1,4 @@
-// Where commands write what is not a dataset of ours.
+// Output paths of commands that do not write a dataset of ours.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace hearth::commands {
 
-// Throws user_error where output of one of these files, or one folder as save_to_disk makes it, would write over
-// something: files are replaced by name if `overwrite`, of folders only those that an export made, or nobody wrote
-// into. Makes the folder around it.
+// Throws user_error if the output would overwrite something: these files, or a folder in the layout of save_to_disk.
+// With `overwrite`, a file may replace a file, and a folder may replace an empty one or an earlier export. Makes the
+// parent folder.
 void prepare_output_files(const std::vector<Path>& files, bool overwrite);
 void prepare_output_folder(const Path& folder, bool overwrite);
 

@@ -8,7 +8,7 @@
 namespace hearth::commands {
 namespace {
 
-// Text is no dataset yet: which tokenizer, and which documents, is decided by a build.
+// Plain text is not a dataset: a build chooses the tokenizer and the documents.
 data::Dataset open_built(const Path& folder) {
   if (path_exists(folder) && !path_exists(folder / data::kManifestName))
     throw user_error(fmt::format("{} is no dataset", folder.string()), "rows are made of tokens",

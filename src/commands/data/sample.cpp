@@ -22,14 +22,14 @@ namespace {
 constexpr int64_t kNeuronsShown = 32;
 
 struct SampleRequest {
-  config::LoadResult loaded;  // the run file; of a dataset alone: nothing
-  config::RunConfig run;      // of a dataset alone: its path, seed and sequence length
+  config::LoadResult loaded;  // the run file; empty for a dataset alone
+  config::RunConfig run;      // for a dataset alone: its path, seed and sequence length
   bool is_run = false;
   uint64_t first = 0;
   int64_t count = 0;
 };
 
-// One document's part of a sample: which file it came from, and which of its tokens.
+// Prints one document's part of a sample: its source file and its tokens.
 void print_part(const data::Dataset& dataset, const data::Split& split, int64_t document, int64_t begin, int64_t end) {
   const data::DocumentOrigin origin = split.origin(document);
   const auto& sources = dataset.manifest().sources;
@@ -106,7 +106,7 @@ Path parent_of(const config::RunConfig& branch) {
   return checkpoint::find_checkpoint(branch.initial_load_path().lexically_normal());
 }
 
-// The checkpoint that the run's data go on from, if any: its newest one, or the one that it branches off from.
+// The checkpoint whose data state the run continues, if any: its newest one, or the one that it branches from.
 std::optional<data::DataState> state_of_data(const config::RunConfig& run) {
   const std::vector<int64_t> steps = checkpoint::list_steps(run.checkpoint_folder());
   if (!steps.empty()) return data_state_of(checkpoint::step_folder(run.checkpoint_folder(), steps.back()));
@@ -114,13 +114,13 @@ std::optional<data::DataState> state_of_data(const config::RunConfig& run) {
   return std::nullopt;
 }
 
-// Where a training stands after `step` steps.
+// The position of a training after `step` steps.
 struct Position {
   int64_t step = 0;
   uint64_t next_sample = 0;
 };
 
-// Where the run begins.
+// The position at the start of the run.
 Position beginning_of(const config::RunConfig& run) {
   if (!config::is_branch(run)) return {};
   const Path parent = parent_of(run);
@@ -133,14 +133,14 @@ struct StepSamples {
   int64_t count;
 };
 
-// The samples of a step. What the run has recorded counts: its batch may have changed at a resume, and a rewind leaves
-// samples out. Steps to come take up where the record ends, with the batch that the run file gives.
+// The samples of a step. Recorded steps come from the run's records: the batch may have changed at a resume, and a
+// rewind skips samples. Later steps continue after the records, with the batch size of the run file.
 StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   const int64_t batch = config::global_batch_size(run), seq_len = run.training.seq_len;
   const Path file = run.run_folder() / "metrics.jsonl";
   std::optional<Position> before;
   for (const metrics::Record& record : metrics::read_metrics(file)) {
-    // An older Hearth wrote no samples. Without a rewind they are those of the tokens.
+    // An older Hearth wrote no samples. Without a rewind they follow from the tokens.
     const auto end = record.samples > 0 ? record.first_sample + static_cast<uint64_t>(record.samples)
                                         : static_cast<uint64_t>(record.tokens / seq_len);
     if (record.step < step) before = {record.step, end};
@@ -206,7 +206,7 @@ int data_sample(CommandLine& line) {
   std::optional<data::TrainingData> opened;
   config::with_places(request.loaded, [&] { opened.emplace(request.run); });
   data::TrainingData& data = *opened;
-  // The weights of sources that the run has had: the run file may have others by now.
+  // The past weights of the run's sources: the run file may have others by now.
   if (const auto past = request.is_run ? state_of_data(request.run) : std::nullopt) data.continue_from(*past);
   data::LoaderOptions loading;
   loading.seed = static_cast<uint64_t>(request.run.training.seed);

@@ -1,4 +1,4 @@
-// `hearth data stats`: what a dataset holds, in numbers and as a picture.
+// `hearth data stats`: the content of a dataset, as numbers and as a picture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string text_of(const tokenizer::Tokenizer& tokenizer, int64_t id) {
   return text;
 }
 
-// As it can stand in one line of a terminal: "\n", "\x80".
+// Escaped for one line of a terminal: "\n", "\x80".
 std::string shown(const std::string& text) {
   std::string line;
   for (const char c : text) {
@@ -140,7 +140,7 @@ int data_stats(CommandLine& line) {
                                      {"vocab_size", dataset.manifest().vocab_size},
                                      {"splits", nlohmann::ordered_json::array()}};
     for (const SplitStats& split : all) object["splits"].push_back(to_json(split, *tokenizer, top));
-    // A token may be a part of a character: what is not UTF-8 is replaced.
+    // A token may be part of a character: bytes that are not UTF-8 are replaced.
     fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }

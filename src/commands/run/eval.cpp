@@ -1,4 +1,4 @@
-// `hearth eval`: checks what it is given, then becomes `hearth-train`.
+// `hearth eval`: checks its options, then becomes `hearth-train`.
 #include <fmt/format.h>
 
 #include "base/error.h"

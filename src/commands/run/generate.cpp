@@ -1,4 +1,4 @@
-// `hearth generate`: checks what it is given, then becomes `hearth-train`.
+// `hearth generate`: checks its options, then becomes `hearth-train`.
 #include "base/error.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"

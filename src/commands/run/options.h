@@ -1,7 +1,7 @@
-// What the commands that need LibTorch take, declared once: `hearth` checks it (and answers --help) in milliseconds,
-// then `hearth-train` reads the same words again and obeys them.
+// Options of the commands that need LibTorch, declared once. `hearth` checks them (and answers --help) in milliseconds.
+// Then `hearth-train` reads the same words again and obeys them.
 //
-// Each declares, parses and checks; empty when --help was printed.
+// Each function declares, parses and checks its options; empty if --help was printed.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// `hearth plan`: what a run takes, before it is started and without the machine: parameters, FLOPs, memory, time.
+// `hearth plan`: parameters, FLOPs, memory and time of a run, before its start and without its machine.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ namespace hearth::commands {
 namespace {
 
 struct Options {
-  std::string device;  // empty: this machine's CPU, if that is what the run computes on
+  std::string device;  // empty: this machine's CPU, if the run computes on a CPU
   double gemm_tflops = 0;
   double efficiency = plan::Speed{}.efficiency;
   bool json = false;
@@ -39,7 +39,7 @@ struct Planned {
   machine::Device device;
   plan::MemoryPlan memory;
   Rate rate;
-  std::optional<plan::StepTime> time;  // nothing where the rate is not known
+  std::optional<plan::StepTime> time;  // empty if the rate is not known
 };
 
 bool on_cpu(const Options& options) { return options.device.empty() || machine::names_this_machine(options.device); }
@@ -54,7 +54,7 @@ machine::Device device_of(const Options& options) {
                    fmt::format("give cpu, for this machine, or one of {}", machine::device_names()));
 }
 
-// This machine's is measured, by hearth-train.
+// This machine's rate is measured by hearth-train.
 Rate rate_of(const Options& options, const machine::Device& device, DType compute, int64_t threads) {
   if (options.gemm_tflops > 0) return {options.gemm_tflops * 1e12, "--gemm-tflops"};
   if (!on_cpu(options)) return {device.gemm_flops(compute), device.source};
@@ -65,7 +65,7 @@ Rate rate_of(const Options& options, const machine::Device& device, DType comput
   return {measured["gemm_flops"].get<double>(), "measured now"};
 }
 
-// Optimizer steps of the whole run; 0 where its length is not given.
+// Optimizer steps of the whole run; 0 if its length is not given.
 int64_t steps_of(const config::RunConfig& config) {
   const config::Training& t = config.training;
   if (t.steps == 0 && t.tokens == 0 && t.epochs == 0) return 0;
@@ -125,7 +125,7 @@ Json items_json(const std::vector<plan::MemoryItem>& items) {
   return list;
 }
 
-// The members are described in docs/plan.md. What is not known is null.
+// docs/plan.md describes the members. Unknown values are null.
 Json plan_json(const Planned& p) {
   const int64_t S = p.config.training.seq_len;
   plan::ModelShape full = p.shape.model;

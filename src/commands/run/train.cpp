@@ -24,7 +24,8 @@ int train(CommandLine& line) {
   const auto options = train_options(line);
   if (!options) return 0;
   const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets);
-  // hearth-train knows more that may be wrong, and says all of it. Where it is not there, what is known here is said.
+  // hearth-train checks more and reports all errors together. If it is missing, `hearth` reports the errors of the run
+  // file.
   if (loaded.syntax_error || !has_hearth_train()) config::throw_problems(loaded.file_name, loaded.problems);
   become_hearth_train(line);
 }

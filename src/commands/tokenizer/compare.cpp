@@ -14,7 +14,7 @@ using tokenizer::Tokenizer;
 constexpr size_t kShown = 10;
 constexpr size_t kContextTokens = 4;
 
-// Bytes that are no printable ASCII as \x0a; UTF-8 stays.
+// Writes bytes outside printable ASCII as \x0a; UTF-8 is kept.
 std::string spelled(std::string_view text) {
   std::string line = "\"";
   for (const char c : text) {
@@ -47,7 +47,7 @@ void compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
 }
 
 void compare_special_tokens(const Tokenizer& a, const Tokenizer& b) {
-  std::map<std::string, std::pair<int64_t, int64_t>> ids;  // -1: not there
+  std::map<std::string, std::pair<int64_t, int64_t>> ids;  // -1: missing
   for (const auto& token : a.special_tokens()) ids.try_emplace(token.text, -1, -1).first->second.first = token.id;
   for (const auto& token : b.special_tokens()) ids.try_emplace(token.text, -1, -1).first->second.second = token.id;
   const auto id_text = [](int64_t id) { return id < 0 ? std::string("none") : fmt::format("{}", id); };

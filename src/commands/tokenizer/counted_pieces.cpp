@@ -8,7 +8,7 @@
 namespace hearth::commands {
 namespace {
 
-constexpr int64_t kUnitBytes = 8 << 20;  // what a thread reads at a time
+constexpr int64_t kUnitBytes = 8 << 20;  // bytes that a thread reads at a time
 
 }  // namespace
 

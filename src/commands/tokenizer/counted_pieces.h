@@ -1,4 +1,4 @@
-// What training a tokenizer starts with: how often each piece occurs in a corpus.
+// The first stage of training a tokenizer: the count of each piece in a corpus.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@
 namespace hearth::commands {
 
 struct TrainingProgress {
-  std::atomic<int64_t> bytes_done{0}, bytes_total{0};  // of sources, as they lie on disk
+  std::atomic<int64_t> bytes_done{0}, bytes_total{0};  // of sources, as stored on disk
   std::atomic<int64_t> merges_done{0}, merges_total{0};
 };
 
-// Adds a document's pieces. Throws user_error for one of the wrong kind; `path` names its source.
+// Adds a document's pieces. Throws user_error for a document of the wrong kind; `path` names its source.
 using CountDocument =
     std::function<void(const data::Document& document, const std::string& path, tokenizer::PieceCounts& counts)>;
 
-// Counts all documents that are not held out; the result does not depend on the threads. make_counter gives each unit
-// of the corpus a function of its own.
+// Counts all documents that are not held out. The result does not depend on the number of threads. make_counter returns
+// a new function for each unit of the corpus.
 tokenizer::PieceCounts count_pieces(const data::Discovery& found, const data::BuildRules& rules, int64_t threads,
                                     const std::function<CountDocument()>& make_counter, TrainingProgress& progress);
 

@@ -2,7 +2,7 @@
 //
 //   {"index_map": {bytes of a patch: id}, "patch_size": (neurons, bins), "k_limit": ids of patches - 1}
 //
-// as our own file. The pickle is read as data: nothing in it is run.
+// as our own file. The pickle is read as data: no code in it is run.
 #include <fmt/core.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ using formats::Pickle;
 using formats::PickleKind;
 using formats::PickleValue;
 
-// An int of Python, or one of NumPy: scalar(dtype, bytes).
+// A Python int or a NumPy scalar: scalar(dtype, bytes).
 int64_t integer(const Pickle& pickle, PickleValue value, std::string_view what) {
   if (pickle.kind(value) != PickleKind::kObject) return pickle.integer(value, what);
   const Pickle::Object scalar = pickle.object(value, what);
@@ -52,7 +52,7 @@ tokenizer::PatchShape shape_of(const Pickle& pickle) {
   return {neurons, bins};
 }
 
-// Where patches share an id, the first is its reference: the most frequent patch was put in first.
+// If patches share an id, the first is its reference: the pickle has the most frequent patch first.
 tokenizer::PatchVocabulary vocabulary_of(const Pickle& pickle) {
   tokenizer::PatchVocabulary v;
   v.shape = shape_of(pickle);
@@ -101,7 +101,7 @@ int tokenizer_import(CommandLine& line) {
   if (!overwrite && path_exists(out))
     throw user_error(fmt::format("{} is there already", out.string()), "", "choose another --out, or add --overwrite");
   const MappedFile file(pickle_path);
-  formats::PickleLimits limits;  // a vocabulary may have many more entries than a checkpoint has tensors
+  formats::PickleLimits limits;  // a vocabulary may have many more entries than a checkpoint's tensors
   limits.max_bytes = std::numeric_limits<int64_t>::max();
   limits.max_values = std::numeric_limits<uint32_t>::max();
   const Pickle pickle = Pickle::parse(file.bytes(), pickle_path.string(), limits);

@@ -1,4 +1,4 @@
-// Options that the tokenizer commands share.
+// Shared options of the tokenizer commands.
 #pragma once
 
 #include <memory>
@@ -20,16 +20,16 @@ struct TokenizerOptions {
 
 void declare_meta_cuts(CommandLine& line, bool* without);  // --no-meta-cuts
 
-// What stands around each document.
+// The tokens around each document.
 struct DocumentEnds {
-  std::string bos, eos;  // "none", "document"; empty: as the template says, and always
+  std::string bos, eos;  // "none", "document"; empty: bos as in the template, eos always
 
   void declare(CommandLine& line);  // --bos, --eos
-  // The two ids, where they are wanted. Throws user_error where the tokenizer has no such token.
+  // The two ids, if they are wanted. Throws user_error if the tokenizer has no such token.
   tokenizer::DocumentTokens resolve(const tokenizer::Tokenizer& tokenizer) const;
 };
 
-// The files' contents; without files, what standard input gives.
+// The files' contents; without files, standard input's.
 std::vector<std::string> read_texts(const std::vector<Path>& files);
 
 }  // namespace hearth::commands

@@ -34,7 +34,7 @@ const std::vector<Pattern>& patterns() {
   return all;
 }
 
-// What was typed.
+// The options as typed.
 struct Request {
   SourceOptions sources;
   data::DiscoverOptions discovery;
@@ -43,11 +43,11 @@ struct Request {
   Path out;
   std::string kind = "bpe";
   bool overwrite = false;
-  // For bpe; empty and 0: not given.
+  // Only for bpe; empty and 0: not given.
   std::vector<std::string> special_tokens;
   std::string pattern;
   int64_t min_frequency = 0;
-  // For patches.
+  // Only for patches.
   std::string patch;
 };
 

@@ -15,7 +15,7 @@
 namespace hearth::commands {
 namespace {
 
-constexpr int64_t kChunk = 256;  // patches that a thread looks up at a time
+constexpr int64_t kChunk = 256;  // patches that a thread maps at a time
 
 CountDocument patch_counter(tokenizer::PatchShape shape) {
   return [shape, patch = std::vector<uint8_t>(static_cast<size_t>(shape.cells()))](
@@ -41,7 +41,7 @@ std::string patch_progress_text(const TrainingProgress& p) {
   return progress_bar(mapping ? "mapping" : "counting", total > 0 ? done / total : 0);
 }
 
-// Gives every patch that has no id of its own the nearest reference's.
+// Maps every patch without an id of its own to the nearest reference's id.
 void map_others(tokenizer::PatchVocabulary& v, int64_t threads, TrainingProgress& progress) {
   const auto others = static_cast<int64_t>(v.other_ids.size());
   const auto cells = static_cast<size_t>(v.shape.cells());

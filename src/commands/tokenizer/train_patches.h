@@ -1,4 +1,4 @@
-// The part of `hearth tokenizer train` that is about patches of arrays.
+// The part of `hearth tokenizer train` for patches of arrays.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace hearth::commands {
 
-// "1x15": neurons x bins. Throws user_error for anything else.
+// "1x15": neurons x bins. Throws user_error for any other text.
 tokenizer::PatchShape parse_patch_shape(const std::string& text);
 
-// Writes tokenizer.patches to `out` and prints what became of the patches.
+// Writes tokenizer.patches to `out` and prints how the patches were mapped.
 void train_patch_tokenizer(const data::Discovery& found, const data::BuildRules& rules, tokenizer::PatchShape shape,
                            int64_t vocab_size, int64_t threads, const Path& out);
 

@@ -3,8 +3,8 @@
 namespace hearth::config {
 namespace {
 
-// The keys of torchtitan 2024 to 2025 (torchtitan/config/job_config.py and the config_manager.py before it). A row
-// goes when Hearth gets the key. "" as key: every key of the section that has no row of its own.
+// The keys of torchtitan 2024 to 2025 (torchtitan/config/job_config.py, and config_manager.py before it). When Hearth
+// gets a key, its row is removed. An empty key means every key of the section without a row of its own.
 struct Row {
   std::string_view section, key, advice;
 };
