@@ -1,5 +1,6 @@
 #include "base/shared_object.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "support/environment.h"
@@ -7,6 +8,8 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
 
 using test::error_of;
 
@@ -33,7 +36,7 @@ TEST(SharedObject, OneThatCannotBeLoadedSaysWhy) {
   const Error error = error_of([&] { load_entry(object, "part", "no part", "mend it"); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(), "no part");
-  EXPECT_NE(error.why().find("libpart.so"), std::string::npos) << error.why();
+  EXPECT_THAT(error.why(), HasSubstr("libpart.so")) << error.why();
   EXPECT_EQ(error.fix(), "mend it");
 }
 

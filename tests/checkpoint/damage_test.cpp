@@ -1,4 +1,5 @@
 // No damage goes unnoticed: every byte of every file is flipped, every file cut and removed.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,6 +11,8 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 std::vector<ExampleTensor> small_tensors() {
   return {example_tensor("layers.0.wq", DType::kFloat32, {3, 2}), example_tensor("norm", DType::kBFloat16, {5})};
@@ -46,7 +49,7 @@ TEST(Damage, OfAnyByteOfAnyFileIsFoundAndNamesTheItemOrTheFile) {
       ASSERT_EQ(found.problems.size(), 1u) << name << " byte " << i;
       const std::string expected =
           name.starts_with("__R") ? owner(metadata, name, static_cast<int64_t>(i)) : (folder / name).string();
-      ASSERT_NE(found.problems[0].find(expected), std::string::npos) << found.problems[0];
+      ASSERT_THAT(found.problems[0], HasSubstr(expected)) << found.problems[0];
       overwrite(folder / name, i, good.substr(i, 1));
     }
   }
@@ -71,7 +74,7 @@ TEST(Damage, ByAnyTruncationExtensionOrRemovalOfAFileIsFound) {
     remove_file(folder / name);
     const Verification found = verify_checkpoint(folder);
     ASSERT_EQ(found.problems.size(), 1u);
-    EXPECT_NE(found.problems[0].find((folder / name).string() + " is missing"), std::string::npos) << found.problems[0];
+    EXPECT_THAT(found.problems[0], HasSubstr((folder / name).string() + " is missing")) << found.problems[0];
     write_bytes(folder / name, good);
   }
 }
@@ -93,8 +96,8 @@ TEST(Damage, IsFoundWhenTheDamagedItemIsReadAndNotBefore) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_NE(e.message().find("norm is damaged"), std::string::npos) << e.what();
-    EXPECT_NE(e.why().find(to_hex64(item.checksum)), std::string::npos) << e.what();
+    EXPECT_THAT(e.message(), HasSubstr("norm is damaged")) << e.what();
+    EXPECT_THAT(e.why(), HasSubstr(to_hex64(item.checksum))) << e.what();
   }
 }
 
@@ -114,10 +117,9 @@ TEST(Damage, OfTheNewestCheckpointIsReportedAndTheOneBeforeIsUsed) {
   EXPECT_EQ(found.folder, scratch / "step-00000100");
   ASSERT_EQ(found.damaged.size(), 3u);
   EXPECT_EQ(found.damaged[0].step, 400);
-  EXPECT_NE(found.damaged[0].reason.find("is damaged"), std::string::npos) << found.damaged[0].reason;
-  EXPECT_NE(found.damaged[1].reason.find(".metadata is damaged: 50 bytes"), std::string::npos)
-      << found.damaged[1].reason;
-  EXPECT_NE(found.damaged[2].reason.find("hearth.json is missing"), std::string::npos) << found.damaged[2].reason;
+  EXPECT_THAT(found.damaged[0].reason, HasSubstr("is damaged")) << found.damaged[0].reason;
+  EXPECT_THAT(found.damaged[1].reason, HasSubstr(".metadata is damaged: 50 bytes")) << found.damaged[1].reason;
+  EXPECT_THAT(found.damaged[2].reason, HasSubstr("hearth.json is missing")) << found.damaged[2].reason;
 }
 
 TEST(Damage, OfAPyTorchDirectoryIsFoundByItsCrc) {
@@ -132,7 +134,7 @@ TEST(Damage, OfAPyTorchDirectoryIsFoundByItsCrc) {
   bytes[data & ~size_t{63}] ^= 1;
   write_bytes(folder / item.file, bytes);
   ASSERT_EQ(verify_checkpoint(folder).problems.size(), 1u);
-  EXPECT_NE(verify_checkpoint(folder).problems[0].find("layers.0.wq"), std::string::npos);
+  EXPECT_THAT(verify_checkpoint(folder).problems[0], HasSubstr("layers.0.wq"));
 }
 
 }  // namespace

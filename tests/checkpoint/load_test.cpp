@@ -1,5 +1,6 @@
 #include "checkpoint/load.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -9,6 +10,8 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 // What a box of a row-major tensor holds, element by element.
 std::vector<std::byte> cut(const ExampleTensor& tensor, const mesh::Box& box) {
@@ -112,7 +115,7 @@ TEST(Load, ATensorOfAnotherShapeOrTypeIsNamedWithBoth) {
   EXPECT_EQ(reader.require("norm.weight", DType::kBFloat16, {11}).shape, (std::vector<int64_t>{11}));
   const Error shape = error_of([&] { reader.require("norm.weight", DType::kBFloat16, {12}); });
   EXPECT_EQ(shape.code(), ExitCode::kUser);
-  EXPECT_NE(shape.message().find("norm.weight does not fit"), std::string::npos) << shape.what();
+  EXPECT_THAT(shape.message(), HasSubstr("norm.weight does not fit")) << shape.what();
   EXPECT_EQ(shape.why(), "expected bfloat16 [12], found bfloat16 [11]");
   const Error type = error_of([&] { reader.require("cube", DType::kFloat32, {3, 4, 5}); });
   EXPECT_EQ(type.why(), "expected float32 [3, 4, 5], found int64 [3, 4, 5]");
@@ -123,10 +126,10 @@ TEST(Load, AMissingTensorIsNamed) {
   Reader reader = Reader::open(save_example(scratch, example_tensors(), 1, 1));
   const Error required = error_of([&] { reader.require("output.weight", DType::kFloat32, {2, 2}); });
   EXPECT_EQ(required.code(), ExitCode::kUser);
-  EXPECT_NE(required.message().find("has no tensor output.weight"), std::string::npos);
+  EXPECT_THAT(required.message(), HasSubstr("has no tensor output.weight"));
   std::vector<std::byte> out(16);
   const Error read = error_of([&] { reader.read("output.weight", {{0, 0}, {2, 2}}, out); });
-  EXPECT_NE(read.message().find("has no tensor output.weight"), std::string::npos);
+  EXPECT_THAT(read.message(), HasSubstr("has no tensor output.weight"));
 }
 
 TEST(Load, WeightsUnderTheModelPrefixAreFound) {
@@ -143,10 +146,10 @@ TEST(Load, WhatIsNotACheckpointIsSaidToBeNone) {
   const test::ScratchFolder scratch;
   const Error missing = error_of([&] { Reader::open(scratch / "nowhere"); });
   EXPECT_EQ(missing.code(), ExitCode::kUser);
-  EXPECT_NE(missing.message().find("there is no checkpoint"), std::string::npos);
+  EXPECT_THAT(missing.message(), HasSubstr("there is no checkpoint"));
   const Error empty = error_of([&] { Reader::open(scratch); });
   EXPECT_EQ(empty.code(), ExitCode::kUser);
-  EXPECT_NE(empty.message().find("is not a checkpoint"), std::string::npos);
+  EXPECT_THAT(empty.message(), HasSubstr("is not a checkpoint"));
 }
 
 TEST(Load, AnItemWithFewerBytesThanItsTensorNeedsIsDamage) {
@@ -195,8 +198,8 @@ TEST(Load, AHoleAndAnOverlapInPyTorchsMetadataAreNamed) {
   Reader hole = Reader::open(folder);
   const Error missing = error_of([&] { hole.read("w", whole_box({4, 3}), out); });
   EXPECT_EQ(missing.code(), ExitCode::kDamaged);
-  EXPECT_NE(missing.message().find("w is incomplete"), std::string::npos) << missing.what();
-  EXPECT_NE(missing.why().find("6 are missing"), std::string::npos) << missing.what();
+  EXPECT_THAT(missing.message(), HasSubstr("w is incomplete")) << missing.what();
+  EXPECT_THAT(missing.why(), HasSubstr("6 are missing")) << missing.what();
   hole.read("w", {{0, 0}, {2, 3}}, std::span(out).first(24));  // what is there can be read
 
   metadata.tensors[0].items = items;
@@ -204,7 +207,7 @@ TEST(Load, AHoleAndAnOverlapInPyTorchsMetadataAreNamed) {
   write_file_atomic(folder / kMetadataFile, formats::format_metadata(metadata));
   Reader overlap = Reader::open(folder);
   const Error twice = error_of([&] { overlap.read("w", whole_box({4, 3}), out); });
-  EXPECT_NE(twice.message().find("stored twice at [1, 0]"), std::string::npos) << twice.what();
+  EXPECT_THAT(twice.message(), HasSubstr("stored twice at [1, 0]")) << twice.what();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "checkpoint/manifest.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,9 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 TEST(Manifest, ChecksumIsThatOfTheTextWithItsDigitsZeroed) {
   const std::string text = format_manifest(example_manifest(3, 1));
@@ -32,14 +36,14 @@ TEST(Manifest, StatesOfAnyNameComeBackAndStandUnderTheirNames) {
   m.states = {{"data", R"({"seed":18446744073709551615,"weights":[5e-324,0.1,1e+15]})"},
               {"later", R"({"a":{"b":[]}})"}};
   const std::string text = format_manifest(m);
-  EXPECT_NE(text.find("\n\"later\": {\"a\":{\"b\":[]}},\n"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\n\"later\": {\"a\":{\"b\":[]}},\n")) << text;
   EXPECT_EQ(parse_manifest(text, "x").states, m.states);
   EXPECT_EQ(parse_manifest(text, "x").state("never"), "{}");
 }
 
 TEST(Manifest, TheNumberOfNeuronsIsThereWhereTheDataFixIt) {
   Manifest m = example_manifest(3, 1);
-  EXPECT_EQ(format_manifest(m).find("n_fixed"), std::string::npos);
+  EXPECT_THAT(format_manifest(m), Not(HasSubstr("n_fixed")));
   EXPECT_EQ(parse_manifest(format_manifest(m), "x").n_fixed, 0);
   m.n_fixed = 256;
   EXPECT_EQ(parse_manifest(format_manifest(m), "x").n_fixed, 256);
@@ -47,7 +51,7 @@ TEST(Manifest, TheNumberOfNeuronsIsThereWhereTheDataFixIt) {
 
 TEST(Manifest, TheHashOfTokenWeightsIsThereWhereThereAreSome) {
   Manifest m = example_manifest(3, 1);
-  EXPECT_EQ(format_manifest(m).find("token_weights"), std::string::npos);
+  EXPECT_THAT(format_manifest(m), Not(HasSubstr("token_weights")));
   EXPECT_EQ(parse_manifest(format_manifest(m), "x").token_weights_hash, "");
   m.token_weights_hash = "w0";
   EXPECT_EQ(parse_manifest(format_manifest(m), "x").token_weights_hash, "w0");
@@ -64,7 +68,7 @@ TEST(Manifest, EveryChangedByteIsDamage) {
         FAIL() << "byte " << i;
       } catch (const Error& e) {
         ASSERT_EQ(e.code(), ExitCode::kDamaged) << i;
-        ASSERT_NE(e.message().find("here/hearth.json"), std::string::npos);
+        ASSERT_THAT(e.message(), HasSubstr("here/hearth.json"));
       }
     }
   }
@@ -79,7 +83,7 @@ TEST(Manifest, OfANewerFormatIsAUserErrorThatNamesBothVersions) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_NE(e.message().find("checkpoint format 2, this program knows 1"), std::string::npos);
+    EXPECT_THAT(e.message(), HasSubstr("checkpoint format 2, this program knows 1"));
   }
 }
 
@@ -91,7 +95,7 @@ TEST(Manifest, WithAFieldMissingIsDamageThatNamesIt) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_NE(e.why().find("tokens_seen"), std::string::npos) << e.what();
+    EXPECT_THAT(e.why(), HasSubstr("tokens_seen")) << e.what();
   }
 }
 

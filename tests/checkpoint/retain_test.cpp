@@ -1,5 +1,6 @@
 #include "checkpoint/retain.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -8,6 +9,8 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 std::vector<ExampleTensor> tiny() { return {example_tensor("w", DType::kFloat32, {2})}; }
 
@@ -86,7 +89,7 @@ TEST(Retain, ANewerFormatStopsTheSearchInsteadOfGoingBack) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_NE(e.message().find("checkpoint format 9"), std::string::npos);
+    EXPECT_THAT(e.message(), HasSubstr("checkpoint format 9"));
   }
 }
 

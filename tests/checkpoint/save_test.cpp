@@ -1,6 +1,7 @@
 // A save that fails, anywhere, leaves what was there before.
 #include "checkpoint/save.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -16,6 +17,8 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 // The state at a step: other values at other steps.
 std::vector<ExampleTensor> state_at(int64_t step) {
@@ -190,7 +193,7 @@ TEST(Save, IntoAReadOnlyFolderIsAUserError) {
     ADD_FAILURE() << "it was saved";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_NE(e.message().find("step-00000001.tmp"), std::string::npos);
+    EXPECT_THAT(e.message(), HasSubstr("step-00000001.tmp"));
   }
   ASSERT_TRUE(!root || ::seteuid(0) == 0);
   ASSERT_EQ(::chmod(scratch.path().c_str(), 0755), 0);

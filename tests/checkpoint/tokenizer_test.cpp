@@ -1,11 +1,16 @@
 // A checkpoint keeps the tokenizer that its model was trained with.
 #include "base/error.h"
+
+#include <gmock/gmock.h>
+
 #include "checkpoint/verify.h"
 #include "example.h"
 #include "tokenizer/small_file.h"
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 Path save_with_tokenizer(const Path& checkpoints) {
   const auto tensors = example_tensors();
@@ -45,13 +50,13 @@ TEST(CheckpointTokenizer, AnotherFileInItsPlaceIsDamage) {
   const Path folder = save_with_tokenizer(scratch);
   write_file_atomic(folder / "tokenizer.json", test::small_tokenizer_file("<s>"));
   ASSERT_EQ(verify_checkpoint(folder).problems.size(), 1u);
-  EXPECT_NE(verify_checkpoint(folder).problems[0].find("is not the tokenizer that the manifest beside it names"),
-            std::string::npos);
+  EXPECT_THAT(verify_checkpoint(folder).problems[0],
+              HasSubstr("is not the tokenizer that the manifest beside it names"));
   write_file_atomic(folder / "tokenizer.json", "{");
   EXPECT_EQ(verify_checkpoint(folder).problems.size(), 1u);
   remove_file(folder / "tokenizer.json");
   ASSERT_EQ(verify_checkpoint(folder).problems.size(), 1u);
-  EXPECT_NE(verify_checkpoint(folder).problems[0].find("is missing"), std::string::npos);
+  EXPECT_THAT(verify_checkpoint(folder).problems[0], HasSubstr("is missing"));
 }
 
 // A manifest comes from elsewhere: its name must not lead out of the folder.

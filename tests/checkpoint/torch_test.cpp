@@ -1,4 +1,5 @@
 // Both directions against PyTorch itself: it reads what we write, we read what it writes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -9,6 +10,8 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 // Loads the checkpoint argv[1] into a plain state dict of zeros and compares it with the raw bytes in argv[2].
 constexpr const char* kLoadScript = R"(
@@ -137,7 +140,7 @@ TEST(TorchWrites, WhatWeReadWithEqualTensorsOfEveryTypeAndStride) {
     reader.require("float8", DType::kFloat32, {4});
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(e.why().find("found tensor of torch.float8_e4m3fn"), std::string::npos) << e.what();
+    EXPECT_THAT(e.why(), HasSubstr("found tensor of torch.float8_e4m3fn")) << e.what();
   }
   const Verification found = verify_checkpoint(folder);
   EXPECT_TRUE(found.problems.empty()) << found.problems[0];

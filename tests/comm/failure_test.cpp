@@ -1,5 +1,6 @@
 // A rank that fails, hangs, is late, or takes part in something else: everybody stops, and the right one is named.
 #include <ATen/ops/empty.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,6 +12,8 @@
 
 namespace hearth::comm {
 namespace {
+
+using testing::HasSubstr;
 
 using std::chrono::milliseconds;
 
@@ -87,8 +90,7 @@ TEST(Timeout, NamesTheLateRanksAndTheOperation) {
     group.all_reduce(values);
   });
   EXPECT_EQ(error.code(), ExitCode::kHardware);
-  EXPECT_NE(error.message().find("all_reduce of 12 x Float; not arrived: rank 1, rank 3"), std::string::npos)
-      << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("all_reduce of 12 x Float; not arrived: rank 1, rank 3")) << error.message();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
 }
 
@@ -106,7 +108,7 @@ TEST(Timeout, IsNotNeededWhenAnAwaitedRankHasEnded) {
     if (group.rank() != 1) group.barrier();
   });
   EXPECT_EQ(error.code(), ExitCode::kBug);
-  EXPECT_NE(error.message().find("barrier for ranks that have ended: rank 1"), std::string::npos) << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("barrier for ranks that have ended: rank 1")) << error.message();
 }
 
 TEST(Disagreement, OverTheOperationIsOurBugAndNamed) {

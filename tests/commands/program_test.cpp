@@ -1,6 +1,7 @@
 // The real binary, as a user starts it.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
 
@@ -14,6 +15,9 @@
 namespace hearth::commands {
 namespace {
 
+using testing::HasSubstr;
+using testing::Not;
+
 using test::run_command;
 
 std::string hearth() { return test::hearth_binary() + " "; }
@@ -23,8 +27,8 @@ TEST(Program, AloneOrWithHelpItListsTheCommandsInGroups) {
   EXPECT_EQ(alone.exit_code, 0);
   EXPECT_EQ(run_command(hearth() + "--help").output, alone.output);
   for (const Command& command : all_commands()) {
-    EXPECT_NE(alone.output.find(fmt::format("\n{}\n", command.group)), std::string::npos) << command.group;
-    EXPECT_NE(alone.output.find(fmt::format("\n  {} ", command.name)), std::string::npos) << command.name;
+    EXPECT_THAT(alone.output, HasSubstr(fmt::format("\n{}\n", command.group))) << command.group;
+    EXPECT_THAT(alone.output, HasSubstr(fmt::format("\n  {} ", command.name))) << command.name;
   }
   for (const std::string& line : split_lines(alone.output)) EXPECT_LE(line.size(), kTextColumns) << line;
 }
@@ -54,8 +58,8 @@ TEST(Program, UsageErrorsExitWithTwoAndNameTheNearestCommand) {
 TEST(Program, HelpForTheFirstOfTwoWordsListsTheSecond) {
   const test::CommandResult help = run_command(hearth() + "config --help");
   EXPECT_EQ(help.exit_code, 0);
-  EXPECT_NE(help.output.find("config check"), std::string::npos);
-  EXPECT_EQ(help.output.find("train"), std::string::npos);
+  EXPECT_THAT(help.output, HasSubstr("config check"));
+  EXPECT_THAT(help.output, Not(HasSubstr("train")));
 }
 
 // "  --out DIR    help" in an option list: the option and whether it takes a value.
@@ -80,8 +84,7 @@ TEST(Program, EveryCommandHasHelpAndTakesEveryOptionThatItLists) {
     const test::CommandResult help = run_command(words + " --help");
     EXPECT_EQ(help.exit_code, 0) << command.name;
     EXPECT_EQ(help.output.find(fmt::format("usage: hearth {}", command.name)), 0u) << command.name;
-    EXPECT_NE(help.output.find(fmt::format("\nexample:\n  hearth {}", command.name)), std::string::npos)
-        << command.name;
+    EXPECT_THAT(help.output, HasSubstr(fmt::format("\nexample:\n  hearth {}", command.name))) << command.name;
     const std::vector<ListedOption> options = listed_options(help.output);
     EXPECT_FALSE(options.empty()) << command.name;
     for (const ListedOption& option : options) {

@@ -1,6 +1,7 @@
 #include "config/load.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +12,8 @@
 
 namespace hearth::config {
 namespace {
+
+using testing::HasSubstr;
 
 using LoadTest = RunFileTest;
 
@@ -105,7 +108,7 @@ TEST_F(LoadTest, ErrorsStandInTheOrderOfTheFileWhateverFoundThem) {
   for (const char* line :
        {"run.toml:2: model.n_heads", "run.toml:9: training.seq_len", "run.toml:10: [lr]", "--set: "}) {
     EXPECT_GT(message.find(line), last) << line << "\n" << message;
-    EXPECT_NE(message.find(line), std::string::npos) << line << "\n" << message;
+    EXPECT_THAT(message, HasSubstr(line)) << line << "\n" << message;
     last = message.find(line);
   }
 }
@@ -126,17 +129,16 @@ TEST_F(LoadTest, AnUnknownKeyNamesTheNearestOneOfItsSectionOrOfAnother) {
 TEST_F(LoadTest, AnUnknownSectionIsOneErrorAndNamesTheNearest) {
   EXPECT_EQ(error_of(std::string(kComplete) + "[optimiser]\nlr = 1\nbeta1 = 0.5\n"),
             "error: run.toml:7: [optimiser] is not a section\n  fix: did you mean [optimizer]?");
-  EXPECT_NE(error_of(std::string(kComplete) + "[zebras]\n").find("the sections are job, model, objective, optimizer"),
-            std::string::npos);
+  EXPECT_THAT(error_of(std::string(kComplete) + "[zebras]\n"),
+              HasSubstr("the sections are job, model, objective, optimizer"));
 }
 
 TEST_F(LoadTest, ACheckpointToBeginWithIsLookedForWhereTheTrainingLooksForIt) {
   const std::string text = std::string(kComplete) + "[checkpoint]\ninitial_load_path = \"../before\"\n";
-  EXPECT_NE(error_of(text).find("run.toml:8: checkpoint.initial_load_path = \"../before\": "), std::string::npos)
+  EXPECT_THAT(error_of(text), HasSubstr("run.toml:8: checkpoint.initial_load_path = \"../before\": "))
       << error_of(text);
-  EXPECT_NE(
-      error_of(text).find("before does not exist\n  fix: paths start at the run file's folder; give a checkpoint"),
-      std::string::npos);
+  EXPECT_THAT(error_of(text),
+              HasSubstr("before does not exist\n  fix: paths start at the run file's folder; give a checkpoint"));
   EXPECT_EQ(error_of(text, {"checkpoint.initial_load_path=web"}), "no error");
   make_folders(folder_ / "checkpoints");  // the run has begun, and goes on with its own
   EXPECT_EQ(error_of(text), "no error");
@@ -258,7 +260,7 @@ TEST_F(LoadTest, AMissingFileIsAUserError) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUser);
-    EXPECT_NE(std::string(error.what()).find("gone.toml"), std::string::npos);
+    EXPECT_THAT(std::string(error.what()), HasSubstr("gone.toml"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "formats/pickle.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -7,6 +8,8 @@
 
 namespace hearth::formats {
 namespace {
+
+using testing::HasSubstr;
 
 using namespace std::string_literals;
 
@@ -20,7 +23,7 @@ std::string refusal(const std::string& bytes, const PickleLimits& limits = {}) {
     parse(bytes, limits);
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_NE(e.message().find("test.pkl"), std::string::npos);
+    EXPECT_THAT(e.message(), HasSubstr("test.pkl"));
     return e.why();
   }
   return "accepted";
@@ -28,25 +31,21 @@ std::string refusal(const std::string& bytes, const PickleLimits& limits = {}) {
 
 TEST(Pickle, ThatCallsAnythingUnknownIsRefusedByNameAndNothingRuns) {
   // What pickle.dumps gives for an object whose __reduce__ is (os.system, ("...",)), in protocols 2 and 4.
-  EXPECT_NE(refusal("\x80\x02"
-                    "cposix\nsystem\nX\x02\x00\x00\x00id\x85R."s)
-                .find("posix.system"),
-            std::string::npos);
-  EXPECT_NE(refusal("\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x02id\x85R."s).find("posix.system"),
-            std::string::npos);
-  EXPECT_NE(refusal("\x80\x02"
-                    "c__builtin__\neval\n."s)
-                .find("__builtin__.eval"),
-            std::string::npos);
-  EXPECT_NE(refusal("\x80\x02"
-                    "ctorch\nload\n."s)
-                .find("torch.load"),
-            std::string::npos);
+  EXPECT_THAT(refusal("\x80\x02"
+                      "cposix\nsystem\nX\x02\x00\x00\x00id\x85R."s),
+              HasSubstr("posix.system"));
+  EXPECT_THAT(refusal("\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x02id\x85R."s), HasSubstr("posix.system"));
+  EXPECT_THAT(refusal("\x80\x02"
+                      "c__builtin__\neval\n."s),
+              HasSubstr("__builtin__.eval"));
+  EXPECT_THAT(refusal("\x80\x02"
+                      "ctorch\nload\n."s),
+              HasSubstr("torch.load"));
   // Opcodes that import or call by other ways: INST, OBJ, EXT1, and a class taken from the memo of another object.
-  EXPECT_NE(refusal("(iposix\nsystem\n."s).find("opcode 0x69"), std::string::npos);
-  EXPECT_NE(refusal("\x80\x02(cposix\nsystem\no."s).find("posix.system"), std::string::npos);
-  EXPECT_NE(refusal("\x80\x02\x82\x01."s).find("opcode 0x82"), std::string::npos);
-  EXPECT_NE(refusal("\x80\x02X\x01\x00\x00\x00x)R."s).find("not a class"), std::string::npos);
+  EXPECT_THAT(refusal("(iposix\nsystem\n."s), HasSubstr("opcode 0x69"));
+  EXPECT_THAT(refusal("\x80\x02(cposix\nsystem\no."s), HasSubstr("posix.system"));
+  EXPECT_THAT(refusal("\x80\x02\x82\x01."s), HasSubstr("opcode 0x82"));
+  EXPECT_THAT(refusal("\x80\x02X\x01\x00\x00\x00x)R."s), HasSubstr("not a class"));
 }
 
 // Python 3.11.2's pickle.dumps(torch.contiguous_format's enum member), in protocols 2 and 4; other Pythons write a
@@ -82,7 +81,7 @@ TEST(Pickle, AMemberOfAnEnumMayBeNamedByGetattrAndNothingElseMay) {
   // Nor may what getattr gave be called.
   std::string call = getattr4(stack_global(module, "_MEM_FORMAT_ENCODING"), name);
   call.pop_back();
-  EXPECT_NE(refusal(call + ")R.").find("not a class is called"), std::string::npos);
+  EXPECT_THAT(refusal(call + ")R."), HasSubstr("not a class is called"));
 }
 
 TEST(Pickle, EveryTruncationOfAGoodOneIsRefused) {
@@ -95,7 +94,7 @@ TEST(Pickle, EveryTruncationOfAGoodOneIsRefused) {
   const std::string good = writer.finish();
   EXPECT_EQ(refusal(good), "accepted");
   for (size_t length = 0; length < good.size(); ++length) EXPECT_NE(refusal(good.substr(0, length)), "accepted");
-  EXPECT_NE(refusal(good + "x").find("1 bytes follow"), std::string::npos);
+  EXPECT_THAT(refusal(good + "x"), HasSubstr("1 bytes follow"));
 }
 
 TEST(Pickle, ValuesComeBackAsTheyWereWritten) {
@@ -137,24 +136,23 @@ TEST(Pickle, ShortIntegersAreSigned) {
   EXPECT_EQ(p.integer(values[0], "a"), -1);
   EXPECT_EQ(p.integer(values[1], "b"), -32768);
   EXPECT_EQ(p.integer(values[2], "c"), 0);
-  EXPECT_NE(refusal("\x80\x02\x8a\x09" + std::string(9, '\x01') + ".").find("integer of 9 bytes"), std::string::npos);
+  EXPECT_THAT(refusal("\x80\x02\x8a\x09" + std::string(9, '\x01') + "."), HasSubstr("integer of 9 bytes"));
 }
 
 TEST(Pickle, LengthsThatAreNotThereAllocateNothing) {
-  EXPECT_NE(refusal("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fx."s).find("longer than the limit"),
-            std::string::npos);
-  EXPECT_NE(refusal("\x80\x02X\xff\xff\x0f\x00x."s).find("bytes early"), std::string::npos);
-  EXPECT_NE(refusal("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN."s).find("frame"), std::string::npos);
+  EXPECT_THAT(refusal("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fx."s), HasSubstr("longer than the limit"));
+  EXPECT_THAT(refusal("\x80\x02X\xff\xff\x0f\x00x."s), HasSubstr("bytes early"));
+  EXPECT_THAT(refusal("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN."s), HasSubstr("frame"));
   // A memo index of four billion is an entry, not a table.
   EXPECT_EQ(refusal("\x80\x02Nr\xff\xff\xff\xff."s), "accepted");
-  EXPECT_NE(refusal("\x80\x02j\xff\xff\xff\xff."s).find("never stored"), std::string::npos);
+  EXPECT_THAT(refusal("\x80\x02j\xff\xff\xff\xff."s), HasSubstr("never stored"));
 }
 
 TEST(Pickle, LimitsOfBytesAndValuesHold) {
   const std::string many = "\x80\x02(" + std::string(100, 'N') + "t.";
   EXPECT_EQ(refusal(many), "accepted");
-  EXPECT_NE(refusal(many, {.max_values = 50}).find("more than 50 values"), std::string::npos);
-  EXPECT_NE(refusal(many, {.max_bytes = 50}).find("limit of 50"), std::string::npos);
+  EXPECT_THAT(refusal(many, {.max_values = 50}), HasSubstr("more than 50 values"));
+  EXPECT_THAT(refusal(many, {.max_bytes = 50}), HasSubstr("limit of 50"));
 }
 
 TEST(Pickle, CyclesAndDeepNestingAreHarmless) {

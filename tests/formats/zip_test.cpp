@@ -1,5 +1,6 @@
 #include "formats/zip.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -8,6 +9,8 @@
 
 namespace hearth::formats {
 namespace {
+
+using testing::HasSubstr;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -90,7 +93,7 @@ with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as z:
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_NE(e.why().find("top/a is compressed"), std::string::npos) << e.what();
+    EXPECT_THAT(e.why(), HasSubstr("top/a is compressed")) << e.what();
   }
 }
 

@@ -1,5 +1,6 @@
 #include "infer/eval.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +17,8 @@
 
 namespace hearth::infer {
 namespace {
+
+using testing::HasSubstr;
 
 // A checkpoint of a model whose every weight is zero: all tokens are equally likely, so every number has a closed form.
 Path save_zero_model(const config::RunConfig& config) {
@@ -249,7 +252,7 @@ TEST_F(EvalNgrams, AreRefusedForWhatTheyCount) {
   EXPECT_EQ(message("held", {folder("a"), folder("a")}),
             fmt::format("{} and {} are the same dataset", folder("a"), folder("a")));
   train::build_tiny_spikes(scratch, "spikes", 12);
-  EXPECT_NE(message("held", {scratch / "spikes"}).find("was built with another tokenizer"), std::string::npos);
+  EXPECT_THAT(message("held", {scratch / "spikes"}), HasSubstr("was built with another tokenizer"));
 }
 
 TEST_F(Eval, EverySetHasAReportUnderItsName) {
@@ -310,7 +313,7 @@ TEST_F(Eval, AMaskedModelIsAskedForTheSameHiddenTokensEveryTime) {
     const EvalReport report =
         evaluate_checkpoint({.checkpoint = checkpoint, .seed = seed, .batch_size = batch_size}).front();
     EXPECT_NEAR(report.evaluation.loss(), std::log(259.0), 1e-6);
-    EXPECT_NE(format_report(report).find("nats per hidden token"), std::string::npos);
+    EXPECT_THAT(format_report(report), HasSubstr("nats per hidden token"));
     return report.evaluation.counted_tokens;
   };
   const double tokens = static_cast<double>(data::Dataset::open(scratch / "data").split("validation").tokens());
@@ -328,7 +331,7 @@ TEST_F(Eval, ACheckpointOfPyTorchDoesNotSayWhatItIs) {
     write_file_atomic(scratch / "theirs" / file, read_file(ours / file));
   const Error error = test::error_of([&] { evaluate_checkpoint({.checkpoint = scratch / "theirs"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("theirs has no hearth.json"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("theirs has no hearth.json")) << error.what();
 }
 
 TEST(EvalReport, ShowsEveryOrderBesideOurs) {
@@ -337,9 +340,9 @@ TEST(EvalReport, ShowsEveryOrderBesideOurs) {
   report.evaluation = {.loss_sum = 200 * std::log(2.0), .counted_tokens = 110, .counted_units = 100};
   report.ngram = {4.5, 3.0, 1.5};
   const std::string text = format_report(report);
-  EXPECT_NE(text.find("bits per byte    2.0000"), std::string::npos) << text;
-  EXPECT_NE(text.find("order 1        4.5000   the model is better"), std::string::npos) << text;
-  EXPECT_NE(text.find("order 3        1.5000   the model is worse"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("bits per byte    2.0000")) << text;
+  EXPECT_THAT(text, HasSubstr("order 1        4.5000   the model is better")) << text;
+  EXPECT_THAT(text, HasSubstr("order 3        1.5000   the model is worse")) << text;
 }
 
 TEST_F(Eval, ADatasetOfAnotherTokenizerIsRefused) {

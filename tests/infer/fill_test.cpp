@@ -1,6 +1,7 @@
 // Masks in a text, filled by a model that was trained to.
 #include "infer/fill.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 
 namespace hearth::infer {
 namespace {
+
+using testing::HasSubstr;
 
 struct Fill : ::testing::Test {
   // A text in which every third letter follows from its neighbours.
@@ -55,7 +58,7 @@ TEST_F(Fill, AModelPutsBackWhatItLearnedSurestFirst) {
   EXPECT_EQ(test::error_of([&] { fill_masks(*model, {.text = std::string(40, 'a') + "[MASK]"}); }).message(),
             "the text of --fill has 43 tokens");
   const Error error = test::error_of([&] { run_generate({.checkpoint = scratch / "masked_lm", .prompt = "abc"}); });
-  EXPECT_NE(error.message().find("does not go on with a text"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("does not go on with a text")) << error.what();
 }
 
 TEST_F(Fill, AModelOfTheNextTokenRefuses) {
@@ -64,8 +67,8 @@ TEST_F(Fill, AModelOfTheNextTokenRefuses) {
   c.lr_scheduler.warmup_steps = 0;
   train::train(c);
   const auto model = load_model(scratch / "causal_lm");
-  EXPECT_NE(test::error_of([&] { fill_masks(*model, {.text = "a[MASK]"}); }).message().find("does not fill masks"),
-            std::string::npos);
+  EXPECT_THAT(test::error_of([&] { fill_masks(*model, {.text = "a[MASK]"}); }).message(),
+              HasSubstr("does not fill masks"));
   EXPECT_EQ(test::error_of([&] {
               run_generate({.checkpoint = scratch / "causal_lm", .prompt = "a", .picture = "x.png"});
             }).message(),

@@ -5,6 +5,7 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -16,6 +17,8 @@
 
 namespace hearth::infer {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr int64_t kTopK = 4;
 
@@ -159,8 +162,8 @@ TEST_F(GenerateArray, TheCommandPrintsALineABinAndRefusesWhatIsNoArray) {
     const Error e = test::error_of([&] { printed(prompt); });
     ::testing::internal::GetCapturedStdout();
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_NE(e.why().find("continues arrays of counts: its tokenizer is spikes:9"), std::string::npos) << e.why();
-    EXPECT_NE(e.fix().find("give a .npy of uint8, neurons x time bins"), std::string::npos);
+    EXPECT_THAT(e.why(), HasSubstr("continues arrays of counts: its tokenizer is spikes:9")) << e.why();
+    EXPECT_THAT(e.fix(), HasSubstr("give a .npy of uint8, neurons x time bins"));
     return e.message();
   };
   EXPECT_EQ(refused("Once"), "--prompt: there is no file \"Once\"");

@@ -4,6 +4,7 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -15,6 +16,8 @@
 
 namespace hearth::infer {
 namespace {
+
+using testing::HasSubstr;
 
 struct Generate : ::testing::Test {
   static void SetUpTestSuite() {
@@ -184,7 +187,7 @@ TEST_F(Generate, ADamagedCheckpointIsRefused) {
   }
   const Error error = test::error_of([&] { load_model(copy); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
-  EXPECT_NE(std::string(error.what()).find("layers.1.feed_forward.w2.weight"), std::string::npos) << error.what();
+  EXPECT_THAT(std::string(error.what()), HasSubstr("layers.1.feed_forward.w2.weight")) << error.what();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "emulator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 namespace hearth::emulator {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(Emulator, RunsEveryThreadOfEveryBlockOnce) {
   std::vector<int> seen(7 * 96);
@@ -63,7 +66,7 @@ TEST(Emulator, ABarrierThatSomeThreadsMissIsAnErrorWithItsLine) {
                   if (threadIdx.x < 40) __syncthreads(77);
                 }),
             kDivergentBarrier);
-  EXPECT_NE(std::string(error_text()).find("line 77"), std::string::npos) << error_text();
+  EXPECT_THAT(std::string(error_text()), HasSubstr("line 77")) << error_text();
   EXPECT_EQ(run(1, 64, [&] { threadIdx.x < 40 ? __syncthreads(1) : __syncthreads(2); }), kDivergentBarrier);
   EXPECT_EQ(run(1, 64,
                 [&] {

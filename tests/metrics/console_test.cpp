@@ -1,5 +1,6 @@
 #include "metrics/console.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,6 +11,9 @@
 
 namespace hearth::metrics {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 // What a console prints, as one string.
 template <typename Body>
@@ -53,8 +57,7 @@ TEST(Console, PlainLinesComeEveryLogFreqStepsAndForTheFirstAndLastStep) {
   for (const char* line : {"step 1/25 ", "step 10/25 ", "step 20/25 ", "step 25/25 "})
     EXPECT_EQ(count(text, line), 1u) << line;
   EXPECT_EQ(count(text, "\r"), 0u);
-  EXPECT_NE(text.find("loss 2.5000  12.3 k tokens/s  grad norm 0.750  lr 3.00e-03  mfu 32.1%"), std::string::npos)
-      << text;
+  EXPECT_THAT(text, HasSubstr("loss 2.5000  12.3 k tokens/s  grad norm 0.750  lr 3.00e-03  mfu 32.1%")) << text;
 }
 
 TEST(Console, AfterAResumeTheFirstStepHasALine) {
@@ -112,7 +115,7 @@ TEST(Console, TheTimeLeftIsTheMeanOfThisRunsStepsTimesThoseThatRemain) {
 TEST(Console, TheBarIsAsFullAsTheRunIsDone) {
   const std::string text =
       printed(Console::Style::kBar, 1000, 10, 200, [](Console& console) { console.step(record(250)); });
-  EXPECT_NE(text.find(" 25% [" + std::string(10, '#') + std::string(30, '.') + "]"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr(" 25% [" + std::string(10, '#') + std::string(30, '.') + "]")) << text;
 }
 
 TEST(Console, TheBarIsNotRedrawnFasterThanTheEyeSees) {
@@ -153,7 +156,7 @@ TEST(Console, NamedSetsStandBehindTheirMean) {
     r.validation_losses = {{"web", 1}, {"books", 1.5}};
     console.step(r);
   });
-  EXPECT_NE(text.find("step 7/100  validation loss 1.2500 (books 1.5000, web 1.0000)\n"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("step 7/100  validation loss 1.2500 (books 1.5000, web 1.0000)\n")) << text;
 }
 
 TEST(Console, AMessageDoesNotTearTheBar) {
@@ -162,7 +165,7 @@ TEST(Console, AMessageDoesNotTearTheBar) {
     console.message("saved step-00000001");
   });
   // The bar is wiped, the message stands alone, the bar comes back.
-  EXPECT_NE(text.find("\r\x1b[Ksaved step-00000001\n\r\x1b[K"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\r\x1b[Ksaved step-00000001\n\r\x1b[K")) << text;
 }
 
 TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
@@ -177,14 +180,14 @@ TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
   s.steps_per_epoch = 200;
   s.peak_flops = 2e11;
   const std::string text = format_summary(s);
-  EXPECT_NE(text.find("56.0 M parameters (56000000)\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("2 ranks x 4 micro-batches x 8 sequences x 128 tokens"), std::string::npos) << text;
-  EXPECT_NE(text.find("500 steps, 4.10 M tokens, 2.50 epochs of 200.0 steps"), std::string::npos) << text;
-  EXPECT_EQ(text.find("% of the sequences"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("56.0 M parameters (56000000)\n")) << text;
+  EXPECT_THAT(text, HasSubstr("2 ranks x 4 micro-batches x 8 sequences x 128 tokens")) << text;
+  EXPECT_THAT(text, HasSubstr("500 steps, 4.10 M tokens, 2.50 epochs of 200.0 steps")) << text;
+  EXPECT_THAT(text, Not(HasSubstr("% of the sequences"))) << text;
   s.sources = {{"data/web", 0.8, 1.25}, {"data/books", 0.2, 3}};
   const std::string mixed = format_summary(s);
-  EXPECT_NE(mixed.find(" 80.00 % of the sequences, 1.25 epochs of data/web\n"), std::string::npos) << mixed;
-  EXPECT_NE(mixed.find(" 20.00 % of the sequences, 3.00 epochs of data/books\n"), std::string::npos) << mixed;
+  EXPECT_THAT(mixed, HasSubstr(" 80.00 % of the sequences, 1.25 epochs of data/web\n")) << mixed;
+  EXPECT_THAT(mixed, HasSubstr(" 20.00 % of the sequences, 3.00 epochs of data/books\n")) << mixed;
 }
 
 TEST(Throughput, MfuIsModelFlopsOverThePeak) {

@@ -1,6 +1,7 @@
 // The metrics file: what is written is read back, bit for bit, and a kill anywhere leaves a file that is still read.
 #include "metrics/jsonl.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -14,6 +15,9 @@
 
 namespace hearth::metrics {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 Record record(int64_t step, double loss) {
   Record r;
@@ -94,8 +98,8 @@ TEST(Jsonl, SubstitutesAreCountedWhereThereAreAny) {
   }
   EXPECT_EQ(read_metrics(scratch / "metrics.jsonl"), (std::vector<Record>{some, none}));
   const std::string text = read_file(scratch / "metrics.jsonl");
-  EXPECT_NE(text.find("\"substituted\": 3,"), std::string::npos);
-  EXPECT_EQ(text.find("\"substituted\": 0"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("\"substituted\": 3,"));
+  EXPECT_THAT(text, Not(HasSubstr("\"substituted\": 0")));
 }
 
 TEST(Jsonl, NamedSetsHaveAKeyEach) {
@@ -250,7 +254,7 @@ TEST(Jsonl, AWrongLineInTheMiddleIsNamed) {
       FAIL() << "no error";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::kDamaged);
-      EXPECT_NE(e.message().find("metrics.jsonl:2 "), std::string::npos) << e.message();
+      EXPECT_THAT(e.message(), HasSubstr("metrics.jsonl:2 ")) << e.message();
     }
   }
 }

@@ -1,6 +1,7 @@
 // The schedule's shape, by hand-worked values; the comparison with PyTorch's LambdaLR is in optimizer_oracle_test.
 #include "optim/lr_schedule.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,8 @@
 
 namespace hearth::optim {
 namespace {
+
+using testing::HasSubstr;
 
 config::LrScheduler scheduler(int64_t warmup, double decay_ratio, DecayType type, double floor = 0) {
   return {.warmup_steps = warmup,
@@ -83,11 +86,11 @@ TEST(LrSchedule, KeepsTheLastRatePastTheEnd) {
 TEST(LrSchedule, SaysWhatItHadToCut) {
   const LrSchedule short_run = lr_schedule(scheduler(200, -1, DecayType::kLinear), 1, 10);
   ASSERT_EQ(short_run.notes.size(), 1u);
-  EXPECT_NE(short_run.notes[0].find("warm-up of 200 steps is cut to the run's 10"), std::string::npos);
+  EXPECT_THAT(short_run.notes[0], HasSubstr("warm-up of 200 steps is cut to the run's 10"));
   EXPECT_EQ(learning_rate(short_run, 5), 0.5);
   const LrSchedule crowded = lr_schedule(scheduler(6, 0.8, DecayType::kLinear), 1, 10);
   ASSERT_EQ(crowded.notes.size(), 1u);
-  EXPECT_NE(crowded.notes[0].find("decay is cut to 4"), std::string::npos);
+  EXPECT_THAT(crowded.notes[0], HasSubstr("decay is cut to 4"));
   EXPECT_EQ(crowded.decay_steps, 4);
 }
 

@@ -1,5 +1,6 @@
 #include "plan/memory.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 
 namespace hearth::plan {
 namespace {
+
+using testing::HasSubstr;
 
 using test::error_of;
 
@@ -127,7 +130,7 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
                "  fix: set memory.recompute = \"auto\", or lower training.local_batch_size");
   c.memory.recompute = config::Recompute::kAuto;
   const std::string error = error_of([&] { require_fits(planned(c, 16 * kGiB)); }).what();
-  EXPECT_NE(error.find("fix: lower training.local_batch_size, training.seq_len"), std::string::npos) << error;
+  EXPECT_THAT(error, HasSubstr("fix: lower training.local_batch_size, training.seq_len")) << error;
 }
 
 TEST(Memory, ATrainingThatAlmostFitsSaysByHowMuchItDoesNot) {
@@ -151,7 +154,7 @@ TEST(Memory, WhatKernelsWorkInIsNamedWhereItMatters) {
   int64_t work = plan.table_bytes;
   for (const MemoryItem& item : plan.work) work += item.bytes;
   const std::string why = error_of([&] { require_fits(plan); }).why();
-  EXPECT_NE(why.find(fmt::format(", and kernels work in {}", format_bytes(work))), std::string::npos) << why;
+  EXPECT_THAT(why, HasSubstr(fmt::format(", and kernels work in {}", format_bytes(work)))) << why;
 }
 
 TEST(Memory, LevelsAreDescribedByLayers) {

@@ -1,6 +1,7 @@
 // Every run file of configs/: its opening says what `hearth plan` says, its commands and variants are taken, and its
 // small twin - the same objective, norm, optimizer, schedule, order, precision and recomputation on a tiny model and
 // tiny data - trains.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,6 +20,8 @@
 
 namespace hearth::run {
 namespace {
+
+using testing::HasSubstr;
 
 std::vector<Path> recipes() {
   std::vector<Path> files;
@@ -170,10 +173,10 @@ TEST_P(Recipes, OpensWithItsPlan) {
   ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# One (\\w+) alone: ")));
   const std::string device = found[1].str();
   const std::string one = plan_line(device, 1);
-  EXPECT_NE(text.find(one), std::string::npos) << one;
+  EXPECT_THAT(text, HasSubstr(one)) << one;
   ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# ([0-9]+) " + device + "s, planned ")));
   const std::string many = plan_line(device, std::stoll(found[1].str()));
-  EXPECT_NE(text.find(many), std::string::npos) << many;
+  EXPECT_THAT(text, HasSubstr(many)) << many;
 }
 
 // In an empty folder: what is wrong is that a file is not there, and no word of the command line.

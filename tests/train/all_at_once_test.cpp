@@ -1,4 +1,5 @@
 // What is wrong with a run is said at once, before it begins, and not one error a start.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/text.h"
@@ -11,6 +12,8 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
 
 struct AllAtOnce : TinyData {
   // The error of a training, and that nothing was begun.
@@ -41,7 +44,7 @@ TEST_F(AllAtOnce, WhatTheModelTheDataAndTheTokenizerDoNotHave) {
         "checkpoint.fresh: \"outputs\" matches no parameter\n      why: a pattern is a parameter's name or its "
         "beginning",
         "fix: did you mean output?", "checkpoint.freeze: \"layers.7\" matches no parameter"})
-    EXPECT_NE(error.find(what), std::string::npos) << what << "\n" << error;
+    EXPECT_THAT(error, HasSubstr(what)) << what << "\n" << error;
 }
 
 TEST_F(AllAtOnce, WhatACheckpointDoesNotHave) {
@@ -62,7 +65,7 @@ TEST_F(AllAtOnce, WhatACheckpointDoesNotHave) {
                            " does not fit the model:", " has weights that the model has no place for: layers.1.",
                            "checkpoint.drop: \"layers.5\" matches no weight that is left over",
                            "checkpoint.drop: \"layers.6\" matches no weight that is left over"})
-    EXPECT_NE(error.find(what), std::string::npos) << what << "\n" << error;
+    EXPECT_THAT(error, HasSubstr(what)) << what << "\n" << error;
 }
 
 TEST_F(AllAtOnce, ARestartMovesNothingBeforeAllIsRight) {

@@ -1,5 +1,6 @@
 // One training's checkpoint as the beginning of another: what is taken over, what begins anew, and that nothing is left
 // out silently.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +13,9 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 struct Chain : TinyData {
   Chain() {
@@ -47,10 +51,9 @@ TEST_F(Chain, FromLanguageToSpikesWithFreshInputAndOutput) {
   c.training.steps = 1;
   // Another vocabulary: 256 rows and not 258.
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_NE(error.message().find("does not fit the model"), std::string::npos) << error.what();
-  EXPECT_NE(error.message().find("tok_embeddings.weight: [258, 32] in the checkpoint, [256, 32] in the model"),
-            std::string::npos);
-  EXPECT_NE(error.message().find("output.weight: [258, 32]"), std::string::npos) << "all at once";
+  EXPECT_THAT(error.message(), HasSubstr("does not fit the model")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("tok_embeddings.weight: [258, 32] in the checkpoint, [256, 32] in the model"));
+  EXPECT_THAT(error.message(), HasSubstr("output.weight: [258, 32]")) << "all at once";
 
   c.checkpoint.fresh = {"tok_embeddings", "output"};
   const auto begun = beginning(c), first = tensors_of(step_of(named("first"), 12));
@@ -77,7 +80,7 @@ TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {
   c.training.steps = 3;
   c.checkpoint.initial_load_model_only = false;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_NE(error.message().find("is not the dataset that"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("is not the dataset that")) << error.what();
   c.checkpoint.exclude_from_loading = {"dataloader", "train_state"};
   const auto records = train(c);
   ASSERT_EQ(records.size(), 3u);
@@ -188,9 +191,9 @@ TEST_F(Chain, WhatTheModelHasNoPlaceForIsNamedOrAnError) {
   c.model.enable_weight_tying = true;
   c.model.n_layers = 1;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_NE(error.message().find("has weights that the model has no place for: "), std::string::npos) << error.what();
-  EXPECT_NE(error.message().find("layers.1.attention.wq.weight"), std::string::npos);
-  EXPECT_NE(error.message().find("output.weight"), std::string::npos);
+  EXPECT_THAT(error.message(), HasSubstr("has weights that the model has no place for: ")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("layers.1.attention.wq.weight"));
+  EXPECT_THAT(error.message(), HasSubstr("output.weight"));
   c.checkpoint.drop = {"layers.1", "output"};
   const auto begun = beginning(c), first = tensors_of(step_of(named("first"), 12));
   EXPECT_EQ(begun.at("layers.0.attention.wq.weight"), first.at("layers.0.attention.wq.weight"));
@@ -238,8 +241,8 @@ TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
     c.checkpoint.initial_load_path = poisoned_checkpoint(first, 12, scratch / fmt::format("poisoned{}", ranks));
     const Error error = error_of([&] { run_training(c, {}); });
     EXPECT_EQ(error.code(), ExitCode::kDamaged);
-    EXPECT_NE(error.message().find("holds NaN or infinity"), std::string::npos) << error.what();
-    EXPECT_NE(error.why().find("layers.1."), std::string::npos) << error.why();
+    EXPECT_THAT(error.message(), HasSubstr("holds NaN or infinity")) << error.what();
+    EXPECT_THAT(error.why(), HasSubstr("layers.1.")) << error.why();
     EXPECT_FALSE(path_exists(c.run_folder()));
   }
 }
@@ -278,14 +281,14 @@ TEST_F(Chain, WeightsOfAnotherModelOfTheSameShapesAreRefused) {
   c.model.norm_type = config::NormType::kRmsNormNeox;
   c.model.rope_theta = 1e6;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_NE(error.message().find("another model"), std::string::npos) << error.what();
-  EXPECT_NE(error.message().find("model.rope_pairs: \"interleaved\" -> \"halves\""), std::string::npos) << error.what();
-  EXPECT_NE(error.message().find("model.norm_type"), std::string::npos) << error.what();
-  EXPECT_EQ(error.message().find("rope_theta"), std::string::npos) << "which a training may change on the way";
+  EXPECT_THAT(error.message(), HasSubstr("another model")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("model.rope_pairs: \"interleaved\" -> \"halves\"")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("model.norm_type")) << error.what();
+  EXPECT_THAT(error.message(), Not(HasSubstr("rope_theta"))) << "which a training may change on the way";
   c = after("third");
   c.model.n_heads /= 2;
   c.model.n_kv_heads = 1;
-  EXPECT_NE(error_of([&] { run_training(c, {}); }).message().find("model.n_heads"), std::string::npos);
+  EXPECT_THAT(error_of([&] { run_training(c, {}); }).message(), HasSubstr("model.n_heads"));
 }
 
 // A branch that leaves the optimizer behind is free in all that belongs to it.
@@ -295,7 +298,7 @@ TEST_F(Chain, ABranchWithoutTheOptimizerMayFreeze) {
   c.checkpoint.initial_load_model_only = false;
   c.checkpoint.freeze = {"layers.0"};
   c.training.steps += 2;
-  EXPECT_NE(error_of([&] { run_training(c, {}); }).fix().find("initial_load_model_only = true"), std::string::npos);
+  EXPECT_THAT(error_of([&] { run_training(c, {}); }).fix(), HasSubstr("initial_load_model_only = true"));
   c.checkpoint.exclude_from_loading = {"optimizer"};
   train(c);
   const auto before = tensors_of(step_of(named("first"), 12)), now = tensors_of(step_of(c, 14));
@@ -309,15 +312,15 @@ TEST_F(Chain, AnInitialCheckpointThatDoesNotFitLeavesNoRunFolder) {
   config::RunConfig c = named("after");
   const auto refused = [&] { return error_of([&] { run_training(c, {}); }).message(); };
   c.checkpoint.initial_load_path = "nowhere";
-  EXPECT_NE(refused().find("there is no folder"), std::string::npos) << refused();
+  EXPECT_THAT(refused(), HasSubstr("there is no folder")) << refused();
   EXPECT_FALSE(path_exists(c.run_folder()));
   c.checkpoint.initial_load_path = step_of(first, 12).string();
   c.model.dim *= 2;
-  EXPECT_NE(refused().find("does not fit the model"), std::string::npos) << refused();
+  EXPECT_THAT(refused(), HasSubstr("does not fit the model")) << refused();
   EXPECT_FALSE(path_exists(c.run_folder()));
   // What was there before stays there.
   make_folders(c.run_folder());
-  EXPECT_NE(refused().find("does not fit the model"), std::string::npos);
+  EXPECT_THAT(refused(), HasSubstr("does not fit the model"));
   EXPECT_TRUE(path_exists(c.run_folder()));
 }
 

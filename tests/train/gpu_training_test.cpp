@@ -1,5 +1,6 @@
 // A training on a GPU against the same training on the CPU: curves, guard, checkpoints that go either way.
 #include <cmath>
+#include <gmock/gmock.h>
 
 #include "infer/eval.h"
 #include "ops/float8.h"
@@ -9,6 +10,8 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
 
 // The kernels compiled for the host take a tenth of a second a step, however small it is.
 constexpr int64_t kGpuSteps = 6;
@@ -157,7 +160,7 @@ TEST(Device, AGpuThatIsNotThereIsAnErrorBesideOthers) {
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);  // whatever the GPU's alone would be
   for (const char* what : {"training.device = \"cpu\"", "/nowhere/data holds no dataset"})
-    EXPECT_NE(error.message().find(what), std::string::npos) << error.what();
+    EXPECT_THAT(error.message(), HasSubstr(what)) << error.what();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Steps that are no numbers, and spikes: what is judged, what a run does about it, and that a resume changes nothing.
 #include "train/guard.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -75,8 +78,7 @@ TEST(Guard, ASpikeLiesFarAboveTheMeanOfTheWindowInItsStandardDeviations) {
   EXPECT_EQ(judge(guard, -50, 0).verdict, Verdict::kApply) << "below is no spike";
   EXPECT_EQ(judge(guard, 1, 7.01).verdict, Verdict::kSkip) << "of the norm";
   EXPECT_EQ(judge(guard, 1, 7.01).kind, "spike");
-  EXPECT_NE(judge(guard, 1, 7.01).reason.find("the gradient's norm is 7.01, 3.0 standard deviations"),
-            std::string::npos)
+  EXPECT_THAT(judge(guard, 1, 7.01).reason, HasSubstr("the gradient's norm is 7.01, 3.0 standard deviations"))
       << judge(guard, 1, 7.01).reason;
   guard.skipped();
   EXPECT_EQ(guard.health().losses.back(), 2) << "what was skipped does not enter";
@@ -92,8 +94,7 @@ TEST(Guard, ALimitThatIsReachedStops) {
   EXPECT_EQ(judge(guard, kNan, 1).verdict, Verdict::kSkip);
   guard.skipped();
   EXPECT_EQ(judge(guard, kNan, 1).verdict, Verdict::kStop);
-  EXPECT_NE(judge(guard, kNan, 1).reason.find("numerics.skip_limit = 2 updates in a row were left out"),
-            std::string::npos);
+  EXPECT_THAT(judge(guard, kNan, 1).reason, HasSubstr("numerics.skip_limit = 2 updates in a row were left out"));
   EXPECT_EQ(guard.health().skipped, 3);
 
   n = numerics(Policy::kRewind, Policy::kOff);
@@ -164,7 +165,7 @@ TEST_F(GuardPolicy, StopEndsTheRunAtTheFirst) {
   config::RunConfig c = poisoned("stop");
   const Error error = error_of([&] { train(c); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
-  EXPECT_NE(error.message().find("the loss is nan"), std::string::npos) << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("the loss is nan")) << error.message();
 }
 
 TEST_F(GuardPolicy, SkipLeavesOutTheUpdatesOfSuchStepsOnAnyNumberOfRanks) {
@@ -244,8 +245,7 @@ TEST_F(GuardPolicy, RewindGivesUpAtItsLimit) {
   c.numerics.rewind_limit = 1;
   const Error error = error_of([&] { train(c); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
-  EXPECT_NE(error.message().find("the run has gone back numerics.rewind_limit = 1 times"), std::string::npos)
-      << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("the run has gone back numerics.rewind_limit = 1 times")) << error.message();
 }
 
 // Whatever stops it, and whether or not it saved in between: a later start knows where the run had gone back to, behind
@@ -264,8 +264,7 @@ TEST_F(GuardPolicy, ARewindIsRememberedThoughNoCheckpointFollowed) {
     parts.numerics.rewind_limit = limit;
     for (int start = 0; start < 2; ++start) {  // the second gets no further
       const Error error = error_of([&] { train(parts); });
-      EXPECT_NE(error.message().find(fmt::format("rewind_limit = {} times", limit)), std::string::npos)
-          << error.message();
+      EXPECT_THAT(error.message(), HasSubstr(fmt::format("rewind_limit = {} times", limit))) << error.message();
     }
   }
   parts.numerics.rewind_limit = rewinds;

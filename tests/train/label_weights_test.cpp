@@ -1,4 +1,5 @@
 // Weights and label masks of the data, in training and evaluation.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,6 +15,8 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
 
 using nlohmann::json;
 
@@ -146,8 +149,7 @@ TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
   EXPECT_NEAR(report.evaluation.counted_tokens, counted, 1e-6);
   EXPECT_NEAR(report.evaluation.counted_units, bytes, 1e-6);
   EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
-  EXPECT_NE(infer::format_report(report).find(*GetParam() == 0 ? "tokens counted " : "weights counted "),
-            std::string::npos);
+  EXPECT_THAT(infer::format_report(report), HasSubstr(*GetParam() == 0 ? "tokens counted " : "weights counted "));
   const Error ngram = error_of([&] { infer::evaluate_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
   EXPECT_EQ(ngram.message(), "--ngram has nothing to say about data that weigh their tokens");
 }
@@ -174,8 +176,7 @@ TEST_P(WeightedRun, SaysAtItsStartWhatShareOfTheTokensCounts) {
   const std::string output = ::testing::internal::GetCapturedStdout();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   const data::Split& split = dataset.split("train");
-  EXPECT_NE(output.find(fmt::format("data: {} of {} tokens count (", split.weights()->counted, split.tokens())),
-            std::string::npos)
+  EXPECT_THAT(output, HasSubstr(fmt::format("data: {} of {} tokens count (", split.weights()->counted, split.tokens())))
       << output;
 }
 

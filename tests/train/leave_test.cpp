@@ -1,4 +1,5 @@
 // Signals to a training process, and what its exit code tells a supervisor.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "checkpoint/retain.h"
@@ -6,6 +7,9 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 struct Leave : ::testing::Test {
   void SetUp() override {
@@ -84,7 +88,7 @@ TEST_F(Leave, ASecondTrainingInTheFolderIsRefusedWithCode2) {
   ASSERT_TRUE(wait_until(first, [&] { return steps_logged(config) >= 1; })) << read_file(log);
   RunProcess second({"train", toml.string()}, scratch / "second.log");
   EXPECT_EQ(second.wait(), 2);
-  EXPECT_NE(read_file(scratch / "second.log").find("another training runs in"), std::string::npos);
+  EXPECT_THAT(read_file(scratch / "second.log"), HasSubstr("another training runs in"));
   EXPECT_TRUE(first.running());
 }
 
@@ -98,8 +102,8 @@ TEST_F(Leave, MemoryThatIsNotThereIsAnErrorBeforeAnythingIsAllocated) {
   RunProcess process({"train", toml.string()}, log);
   EXPECT_EQ(process.wait(), 2);
   const std::string output = read_file(log);
-  EXPECT_NE(output.find("error: the training needs 14.6 PiB of memory"), std::string::npos) << output;
-  EXPECT_EQ(output.find("frame #"), std::string::npos) << output;
+  EXPECT_THAT(output, HasSubstr("error: the training needs 14.6 PiB of memory")) << output;
+  EXPECT_THAT(output, Not(HasSubstr("frame #"))) << output;
 }
 
 }  // namespace

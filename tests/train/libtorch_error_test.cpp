@@ -2,12 +2,16 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 template <typename Body>
 std::optional<Error> translated(Body body) {
@@ -23,7 +27,7 @@ TEST(LibtorchError, MemoryThatIsNotToBeHadSaysWhatToMakeSmaller) {
   const auto error = translated([] { at::empty({int64_t{1} << 50}); });
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ExitCode::kHardware);
-  EXPECT_NE(error->fix().find("training.local_batch_size"), std::string::npos);
+  EXPECT_THAT(error->fix(), HasSubstr("training.local_batch_size"));
 }
 
 // As c10_cuda words it.
@@ -38,8 +42,8 @@ TEST(LibtorchError, AnythingElseIsOurBugAndHasNoStackDump) {
   const auto error = translated([] { at::mm(at::empty({2, 3}), at::empty({2, 3})); });
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ExitCode::kBug);
-  EXPECT_NE(error->why().find("2x3"), std::string::npos) << error->what();
-  EXPECT_EQ(std::string(error->what()).find("frame #"), std::string::npos) << error->what();
+  EXPECT_THAT(error->why(), HasSubstr("2x3")) << error->what();
+  EXPECT_THAT(std::string(error->what()), Not(HasSubstr("frame #"))) << error->what();
 }
 
 }  // namespace

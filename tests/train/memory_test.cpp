@@ -1,4 +1,5 @@
 // What is planned is what is allocated; what does not fit is refused; recomputation changes no loss.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "comm/group.h"
@@ -12,6 +13,8 @@
 namespace hearth::train {
 namespace {
 
+using testing::HasSubstr;
+
 struct TrainMemory : TinyData {};
 
 // The time of a step is a product over what it is counted from.
@@ -20,10 +23,10 @@ TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   c.memory.recompute = config::Recompute::kBlock;
   const run::Run run = run::open_run(c);
   const std::string text = run.describe(true);
-  EXPECT_NE(text.find("\n  compute      "), std::string::npos) << text;
-  EXPECT_NE(text.find(plan::format_memory(run.memory)), std::string::npos) << text;
-  EXPECT_NE(text.find("\n  step time    "), std::string::npos) << text;
-  EXPECT_NE(text.find("\n  run time     "), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\n  compute      ")) << text;
+  EXPECT_THAT(text, HasSubstr(plan::format_memory(run.memory))) << text;
+  EXPECT_THAT(text, HasSubstr("\n  step time    ")) << text;
+  EXPECT_THAT(text, HasSubstr("\n  run time     ")) << text;
   const double flops = plan::flops_per_token(run.shape, c.training.seq_len) +
                        plan::recompute_flops_per_token(run.shape, c.training.seq_len, run.memory.activations.recompute);
   const plan::StepTime& t = run.expected_time;
@@ -122,7 +125,7 @@ TEST_F(TrainMemory, ARunThatDoesNotFitIsRefusedBeforeItBegins) {
   config::RunConfig c = tiny_config(scratch);
   c.memory.limit = "100 kB";
   const std::string error = error_of([&] { train(c); }).what();
-  EXPECT_NE(error.find("of memory, and there are 97.7 KiB"), std::string::npos) << error;
+  EXPECT_THAT(error, HasSubstr("of memory, and there are 97.7 KiB")) << error;
   EXPECT_FALSE(path_exists(c.run_folder()));
 }
 

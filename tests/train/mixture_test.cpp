@@ -1,4 +1,5 @@
 // Several sources in one run: stopped and resumed, with edited weights, measured on named sets.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,9 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 // Two datasets, SCRATCH/web/data and SCRATCH/books/data.
 config::RunConfig mixed_config(const Path& scratch, const std::string& name) {
@@ -62,7 +66,7 @@ TEST(TrainMixture, WeightsEditedAtAResumeHoldFromTheNextStepOn) {
   c.data.source.pop_back();
   c.training.steps = 13;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_NE(error.message().find("that is not among the sources"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("that is not among the sources")) << error.what();
 }
 
 // Checkpoints from before there were mixtures name one dataset and say nothing else.
@@ -83,7 +87,7 @@ TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSourc
   state.segments.clear();
   manifest.states["data"] = data::format_data_state(state);
   const std::string text = checkpoint::format_manifest(manifest);
-  EXPECT_EQ(text.find("segments"), std::string::npos);
+  EXPECT_THAT(text, Not(HasSubstr("segments")));
   write_file_atomic(step_of(parts, 4) / checkpoint::kManifestFile, text);
   parts.training.steps = 8;
   train(parts);
@@ -118,7 +122,7 @@ TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   EXPECT_EQ(data_state_at(step_of(parts, 14)).order_samples, 12u * 8);
   parts.data.order = config::DataOrder::kShuffle;
   const Error error = error_of([&] { run_training(parts, {}); });
-  EXPECT_NE(error.message().find("data.order: \"neox\" -> \"shuffle\""), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("data.order: \"neox\" -> \"shuffle\"")) << error.what();
 }
 
 TEST(TrainMixture, EachNamedSetHasALossAndTheTotalIsTheMeanOverTheirTokens) {
@@ -163,7 +167,7 @@ TEST(TrainMixture, ASetMeasuresTheSplitThatItNames) {
 
   // A split that is not there, and one that is trained on.
   c.validation.set = {{"web", "web/data", "test"}};
-  EXPECT_NE(error_of([&] { run_training(c, {}); }).message().find("has no split \"test\""), std::string::npos);
+  EXPECT_THAT(error_of([&] { run_training(c, {}); }).message(), HasSubstr("has no split \"test\""));
   c.validation.set = {{"web", "web/data", "train"}};
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"web\" is what the run trains on");
 }
@@ -205,7 +209,7 @@ TEST(TrainMixture, ASetThatIsTrainedOnAndASourceSeenTooOftenAreRefusedAtTheStart
   c.data.source[2] = {"all", 8, 1};
   c.training.steps = 100;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_NE(error.message().find("data.source.2.epochs_max is 1"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("data.source.2.epochs_max is 1")) << error.what();
   EXPECT_FALSE(path_exists(c.checkpoint_folder()) && !list_folder(c.checkpoint_folder()).empty());
 }
 

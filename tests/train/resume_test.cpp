@@ -1,4 +1,5 @@
 // A resumed run is the run that was never interrupted: loss, gradient norm and weights, bit for bit.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -8,6 +9,9 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 config::RunConfig named(const Path& folder, const std::string& name) {
   config::RunConfig c = tiny_config(folder);
@@ -62,8 +66,8 @@ TEST_F(Resume, ADamagedNewestCheckpointIsNamedAndTheOneBeforeIsUsed) {
     run::RunFolder folder(c);
     EXPECT_EQ(folder.newest_checkpoint(notes), step_of(c, 8).lexically_normal());
     ASSERT_EQ(notes.size(), 1u);
-    EXPECT_NE(notes[0].find("step-00000012 is damaged and not used: "), std::string::npos) << notes[0];
-    EXPECT_NE(notes[0].find("__R_0.distcp"), std::string::npos) << notes[0];
+    EXPECT_THAT(notes[0], HasSubstr("step-00000012 is damaged and not used: ")) << notes[0];
+    EXPECT_THAT(notes[0], HasSubstr("__R_0.distcp")) << notes[0];
   }
   expect_same_training(train(c), expected);
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors);
@@ -75,8 +79,8 @@ TEST_F(Resume, WhereEveryCheckpointIsDamagedTheRunStopsAndDoesNotStartOver) {
   for (const int64_t step : {4, 8, 12}) write_file_atomic(step_of(c, step) / ".metadata", "");
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
-  EXPECT_NE(error.why().find("step-00000004"), std::string::npos) << error.what();
-  EXPECT_NE(error.fix().find("--restart"), std::string::npos) << error.what();
+  EXPECT_THAT(error.why(), HasSubstr("step-00000004")) << error.what();
+  EXPECT_THAT(error.fix(), HasSubstr("--restart")) << error.what();
 }
 
 TEST_F(Resume, AFinishedRunHasNothingToDo) {
@@ -95,8 +99,8 @@ TEST_F(Resume, WithAnEditedModelItIsRefused) {
   c.optimizer.lr = 1e-3;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("model.hidden_dim: 64 -> 96"), std::string::npos) << error.what();
-  EXPECT_EQ(error.message().find("optimizer.lr"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("model.hidden_dim: 64 -> 96")) << error.what();
+  EXPECT_THAT(error.message(), Not(HasSubstr("optimizer.lr"))) << error.what();
 }
 
 TEST_F(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
@@ -107,9 +111,9 @@ TEST_F(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
   ::testing::internal::CaptureStdout();
   const auto records = train(c);
   const std::string output = ::testing::internal::GetCapturedStdout();
-  EXPECT_NE(output.find("changed: optimizer.lr: 0.01 -> 0.001"), std::string::npos) << output;
-  EXPECT_NE(output.find("changed: training.steps: 12 -> 14"), std::string::npos) << output;
-  EXPECT_NE(output.find("going on after step 12 from "), std::string::npos) << output;
+  EXPECT_THAT(output, HasSubstr("changed: optimizer.lr: 0.01 -> 0.001")) << output;
+  EXPECT_THAT(output, HasSubstr("changed: training.steps: 12 -> 14")) << output;
+  EXPECT_THAT(output, HasSubstr("going on after step 12 from ")) << output;
   EXPECT_EQ(*records[12].lr, 1e-2);
   EXPECT_EQ(*records[13].lr, 1e-3);
 }
@@ -122,7 +126,7 @@ TEST_F(Resume, WithADatasetOfOtherTextItIsRefused) {
   c.training.steps = 20;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("is not the dataset that"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("is not the dataset that")) << error.what();
 }
 
 TEST_F(Resume, RestartMovesTheOldRunAsideAndBeginsAgain) {
@@ -210,7 +214,7 @@ TEST_F(Resume, TwoTrainingsInOneFolderTheSecondRefuses) {
   const run::RunFolder first(c);
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("another training runs in"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("another training runs in")) << error.what();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // A run on arrays of spike counts, from data build to eval.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,9 @@
 
 namespace hearth::train {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 struct TrainSpikes : ::testing::Test {
   TrainSpikes() { build_tiny_spikes(scratch, "data", 12); }
@@ -78,7 +82,7 @@ TEST_F(TrainSpikes, AnEditedFileOfTokenWeightsIsNoticedAtAResumeAndAnotherOneIsA
   EXPECT_EQ(e.code(), ExitCode::kUser);
   EXPECT_EQ(e.message(), fmt::format("{} is not the file that {} was trained with", (scratch / "w.npy").string(),
                                      step_of(c, 5).string()));
-  EXPECT_NE(e.why().find("have the hash "), std::string::npos) << e.why();
+  EXPECT_THAT(e.why(), HasSubstr("have the hash ")) << e.why();
   weights("w.npy", 2, 3);
   EXPECT_EQ(steps_after(6), 6);
   c.training.token_weights = weights("other.npy", 2, 4);
@@ -106,9 +110,9 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   ASSERT_EQ(report.ngram.size(), 2u);
   EXPECT_LT(report.ngram[1], report.ngram[0]);
   const std::string text = infer::format_report(report);
-  EXPECT_EQ(text.find("byte"), std::string::npos) << text;
-  EXPECT_NE(text.find("bits per spike"), std::string::npos) << text;
-  EXPECT_NE(text.find("nats per token of the same recordings"), std::string::npos) << text;
+  EXPECT_THAT(text, Not(HasSubstr("byte"))) << text;
+  EXPECT_THAT(text, HasSubstr("bits per spike")) << text;
+  EXPECT_THAT(text, HasSubstr("nats per token of the same recordings")) << text;
 }
 
 // Single tokens, by hand: how often the run's own recordings had them.

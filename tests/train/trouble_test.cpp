@@ -1,4 +1,5 @@
 // What can go wrong while a run trains, and what must be left when it has.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -14,6 +15,8 @@
 namespace hearth::train {
 namespace {
 
+using testing::HasSubstr;
+
 struct Trouble : TinyData {};
 
 TEST_F(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
@@ -25,14 +28,14 @@ TEST_F(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
   c.checkpoint.interval = 1;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
-  EXPECT_NE(error.message().find("step 1"), std::string::npos) << error.what();
-  EXPECT_NE(error.message().find("nan"), std::string::npos) << error.what();
-  EXPECT_NE(error.fix().find("optimizer.lr"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("step 1")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("nan")) << error.what();
+  EXPECT_THAT(error.fix(), HasSubstr("optimizer.lr")) << error.what();
   // The stored state and the log end before the bad step, and hold numbers only.
   const auto records = metrics::read_metrics(c.run_folder() / "metrics.jsonl");
   const auto steps = checkpoint::list_steps(c.checkpoint_folder());
   EXPECT_EQ(steps.back(), records.back().step);
-  EXPECT_NE(error.message().find(fmt::format("step {}:", steps.back() + 1)), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr(fmt::format("step {}:", steps.back() + 1))) << error.what();
   EXPECT_EQ(checkpoint::newest_good(c.checkpoint_folder()).step, steps.back());
 }
 
@@ -106,7 +109,7 @@ TEST_F(Trouble, AReadOnlyRunFolderIsNamed) {
   write_file_atomic(scratch / "run", "a file where the run folder should be");
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("/run"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("/run")) << error.what();
 }
 
 TEST_F(Trouble, AVocabularyTooSmallForTheTokenizerIsRefused) {
@@ -114,7 +117,7 @@ TEST_F(Trouble, AVocabularyTooSmallForTheTokenizerIsRefused) {
   c.model.vocab_size = 100;
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("model.vocab_size"), std::string::npos) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("model.vocab_size")) << error.what();
 }
 
 TEST_F(Trouble, ValidationWithoutHeldOutTextIsRefusedBeforeTheFirstStep) {

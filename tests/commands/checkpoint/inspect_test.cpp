@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +8,8 @@
 
 namespace hearth::checkpoint {
 namespace {
+
+using testing::HasSubstr;
 
 using test::run_hearth;
 
@@ -19,7 +22,7 @@ TEST(InspectCommand, ShowsStepParametersProvenanceTensorsAndConfiguration) {
   for (const char* expected :
        {"100, 100000 tokens seen", "204 (204) in 5 weights", "LibTorch 2.11.0, 2 ranks", "step-00000001",
         "layers.10.attention.wq.weight", "float64", "[4, 3]", "validation_loss", "steps = 100 # \"quoted\""})
-    EXPECT_NE(result.output.find(expected), std::string::npos) << expected << "\n" << result.output;
+    EXPECT_THAT(result.output, HasSubstr(expected)) << expected << "\n" << result.output;
 }
 
 TEST(InspectCommand, AsJsonIsOneObjectWithTheSameNumbers) {
@@ -44,7 +47,7 @@ TEST(InspectCommand, OfAPyTorchDirectorySaysSo) {
   remove_file(folder / kManifestFile);
   const test::CommandResult result = run_hearth("inspect " + folder.string());
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_NE(result.output.find("PyTorch (no hearth.json"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("PyTorch (no hearth.json")) << result.output;
 }
 
 TEST(InspectCommand, OfADamagedManifestExitsWith3AndNamesIt) {
@@ -53,7 +56,7 @@ TEST(InspectCommand, OfADamagedManifestExitsWith3AndNamesIt) {
   overwrite(folder / kManifestFile, 60, "x");
   const test::CommandResult result = run_hearth("inspect " + folder.string());
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_NE(result.output.find("hearth.json is damaged"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("hearth.json is damaged")) << result.output;
 }
 
 }  // namespace

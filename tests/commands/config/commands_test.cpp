@@ -1,5 +1,6 @@
 // config show, check and docs, and what train, eval, generate and bench step find wrong before LibTorch is loaded.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -12,6 +13,9 @@
 
 namespace hearth::commands {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using test::CommandResult;
 using test::run_command;
@@ -58,7 +62,7 @@ TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
                           name, name));
   }
   for (const char* words : {"--prompt ''", "--fill '[MASK]' --seed 1 --temperature 0"})
-    EXPECT_EQ(error(words).find(" --"), std::string::npos) << error(words);  // it is the checkpoint that is not there
+    EXPECT_THAT(error(words), Not(HasSubstr(" --"))) << error(words);  // it is the checkpoint that is not there
 }
 
 TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
@@ -75,9 +79,8 @@ TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
 
 TEST_F(ConfigCommandsTest, CheckSaysWhereTheDataDecidesTheLength) {
   file("run.toml", "[data]\npath = \"d\"\n[training]\nepochs = 2.5\n");
-  EXPECT_NE(run("config check run.toml")
-                .output.find("  length      2.5 epochs; how many steps that is depends on the data\n"),
-            std::string::npos);
+  EXPECT_THAT(run("config check run.toml").output,
+              HasSubstr("  length      2.5 epochs; how many steps that is depends on the data\n"));
 }
 
 TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
@@ -90,7 +93,7 @@ TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
     for (const char* line :
          {"\n  run.toml:2: training.setps", "\n  run.toml:3: training.seq_len", "\n  run.toml:5: optimizer.beta2",
           "\n  run.toml:7: lr_scheduler.decay_type", "\n  run.toml: the length of the training is not given"})
-      EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
+      EXPECT_THAT(result.output, HasSubstr(line)) << line << "\n" << result.output;
   }
 }
 
@@ -111,11 +114,11 @@ TEST_F(ConfigCommandsTest, ShowSaysWhereEveryValueComesFrom) {
     }
     return std::string("no line");
   };
-  EXPECT_NE(line_of("lr = 0.001 ").find("# --set "), std::string::npos);
-  EXPECT_NE(line_of("seq_len = 64 ").find("# line 7 "), std::string::npos);
-  EXPECT_NE(line_of("n_layers = 8 ").find("# flavor debugmodel "), std::string::npos);
-  EXPECT_NE(line_of("beta1 = 0.9 ").find("# default "), std::string::npos);
-  EXPECT_NE(line_of("seq_len").find("tokens: length of a sequence"), std::string::npos);
+  EXPECT_THAT(line_of("lr = 0.001 "), HasSubstr("# --set "));
+  EXPECT_THAT(line_of("seq_len = 64 "), HasSubstr("# line 7 "));
+  EXPECT_THAT(line_of("n_layers = 8 "), HasSubstr("# flavor debugmodel "));
+  EXPECT_THAT(line_of("beta1 = 0.9 "), HasSubstr("# default "));
+  EXPECT_THAT(line_of("seq_len"), HasSubstr("tokens: length of a sequence"));
 }
 
 TEST_F(ConfigCommandsTest, ShowCountsTheParameters) {
@@ -159,7 +162,7 @@ TEST_F(ConfigCommandsTest, TrainHelpListsEveryKey) {
   const std::string help = run("train --help").output;
   for (const config::Field& field : config::fields()) {
     const std::string row = fmt::format("  {} = {}", field.key, config::to_toml_value(field.default_value()));
-    EXPECT_NE(help.find(row), std::string::npos) << field.name();
+    EXPECT_THAT(help, HasSubstr(row)) << field.name();
   }
 }
 
@@ -291,8 +294,7 @@ TEST_F(ConfigCommandsTest, AHearthTrainWithoutItsLibrariesIsNamedWithTheFix) {
   std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
   const CommandResult result = run_command("cd " + folder_.path().string() + " && ./hearth train run.toml");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("/hearth-train lacks libmoved.so\n  why: LibTorch is not where it was"),
-            std::string::npos)
+  EXPECT_THAT(result.output, HasSubstr("/hearth-train lacks libmoved.so\n  why: LibTorch is not where it was"))
       << result.output;
 }
 

@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,6 +13,9 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using test::CommandResult;
 using test::run_hearth;
@@ -48,20 +52,19 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
                                           text(scratch / "out"), text(scratch / "text"));
   CommandResult result = run_hearth(command);
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_NE(result.output.find("found 8 files, "), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("(links resolved: 1, duplicates dropped: 0, empty: 0, not files: 0)"),
-            std::string::npos);
-  EXPECT_NE(result.output.find("wrote 2 shards of 2 to "), std::string::npos);
-  EXPECT_NE(result.output.find("MB/s"), std::string::npos);
-  EXPECT_EQ(result.output.find('\r'), std::string::npos);  // no bar where there is no terminal
+  EXPECT_THAT(result.output, HasSubstr("found 8 files, ")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("(links resolved: 1, duplicates dropped: 0, empty: 0, not files: 0)"));
+  EXPECT_THAT(result.output, HasSubstr("wrote 2 shards of 2 to "));
+  EXPECT_THAT(result.output, HasSubstr("MB/s"));
+  EXPECT_THAT(result.output, Not(HasSubstr("\r")));  // no bar where there is no terminal
 
   result = run_hearth(command);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_NE(result.output.find(" is complete already: nothing to do\n"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr(" is complete already: nothing to do\n")) << result.output;
 
   result = run_hearth(command + " --eos none");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("add --overwrite to replace it"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("add --overwrite to replace it")) << result.output;
   EXPECT_EQ(run_hearth(command + " --eos none --overwrite").exit_code, 0);
 }
 
@@ -71,10 +74,10 @@ TEST(DataBuild, BytesThatAreNotUtf8AreCountedAndKept) {
   const auto build = [&](const char* out) {
     return run_hearth(fmt::format("data build --out {} {}", text(scratch / out), text(scratch / "text"))).output;
   };
-  EXPECT_EQ(build("good").find("not UTF-8"), std::string::npos);
+  EXPECT_THAT(build("good"), Not(HasSubstr("not UTF-8")));
   write_text(scratch / "text" / "latin.txt", "caf\xE9 na\xEFve");
   write_text(scratch / "text" / "cut.txt", "end \xE2\x82");
-  EXPECT_NE(build("mixed").find("kept 4 bytes that are not UTF-8, in 2 documents\n"), std::string::npos);
+  EXPECT_THAT(build("mixed"), HasSubstr("kept 4 bytes that are not UTF-8, in 2 documents\n"));
 }
 
 TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {
@@ -109,12 +112,12 @@ TEST(DataBuild, ADiskFailureIsOneErrorWithExitCode4) {
   CommandResult result = run_hearth(command, failing("5:ENOSPC"));
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_TRUE(result.output.starts_with("error: cannot ")) << result.output;
-  EXPECT_NE(result.output.find("why: No space left on device"), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("fix: free some space"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("why: No space left on device")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("fix: free some space")) << result.output;
   EXPECT_FALSE(path_exists(scratch / "out" / "manifest.json"));
   result = run_hearth(command, failing("6:EIO"));
   EXPECT_EQ(result.exit_code, 4);
-  EXPECT_NE(result.output.find("why: Input/output error"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("why: Input/output error")) << result.output;
 }
 
 // Root may read and write everything: these run as "nobody" there.
@@ -151,7 +154,7 @@ TEST(DataBuild, AReadOnlyOutputIsAUserError) {
   const CommandResult result =
       as_ordinary_user(scratch, fmt::format("data build --out {} {}", text(scratch / "out"), text(scratch / "text")));
   EXPECT_EQ(result.exit_code, 2) << result.output;
-  EXPECT_NE(result.output.find("Permission denied"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("Permission denied")) << result.output;
 }
 
 TEST(DataBuild, ACompleteDatasetInAReadOnlyFolderIsComplete) {
@@ -162,7 +165,7 @@ TEST(DataBuild, ACompleteDatasetInAReadOnlyFolderIsComplete) {
   std::filesystem::permissions(scratch / "out", std::filesystem::perms(0555));
   const CommandResult result = as_ordinary_user(scratch, arguments);
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_NE(result.output.find("nothing to do"), std::string::npos);
+  EXPECT_THAT(result.output, HasSubstr("nothing to do"));
   std::filesystem::permissions(scratch / "out", std::filesystem::perms(0755));
 }
 
@@ -180,8 +183,8 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
       text(scratch / "list"), text(scratch / "in" / "y.*"));
   CommandResult result = run_hearth(fmt::format("data build --out {} {}", text(scratch / "one"), options));
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_NE(result.output.find("skipped 1 records: missing_key\n"), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("dropped 70 repeated documents\n"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("skipped 1 records: missing_key\n")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("dropped 70 repeated documents\n")) << result.output;
   for (const char* part : {"2/2", "1/2"})
     ASSERT_EQ(
         run_hearth(fmt::format("data build --out {} --part {} {}", text(scratch / "two"), part, options)).exit_code, 0);
@@ -189,7 +192,7 @@ TEST(DataBuild, JsonLinesInPartsAreMergedToTheSingleBuild) {
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "two"));
   result = run_hearth(fmt::format("data sample {} --seq-len 50", text(scratch / "one")));
-  EXPECT_NE(result.output.find("| t\trecord "), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("| t\trecord ")) << result.output;
 
   const auto message = [&](const std::string& wrong) {
     const CommandResult failed =
@@ -215,17 +218,16 @@ TEST(DataBuild, SplitsByPositionAreShownAndOnesThatMakeNoSenseAreUserErrors) {
   for (const char* split : {"1,2,3,4", "most", "0"}) {
     const CommandResult wrong = run_hearth(command + split);
     EXPECT_EQ(wrong.exit_code, 2);
-    EXPECT_NE(wrong.output.find(fmt::format("--split {} makes no sense", split)), std::string::npos) << wrong.output;
+    EXPECT_THAT(wrong.output, HasSubstr(fmt::format("--split {} makes no sense", split))) << wrong.output;
   }
   EXPECT_EQ(run_hearth(command + "4,2,2 --validation 0.1").exit_code, 2);
   const CommandResult built = run_hearth(command + "\"4, 2, 2\"");
   ASSERT_EQ(built.exit_code, 0) << built.output;
   for (const auto& [name, documents] :
        std::vector<std::pair<std::string, int>>{{"train", 4}, {"validation", 2}, {"test", 2}})
-    EXPECT_NE(built.output.find(fmt::format("{:<10} {:>9} documents", name, documents)), std::string::npos)
-        << built.output;
+    EXPECT_THAT(built.output, HasSubstr(fmt::format("{:<10} {:>9} documents", name, documents))) << built.output;
   const CommandResult shown = run_hearth(fmt::format("data inspect {}", text(scratch / "out")));
-  EXPECT_NE(shown.output.find("by position, 4,2,2"), std::string::npos) << shown.output;
+  EXPECT_THAT(shown.output, HasSubstr("by position, 4,2,2")) << shown.output;
 }
 
 TEST(DataBuild, SeveralDatasetsAreMergedIntoANewOneAndOneFolderInPlace) {
@@ -237,17 +239,16 @@ TEST(DataBuild, SeveralDatasetsAreMergedIntoANewOneAndOneFolderInPlace) {
   const auto refused = [](const std::string& arguments, const char* what) {
     const CommandResult wrong = run_hearth("data merge " + arguments);
     EXPECT_EQ(wrong.exit_code, 2);
-    EXPECT_NE(wrong.output.find(what), std::string::npos) << wrong.output;
+    EXPECT_THAT(wrong.output, HasSubstr(what)) << wrong.output;
   };
   refused(a + " " + b, "several datasets become a new one");
   refused(fmt::format("--out {} {}", out, a), "--out goes with several datasets");
   refused("--overwrite " + a, "--overwrite goes with several datasets");
   const CommandResult merged = run_hearth(fmt::format("data merge --out {} {} {}", out, a, b));
   ASSERT_EQ(merged.exit_code, 0) << merged.output;
-  EXPECT_NE(merged.output.find("train              2 documents"), std::string::npos) << merged.output;
-  EXPECT_NE(merged.output.find("2 shards share their disk space"), std::string::npos) << merged.output;
-  EXPECT_NE(run_hearth(fmt::format("data merge --out {} {} {}", out, a, b)).output.find("is complete already"),
-            std::string::npos);
+  EXPECT_THAT(merged.output, HasSubstr("train              2 documents")) << merged.output;
+  EXPECT_THAT(merged.output, HasSubstr("2 shards share their disk space")) << merged.output;
+  EXPECT_THAT(run_hearth(fmt::format("data merge --out {} {} {}", out, a, b)).output, HasSubstr("is complete already"));
   EXPECT_EQ(run_hearth("data verify " + out).exit_code, 0);
 }
 

@@ -1,4 +1,5 @@
 // hearth data export: what it refuses, and what it writes over.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/core.h>
@@ -10,6 +11,8 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
 
 using test::write_text;
 
@@ -33,10 +36,10 @@ TEST(DataExport, ColumnsGoWithSaveToDiskAndEachOnce) {
   const Exports e;
   const auto elsewhere = e.to("jsonl", "out.jsonl", "--column text");
   EXPECT_EQ(elsewhere.exit_code, 2);
-  EXPECT_NE(elsewhere.output.find("--column does not go with --to jsonl"), std::string::npos) << elsewhere.output;
+  EXPECT_THAT(elsewhere.output, HasSubstr("--column does not go with --to jsonl")) << elsewhere.output;
   const auto twice = e.to("save-to-disk", "out", "--column text --column text");
   EXPECT_EQ(twice.exit_code, 2);
-  EXPECT_NE(twice.output.find("names a column twice"), std::string::npos) << twice.output;
+  EXPECT_THAT(twice.output, HasSubstr("names a column twice")) << twice.output;
   EXPECT_EQ(e.to("save-to-disk", "out", "--column words").exit_code, 2);
 }
 
@@ -47,7 +50,7 @@ TEST(DataExport, WhatIsThereIsReplacedOnlyWhenAskedAndAFolderOfOtherThingsNever)
   const std::string ids = read_file(e.scratch.path() / "out" / "dataset_info.json");
   const auto again = e.to("save-to-disk", "out", "--column text");
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_NE(again.output.find("is there already"), std::string::npos) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("is there already")) << again.output;
   EXPECT_EQ(read_file(e.scratch.path() / "out" / "dataset_info.json"), ids);
   const auto asked = e.to("save-to-disk", "out", "--column text --overwrite");
   EXPECT_EQ(asked.exit_code, 0) << asked.output;
@@ -57,7 +60,7 @@ TEST(DataExport, WhatIsThereIsReplacedOnlyWhenAskedAndAFolderOfOtherThingsNever)
   for (const char* format : {"save-to-disk", "jsonl"}) {
     const auto other = e.to(format, "home", "--overwrite");
     EXPECT_EQ(other.exit_code, 2);
-    EXPECT_NE(other.output.find("is a folder that holds something else"), std::string::npos) << other.output;
+    EXPECT_THAT(other.output, HasSubstr("is a folder that holds something else")) << other.output;
   }
   EXPECT_EQ(read_file(e.scratch.path() / "home" / "letters.txt"), "dear");
 }

@@ -1,5 +1,6 @@
 // data inspect, data verify and data sample.
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using test::CommandResult;
 using test::run_hearth;
@@ -37,8 +41,8 @@ TEST_F(DataLook, InspectShowsCountsSizesTokenizerAndSources) {
   for (const char* part :
        {"tokenizer   bytes, 258 tokens, hash 2105be2c4cfaa69af2fc47a560700c5c", "no BOS, EOS after each", "train",
         "validation", "26 sources", "00.txt", "and 16 more (--sources lists them)"})
-    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
-  EXPECT_NE(run_hearth("data inspect --sources " + out_).output.find("25.txt"), std::string::npos);
+    EXPECT_THAT(result.output, HasSubstr(part)) << part << "\n" << result.output;
+  EXPECT_THAT(run_hearth("data inspect --sources " + out_).output, HasSubstr("25.txt"));
 }
 
 TEST_F(DataLook, InspectAsJsonIsTheManifest) {
@@ -54,15 +58,15 @@ TEST_F(DataLook, InspectAsJsonIsTheManifest) {
 TEST_F(DataLook, VerifySaysWholeOrNamesTheBlockWithExitCode3) {
   CommandResult result = run_hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_NE(result.output.find(" is whole: "), std::string::npos);
+  EXPECT_THAT(result.output, HasSubstr(" is whole: "));
   const Path shard = out_ + "/train-000000-0000.shard";
   std::string bytes = read_file(shard);
   bytes[300] = static_cast<char>(bytes[300] ^ 1);
   write_text(shard, bytes);
   result = run_hearth("data verify " + out_);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_NE(result.output.find("train-000000-0000.shard: block 0 (bytes 128 to "), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("column tokens"), std::string::npos);
+  EXPECT_THAT(result.output, HasSubstr("train-000000-0000.shard: block 0 (bytes 128 to ")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("column tokens"));
   EXPECT_EQ(run_hearth("data sample " + out_ + " --seq-len 16").exit_code, 3);
 }
 
@@ -70,7 +74,7 @@ TEST_F(DataLook, AFolderThatIsNoDatasetIsAUserError) {
   for (const char* command : {"inspect", "verify", "sample"}) {
     const CommandResult result = run_hearth(fmt::format("data {} {}", command, (scratch_ / "text").string()));
     EXPECT_EQ(result.exit_code, 2) << command;
-    EXPECT_NE(result.output.find("holds no dataset"), std::string::npos) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("holds no dataset")) << result.output;
   }
 }
 
@@ -78,8 +82,7 @@ TEST_F(DataLook, AFolderThatIsNoDatasetIsAUserError) {
 TEST_F(DataLook, SampleNamesTheFileAndOffsetsOfTheTextItPrints) {
   const CommandResult result = run_hearth(fmt::format("data sample {} --at 3 --count 5 --seed 4 --seq-len 40", out_));
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  for (int g = 3; g < 8; ++g)
-    EXPECT_NE(result.output.find(fmt::format("sample {}: epoch 0, window ", g)), std::string::npos);
+  for (int g = 3; g < 8; ++g) EXPECT_THAT(result.output, HasSubstr(fmt::format("sample {}: epoch 0, window ", g)));
   std::istringstream lines(result.output);
   int parts = 0;
   char letter = '?';
@@ -96,7 +99,7 @@ TEST_F(DataLook, SampleNamesTheFileAndOffsetsOfTheTextItPrints) {
     }
   }
   EXPECT_GE(parts, 10);  // 41 tokens span two documents of 32
-  EXPECT_EQ(result.output.find("from byte"), std::string::npos) << "every document is a file";
+  EXPECT_THAT(result.output, Not(HasSubstr("from byte"))) << "every document is a file";
 }
 
 TEST_F(DataLook, SampleOfAPartOfAFileSaysWhereTheDocumentBegins) {
@@ -129,13 +132,13 @@ TEST_F(DataLook, VerifyListsEveryDamagedPlace) {
   EXPECT_EQ(result.exit_code, 3);
   for (const char* line :
        {"train-000000-0000.shard: block 0 ", "\nvalidation-000000-0000.shard: block 0 ", "is damaged in 2 places"})
-    EXPECT_NE(result.output.find(line), std::string::npos) << line << "\n" << result.output;
+    EXPECT_THAT(result.output, HasSubstr(line)) << line << "\n" << result.output;
 }
 
 TEST_F(DataLook, SampleOfAStepNeedsARunFile) {
   const CommandResult result = run_hearth(fmt::format("data sample {} --step 2", out_));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("--step needs a run file"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("--step needs a run file")) << result.output;
 }
 
 TEST_F(DataLook, SampleOfARunFilePrintsTheStepsSamples) {
@@ -227,8 +230,8 @@ TEST_F(DataLook, SampleNamesTheSourceOfEachAndFollowsTheCheckpointsPast) {
   const std::string toml = (scratch_ / "run.toml").string();
   const CommandResult step = run_hearth("data sample " + toml + " --step 2");
   ASSERT_EQ(step.exit_code, 0) << step.output;
-  EXPECT_NE(step.output.find("sample 4: " + out_ + ", epoch 0, window "), std::string::npos) << step.output;
-  EXPECT_NE(step.output.find(": " + more + ", epoch 0, window "), std::string::npos) << step.output;
+  EXPECT_THAT(step.output, HasSubstr("sample 4: " + out_ + ", epoch 0, window ")) << step.output;
+  EXPECT_THAT(step.output, HasSubstr(": " + more + ", epoch 0, window ")) << step.output;
   EXPECT_EQ(run_hearth("data sample " + toml + " --at 4 --count 4").output, step.output);
 }
 
@@ -268,7 +271,7 @@ TEST(DataSample, AStepOfGptNeoxsOrderIsTheGoldenOne) {
        {"sample 0: pass 0, window 7, tokens 15 to 20 of train\n  document 4, tokens 0 to 5",
         "sample 1: pass 0, window 3, 2 parts of train\n  document 2, tokens 5 to 7", "  document 4, tokens 0 to 3",
         "sample 2: pass 0, window 5, 2 parts of train\n  document 1, tokens 0 to 1", "  document 0, tokens 0 to 4"})
-    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
+    EXPECT_THAT(result.output, HasSubstr(part)) << part << "\n" << result.output;
   EXPECT_TRUE(path_exists(scratch / "data" / "tables"));
 }
 

@@ -1,4 +1,5 @@
 // hearth data pack: what it says and what it refuses.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/core.h>
@@ -10,6 +11,8 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
 
 using test::write_text;
 
@@ -27,8 +30,8 @@ TEST(DataPack, TextIsRefusedWithTheCommandThatMakesTokensOfIt) {
   for (const std::string& path : {c.at("x.jsonl"), c.scratch.path().string()}) {
     const auto raw = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), path));
     EXPECT_EQ(raw.exit_code, 2);
-    EXPECT_NE(raw.output.find("is no dataset"), std::string::npos) << raw.output;
-    EXPECT_NE(raw.output.find("hearth data build --out DATA"), std::string::npos) << raw.output;
+    EXPECT_THAT(raw.output, HasSubstr("is no dataset")) << raw.output;
+    EXPECT_THAT(raw.output, HasSubstr("hearth data build --out DATA")) << raw.output;
   }
   const auto missing = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), c.at("nowhere")));
   EXPECT_EQ(missing.exit_code, 2);
@@ -43,19 +46,19 @@ TEST(DataPack, SaysWhatWasDroppedAndWhatWasFilledUp) {
   // 15 tokens, EOS included; in pairs 8 and 7.
   const auto all = c.run(fmt::format("pack --length 4 --to save-to-disk --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(all.exit_code, 0);
-  EXPECT_NE(all.output.find("wrote 4 rows of 4 tokens from 3 documents of train"), std::string::npos) << all.output;
-  EXPECT_NE(all.output.find("ends with 1 positions of padding (id 257"), std::string::npos) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("wrote 4 rows of 4 tokens from 3 documents of train")) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("ends with 1 positions of padding (id 257")) << all.output;
   const auto there = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(there.exit_code, 2);
-  EXPECT_NE(there.output.find("is there already"), std::string::npos) << there.output;
+  EXPECT_THAT(there.output, HasSubstr("is there already")) << there.output;
   const auto tails =
       c.run(fmt::format("pack --length 4 --drop-tails 2 --overwrite --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(tails.exit_code, 0);
-  EXPECT_NE(tails.output.find("dropped 3 of 15 tokens"), std::string::npos) << tails.output;
+  EXPECT_THAT(tails.output, HasSubstr("dropped 3 of 15 tokens")) << tails.output;
   write_text(c.scratch / "file", "dear");
   const auto file = c.run(fmt::format("pack --length 4 --overwrite --out {} {}", c.at("file"), c.at("data")));
   EXPECT_EQ(file.exit_code, 2);
-  EXPECT_NE(file.output.find("is a file that holds something else"), std::string::npos) << file.output;
+  EXPECT_THAT(file.output, HasSubstr("is a file that holds something else")) << file.output;
 }
 
 }  // namespace

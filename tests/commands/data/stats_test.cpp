@@ -1,5 +1,6 @@
 // data stats, against Python that reads the dataset on its own.
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(DataStats, JsonIsWhatPythonCountsAndTextSaysTheSame) {
   const test::ScratchFolder scratch;
@@ -59,9 +62,9 @@ TEST(DataStats, JsonIsWhatPythonCountsAndTextSaysTheSame) {
     const std::string line =
         fmt::format("  documents       {}, of {} to {} tokens", expected[i]["documents"].get<int>(),
                     expected[i]["shortest"].get<int>(), expected[i]["longest"].get<int>());
-    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+    EXPECT_THAT(text, HasSubstr(line)) << line << "\n" << text;
   }
-  EXPECT_NE(text.find("\"\\x00\""), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\"\\x00\"")) << text;
 }
 
 // Read as XML by Python: well-formed, loads nothing, and every bar is as long as its number says.
@@ -86,7 +89,7 @@ TEST(DataStats, ThePictureIsAPageOfItsOwnThatDrawsTheSameNumbers) {
 
   const auto nowhere = test::run_command(fmt::format("{}data stats --plot /nowhere/page.html '{}'", hearth, out));
   EXPECT_EQ(nowhere.exit_code, 2) << nowhere.output;
-  EXPECT_NE(nowhere.output.find("/nowhere/page.html"), std::string::npos) << nowhere.output;
+  EXPECT_THAT(nowhere.output, HasSubstr("/nowhere/page.html")) << nowhere.output;
 }
 
 }  // namespace

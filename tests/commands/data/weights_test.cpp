@@ -1,5 +1,6 @@
 // What the commands say about data that weigh their tokens.
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,9 @@
 
 namespace hearth {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using test::CommandResult;
 using test::run_hearth;
@@ -31,7 +35,7 @@ class DataWeights : public testing::Test {
   std::string out() const { return (scratch_ / "out").string(); }
   static void expect_part(const CommandResult& result, const std::string& part) {
     EXPECT_EQ(result.exit_code, 0);
-    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
+    EXPECT_THAT(result.output, HasSubstr(part)) << part << "\n" << result.output;
   }
   ScratchFolder scratch_;
 };
@@ -56,7 +60,7 @@ TEST_F(DataWeights, BuildInspectStatsAndSampleTellWhatCounts) {
   for (const char* command : {"inspect", "stats", "sample"}) {
     const CommandResult plain = run_hearth(fmt::format("data {} {}", command, out()));
     for (const char* words : {"count (", "in the loss"})
-      EXPECT_EQ(plain.output.find(words), std::string::npos) << command << "\n" << plain.output;
+      EXPECT_THAT(plain.output, Not(HasSubstr(words))) << command << "\n" << plain.output;
   }
 }
 
@@ -66,7 +70,7 @@ TEST_F(DataWeights, ExportWritesLabelsBesideTokensAndOverNothing) {
   write_text(scratch_ / "x_label.idx", "mine");
   CommandResult result = run_hearth(fmt::format("data export --to bin-idx --out {} {}", to, out()));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("x_label.idx is there already"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("x_label.idx is there already")) << result.output;
   EXPECT_EQ(list_folder(scratch_), (std::vector<std::string>{"a.jsonl", "out", "x_label.idx"}));
   result = run_hearth(fmt::format("data export --overwrite --to bin-idx --out {} {}", to, out()));
   expect_part(result, "wrote 10 documents, 110 tokens of train\n");
@@ -77,7 +81,7 @@ TEST_F(DataWeights, ExportWritesLabelsBesideTokensAndOverNothing) {
   build("--weights-key w");
   result = run_hearth(fmt::format("data export --to bin-idx --out {}2 {}", to, out()));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("bin-idx cannot hold the weights of " + out()), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("bin-idx cannot hold the weights of " + out())) << result.output;
 }
 
 TEST_F(DataWeights, OptionsThatGoNowhereAreErrors) {
@@ -88,7 +92,7 @@ TEST_F(DataWeights, OptionsThatGoNowhereAreErrors) {
            {"--weights-key nothing", "line 1: it has no key \"nothing\""}}) {
     const CommandResult result = build(options);
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_NE(result.output.find(message), std::string::npos) << message << "\n" << result.output;
+    EXPECT_THAT(result.output, HasSubstr(message)) << message << "\n" << result.output;
   }
 }
 

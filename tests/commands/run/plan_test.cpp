@@ -1,5 +1,6 @@
 // `hearth plan`, on the numbers of a published model.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,9 @@
 
 namespace hearth::commands {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using test::CommandResult;
 
@@ -38,12 +42,11 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
       "full");
   EXPECT_EQ(lines[2], "  device       MI300X: 192.0 GiB, 100 TFLOP/s in matrix products (--gemm-tflops)");
   // 4,194,304 tokens x 51.4704 GFLOP / (64 x 100 TFLOP/s x 0.5) = 67.4633 s; 238,419 steps; 8 nodes.
-  EXPECT_NE(result.output.find("  step time    4.19 M tokens in 1 min 07 s, 62.2 k a second, at 50 %"),
-            std::string::npos)
+  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 min 07 s, 62.2 k a second, at 50 %"))
       << result.output;
-  EXPECT_NE(result.output.find("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 GPUs: 285947.2 GPU-hours, "
-                               "35743.4 node-hours (8 nodes of 8 GPUs)\n"),
-            std::string::npos)
+  EXPECT_THAT(result.output,
+              HasSubstr("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 GPUs: 285947.2 GPU-hours, "
+                        "35743.4 node-hours (8 nodes of 8 GPUs)\n"))
       << result.output;
 }
 
@@ -51,10 +54,10 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
 // says otherwise, whatever the device that it names for itself.
 TEST_F(PlanCommand, AGpuComputesInBfloat16) {
   const CommandResult result = run("run.toml --device H200 --set memory.recompute=block");
-  EXPECT_NE(result.output.find("    weights, bfloat16 "), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("  step time    4.19 M tokens in 7."), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("    weights, bfloat16 ")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 7.")) << result.output;
   const CommandResult wide = run("run.toml --device MI300X --set training.mixed_precision_param=float32");
-  EXPECT_NE(wide.output.find("    weights, float32 "), std::string::npos) << wide.output;
+  EXPECT_THAT(wide.output, HasSubstr("    weights, float32 ")) << wide.output;
 }
 
 TEST_F(PlanCommand, WhatMatchesNothingSaysWhereItStands) {
@@ -68,8 +71,8 @@ TEST_F(PlanCommand, WhatMatchesNothingSaysWhereItStands) {
 TEST_F(PlanCommand, SaysThatItDoesNotFitAndWhatWouldHelp) {
   const CommandResult result = run("run.toml --device a100");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("error: the training needs "), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("fix: set memory.recompute = \"auto\""), std::string::npos);
+  EXPECT_THAT(result.output, HasSubstr("error: the training needs ")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("fix: set memory.recompute = \"auto\""));
 }
 
 TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
@@ -80,13 +83,13 @@ TEST_F(PlanCommand, AMachineThatNobodyKnowsIsRefused) {
             "  why: did you mean MI250X GCD?\n"
             "  fix: give cpu, for this machine, or one of A100, H100, H200, MI250X GCD, MI300X\n");
   const CommandResult other = run("run.toml --device abacus");
-  EXPECT_EQ(other.output.find("did you mean"), std::string::npos) << other.output;
+  EXPECT_THAT(other.output, Not(HasSubstr("did you mean"))) << other.output;
 }
 
 TEST_F(PlanCommand, AMachineMayBeNamedAsPeopleNameIt) {
   const std::string sets = " --set parallelism.data_parallel_shard_degree=512 --set memory.recompute=block";
   const CommandResult gcd = run("run.toml --device 'MI250X GCD'" + sets);
-  EXPECT_NE(gcd.output.find("  device       MI250X GCD: 64.0 GiB, 147 TFLOP/s"), std::string::npos) << gcd.output;
+  EXPECT_THAT(gcd.output, HasSubstr("  device       MI250X GCD: 64.0 GiB, 147 TFLOP/s")) << gcd.output;
   EXPECT_EQ(run("run.toml --device mi250x-gcd" + sets).output, gcd.output);
 }
 
@@ -102,9 +105,8 @@ TEST_F(PlanCommand, OneGpuIsAnEighthOfANode) {
   EXPECT_DOUBLE_EQ(time.at("nodes").get<double>(), 0.125);
   EXPECT_DOUBLE_EQ(time.at("node_hours").get<double>(), hours / 8);
   const std::string text = run(one + "--device H100").output;
-  EXPECT_NE(text.find(fmt::format(" on 1 GPU: {:.3g} GPU-hours, {:.3g} node-hours (0.125 nodes of 8 GPUs)\n", hours,
-                                  hours / 8)),
-            std::string::npos)
+  EXPECT_THAT(text, HasSubstr(fmt::format(" on 1 GPU: {:.3g} GPU-hours, {:.3g} node-hours (0.125 nodes of 8 GPUs)\n",
+                                          hours, hours / 8)))
       << text;
 }
 
@@ -176,18 +178,18 @@ TEST_F(PlanCommand, ARunOnAGpuIsPlannedForOneThatIsNamed) {
   const std::string words = "run.toml --set training.device=cuda --set parallelism.data_parallel_shard_degree=1";
   const CommandResult result = run(words);
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("give --device, one of A100, H100, H200"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("give --device, one of A100, H100, H200")) << result.output;
   const CommandResult named = run(words + " --device H200 --set memory.recompute=auto");
-  EXPECT_NE(named.output.find("    weights, bfloat16 "), std::string::npos) << named.output;
-  EXPECT_NE(named.output.find("    GPU kernels' workspace "), std::string::npos) << named.output;
+  EXPECT_THAT(named.output, HasSubstr("    weights, bfloat16 ")) << named.output;
+  EXPECT_THAT(named.output, HasSubstr("    GPU kernels' workspace ")) << named.output;
 }
 
 TEST_F(PlanCommand, WithoutARateThereIsNoTime) {
   const CommandResult result =
       run("run.toml --device A100 --set training.mixed_precision_param=float32 --set memory.recompute=auto "
           "--set parallelism.data_parallel_shard_degree=512");
-  EXPECT_NE(result.output.find("  step time    not known: nobody measured A100's matrix products in this type\n"),
-            std::string::npos)
+  EXPECT_THAT(result.output,
+              HasSubstr("  step time    not known: nobody measured A100's matrix products in this type\n"))
       << result.output;
 }
 
@@ -208,19 +210,18 @@ TEST_F(PlanHere, ThisMachineIsMeasured) {
   write_hearth_train("echo $@ > words\necho noise >&2\necho '{\"gemm_flops\": 2.5e12}'\n");
   const CommandResult result = run_here("--set training.threads=3");
   EXPECT_EQ(read_file(folder / "words"), "bench gemm --json --dtype float32 --threads 3\n");
-  EXPECT_NE(result.output.find(", 2.50 TFLOP/s in matrix products (measured now)\n"), std::string::npos)
+  EXPECT_THAT(result.output, HasSubstr(", 2.50 TFLOP/s in matrix products (measured now)\n")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 d 07 h, 36 a second, at 75 %"))
       << result.output;
-  EXPECT_NE(result.output.find("  step time    4.19 M tokens in 1 d 07 h, 36 a second, at 75 %"), std::string::npos)
-      << result.output;
-  EXPECT_EQ(result.output.find("noise"), std::string::npos);
+  EXPECT_THAT(result.output, Not(HasSubstr("noise")));
 }
 
 TEST_F(PlanHere, WhereItCannotBeMeasuredThereIsNoTime) {
   const std::string expected = "  step time    not known: hearth-train, which measures matrix products, ";
-  EXPECT_NE(run_here("").output.find(expected), std::string::npos);
+  EXPECT_THAT(run_here("").output, HasSubstr(expected));
   for (const char* script : {"echo '{\"gemm_flops\": 1e12}'\nexit 127\n", "echo something\n", "kill -9 $$\n"}) {
     write_hearth_train(script);
-    EXPECT_NE(run_here("").output.find(expected), std::string::npos) << script;
+    EXPECT_THAT(run_here("").output, HasSubstr(expected)) << script;
   }
 }
 

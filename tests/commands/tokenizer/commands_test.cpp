@@ -1,5 +1,6 @@
 // `hearth tokenizer ...`, and datasets that keep their tokenizer.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -9,6 +10,8 @@
 
 namespace hearth::commands {
 namespace {
+
+using testing::HasSubstr;
 
 using test::CommandResult;
 using test::run_hearth;
@@ -78,11 +81,10 @@ TEST_F(TokenizerCommands, DecodeGivesEveryByteBack) {
 
 TEST_F(TokenizerCommands, InfoShowsKindSizeAndEnds) {
   const std::string text = run_hearth("tokenizer info --tokenizer " + scratch.path().string()).output;
-  for (const char* part : {"huggingface", "258 ids", "</s> (257)"})
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+  for (const char* part : {"huggingface", "258 ids", "</s> (257)"}) EXPECT_THAT(text, HasSubstr(part)) << text;
   const std::string json = run_hearth("tokenizer info --json --tokenizer " + path("tokenizer.json")).output;
   for (const char* part : {"\"vocab_size\": 258", "\"bos\": null", "\"eos\": 257", "\"text\": \"</s>\""})
-    EXPECT_NE(json.find(part), std::string::npos) << json;
+    EXPECT_THAT(json, HasSubstr(part)) << json;
 }
 
 TEST_F(TokenizerCommands, CompareNamesWhatDiffers) {
@@ -105,9 +107,8 @@ TEST_F(TokenizerCommands, ADatasetKeepsItsTokenizerAndDecodesByItself) {
                                         path("tokenizer.json"), path("text"));
   CommandResult result = run_hearth(build);
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_NE(result.output.find("BOS <s> (257) before each document; no EOS\n"
-                               "first document: 257 256 32 60 47 115 62\n  | <s>ab </s>\n"),
-            std::string::npos)
+  EXPECT_THAT(result.output, HasSubstr("BOS <s> (257) before each document; no EOS\n"
+                                       "first document: 257 256 32 60 47 115 62\n  | <s>ab </s>\n"))
       << result.output;
   EXPECT_EQ(read_file(scratch / "out" / "tokenizer.json"), read_file(scratch / "tokenizer.json"));
   remove_file(scratch / "tokenizer.json");
@@ -123,8 +124,7 @@ TEST_F(TokenizerCommands, ADatasetKeepsItsTokenizerAndDecodesByItself) {
   write_file_atomic(scratch / "out" / "tokenizer.json", changed);
   result = run_hearth("data sample --seq-len 4 " + path("out"));
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_NE(result.output.find("is not the tokenizer that the manifest beside it names"), std::string::npos)
-      << result.output;
+  EXPECT_THAT(result.output, HasSubstr("is not the tokenizer that the manifest beside it names")) << result.output;
   remove_file(scratch / "out" / "tokenizer.json");
   EXPECT_EQ(run_hearth("data sample --seq-len 4 " + path("out")).exit_code, 3);
 }
@@ -134,8 +134,7 @@ TEST_F(TokenizerCommands, SpecialTextOfDocumentsIsCountedTheSameAfterAnInterrupt
       fmt::format("data build --out {} --tokenizer {} {}", path("out"), path("tokenizer.json"), path("text"));
   CommandResult result = run_hearth(build);
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_NE(result.output.find("the text spells special tokens 1 times; they stay text\n"), std::string::npos)
-      << result.output;
+  EXPECT_THAT(result.output, HasSubstr("the text spells special tokens 1 times; they stay text\n")) << result.output;
   const std::string manifest = read_file(scratch / "out" / "manifest.json");
   remove_file(scratch / "out" / "manifest.json");  // as a kill before the last write leaves it
   EXPECT_EQ(run_hearth(build).exit_code, 0);

@@ -1,4 +1,5 @@
 // hearth tokenizer train, as a user types it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/file.h"
@@ -6,6 +7,9 @@
 
 namespace hearth::test {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 class TokenizerTrain : public testing::Test {
  protected:
@@ -28,7 +32,7 @@ class TokenizerTrain : public testing::Test {
 TEST_F(TokenizerTrain, GivesTheSameFileForAnyNumberOfThreads) {
   const CommandResult one = train("--vocab-size 300 --threads 1 " + out("1.json"));
   EXPECT_EQ(one.exit_code, 0) << one.output;
-  EXPECT_NE(one.output.find("300 ids (2 special tokens, 256 bytes, 42 merges)"), std::string::npos) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("300 ids (2 special tokens, 256 bytes, 42 merges)")) << one.output;
   EXPECT_EQ(train("--vocab-size 300 --threads 4 " + out("4.json")).exit_code, 0);
   EXPECT_EQ(read_file(scratch_ / "1.json"), read_file(scratch_ / "4.json"));
 }
@@ -47,9 +51,9 @@ TEST_F(TokenizerTrain, LeavesOutWhatIsHeldOut) {
       run_command("grep -aPqc 'z\\x00y\\x00x' " + (scratch_ / "data").string() + "/validation*.shard");
   ASSERT_EQ(validation.exit_code, 0) << "the document was meant to be held out; give it another content";
   EXPECT_EQ(train("--vocab-size 400 --validation 0.5 " + out("t.json")).exit_code, 0);
-  EXPECT_EQ(read_file(scratch_ / "t.json").find("\"zyx\""), std::string::npos);
+  EXPECT_THAT(read_file(scratch_ / "t.json"), Not(HasSubstr("\"zyx\"")));
   EXPECT_EQ(train("--vocab-size 400 " + out("all.json")).exit_code, 0);
-  EXPECT_NE(read_file(scratch_ / "all.json").find("\"zyx\""), std::string::npos);
+  EXPECT_THAT(read_file(scratch_ / "all.json"), HasSubstr("\"zyx\""));
 }
 
 TEST_F(TokenizerTrain, ReadsTheSourcesThatDataBuildReads) {
@@ -68,7 +72,7 @@ TEST_F(TokenizerTrain, ReadsTheSourcesThatDataBuildReads) {
   EXPECT_EQ(read_file(scratch_ / "lines.json"), read_file(scratch_ / "text.json"));
   const CommandResult wrong = run_command(command + out("no.json") + " " + (scratch_ / "lines.jsonl").string());
   EXPECT_EQ(wrong.exit_code, 2) << wrong.output;  // no key "text"
-  EXPECT_NE(wrong.output.find("line 1"), std::string::npos) << wrong.output;
+  EXPECT_THAT(wrong.output, HasSubstr("line 1")) << wrong.output;
 }
 
 TEST_F(TokenizerTrain, NeverReplacesAFileUnasked) {
@@ -76,7 +80,7 @@ TEST_F(TokenizerTrain, NeverReplacesAFileUnasked) {
   const std::string before = read_file(scratch_ / "t.json");
   const CommandResult again = train("--vocab-size 310 " + out("t.json"));
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_NE(again.output.find("is there already"), std::string::npos) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("is there already")) << again.output;
   EXPECT_EQ(read_file(scratch_ / "t.json"), before);
   EXPECT_EQ(train("--vocab-size 310 --overwrite " + out("t.json")).exit_code, 0);
   EXPECT_NE(read_file(scratch_ / "t.json"), before);
@@ -85,7 +89,7 @@ TEST_F(TokenizerTrain, NeverReplacesAFileUnasked) {
 TEST_F(TokenizerTrain, SaysWhereTheTextHasNoMorePairs) {
   const CommandResult result = train("--vocab-size 50000 --min-frequency 100 " + out("t.json"));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_NE(result.output.find("no other pair occurs 100 times"), std::string::npos) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("no other pair occurs 100 times")) << result.output;
   EXPECT_EQ(train("--vocab-size 100 " + out("small.json")).exit_code, 2);
 }
 

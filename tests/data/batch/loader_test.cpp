@@ -1,5 +1,6 @@
 #include "data/batch/loader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -221,7 +224,7 @@ TEST_F(LoaderTest, ADamagedBlockIsThrownByNextInItsTurn) {
     for (int again = 0; again < 2; ++again) {
       const Error error = error_of([&] { loader.next(); });
       EXPECT_EQ(error.code(), ExitCode::kDamaged);
-      EXPECT_NE(error.why().find("block 0"), std::string::npos) << error.why();
+      EXPECT_THAT(error.why(), HasSubstr("block 0")) << error.why();
       EXPECT_EQ(loader.next_sample(), static_cast<uint64_t>(good));
     }
   }

@@ -1,4 +1,5 @@
 // Datasets whose tokens stay in the token file: against a copying build of the same file, and when that file changes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -14,6 +15,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using nlohmann::json;
 using test::ScratchFolder;
@@ -164,7 +167,7 @@ TEST(InPlace, AFlippedByteIsFoundWhereItLiesAndNowhereElse) {
   one.flip(200'001);
   const auto damage = verify_dataset(one.scratch / "place", 2).damage;
   ASSERT_EQ(damage.size(), 1U);
-  EXPECT_NE(damage[0].description.find(one.bin.string() + " (column tokens) have a wrong checksum"), std::string::npos)
+  EXPECT_THAT(damage[0].description, HasSubstr(one.bin.string() + " (column tokens) have a wrong checksum"))
       << damage[0].description;
   int64_t begin = 0, end = 0;
   ASSERT_EQ(std::sscanf(damage[0].description.c_str(), "bytes %ld to %ld of", &begin, &end), 2);
@@ -184,7 +187,7 @@ TEST(InPlace, AFlippedByteIsFoundWhereItLiesAndNowhereElse) {
   std::vector<int32_t> one_token(1);
   const Error e = error_of([&] { split.read(100'000, one_token); });
   EXPECT_EQ(e.code(), ExitCode::kDamaged);
-  EXPECT_NE(e.why().find(one.bin.string()), std::string::npos) << e.what();
+  EXPECT_THAT(e.why(), HasSubstr(one.bin.string())) << e.what();
 
   // A training says so, or goes on with others.
   LoaderOptions o = small_batches();

@@ -1,6 +1,7 @@
 // Datasets that are joined: against a single build of all their files, and what cannot be one dataset.
 #include "data/build/join.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -13,6 +14,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -153,9 +156,9 @@ TEST(Join, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
   c.make("b");
   const JoinResult result = join_datasets({c.data("a"), c.data("b")}, c / "whole", false);
   ASSERT_EQ(result.notes.size(), 3U);
-  EXPECT_NE(result.notes[0].find("what two of them hold is there twice"), std::string::npos);
+  EXPECT_THAT(result.notes[0], HasSubstr("what two of them hold is there twice"));
   EXPECT_EQ(result.notes[1], "each dataset was split by position by itself");
-  EXPECT_NE(result.notes[2].find("different shares were held out"), std::string::npos);
+  EXPECT_THAT(result.notes[2], HasSubstr("different shares were held out"));
   const Manifest m = read_manifest(c / "whole");
   EXPECT_EQ(std::tuple(m.rules.split, m.rules.validation, m.rules.dedup_exact), std::tuple("", 0.0, false));
   EXPECT_EQ(std::tuple(m.joined[0].rules.split, m.joined[1].rules.validation), std::tuple("2,1,1", 0.3));
@@ -202,7 +205,7 @@ TEST(Join, TheSameFileMayGiveTwoColumnsAndTokensMayStayInPlace) {
   EXPECT_EQ(dataset.manifest().splits[0].shards[1].tokens_in, 1);
   EXPECT_EQ(paths_of_documents(dataset, "train")[3], (scratch / "q.bin").string());
   remove_file(scratch / "q.bin");
-  EXPECT_NE(error_of([&] { Dataset::open(scratch / "ids"); }).why().find("q.bin, which is missing"), std::string::npos);
+  EXPECT_THAT(error_of([&] { Dataset::open(scratch / "ids"); }).why(), HasSubstr("q.bin, which is missing"));
 }
 
 TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
@@ -212,8 +215,7 @@ TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
   const auto make_old = [&] { join_datasets({c.data("a"), c.data("b")}, c / "whole", true); };
   make_old();
   const std::string before = folder_content(c / "whole");
-  EXPECT_NE(error_of([&] { join_datasets(new_ones, c / "whole", false); }).message().find("is there already"),
-            std::string::npos);
+  EXPECT_THAT(error_of([&] { join_datasets(new_ones, c / "whole", false); }).message(), HasSubstr("is there already"));
   join_datasets(new_ones, c / "whole", true);
   const std::string after = folder_content(c / "whole");
   ASSERT_NE(before, after);

@@ -1,4 +1,5 @@
 // --split: borders against GPT-NeoX's rule, and which documents a build puts where.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 using Borders = std::array<int64_t, 4>;
@@ -160,7 +163,7 @@ TEST(PositionalSplit, APartIsAnotherOneWhenAnothersFileHasOtherDocuments) {
   last.insert(0, std::filesystem::file_size(scratch / "text" / "2.jsonl") - last.size() - 1, ' ');
   last.back() = ' ';
   write_text(scratch / "text" / "2.jsonl", last + "\n");  // as long as before
-  EXPECT_NE(error_of([&] { run(options); }).message().find("holds a different dataset"), std::string::npos);
+  EXPECT_THAT(error_of([&] { run(options); }).message(), HasSubstr("holds a different dataset"));
   options.overwrite = true;
   EXPECT_LT(documents(), 100);
 }

@@ -1,4 +1,5 @@
 // Builds of several kinds of sources: what becomes of records, parts of a build, restarts.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -154,7 +157,7 @@ TEST(SourceBuild, ASourceThatIsCutShortIsDamageAndSkippingKeepsWhatCameBefore) {
   write_text(scratch / "x.jsonl.gz", whole.substr(0, whole.size() / 2));
   const Error error = error_of([&] { build(scratch / "out", {scratch / "x.jsonl.gz"}); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
-  EXPECT_NE(error.message().find("it is cut short"), std::string::npos) << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("it is cut short")) << error.message();
   BuildRules rules;
   rules.on_error = OnError::kSkip;
   const Manifest m = build(scratch / "out", {scratch / "x.jsonl.gz"}, rules, 1, true).manifest;

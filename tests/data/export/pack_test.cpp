@@ -1,4 +1,5 @@
 // Packed rows: against the Trainium recipe run with `datasets`, and against the tokens they were made of.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using nlohmann::json;
 using test::ScratchFolder;
@@ -137,7 +140,7 @@ TEST(Pack, ARowLongerThanEverythingIsFilledUpAndOneThatNoGroupFillsIsRefused) {
   const std::string before = folder_content(packed.scratch / "packed");
   const Error e = error_of([&] { packed.pack(1000, 4096); });
   EXPECT_EQ(e.code(), ExitCode::kUser);
-  EXPECT_NE(e.message().find("no 1000 documents in a row hold 4096 tokens"), std::string::npos) << e.what();
+  EXPECT_THAT(e.message(), HasSubstr("no 1000 documents in a row hold 4096 tokens")) << e.what();
   EXPECT_EQ(folder_content(packed.scratch / "packed"), before);
 }
 

@@ -1,4 +1,5 @@
 // Arrays of spike counts in Parquet, Arrow and save_to_disk: the same as .npy files, and NumPy's restatement.
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 
 #include <cstring>
@@ -9,6 +10,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -128,7 +131,7 @@ TEST(ArrayColumns, LabelsAreStringsOrIntegersAndChooseRows) {
   EXPECT_EQ(built(scratch / "out", {bad}, rules).arrays.size(), 2U);
   const Error of_floats = error_of([&] { build(scratch / "out", {tables / "float.parquet"}, rules, 1, true); });
   EXPECT_EQ(of_floats.code(), ExitCode::kUser);
-  EXPECT_NE(of_floats.message().find("float.parquet has no text in column \"segment_id\""), std::string::npos);
+  EXPECT_THAT(of_floats.message(), HasSubstr("float.parquet has no text in column \"segment_id\""));
   EXPECT_EQ(of_floats.why(), "it is double, and says what an array is a recording of");
 }
 

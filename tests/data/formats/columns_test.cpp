@@ -1,4 +1,5 @@
 // Parquet and Arrow files, against pyarrow that wrote them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
@@ -11,6 +12,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using nlohmann::json;
 using test::ScratchFolder;
@@ -156,8 +159,7 @@ TEST(Columns, TokenColumnsKeepTheirIdsAndTextGetsItsOwn) {
   rules.on_error = OnError::kStop;
   const Error outside = error_of([&] { build(scratch / "small", {cases().folder / "ids-fixed-int8.parquet"}, rules); });
   EXPECT_EQ(outside.code(), ExitCode::kUser);
-  EXPECT_NE(outside.message().find("row 30: token 30 is outside the vocabulary of 30"), std::string::npos)
-      << outside.what();
+  EXPECT_THAT(outside.message(), HasSubstr("row 30: token 30 is outside the vocabulary of 30")) << outside.what();
 }
 
 TEST(Columns, AKeyThatLeadsNowhereOrToSomethingElseIsNamedWithWhatTheFileHas) {
@@ -171,12 +173,11 @@ TEST(Columns, AKeyThatLeadsNowhereOrToSomethingElseIsNamedWithWhatTheFileHas) {
   };
   for (const char* name : {"nested.parquet", "nested.arrows"}) {
     const std::string none = refused(name, {"meta.body"});
-    EXPECT_NE(none.find("has no column \"meta.body\""), std::string::npos) << none;
-    EXPECT_NE(none.find("parts (list<"), std::string::npos) << none;
-    EXPECT_NE(refused(name, {"meta"}).find("it is struct<"), std::string::npos);
-    EXPECT_NE(refused(name, {"meta.n"}).find("it is int64, neither strings nor lists of token ids nor"),
-              std::string::npos);
-    EXPECT_NE(refused(name, {"parts", "deep.ids"}).find("only texts can be joined"), std::string::npos);
+    EXPECT_THAT(none, HasSubstr("has no column \"meta.body\"")) << none;
+    EXPECT_THAT(none, HasSubstr("parts (list<")) << none;
+    EXPECT_THAT(refused(name, {"meta"}), HasSubstr("it is struct<"));
+    EXPECT_THAT(refused(name, {"meta.n"}), HasSubstr("it is int64, neither strings nor lists of token ids nor"));
+    EXPECT_THAT(refused(name, {"parts", "deep.ids"}), HasSubstr("only texts can be joined"));
   }
 }
 
@@ -317,7 +318,7 @@ TEST(Columns, DamageEndsABuildWithItsNameOrIsCounted) {
   write_text(scratch / "in" / "b.jsonl", "{\"text\": \"whole\"}\n");
   const Error e = error_of([&] { build(scratch / "out", {scratch / "in"}); });
   EXPECT_EQ(e.code(), ExitCode::kDamaged);
-  EXPECT_NE(e.message().find("a.parquet: the file: the Parquet file cannot be read: "), std::string::npos) << e.what();
+  EXPECT_THAT(e.message(), HasSubstr("a.parquet: the file: the Parquet file cannot be read: ")) << e.what();
   BuildRules rules;
   rules.on_error = OnError::kSkip;
   const auto result = build(scratch / "out", {scratch / "in"}, rules, 2, false, 100);
@@ -331,7 +332,7 @@ TEST(Columns, ACompressedColumnFileIsNotTakenForText) {
   write_text(scratch / "x.parquet", read_file(cases().folder / "dictionary.parquet"));
   ASSERT_EQ(test::run_command(fmt::format("gzip {}", (scratch / "x.parquet").string())).exit_code, 0);
   const Error e = error_of([&] { recognise(scratch / "x.parquet.gz", {}); });
-  EXPECT_NE(e.message().find("is a compressed parquet file"), std::string::npos);
+  EXPECT_THAT(e.message(), HasSubstr("is a compressed parquet file"));
   EXPECT_EQ(e.fix(), "unpack it first: gzip -d");
   write_text(scratch / "text.parquet", "PAR, he said, and that is no Parquet\n");
   EXPECT_EQ(recognise(scratch / "text.parquet", {}).format, Format::kParquet);
@@ -345,13 +346,13 @@ TEST(Columns, WithoutTheSharedObjectOneErrorSaysWhatToInstall) {
                                        (scratch / "out").string(), (cases().folder / "dictionary.parquet").string());
   const auto alone = test::run_command(line);
   EXPECT_EQ(alone.exit_code, 2) << alone.output;
-  EXPECT_NE(alone.output.find("Parquet and Arrow files cannot be read or written here"), std::string::npos);
-  EXPECT_NE(alone.output.find("fix: run scripts/setup.sh, and build again"), std::string::npos) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("Parquet and Arrow files cannot be read or written here"));
+  EXPECT_THAT(alone.output, HasSubstr("fix: run scripts/setup.sh, and build again")) << alone.output;
   std::filesystem::copy_file(Path(HEARTH_BIN_DIR) / kArrowObject, scratch / kArrowObject);
   const auto half = test::run_command(line);
   EXPECT_EQ(half.exit_code, 2) << half.output;
-  EXPECT_NE(half.output.find("libarrow"), std::string::npos) << half.output;
-  EXPECT_NE(half.output.find("fix: copy the libraries from the build's bin/ folder"), std::string::npos) << half.output;
+  EXPECT_THAT(half.output, HasSubstr("libarrow")) << half.output;
+  EXPECT_THAT(half.output, HasSubstr("fix: copy the libraries from the build's bin/ folder")) << half.output;
 }
 
 // As it was left behind by an older build: what its functions are like is not known, so none is called.
@@ -370,12 +371,11 @@ TEST(Columns, ASharedObjectOfAnotherBuildIsRefused) {
       test::run_command(fmt::format("{} data build --out {} {}", (scratch / "hearth").string(),
                                     (scratch / "out").string(), (cases().folder / "dictionary.parquet").string()));
   EXPECT_EQ(result.exit_code, 2) << result.output;
-  EXPECT_NE(result.output.find("libhearth_arrow.so belongs to another build than this program\n  why: it has no "
-                               "hearth_arrow_library_"),
-            std::string::npos)
+  EXPECT_THAT(result.output,
+              HasSubstr("libhearth_arrow.so belongs to another build than this program\n  why: it has no "
+                        "hearth_arrow_library_"))
       << result.output;
-  EXPECT_NE(result.output.find("fix: build Hearth again, and copy the build's bin/ folder as a whole"),
-            std::string::npos)
+  EXPECT_THAT(result.output, HasSubstr("fix: build Hearth again, and copy the build's bin/ folder as a whole"))
       << result.output;
 }
 

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 using Sequences = std::vector<std::vector<uint32_t>>;
@@ -118,7 +121,7 @@ TEST(Indexed, ADialectIsThatOfTheFileOrRefused) {
         const Error e = error_of([&] { run(options); });
         EXPECT_EQ(e.code(), ExitCode::kUser);
         EXPECT_EQ(e.message(), at("x.idx").string() + " was not written in the dialect of " + dialect);
-        EXPECT_NE(e.why().find(std::string("which is ") + layout + "'s"), std::string::npos) << e.why();
+        EXPECT_THAT(e.why(), HasSubstr(std::string("which is ") + layout + "'s")) << e.why();
       }
     }
   }
@@ -135,7 +138,7 @@ TEST(Indexed, ADialectIsThatOfTheFileOrRefused) {
   write_text(at("x.bin"), read_file(at("x.bin")) + "1234");  // neither four nor eight bytes a token
   const Error cut = error_of([&] { IndexedFile(at("x.bin")); });
   EXPECT_EQ(cut.code(), ExitCode::kDamaged);
-  EXPECT_NE(cut.why().find("sequence 1 has 3 tokens"), std::string::npos) << cut.why();
+  EXPECT_THAT(cut.why(), HasSubstr("sequence 1 has 3 tokens")) << cut.why();
   BuildOptions options = options_for(at("out"), at("x.bin"), 10);
   options.rules.read.dialect = "olmo";
   EXPECT_EQ(error_of([&] { run(options); }).message(), "there is no dialect \"olmo\"");

@@ -1,4 +1,5 @@
 // Folders of save_to_disk, against Hugging Face's `datasets`.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -11,6 +12,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using nlohmann::json;
 using test::ScratchFolder;
@@ -101,15 +104,15 @@ TEST(SavedDataset, ADictOfOneSplitIsReadAndOneOfSeveralIsRefusedByName) {
   const Path dict = written.folder / "dict";
   const Error e = error_of([&] { build(out / "dict", {dict}); });
   EXPECT_EQ(e.code(), ExitCode::kUser);
-  EXPECT_NE(e.message().find("holds several splits: train, test"), std::string::npos) << e.what();
-  EXPECT_NE(e.fix().find((dict / "train").string()), std::string::npos) << e.what();
+  EXPECT_THAT(e.message(), HasSubstr("holds several splits: train, test")) << e.what();
+  EXPECT_THAT(e.fix(), HasSubstr((dict / "train").string())) << e.what();
   build(out / "named", {dict / "train", dict / "test"});
   EXPECT_EQ(documents_in(out / "named").size(), 30U);
 
   write_text(dict / "dataset_dict.json", R"({"splits": ["train", "validation"]})");
   const Error missing = error_of([&] { build(out / "dict", {dict}); });
   EXPECT_EQ(missing.code(), ExitCode::kDamaged);
-  EXPECT_NE(missing.message().find("lists the split validation, which is not there"), std::string::npos);
+  EXPECT_THAT(missing.message(), HasSubstr("lists the split validation, which is not there"));
   write_text(dict / "dataset_dict.json", R"({"splits": ["../one"]})");
   EXPECT_EQ(error_of([&] { build(out / "dict", {dict}); }).code(), ExitCode::kDamaged);
 }
@@ -154,9 +157,8 @@ TEST(SavedDataset, AnExportIsWhatLoadFromDiskReadsAndWhatSaveToDiskWouldWrite) {
   ids.read.text_keys = {"input_ids"};
   build(scratch / "ids", {out}, ids);
   EXPECT_EQ(all_tokens(Dataset::open(scratch / "ids").split("train")), tokens);
-  EXPECT_NE(
-      error_of([&] { export_saved(Dataset::open(scratch / "ids"), split, {"text"}, out); }).message().find("no text"),
-      std::string::npos);
+  EXPECT_THAT(error_of([&] { export_saved(Dataset::open(scratch / "ids"), split, {"text"}, out); }).message(),
+              HasSubstr("no text"));
 }
 
 TEST(SavedDataset, AFullDiskAnywhereInAnExportNeverLeavesHalfAFolder) {

@@ -1,6 +1,7 @@
 #include "data/order/training_data.h"
 #include "data/batch/loader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,6 +11,9 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 // Three datasets of different size and different average document.
 class TrainingDataTest : public testing::Test {
@@ -181,7 +185,7 @@ TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatAre
   EXPECT_NE(refused_by(g + 1), "accepted");
   const Error error = error_of([&] { data.check_epochs(order, g + 1, 4); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("2.00 times; data.source.1.epochs_max is 2"), std::string::npos) << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("2.00 times; data.source.1.epochs_max is 2")) << error.message();
   EXPECT_EQ(error.why(),
             fmt::format("{} of the run's {} sequences come from it, and it holds {}", 2 * windows + 1, g + 1, windows));
   EXPECT_TRUE(error.fix().starts_with(fmt::format("train {} steps at most", g / 4))) << error.fix();
@@ -215,7 +219,7 @@ TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
   const TrainingData single(one);
   EXPECT_GE(single.order().tables[0]->windows(), 400);
   EXPECT_LT(single.order().tables[0]->windows() - (single.splits()[0]->tokens() - 1) / 16 - 1, 400);
-  EXPECT_NE(single.notes().at(0).find("in GPT-NeoX's order"), std::string::npos);
+  EXPECT_THAT(single.notes().at(0), HasSubstr("in GPT-NeoX's order"));
 
   // How often it is seen is counted in epochs, not in passes through the table.
   const auto use = data.use(sampler(data), 400);
@@ -303,16 +307,16 @@ TEST_F(TrainingDataTest, BestFitPackingTellsItsPaddingAndIsMadeOnce) {
   const TrainingData data(c);
   EXPECT_EQ(data.windows(), data.order().tables[0]->windows() + data.order().tables[1]->windows());
   for (const std::string& note : data.notes()) {
-    EXPECT_NE(note.find(" sequences by best fit, "), std::string::npos) << note;
-    EXPECT_NE(note.find(" % of their positions are padding"), std::string::npos) << note;
-    EXPECT_NE(note.find("; the table took "), std::string::npos) << note;
+    EXPECT_THAT(note, HasSubstr(" sequences by best fit, ")) << note;
+    EXPECT_THAT(note, HasSubstr(" % of their positions are padding")) << note;
+    EXPECT_THAT(note, HasSubstr("; the table took ")) << note;
   }
   const TrainingData again(c);
-  EXPECT_EQ(again.notes()[0].find("the table took"), std::string::npos) << again.notes()[0];
+  EXPECT_THAT(again.notes()[0], Not(HasSubstr("the table took"))) << again.notes()[0];
   for (const std::string& name : list_folder(*scratch_ / "a" / "tables"))
     write_text(*scratch_ / "a" / "tables" / name, "no table");
   const TrainingData third(c);
-  EXPECT_NE(third.notes()[0].find("; made again: table "), std::string::npos) << third.notes()[0];
+  EXPECT_THAT(third.notes()[0], HasSubstr("; made again: table ")) << third.notes()[0];
   EXPECT_EQ(third.windows(), data.windows());
 }
 
@@ -335,8 +339,8 @@ TEST_F(TrainingDataTest, TheSameDatasetTwiceAndOtherTokenizersAreRefused) {
   write_file_atomic(*scratch_ / "other" / std::string(kManifestName), manifest_text(manifest));
   const Error error = error_of([] { TrainingData data(config({{"a"}, {"other"}})); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
-  EXPECT_NE(error.message().find("was built with another tokenizer than"), std::string::npos) << error.message();
-  EXPECT_NE(error.why().find("0123456789abcdef"), std::string::npos);
+  EXPECT_THAT(error.message(), HasSubstr("was built with another tokenizer than")) << error.message();
+  EXPECT_THAT(error.why(), HasSubstr("0123456789abcdef"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "data/shard/manifest.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -8,6 +9,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -85,7 +88,7 @@ TEST(Manifest, AShardCannotReferToASourceThatIsNotListed) {
     (tokens ? shard.tokens_in : shard.first_source) = count + 1;
     const Error e = error_of([&] { parse_manifest(manifest_text(m), "m"); });
     EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_NE(e.why().find("refers to a source that is not there"), std::string::npos) << e.why();
+    EXPECT_THAT(e.why(), HasSubstr("refers to a source that is not there")) << e.why();
   }
 }
 

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,6 +12,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -89,7 +92,7 @@ TEST(Shard, OneFlippedByteAnywhereIsFoundAndItsBlockNamed) {
       ASSERT_TRUE(found.starts_with(block)) << "byte " << i << ": " << found;
       for (const Column& column : shard.columns()) {
         if (i >= column.data_offset && i < column.data_offset + column.data_bytes) {
-          ASSERT_NE(found.find(column.name), std::string::npos) << found;
+          ASSERT_THAT(found, HasSubstr(column.name)) << found;
         }
       }
     }
@@ -105,7 +108,7 @@ TEST(Shard, AShardCutShortAnywhereIsFound) {
     ASSERT_NE(what_is_found(scratch / "b.shard"), "") << size;
   }
   write_text(scratch / "b.shard", good + "x");
-  EXPECT_NE(what_is_found(scratch / "b.shard").find("instead of"), std::string::npos);
+  EXPECT_THAT(what_is_found(scratch / "b.shard"), HasSubstr("instead of"));
 }
 
 // Checksums protect against accidents; a made-up file with good checksums must not lead outside the mapping either.

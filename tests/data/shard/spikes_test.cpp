@@ -1,5 +1,6 @@
 // Arrays of spike counts, from .npy files to the tokens that a training reads, against NumPy.
 #include <cstring>
+#include <gmock/gmock.h>
 
 #include "base/random.h"
 #include "data/batch/loader.h"
@@ -10,6 +11,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -282,7 +285,7 @@ TEST(Spikes, ADamagedOrForeignShardIsAnErrorAndNeverATokenOfAnotherPlace) {
   const Dataset dataset = Dataset::open(scratch / "out");
   const Error e = error_of([&] { stream_of(dataset.split("train")); });
   EXPECT_EQ(e.code(), ExitCode::kDamaged);
-  EXPECT_NE(e.why().find("column tokens"), std::string::npos) << e.why();
+  EXPECT_THAT(e.why(), HasSubstr("column tokens")) << e.why();
 }
 
 TEST(Spikes, SyntheticArraysAreThoseOfTheRule) {

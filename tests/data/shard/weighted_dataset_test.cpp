@@ -1,6 +1,7 @@
 // What becomes of weights in a dataset's life: rebuilt, built in parts, joined, exported, packed, damaged.
 #include <algorithm>
 #include <cmath>
+#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -14,6 +15,9 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using nlohmann::json;
 using test::ScratchFolder;
@@ -56,8 +60,8 @@ TEST(WeightedDataset, TheManifestSaysWhatCountsAndHasAVersionOfItsOwn) {
   rules.validation = 0.2;
   const Manifest m = run(options_for(scratch / "out", scratch / "a.jsonl", rules)).manifest;
   const std::string text = read_file(scratch / "out" / "manifest.json");
-  EXPECT_NE(text.find("\"version\": 3,"), std::string::npos);
-  EXPECT_NE(text.find("\"loss_keys\": [\n      \"completion\"\n    ]"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\"version\": 3,"));
+  EXPECT_THAT(text, HasSubstr("\"loss_keys\": [\n      \"completion\"\n    ]")) << text;
   EXPECT_EQ(manifest_text(parse_manifest(text, "m")), text);
   const Dataset dataset = Dataset::open(scratch / "out");
   for (const char* name : {"train", "validation"}) {
@@ -76,9 +80,9 @@ TEST(WeightedDataset, TheManifestSaysWhatCountsAndHasAVersionOfItsOwn) {
   const Manifest a = read_manifest(scratch / "all"), b = read_manifest(scratch / "none");
   EXPECT_EQ(a.identity, b.identity);
   EXPECT_FALSE(a.splits[0].weights());
-  EXPECT_NE(read_file(scratch / "none" / "manifest.json").find("\"version\": 1,"), std::string::npos);
+  EXPECT_THAT(read_file(scratch / "none" / "manifest.json"), HasSubstr("\"version\": 1,"));
   for (const char* key : {"loss_keys", "labels_key", "weights_key", "label_file", "counted_tokens", "weight_sum"})
-    EXPECT_EQ(read_file(scratch / "none" / "manifest.json").find(key), std::string::npos) << key;
+    EXPECT_THAT(read_file(scratch / "none" / "manifest.json"), Not(HasSubstr(key))) << key;
 }
 
 TEST(WeightedDataset, EqualTextsWithOtherWeightsAreTwoDocumentsOfOneSide) {

@@ -1,11 +1,14 @@
 #include "data/study/stats.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "data/corpus_folder.h"
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 // Documents cut from one file at its line ends: what stands twice in it is two equal documents.
 Dataset lines(const test::ScratchFolder& scratch, const std::string& text, double validation = 0) {
@@ -92,11 +95,11 @@ TEST(Stats, EachDocumentOfALaterSplitThatStoodBeforeCountsAndTheCommandSaysHowMa
   const std::string command = fmt::format("{} data stats {}", test::hearth_binary(), (scratch / "out").string());
   const std::string text = test::run_command(command).output;
   const std::string overlap = "3 documents are in a split before this one, too";
-  EXPECT_NE(text.find("overlap         " + overlap), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("overlap         " + overlap)) << text;
   EXPECT_EQ(text.find("overlap"), text.rfind("overlap")) << text;
   const std::string page = (scratch / "page.html").string();
   EXPECT_EQ(test::run_command(command + " --plot " + page).exit_code, 0);
-  EXPECT_NE(read_file(page).find(overlap), std::string::npos);
+  EXPECT_THAT(read_file(page), HasSubstr(overlap));
 }
 
 TEST(Stats, ATokenThatIsTheFirstOutsideOfTheVocabularyIsDamage) {

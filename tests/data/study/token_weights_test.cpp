@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <gmock/gmock.h>
 #include <limits>
 
 #include "data/batch/loader.h"
@@ -12,6 +13,8 @@
 
 namespace hearth::data {
 namespace {
+
+using testing::HasSubstr;
 
 using test::ScratchFolder;
 
@@ -63,7 +66,7 @@ TEST(TokenWeights, DataStatsWritesWhatNumpyMakesOfTheStream) {
       "equal\n");
   const auto alone = test::run_command(test::hearth_binary() + " data stats --weight-cap 3 " + out);
   EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_NE(alone.output.find("--weight-cap goes with --token-weights"), std::string::npos) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("--weight-cap goes with --token-weights")) << alone.output;
 }
 
 TEST(TokenWeights, AFileThatDoesNotFitIsRefused) {

@@ -2,12 +2,15 @@
 #include "tokenizer/formats/sentencepiece.h"
 
 #include <fstream>
+#include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "tokenizer/reference.h"
 
 namespace hearth::tokenizer {
 namespace {
+
+using testing::HasSubstr;
 
 void expect_same(const Path& folder, const std::string& style) {
   SCOPED_TRACE(style);
@@ -103,7 +106,7 @@ TEST(SentencePiece, AFileThatIsCutShortIsAUserError) {
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_NE(e.message().find("cut.model is no SentencePiece model"), std::string::npos) << e.what();
+    EXPECT_THAT(e.message(), HasSubstr("cut.model is no SentencePiece model")) << e.what();
   }
 }
 
@@ -115,9 +118,9 @@ TEST(SentencePiece, WhereTheSharedObjectIsNotOrIsOfAnotherBuildOneErrorSaysSo) {
                                        (test::reference_folder("sentencepiece") / "bpe" / "tokenizer.model").string());
   const test::CommandResult alone = test::run_command(line);
   EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_NE(alone.output.find("error: SentencePiece models cannot be read here\n  why: libhearth_sentencepiece.so does "
-                              "not lie beside the program\n  fix: copy it"),
-            std::string::npos)
+  EXPECT_THAT(alone.output,
+              HasSubstr("error: SentencePiece models cannot be read here\n  why: libhearth_sentencepiece.so does "
+                        "not lie beside the program\n  fix: copy it"))
       << alone.output;
   write_file_atomic(scratch / "other.c", "void* hearth_open_sentencepiece(void) { return 0; }\n");
   const test::CommandResult built = test::run_command(fmt::format(
@@ -125,8 +128,7 @@ TEST(SentencePiece, WhereTheSharedObjectIsNotOrIsOfAnotherBuildOneErrorSaysSo) {
   ASSERT_EQ(built.exit_code, 0) << built.output;
   const test::CommandResult other = test::run_command(line);
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.output.find("libhearth_sentencepiece.so belongs to another build than this program\n"),
-            std::string::npos)
+  EXPECT_THAT(other.output, HasSubstr("libhearth_sentencepiece.so belongs to another build than this program\n"))
       << other.output;
 }
 
