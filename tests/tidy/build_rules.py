@@ -55,8 +55,17 @@ def every_source_is_built(tree, compiled, with_torch):
 
 
 def compiled_paths(root, build):
+    """Files of compile_commands.json, and those that CMake's lists of sources compiled together include."""
+    paths = set()
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        return {os.path.relpath(entry["file"], root) for entry in json.load(file)}
+        compiled = [entry["file"] for entry in json.load(file)]
+    for path in compiled:
+        if "/Unity/unity_" in path:
+            with open(path, encoding="utf-8") as file:
+                paths.update(re.findall(r'^#include "(/[^"]+)"', file.read(), re.MULTILINE))
+        else:
+            paths.add(path)
+    return {os.path.relpath(path, root) for path in paths}
 
 
 def cache_value(build, name):
