@@ -202,7 +202,7 @@ const mesh::TensorInfo& Reader::require(std::string_view name, DType dtype, cons
       if (other.name == name) why += fmt::format(", found {}", other.what);
     }
     throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name), why,
-                     "see what it holds with `hearth inspect`");
+                     "`hearth inspect` lists its content");
   }
   if (info->dtype != dtype || info->shape != shape) {
     throw user_error(

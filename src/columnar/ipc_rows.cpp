@@ -121,7 +121,7 @@ class IpcRows final : public data::ColumnRows {
     messages_ = messages.get();
     ARROW_ASSIGN_OR_RAISE(batches_, ipc::RecordBatchStreamReader::Open(std::move(messages), options));
     if (!find_wanted(*batches_->schema(), *request_.rules, wanted, failure))
-      return Status::Invalid("the schema differs from itself");
+      return Status::Invalid("the file's two schemas differ");
     rows_ = BatchRows(wanted, request_.rules, request_.max_record_bytes);
     return Status::OK();
   }

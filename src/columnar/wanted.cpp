@@ -135,7 +135,7 @@ bool find_weights(const arrow::Schema& schema, const data::ReadRules& rules, Wan
     return refuse(rules.labels_key.empty() ? "--weights-key" : "--labels-key", "its column is one of arrays",
                   "leave it out");
   if (wanted.kind == ColumnKind::kText && !rules.labels_key.empty())
-    return refuse("--labels-key", "its column is text, which has no labels before it is tokens",
+    return refuse("--labels-key", "its column is text; only token ids have labels",
                   "name the texts that count with --loss-key, or a column of token ids with --text-key");
   if (wanted.kind != ColumnKind::kText && !rules.loss_keys.empty())
     return refuse("--loss-key", "its column is no text", "give --labels-key or --weights-key for token ids");
@@ -272,7 +272,7 @@ class RowWalk {
       ids_.reserve(ids_.size() + static_cast<size_t>(list.size()));
       for (int64_t k = list.begin; k < list.end; ++k) {
         if (!std::in_range<uint32_t>(raw[k]))
-          return note(Problem::kWrongType, "has " + std::to_string(raw[k]) + " among its tokens, which is no id");
+          return note(Problem::kWrongType, "has " + std::to_string(raw[k]) + " among its tokens, which is not an id");
         ids_.push_back(static_cast<uint32_t>(raw[k]));
       }
     });

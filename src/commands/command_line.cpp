@@ -140,7 +140,7 @@ Argument& CommandLine::add(std::string name, std::string value_name, Argument::T
 }
 
 bool CommandLine::parse() {
-  const std::string help_hint = fmt::format("{} {} --help lists what it takes", program_, command_.name);
+  const std::string help_hint = fmt::format("{} {} --help lists its options", program_, command_.name);
   // CLI11 splits the words. The values stay text until assign(), which has better messages.
   CLI::App app;
   app.set_help_flag("--help,-h");

@@ -23,8 +23,8 @@ constexpr Command kCommands[] = {
     {"Data", "data verify", "check every block of a dataset", "data verify data/books", data_verify},
     {"Data", "data stats", "count lengths, frequent tokens and duplicates", "data stats data/books", data_stats},
     {"Data", "data sample", "print samples, with where they come from", "data sample run.toml --step 100", data_sample},
-    {"Data", "data synthetic", "make recordings of spikes to try things with",
-     "data synthetic --rows 100 --out recordings", data_synthetic},
+    {"Data", "data synthetic", "make synthetic recordings of spikes", "data synthetic --rows 100 --out recordings",
+     data_synthetic},
     {"Data", "bench data", "time the order of samples, opening and reading on this machine", "bench data --shards 1000",
      bench_data},
     {"Data", "bench tokenizer", "time a tokenizer on this machine", "bench tokenizer --tokenizer bytes books/",
@@ -42,10 +42,10 @@ constexpr Command kCommands[] = {
      tokenizer_decode},
     {"Tokenizers", "tokenizer info", "show kind, size, BOS, EOS and special tokens",
      "tokenizer info --tokenizer tokenizer.json", tokenizer_info},
-    {"Tokenizers", "tokenizer compare", "show in what two tokenizers differ",
+    {"Tokenizers", "tokenizer compare", "show the differences of two tokenizers",
      "tokenizer compare tokenizer.json data/books/tokenizer.json books/one.txt", tokenizer_compare},
 
-    {"Training", "plan", "say what a run takes: FLOPs, memory and time, here or elsewhere",
+    {"Training", "plan", "estimate FLOPs, memory and time of a run, on this machine or another",
      "plan run.toml\n"
      "plan run.toml --device H200 --set memory.recompute=auto",
      plan},
@@ -64,7 +64,7 @@ constexpr Command kCommands[] = {
     {"Training", "bench ops", "time each kernel of a training step on this machine",
      "bench ops --dim 512 --n-heads 8 --n-kv-heads 4 --seq-len 1024 --local-batch-size 4", bench_ops,
      &TorchCommands::bench_ops},
-    {"Training", "bench gemm", "measure what matrix products reach on this machine", "bench gemm --dtype bfloat16",
+    {"Training", "bench gemm", "measure the speed of matrix products on this machine", "bench gemm --dtype bfloat16",
      bench_gemm, &TorchCommands::bench_gemm},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",

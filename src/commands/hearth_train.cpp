@@ -113,7 +113,7 @@ void become_hearth_train(const CommandLine& line) {
   const Path binary = find_hearth_train();
   if (binary.empty())
     throw user_error("hearth-train is not there",
-                     fmt::format("neither beside hearth in {} nor in PATH", own_folder().string()),
+                     fmt::format("neither next to hearth in {} nor in PATH", own_folder().string()),
                      "build it: cmake --preset release && ninja -C build/release hearth-train");
   require_libraries(binary);
   std::vector<std::string> words = {kName};

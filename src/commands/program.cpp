@@ -40,7 +40,7 @@ std::string list_commands(const Program& program, std::string_view first_word = 
 std::string top_help(const Program& program) {
   return fmt::format(
       "Hearth pre-trains language models, from raw text to a trained model.\n\n"
-      "usage: {0} COMMAND [ARGUMENTS]     ({0} COMMAND --help says what it takes)\n{1}\n"
+      "usage: {0} COMMAND [ARGUMENTS]     ({0} COMMAND --help lists its options)\n{1}\n"
       "{0} --version names the build.\n",
       program.name, list_commands(program));
 }

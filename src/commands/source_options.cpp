@@ -35,24 +35,24 @@ void SourceOptions::declare(CommandLine& line) {
           "of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of spike counts (.npy with a metadata.jsonl "
           "beside them, or a table's column)")
       .optional();
-  line.option("--source-list", "FILE", &source_list, "more paths, one a line, relative to FILE's folder");
+  line.option("--source-list", "FILE", &source_list, "more paths, one per line, relative to FILE's folder");
   line.option("--include", "GLOB", &include, "only files of folders whose name matches, such as \"*.txt\"");
-  line.option("--format", "NAME", &read.format, "read every file as this; none given: each as what its content says")
+  line.option("--format", "NAME", &read.format, "read every file in this format; default: each file's content decides")
       .choices(data::format_names());
   line.option("--dialect", "NAME", &read.dialect,
-              "whose numbers for float types the token files have; none given: told from each file's sizes")
+              "the numbering of float types in token files; default: found from each file's sizes")
       .choices(data::index_dialects());
   line.option("--document-bytes", "N", &read.document_bytes,
               "cut longer texts at line ends into documents of about N bytes; 0: a file is a document");
   line.option("--text-key", "KEY", &read.text_keys,
-              "where a JSON object has its text, or which column of a table is text, token ids or arrays of counts; "
+              "the key of a JSON object's text, or a table's column of text, token ids or arrays of counts; "
               "dotted (meta.text), through lists (files.text); none given: text, or spike_counts for a tokenizer of "
               "arrays");
   line.option("--text-join", "TEXT", &text_join, "between several texts of a record; \\n and \\t are understood");
   line.flag("--join-first", &read.join_first, "put --text-join before the first text too, as the Stack-v2 recipe does");
   line.option("--max-record-bytes", "N", &read.max_record_bytes, "the longest line, or array, that is read");
   line.option("--on-error", "WHAT", &on_error,
-              "a bad record ends the build (stop), is left out (skip), or gets U+FFFD where its text is no Unicode and "
+              "a bad record ends the build (stop), is left out (skip), or gets U+FFFD if its text is not Unicode and "
               "is left out otherwise (replace); counted")
       .choices({"stop", "skip", "replace"});
   line.option("--source-dataset", "NAME", &source_dataset, "only arrays whose source_dataset is NAME; none given: all");

@@ -37,7 +37,7 @@ void check_model(Rules& rules, const Model& m) {
   rules.require(m.dim / m.n_heads <= kMaxHeadWidth, {"model.n_heads", "model.dim"},
                 fmt::format("the head width model.dim / model.n_heads = {} / {} = {} is larger than {}", m.dim,
                             m.n_heads, m.dim / m.n_heads, kMaxHeadWidth),
-                "give more heads: no attention kernel takes wider ones");
+                "give more heads: the attention kernels do not support wider heads");
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
                 fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", kv_heads, m.n_heads),
                 "every key/value head serves n_heads / n_kv_heads query heads");
@@ -66,7 +66,7 @@ void check_objective(Rules& rules, const RunConfig& c) {
 
 void check_memory(Rules& rules, const Memory& m) {
   rules.require(m.limit.empty() || parse_bytes(m.limit).has_value(), {"memory.limit"},
-                fmt::format("memory.limit = {} is no amount of memory", to_toml_value(m.limit)),
+                fmt::format("memory.limit = {} is not an amount of memory", to_toml_value(m.limit)),
                 "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB or TB: \"48 GiB\"");
 }
 
@@ -149,16 +149,16 @@ void check_order(Rules& rules, const RunConfig& c) {
   const bool best_fit = data.packing == Packing::kBestFit;
   rules.require(!neox_order || data.stride == Stride::kNeox, {"data.order", "data.stride"},
                 fmt::format("data.order = \"neox\" does not go with data.stride = \"{}\"", name_of(data.stride)),
-                "set data.stride = \"neox\": GPT-NeoX's order is one of its own sequences");
+                "set data.stride = \"neox\": GPT-NeoX's order needs GPT-NeoX's sequences");
   rules.require(!neox_order || !best_fit, {"data.order", "data.packing"},
                 "data.order = \"neox\" does not go with data.packing = \"best_fit\"",
-                "leave one of them out: GPT-NeoX's order is one of its own sequences");
+                "remove one of them: GPT-NeoX's order needs GPT-NeoX's sequences");
   rules.require(!best_fit || data.stride == Stride::kExact, {"data.packing", "data.stride"},
                 fmt::format("data.packing = \"best_fit\" does not go with data.stride = \"{}\"", name_of(data.stride)),
-                "remove data.stride: where documents are packed, every token is an input once");
+                "remove data.stride: with best_fit every token is an input once");
   rules.require(!neox_order || data.source.size() < 2 || neox_rule, {"data.order", "data.weight_rule"},
                 "data.order = \"neox\" with several sources needs data.weight_rule = \"neox\"",
-                "set it: GPT-NeoX's tables are as long as its rule makes them");
+                "set it: the length of GPT-NeoX's tables follows from its rule");
   rules.require(!neox_order || c.training.seed < int64_t{1} << 32, {"training.seed", "data.order"},
                 fmt::format("training.seed = {} is too large for data.order = \"neox\"", c.training.seed),
                 "give one below 4294967296, as NumPy's RandomState takes it; GPT-NeoX's default is 1234");
@@ -172,7 +172,7 @@ void check_order(Rules& rules, const RunConfig& c) {
                 "give fewer than 255, or leave it out");
   rules.require(data.segment.empty(), {"data.weight_rule", "data.segment.0"},
                 "data.weight_rule = \"neox\" does not go with [[data.segment]]",
-                "leave one of them out: GPT-NeoX's weights hold from beginning to end");
+                "remove one of them: GPT-NeoX's weights never change during a training");
   rules.require(
       data.weight_unit == WeightUnit::kTokens, {"data.weight_unit", "data.weight_rule"},
       fmt::format("data.weight_rule = \"neox\" does not go with data.weight_unit = \"{}\"", name_of(data.weight_unit)),
@@ -181,7 +181,7 @@ void check_order(Rules& rules, const RunConfig& c) {
     const std::string name = fmt::format("data.source.{}", i);
     rules.require(data.source[i].weight > 0, {name + ".weight", name, "data.weight_rule"},
                   fmt::format("{}.weight = 0 does not go with data.weight_rule = \"neox\"", name),
-                  "remove the source: GPT-NeoX's rule would take it now and then");
+                  "remove the source: GPT-NeoX's rule would still draw from it at times");
   }
 }
 

@@ -38,12 +38,12 @@ void check_precision(Rules& rules, const RunConfig& c) {
   rules.require(t.dtype != DType::kBFloat16 || t.mixed_precision_param == DType::kBFloat16,
                 {"training.dtype", "training.mixed_precision_param"},
                 fmt::format("{} needs training.mixed_precision_param = \"bfloat16\"", dtype),
-                "give it: weights in bfloat16 are computed with as they are; or keep them in float32");
+                "give it: weights in bfloat16 are multiplied without conversion; or keep the weights in float32");
   rules.require(
       t.dtype != DType::kFloat64 || c.optimizer.moments_dtype == DType::kFloat32,
       {"optimizer.moments_dtype", "training.dtype"},
       fmt::format("optimizer.moments_dtype = \"{}\" does not go with {}", name_of(c.optimizer.moments_dtype), dtype),
-      "remove one of them: with float64 all is float64");
+      "remove one of them: with float64 every tensor is float64");
 }
 
 void check_device(Rules& rules, const RunConfig& c) {
@@ -73,11 +73,12 @@ void check_reproducible(Rules& rules, const RunConfig& c) {
   rules.require((ranks & (ranks - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},
                 fmt::format("numerics.reproducible does not go with {} ranks", ranks), "give 1, 2, 4, 8, ...");
   const int64_t wanted = threads > 0 ? threads : int64_t{std::max(1U, std::thread::hardware_concurrency())};
-  rules.require(threads > 0 && threads % ranks == 0, {"training.threads", "numerics.reproducible"},
-                fmt::format("numerics.reproducible with training.threads = {} on {} ranks", threads, ranks),
-                fmt::format("give training.threads = {}: as many for each rank, and a number that stays, for products "
-                            "depend on it",
-                            (wanted + ranks - 1) / ranks * ranks));
+  rules.require(
+      threads > 0 && threads % ranks == 0, {"training.threads", "numerics.reproducible"},
+      fmt::format("numerics.reproducible with training.threads = {} on {} ranks", threads, ranks),
+      fmt::format("give training.threads = {}: the same number for each rank, fixed for the whole run, for products "
+                  "depend on it",
+                  (wanted + ranks - 1) / ranks * ranks));
 }
 
 }  // namespace

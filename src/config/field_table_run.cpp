@@ -10,9 +10,9 @@ std::vector<Field> training_fields() {
     {"training", "seq_len", slot<&RunConfig::training, &Training::seq_len>, kRefuse, "tokens",
      "length of a sequence", between(1, 1 << 24)},
     {"training", "local_batch_size", slot<&RunConfig::training, &Training::local_batch_size>, kMayChange, "sequences",
-     "what a rank computes at a time", between(1, 1 << 20)},
+     "sequences that a rank computes at a time", between(1, 1 << 20)},
     {"training", "global_batch_size", slot<&RunConfig::training, &Training::global_batch_size>, kMayChange, "sequences",
-     "what a step counts over all ranks; gradients accumulate until it is reached; "
+     "sequences of a step over all ranks; gradients accumulate until it is reached; "
      "-1 means local_batch_size on each rank, once", or_special(-1, between(1, 1 << 30))},
     {"training", "steps", slot<&RunConfig::training, &Training::steps>, kMayChange, "steps",
      "length of the training; give exactly one of steps, tokens and epochs", at_least(0)},
@@ -23,11 +23,12 @@ std::vector<Field> training_fields() {
     {"training", "max_norm", slot<&RunConfig::training, &Training::max_norm>, kMayChange, "",
      "gradients are scaled down to this global norm; 0 means no clipping", at_least(0)},
     {"training", "token_weights", slot<&RunConfig::training, &Training::token_weights>, kMayChange, "",
-     "a .npy of what each id weighs in the training loss (hearth data stats --token-weights); 0: not at all", {}},
+     "a .npy with the weight of each id in the training loss (hearth data stats --token-weights); weight 0: the id "
+     "does not count", {}},
     {"training", "seed", slot<&RunConfig::training, &Training::seed>, kRefuse, "",
      "of the initial weights and the order of the data", at_least(0)},
     {"training", "device", slot<&RunConfig::training, &Training::device>, kMayChange, "",
-     "what computes: the CPU, or a GPU, NVIDIA's or AMD's, which \"cuda\" stands for as in PyTorch",
+     "the device: the CPU, or a GPU, NVIDIA's or AMD's, which \"cuda\" stands for as in PyTorch",
      one_of<DeviceKind>()},
     {"training", "cuda_graph", slot<&RunConfig::training, &Training::cuda_graph>, kMayChange, "",
      "a micro-batch's forward and backward are recorded as a CUDA graph and started by one call: for models so small "
@@ -35,14 +36,14 @@ std::vector<Field> training_fields() {
      "a GPU waits for the host", {},
      {is("training.device", DeviceKind::kCuda)}},
     {"training", "dtype", slot<&RunConfig::training, &Training::dtype>, kRefuse, "",
-     "element type of the weights; gradients and moments are float32 at least, but for optimizer.moments_dtype",
+     "element type of the weights; gradients are at least float32, moments too unless optimizer.moments_dtype is given",
      one_of<DType>()},
     {"training", "mixed_precision_param", slot<&RunConfig::training, &Training::mixed_precision_param>, kMayChange, "",
-     "element type that weights and activations are multiplied in; what is summed up stays float32; on a GPU it is "
+     "element type in which weights and activations are multiplied; sums stay float32; on a GPU the default is "
      "bfloat16 where nothing is given",
      one_of(DType::kFloat32, DType::kBFloat16)},
     {"training", "threads", slot<&RunConfig::training, &Training::threads>, kMayChange, "threads",
-     "of the CPU; 0 means all the process may use; another number changes the last bits of the results",
+     "CPU threads; 0 means all that the process may use; another number changes the last bits of the results",
      between(0, 4096)},
 
     {"parallelism", "data_parallel_shard_degree",
@@ -59,11 +60,11 @@ std::vector<Field> run_fields() {
     {"checkpoint", "interval", slot<&RunConfig::checkpoint, &Checkpoint::interval>, kMayChange, "steps",
      "between checkpoints; 0 means only the last step", at_least(0)},
     {"checkpoint", "interval_seconds", slot<&RunConfig::checkpoint, &Checkpoint::interval_seconds>, kMayChange, "s",
-     "between checkpoints, besides interval; 0 means none", at_least(0)},
+     "between checkpoints, in addition to interval; 0 means never", at_least(0)},
     {"checkpoint", "keep_latest_k", slot<&RunConfig::checkpoint, &Checkpoint::keep_latest_k>, kMayChange, "checkpoints",
-     "that stay; older ones are deleted, but never the last one that was verified; 0 means all are kept", at_least(0)},
+     "newest checkpoints to keep; older ones are deleted, but never the last verified one; 0 keeps all", at_least(0)},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
-     "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from where the run has "
+     "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from if the run has "
      "none; "
      "relative to the run file's folder",
      {}},
@@ -72,15 +73,15 @@ std::vector<Field> run_fields() {
      "take its weights only and start at step 0; false takes optimizer, step and data position too: a branch", {},
      {given("checkpoint.initial_load_path")}},
     {"checkpoint", "exclude_from_loading", slot<&RunConfig::checkpoint, &Checkpoint::exclude_from_loading>, kNoEffect,
-     "", "of a branch, what begins anew: the optimizer's moments, the position in the data, the step",
+     "", "states that a branch does not load: the optimizer's moments, the position in the data, the step",
      one_of({"optimizer", "dataloader", "train_state"}),
      {is("checkpoint.initial_load_model_only", false)}},
     {"checkpoint", "fresh", slot<&RunConfig::checkpoint, &Checkpoint::fresh>, kNoEffect, "",
-     "parameters that begin with initial values and not with those of initial_load_path: names, their beginnings, or "
+     "parameters that start from initial values, not from initial_load_path: names, their beginnings, or "
      "with * for any characters", {},
      {given("checkpoint.initial_load_path")}},
     {"checkpoint", "drop", slot<&RunConfig::checkpoint, &Checkpoint::drop>, kNoEffect, "",
-     "weights of initial_load_path that the model has no place for and that may be left out, by the same patterns", {},
+     "weights of initial_load_path that the model lacks and that are left out, by the same patterns", {},
      {given("checkpoint.initial_load_path")}},
     {"checkpoint", "freeze", slot<&RunConfig::checkpoint, &Checkpoint::freeze>, kRefuse, "",
      "parameters that are not trained, by the same patterns; they take no memory for moments", {}},
@@ -92,10 +93,10 @@ std::vector<Field> run_fields() {
      {is_not("validation.freq", int64_t{0})}},
 
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
-     "between lines of output where it is no terminal", at_least(1)},
+     "between lines of output, if the output is not a terminal", at_least(1)},
 
     {"comm", "train_timeout_seconds", slot<&RunConfig::comm, &Comm::train_timeout_seconds>, kMayChange, "s",
-     "a rank that waits longer for the others gives up and names who is missing", above(0)},
+     "a rank that waits longer for the others gives up and names the missing ranks", above(0)},
   };
 }
 
@@ -105,28 +106,29 @@ std::vector<Field> data_fields() {
      "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
      {}},
     {"data", "weight_unit", slot<&RunConfig::data, &Data::weight_unit>, kMayChange, "",
-     "what the weights of sources are shares of; documents: a source with longer documents gives more tokens",
+     "the unit of the sources' shares; documents: a source with longer documents gives more tokens",
      one_of<WeightUnit>(),
      {given("data.source")}},
     {"data", "weight_rule", slot<&RunConfig::data, &Data::weight_rule>, kRefuse, "",
-     "how sources take turns: slots spreads each evenly; neox is GPT-NeoX's rule", one_of<WeightRule>(),
+     "the order of sources in a mixture: slots spreads each evenly; neox is GPT-NeoX's rule", one_of<WeightRule>(),
      {given("data.source")}},
     {"data", "order", slot<&RunConfig::data, &Data::order>, kRefuse, "",
-     "which sequence comes when: shuffle needs no table; neox is GPT-NeoX's order", one_of<DataOrder>()},
+     "the order of sequences: shuffle needs no table; neox is GPT-NeoX's order", one_of<DataOrder>()},
     {"data", "packing", slot<&RunConfig::data, &Data::packing>, kRefuse, "",
-     "how documents fill sequences: concat cuts them; best_fit cuts only what is longer than one, and pads",
+     "the packing of documents: concat cuts them at sequence ends; best_fit cuts only documents longer than a "
+     "sequence, and pads",
      one_of<Packing>()},
     {"data", "stride", slot<&RunConfig::data, &Data::stride>, kRefuse, "",
      "where sequences start: exact predicts every token once a pass; torchtitan leaves out the first of each sequence "
      "and, as neox does, an end that fills none",
      one_of<Stride>()},
     {"data", "on_damage", slot<&RunConfig::data, &Data::on_damage>, kMayChange, "",
-     "what a damaged block of a dataset does: stop the run, naming it, or substitute another sequence, which is logged",
+     "the reaction to a damaged block: stop the run and name the block, or substitute another sequence and log it",
      one_of<OnDamage>()},
     {"data", "prefetch_threads", slot<&RunConfig::data, &Data::prefetch_threads>, kMayChange, "threads",
-     "that read batches ahead, for each rank", between(1, 256)},
+     "threads per rank that read batches ahead", between(1, 256)},
     {"data", "prefetch_steps", slot<&RunConfig::data, &Data::prefetch_steps>, kMayChange, "steps",
-     "read ahead at most", between(1, 10000)},
+     "batches to read ahead at most", between(1, 10000)},
 
   };
 }
@@ -136,20 +138,21 @@ std::vector<Field> machine_fields() {
     {"memory", "loss_chunk_tokens", slot<&RunConfig::memory, &Memory::loss_chunk_tokens>, kMayChange, "tokens",
      "logits exist for this many tokens at a time", between(1, 1 << 30)},
     {"memory", "recompute", slot<&RunConfig::memory, &Memory::recompute>, kMayChange, "",
-     "what backward computes again instead of keeping it, with the same bits: what norms and SwiGLU give (nearly "
+     "activations that backward computes again, with the same bits, to save memory: outputs of norms and SwiGLU "
+     "(nearly "
      "free), "
-     "attention besides, or whole blocks; auto takes the cheapest that fits", one_of<Recompute>()},
+     "attention as well, or whole blocks; auto takes the cheapest that fits", one_of<Recompute>()},
     {"memory", "recompute_layers", slot<&RunConfig::memory, &Memory::recompute_layers>, kMayChange, "layers",
      "that recompute, from the first on; -1 means all", or_special(-1, at_least(0)),
      {is_not("memory.recompute", Recompute::kNone, Recompute::kAuto)}},
     {"memory", "limit", slot<&RunConfig::memory, &Memory::limit>, kMayChange, "",
-     "what the tensors of all ranks of this machine may take, such as 48 GiB; empty means what the machine has", {}},
+     "memory for the tensors of all ranks of this machine, such as 48 GiB; empty means the machine's memory", {}},
 
     {"numerics", "loss_average", slot<&RunConfig::numerics, &Numerics::loss_average>, kMayChange, "",
      "global: every label of a step weighs the same; per_rank: the mean of the means of all ranks and micro-batches, "
      "as torchtitan's", one_of<LossAverage>()},
     {"numerics", "stochastic_rounding", slot<&RunConfig::numerics, &Numerics::stochastic_rounding>, kMayChange, "",
-     "weights and moments in bfloat16 are rounded up or down at random, so that small changes count on average", {},
+     "weights and moments in bfloat16 are rounded up or down at random: small changes count on average", {},
      {is("training.dtype", DType::kBFloat16)}},
     {"numerics", "fp8", slot<&RunConfig::numerics, &Numerics::fp8>, kMayChange, "",
      "linear layers, but not the output matrix, multiply in float8 (E4M3, a factor for each row); the gradients of "
@@ -160,22 +163,23 @@ std::vector<Field> machine_fields() {
      "memory "
      "and communication", {}},
     {"numerics", "nan_policy", slot<&RunConfig::numerics, &Numerics::nan_policy>, kMayChange, "",
-     "what a loss or gradient that is no number does: stop the run, skip the update, or rewind to the last checkpoint "
-     "and go on behind the data of this step", one_of(Policy::kStop, Policy::kSkip, Policy::kRewind)},
+     "the reaction to a loss or gradient that is NaN or infinite: stop the run, skip the update, or rewind to the "
+     "last checkpoint "
+     "and continue after the data of this step", one_of(Policy::kStop, Policy::kSkip, Policy::kRewind)},
     {"numerics", "spike_policy", slot<&RunConfig::numerics, &Numerics::spike_policy>, kMayChange, "",
-     "the same for a loss or gradient norm far above those of the steps before; off: it is applied as any other",
+     "the reaction to a loss or gradient norm far above those of earlier steps; off: the update is applied",
      one_of<Policy>()},
     {"numerics", "spike_deviations", slot<&RunConfig::numerics, &Numerics::spike_deviations>, kMayChange, "",
-     "how far above is too far: standard deviations from the window's mean", above(0, 1e6),
+     "the limit for a spike: standard deviations above the mean of the last spike_window steps", above(0, 1e6),
      {is_not("numerics.spike_policy", Policy::kOff)}},
     {"numerics", "spike_window", slot<&RunConfig::numerics, &Numerics::spike_window>, kMayChange, "steps",
-     "applied before this one; nothing is a spike until half of them are there", between(2, 100000),
+     "applied steps that a step is compared with; there are no spikes until half of them exist", between(2, 100000),
      {is_not("numerics.spike_policy", Policy::kOff)}},
     {"numerics", "skip_limit", slot<&RunConfig::numerics, &Numerics::skip_limit>, kMayChange, "steps",
-     "in a row whose updates may be skipped; the next one stops the run", at_least(1),
+     "skipped updates in a row; one more stops the run", at_least(1),
      {either_is("numerics.nan_policy", "numerics.spike_policy", Policy::kSkip)}},
     {"numerics", "rewind_limit", slot<&RunConfig::numerics, &Numerics::rewind_limit>, kMayChange, "",
-     "how often a run may rewind; the next time it stops", at_least(1),
+     "rewinds of a run; one more stops it", at_least(1),
      {either_is("numerics.nan_policy", "numerics.spike_policy", Policy::kRewind)}},
   };
 }
@@ -185,9 +189,9 @@ const std::vector<Field>& list_field_table() {
     {"optimizer.group", "pattern", slot<&RunConfig::optimizer, &Optimizer::group, &OptimizerGroup::pattern>, kMayChange,
      "", "of parameter names, or their beginnings: *norm*, layers.0, output", {}},
     {"optimizer.group", "lr_factor", slot<&RunConfig::optimizer, &Optimizer::group, &OptimizerGroup::lr_factor>,
-     kMayChange, "", "what the learning rate is multiplied by", between(0, 1e6)},
+     kMayChange, "", "factor of the learning rate", between(0, 1e6)},
     {"optimizer.group", "weight_decay", slot<&RunConfig::optimizer, &Optimizer::group, &OptimizerGroup::weight_decay>,
-     kMayChange, "", "instead of optimizer.weight_decay, whatever weight_decay_on says; -1 means as without the group",
+     kMayChange, "", "replaces optimizer.weight_decay and weight_decay_on; -1 means as without the group",
      or_special(-1, between(0, 100))},
 
     {"validation.set", "name", slot<&RunConfig::validation, &Validation::set, &ValidationSet::name>, kMayChange, "",
@@ -195,22 +199,23 @@ const std::vector<Field>& list_field_table() {
     {"validation.set", "path", slot<&RunConfig::validation, &Validation::set, &ValidationSet::path>, kMayChange, "",
      "a folder made by hearth data build", {}},
     {"validation.set", "split", slot<&RunConfig::validation, &Validation::set, &ValidationSet::split>, kMayChange, "",
-     "which of its documents; empty means those of validation, or all where none were held out",
+     "its split; empty means validation, or train if no documents were held out",
      one_of({"", "train", "validation", "test"})},
 
     {"data.source", "path", slot<&RunConfig::data, &Data::source, &DataSource::path>, kMayChange, "",
      "a folder made by hearth data build; relative to the run file's folder; it may move, its content may not change",
      {}},
     {"data.source", "weight", slot<&RunConfig::data, &Data::source, &DataSource::weight>, kMayChange, "",
-     "its share beside the other weights, on any scale; 0 means that it is not used, or only by a segment",
+     "its weight relative to the other sources, on any scale; 0: not used, or only by a segment",
      between(0, 1e15)},
     {"data.source", "epochs_max", slot<&RunConfig::data, &Data::source, &DataSource::epochs_max>, kMayChange, "epochs",
-     "a run that would see it more often is refused before it starts; 0 means no limit", between(0, 1e9)},
+     "passes over it at most; a run with more is refused before it starts; 0 means no limit", between(0, 1e9)},
 
     {"data.segment", "from_tokens", slot<&RunConfig::data, &Data::segment, &DataSegment::from_tokens>, kMayChange,
-     "tokens", "of the training, rounded up to whole sequences, after which its weights hold", at_least(1)},
+     "tokens", "the segment's weights apply after this many tokens of the training, rounded up to whole sequences",
+     at_least(1)},
     {"data.segment", "weights", slot<&RunConfig::data, &Data::segment, &DataSegment::weights>, kMayChange, "",
-     "one a source, in their order, instead of theirs", between(0, 1e15)},
+     "one per source, in their order; they replace the sources' weights", between(0, 1e15)},
   };
   return fields;
 }

@@ -205,8 +205,8 @@ std::optional<Entry> find_entry(LoadResult& result, const std::string& name, Pro
   const auto [end, error] = std::from_chars(name.data() + number + 1, name.data() + last, item);
   const size_t size = list->size(result.config);
   if (error != std::errc() || end != name.data() + last || item > size) {
-    problem.what = fmt::format("{}: {} is not the number of a [[{}]]", name, name.substr(number + 1, last - number - 1),
-                               list->name);
+    problem.what = fmt::format("{}: {} is not the index of a [[{}]] table", name,
+                               name.substr(number + 1, last - number - 1), list->name);
     problem.fix = fmt::format("the run file has {}, counted from 0; {} adds one", size, size);
     return std::nullopt;
   }

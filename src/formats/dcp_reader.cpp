@@ -88,7 +88,7 @@ class MetadataReader {
       // A name with a folder in it could lead anywhere on the disk.
       if (place.file.empty() || place.file.find('/') != std::string::npos ||
           place.file.find('\0') != std::string::npos || place.file.starts_with(".."))
-        fail(fmt::format("{} lies in \"{}\", which is not the name of a file beside it", name, place.file));
+        fail(fmt::format("{} is in \"{}\", which is not the name of a file in the same folder", name, place.file));
       if (place.offset < 0 || place.length < 0 || place.offset > kMaxOffset || place.length > kMaxOffset)
         fail(fmt::format("{} lies at bytes {} + {}", name, place.offset, place.length));
       PickleValue transforms;

@@ -79,7 +79,7 @@ Storage read_arguments(const Pickle& pickle, TensorLayout& layout) {
     object = pickle.object(object.arguments[0], "the parameter's tensor");
   const bool v3 = object.name == "torch._utils._rebuild_tensor_v3";
   if ((!v3 && object.name != "torch._utils._rebuild_tensor_v2") || object.arguments.size() < (v3 ? 7 : 6))
-    throw damaged(fmt::format("{}: holds a {} and not a tensor", origin, object.name));
+    throw damaged(fmt::format("{}: contains a {}, not a tensor", origin, object.name));
   const PickleValue id = pickle.persistent_id(object.arguments[0], "the storage");
   const std::span<const PickleValue> storage = pickle.sequence(id, "the storage");
   if (storage.size() != 5) throw damaged(fmt::format("{}: the storage has {} fields, not 5", origin, storage.size()));

@@ -42,7 +42,7 @@ Recompute level_of(config::Recompute given) {
     case config::Recompute::kAuto:
       break;
   }
-  HEARTH_CHECK(false, "memory.recompute = \"auto\" is no level");
+  HEARTH_CHECK(false, "memory.recompute = \"auto\" is not a level");
 }
 
 std::string_view name_of(Recompute level) {

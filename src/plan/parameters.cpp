@@ -122,7 +122,7 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.K = s.D / s.H;
   if (s.K % 2 != 0) {
     throw user_error(fmt::format("the head width model.dim / model.n_heads = {} is odd", s.K),
-                     "rotary embedding turns pairs of elements")
+                     "rotary embedding rotates pairs of elements")
         .about("model.n_heads");
   }
   if (s.V < tokenizer_vocab_size) {

@@ -16,7 +16,7 @@ std::string format_compute(const ModelShape& shape, int64_t seq_len, std::span<c
               ? fmt::format("counted as causal; {} counted in full", format_flops(flops_per_token(full, seq_len)))
               : "in full";
   if (shape.counted < 1)
-    text += fmt::format("; {} are computed, for {:.3g} % of the labels count",
+    text += fmt::format("; {} are computed, because {:.3g} % of the labels count",
                         format_flops(computed_flops_per_token(shape, seq_len)), 100 * shape.counted);
   const double again = recompute_flops_per_token(shape, seq_len, recompute);
   if (again > 0) text += fmt::format("; recomputation does {} more", format_flops(again));
@@ -49,7 +49,8 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, con
 
 std::string format_step_time(const StepTime& t) {
   std::string text = fmt::format(
-      "  step time    {} tokens in {}, {} a second, at {:.0f} % of what matrix products reach (tiny models: less)\n",
+      "  step time    {} tokens in {}, {} per second, at {:.0f} % of the speed of matrix products (tiny models: "
+      "less)\n",
       format_count(t.tokens), format_duration(t.step_s), format_count(t.tokens / t.step_s), 100 * t.speed.efficiency);
   if (t.steps == 0) return text + "  run time     the run's length is not given\n";
   return text + fmt::format("  run time     {} steps, {} tokens: {} on {}\n", t.steps,

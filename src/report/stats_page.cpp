@@ -102,7 +102,7 @@ std::string frequency_curve(const SplitStats& s) {
   const double most = std::max(1.0, std::log10(static_cast<double>(counts.front())));
   const auto x_of = [&](double rank) { return kLeft + kWidth * std::log10(rank) / ranks; };
   const auto y_of = [&](double count) { return kTop + kHeight * (1 - std::log10(count) / most); };
-  std::string svg = "<h3>how often a token occurs, by its rank</h3>\n<svg role=\"img\" viewBox=\"0 0 800 285\">\n";
+  std::string svg = "<h3>frequency of tokens by rank</h3>\n<svg role=\"img\" viewBox=\"0 0 800 285\">\n";
   for (double power = 1; power <= static_cast<double>(counts.size()); power *= 10)
     svg += fmt::format(
         "<line class=\"axis\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>"

@@ -98,10 +98,10 @@ TEST(CommandLine, WhatIsMissingIsNamedWithItsHelpAndAnExample) {
 TEST(CommandLine, AnUnknownOptionNamesTheNearest) {
   EXPECT_EQ(error_of({"a", "--out", "d", "--cuont", "3"}),
             "error: hearth data build does not take \"--cuont\"\n"
-            "  fix: did you mean --count? hearth data build --help lists what it takes");
+            "  fix: did you mean --count? hearth data build --help lists its options");
   EXPECT_EQ(error_of({"a", "--out", "d", "--verbose"}),
             "error: hearth data build does not take \"--verbose\"\n"
-            "  fix: hearth data build --help lists what it takes");
+            "  fix: hearth data build --help lists its options");
 }
 
 TEST(CommandLine, WrongValuesSayWhatIsExpected) {

@@ -107,7 +107,7 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
   EXPECT_EQ(problems({"memory.recompute=auto", "memory.recompute_layers=3"}),
             one("memory.recompute_layers = 3 has no effect with memory.recompute = \"auto\""));
   EXPECT_TRUE(problems({"memory.recompute=block", "memory.recompute_layers=3"}).empty());
-  EXPECT_EQ(problems({"memory.limit=much"}), one("memory.limit = \"much\" is no amount of memory"));
+  EXPECT_EQ(problems({"memory.limit=much"}), one("memory.limit = \"much\" is not an amount of memory"));
   EXPECT_EQ(problems({"model.init_std=0.1"}),
             one("model.init_std = 0.1 has no effect with model.init = \"torchtitan\""));
   EXPECT_EQ(

@@ -7,7 +7,7 @@ namespace hearth::commands {
 
 std::optional<config::BenchGemmOptions> bench_gemm_options(CommandLine& line) {
   config::BenchGemmOptions options;
-  line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
+  line.option("--device", "NAME", &options.device, "the device: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
   line.option("--dtype", "NAME", &options.dtype, "of both factors and the product")
       .choices({"float32", "bfloat16", "float64"});
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);

@@ -98,9 +98,9 @@ std::optional<config::BenchStepOptions> bench_options(CommandLine& line, bool is
       .range(0);
   line.flag("--json", &options.json, "print one JSON object");
   if (is_step)
-    line.flag(
-        "--turns", &options.turns,
-        "wait for a line on stdin before each step and print its seconds after it, to take turns with other programs");
+    line.flag("--turns", &options.turns,
+              "wait for a line on stdin before each step and print its seconds after it, to run in alternation with "
+              "other programs");
   if (!line.parse()) return std::nullopt;
   for (const ShapeOption& option : shape) {
     if (!option.value.empty()) sets.push_back(fmt::format("{}={}", option.field->name(), option.value));

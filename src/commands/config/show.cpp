@@ -62,7 +62,7 @@ std::string shape_text(const config::RunConfig& config) {
         s.V > 0 ? "" : fmt::format(", and {} for each token of the vocabulary", a_token));
   } catch (const Error& e) {
     if (e.code() != ExitCode::kUser) throw;
-    return "# the keys of [model] make no model: hearth config check says why\n";
+    return "# the keys of [model] conflict: hearth config check says why\n";
   }
 }
 

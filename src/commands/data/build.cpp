@@ -108,11 +108,11 @@ void declare_rules(CommandLine& line, BuildRequest& r) {
               "of counts \"spikes\" (counts 0 to 254, BOS = 255 before each time bin; \"spikes:N\": BOS = N - 1), or a "
               "tokenizer.patches");
   line.option("--n-fixed", "N", &rules.n_fixed,
-              "read each array as N neurons: fewer are repeated, of more a run of neighbours is drawn in each pass; 0: "
+              "read each array as N neurons: arrays with fewer repeat them; arrays with more give N neighbours, drawn "
+              "in each pass; 0: "
               "as they are")
       .range(0, data::kMostNeurons);
-  line.option("--vocab-size", "N", &r.vocab_size,
-              "for sources of token ids whose tokenizer is not at hand: ids are below N")
+  line.option("--vocab-size", "N", &r.vocab_size, "for sources of token ids without their tokenizer: ids are below N")
       .range(0, 1LL << 31);
   line.option("--validation", "FRACTION", &rules.validation,
               "share of the documents that is held out, chosen by a hash of their content");
@@ -123,25 +123,26 @@ void declare_rules(CommandLine& line, BuildRequest& r) {
   line.option("--eos", "WHERE", &r.eos, "after each document, or none; not given: after each document")
       .choices({"none", "document"});
   line.option("--bos-token", "TEXT", &r.options.bos_token,
-              "which special token BOS is, where the tokenizer does not tell");
+              "the special token BOS, if the tokenizer does not define it");
   line.option("--eos-token", "TEXT", &r.options.eos_token,
-              "which special token EOS is, where the tokenizer does not tell");
+              "the special token EOS, if the tokenizer does not define it");
   declare_meta_cuts(line, &r.options.without_meta_cuts);
   line.flag(
       "--in-place", &rules.in_place,
-      "of token files (.bin): do not copy them; DIR gets where documents lie and checksums, and needs them unchanged");
+      "do not copy token files (.bin): DIR stores only the documents' places and checksums; the files must not change");
   line.flag("--drop-empty", &rules.drop_empty, "leave out records without text");
-  line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text came before")
+  line.option("--dedup", "WHAT", &r.dedup, "exact: leave out documents whose text is that of an earlier one")
       .choices({"none", "exact"});
   line.option("--shard-tokens", "N", &rules.shard_tokens, "close a shard when its text reaches N bytes");
 }
 
 void declare_weights(CommandLine& line, BuildRequest& r) {
-  line.option("--loss-key", "KEY", &r.weights.loss_keys,
-              "of those of --text-key: only the tokens of these texts count in the loss, such as completion beside "
-              "prompt; none given: all");
+  line.option(
+      "--loss-key", "KEY", &r.weights.loss_keys,
+      "some of the keys of --text-key: only tokens of these texts count in the loss, such as completion next to "
+      "prompt; none given: all");
   line.option("--labels-key", "KEY", &r.weights.labels_key,
-              "of tables of token ids: a column of labels, -100 where a token does not count");
+              "for tables of token ids: a column of labels, -100 for tokens that do not count");
   line.option("--weights-key", "KEY", &r.weights.weights_key,
               "of token ids: a column of weights of the loss, or of truth values, one a token; of text: one number for "
               "all its tokens");
@@ -154,7 +155,7 @@ data::BuildOptions options_of(BuildRequest r) {
   data::BuildOptions options = std::move(r.options);
   if (r.vocab_size > 0) {
     if (options.rules.tokenizer != data::BuildRules().tokenizer)
-      throw user_error("--tokenizer and --vocab-size are given both", "the tokenizer knows its size",
+      throw user_error("--tokenizer and --vocab-size are both given", "the tokenizer knows its size",
                        "give one of them");
     options.rules.tokenizer = fmt::format("ids:{}", r.vocab_size);
   }

@@ -47,9 +47,9 @@ int data_export(CommandLine& line) {
                                     : to == "bin-idx" ? data::export_indexed(dataset, split, out)
                                                       : data::export_saved(dataset, split, columns, out);
   fmt::print("wrote {} documents, {} tokens of {}\n", result.documents, result.tokens, split.name());
-  if (split.weights() && to == "jsonl") fmt::print("text has no weights: which tokens count is not written\n");
+  if (split.weights() && to == "jsonl") fmt::print("text has no weights: the weights of tokens are not written\n");
   if (result.replaced_documents > 0)
-    fmt::print("{} documents are not UTF-8: U+FFFD stands for what is not\n", result.replaced_documents);
+    fmt::print("{} documents are not UTF-8: U+FFFD replaces invalid bytes\n", result.replaced_documents);
   return 0;
 }
 

@@ -69,7 +69,7 @@ void print_first_document(const data::Dataset& dataset) {
   if (m.special_text_seen > 0)
     fmt::print("the text spells special tokens {} times; they stay text\n", m.special_text_seen);
   if (m.invalid_bytes_replaced > 0)
-    fmt::print("{} bytes that are no UTF-8 became U+FFFD: this tokenizer has no tokens for them\n",
+    fmt::print("{} bytes that are not UTF-8 became U+FFFD: this tokenizer has no tokens for them\n",
                m.invalid_bytes_replaced);
   if (!dataset.has_split("train")) return;
   const data::Split& split = dataset.split("train");

@@ -15,9 +15,10 @@ void print_rules(const data::Manifest& m) {
   fmt::print("identity    {}\n", m.identity);
   fmt::print("tokenizer   {}, {} tokens, hash {}\n", m.rules.tokenizer, m.vocab_size, m.tokenizer_hash);
   if (tokenizer::is_name_of_arrays(m.rules.tokenizer))
-    fmt::print("arrays      {}, {}\n",
-               m.rules.n_fixed > 0 ? fmt::format("{} neurons each", m.rules.n_fixed) : "with the neurons that each has",
-               m.rules.source_dataset.empty() ? "of every source_dataset" : "of " + m.rules.source_dataset);
+    fmt::print(
+        "arrays      {}, {}\n",
+        m.rules.n_fixed > 0 ? fmt::format("{} neurons each", m.rules.n_fixed) : "each with its own number of neurons",
+        m.rules.source_dataset.empty() ? "of every source_dataset" : "of " + m.rules.source_dataset);
   else
     fmt::print("documents   {}, {}\n", m.rules.bos ? "BOS before each" : "no BOS",
                m.rules.eos ? "EOS after each" : "no EOS");
@@ -25,7 +26,7 @@ void print_rules(const data::Manifest& m) {
     fmt::print("            files cut after about {}\n", format_bytes(m.rules.read.document_bytes));
   if (!m.rules.split.empty()) fmt::print("splits      by position, {}\n", m.rules.split);
   if (m.rules.in_place) fmt::print("tokens      in place: in the sources below, which must stay as they are\n");
-  fmt::print("dropped     {} links, {} duplicates, {} empty files, {} that are no files\n", m.links_resolved,
+  fmt::print("dropped     {} links, {} duplicates, {} empty files, {} that are not files\n", m.links_resolved,
              m.duplicates_dropped, m.empty_dropped, m.skipped);
   fmt::print("not UTF-8   {} bytes in {} documents (kept)\n", m.records.invalid_utf8_bytes,
              m.records.invalid_utf8_documents);

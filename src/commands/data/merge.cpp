@@ -23,7 +23,7 @@ void join(const std::vector<Path>& folders, const Path& out, bool overwrite) {
   if (result.was_complete)
     fmt::print("{} is complete already: nothing to do\n", out.string());
   else
-    fmt::print("{} shards share their disk space with those they come from (hard links), {} were copied\n",
+    fmt::print("{} shards share disk space with the original shards (hard links), {} were copied\n",
                result.shards_linked, result.shards_copied);
 }
 

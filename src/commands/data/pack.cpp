@@ -33,7 +33,7 @@ int data_pack(CommandLine& line) {
   line.option("--out", "PATH", &out, "folder to write").required();
   line.option("--split", "NAME", &split_name, "train, validation or test");
   line.option("--drop-tails", "N", &rules.drop_tails,
-              "take N documents at a time, and drop what is left of their tokens after the last whole row, as the "
+              "take N documents at a time and drop the tokens after their last whole row, as the "
               "Trainium recipe does with 1000; 0: keep every token")
       .range(0);
   line.flag("--overwrite", &overwrite, "replace what is there");

@@ -156,8 +156,8 @@ StepSamples samples_of(const config::RunConfig& run, int64_t step) {
   if (!before) before = beginning_of(run);
   if (before->step >= step)
     throw user_error(fmt::format("step {} is not one of this run", step),
-                     fmt::format("it is a branch, and goes on after step {} of another", before->step),
-                     "ask for it with the run file of the other one");
+                     fmt::format("it is a branch, which starts after step {} of another run", before->step),
+                     "give the run file of the other run");
   return {before->next_sample + static_cast<uint64_t>((step - 1 - before->step) * batch), batch};
 }
 

@@ -121,9 +121,9 @@ int data_stats(CommandLine& line) {
   line.option("--threads", "N", &threads, "that read; 0: one per core").range(0, 4096);
   line.option("--token-weights", "FILE", &weights_file,
               "write 1 / probability of each token of the training split, a .npy that training.token_weights reads");
-  line.option("--weight-cap", "ID", &weight_cap, "no token weighs more than token ID; -1: 10").range(-1);
+  line.option("--weight-cap", "ID", &weight_cap, "the highest weight is the weight of token ID; -1: 10").range(-1);
   line.flag("--json", &json, "one JSON object instead of lines for people");
-  line.option("--plot", "FILE", &plot, "also draw it: a page of HTML that needs nothing else");
+  line.option("--plot", "FILE", &plot, "also write the statistics as one HTML page");
   if (!line.parse()) return 0;
   if (weight_cap >= 0 && weights_file.empty())
     throw user_error("--weight-cap goes with --token-weights", "", "give --token-weights FILE, or remove it");

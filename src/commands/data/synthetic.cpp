@@ -10,7 +10,7 @@ int data_synthetic(CommandLine& line) {
   int64_t rows = 0;
   uint64_t seed = 0;
   line.option("--rows", "N", &rows, "arrays to make").required().range(1, 1000000);
-  line.option("--seed", "S", &seed, "of the chance that shapes them");
+  line.option("--seed", "S", &seed, "seed of the random counts");
   line.option("--out", "DIR", &out, "folder to make").required();
   if (!line.parse()) return 0;
   data::write_synthetic_spikes(out, seed, rows);

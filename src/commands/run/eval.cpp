@@ -18,21 +18,20 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
               "a folder made by `hearth data build` whose held-out documents are read; may be given several times; the "
               "validation sets of the run, or its own data, where not given");
   line.option("--split", "NAME", &options.split,
-              "train, validation or test; where not given the set's own, else validation");
-  line.option("--ngram", "N", &options.ngram,
-              fmt::format(
-                  "show n-gram models up to this order beside it: over bytes of text (to {}), or over the tokens of "
-                  "recordings (to {})",
-                  data::kMaxNgramOrder, data::kMaxTokenNgramOrder))
-      .range(1, data::kMaxTokenNgramOrder);
+              "train, validation or test; default: the set's own split, else validation");
   line.option(
-      "--ngram-data", "DIR", &options.ngram_data,
-      "what the n-gram models count: the documents for training of a folder made by `hearth data build`; may be "
-      "given several times; what the run trains on where not given");
+          "--ngram", "N", &options.ngram,
+          fmt::format("compare with n-gram models up to this order: over bytes of text (to {}), or over the tokens of "
+                      "recordings (to {})",
+                      data::kMaxNgramOrder, data::kMaxTokenNgramOrder))
+      .range(1, data::kMaxTokenNgramOrder);
+  line.option("--ngram-data", "DIR", &options.ngram_data,
+              "the n-gram models count the training documents of this folder, made by `hearth data build`; may be "
+              "given several times; default: the run's training data");
   line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
-  line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
+  line.option("--device", "NAME", &options.device, "the device: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
   line.flag(
       "--json", &options.json,
       "print one JSON object: of each of its \"sets\" name, loss, perplexity, predicts (\"next\" or \"hidden\" "

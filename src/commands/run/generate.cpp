@@ -25,13 +25,14 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   config::GenerateOptions options;
   line.option("--checkpoint", "DIR", &options.checkpoint, "a checkpoint, or a run folder for its newest one")
       .required();
-  line.option("--prompt", "TEXT", &options.prompt,
-              "what the text begins with, \"\" for a text from its beginning; of a checkpoint of spike counts a .npy "
-              "(uint8, neurons x time bins), whose "
-              "next bins are printed: a line a bin, a count a neuron");
+  line.option(
+      "--prompt", "TEXT", &options.prompt,
+      "the beginning of the text, \"\" for the beginning of a document; for a checkpoint of spike counts a .npy "
+      "(uint8, neurons x time bins), whose "
+      "next bins are printed: one line per bin, one count per neuron");
   line.option("--fill", "TEXT", &options.fill,
               "of a checkpoint of masked_lm: a text in which the mask token, or [MASK], stands for each token to be "
-              "found; the surest is filled in first");
+              "found; the most certain one is filled in first");
   line.option("--max-tokens", "N", &options.max_tokens,
               "tokens after the prompt; when prompt and text fill the window that the model was trained on "
               "(training.seq_len), the newer half of the window stays as context and the rest is forgotten; of spike "
@@ -46,20 +47,20 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
       .range(0, 1);
   line.option("--seed", "S", &options.seed, "the same seed gives the same text");
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
-  line.option("--device", "NAME", &options.device, "what computes: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
+  line.option("--device", "NAME", &options.device, "the device: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
   line.option("--n-fixed", "N", &options.n_fixed,
               "of spike counts: give the prompt N neurons, the first ones, or all of them repeated; 0: those that it "
               "has; -1: as many as the recordings had that the model was trained on")
       .range(-1, data::kMostNeurons);
   line.option("--context", "BINS", &options.context_bins,
-              "of spike counts: the prompt's first bins go in, what follows them in the file is what really came; 0 "
+              "for spike counts: the number of the prompt's first bins that the model reads; the later ones are the "
+              "recorded continuation; 0 "
               "means all")
       .range(0, 1e15);
   line.option("--out", "FILE.npy", &options.out, "of spike counts: also the generated bins, uint8, neurons x bins");
-  line.option(
-      "--picture", "FILE.png", &options.picture,
-      "of spike counts: also a picture, what really came on the left, what was generated on the right; what was "
-      "generated alone where --context leaves nothing that really came");
+  line.option("--picture", "FILE.png", &options.picture,
+              "for spike counts: also a picture, recorded bins on the left, generated bins on the right; only the "
+              "generated bins if --context leaves no recorded ones");
   if (!line.parse()) return std::nullopt;
   const bool prompt = line.given("--prompt"), fill = line.given("--fill");
   if (prompt == fill)

@@ -79,7 +79,7 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
   Planned p{loaded.config, {}, {}, {}, {}, {}};
   p.shape = plan::run_shape(p.config, data::data_facts(p.config));
   if (options.device.empty() && says_gpu)
-    throw user_error(fmt::format("{} trains on a GPU, and which one is not known", loaded.file_name), {},
+    throw user_error(fmt::format("{} trains on a GPU of unknown type", loaded.file_name), {},
                      fmt::format("give --device, one of {}", machine::device_names()));
   p.device = device_of(options);
   p.rate = rate_of(options, p.device, p.shape.precision.compute, config::cpu_threads(p.config));
@@ -99,7 +99,7 @@ std::string time_text(const Planned& p, const Options& options) {
   return fmt::format(
       "  step time    not known: {}\n               (give --gemm-tflops; `hearth bench gemm` measures it{})\n",
       here ? "hearth-train, which measures matrix products, cannot be run"
-           : fmt::format("nobody measured {}'s matrix products in this type", p.device.name),
+           : fmt::format("there is no measurement of {}'s matrix products in this type", p.device.name),
       here ? "" : " there");
 }
 
@@ -175,9 +175,9 @@ int plan(CommandLine& line) {
   line.positional("RUN.toml", &toml, "the run file; its data need not be there if model.vocab_size is given");
   line.option("--set", "SECTION.KEY=VALUE", &sets, kSetHelp);
   line.option("--device", "NAME", &options.device,
-              fmt::format("what it runs on: {}, or cpu, this machine", machine::device_names()));
+              fmt::format("the device: {}, or cpu, this machine", machine::device_names()));
   line.option("--gemm-tflops", "X", &options.gemm_tflops,
-              "what its large matrix products reach, instead of what is known")
+              "TFLOP/s of its large matrix products, in place of the known rate")
       .range(0, 1e6);
   line.option("--efficiency", "X", &options.efficiency, "the share of that rate which a step reaches").range(0.01, 1);
   line.flag("--json", &options.json, "print one JSON object: docs/plan.md describes its members");

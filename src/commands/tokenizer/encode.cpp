@@ -39,7 +39,7 @@ int tokenizer_encode(CommandLine& line) {
     log_info("the text spells special tokens {} times; they {}", counts.special_text_seen,
              parse_special ? "became these tokens" : "stay text (--parse-special reads them)");
   if (counts.invalid_bytes_replaced > 0)
-    log_info("{} bytes that are no UTF-8 became U+FFFD", counts.invalid_bytes_replaced);
+    log_info("{} bytes that are not UTF-8 became U+FFFD", counts.invalid_bytes_replaced);
   return 0;
 }
 

@@ -27,8 +27,8 @@ void TokenizerOptions::declare(CommandLine& line) {
   line.option("--tokenizer", "FILE", &tokenizer,
               "\"bytes\" (256 bytes, BOS and EOS), a tokenizer.json or .model, or a folder that holds one")
       .required();
-  line.option("--bos-token", "TEXT", &open.bos_token, "which special token BOS is, where the tokenizer does not tell");
-  line.option("--eos-token", "TEXT", &open.eos_token, "which special token EOS is, where the tokenizer does not tell");
+  line.option("--bos-token", "TEXT", &open.bos_token, "the special token BOS, if the tokenizer does not define it");
+  line.option("--eos-token", "TEXT", &open.eos_token, "the special token EOS, if the tokenizer does not define it");
   declare_meta_cuts(line, &open.without_meta_cuts);
 }
 
@@ -50,7 +50,7 @@ tokenizer::DocumentTokens DocumentEnds::resolve(const tokenizer::Tokenizer& toke
   const auto check = [](std::optional<uint32_t> id, const char* name, const char* option) {
     if (id) return id;
     throw user_error(fmt::format("the tokenizer has no {} token", name),
-                     "neither its template nor its special tokens tell which it is",
+                     "neither its template nor its special tokens define it",
                      fmt::format("name it with {}-token TEXT, or give {} none", option, option));
   };
   tokenizer::DocumentTokens ends;

@@ -56,14 +56,14 @@ void declare(CommandLine& line, Request& r) {
   for (const Pattern& p : patterns()) names.emplace_back(p.name);
   r.sources.declare(line);
   line.option("--vocab-size", "N", &r.vocab_size,
-              "ids in all: special tokens, 256 bytes, one a merge; or one a patch, and BOS")
+              "number of ids: special tokens, 256 bytes, one per merge; or one per patch, and BOS")
       .required()
       .range(1, 1 << 26);
   line.option("--out", "FILE", &r.out, "tokenizer.json, or tokenizer.patches, to write").required();
   line.option("--kind", "KIND", &r.kind, "bpe, of text; or patches, of arrays of counts").choices({"bpe", "patches"});
   line.option("--special-token", "TEXT", &r.special_tokens,
               "reserve an id for it, from 0 on; none given: <|begin_of_text|> and <|end_of_text|>");
-  line.option("--pattern", "NAME", &r.pattern, "which tokenizer's rule cuts text into pieces; none given: llama3")
+  line.option("--pattern", "NAME", &r.pattern, "the tokenizer whose rule cuts text into pieces; default: llama3")
       .choices(names);
   line.option("--min-frequency", "N", &r.min_frequency, "do not merge pairs that occur less often; none given: 2")
       .range(1, 1e15);

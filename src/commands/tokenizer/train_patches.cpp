@@ -63,7 +63,7 @@ tokenizer::PatchShape parse_patch_shape(const std::string& text) {
   if (std::sscanf(text.c_str(), "%lldx%lld%n", &neurons, &bins, &end) != 2 || static_cast<size_t>(end) != text.size() ||
       neurons < 1 || bins < 1 || neurons > tokenizer::kMostPatchCells || bins > tokenizer::kMostPatchCells / neurons)
     throw user_error(
-        fmt::format("--patch {} is no shape of a patch", text), "",
+        fmt::format("--patch {} is not the shape of a patch", text), "",
         fmt::format("give neurons x time bins, such as 1x15, {} counts at most", tokenizer::kMostPatchCells));
   return {neurons, bins};
 }

@@ -14,9 +14,8 @@ constexpr std::string_view kNoCompiler = "remove it: nothing is compiled while a
 constexpr std::string_view kPrecision =
     "write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of its own";
 constexpr std::string_view kBuildData = "remove it: build a dataset with `hearth data build`, and give data.path";
-constexpr std::string_view kRanks =
-    "remove it: ranks share the weights, parallelism.data_parallel_shard_degree of them";
-constexpr std::string_view kNoTrace = "remove it: `hearth bench step RUN.toml` says where a step's time goes";
+constexpr std::string_view kRanks = "remove it: parallelism.data_parallel_shard_degree ranks share the weights";
+constexpr std::string_view kNoTrace = "remove it: `hearth bench step RUN.toml` prints the parts of a step's time";
 constexpr std::string_view kJsonl = "remove it: metrics.jsonl in the run folder has every number of every step";
 constexpr std::string_view kNoPython = "remove it: no Python runs while Hearth trains";
 constexpr std::string_view kWholeState = "remove it: every checkpoint has the whole state, as it is trained";
@@ -93,15 +92,16 @@ constexpr Row kRows[] = {
     {"comm", "save_traces_file_prefix", kNoTrace},
     {"profiling", "", kNoTrace},
     {"activation_checkpoint", "",
-     "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" do less again, \"auto\" what fits"},
+     "write memory.recompute: \"block\" is mode full, \"norms\" and \"attention\" recompute less, \"auto\" takes the "
+     "cheapest that fits"},
     {"compile", "", kNoCompiler},
     {"float8", "", kPrecision},
     {"mx", "", kPrecision},
     {"quantize", "", kPrecision},
     {"memory_estimation", "",
-     "remove it: `hearth plan RUN.toml` says what a run takes, and metrics.jsonl what it took"},
+     "remove it: `hearth plan RUN.toml` estimates a run's memory, and metrics.jsonl has the measured memory"},
     {"fault_tolerance", "", "remove it: a run that was stopped goes on from its newest good checkpoint"},
-    {"debug", "", "remove it: training.seed is the seed, and the same bits come out, always"},
+    {"debug", "", "remove it: training.seed is the seed, and results always have the same bits"},
     {"experimental", "custom_import", kNoPython},
     {"experimental", "custom_args_module", kNoPython},
     {"experimental", "", kRanks},

@@ -134,7 +134,7 @@ TEST_F(ConfigCommandsTest, ShowCountsTheParameters) {
   EXPECT_EQ(second_line(" --set model.name=llama3.2 --set model.flavor=1B --set model.vocab_size=128256"),
             "# 16 layers, width 2048, 32 heads of 64 (8 for keys and values), feed-forward 8192, vocabulary 128256: "
             "1235814400 parameters");
-  EXPECT_EQ(second_line(" --set model.n_heads=3"), "# the keys of [model] make no model: hearth config check says why");
+  EXPECT_EQ(second_line(" --set model.n_heads=3"), "# the keys of [model] conflict: hearth config check says why");
   // With data, exactly: two matrices of a byte's 256 ids and two more.
   file("one.txt", "some text");
   ASSERT_EQ(run("data build --out real --tokenizer bytes one.txt").exit_code, 0);
@@ -238,7 +238,7 @@ TEST_F(ConfigCommandsTest, AMissingHearthTrainIsNamedWithTheFix) {
       run_command("cd " + folder_.path().string() + " && PATH=/usr/bin:/bin ./hearth train run.toml");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output,
-            fmt::format("error: hearth-train is not there\n  why: neither beside hearth in {} nor in PATH\n  fix: "
+            fmt::format("error: hearth-train is not there\n  why: neither next to hearth in {} nor in PATH\n  fix: "
                         "build it: cmake --preset release && ninja -C build/release hearth-train\n",
                         std::filesystem::canonical(folder_.path()).string()));
 }

@@ -77,7 +77,7 @@ TEST_F(DataWeights, ExportWritesLabelsBesideTokensAndOverNothing) {
   EXPECT_EQ(list_folder(scratch_),
             (std::vector<std::string>{"a.jsonl", "out", "x.bin", "x.idx", "x_label.bin", "x_label.idx"}));
   expect_part(run_hearth(fmt::format("data export --to jsonl --out {}.jsonl {}", to, out())),
-              "text has no weights: which tokens count is not written\n");
+              "text has no weights: the weights of tokens are not written\n");
   build("--weights-key w");
   result = run_hearth(fmt::format("data export --to bin-idx --out {}2 {}", to, out()));
   EXPECT_EQ(result.exit_code, 2);

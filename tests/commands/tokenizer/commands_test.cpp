@@ -55,7 +55,7 @@ TEST_F(TokenizerCommands, ABosThatTheTokenizerDoesNotHaveIsAUserErrorAndCanBeNam
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output,
             "error: the tokenizer has no BOS token\n"
-            "  why: neither its template nor its special tokens tell which it is\n"
+            "  why: neither its template nor its special tokens define it\n"
             "  fix: name it with --bos-token TEXT, or give --bos none\n");
   EXPECT_EQ(output_of(command + " --bos-token '</s>'"), "257 256 32 60 47 115 62 257\n");
   EXPECT_EQ(run_hearth(command + " --bos-token '</S>'").output,
