@@ -42,8 +42,12 @@ sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) \.*.* \([0-9.]*\) sec$/\2 s
   sed -n 1,5p  # reads to the end: `head` would leave, and sort die of it
 say "setup $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
 grep --extended-regexp '^[0-9]+% tests passed|^No tests were found' "$log" || true
+# The binaries of tests hold many tests each.
+awk '/^\[  PASSED  \] [0-9]+ test/ { passed += $4 } /^\[  SKIPPED \] [0-9]+ test/ { skipped += $4 }
+     END { if (passed) printf "in their binaries: %d tests passed, %d skipped\n", passed, skipped }' \
+  build/release/Testing/Temporary/LastTest.log || true
 if [ "$passed" = no ]; then
   say "what failed printed this (again, since other tests ran in between):"
-  awk '/^ *[0-9]+\/[0-9]+ Test +#/ { failed = /\*\*\*/ } /^ +Start +[0-9]+:/ { next } /% tests passed/ { exit } failed' "$log" | tail -n 200
+  awk '/^ *[0-9]+\/[0-9]+ Test +#/ { failed = /\*\*\*/ } /^ +Start +[0-9]+:/ { next } /^\[( RUN  |  *OK |-+)/ { next } /% tests passed/ { exit } failed' "$log" | tail -n 200
   exit 1
 fi

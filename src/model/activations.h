@@ -17,13 +17,13 @@ namespace hearth::model {
 struct ComputeOptions {
   DType dtype = DType::kFloat32;                    // of activations
   int64_t loss_chunk_tokens = 1024;                 // logits exist for so many positions at a time
-  bool training = false;                            // with what backward needs
-  std::span<const plan::Recompute> recompute = {};  // what backward computes again, one a layer; empty: nothing
+  bool training = false;                            // with the values that backward needs
+  std::span<const plan::Recompute> recompute = {};  // the recomputation of each layer; empty: none is recomputed
   at::Device device = at::kCPU;
   bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
 };
 
-// What every part of the model is told: the sizes, where its inputs and outputs lie, and the rotation table.
+// The context of every part of the model: sizes, input and output buffers, and the rotation table.
 class Activations {
  public:
   Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options);

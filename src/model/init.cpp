@@ -25,7 +25,7 @@ void fill_random(double* values, int64_t n, const plan::Parameter& p, RandomKey 
 
 template <typename T>
 void fill(T* values, const plan::ParameterPlan& plan, const plan::Unit& unit, plan::Slice slice, uint64_t seed) {
-  // What lies between parameters is padding. The rest is touched first by the thread that fills it: clearing fresh
+  // The gaps between parameters are padding. The rest is touched first by the thread that fills it: clearing fresh
   // pages takes about as long as the numbers.
   int64_t filled_to = slice.begin;
   const auto pad_to = [&](int64_t end) {

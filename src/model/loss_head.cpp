@@ -12,7 +12,7 @@ using enum plan::Activation;
 
 namespace {
 
-// Some positions on their way through the head: those of a stretch, or those that count.
+// Positions that go through the head together: a chunk of neighbours, or positions whose labels count.
 struct Chunk {
   at::Tensor input_CD, input_gradient_CD;  // the gradient is undefined without training
   at::Tensor labels_C, weights_C;

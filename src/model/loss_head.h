@@ -1,5 +1,5 @@
 // Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time: the [T, V] logits never exist
-// whole. Where few positions count (ModelShape::sparse_labels), only those go through the output matrix at all.
+// whole. If few positions count (ModelShape::sparse_labels), only those go through the output matrix.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +27,7 @@ struct MicroBatch {
 
 // How the sums of a micro-batch become the loss that is differentiated: scale * (loss + z_factor * z_squares).
 struct LossScale {
-  at::Tensor scale_1;  // [1] float64, beside the model's memory: it differs from step to step
+  at::Tensor scale_1;  // [1] float64, outside the model's memory: it differs from step to step
   double z_factor = 0;
 };
 

@@ -102,7 +102,7 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
 }
 
 ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
-  // What is seen from the left alone never meets the padding at a row's end.
+  // With causal attention no position sees the padding at a row's end.
   if (!a_.shape.document_scope) return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N};
   HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
   return {a_.shape.causal, batch.document_starts_N, batch.longest_document};

@@ -29,7 +29,7 @@ class Transformer {
               const ComputeOptions& options)
       : plan_(plan), a_(shape, B, S, options) {}
 
-  // Adds the sums over the counted labels, with their weights, to sums_2 (ops/cross_entropy.h). All tensors lie on the
+  // Adds the sums over the counted labels, with their weights, to sums_2 (ops/cross_entropy.h). All tensors are on the
   // model's device.
   void loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch);
 
@@ -45,7 +45,7 @@ class Transformer {
   // used in training.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
-  // Whether what is computed depends on where a batch's documents begin, and not on its shape alone.
+  // Whether the computation depends on the documents' starts in a batch, and not only on its shape.
   bool needs_boundaries() const { return a_.shape.document_scope || !a_.shape.causal; }
 
   int64_t tokens() const { return a_.B * a_.S; }              // of a micro-batch

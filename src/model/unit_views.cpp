@@ -13,7 +13,7 @@ BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, 
   HEARTH_CHECK((unit.num_parameters == 9 || unit.num_parameters == 7) && flat.numel() >= unit.numel, "layer {}", layer);
   const bool norms = unit.num_parameters == 9;
   const plan::Parameter* next = &plan.parameters[static_cast<size_t>(unit.first_parameter)];
-  // The next `count` parameters, which lie without a gap, as one matrix.
+  // The next `count` parameters, which have no gaps between them, as one matrix.
   auto stacked = [&](int count) {
     int64_t rows = 0;
     const int64_t columns = next->shape[1], offset = next->offset;

@@ -19,7 +19,7 @@ struct BlockViews {
 // `flat` is unit 1 + layer, [numel].
 BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, int64_t layer);
 
-// The weight of the norm before the output matrix, [D], of the last unit; undefined where it has none.
+// The weight of the norm before the output matrix, [D], of the last unit; undefined if it has no such norm.
 at::Tensor final_norm_view(const at::Tensor& flat, const plan::ParameterPlan& plan);
 
 // Any one parameter of a unit: [shape].

@@ -1,6 +1,6 @@
-// What this rank owns, parameter by parameter, as flat ranges and their memory: what a checkpoint saves and loads.
-// Over all ranks of a group every element of every parameter is in exactly one piece, for any number of ranks. Padding
-// of the flat buffers is in none.
+// This rank's part of each parameter, as flat ranges and their memory. Checkpoints save and load these pieces. Over all
+// ranks of a group every element of every parameter is in exactly one piece, for any number of ranks. No piece contains
+// padding of the flat buffers.
 #pragma once
 
 #include <cstddef>

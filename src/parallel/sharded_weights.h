@@ -2,10 +2,10 @@
 // owns slice r, the master copy. The optimizer writes masters; gather() makes a unit whole again.
 //
 // Memory of a rank, N parameters, R ranks (ZeRO-1, arXiv 1910.02054): weights N and gradients N, whole; moments
-// 2 N / R, sharded. Where masters and compute have one type, masters lie inside the whole buffer and are gathered in
-// place, and a gradient's slice is reduced in place, so with R = 1 nothing is copied and nothing is special. Where they
-// differ (float32 masters, bfloat16 compute), masters are N / R more, and a gather casts the own slice first. ZeRO-2
-// and 3 free the whole buffers between uses; that changes this file and no caller.
+// 2N/R, sharded. If masters and compute have the same type, masters are a part of the whole buffer. They are gathered in
+// place, and a gradient's slice is reduced in place: R = 1 copies nothing and needs no special case. If the types
+// differ (float32 masters, bfloat16 compute), masters take N/R more elements, and a gather casts the rank's own slice
+// first. ZeRO-2 and 3 free the whole buffers between uses; that changes this file and no caller.
 //
 // Frozen parameters (`trained` false) are gathered as all others, have no moments, and their gradient is zero once it
 // is reduced, so that it is in no norm.
@@ -20,10 +20,10 @@
 // reproducible: the sum over a step's micro-batches does not depend on how many ranks share them, to the bit, as long
 // as those are a power of two. There are 2^a m micro-batches in all, m odd: each m neighbours are added up one after
 // the other, and the 2^a sums in pairs, first within a rank, then between ranks (comm/group.h). A rank keeps up to
-// log2(micro-batches of its own) partial sums of a unit's gradient beside it.
+// log2(its micro-batches) partial sums of a unit's gradient.
 //
 // Slices: all but the last have slice_numel(unit, R) elements, trailing ranks may own nothing. Collectives move equal
-// shards; what lies behind unit.numel is padding and stays zero.
+// shards; elements after unit.numel are padding and stay zero.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -61,14 +61,14 @@ class ShardedWeights final : public model::Weights {
   // Local. Call on all ranks after anything but a step wrote masters (initialisation, loading).
   void masters_changed();
 
-  // What this rank owns of a unit: both [slice(unit).numel()], possibly empty. The gradient's shard is the sum over
-  // ranks and micro-batches once the unit was reduced; undefined for inference.
+  // This rank's part of a unit: both [slice(unit).numel()], possibly empty. The gradient's shard is the sum over ranks
+  // and micro-batches once the unit was reduced; undefined for inference.
   plan::Slice slice(int64_t unit) const;
   at::Tensor master(int64_t unit) const;
   at::Tensor gradient_shard(int64_t unit) const;
 
-  // What this rank owns of plan().parameters[index]: its row-major elements [begin, end), possibly none, as views
-  // [end - begin]. Gradient and moments are undefined for inference, moments for what is frozen, too.
+  // This rank's part of plan().parameters[index]: its row-major elements [begin, end), possibly empty, as views [end -
+  // begin]. Gradient and moments are undefined for inference; moments are also undefined for frozen parameters.
   struct Owned {
     int64_t begin, end;
     at::Tensor master, gradient, exp_avg, exp_avg_sq;
@@ -79,8 +79,8 @@ class ShardedWeights final : public model::Weights {
   // How many neighbouring micro-batches are added up one after the other: all of a rank's where not reproducible.
   int64_t straight_micro_batches() const { return straight_; }
   bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
-  // How many updates the optimizer had made when this parameter's moments began: 0, but for one that began anew beside
-  // others whose moments went on (checkpoint.fresh in a branch).
+  // The optimizer's updates before this parameter's moments began: 0, except for a fresh parameter of a branch whose
+  // other moments were loaded (checkpoint.fresh).
   int64_t updates_before(int64_t index) const { return moments_[static_cast<size_t>(index)].updates_before; }
   void set_updates_before(int64_t index, int64_t updates) {
     moments_[static_cast<size_t>(index)].updates_before = updates;
@@ -93,12 +93,12 @@ class ShardedWeights final : public model::Weights {
   at::Device device() const { return device_; }
   bool training() const { return purpose_ == Purpose::kTraining; }
   int64_t memory_bytes() const { return memory_bytes_; }
-  int64_t partial_sums_bytes() const { return partial_sums_bytes_; }  // beside memory_bytes(), since the first step
+  int64_t partial_sums_bytes() const { return partial_sums_bytes_; }  // not in memory_bytes()
 
  private:
   struct UnitBuffers {
     int64_t numel;                         // of the unit
-    int64_t shard_numel;                   // of a full slice: what collectives move
+    int64_t shard_numel;                   // of a full slice, as collectives move it
     plan::Slice slice;                     // this rank's
     at::Tensor weights;                    // [R * shard_numel]
     at::Tensor masters;                    // [slice.numel()]; a view of `weights` where the types are one
@@ -114,7 +114,7 @@ class ShardedWeights final : public model::Weights {
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
   int64_t planned_bytes() const;
-  // What this rank owns of a parameter, in elements of it.
+  // This rank's range of a parameter, in elements.
   plan::Slice owned_range(const plan::Parameter& parameter) const;
   void zero_frozen_gradients(int64_t unit);
   void add_in_pairs(UnitBuffers& unit);

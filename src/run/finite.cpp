@@ -29,7 +29,7 @@ bool all_finite(std::span<const std::byte> bytes, uint16_t exponent) {
   return std::all_of(values, values + bytes.size() / 2, [=](uint16_t value) { return (value & exponent) != exponent; });
 }
 
-// True of a type that no weight is kept in: that is another error.
+// True for other types: the type check reports them.
 bool all_finite(std::span<const std::byte> bytes, DType dtype) {
   if (dtype == DType::kFloat32) return all_finite<float>(bytes);
   if (dtype == DType::kFloat64) return all_finite<double>(bytes);

@@ -14,7 +14,7 @@ namespace hearth::run {
 void check_finite(const parallel::ShardedWeights& weights, const Path& from);
 
 // The same of a checkpoint before there are weights to fill: reads every parameter of the plan that it has and that is
-// not in `skip` (empty: none), some megabytes at a time. Whether shapes fit does not matter here.
+// not in `skip` (empty: none), some megabytes at a time. Shapes are not checked here.
 void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, const std::vector<bool>& skip);
 
 }  // namespace hearth::run

@@ -1,4 +1,4 @@
-// What the guard of a training remembers (train/guard.h), as a checkpoint stores it.
+// The guard's memory (train/guard.h) as stored in a checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -53,8 +53,8 @@ void check_set(const config::ValidationSet& set, const data::Dataset& dataset, c
   }
 }
 
-// What find_start would find wrong later, when the run folder is there. A run that has checkpoints goes on with its
-// own. `all`: other errors are known already, so that the start has the time to read every weight.
+// Errors that find_start would find later, in the run folder. A run that has checkpoints goes on with its own. `all`:
+// other errors are known already, so that the start has the time to read every weight.
 void check_initial_load(const config::RunConfig& config, const plan::ParameterPlan& plan, bool shapes_are_known,
                         bool all, ErrorList& errors) {
   const config::Checkpoint& keys = config.checkpoint;
@@ -110,7 +110,7 @@ class Check {
     return std::any_of(keys.begin(), keys.end(), [this](auto key) { return loaded_.has_problem(key); });
   }
 
-  // What the data's tokenizer is needed for.
+  // The checks that need the data's tokenizer.
   void check_tokenizer() {
     const config::RunConfig& config = result_.config;
     const data::Dataset& dataset = sources_.front().dataset;
@@ -174,7 +174,7 @@ class Check {
   // The tokenizer's; 0: no source opens.
   int64_t vocab_size() const { return sources_.empty() ? 0 : sources_.front().dataset.manifest().vocab_size; }
 
-  // What the run takes of this machine, where all its ranks are, or of its GPU. Needs to know what is frozen.
+  // The run's memory on this machine, for all its ranks, or on its GPU. It depends on the frozen parameters.
   void check_memory() {
     const config::RunConfig& config = result_.config;
     errors_.attempt_about(config.memory.limit.empty() ? "" : "memory.limit", [&] {

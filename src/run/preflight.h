@@ -1,9 +1,9 @@
-// Everything that can be known to be wrong with a run before it begins, found before any of it is said.
+// Finds all errors of a run before it begins, and reports them together.
 //
-// A fault hides only what follows from the faulty itself. What the data's tokenizer decides (the mask token, the number
-// of token weights) waits for one source that opens; the mixture for all of them; memory, float8 and the shapes of an
-// initial checkpoint for a model that can be. Names of parameters depend on no width, so patterns are always held
-// against them, and an initial checkpoint is always searched for NaN.
+// An error hides only the checks that depend on the wrong value. Checks of the mask token and of token weights need one
+// source that opens, the mixture needs all sources, and memory, float8 and the shapes of an initial checkpoint need a
+// possible model. Parameter names depend on no width, so patterns are always matched, and an initial checkpoint is
+// always searched for NaN.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace hearth::run {
 
-// What a Run is made of.
+// The parts of a Run.
 struct Preflight {
   config::RunConfig config;  // with absolute paths
   at::Device device = at::kCPU;
@@ -33,7 +33,7 @@ struct Preflight {
   plan::MemoryPlan memory;
 };
 
-// Throws (config::throw_all) loaded.problems and what is found here; returns with everything in its place.
+// Throws loaded.problems and the errors found here together (config::throw_all). Otherwise returns all parts.
 Preflight check_run(const config::LoadResult& loaded);
 
 }  // namespace hearth::run

@@ -1,11 +1,11 @@
-// The folder of one run: who may write in it, and what is there to go on from.
+// The folder of one run: its lock, its files and its checkpoints.
 //
-//   RUN/run.lock        held while a training runs; the kernel drops it with the process, however it ends
+//   RUN/run.lock        locked while a training runs; the kernel releases the lock when the process ends
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
-//   RUN/config.toml     every key with its value, as the newest start found it; checkpoints keep those they came from
+//   RUN/config.toml     every key with its value at the newest start; each checkpoint has its own copy
 //   RUN/logs/           rank-00000.log: notes, warnings and the error of a training that failed
-//   RUN/old-1/          what --restart moved aside: the four above of an earlier training
+//   RUN/old-1/          files of an earlier training that --restart moved: the four above
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ inline constexpr std::string_view kRunFileHeading =
 
 class RunFolder {
  public:
-  // Makes the folder and takes its lock. Throws user_error while another training has it.
+  // Makes the folder and takes its lock. Throws user_error if another training holds the lock.
   explicit RunFolder(const config::RunConfig& config);
 
   const Path& path() const { return path_; }
@@ -33,21 +33,21 @@ class RunFolder {
   Path run_file() const { return path_ / "config.toml"; }
   Path logs() const { return path_ / "logs"; }
 
-  // Throws user_error where RUN/config.toml is not ours: somebody's own run file is never overwritten.
+  // Throws user_error if Hearth did not write RUN/config.toml: a user's own file is never overwritten.
   void check_run_file() const;
-  // Atomically; nothing where it is the same already.
+  // Writes atomically, and only if the content differs.
   void write_run_file(std::string_view content) const;
 
   // Moves an earlier training's checkpoints and metrics to RUN/old-N; nothing is deleted. Returns that folder, or
-  // nothing where there was no earlier training.
+  // nothing without an earlier training.
   std::optional<Path> move_aside();
 
-  // The newest checkpoint whose every checksum is right, or nothing when there is none at all. `notes` gets a line for
-  // each damaged one that was passed over and for each leftover of a kill that was cleared away. Throws damaged() when
-  // there are checkpoints but none is good: starting over is for the user to decide.
+  // The newest checkpoint with correct checksums, or nothing if there are no checkpoints. `notes` gets a line for each
+  // damaged checkpoint and for each removed leftover of a killed save. Throws damaged() if all checkpoints are damaged:
+  // only the user may decide to start over.
   std::optional<Path> newest_checkpoint(std::vector<std::string>& notes);
 
-  // Removes the folder again if this object made it and no step was made: a start that was refused leaves no trace.
+  // Removes the folder if this object made it and no step was made: a refused start leaves no files.
   void remove_if_unused();
 
  private:

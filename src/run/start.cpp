@@ -33,9 +33,8 @@ void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, 
                                tokenizer_of(folder, manifest));
 }
 
-// The run goes on with the text and the ids it began with, whatever else was edited. Sources may have been added, and
-// weights may have changed: what was trained stays, the run file holds from here on.
-// `state`: of the checkpoint's data.
+// The run goes on with the text and the ids it began with, whatever else was edited. Sources may be new and weights may
+// differ: they apply from here on, and the trained part stays. `state`: of the checkpoint's data.
 void continue_data(Run& run, const checkpoint::Manifest& manifest, const data::DataState& state, const Path& folder) {
   check_same_tokenizer(run, manifest, folder);
   const auto& sources = run.data.sources();
@@ -78,7 +77,7 @@ void repeat_rewind(const Path& metrics_file, Start& start) {
                                        last->step, last->from_step, last->reason));
 }
 
-// Goes on exactly where `folder`, a checkpoint of this run, stands.
+// Continues exactly from `folder`, a checkpoint of this run.
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   const checkpoint::Manifest& manifest = reader.manifest();
@@ -96,7 +95,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   start.moments = true;
 }
 
-// "12 weights are converted from bfloat16 to float32"; nothing where none is.
+// "12 weights are converted from bfloat16 to float32"; empty without conversions.
 std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader, const Transfer& transfer) {
   const DType masters = run.precision.masters;
   int64_t count = 0;
@@ -113,7 +112,7 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
 }
 
 // Weights of one shape may belong to another model: heads cut otherwise, pairs of rotary dimensions elsewhere, another
-// norm. These are errors; what a training may well change on the way (the window's frequencies, an eps) is told.
+// norm. These are errors. Changes that a training may make (rotary frequencies, an eps) are notes.
 void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
   const plan::ModelShape theirs = plan::model_shape(before.model, 0), &ours = run.shape;
   std::string other;
@@ -148,7 +147,7 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   start.notes.push_back(fmt::format("starting at step 0 with the weights of {}", folder.string()));
 }
 
-// A branch: goes on where another run's checkpoint stands, but for what checkpoint.exclude_from_loading names.
+// A branch: continues another run's checkpoint, except for the states of checkpoint.exclude_from_loading.
 void branch_off(const Path& folder, Run& run, Start& start) {
   const bool new_data = config::leaves_behind(run.config, "dataloader");
   const bool new_steps = config::leaves_behind(run.config, "train_state");
@@ -170,7 +169,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     const bool of_data = change.name.starts_with("data.") || change.name == "training.seq_len" ||
                          change.name == "training.seed" || change.name.starts_with("objective.");
     const bool of_optimizer = change.name.starts_with("optimizer.") || change.name == "checkpoint.freeze";
-    // What else [checkpoint] says is how this run begins: nothing that the other one had.
+    // The other keys of [checkpoint] apply to this run; the other run's values do not matter.
     return (new_data && of_data) || (new_optimizer && of_optimizer) ||
            (change.name.starts_with("checkpoint.") && change.at_resume != config::AtResume::kRefuse);
   });
@@ -207,7 +206,7 @@ std::string frozen_note(const Run& run) {
                      run.plan.num_parameters, join(run.config.checkpoint.freeze));
 }
 
-// What a run file may well say, and hardly means.
+// Warnings about keys that are allowed but probably not intended.
 std::vector<std::string> doubts(const Run& run) {
   std::vector<std::string> notes;
   const config::RunConfig& c = run.config;

@@ -31,7 +31,7 @@ std::vector<mesh::TensorPiece> boxes_of(const parallel::ShardPiece& piece, const
   return boxes;
 }
 
-// The names of what belongs to the parameters of which `skip` is true.
+// The tensor names of the parameters with `skip` true.
 std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
   std::set<std::string> names;
   for (size_t i = 0; i < skip.size(); ++i) {

@@ -12,7 +12,7 @@
 namespace hearth::run {
 namespace {
 
-// What the trainers of the world put beside weights: state of theirs, which only a branch reads.
+// Whether the tensor is a weight, and not training state that trainers store next to weights. Only a branch reads that.
 bool is_weight(std::string_view name) {
   for (const std::string_view state : {"optimizer", "lr_scheduler", "dataloader", "train_state"}) {
     if (name == state || name.starts_with(std::string(state) + ".")) return false;

@@ -31,7 +31,7 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   loading.global_batch_size = options.local_batch_size * group.size();
   loading.rank = group.rank();
   loading.ranks = group.size();
-  loading.prefetch_threads = 0;  // copying a batch is nothing beside a forward pass
+  loading.prefetch_threads = 0;  // copying a batch takes far less time than a forward pass
   loading.shuffle = false;
   loading.labels = options.labels;
   loading.order.masked = options.labels.masking.has_value();

@@ -15,7 +15,7 @@ namespace hearth::train {
 struct Evaluation {
   double loss_sum = 0;        // in nats, over all ranks
   double counted_tokens = 0;  // their weights, where the data give some
-  double counted_units = 0;   // bytes or spikes that the counted tokens stand for; 0 where no numbers were given
+  double counted_units = 0;   // bytes or spikes of the counted tokens; 0 if unknown
   double loss() const { return loss_sum / counted_tokens; }
 };
 
@@ -23,8 +23,8 @@ struct EvaluationOptions {
   int64_t seq_len = 0;
   int64_t local_batch_size = 0;            // as the model was made for
   int64_t max_sequences = 0;               // over all ranks, rounded up to whole batches; 0: the whole split
-  std::span<const int64_t> token_units{};  // bytes or spikes that each id stands for, [V]; empty: not counted
-  data::LabelRule labels{};                // what is predicted; hidden positions are the same at every call
+  std::span<const int64_t> token_units{};  // bytes or spikes of each id, [V]; empty: not counted
+  data::LabelRule labels{};                // the rule for labels; the same positions are hidden at every call
   uint64_t seed = 0;                       // of the hidden positions
 };
 

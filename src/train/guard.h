@@ -5,7 +5,7 @@
 //
 // A spike is a loss or a gradient norm more than numerics.spike_deviations standard deviations above the mean of the
 // last numerics.spike_window steps that were applied; OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the
-// same. Until half of that window is there, nothing is a spike. What was left out does not enter the window.
+// same. Until half of that window is there, nothing is a spike. Skipped steps do not enter the window.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ enum class Verdict { kApply, kSkip, kRewind, kStop };
 
 struct Judgement {
   Verdict verdict = Verdict::kApply;
-  std::string kind;    // "no_labels", "nan" or "spike"; empty: none of them
+  std::string kind;    // "no_labels", "nan" or "spike"; empty: no trouble
   std::string reason;  // for people: "the loss is nan"
 };
 
@@ -29,7 +29,7 @@ class Guard {
  public:
   Guard(const config::Numerics& config, run::Health health) : config_(config), health_(std::move(health)) {}
 
-  // What the device decides by, and from where.
+  // The device's inputs for its decision.
   ops::GuardRules rules() const;
   // `t`: updates that the optimizer has made.
   ops::GuardState state(int64_t t) const;

@@ -1,5 +1,5 @@
-// What a run says: on the console, in RUN/metrics.jsonl and in the rank's log. Rank 0 has one that speaks, every other
-// rank one that is silent, so that the trainer need not ask who it is.
+// The output of a run: console, RUN/metrics.jsonl and the rank's log. Rank 0 has one that speaks, every other rank one
+// that is silent, so that the trainer need not ask who it is.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace hearth::train {
 
-// What stands before a message on the console.
+// The prefix of a message on the console.
 constexpr std::string_view console_prefix(LogLevel level) { return level == LogLevel::kWarning ? "warning: " : ""; }
 
 class Journal {
@@ -31,8 +31,8 @@ class Journal {
 
   void step(const metrics::Record& record);
   void message(LogLevel level, std::string_view text);
-  // The training has gone back: what was told of later steps never happened. On disk when it returns, because a later
-  // start goes on from there.
+  // The training has gone back: records of later steps are void. On disk when it returns, because a later start goes on
+  // from there.
   void rewind(const metrics::Event& event);
   // Before a checkpoint: the steps it holds have their lines on disk.
   void sync();

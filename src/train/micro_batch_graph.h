@@ -2,7 +2,7 @@
 // runs as it always does, the second is recorded (ops/gpu/graph.h), and from then on each is one call of the host, in
 // which nothing but the batch's numbers differs. They are copied to where the recorded work reads them.
 //
-// So what is enqueued may depend on the shape alone. Positions whose labels do not count go through the head with the
+// So the enqueued work may depend only on the shape. Positions whose labels do not count go through the head with the
 // others and change nothing; attention within documents, or around padding, cannot be recorded.
 #pragma once
 
@@ -40,10 +40,10 @@ class MicroBatchGraph {
   parallel::ShardedWeights& weights_;
   Whole whole_;
   const double z_factor_;
-  // What the recorded work reads and writes.
+  // The buffers of the recorded work.
   model::MicroBatch batch_;
   at::Tensor scale_1_, sums_2_;
-  at::Tensor ones_T_;  // weights of a batch that has none
+  at::Tensor ones_T_;  // weights for a batch without weights
   bool ran_once_ = false;
   ops::Graph graph_;
 };

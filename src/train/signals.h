@@ -1,11 +1,11 @@
-// What the world outside asks of a run: SIGINT or SIGTERM = finish the step, save, leave (exit code 75); SIGUSR1 = save
-// and go on; a second SIGINT = leave at once, as if there were no handler. Handlers only set flags, which the trainer
-// reads between steps and shares among the ranks, so that all of them stop after the same step.
+// Signals to a run: SIGINT or SIGTERM = finish the step, save, leave (exit code 75); SIGUSR1 = save and go on; a second
+// SIGINT = leave at once, as if there were no handler. Handlers only set flags, which the trainer reads between steps
+// and shares among the ranks, so that all of them stop after the same step.
 #pragma once
 
 namespace hearth::train {
 
-// Handlers are installed while an object lives, and what was there before comes back after it. One at a time.
+// Handlers are installed while an object lives; its destructor restores the earlier ones. One at a time.
 class SignalScope {
  public:
   SignalScope();

@@ -38,9 +38,8 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
   return starts;
 }
 
-// What the sums of each micro-batch are multiplied with. The mean's denominator must be known before the first
-// backward, over all ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ. Empty
-// where no label counts.
+// The factors of each micro-batch's sums. The mean's denominator must be known before the first backward, over all
+// ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ. Empty where no label counts.
 std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t straight) {
   std::vector<double> weights, pairs;  // pairs: as total_losses takes them
   for (const data::Batch& micro : batch.micro_batches) {

@@ -24,7 +24,7 @@ StepOptions step_options(const config::RunConfig& config);
 
 struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
-  double z_loss = 0;     // averaged alike, times z_factor; what is differentiated is loss + z_loss
+  double z_loss = 0;     // the mean of the z-loss times z_factor; the gradient is that of loss + z_loss
   double grad_norm = 0;  // of that, before clipping
   double loss_deviations = 0, norm_deviations = 0;  // train/guard.h
   bool applied = false;                             // false: weights and moments are as they were
@@ -32,7 +32,7 @@ struct StepResult {
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's host spent its time
 };
 
-// What a batch weighs in the mean: the sum of its counted labels' weights.
+// The batch's weight in the mean: the sum of its counted labels' weights.
 double counted_weight(const data::Batch& batch);
 
 // The batch as tensors on `device`. Copies.
@@ -59,7 +59,7 @@ class TrainStep {
   TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
             const StepOptions& options, const ops::GuardRules& rules = {});
 
-  // What the guard knew, and how many updates the optimizer has made. Also ends a hold.
+  // The guard's state, and the optimizer's count of updates. Also ends a hold.
   void begin_from(const ops::GuardState& state) { decision_.begin_from(state); }
 
   // Step number `step` of the training, from 1, with this learning rate. Collective: the same result on every rank.

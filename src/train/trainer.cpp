@@ -101,7 +101,7 @@ class Trainer {
   }
 
  private:
-  // A step whose work is under way, and what there is to say about it so far.
+  // A step whose work is enqueued, and its record so far.
   struct Launched {
     int64_t t;
     double lr;
@@ -111,7 +111,7 @@ class Trainer {
     PendingStep pending;
   };
 
-  // What is due between a step and the next.
+  // The tasks between two steps.
   struct Pause {
     bool validate = false, save = false, leave = false;
     bool any() const { return validate || save || leave; }
@@ -149,7 +149,7 @@ class Trainer {
             .pending = step_.run(batch, t, lr)};
   }
 
-  // What became of a step: nothing where the training went back instead.
+  // The finished step's result, or nothing if the training went back.
   std::optional<metrics::Record> finish(Launched& step) {
     const StepResult result = step.pending.result();
     const Judgement judgement = guard_.judge(result);

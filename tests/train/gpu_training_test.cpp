@@ -145,6 +145,8 @@ TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
   train(c);
   config::EvalOptions options;
   options.checkpoint = c.run_folder();
+  build_tiny_data(scratch / "few", 60);
+  options.data = {(scratch / "few" / "data").string()};
   const double cpu = infer::evaluate_checkpoint(options).front().evaluation.loss();
   const test::TestGpu gpu(GetParam());
   options.device = gpu.name();

@@ -35,14 +35,16 @@ TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
   for (const auto& [ranks, sequences] : cuts) {
     config::RunConfig c = masked(scratch, fmt::format("run{}-{}", ranks, sequences));
     c.training.dtype = DType::kFloat64;
-    c.training.steps = 60;
+    c.training.steps = one.empty() ? 60 : 15;  // that it learns is seen once
     c.training.local_batch_size = sequences;
     c.parallelism.data_parallel_shard_degree = ranks;
     const auto records = train(c);
-    if (one.empty()) one = records;
-    ASSERT_EQ(records.size(), 61u);
-    EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
-    expect_curves_near(records, one);
+    ASSERT_EQ(records.size(), static_cast<size_t>(c.training.steps) + 1);
+    if (one.empty()) {
+      EXPECT_LT(*records.back().loss, 0.7 * *records[1].loss);
+      one = records;
+    }
+    expect_curves_near(records, {one.begin(), one.begin() + static_cast<std::ptrdiff_t>(records.size())});
   }
 }
 

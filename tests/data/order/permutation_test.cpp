@@ -26,12 +26,12 @@ bool is_bijection(uint64_t n, uint64_t key) {
   return true;
 }
 
-TEST(Permutation, EveryLengthUpTo5000IsABijection) {
-  for (uint64_t n = 1; n <= 5000; ++n) ASSERT_TRUE(is_bijection(n, 0x1234567 * n)) << "n = " << n;
+TEST(Permutation, EveryLengthUpTo2000IsABijection) {
+  for (uint64_t n = 1; n <= 2000; ++n) ASSERT_TRUE(is_bijection(n, 0x1234567 * n)) << "n = " << n;
 }
 
 TEST(Permutation, PowersOfTwoAndTheirNeighboursAreBijections) {
-  for (int k = 1; k <= 20; ++k) {
+  for (int k = 1; k <= 18; ++k) {
     for (const uint64_t n : {(uint64_t{1} << k) - 1, uint64_t{1} << k, (uint64_t{1} << k) + 1}) {
       for (const uint64_t key : {uint64_t{0}, ~uint64_t{0}, uint64_t{42}})
         ASSERT_TRUE(is_bijection(n, key)) << "n = " << n << ", key = " << key;
@@ -42,7 +42,7 @@ TEST(Permutation, PowersOfTwoAndTheirNeighboursAreBijections) {
 // Too long to list: different inputs must give different values below n. Consecutive and far-apart inputs, because a
 // Feistel network that loses a bit loses it for both.
 TEST(Permutation, SampledInputsOfLongRangesNeverCollide) {
-  for (int k = 21; k <= 61; k += 4) {
+  for (int k = 19; k <= 61; k += 6) {
     for (const uint64_t n : {(uint64_t{1} << k) - 1, uint64_t{1} << k, (uint64_t{1} << k) + 1}) {
       const Permutation permutation(n, 7);
       std::unordered_set<uint64_t> values, inputs;

@@ -81,10 +81,10 @@ std::string random_piece(const RandomKey& key, uint64_t number, int num_letters,
 TEST(Bpe, MergesAsTheRuleSaysWhateverTheVocabularyAndTheLength) {
   const RandomKey key = random_key(1, "pieces");
   uint64_t number = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
     const bool disordered = seed % 2 == 1;
     const int num_letters = 1 + static_cast<int>(seed % 5);
-    const Vocabulary v = random_vocabulary(seed, num_letters, 5 + 3 * seed, disordered);
+    const Vocabulary v = random_vocabulary(seed, num_letters, 5 + 6 * seed, disordered);
     const Bpe bpe = Bpe::from_merges(v.tokens, v.merges, {});
     BpeEncoder encoder(bpe);
     for (size_t size = 1; size < 200; size += 1 + size / 8) {
