@@ -2,8 +2,8 @@
 // owns slice r, the master copy. The optimizer writes masters; gather() makes a unit whole again.
 //
 // Memory of a rank, N parameters, R ranks (ZeRO-1, arXiv 1910.02054): weights N and gradients N, whole; moments
-// 2N/R, sharded. If masters and compute have the same type, masters are a part of the whole buffer. They are gathered in
-// place, and a gradient's slice is reduced in place: R = 1 copies nothing and needs no special case. If the types
+// 2N/R, sharded. If masters and compute have the same type, masters are a part of the whole buffer. They are gathered
+// in place, and a gradient's slice is reduced in place: R = 1 copies nothing and needs no special case. If the types
 // differ (float32 masters, bfloat16 compute), masters take N/R more elements, and a gather casts the rank's own slice
 // first. ZeRO-2 and 3 free the whole buffers between uses; that changes this file and no caller.
 //

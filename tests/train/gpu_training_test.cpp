@@ -1,6 +1,6 @@
 // A training on a GPU against the same training on the CPU: curves, guard, checkpoints that go either way.
-#include <cmath>
 #include <gmock/gmock.h>
+#include <cmath>
 
 #include "infer/eval.h"
 #include "ops/float8.h"

@@ -1,9 +1,9 @@
 // Weights of the loss by the token, from counts to batches.
 #include "data/study/token_weights.h"
 
+#include <gmock/gmock.h>
 #include <array>
 #include <cmath>
-#include <gmock/gmock.h>
 #include <limits>
 
 #include "data/batch/loader.h"
