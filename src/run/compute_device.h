@@ -1,4 +1,4 @@
-// What a run computes on: the CPU or a GPU, opened, and checked against what the run wants of it.
+// The device that a run computes on, the CPU or a GPU. It is opened and checked against the run's needs.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,20 +12,20 @@
 
 namespace hearth::run {
 
-// Opens training.device. Throws Error where it is not there; user_error where it cannot do what the run asks for. With
-// numerics.reproducible, work on a GPU takes the same order every time.
+// Opens training.device. Throws Error if it does not exist; user_error if it cannot do what the configuration requires.
+// With numerics.reproducible, a GPU does its work in the same order every time.
 at::Device open_compute_device(const config::RunConfig& config);
 
-// numerics.fp8 on this GPU with this model. Throws user_error.
+// Checks whether this GPU and this model can use numerics.fp8. Throws user_error.
 void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape);
 
-// What tensors may take there: the machine's memory, or what is free on the GPU.
+// The memory available for tensors on the device: the machine's memory, or the GPU's free memory.
 int64_t available_memory(at::Device device);
 
-// FLOP/s of large matrix products of this type there, measured once a process (0.1 to 0.2 s).
+// FLOP/s of large matrix products of this type on the device. Measured once per process (0.1 to 0.2 s).
 double gemm_flops(at::Device device, DType dtype, int64_t threads);
 
-// What mfu is a share of: on a GPU the above, on a CPU that of float32, whatever a run computes in.
+// The rate at which mfu is 1: on a GPU gemm_flops of `compute`, on a CPU always gemm_flops of float32.
 double peak_flops(at::Device device, DType compute, int64_t threads);
 
 }  // namespace hearth::run

@@ -1,9 +1,10 @@
-// Everything that can be known to be wrong with a run before it begins, found before any of it is said.
+// Finds every error of a run that can be known before it begins, and reports all of them together.
 //
-// A fault hides only what follows from the faulty itself. What the data's tokenizer decides (the mask token, the number
-// of token weights) waits for one source that opens; the mixture for all of them; memory, float8 and the shapes of an
-// initial checkpoint for a model that can be. Names of parameters depend on no width, so patterns are always held
-// against them, and an initial checkpoint is always searched for NaN.
+// An error skips only the checks that depend on the faulty part. Checks of the mask token and of the number of token
+// weights need the data's tokenizer, so at least one source must open. The mixture needs all sources. Memory, float8
+// and the shapes of an initial checkpoint need a valid model. Parameter names do not depend on widths, so patterns are
+// always checked against them. If there are other errors, an initial checkpoint is searched for NaN here; otherwise
+// Start::fill does it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace hearth::run {
 
-// What a Run is made of.
+// The parts of a Run.
 struct Preflight {
   config::RunConfig config;  // with absolute paths
   at::Device device = at::kCPU;
@@ -33,7 +34,7 @@ struct Preflight {
   plan::MemoryPlan memory;
 };
 
-// Throws (config::throw_all) loaded.problems and what is found here; returns with everything in its place.
+// Throws (config::throw_all) loaded.problems together with the errors found here. Otherwise every field is filled.
 Preflight check_run(const config::LoadResult& loaded);
 
 }  // namespace hearth::run

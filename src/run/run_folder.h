@@ -1,11 +1,11 @@
-// The folder of one run: who may write in it, and what is there to go on from.
+// The folder of one run. It has a lock, which allows one writer, and the files from which the run continues.
 //
-//   RUN/run.lock        held while a training runs; the kernel drops it with the process, however it ends
+//   RUN/run.lock        locked during a training; the kernel releases it with the process, however it ends
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
-//   RUN/config.toml     every key with its value, as the newest start found it; checkpoints keep those they came from
-//   RUN/logs/           rank-00000.log: notes, warnings and the error of a training that failed
-//   RUN/old-1/          what --restart moved aside: the four above of an earlier training
+//   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
+//   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
+//   RUN/old-1/          an earlier training that --restart moved aside: checkpoints, metrics, config.toml, logs
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ inline constexpr std::string_view kRunFileHeading =
 
 class RunFolder {
  public:
-  // Makes the folder and takes its lock. Throws user_error while another training has it.
+  // Makes the folder and takes its lock. Throws user_error if another training has the lock.
   explicit RunFolder(const config::RunConfig& config);
 
   const Path& path() const { return path_; }
@@ -33,21 +33,21 @@ class RunFolder {
   Path run_file() const { return path_ / "config.toml"; }
   Path logs() const { return path_ / "logs"; }
 
-  // Throws user_error where RUN/config.toml is not ours: somebody's own run file is never overwritten.
+  // Throws user_error if RUN/config.toml was not written by us: a user's own run file is never overwritten.
   void check_run_file() const;
-  // Atomically; nothing where it is the same already.
+  // Writes atomically; does nothing if the content is the same already.
   void write_run_file(std::string_view content) const;
 
   // Moves an earlier training's checkpoints and metrics to RUN/old-N; nothing is deleted. Returns that folder, or
-  // nothing where there was no earlier training.
+  // nullopt without an earlier training.
   std::optional<Path> move_aside();
 
-  // The newest checkpoint whose every checksum is right, or nothing when there is none at all. `notes` gets a line for
-  // each damaged one that was passed over and for each leftover of a kill that was cleared away. Throws damaged() when
-  // there are checkpoints but none is good: starting over is for the user to decide.
+  // The newest checkpoint whose checksums are all right, or nullopt if there are no checkpoints. `notes` gets a line
+  // for each damaged checkpoint that was skipped, and for each leftover of a killed process that was removed. Throws
+  // damaged() if all checkpoints are damaged, because only the user may decide to start over.
   std::optional<Path> newest_checkpoint(std::vector<std::string>& notes);
 
-  // Removes the folder again if this object made it and no step was made: a start that was refused leaves no trace.
+  // Removes the folder if this object made it and no step was made. A refused start leaves no files.
   void remove_if_unused();
 
  private:

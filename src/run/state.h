@@ -1,5 +1,5 @@
-// The state of a training, to a checkpoint and back: weights, both moments, and how far it has come. Whatever number of
-// ranks wrote it, any other number can read it.
+// Saves and loads the state of a training: weights, both moments, and progress. The number of ranks may differ between
+// saving and loading.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,45 @@
 
 namespace hearth::run {
 
-// The tokenizer of the data that a checkpoint was trained on.
+// The tokenizer of a checkpoint's training data.
 data::TokenizerOf tokenizer_of(const Path& folder, const checkpoint::Manifest& manifest);
 
-// How far a training has come. Together with the weights, the moments and the configuration this decides all that
-// follows.
+// The progress of a training. Together with weights, moments and configuration it determines all later steps.
 struct Progress {
   int64_t step = 0;          // optimizer steps done
   int64_t tokens_seen = 0;   // over all ranks
   uint64_t next_sample = 0;  // the first sample not yet trained on
-  // The step after which the optimizer's moments began: update number `step - optimizer_start` of theirs. Not 0 where a
-  // run took over a step without moments, or moments without their step; a skipped update counts as one before.
+  // The step after which the optimizer's moments began. Step number `step` is update number `step - optimizer_start` of
+  // the moments. Nonzero if a run took over a step without moments, or moments without their step. Each skipped update
+  // adds one.
   int64_t optimizer_start = 0;
   Health health{};
-  std::string parent;  // the checkpoint this came from: "step-00000100", or a path; empty: from nothing
+  std::string parent;  // the checkpoint that this continues: "step-00000100", or a path; empty: initial values
   bool operator==(const Progress&) const = default;
 };
 
-// Initial values for every weight, from the seed alone. Local.
+// Gives every weight its initial value, which depends only on the seed. Local.
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed);
 
-// What becomes of weights that a checkpoint has in another floating-point type than the run.
+// How to treat weights whose floating-point type in the checkpoint differs from the run's.
 enum class OtherTypes { kRefuse, kConvert };
 
-// Fills this rank's masters, or its moments, from a checkpoint; parameters of which `skip` is true stay as they are
-// (empty: none). Throws user_error where a tensor is missing or has another shape or type, damaged() where a checksum
-// is wrong. Local; every rank has a Reader of its own. Moments bring their parameter's count of updates along; those
-// that are skipped begin with the next. load_moments needs reader.has_manifest().
+// Fill this rank's masters, or its moments, from a checkpoint. Parameters whose `skip` is true stay unchanged (`skip`
+// empty: load all). Throw user_error if a tensor is missing or has another shape or type, damaged() for a wrong
+// checksum. Local; every rank has its own Reader. load_moments also loads each parameter's count of updates; a skipped
+// parameter's count starts at zero. It needs reader.has_manifest().
 void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {},
                   OtherTypes other_types = OtherTypes::kRefuse);
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
 
-// What a checkpoint's manifest says of the data, and of progress. Throw damaged() naming `folder`, the checkpoint.
+// The states of the data and of progress in a checkpoint's manifest. Throw damaged(), which names `folder`, the
+// checkpoint.
 data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& folder);
 Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder);
 
-// Saves everything as CHECKPOINTS/step-N, N = manifest.step, whose other fields the caller has filled in. When it
-// returns, the checkpoint was read back and has its name; when it throws, the checkpoints that were there still are.
-// Collective.
+// Saves everything as CHECKPOINTS/step-N, N = manifest.step. The caller has filled in the manifest's other fields.
+// After the return the checkpoint has been read back and has its name. If this throws, the earlier checkpoints are
+// unchanged. Collective.
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest);
 
 }  // namespace hearth::run
