@@ -14,7 +14,7 @@ QkvViews qkv_views(const at::Tensor& qkv_TN, const plan::ModelShape& shape, int6
 
 namespace {
 
-// Queries and keys lie side by side, so one call rotates both: [B, S, H+G, K].
+// Queries and keys are adjacent, so one call rotates both: [B, S, H+G, K].
 at::Tensor rotated_heads(const at::Tensor& qkv_TN, const plan::ModelShape& s, int64_t B, int64_t S) {
   return qkv_TN.view({B, S, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G);
 }
