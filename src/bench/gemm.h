@@ -1,5 +1,5 @@
-// `hearth bench gemm`: what large matrix products reach on this machine, the number that mfu is a share of and that
-// `hearth plan` counts a step's time from.
+// `hearth bench gemm`: the rate of large matrix products on this machine. mfu is relative to this rate, and `hearth
+// plan` estimates a step's time from it.
 #pragma once
 
 #include "base/error.h"

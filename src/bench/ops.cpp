@@ -27,7 +27,7 @@
 namespace hearth::bench {
 namespace {
 
-// Values about as large as those of a training.
+// Values of about the same magnitude as in a training.
 at::Tensor random_tensor(at::IntArrayRef shape, DType dtype = DType::kFloat32) {
   const at::Tensor values = ops::empty(shape, DType::kFloat32);
   const auto bytes = ops::bytes_of(values);
@@ -53,7 +53,7 @@ std::string with_dtype(const std::string& name, DType dtype) {
   return dtype == DType::kFloat32 ? name : name + ", bfloat16";
 }
 
-// What a kernel reads and writes of memory at the least. In both lists: what it changes in place, or adds to.
+// The tensors that a kernel must read and write. A tensor changed in place, or added to, is in both lists.
 struct Traffic {
   std::vector<at::Tensor> read, written;
 
@@ -89,7 +89,7 @@ class Bench {
     kernels.push_back({std::move(name), median_s(body), 0, flops});
   }
 
-  // Times ours and ATen's in alternation. Gives two lines; the first has the median of the ratio within a round.
+  // Times our kernel and ATen's in alternation. Adds two lines; the first has the median of the ratio within a round.
   template <typename Ours, typename Theirs>
   void beside_aten(const std::string& name, double flops, const Ours& ours, const Theirs& theirs) {
     std::vector<double> our_s, their_s, ratios;
@@ -149,7 +149,7 @@ void time_rows(Bench& bench, const plan::ModelShape& s, int64_t B, int64_t S, DT
   bench.memory(named("swiglu", ", backward"), {{gated, gate_up}, {dgate_up}},
                [&] { ops::swiglu_backward(dgate_up, gated, gate_up); });
 
-  // The tables have as many rows as there are tokens; their gradient is float32.
+  // A batch uses T rows of the table, so `rows` counts the traffic of their gradient, which is float32.
   const at::Tensor tokens = random_tokens(T, s.V), table_VD = random_tensor({s.V, s.D}, dtype);
   const at::Tensor dtable_VD = ops::zeros({s.V, s.D}, DType::kFloat32), rows = ops::empty({T, s.D}, DType::kFloat32);
   bench.memory(named("embedding"), {{tokens, h}, {h}}, [&] { ops::embedding_forward(h, table_VD, tokens); });
@@ -166,7 +166,7 @@ void time_loss(Bench& bench, const plan::ModelShape& s, int64_t chunk_tokens, DT
                [&] { ops::cross_entropy_forward_backward(sums, logits, labels, scale); });
 }
 
-// Weights and moments in every pair of types that training.dtype and optimizer.moments_dtype make.
+// Weights and moments in every pair of types that training.dtype and optimizer.moments_dtype allow.
 void time_update(Bench& bench, int64_t num_parameters) {
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
   const at::Tensor gradient = random_tensor({N}), sum = ops::zeros({1}, DType::kFloat64);
@@ -189,8 +189,8 @@ void time_update(Bench& bench, int64_t num_parameters) {
   update("adamw, bfloat16 both, stochastic", kBFloat16, kBFloat16, true);
 }
 
-// Between the flat buffers of weights: each step computes with float32 masters rounded; a checkpoint of bfloat16
-// weights is widened when it becomes masters.
+// Casts between the flat buffers of weights. Each step rounds float32 masters for computation. Loading a checkpoint of
+// bfloat16 weights widens them to masters.
 void time_casts(Bench& bench, int64_t num_parameters) {
   const int64_t N = std::min<int64_t>(num_parameters, 1 << 25);
   const at::Tensor wide = random_tensor({N}), narrow = ops::empty({N}, DType::kBFloat16);
@@ -198,7 +198,7 @@ void time_casts(Bench& bench, int64_t num_parameters) {
   bench.memory("cast, bfloat16 to float32", {{narrow}, {wide}}, [&] { ops::copy_(wide, narrow); });
 }
 
-// y = x w^T and its gradients, T rows. ATen leaves the weight's gradient in the type of its factors.
+// y = x w^T and its gradients, T rows. ATen's weight gradient has the type of its factors.
 void time_linear(Bench& bench, const std::string& layer, int64_t T, int64_t N, int64_t K) {
   const double flops = 2 * static_cast<double>(T) * static_cast<double>(N * K);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {

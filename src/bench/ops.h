@@ -1,5 +1,5 @@
-// `hearth bench ops`: how fast every kernel is on its own, at a given shape, against what the machine can do: the rate
-// of a copy for those that memory bounds, that of a GEMM for those that arithmetic bounds.
+// `hearth bench ops`: the speed of every kernel alone, for a given shape, compared with the machine's limit. The limit
+// is the rate of a copy for kernels bound by memory, and of a GEMM for kernels bound by arithmetic.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace hearth::bench {
 struct KernelTiming {
   std::string name;
   double median_s = 0;
-  double bytes = 0;       // read and written at the least: each operand once
-  double flops = 0;       // of the products alone, causal attention counted as half; 0 where memory bounds
-  double times_aten = 0;  // times as fast as ATen's: the median over rounds in alternation; 0: not compared
+  double bytes = 0;       // at least read and written: each operand once
+  double flops = 0;       // of the products alone, causal attention counted as half; 0 for kernels bound by memory
+  double times_aten = 0;  // speed relative to ATen's: the median over rounds in alternation; 0: not compared
 };
 
 struct OpsTiming {
@@ -24,10 +24,10 @@ struct OpsTiming {
   std::vector<KernelTiming> kernels;
 };
 
-// Each kernel options.warmup times, then options.steps times.
+// Runs each kernel options.warmup times, then options.steps timed times.
 OpsTiming time_ops(const config::BenchStepOptions& options);
 
-std::string format_ops(const OpsTiming& timing);  // for people
+std::string format_ops(const OpsTiming& timing);  // for display
 std::string ops_json(const OpsTiming& timing);    // one JSON object
 
 ExitCode run_bench_ops(const config::BenchStepOptions& options);

@@ -25,7 +25,7 @@
 namespace hearth::bench {
 namespace {
 
-// Random tokens: nothing in a step's time depends on what they are, only on how many labels count.
+// Random tokens: a step's time does not depend on the tokens, only on the number of counted labels.
 data::StepBatch random_batch(const config::Training& training, const plan::ModelShape& shape, int64_t micro_batches) {
   data::StepBatch step;
   const RandomKey key = random_key(0, "bench");
@@ -49,7 +49,7 @@ data::StepBatch random_batch(const config::Training& training, const plan::Model
   return step;
 }
 
-// A step, and how long it took until its result was known.
+// A step's result, with the time until it was known.
 struct Timed {
   train::StepResult result;
   double step_s;
@@ -63,7 +63,7 @@ double median(std::vector<Timed> results, Field field) {
 
 double whole_step(const Timed& t) { return t.step_s; }
 
-// The other ranks wait in the step's first collective.
+// Waits for a line on stdin. Meanwhile the other ranks wait in the step's first collective.
 void wait_for_turn() {
   for (int c = 0; c != '\n' && c != EOF;) c = std::getchar();
 }
@@ -101,11 +101,11 @@ int64_t page_faults() {
 }
 
 struct Measured {
-  std::vector<Timed> results;  // the warm-up left out
+  std::vector<Timed> results;  // without the warm-up
   double page_faults_per_step = 0, first_step_end = 0;
 };
 
-// One rank's steps.
+// Runs the steps of one rank.
 Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm::Group& group) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
@@ -188,7 +188,7 @@ std::string format_timing(const StepTiming& t) {
   text += fmt::format("speed        {:.1f} tokens/s (median step)\n", t.tokens_per_second);
   text += fmt::format("step time    {:.1f} ms median, {:.1f} ms fastest, {:.1f} ms slowest\n", 1e3 * t.median_step_s,
                       1e3 * t.fastest_step_s, 1e3 * t.slowest_step_s);
-  // On a GPU these are what the host needed to ask for the work.
+  // On a GPU these are the host's times for launching the work.
   if (t.on_gpu) text += "  of the host, which the GPU does not wait for:\n";
   text += fmt::format("  forward and backward  {:.1f} ms\n", 1e3 * t.forward_backward_s);
   text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);

@@ -1,5 +1,5 @@
-// `hearth bench step`: how fast a training step of a given shape is on this machine, and where the time goes. Random
-// tokens, the trainer's own step.
+// `hearth bench step`: the time of a training step of a given shape on this machine, and of its parts. It uses random
+// tokens and the trainer's own step.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ struct StepTiming {
   double forward_backward_s = 0, norm_s = 0, update_s = 0;  // medians
   double tokens_per_second = 0;                             // at the median
   double flops_per_token = 0, gemm_flops = 0, mfu = 0;
-  int64_t memory_bytes = 0;         // most at a time: of the process, or of tensors on the GPU
-  double page_faults_per_step = 0;  // of the timed steps: a step that allocates nothing has none
-  double first_step_end = 0;        // seconds since 1970: whoever started the process knows how long it took
+  int64_t memory_bytes = 0;         // peak: of the process, or of tensors on the GPU
+  double page_faults_per_step = 0;  // of the timed steps: 0 for a step that allocates nothing
+  double first_step_end = 0;        // seconds since 1970, for a caller that knows when it started the process
 };
 
 StepTiming time_steps(const config::BenchStepOptions& options);
 
-std::string format_timing(const StepTiming& timing);  // for people
+std::string format_timing(const StepTiming& timing);  // for display
 std::string timing_json(const StepTiming& timing);    // one JSON object with the names above
 
 ExitCode run_bench_step(const config::BenchStepOptions& options);

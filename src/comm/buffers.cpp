@@ -10,10 +10,11 @@ namespace hearth::comm {
 
 namespace {
 
-// Fits in the first-level cache, and lets `out` be one of the inputs: a block is summed before it is written.
+// A block fits in the first-level cache. It is summed completely before it is written, so `out` may be one of the
+// inputs.
 constexpr int64_t kBlock = 1024;
 
-// How many of n > 1 numbers stand to the left of the last sum of two.
+// In the pairwise sum of n > 1 numbers: how many are in the left operand of the last addition.
 int64_t left_of(int64_t n) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n - 1))); }
 
 // total[i] = the sum of inputs[k][at + i], k = 0 .. n - 1, in pairs.
@@ -43,7 +44,7 @@ void sum(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int
 
 Buffer buffer_of(const at::Tensor& tensor, std::string_view operation) {
   HEARTH_CHECK(tensor.defined() && tensor.is_contiguous(), "{} wants contiguous tensors", operation);
-  // data_ptr of an empty tensor may be null; nothing is read from it.
+  // data_ptr of an empty tensor may be null, which is harmless because nothing is read.
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.numel(), tensor.scalar_type(),
           static_cast<int64_t>(tensor.element_size())};
 }

@@ -1,6 +1,6 @@
-// What every implementation of Group asks of its tensors, and the copies and sums over plain host memory.
-// Sums go in pairs, in the elements' own type: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...). What 2, 4 or 8 neighbours have
-// summed up in pairs already can so be one of the inputs, and the result is the same to the bit.
+// Checks of tensors that all implementations of Group share, and copies and sums in plain host memory. Sums go in
+// pairs, in the elements' own type: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...). So an input may itself be a pairwise sum of
+// 2, 4 or 8 neighbours, and the result has the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace hearth::comm {
 
-// A contiguous tensor, seen as bytes.
+// The memory of a contiguous tensor.
 struct Buffer {
   std::byte* data;
   int64_t numel;
@@ -22,27 +22,26 @@ struct Buffer {
   std::byte* at(int64_t element) const { return data + element * element_bytes; }
 };
 
-// Checks that the tensor is contiguous; `operation` goes into the message.
+// Checks that the tensor is contiguous; the error names `operation`.
 Buffer buffer_of(const at::Tensor& tensor, std::string_view operation);
-// And that it lies on the host.
+// Also checks that it is on the host.
 Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation);
 
-// Checks that full is [size * n] for shard [n], of one type, and that shard is either apart from full or exactly its
-// part `rank`.
+// Checks that full is [size * n] and shard [n], of one type. The shard must be outside of full, or be exactly its part
+// `rank`.
 void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation);
 
 // float32 or float64.
 void check_summable(const Buffer& buffer, std::string_view operation);
 
-// Copies unless the two are the same memory. They must not overlap otherwise.
+// Copies unless both are the same memory. Otherwise they must not overlap.
 void copy_elements(std::byte* to, const std::byte* from, int64_t bytes);
 
-// Elements [begin, end) of the inputs' sum, written to out[0 .. end - begin). `out` may be
-// any of the inputs' own range.
+// Writes elements [begin, end) of the inputs' sum to out[0 .. end - begin). `out` may be this range of any input.
 void sum_elements(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int64_t begin, int64_t end,
                   at::ScalarType type);
 
-// At least one.
+// Needs at least one value.
 double sum_in_pairs(std::span<const double> values);
 
 }  // namespace hearth::comm

@@ -1,11 +1,11 @@
-// Ranks that talk. Two implementations: one rank (comm/single), and R threads of one process (comm/threads, for tests
-// and for trying a layout on a laptop). NCCL and MPI come beside them; nothing above this folder knows which one runs.
+// Ranks that communicate. Two implementations: one rank (comm/single), and R threads of one process (comm/threads, for
+// tests and for trying a layout on a laptop). NCCL and MPI will be added; callers do not know which one runs.
 //
-// Every call is Collective over the group: all ranks, the same order, the same sizes and types; a rank that calls
-// something else is our bug and is named. Tensors are contiguous and 1-D in spirit (only their elements count).
-// Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type, so the result does not depend
-// on timing and every rank gets the same bits. A rank that fails calls abort() (run_ranks does it for a rank that
-// throws); all others then throw Aborted from whatever they wait in, and only the first failure is reported.
+// Every call is Collective over the group: all ranks make the same calls in the same order, with the same sizes and
+// types. A rank that makes a different call is our bug, and the error names it. Tensors are contiguous and used as 1-D
+// arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type. So the result does not
+// depend on timing, and every rank gets the same bits. A rank that fails calls abort() (run_ranks does it for a rank
+// that throws). Then all other ranks throw Aborted from their waits, and only the first failure is reported.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@
 
 namespace hearth::comm {
 
-// Thrown in the ranks that did not fail first. run_ranks swallows it; nobody else should catch it.
+// Thrown in the ranks that did not fail first. Only run_ranks catches it.
 struct Aborted {};
 
 class Group {
@@ -27,10 +27,10 @@ class Group {
   virtual int64_t size() const = 0;
 
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
-  // place); otherwise the two do not overlap. With one rank, in place is free and out of place a copy.
+  // place); otherwise they must not overlap. With one rank, in place does nothing and out of place copies.
   virtual void all_gather(at::Tensor full, const at::Tensor& shard) = 0;
-  // shard[i] = sum over ranks of full[rank * n + i]; float32 or float64. `shard` may be the view of `full` at rank * n:
-  // then the rest of `full` keeps this rank's own values.
+  // shard[i] = sum over ranks of full[rank * n + i]; float32 or float64. If `shard` is the view of `full` at rank * n,
+  // the rest of `full` keeps this rank's own values.
   virtual void reduce_scatter(at::Tensor shard, const at::Tensor& full) = 0;
   // In place, sum; float32 or float64.
   virtual void all_reduce(at::Tensor values) = 0;
@@ -46,15 +46,15 @@ class Group {
 // The group of one.
 std::unique_ptr<Group> single();
 
-// How long the ranks that did not fail may take to notice that one did; see below.
+// The default time for the other ranks to notice a failure; see below.
 inline constexpr double kGraceSeconds = 60;
 
-// Runs `body` once per rank, each in a thread of its own (size 1: in this thread), and returns when all have ended.
-// Rethrows the first exception any rank threw. A rank that waits longer than timeout_s for the others throws an Error
-// (exit code 4) naming the operation and the ranks that did not arrive.
+// Runs `body` once per rank, each in its own thread (size 1: in this thread). Returns when all have ended. Rethrows the
+// first exception of any rank. A rank that waits longer than timeout_s for the others throws an Error (exit code 4),
+// which names the operation and the missing ranks.
 //
 // A thread cannot be stopped from outside. If a rank failed and another is still busy (not waiting in a collective)
-// grace_s later, the message goes to stderr and the process ends with exit code 4, rather than hang.
+// after grace_s, the process prints the message to stderr and ends with exit code 4.
 //
 // The body sets its own threads (ops::prepare_thread): OpenMP keeps one pool for each thread that opens a parallel
 // region, so R ranks of T threads each use R * T cores.

@@ -36,12 +36,12 @@ void Meeting::enter(int64_t rank, const Call& call) {
     ++num_entries_;
     changed_.notify_all();
   } else {
-    // A completed entry comes before an abort: the others rely on us to leave.
+    // A completed entry takes precedence over an abort, because the others wait for this rank to leave.
     const bool woken = changed_.wait_for(lock, std::chrono::duration<double>(timeout_s_),
                                          [&] { return num_entries_ != entry || aborted_ || num_ended_ > 0; });
     if (num_entries_ == entry) {
       if (aborted_) throw Aborted{};
-      aborted_ = true;  // the group is broken: late ranks must not wait for us
+      aborted_ = true;  // the group is broken: late ranks must not wait for this one
       changed_.notify_all();
       if (woken) {
         throw Error(ExitCode::kBug, fmt::format("rank {} waits in {} for ranks that have ended: {}", rank,

@@ -14,8 +14,8 @@ namespace hearth::comm {
 
 namespace {
 
-// One rank's end. Every rank reads the others' memory directly; a rank writes only what no other rank reads or writes
-// in the same operation, so that enter() and leave() are all the synchronisation there is.
+// The Group of one rank. Ranks read each other's memory directly. A rank writes only memory that no other rank reads or
+// writes in the same operation, so enter() and leave() are sufficient synchronisation.
 class ThreadRank final : public Group {
  public:
   ThreadRank(int64_t rank, Meeting& meeting) : rank_(rank), meeting_(meeting) {}
@@ -43,7 +43,7 @@ class ThreadRank final : public Group {
     meeting_.leave();
   }
 
-  // Each rank sums one part and writes it to all.
+  // Each rank sums one part and writes the result to all ranks.
   void all_reduce(at::Tensor values) override {
     const Buffer mine = host_buffer_of(values, "all_reduce");
     check_summable(mine, "all_reduce");
@@ -100,7 +100,7 @@ class ThreadRank final : public Group {
   Meeting& meeting_;
 };
 
-// How the ranks ended, as run_ranks waits for it.
+// The ends of all ranks, for run_ranks.
 class Outcome {
  public:
   explicit Outcome(int64_t size) : running_(static_cast<size_t>(size), true) {}
@@ -121,7 +121,7 @@ class Outcome {
     changed_.notify_all();
   }
 
-  // Returns when all ranks have ended; ends the process if some run on grace_s after a failure.
+  // Waits until all ranks have ended. Ends the process if some still run grace_s after a failure.
   void wait(double grace_s) {
     std::unique_lock lock(mutex_);
     const auto all_ended = [&] { return std::count(running_.begin(), running_.end(), true) == 0; };
@@ -141,7 +141,7 @@ class Outcome {
     std::_Exit(static_cast<int>(ExitCode::kHardware));
   }
 
-  // After all threads are joined.
+  // Call this after all threads are joined.
   void rethrow() const {
     if (first_) std::rethrow_exception(first_);
     if (any_aborted_) throw Error(ExitCode::kBug, "a rank aborted the group and gave no reason");
@@ -155,7 +155,7 @@ class Outcome {
   bool any_aborted_ = false;
 };
 
-// Runs the body; whatever it throws goes to `outcome`, and the others are told.
+// Runs the body. An exception goes to `outcome` and aborts the group.
 void run_rank(Group& group, Outcome& outcome, const std::function<void(Group&)>& body,
               const std::function<void()>& on_return) {
   try {
@@ -164,7 +164,7 @@ void run_rank(Group& group, Outcome& outcome, const std::function<void(Group&)>&
   } catch (const Aborted&) {
     outcome.aborted();
   } catch (...) {
-    outcome.failed(std::current_exception());  // before abort(), so that ours is the first
+    outcome.failed(std::current_exception());  // before abort(), so this exception is the first
     group.abort();
   }
   outcome.ended(group.rank());
@@ -187,7 +187,7 @@ void run_ranks(int64_t size, double timeout_s, const std::function<void(Group&)>
         ThreadRank rank(r, meeting);
         run_rank(rank, outcome, body, [&] { meeting.end(r); });
       });
-    } catch (const std::system_error&) {  // no more threads
+    } catch (const std::system_error&) {  // the system has no more threads
       outcome.failed(std::current_exception());
       meeting.abort();
       for (int64_t missing = r; missing < size; ++missing) outcome.ended(missing);

@@ -1,7 +1,7 @@
-// Tokens so far, and the logits of what follows: what generating text and arrays have in common.
+// Continues a sequence of tokens: context and next-token logits, for text and for arrays.
 //
-// Rotary positions past the trained window were never seen. When the window is full, its newer half stays as context,
-// at positions from 0, and the rest is forgotten.
+// The model never saw rotary positions past its trained window. When the context fills the window, its newer half is
+// kept, at positions from 0, and the rest is dropped.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class Continuation {
   // `context` is not empty. Borrows the model.
   Continuation(LoadedModel& model, std::vector<int32_t> context);
 
-  // The logits of the token after the last one, for the tokenizer's own ids (a vocabulary may be padded). Call it once
-  // after each append().
+  // The logits of the next token, for the tokenizer's own ids (a model's vocabulary may be padded). Call it once after
+  // each append().
   std::vector<double> logits();
   void append(int32_t token);
 
@@ -27,7 +27,7 @@ class Continuation {
 
   const int64_t window_, vocab_size_;
   std::vector<int32_t> context_;
-  std::vector<int32_t> fresh_;  // the end of it, which the decoder has not seen
+  std::vector<int32_t> fresh_;  // the end of context_, which the decoder has not seen
   model::Decoder decoder_;
 };
 

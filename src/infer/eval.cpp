@@ -21,20 +21,20 @@ namespace {
 
 using Units = EvalReport::Units;
 
-// A set to measure on, before it is opened.
+// A set to evaluate, before it is opened.
 struct Wanted {
   std::string name;
   Path folder;
-  std::string split{};     // empty: the held-out one
-  bool is_of_run = false;  // a [[validation.set]], which may be all of a dataset
-  bool is_named = true;    // by who asks, and not after its folder
+  std::string split{};     // empty: the held-out split
+  bool is_of_run = false;  // a [[validation.set]], which may cover a whole dataset
+  bool is_named = true;    // the user named it; else it has its folder's name
 };
 
 Units units_of(const tokenizer::Tokenizer& tokenizer) {
   return tokenizer.arrays() != nullptr ? Units::kSpikes : tokenizer.has_text() ? Units::kBytes : Units::kNone;
 }
 
-// Bytes of text or spikes that each id stands for, [V]. Ids past the tokenizer's vocabulary (padding) stand for none.
+// [V]: bytes of text or spikes of each id; 0 for ids past the tokenizer's vocabulary (padding).
 std::vector<int64_t> units_of_tokens(const tokenizer::Tokenizer& tokenizer, int64_t vocab_size) {
   std::vector<int64_t> units(static_cast<size_t>(vocab_size), 0);
   const Units kind = units_of(tokenizer);
@@ -63,7 +63,7 @@ Wanted parse_set(const std::string& given, bool only_one) {
   return {only_one ? "" : last.string(), folder, {}, /*is_of_run=*/false, /*is_named=*/false};
 }
 
-// Reports are told apart by their names: folders of one name by their paths.
+// Makes names unique, because reports are identified by them: folders of equal names get their paths as names.
 void tell_apart(std::vector<Wanted>& sets) {
   std::map<std::string, int> times;
   for (const Wanted& set : sets) ++times[set.name];
@@ -100,7 +100,7 @@ void check_same_tokenizer(const LoadedModel& model, const data::Dataset& dataset
                                run::tokenizer_of(model.folder, model.manifest));
 }
 
-// What the n-gram models count: the datasets that the run trains on, one without any weight left out.
+// The datasets that the n-gram models count: all that the run trains on, except datasets whose weight is always 0.
 std::vector<Path> trained_folders(const config::RunConfig& config) {
   const auto sources = config.sources();
   std::vector<Path> folders;
@@ -124,7 +124,7 @@ std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::
           "say where each of its datasets lies now, --ngram-data DIR; or leave --ngram out");
     data::Dataset dataset = data::Dataset::open(folder);
     check_same_tokenizer(model, dataset);
-    dataset.split("train");  // throws here, not after the evaluation
+    dataset.split("train");  // throws now, not after the evaluation
     for (const data::Dataset& other : counted) {
       if (other.manifest().identity == dataset.manifest().identity)
         throw user_error(fmt::format("{} and {} are the same dataset", other.folder().string(), folder.string()),
@@ -135,8 +135,8 @@ std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::
   return counted;
 }
 
-// Whether n-gram models have anything to say about what the model does. All errors of --ngram come before anything is
-// computed.
+// Throws user_error if n-gram models cannot be compared with this model. All errors of --ngram come before any
+// computation.
 void check_ngram(const LoadedModel& model, bool masked, int64_t order) {
   if (masked)
     throw user_error("--ngram has nothing to say about a model that fills in hidden tokens",
@@ -152,7 +152,7 @@ void check_ngram(const LoadedModel& model, bool masked, int64_t order) {
                      fmt::format("give {} at most", data::kMaxNgramOrder));
 }
 
-// The same about what it is asked for.
+// The same check for one set.
 void check_ngram_of(const Wanted& wanted, const data::Dataset& dataset, const std::vector<data::Dataset>& counted) {
   const data::Split& split = dataset.split(wanted.split);
   if (split.weights())
@@ -179,7 +179,7 @@ std::vector<double> ngram_scores(const std::vector<data::Dataset>& counted, cons
   return data::score_ngrams(train, split, *model.tokenizer, order).bits_per_byte;
 }
 
-// All errors before the first forward pass.
+// Throws all errors before the first forward pass.
 std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model, const config::EvalOptions& options) {
   std::vector<std::pair<Wanted, data::Dataset>> sets;
   for (Wanted& wanted : wanted_sets(model, options)) {

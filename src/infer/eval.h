@@ -1,5 +1,4 @@
-// `hearth eval`: how well a checkpoint predicts what it was not trained on, beside n-gram models that counted the
-// training data.
+// `hearth eval`: how well a checkpoint predicts held-out data, compared with n-gram models of the training data.
 #pragma once
 
 #include <string>
@@ -11,29 +10,29 @@
 
 namespace hearth::infer {
 
-// The result on one set of documents.
+// The result for one set of documents.
 struct EvalReport {
-  // What the tokens stand for, and so what their bits are counted by.
+  // The units of the tokens' content, for bits per unit.
   enum class Units { kNone, kBytes, kSpikes };
 
-  std::string name;  // of the set; empty: there is only one
+  std::string name;  // the set's name; empty: there is only one set
   train::Evaluation evaluation;
   Units units = Units::kNone;
-  bool masked = false;    // hidden tokens are predicted, and not the next ones
-  bool weighted = false;  // by the data: what is counted are weights, and not tokens
-  std::vector<double>
-      ngram;  // of orders 1, 2, ...: bits per byte, or of recordings nats per token; empty: not asked for
+  bool masked = false;    // hidden tokens are predicted, not the next ones
+  bool weighted = false;  // the data weight tokens, so weights are counted, not tokens
+  // For orders 1, 2, ...: bits per byte of text, or nats per token of recordings; empty without --ngram.
+  std::vector<double> ngram;
   double perplexity() const;  // per token
-  // All bits spent, on end-of-document tokens too, per byte of text or per spike: what tokenizers can be compared by.
+  // All bits, including those of end-of-document tokens, per byte of text or per spike. Comparable between tokenizers.
   double bits_per_unit() const;
 };
 
-// A report for each set. The n-gram models counted the split "train" of everything that the run trains on, whatever the
-// set. Throws user_error where a dataset was built with another tokenizer than the checkpoint was trained with, has no
-// such split, or is what n-gram models would count.
+// One report for each set. For every set the n-gram models count the split "train" of all datasets that the run trains
+// on. Throws user_error if a dataset has another tokenizer than the checkpoint, lacks the split, or is the data that
+// the n-gram models count.
 std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options);
 
-// The report as the command prints it; all of them as one JSON object, whose members `hearth eval --help` names.
+// The report in the command's format; all reports as one JSON object, whose members `hearth eval --help` lists.
 std::string format_report(const EvalReport& report);
 std::string reports_json(const std::vector<EvalReport>& reports);
 

@@ -5,7 +5,7 @@
 namespace hearth::infer {
 namespace {
 
-using Json = nlohmann::ordered_json;  // a NaN or an infinity, such as a loss that overflowed, is null
+using Json = nlohmann::ordered_json;  // writes NaN and infinity, such as a loss that overflowed, as null
 
 Json report_json(const EvalReport& report) {
   const train::Evaluation& e = report.evaluation;

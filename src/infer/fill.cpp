@@ -15,7 +15,7 @@
 namespace hearth::infer {
 namespace {
 
-// "[MASK]" is understood whatever the tokenizer calls its mask.
+// Replaces "[MASK]", which is always accepted, by the tokenizer's spelling of the mask.
 std::string with_masks_spelled(std::string text, const std::string& mask) {
   constexpr std::string_view kUsual = "[MASK]";
   for (size_t at = 0; (at = text.find(kUsual, at)) != std::string::npos; at += mask.size())
@@ -23,7 +23,7 @@ std::string with_masks_spelled(std::string text, const std::string& mask) {
   return text;
 }
 
-// Appends the ids of the text, `mask_id` where a mask stands.
+// Appends the ids of the text, with `mask_id` for each mask.
 void encode_with_masks(const LoadedModel& model, const std::string& text, const std::string& mask, uint32_t mask_id,
                        std::vector<uint32_t>& ids) {
   for (size_t begin = 0;;) {
@@ -35,7 +35,7 @@ void encode_with_masks(const LoadedModel& model, const std::string& text, const 
   }
 }
 
-// The most likely token's probability.
+// The probability of the most likely token.
 double certainty(const std::vector<double>& logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -43,10 +43,10 @@ double certainty(const std::vector<double>& logits) {
   return 1 / sum;
 }
 
-// One of the open positions, and what may stand there.
+// An open position, with the logits of its token.
 struct Guess {
   size_t index = 0;
-  std::vector<double> logits{};  // -infinity for ids that stand for no text
+  std::vector<double> logits{};  // -infinity for ids without text
   double certainty = -1;
 };
 

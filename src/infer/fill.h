@@ -1,6 +1,6 @@
-// `hearth generate --fill`: a text with masks in it, completed by a model that was trained to predict hidden tokens.
+// `hearth generate --fill`: a model that was trained to predict hidden tokens completes a text with masks.
 //
-// The mask whose token the model is most certain of is filled first; then the model looks again, until none is left.
+// The mask with the most certain token is filled first. Then the model computes the others again, until all are filled.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 namespace hearth::infer {
 
 struct Filling {
-  std::string text;  // each mask, spelled as mask_text() says, stands for one token
+  std::string text;  // each mask, in the spelling of mask_text(), is one token
   SamplingOptions sampling{.temperature = 0};
   uint64_t seed = 0;
 };
 
 struct Filled {
   std::string text;
-  std::vector<uint32_t> ids;       // of the whole text, as a document of its own: what stands around documents, too
-  std::vector<int64_t> positions;  // of the masks in it, in the order in which they were filled
+  std::vector<uint32_t> ids;       // of the whole text as one document, with its BOS and EOS
+  std::vector<int64_t> positions;  // of the masks in `ids`, in the order of filling
 };
 
-// How a mask is written: as the tokenizer spells the mask token, or "[MASK]" where it has no text for it.
+// The spelling of a mask: the tokenizer's mask token, or "[MASK]" if that has no text.
 std::string mask_text(const LoadedModel& model);
 
-// Throws user_error for a model of another objective, a text without masks, and one longer than training.seq_len.
+// Throws user_error for a model of another objective, a text without masks, or a text longer than training.seq_len.
 Filled fill_masks(LoadedModel& model, const Filling& request);
 
 }  // namespace hearth::infer

@@ -53,7 +53,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
 
 namespace {
 
-// What a command has no use for with this checkpoint is an error, not ignored.
+// An option that has no effect with this checkpoint is an error.
 void check_options(const LoadedModel& model, const config::GenerateOptions& options) {
   const bool arrays = model.tokenizer->arrays() != nullptr;
   const auto refuse = [&](bool given, const char* option) {
@@ -92,7 +92,7 @@ ExitCode run_generate(const config::GenerateOptions& options) {
     print_text(filled.text + "\n");
   } else if (model->tokenizer->arrays() != nullptr) {
     for (const auto& [option, file] : {std::pair("--out", options.out), std::pair("--picture", options.picture)})
-      prepare_output(option, file);  // not after an hour
+      prepare_output(option, file);  // fails now, not after an hour
     const ArrayPrompt prompt = read_prompt_array(*model, options.prompt, options.context_bins, options.n_fixed);
     report::Raster generated = raster_of(prompt.context);
     counts = generate_array(*model, {prompt.context, options.max_tokens, sampling, options.seed},
@@ -105,7 +105,7 @@ ExitCode run_generate(const config::GenerateOptions& options) {
                        static_cast<int64_t>(generated.bins.size()) - prompt.context.shape.bins, generated.neurons);
   } else {
     counts = generate(*model, {options.prompt, options.max_tokens, sampling, options.seed}, print_text);
-    print_text("\n");  // before what stderr says, where both go to one place
+    print_text("\n");  // comes before the text on stderr if both go to one terminal
   }
   const double seconds = metrics::monotonic_seconds() - start_s;
   log_info("{}{} tokens in {} ({:.0f} tokens/s){}", what, counts.generated_tokens, format_duration(seconds),

@@ -1,4 +1,4 @@
-// `hearth generate`: text from a checkpoint, as it comes.
+// `hearth generate`: text from a checkpoint, shown token by token.
 #pragma once
 
 #include <cstdio>
@@ -21,14 +21,13 @@ struct Generation {
 };
 
 struct GenerationCounts {
-  int64_t prompt_tokens = 0;     // the document separator included
-  int64_t generated_tokens = 0;  // EOS not included
+  int64_t prompt_tokens = 0;     // including the document separator
+  int64_t generated_tokens = 0;  // without EOS
   bool ended = false;            // by EOS
 };
 
-// Calls `show` with text, never with half a character: first the prompt, then what the model makes of it. The same
-// model, request and machine give the same text. When the model's window is full, the newer half of it is kept as
-// context.
+// Calls `show` with whole characters: first the prompt, then the generated text. The same model, request and machine
+// give the same text. When the context fills the model's window, its newer half is kept.
 GenerationCounts generate(LoadedModel& model, const Generation& request,
                           const std::function<void(std::string_view)>& show);
 

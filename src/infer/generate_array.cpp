@@ -16,7 +16,7 @@
 namespace hearth::infer {
 namespace {
 
-// The logits of ids that stand for a patch: those before BOS, or before where the patches end.
+// The number of ids with a patch. They begin at 0 and end at BOS or earlier.
 size_t num_patch_ids(const tokenizer::ArrayTokenizer& tokenizer) {
   uint32_t end = *tokenizer.bos();
   while (end > 0 && tokenizer.patch_of(end - 1).empty()) --end;
@@ -32,7 +32,7 @@ std::vector<std::vector<uint8_t>> bins_of(const std::vector<uint32_t>& ids, cons
     const auto patch = tokenizer.patch_of(id);
     for (size_t cell = 0; cell < patch.size(); ++cell) bins[cell % bins.size()].push_back(patch[cell]);
   }
-  for (auto& bin : bins) bin.resize(static_cast<size_t>(neurons));  // the last patch may reach past them
+  for (auto& bin : bins) bin.resize(static_cast<size_t>(neurons));  // the last patch may contain more neurons
   return bins;
 }
 
@@ -48,7 +48,7 @@ data::SpikeArray with_neurons(const data::SpikeArray& array, int64_t neurons) {
   return result;
 }
 
-// Leaves the first `bins` bins in `array` and returns the rest.
+// Keeps the first `bins` bins in `array` and returns the others.
 data::SpikeArray cut_after(data::SpikeArray& array, int64_t bins) {
   data::SpikeArray rest = array;
   rest.shape.bins = array.shape.bins - bins;

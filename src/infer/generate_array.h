@@ -1,4 +1,4 @@
-// `hearth generate` where the checkpoint is one of arrays of counts: time bins that follow those of a recording.
+// `hearth generate` for a checkpoint of arrays of counts: continues a recording with more time bins.
 #pragma once
 
 #include <functional>
@@ -12,38 +12,39 @@
 namespace hearth::infer {
 
 struct ArrayGeneration {
-  data::SpikeArray prompt;  // its bins fill whole patches; there may be none
+  data::SpikeArray prompt;  // its bins fill whole patches; may have no bins
   int64_t max_tokens = 256;
   SamplingOptions sampling{};
   uint64_t seed = 0;
 };
 
-// A recording: what the model sees of it, and what came next.
+// A recording: the model's context, and the true continuation.
 struct ArrayPrompt {
   data::SpikeArray context;
-  data::SpikeArray after;  // [neurons, bins]; empty where the context is all of it
+  data::SpikeArray after;  // [neurons, bins]; no bins if the context is the whole recording
 };
 
-// A .npy of uint8 [neurons, bins] as a prompt: its first n_fixed neurons, or all of them again and again until there
-// are as many (0: those that it has; below 0: what the checkpoint says its data gave each array); its first
-// `context_bins` bins as context (0: all): of a tokenizer of patches the first bins of those are left out, where they
-// do not fill one. Throws user_error for a path that is no such file, for fewer bins than that, and for counts that the
-// tokenizer has no id for.
+// Reads a .npy of uint8 [neurons, bins] as a prompt.
+// `n_fixed` is the number of neurons: the first ones, repeated if the file has too few. 0: as in the file; below 0: the
+// number of the checkpoint's data.
+// `context_bins` is the number of bins in the context (0: all). If they do not fill whole patches, the first bins are
+// dropped.
+// Throws user_error if the path is no such file, has fewer bins than `context_bins`, or has a count without an id.
 ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path, int64_t context_bins = 0,
                               int64_t n_fixed = -1);
 
 report::Raster raster_of(const data::SpikeArray& array);
 
-// Before anything is generated: makes the folder that `file` of --out or --picture will lie in, and throws where it
-// could not be written. Empty: nothing is asked for.
+// Call this before generating: makes the folder of `file`, the value of `option` (--out or --picture). Throws if the
+// file cannot be written. Does nothing for an empty path.
 void prepare_output(const char* option, const Path& file);
 
-// What --out and --picture ask for; `whole` is the context and what was generated after it.
+// Writes the files of --out and --picture; `whole` is the context with the generated bins.
 void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const report::Raster& whole);
 
-// Calls `show` with the counts [neurons] of one time bin after the other, those of the prompt left out. As many columns
-// of patches as `max_tokens` begin: each is BOS, which is set and not drawn, as it stands before every column in
-// training, and ids of patches, which are drawn. The same model, request and machine give the same counts.
+// Calls `show` with the counts [neurons] of each generated time bin. Each column of patches begins with BOS, which is
+// set as in training, followed by sampled ids of patches. The number of columns is the number that begin within
+// `max_tokens` tokens. The same model, request and machine give the same counts.
 GenerationCounts generate_array(LoadedModel& model, const ArrayGeneration& request,
                                 const std::function<void(std::span<const uint8_t>)>& show);
 

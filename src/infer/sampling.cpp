@@ -30,7 +30,7 @@ int64_t sample_token(std::span<const double> logits, const SamplingOptions& opti
     double kept = 0;
     size_t count = 0;
     while (count < weight.size() && kept < options.top_p * total) kept += weight[count++];
-    // top_p = 0 still leaves the most likely token.
+    // top_p = 0 keeps the most likely token.
     weight.resize(std::max<size_t>(count, 1));
     total = count == 0 ? weight.front() : kept;
   }

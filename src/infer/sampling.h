@@ -9,7 +9,7 @@ namespace hearth::infer {
 struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // only the k most likely; 0: all
-  double top_p = 1;        // then only the fewest that together have this probability
+  double top_p = 1;        // of these only the fewest whose probabilities sum to this
 };
 
 // `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Length of the character that starts with `lead`; 0 if none does. C0, C1 and F5.. start nothing (RFC 3629).
+// The length of a character with first byte `lead`; 0 for an invalid first byte: C0, C1 and F5 to FF (RFC 3629).
 size_t length_of(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return 2;
@@ -14,8 +14,8 @@ size_t length_of(unsigned char lead) {
   return 0;
 }
 
-// Whether `byte` may stand at place `index` >= 1 of the character. The second byte excludes overlong forms, surrogates
-// and what lies past U+10FFFF (Unicode table 3-7).
+// Whether `byte` is valid at place `index` >= 1 of a character. The second byte excludes overlong forms, surrogates and
+// code points above U+10FFFF (Unicode table 3-7).
 bool continues(unsigned char lead, size_t index, unsigned char byte) {
   if (byte < 0x80 || byte > 0xBF) return false;
   if (index != 1) return true;

@@ -1,5 +1,5 @@
-// Text that arrives as bytes, token by token, and is shown as it comes: a character of several bytes is held back until
-// it is whole, and bytes that are no UTF-8 become U+FFFD, so that a terminal never sees half a character.
+// Text that arrives as bytes, token by token, for display. An incomplete character is held back until its last byte,
+// and invalid UTF-8 becomes U+FFFD. So a terminal never gets half a character.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace hearth::infer {
 
 class TextStream {
  public:
-  // Takes more bytes and returns what can be shown now.
+  // Takes more bytes and returns the text that can be shown now.
   std::string push(std::string_view bytes);
-  // The end: what is still held back is no character.
+  // The end of the text: an incomplete character becomes U+FFFD.
   std::string finish();
 
  private:

@@ -13,23 +13,23 @@
 
 namespace hearth::model {
 
-// How a model computes.
+// Options of a model's computation.
 struct ComputeOptions {
   DType dtype = DType::kFloat32;                    // of activations
-  int64_t loss_chunk_tokens = 1024;                 // logits exist for so many positions at a time
-  bool training = false;                            // with the values that backward needs
-  std::span<const plan::Recompute> recompute = {};  // the recomputation of each layer; empty: none is recomputed
+  int64_t loss_chunk_tokens = 1024;                 // number of positions whose logits exist at a time
+  bool training = false;                            // keeps the values that backward needs
+  std::span<const plan::Recompute> recompute = {};  // what backward recomputes, for each layer; empty: nothing
   at::Device device = at::kCPU;
   bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
 };
 
-// The context of every part of the model: sizes, input and output buffers, and the rotation table.
+// The shared data of all parts of the model: sizes, inputs and outputs, and the rotation table.
 class Activations {
  public:
   Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options);
 
-  // The buffer's shape and how long it lives are in plan/activations.h and plan/micro_batch_ops.h. `layer` for those
-  // of a layer.
+  // The tensor of an activation. plan/activations.h and plan/micro_batch_ops.h give its shape and lifetime. `layer` is
+  // for activations of a layer.
   const at::Tensor& operator()(plan::Activation which, int64_t layer = 0) const {
     return tensors_[static_cast<size_t>(which)][static_cast<size_t>(layer)];
   }

@@ -17,10 +17,10 @@ struct QkvViews {
 };
 QkvViews qkv_views(const at::Tensor& qkv_TN, const plan::ModelShape& shape, int64_t B, int64_t S);
 
-// kAttentionInput -> kQkv, kAttention, kLogSumExp: all but the product with wo.
+// kAttentionInput -> kQkv, kAttention, kLogSumExp: everything except the product with wo.
 void attend(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer);
 
-// kAttentionInput -> kBranch; keeps kQkv, kAttention, kLogSumExp. Positions restart where documents of the mask do.
+// kAttentionInput -> kBranch; keeps kQkv, kAttention, kLogSumExp. Positions restart at each document of the mask.
 void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer);
 
 // Gradient of kBranch (= kStreamGradient) -> kInputGradient, the gradient of kAttentionInput. Adds to `gradients`.

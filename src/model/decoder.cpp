@@ -65,7 +65,7 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
   return a(kLogits).view({shape_.V});
 }
 
-// attention_forward with the new keys and values going through the cache.
+// Like attention_forward, but with new keys and values in the cache.
 void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t layer) {
   const plan::ModelShape& s = shape_;
   const int64_t N = a.S;

@@ -1,4 +1,4 @@
-// Token by token: the transformer's forward with a cache of keys and values, for generation.
+// The transformer's forward token by token, with a cache of keys and values, for generation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,7 +39,7 @@ class Decoder {
   at::Device device_;
   at::Tensor rope_CK_;
   std::vector<at::Tensor> keys_, values_;     // per layer, [1, capacity, G, K]
-  std::unique_ptr<Activations> activations_;  // for as many positions as the last call brought
+  std::unique_ptr<Activations> activations_;  // for the number of positions in the last call
 };
 
 }  // namespace hearth::model

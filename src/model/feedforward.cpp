@@ -21,8 +21,8 @@ void feedforward_backward(const Activations& a, const BlockViews& weights, Block
   const bool kept = a.recompute(layer) == plan::Recompute::kNone;
 
   linear_input_gradient(a, dgated_TF, dbranch_TD, weights.w2_DF);
-  // In place: the gate and up values are not read again. The input of w2, if it was not kept, is computed again in
-  // place of its gradient.
+  // In place: the gate and up values are not needed again. If w2's input was not kept, this writes it over its
+  // gradient.
   ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : dgated_TF);
   ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, kept ? a(kGated, layer) : dgated_TF);
 

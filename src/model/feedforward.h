@@ -10,7 +10,7 @@ namespace hearth::model {
 void feedforward_forward(const Activations& a, const BlockViews& weights, int64_t layer);
 
 // Gradient of kBranch (= kStreamGradient) -> kInputGradient, the gradient of kFeedForwardInput. Adds to `gradients`.
-// Overwrites kGateUp. If the layer recomputes, kGated is computed again instead of read.
+// Overwrites kGateUp. If the layer recomputes anything, kGated is recomputed, not read.
 void feedforward_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer);
 
 }  // namespace hearth::model

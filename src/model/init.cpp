@@ -25,8 +25,8 @@ void fill_random(double* values, int64_t n, const plan::Parameter& p, RandomKey 
 
 template <typename T>
 void fill(T* values, const plan::ParameterPlan& plan, const plan::Unit& unit, plan::Slice slice, uint64_t seed) {
-  // The gaps between parameters are padding. The rest is touched first by the thread that fills it: clearing fresh
-  // pages takes about as long as the numbers.
+  // The gaps between parameters are padding. The thread that fills a parameter is also the first to touch its memory,
+  // because clearing fresh pages takes about as long as filling them.
   int64_t filled_to = slice.begin;
   const auto pad_to = [&](int64_t end) {
     if (end > filled_to) std::fill(values + (filled_to - slice.begin), values + (end - slice.begin), T{0});

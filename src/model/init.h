@@ -1,4 +1,4 @@
-// Initial weights as a function of (seed, name, position): every layout of ranks starts from the same numbers.
+// Initial weights as a function of (seed, name, position), so they do not depend on the layout of ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// The products of the blocks' linear layers, in the precision that the model computes in. The gradient of a weight is
-// always computed from bfloat16 or wider: it is summed up over many steps, and float8 would show in it first.
+// The products of the blocks' linear layers, in the model's precision. Weight gradients are always computed from
+// bfloat16 or wider. They are summed over many steps, so errors of float8 would appear there first.
 #pragma once
 
 #include "model/activations.h"

@@ -12,11 +12,11 @@ using enum plan::Activation;
 
 namespace {
 
-// Positions that go through the head together: a chunk of neighbours, or positions whose labels count.
+// A group of positions in the head: a range of positions, or counted ones.
 struct Chunk {
   at::Tensor input_CD, input_gradient_CD;  // the gradient is undefined without training
   at::Tensor labels_C, weights_C;
-  at::Tensor index_C;  // which positions they are; undefined: a stretch, whose tensors are views
+  at::Tensor index_C;  // their positions; undefined: a range, whose tensors are views
 };
 
 at::Tensor part_of(const at::Tensor& tensor, int64_t first, int64_t count) {
@@ -72,7 +72,7 @@ void loss_forward(const at::Tensor& sums_2, const Activations& a, const at::Tens
 
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
                            const at::Tensor& output_gradient_VD, const MicroBatch& batch, const LossScale& scale) {
-  // Positions that do not go through the head have no gradient.
+  // Positions that do not go through the head have gradient 0.
   if (only_counted(a, batch)) ops::zero_(a(kInputGradient));
   for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
     ops::cross_entropy_forward_backward(sums_2, logits_CV, chunk.labels_C, scale.scale_1, chunk.weights_C,

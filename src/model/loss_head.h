@@ -1,5 +1,5 @@
-// Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time: the [T, V] logits never exist
-// whole. If few positions count (ModelShape::sparse_labels), only those go through the output matrix.
+// Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time, so the full [T, V] logits never
+// exist. If few positions count (ModelShape::sparse_labels), only those go through the output matrix.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,25 +9,25 @@
 
 namespace hearth::model {
 
-// One micro-batch as the model takes it. T = B*S.
+// One micro-batch, the model's input. T = B*S.
 struct MicroBatch {
   at::Tensor tokens_T;        // int32
   at::Tensor labels_T;        // int32, -100 where not counted
-  at::Tensor weights_T = {};  // float32, of each label's loss; undefined: all 1
-  // int64, ascending: the positions whose labels count; undefined: all, as far as labels say.
+  at::Tensor weights_T = {};  // float32, the weight of each label's loss; undefined: all 1
+  // int64, ascending: the positions whose labels count. Undefined: all positions; labels of -100 still do not count.
   at::Tensor counted_N = {};
-  // int32, rising: the places at which documents start, the first of each row among them. Read only by a model whose
-  // attention keeps to documents.
+  // int32, ascending: the places where documents start, including the first place of each row. Read only by a model
+  // whose attention is limited to documents.
   at::Tensor document_starts_N = {};
-  // int32, rising: the first place of each row, and of its padding where it has some. Read only by a model whose
-  // attention looks to the right; undefined: nothing is padding.
+  // int32, ascending: the first place of each row, and of its padding if it has some. Read only by a model without
+  // causal attention; undefined: no padding.
   at::Tensor padding_starts_N = {};
   int64_t longest_document = 0;  // of document_starts_N; 0: as long as a row
 };
 
-// How the sums of a micro-batch become the loss that is differentiated: scale * (loss + z_factor * z_squares).
+// Turns the sums of a micro-batch into the differentiated loss: scale * (loss + z_factor * z_squares).
 struct LossScale {
-  at::Tensor scale_1;  // [1] float64, outside the model's memory: it differs from step to step
+  at::Tensor scale_1;  // [1] float64, in the model's memory, because it differs from step to step
   double z_factor = 0;
 };
 

@@ -1,5 +1,5 @@
-// Recomputes in backward the activations that forward did not keep (plan::Recompute). The same ops on the same values
-// give the same bits. Each call is for the half of the block whose backward comes next.
+// Recomputes in backward the values that a layer's forward did not keep (plan::Recompute). The ops and their inputs are
+// the same, so the bits are, too. Each call is for the half of the block whose backward comes next.
 #pragma once
 
 #include "model/activations.h"

@@ -54,7 +54,7 @@ void Transformer::forward(Weights& weights, const MicroBatch& batch) {
       ops::norm_forward(s.norm, a_(kAttentionInput, 0), a_(kAttentionStatistics, 0), a_(kStream, 0),
                         w.attention_norm_D);
     } else {
-      // The feed-forward branch of the block before joins the stream here.
+      // Adds the feed-forward branch of the block before to the stream.
       ops::add_norm_forward(s.norm, a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionStatistics, layer),
                             a_(kMiddle, layer - 1), a_(kBranch), w.attention_norm_D);
     }
@@ -84,7 +84,7 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
   for (int64_t layer = s.L - 1; layer >= 0; --layer) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
     BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
-    // The stream's gradient is that of both summands: it enters the branch and goes on past it.
+    // The sum's gradient is the gradient of both summands: of the branch and of the stream before it.
     recompute_for_feedforward(a_, w, mask, layer);
     feedforward_backward(a_, w, dw, layer);
     ops::norm_backward(s.norm, dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
@@ -102,7 +102,7 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
 }
 
 ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
-  // With causal attention no position sees the padding at a row's end.
+  // Causal attention never reaches the padding at a row's end.
   if (!a_.shape.document_scope) return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N};
   HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
   return {a_.shape.causal, batch.document_starts_N, batch.longest_document};

@@ -1,14 +1,14 @@
-// The Llama decoder, forward and backward written out, as if there were one device. Pre-norm blocks:
+// The Llama decoder with explicit forward and backward, written for one device. Pre-norm blocks:
 //
 //   stream = embedding(tokens)
 //   for each block:  stream += attention(norm(stream));  stream += feedforward(norm(stream))
 //   loss = cross_entropy(output(norm(stream)), labels)
 //
-// A branch's output is added to the stream together with the next norm (one pass over memory), so a block begins with
-// the addition that the block before left over.
+// A branch's output is added to the stream together with the next norm (one pass over memory). So each block begins
+// with the addition of the previous block's output.
 //
-// Weights come unit by unit through model::Weights, which may gather and reduce over ranks; every call here that takes
-// them is Collective over dp.
+// Weights come unit by unit through model::Weights, which may gather and reduce over ranks. So every call here with
+// weights is Collective over dp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,19 +33,19 @@ class Transformer {
   // model's device.
   void loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch);
 
-  // The same; adds the gradient of what `scale` makes of the sums to weights.gradient(unit) of every unit and announces
-  // each unit, from the last to the first, with gradient_ready.
+  // The same with gradients. Adds the gradient of the loss, which `scale` defines, to weights.gradient(unit) of every
+  // unit. Announces each unit, from the last to the first, with gradient_ready.
   void loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch, const LossScale& scale);
 
-  // The same with the sums read, for which it waits.
+  // The same, but waits for the sums and returns them.
   ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale, double z_factor = 0);
 
-  // For tests and tools, after loss(): the logits [T, V] of that batch, or of some positions, int64 [N]: [N, V]. Not
+  // For tests and tools, after loss(): the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. Not
   // used in training.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
-  // Whether the computation depends on the documents' starts in a batch, and not only on its shape.
+  // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.
   bool needs_boundaries() const { return a_.shape.document_scope || !a_.shape.causal; }
 
   int64_t tokens() const { return a_.B * a_.S; }              // of a micro-batch

@@ -13,14 +13,14 @@ BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, 
   HEARTH_CHECK((unit.num_parameters == 9 || unit.num_parameters == 7) && flat.numel() >= unit.numel, "layer {}", layer);
   const bool norms = unit.num_parameters == 9;
   const plan::Parameter* next = &plan.parameters[static_cast<size_t>(unit.first_parameter)];
-  // The next `count` parameters, which have no gaps between them, as one matrix.
+  // The next `count` parameters as one matrix. There must be no gap between them.
   auto stacked = [&](int count) {
     int64_t rows = 0;
     const int64_t columns = next->shape[1], offset = next->offset;
     for (; count > 0; --count) rows += (next++)->shape[0];
     return flat.narrow(0, offset, rows * columns).view({rows, columns});
   };
-  BlockViews views;  // in the order in which plan::parameter_plan lays out a block
+  BlockViews views;  // in the layout of a block in plan::parameter_plan
   if (norms) views.attention_norm_D = parameter_view(flat, *next++);
   views.wqkv_ND = stacked(3);
   views.wo_DN = stacked(1);

@@ -1,4 +1,4 @@
-// A unit's flat buffer seen as matrices: no copies, and the same for weights and for gradients.
+// A unit's flat buffer as matrices. These are views without copies, for weights and for gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 namespace hearth::model {
 
 struct BlockViews {
-  at::Tensor attention_norm_D;  // the norms: undefined where they have no parameters
-  at::Tensor wqkv_ND;           // [(H+2G)*K, D]: wq, wk and wv, one below the other
+  at::Tensor attention_norm_D;  // both norms: undefined if they have no parameters
+  at::Tensor wqkv_ND;           // [(H+2G)*K, D]: the rows of wq, then wk, then wv
   at::Tensor wo_DN;             // [D, H*K]
   at::Tensor ffn_norm_D;
   at::Tensor w13_FD;  // [2*F, D]: w1 and w3
@@ -19,7 +19,7 @@ struct BlockViews {
 // `flat` is unit 1 + layer, [numel].
 BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, int64_t layer);
 
-// The weight of the norm before the output matrix, [D], of the last unit; undefined if it has no such norm.
+// The weight of the norm before the output matrix, [D], from the last unit; undefined if it has no weight.
 at::Tensor final_norm_view(const at::Tensor& flat, const plan::ParameterPlan& plan);
 
 // Any one parameter of a unit: [shape].

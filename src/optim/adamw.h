@@ -1,9 +1,9 @@
-// Adam or AdamW over what a rank owns, one call of the fused kernel (ops/adamw.h) per parameter. Frozen parameters are
-// left alone.
+// Adam or AdamW for this rank's part of the weights, with one call of the fused kernel (ops/adamw.h) per parameter.
+// Frozen parameters stay unchanged.
 //
-// Decay is, by default (optimizer.weight_decay_on = "matrices"), only for parameters of two or more dimensions: the
-// weight matrices, the token embedding and the output matrix; norm weights are left alone. That is Megatron's and
-// nanoGPT's rule. "all" decays every parameter, as torchtitan does. [[optimizer.group]] changes it by name.
+// By default (optimizer.weight_decay_on = "matrices") only parameters of two or more dimensions decay: weight matrices,
+// token embedding and output matrix, but not norm weights. This is the rule of Megatron and nanoGPT. "all" decays every
+// parameter, as in torchtitan. [[optimizer.group]] changes decay by name.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace hearth::optim {
 
 class AdamW {
  public:
-  // `weights` is borrowed. With `rounding_seed`, masters in bfloat16 are rounded stochastically, each element at each
-  // step by a random number of its own, the same for any number of ranks. Throws as parameter_settings does.
+  // Borrows `weights`. With `rounding_seed`, masters in bfloat16 are rounded stochastically. Each element has its own
+  // random number in each step, the same for any number of ranks. Throws as parameter_settings does.
   AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
         std::optional<uint64_t> rounding_seed = std::nullopt);
 
-  // Updates masters and moments from the reduced gradients, which are multiplied by the decision's scale on the fly and
-  // not changed; or leaves them, where `decision` (ops/step_decision.h) says so. `step` is the training's, from 1.
-  // Local; then call weights.end_step().
+  // Updates masters and moments from the reduced gradients, unless `decision` (ops/step_decision.h) skips the update.
+  // The kernel multiplies the gradients by the decision's scale and does not change them. `step` is the training's
+  // step, from 1. Local; then call weights.end_step().
   void step(double lr, int64_t step, const at::Tensor& decision);
 
  private:

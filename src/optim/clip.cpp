@@ -7,7 +7,7 @@ namespace hearth::optim {
 
 at::Tensor squared_gradient_norm(parallel::ShardedWeights& weights) {
   at::Tensor sum_1 = ops::zeros({1}, DType::kFloat64, weights.device());
-  if (weights.reproducible()) {  // slices end elsewhere with other ranks, so every rank adds up everything
+  if (weights.reproducible()) {  // a slice's end depends on the number of ranks, so every rank sums all elements
     weights.gather_gradients();
     for (int64_t unit = 0; unit < weights.num_units(); ++unit) ops::add_sum_of_squares(sum_1, weights.gradient(unit));
     return sum_1;

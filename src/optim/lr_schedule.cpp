@@ -10,7 +10,7 @@ namespace hearth::optim {
 
 namespace {
 
-// The share of all steps, to the nearest step, halves to the even one: Python's round, which torchtitan calls.
+// Rounds the share of all steps to the nearest step, halves to even, as Python's round does in torchtitan.
 int64_t steps_of(double ratio, int64_t total_steps) {
   return static_cast<int64_t>(std::nearbyint(ratio * static_cast<double>(total_steps)));
 }
@@ -39,11 +39,11 @@ double neox_rate(const LrSchedule& s, int64_t n) {
   if (s.warmup_steps > 0 && n <= s.warmup_steps)
     return s.lr * static_cast<double>(old ? n : std::max<int64_t>(1, n)) / warmup;
   if (s.decay_type == DecayType::kConstant) return s.lr;
-  if (s.end_step <= s.warmup_steps) return s.lr * s.min_lr_factor;  // the decay ended before it began
-  const bool holds = s.decay_type == DecayType::kCosine;            // past its end it would rise again
+  if (s.end_step <= s.warmup_steps) return s.lr * s.min_lr_factor;  // the decay ends before it begins
+  const bool holds = s.decay_type == DecayType::kCosine;            // after its end a cosine would rise again
   const double past = static_cast<double>(holds ? std::min(n, s.end_step) : n) - warmup;
   const double progress = past / (end - warmup);
-  // The old dialect counts half-lives from the warm-up's end, but in lengths of the whole schedule.
+  // The 2023 rule's exponential decay begins at the warm-up's end, but divides by the length of the whole schedule.
   const bool by_end = old && s.decay_type == DecayType::kExponential;
   double factor = decay(s.decay_type, by_end ? past / end : progress);
   if (s.decay_type == DecayType::kCosine) factor = s.min_lr_factor + (1 - s.min_lr_factor) * factor;

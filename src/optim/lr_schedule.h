@@ -1,5 +1,5 @@
-// The learning rate as a pure function of the step: nothing to save, so a run can be prolonged (a larger total) and a
-// cool-down can branch off from any checkpoint (decay_ratio over a new total).
+// The learning rate as a pure function of the step, so there is no state to save. A run can be prolonged (a larger
+// total), and a cool-down can branch off from any checkpoint (decay_ratio over a new total).
 //
 // The shape is torchtitan's (components/lr_scheduler.py, end of 2025), warm-up, stable, decay:
 //   warm-up   W steps: factor s / W at step s, so the first update already moves and step W has the full rate
@@ -13,9 +13,9 @@
 // end of the decay (lr_decay_iters), x = (n - W) / (E - W) and m = min_lr_factor, in units of lr:
 //   warm-up      n <= W: max(1, n) / W
 //   linear       1 - x          cosine   m + (1 - m) (1 + cos(pi x)) / 2        exponential   exp(-0.693 x)
-// and no less than m. Past E they go on, but for the cosine: GPT-NeoX's rises again there, this one stays. "neox_2023"
-// is what Llemma's branch had: the warm-up is n / W, so that the first update has rate 0, and the linear decay is
-// (E - n + W) / E.
+// The result is at least m. After E the formulas continue, except for the cosine: GPT-NeoX's rises again there, ours
+// stays. "neox_2023" is the rule of Llemma's branch: the warm-up is n / W, so the first update has rate 0, and the
+// linear decay is (E - n + W) / E.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +31,21 @@ using config::ScheduleRule;
 
 struct LrSchedule {
   ScheduleRule rule;
-  double lr;  // at its highest
+  double lr;  // the highest rate
   int64_t total_steps, warmup_steps, decay_steps;
   DecayType decay_type;
   double min_lr_factor;
-  int64_t end_step;  // of GPT-NeoX's rules
-  // Settings that did not fit the number of steps and how they were adjusted (torchtitan warns, too): print them.
+  int64_t end_step;  // for GPT-NeoX's rules
+  // Settings that did not fit the number of steps, and their adjustment (torchtitan warns, too). The caller prints
+  // them.
   std::vector<std::string> notes;
 };
 
 // `lr` is optimizer.lr.
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps);
 
-// The rate of update number `step`, counted from 1 as everywhere (AdamW's t, metrics, checkpoint names). A step past
-// the total has the rate of the last one.
+// The rate of update number `step`, from 1 as in AdamW's t, metrics and checkpoint names. After the total the rate
+// stays at the last one.
 double learning_rate(const LrSchedule& schedule, int64_t step);
 
 }  // namespace hearth::optim

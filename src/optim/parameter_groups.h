@@ -1,4 +1,4 @@
-// What of the optimizer's settings differs from parameter to parameter: decay and learning rate.
+// The optimizer's settings that differ between parameters: decay and learning rate.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 namespace hearth::optim {
 
 struct ParameterSettings {
-  double lr_factor = 1;     // of the step's learning rate
-  double weight_decay = 0;  // per learning rate
+  double lr_factor = 1;     // factor on the step's learning rate
+  double weight_decay = 0;  // a step decays by lr * weight_decay
 };
 
-// For each of plan.parameters. optimizer.weight_decay_on says what decays, and the first [[optimizer.group]] whose
-// pattern (plan/name_pattern.h) matches a parameter has the last word. Throws user_error for a pattern
-// that matches no parameter, or none that is left by the groups above it.
+// The settings of each of plan.parameters. optimizer.weight_decay_on determines the decay. The first
+// [[optimizer.group]] whose pattern (plan/name_pattern.h) matches a parameter overrides it. Throws user_error for a
+// pattern that matches no parameter, or only parameters that earlier groups match.
 std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const plan::ParameterPlan& plan);
 
 }  // namespace hearth::optim

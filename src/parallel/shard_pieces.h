@@ -1,6 +1,6 @@
-// This rank's part of each parameter, as flat ranges and their memory. Checkpoints save and load these pieces. Over all
-// ranks of a group every element of every parameter is in exactly one piece, for any number of ranks. No piece contains
-// padding of the flat buffers.
+// This rank's part of each parameter, as flat ranges with their memory. Checkpoints save and load these pieces. Over
+// all ranks of a group, every element of every parameter is in exactly one piece, for any number of ranks. Padding of
+// the flat buffers is in no piece.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace hearth::parallel {
 
-// Elements [begin, end) of the row-major tensor `name` of global `shape`. `values` is the live memory of
-// ShardedWeights, on its device.
+// Elements [begin, end) of the row-major tensor `name` of global `shape`. `values` is memory of ShardedWeights, on its
+// device, and not a copy.
 struct ShardPiece {
   std::string name;
   DType dtype;
@@ -24,11 +24,11 @@ struct ShardPiece {
   at::Tensor values;  // [end - begin], contiguous
 };
 
-// Parameters under the names of plan/tensor_names.h, in disk order; those of which this rank owns nothing are left out.
-// After writing to the values, call weights.masters_changed(). Local.
+// Pieces of parameters, under the names of plan/tensor_names.h, in disk order. Parameters without elements on this rank
+// are left out. After writing to the values, call weights.masters_changed(). Local.
 std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights);
 
-// Moments, two of each parameter that is trained, under the names of plan/tensor_names.h. Training only. Local.
+// Pieces of moments, two for each trained parameter, under the names of plan/tensor_names.h. Training only. Local.
 std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights);
 
 }  // namespace hearth::parallel

@@ -44,7 +44,7 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
   }
 }
 
-// Whole buffers hold R equal shards; masters and moments hold only the rank's own shard.
+// Whole buffers have space for R equal shards; masters and moments for this rank's part only.
 int64_t ShardedWeights::planned_bytes() const {
   const int64_t R = group_.size(), rank = group_.rank();
   int64_t bytes = 0;
@@ -93,8 +93,8 @@ void ShardedWeights::gradient_ready(int64_t unit) {
   group_.reduce_scatter(shard_of(b, b.gradients), b.gradients);
 }
 
-// A binary counter of complete groups. When a digit turns from 1 to 0, the sum of that digit is added. The next group
-// begins from zero.
+// A binary counter of complete groups. Where its last digits change from 1 to 0, the partial sums of these digits are
+// added. The next group begins from zero.
 void ShardedWeights::add_in_pairs(UnitBuffers& b) {
   if (b.num_ready % straight_ != 0) return;
   size_t level = 0;
@@ -162,7 +162,7 @@ ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
   const plan::Parameter& p = plan_.parameters[static_cast<size_t>(index)];
   const plan::Slice range = owned_range(p);
   const UnitBuffers& b = buffers(p.unit);
-  // Without an owned element the parameter may be before or after the slice.
+  // If this rank owns nothing of the parameter, the parameter may be before or after the slice.
   const int64_t begin = std::clamp<int64_t>(p.offset + range.begin - b.slice.begin, 0, b.slice.numel());
   const Moments& m = moments_[static_cast<size_t>(index)];
   return {range.begin,

@@ -1,4 +1,4 @@
-// The device of a run: the CPU or a GPU, opened and checked against the run's needs.
+// The device that a run computes on, the CPU or a GPU. It is opened and checked against the run's needs.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,20 +12,20 @@
 
 namespace hearth::run {
 
-// Opens training.device. Throws Error if the device does not exist, user_error if it lacks a feature that the run
-// needs. With numerics.reproducible, work on a GPU takes the same order every time.
+// Opens training.device. Throws Error if it does not exist; user_error if it cannot do what the configuration requires.
+// With numerics.reproducible, a GPU does its work in the same order every time.
 at::Device open_compute_device(const config::RunConfig& config);
 
-// numerics.fp8 on this GPU with this model. Throws user_error.
+// Checks whether this GPU and this model can use numerics.fp8. Throws user_error.
 void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape);
 
-// Bytes for tensors: the machine's memory, or the free memory of the GPU.
+// The memory available for tensors on the device: the machine's memory, or the GPU's free memory.
 int64_t available_memory(at::Device device);
 
-// FLOP/s of large matrix products of this type there, measured once a process (0.1 to 0.2 s).
+// FLOP/s of large matrix products of this type on the device. Measured once per process (0.1 to 0.2 s).
 double gemm_flops(at::Device device, DType dtype, int64_t threads);
 
-// The rate for mfu: on a GPU the rate above; on a CPU always the rate of float32 products.
+// The rate at which mfu is 1: on a GPU gemm_flops of `compute`, on a CPU always gemm_flops of float32.
 double peak_flops(at::Device device, DType compute, int64_t threads);
 
 }  // namespace hearth::run

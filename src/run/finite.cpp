@@ -15,7 +15,7 @@
 namespace hearth::run {
 namespace {
 
-constexpr int64_t kAtATime = int64_t{1} << 22;  // elements
+constexpr int64_t kAtATime = int64_t{1} << 22;  // elements read at once
 
 template <class T>
 bool all_finite(std::span<const std::byte> bytes) {
@@ -23,13 +23,13 @@ bool all_finite(std::span<const std::byte> bytes) {
   return std::all_of(values, values + bytes.size() / sizeof(T), [](T value) { return std::isfinite(value); });
 }
 
-// Elements of 16 bits: the exponent of a NaN or an infinity is all ones.
+// For 16-bit elements: the exponent of a NaN or an infinity is all ones.
 bool all_finite(std::span<const std::byte> bytes, uint16_t exponent) {
   const auto* values = reinterpret_cast<const uint16_t*>(bytes.data());
   return std::all_of(values, values + bytes.size() / 2, [=](uint16_t value) { return (value & exponent) != exponent; });
 }
 
-// True for other types: the type check reports them.
+// True for types that are not floating-point: another check reports them.
 bool all_finite(std::span<const std::byte> bytes, DType dtype) {
   if (dtype == DType::kFloat32) return all_finite<float>(bytes);
   if (dtype == DType::kFloat64) return all_finite<double>(bytes);

@@ -1,4 +1,4 @@
-// Weights from elsewhere must be finite. Without this check a NaN in them would first show as a NaN of the loss.
+// Checks that weights from another source are finite. Without it a NaN in them would first appear as a NaN loss.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace hearth::run {
 
-// Throws damaged() naming the weights of which this rank holds a NaN or an infinity, and where they come from. Local.
+// Throws damaged() if this rank has weights with a NaN or an infinity. The error names them and `from`. Local.
 void check_finite(const parallel::ShardedWeights& weights, const Path& from);
 
-// The same of a checkpoint before there are weights to fill: reads every parameter of the plan that it has and that is
-// not in `skip` (empty: none), some megabytes at a time. Shapes are not checked here.
+// The same for a checkpoint, before the weights exist. Reads every parameter of the plan that is in the checkpoint and
+// not in `skip` (empty: skip nothing), some megabytes at a time. Does not check shapes.
 void check_finite(checkpoint::Reader& reader, const plan::ParameterPlan& plan, const std::vector<bool>& skip);
 
 }  // namespace hearth::run

@@ -1,4 +1,4 @@
-// The guard's memory (train/guard.h) as stored in a checkpoint.
+// The history that a training's guard needs (train/guard.h), as a checkpoint stores it.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace hearth::run {
 inline constexpr const char* kHealthState = "health";
 
 struct Health {
-  std::vector<double> losses, grad_norms;  // of the last applied steps, the oldest first; only where spikes are watched
-  int64_t skipped = 0;                     // updates left out, in all
-  int64_t skipped_in_a_row = 0;            // and since the last that was applied
+  std::vector<double> losses, grad_norms;  // of the last applied steps, the oldest first; only with spike detection
+  int64_t skipped = 0;                     // all updates that were skipped
+  int64_t skipped_in_a_row = 0;            // updates skipped since the last applied one
   int64_t rewinds = 0;
   bool operator==(const Health&) const = default;
 };
 
-// JSON and back. parse_health throws damaged() naming `origin` where something is missing or of another type.
+// JSON and back. parse_health throws damaged(), which names `origin`, for a missing field or a wrong type.
 std::string format_health(const Health& health);
 Health parse_health(std::string_view json, const std::string& origin);
 

@@ -23,7 +23,7 @@ namespace {
 
 using Sources = std::vector<data::TrainingSource>;
 
-// Absolute, so that a checkpoint finds its data from wherever it is opened.
+// Makes paths absolute, so a checkpoint finds its data from any working directory.
 config::RunConfig with_absolute_paths(config::RunConfig config) {
   const auto make_absolute = [&config](std::string& path) {
     path = std::filesystem::absolute(config.resolve(path)).lexically_normal().string();
@@ -35,13 +35,13 @@ config::RunConfig with_absolute_paths(config::RunConfig config) {
   return config;
 }
 
-// Throws where the set has another tokenizer than the training data, no such split, or documents that are trained on.
+// Throws if the set has another tokenizer than the training data, lacks the split, or contains training documents.
 void check_set(const config::ValidationSet& set, const data::Dataset& dataset, const std::string& split,
                const Sources& sources) {
   const data::TrainingSource& first = sources.front();
   data::require_same_tokenizer(data::tokenizer_of(set.path, dataset.manifest()),
                                data::tokenizer_of(first.path, first.dataset.manifest()));
-  dataset.split(split);  // throws here, not after an hour
+  dataset.split(split);  // throws now, not after an hour
   if (split != "train") return;
   for (const data::TrainingSource& source : sources) {
     if (source.dataset.manifest().identity == dataset.manifest().identity)
@@ -53,8 +53,8 @@ void check_set(const config::ValidationSet& set, const data::Dataset& dataset, c
   }
 }
 
-// Errors that find_start would find later, in the run folder. A run that has checkpoints goes on with its own. `all`:
-// other errors are known already, so that the start has the time to read every weight.
+// Finds errors that find_start would find later, when the run folder exists. Does nothing for a run with checkpoints,
+// which continues from those. `all`: there are other errors, so every weight is read now.
 void check_initial_load(const config::RunConfig& config, const plan::ParameterPlan& plan, bool shapes_are_known,
                         bool all, ErrorList& errors) {
   const config::Checkpoint& keys = config.checkpoint;
@@ -72,7 +72,7 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
   });
 }
 
-// A model with the parameters' names: they are the same whatever their widths, also where those cannot be.
+// A model with the right parameter names. Names do not depend on widths, so this works even if the widths are wrong.
 plan::ParameterPlan named_parameters(config::Model model) {
   model.dim = 2;
   model.n_heads = model.n_kv_heads = 1;
@@ -110,7 +110,7 @@ class Check {
     return std::any_of(keys.begin(), keys.end(), [this](auto key) { return loaded_.has_problem(key); });
   }
 
-  // The checks that need the data's tokenizer.
+  // Makes everything that needs the data's tokenizer.
   void check_tokenizer() {
     const config::RunConfig& config = result_.config;
     const data::Dataset& dataset = sources_.front().dataset;
@@ -137,7 +137,7 @@ class Check {
         result_.validation.push_back({given[i].name, *sets_[i], measured.split});
       }
     }
-    // Throws here, not after an hour.
+    // Throws now, not after an hour.
     if (given.empty() && result_.validation.empty())
       errors_.attempt_about("validation.freq", [&] { sources_.front().dataset.split("validation"); });
   }
@@ -156,7 +156,7 @@ class Check {
     has_shape_ = !has_problem({"model"}) && (vocab_size() > 0 || config.model.vocab_size > 0) && errors_.attempt([&] {
       result_.shape = plan::run_shape(config, data::data_facts(config, manifests_));
     });
-    // Without the number of layers nothing is known about names.
+    // Names need the number of layers.
     if (loaded_.has_problem("model", /*typed=*/true) || loaded_.has_problem("model.flavor")) return;
     plan::ParameterPlan& parameters = result_.shape.parameters;
     if (!has_shape_) parameters = named_parameters(config.model);
@@ -171,10 +171,10 @@ class Check {
       check_memory();
   }
 
-  // The tokenizer's; 0: no source opens.
+  // The tokenizer's vocabulary size; 0 if no source opens.
   int64_t vocab_size() const { return sources_.empty() ? 0 : sources_.front().dataset.manifest().vocab_size; }
 
-  // The run's memory on this machine, for all its ranks, or on its GPU. It depends on the frozen parameters.
+  // The memory of all ranks on this machine, or of its GPU. Needs the frozen parameters.
   void check_memory() {
     const config::RunConfig& config = result_.config;
     errors_.attempt_about(config.memory.limit.empty() ? "" : "memory.limit", [&] {
@@ -187,7 +187,7 @@ class Check {
   Preflight result_;
   ErrorList errors_;
   Sources sources_;
-  std::vector<std::optional<data::Dataset>> sets_;  // of validation.set; those that open
+  std::vector<std::optional<data::Dataset>> sets_;  // of validation.set; empty for a set that does not open
   data::RunManifests manifests_;
   bool has_device_ = false, has_shape_ = false;
 };

@@ -1,9 +1,10 @@
-// Finds all errors of a run before it begins, and reports them together.
+// Finds every error of a run that can be known before it begins, and reports all of them together.
 //
-// An error hides only the checks that depend on the wrong value. Checks of the mask token and of token weights need one
-// source that opens, the mixture needs all sources, and memory, float8 and the shapes of an initial checkpoint need a
-// possible model. Parameter names depend on no width, so patterns are always matched, and an initial checkpoint is
-// always searched for NaN.
+// An error skips only the checks that depend on the faulty part. Checks of the mask token and of the number of token
+// weights need the data's tokenizer, so at least one source must open. The mixture needs all sources. Memory, float8
+// and the shapes of an initial checkpoint need a valid model. Parameter names do not depend on widths, so patterns are
+// always checked against them. If there are other errors, an initial checkpoint is searched for NaN here; otherwise
+// Start::fill does it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct Preflight {
   plan::MemoryPlan memory;
 };
 
-// Throws loaded.problems and the errors found here together (config::throw_all). Otherwise returns all parts.
+// Throws (config::throw_all) loaded.problems together with the errors found here. Otherwise every field is filled.
 Preflight check_run(const config::LoadResult& loaded);
 
 }  // namespace hearth::run

@@ -13,9 +13,9 @@
 namespace hearth::run {
 namespace {
 
-// Lines of chosen keys, and of sources, that the console shows. With nine lines of one fact each they are at most 22.
+// The console's number of lines for chosen keys and for sources. With nine lines of one fact each there are at most 22.
 constexpr size_t kLinesOfKeys = 8, kLinesOfSources = 3;
-constexpr size_t kColumns = 104;  // of a line after its name
+constexpr size_t kColumns = 104;  // the length of a line after its name
 
 std::string format_chosen(const std::vector<config::ChosenKey>& keys) {
   if (keys.empty()) return "  chosen       nothing: every key has its default\n";

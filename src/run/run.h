@@ -1,4 +1,4 @@
-// The constants of a run, known before its first step and shared by all ranks.
+// Everything about a run that is known before its first step and never changes. All its ranks share it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -26,9 +26,9 @@
 
 namespace hearth::run {
 
-// Documents of a validation loss.
+// Documents for a validation loss.
 struct ValidationSet {
-  std::string name;  // empty: its loss is only part of the mean over all sets
+  std::string name;  // empty: its loss counts only in the mean over all sets
   data::Dataset dataset;
   std::string split;
 };
@@ -36,19 +36,19 @@ struct ValidationSet {
 struct Run {
   RunFolder folder;
   config::RunConfig config;
-  std::string config_toml;                // resolved, as stored in every checkpoint
+  std::string config_toml;                // resolved, as in every checkpoint
   std::vector<config::ChosenKey> chosen;  // keys with another value than the default
   data::TrainingData data;
-  std::vector<ValidationSet> validation;  // empty without validation
-  data::LabelRule labels;                 // the rule for labels
-  std::vector<float> token_weights;       // of the loss; empty: all 1
-  std::string token_weights_hash;         // of token_weights; empty if they are
-  std::string tokenizer_file;             // the data's copy of the tokenizer, for checkpoints; empty: "bytes"
+  std::vector<ValidationSet> validation;  // empty: no validation
+  data::LabelRule labels;                 // which labels are predicted
+  std::vector<float> token_weights;       // weights of tokens in the loss; empty: all 1
+  std::string token_weights_hash;         // of token_weights; empty without them
+  std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
   plan::ModelShape shape;
   plan::ParameterPlan plan;
   std::vector<bool> trained;  // by parameter; false: checkpoint.freeze
   plan::Precision precision;
-  at::Device device;        // where the run computes
+  at::Device device;        // the device of all computation
   plan::MemoryPlan memory;  // it fits this machine
   int64_t ranks, threads;   // threads: over all ranks
   int64_t global_batch_size, accumulation_steps, steps;
@@ -58,7 +58,7 @@ struct Run {
   plan::StepTime expected_time;
 
   int64_t seq_len() const { return config.training.seq_len; }
-  // The seed of the stochastic rounding of bfloat16 weights; empty: weights are rounded to nearest.
+  // The seed of stochastic rounding of bfloat16 weights; nullopt without it.
   std::optional<uint64_t> rounding_seed() const {
     if (!config.numerics.stochastic_rounding) return std::nullopt;
     return static_cast<uint64_t>(config.training.seed);
@@ -66,21 +66,21 @@ struct Run {
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
   data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;
-  // A checkpoint's manifest.
+  // The manifest of a checkpoint.
   checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
-  // The error for a step at which the guard stops.
+  // The error if the guard stops the run at a step.
   Error diverged(int64_t step, const std::string& reason, double lr) const;
-  // For the console: the chosen keys and their consequences in numbers, in at most 22 lines. With `verbose` every key
-  // of the resolved configuration, every source of the data and every part of the memory.
+  // For the console, in at most 22 lines: the chosen keys and their meaning in numbers. With `verbose`: every key of
+  // the resolved configuration, every source of the data and every part of the memory.
   std::string describe(bool verbose = false) const;
-  // RUN/config.toml: the resolved configuration as a run file that continues this run from any working folder.
+  // RUN/config.toml: the resolved configuration as a run file. It continues this run from any working directory.
   std::string run_file() const;
 };
 
-// Opens data and run folder and computes all fields. Throws all errors of the run file and of the files that it names
-// at once (run/preflight.h), before it makes the folder. Gives the calling thread a pool of training.threads and
+// Opens the data and the run folder and fills every field. Throws all errors of the run file and of the files it names
+// together (run/preflight.h), before it makes the folder. Gives the calling thread a pool of training.threads and
 // measures the machine's GEMM rate with it.
 Run open_run(const config::LoadResult& loaded);
-Run open_run(const config::RunConfig& config);  // a configuration without a file
+Run open_run(const config::RunConfig& config);  // for a configuration without a file
 
 }  // namespace hearth::run

@@ -1,11 +1,11 @@
-// The folder of one run: its lock, its files and its checkpoints.
+// The folder of one run. It has a lock, which allows one writer, and the files from which the run continues.
 //
-//   RUN/run.lock        locked while a training runs; the kernel releases the lock when the process ends
+//   RUN/run.lock        locked during a training; the kernel releases it with the process, however it ends
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
-//   RUN/config.toml     every key with its value at the newest start; each checkpoint has its own copy
-//   RUN/logs/           rank-00000.log: notes, warnings and the error of a training that failed
-//   RUN/old-1/          files of an earlier training that --restart moved: the four above
+//   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
+//   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
+//   RUN/old-1/          an earlier training that --restart moved aside: checkpoints, metrics, config.toml, logs
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ inline constexpr std::string_view kRunFileHeading =
 
 class RunFolder {
  public:
-  // Makes the folder and takes its lock. Throws user_error if another training holds the lock.
+  // Makes the folder and takes its lock. Throws user_error if another training has the lock.
   explicit RunFolder(const config::RunConfig& config);
 
   const Path& path() const { return path_; }
@@ -33,21 +33,21 @@ class RunFolder {
   Path run_file() const { return path_ / "config.toml"; }
   Path logs() const { return path_ / "logs"; }
 
-  // Throws user_error if Hearth did not write RUN/config.toml: a user's own file is never overwritten.
+  // Throws user_error if RUN/config.toml was not written by us: a user's own run file is never overwritten.
   void check_run_file() const;
-  // Writes atomically, and only if the content differs.
+  // Writes atomically; does nothing if the content is the same already.
   void write_run_file(std::string_view content) const;
 
   // Moves an earlier training's checkpoints and metrics to RUN/old-N; nothing is deleted. Returns that folder, or
-  // nothing without an earlier training.
+  // nullopt without an earlier training.
   std::optional<Path> move_aside();
 
-  // The newest checkpoint with correct checksums, or nothing if there are no checkpoints. `notes` gets a line for each
-  // damaged checkpoint and for each removed leftover of a killed save. Throws damaged() if all checkpoints are damaged:
-  // only the user may decide to start over.
+  // The newest checkpoint whose checksums are all right, or nullopt if there are no checkpoints. `notes` gets a line
+  // for each damaged checkpoint that was skipped, and for each leftover of a killed process that was removed. Throws
+  // damaged() if all checkpoints are damaged, because only the user may decide to start over.
   std::optional<Path> newest_checkpoint(std::vector<std::string>& notes);
 
-  // Removes the folder if this object made it and no step was made: a refused start leaves no files.
+  // Removes the folder if this object made it and no step was made. A refused start leaves no files.
   void remove_if_unused();
 
  private:

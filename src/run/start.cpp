@@ -21,7 +21,7 @@
 namespace hearth::run {
 namespace {
 
-// What it was made with.
+// The configuration of the run that wrote the checkpoint.
 config::RunConfig config_of(const checkpoint::Reader& reader) {
   return config::from_toml_text(reader.manifest().config_toml, (reader.folder() / checkpoint::kManifestFile).string(),
                                 ".");
@@ -33,8 +33,8 @@ void check_same_tokenizer(const Run& run, const checkpoint::Manifest& manifest, 
                                tokenizer_of(folder, manifest));
 }
 
-// The run goes on with the text and the ids it began with, whatever else was edited. Sources may be new and weights may
-// differ: they apply from here on, and the trained part stays. `state`: of the checkpoint's data.
+// The run continues with its dataset and tokenizer, whatever else was edited. Sources and mixture weights may change:
+// the samples trained so far stay, and the run file holds from here on. `state` is the data's state in the checkpoint.
 void continue_data(Run& run, const checkpoint::Manifest& manifest, const data::DataState& state, const Path& folder) {
   check_same_tokenizer(run, manifest, folder);
   const auto& sources = run.data.sources();
@@ -48,8 +48,8 @@ void continue_data(Run& run, const checkpoint::Manifest& manifest, const data::D
   run.data.continue_from(state);
 }
 
-// Other weights of the loss are a change like that of a learning rate: a run may go on with them, where the run file
-// says so. A file that is another one under the old name says nothing.
+// A run may continue with other token weights if the run file names another file, as with another learning rate. It is
+// an error if the file's content changed under the same name.
 void check_same_weights(const Run& run, const config::RunConfig& before, const checkpoint::Manifest& manifest,
                         const Path& folder) {
   const std::string& path = run.config.training.token_weights;
@@ -63,8 +63,8 @@ void check_same_weights(const Run& run, const config::RunConfig& before, const c
       "training.token_weights");
 }
 
-// A run that went back to this checkpoint goes on with the data behind the step that failed: so does one that was
-// stopped before it saved again, and it has gone back as often.
+// If the run went back to this checkpoint, it continues with the data after the failed step. This also holds if it was
+// stopped before its next save. The number of rewinds stays, too.
 void repeat_rewind(const Path& metrics_file, Start& start) {
   const std::vector<metrics::Event> events = metrics::read_events(metrics_file);
   const auto last = std::find_if(events.rbegin(), events.rend(), [&](const metrics::Event& event) {
@@ -95,7 +95,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   start.moments = true;
 }
 
-// "12 weights are converted from bfloat16 to float32"; empty without conversions.
+// "12 weights are converted from bfloat16 to float32"; nullopt without conversions.
 std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader, const Transfer& transfer) {
   const DType masters = run.precision.masters;
   int64_t count = 0;
@@ -111,8 +111,8 @@ std::optional<std::string> conversion_note(const Run& run, const checkpoint::Rea
   return fmt::format("{} weights are converted from {} to {}", count, fmt::join(types, " and "), dtype_name(masters));
 }
 
-// Weights of one shape may belong to another model: heads cut otherwise, pairs of rotary dimensions elsewhere, another
-// norm. These are errors. Changes that a training may make (rotary frequencies, an eps) are notes.
+// Weights of equal shapes may belong to a different model: other heads, other pairs of rotary dimensions, another norm.
+// These are errors. Changes that a training may make (rotary frequencies, eps) become notes.
 void check_same_model(const Run& run, const config::RunConfig& before, const Path& folder, Start& start) {
   const plan::ModelShape theirs = plan::model_shape(before.model, 0), &ours = run.shape;
   std::string other;
@@ -132,7 +132,7 @@ void check_same_model(const Run& run, const config::RunConfig& before, const Pat
         .about("checkpoint.initial_load_path");
 }
 
-// Weights from elsewhere into a new run. PyTorch's directories have no manifest, so nothing but shapes can be checked.
+// Starts a new run with a checkpoint's weights. PyTorch's folders have no manifest, so only shapes are checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
@@ -147,7 +147,7 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   start.notes.push_back(fmt::format("starting at step 0 with the weights of {}", folder.string()));
 }
 
-// A branch: continues another run's checkpoint, except for the states of checkpoint.exclude_from_loading.
+// A branch: continues from another run's checkpoint, without the parts in checkpoint.exclude_from_loading.
 void branch_off(const Path& folder, Run& run, Start& start) {
   const bool new_data = config::leaves_behind(run.config, "dataloader");
   const bool new_steps = config::leaves_behind(run.config, "train_state");
@@ -169,7 +169,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     const bool of_data = change.name.starts_with("data.") || change.name == "training.seq_len" ||
                          change.name == "training.seed" || change.name.starts_with("objective.");
     const bool of_optimizer = change.name.starts_with("optimizer.") || change.name == "checkpoint.freeze";
-    // The other keys of [checkpoint] apply to this run; the other run's values do not matter.
+    // The other keys of [checkpoint] are about this run's start, so they may differ.
     return (new_data && of_data) || (new_optimizer && of_optimizer) ||
            (change.name.starts_with("checkpoint.") && change.at_resume != config::AtResume::kRefuse);
   });
@@ -186,7 +186,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     progress.tokens_seen = theirs.tokens_seen;
   }
   if (!new_data) progress.next_sample = theirs.next_sample;
-  // The moments' own count of updates goes on with them.
+  // The moments keep their count of updates.
   progress.optimizer_start = progress.step - (start.moments ? theirs.step - theirs.optimizer_start : 0);
   progress.parent = folder.string();
   std::string note = fmt::format("branching off after step {} from {}", theirs.step, folder.string());
@@ -206,7 +206,7 @@ std::string frozen_note(const Run& run) {
                      run.plan.num_parameters, join(run.config.checkpoint.freeze));
 }
 
-// Warnings about keys that are allowed but probably not intended.
+// Settings that are allowed but probably not intended.
 std::vector<std::string> doubts(const Run& run) {
   std::vector<std::string> notes;
   const config::RunConfig& c = run.config;

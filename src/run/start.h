@@ -1,4 +1,4 @@
-// The start of a training: a checkpoint of its own folder, weights of another training, or initial values.
+// The start of a training: a checkpoint of its own folder, another source's weights, or initial values.
 #pragma once
 
 #include <optional>
@@ -16,21 +16,21 @@ namespace hearth::run {
 struct Start {
   Progress progress;
   std::optional<Path> checkpoint;     // empty: initial values from the seed
-  bool from_elsewhere = false;        // the checkpoint is another training's
+  bool from_elsewhere = false;        // the checkpoint is from another training
   bool moments = false;               // moments come from the checkpoint; else they start at zero
-  Transfer transfer;                  // parameters with initial values
+  Transfer transfer;                  // the parts that are not taken over
   std::vector<std::string> notes;     // for the console
-  std::vector<std::string> warnings;  // for the console, as warnings
+  std::vector<std::string> warnings;  // the same, for doubtful settings
 
   // Fills this rank's weights and moments. Local.
   void fill(const Run& run, parallel::ShardedWeights& weights) const;
 };
 
-// The run continues from the newest good checkpoint in its folder. Without one, checkpoint.initial_load_path gives the
-// weights, except those of checkpoint.fresh. With checkpoint.initial_load_model_only = false it also gives moments,
-// step and data position: a branch, such as another cool-down. checkpoint.exclude_from_loading makes exceptions. Throws
-// user_error if the configuration, the data or the tokenizer does not fit the checkpoint. Notes name allowed
-// differences.
+// Finds the start. The newest good checkpoint in the run folder continues exactly. Without one,
+// checkpoint.initial_load_path gives the weights, except those of checkpoint.fresh. With
+// checkpoint.initial_load_model_only = false it also gives moments, step and data position: a branch, such as another
+// cool-down. checkpoint.exclude_from_loading makes exceptions. Throws user_error if the configuration, the data or the
+// tokenizer does not match the checkpoint. Allowed differences become notes.
 Start find_start(Run& run);
 
 }  // namespace hearth::run

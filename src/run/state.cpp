@@ -17,8 +17,7 @@
 namespace hearth::run {
 namespace {
 
-// A flat range of a tensor is seldom one box: the pieces of a rank as a checkpoint takes them, in order. `host` are the
-// piece's values.
+// Splits a rank's flat range of a tensor into the boxes that a checkpoint stores, in order. `host`: the range's values.
 std::vector<mesh::TensorPiece> boxes_of(const parallel::ShardPiece& piece, const at::Tensor& host) {
   std::vector<mesh::TensorPiece> boxes;
   std::span<const std::byte> rest = ops::bytes_of(host);
@@ -31,7 +30,7 @@ std::vector<mesh::TensorPiece> boxes_of(const parallel::ShardPiece& piece, const
   return boxes;
 }
 
-// The tensor names of the parameters with `skip` true.
+// The tensor names of the parameters whose `skip` is true.
 std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
   std::set<std::string> names;
   for (size_t i = 0; i < skip.size(); ++i) {
@@ -62,7 +61,7 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
   }
 }
 
-// How many updates a parameter's moments have seen, as torch's AdamW counts them, of the optimizer's `updates`.
+// The number of updates of a parameter's moments, as counted by torch's AdamW; at most the optimizer's `updates`.
 int64_t adam_step(checkpoint::Reader& reader, const std::string& parameter, int64_t updates) {
   const std::string name = plan::adam_step_name(parameter);
   reader.require(name, DType::kFloat32, {});
@@ -84,7 +83,7 @@ data::TokenizerOf tokenizer_of(const Path& folder, const checkpoint::Manifest& m
 void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
     const at::Tensor master = weights.master(unit);
-    // Drawn on the host, in float32 at least.
+    // Drawn on the host, in float32 or wider.
     const DType masters = weights.precision().masters;
     const bool elsewhere = masters == DType::kBFloat16 || !weights.device().is_cpu();
     const DType drawn = masters == DType::kBFloat16 ? DType::kFloat32 : masters;
@@ -133,14 +132,14 @@ Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
   comm::Group& group = weights.group();
   std::vector<mesh::TensorPiece> pieces;
-  std::vector<at::Tensor> on_host;  // what the pieces' bytes belong to
+  std::vector<at::Tensor> on_host;  // owns the memory of `pieces`
   for (const auto& of : {parallel::parameter_pieces(weights), parallel::optimizer_pieces(weights)}) {
     for (const parallel::ShardPiece& piece : of) {
       on_host.push_back(ops::on_host(piece.values));
       for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));
     }
   }
-  // torch's AdamW counts the updates of each parameter that it trains. Rank 0 writes them.
+  // torch's AdamW stores a count of updates for each trained parameter. Rank 0 writes the counts.
   std::vector<std::array<std::byte, 4>> counts(weights.plan().parameters.size());
   for (size_t i = 0; i < counts.size() && group.rank() == 0; ++i) {
     const auto index = static_cast<int64_t>(i);
@@ -161,7 +160,7 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
     const Path final_folder = checkpoint::step_folder(checkpoints, manifest.step);
     checkpoint::commit(temporary, final_folder, items, std::move(manifest));
   }
-  // No rank goes on before the checkpoint is good: a failure of rank 0 must not leave the others a step ahead.
+  // All ranks wait until the checkpoint is complete. If rank 0 fails, no other rank may be a step ahead.
   group.barrier();
 }
 

@@ -12,7 +12,7 @@
 namespace hearth::run {
 namespace {
 
-// Whether the tensor is a weight, and not training state that trainers store next to weights. Only a branch reads that.
+// False for state that other trainers store next to the weights; only a branch reads it.
 bool is_weight(std::string_view name) {
   for (const std::string_view state : {"optimizer", "lr_scheduler", "dataloader", "train_state"}) {
     if (name == state || name.starts_with(std::string(state) + ".")) return false;
@@ -22,14 +22,14 @@ bool is_weight(std::string_view name) {
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// "output.weight, 8 tensors of layers.3": names that a person can take in.
+// Joins at most 12 names, as in "output.weight, norm.weight and 8 more".
 std::string listed(std::vector<std::string> names) {
   const size_t more = names.size() > 12 ? names.size() - 12 : 0;
   names.resize(names.size() - more);
   return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// The parameters that are taken over and cannot be, one line each.
+// One line for each parameter that should be taken over but does not fit.
 std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoint::Reader& reader,
                                  const Transfer& transfer) {
   std::vector<std::string> lines;
@@ -59,7 +59,7 @@ void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& read
       .about("checkpoint.initial_load_path");
 }
 
-// Weights of the checkpoint that the model has no place for.
+// Weights of the checkpoint that are not parameters of the model.
 std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkpoint::Reader& reader) {
   std::vector<std::string> names;
   for (const mesh::TensorInfo& tensor : reader.tensors()) {

@@ -1,5 +1,5 @@
-// The parts of another training's checkpoint that a new run loads. The run file (checkpoint.fresh, checkpoint.drop,
-// checkpoint.exclude_from_loading) and the console name everything that is not loaded.
+// Which parts of another training's checkpoint a new run takes over. Every part that is not taken over is named, in the
+// run file (checkpoint.fresh, checkpoint.drop, checkpoint.exclude_from_loading) and on the console.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@
 namespace hearth::run {
 
 struct Transfer {
-  std::vector<bool> fresh;         // by parameter of the plan: starts from initial values, with moments of zero
+  std::vector<bool> fresh;         // by parameter of the plan: true means initial values, and moments at zero
   std::vector<std::string> notes;  // for the console
 
   bool is_fresh(size_t parameter) const { return !fresh.empty() && fresh[parameter]; }
-  // Token ids may have another meaning than in the checkpoint: no state that depends on them is loaded.
+  // Whether ids may mean other tokens than in the checkpoint: no parameter that depends on ids is taken over.
   bool new_vocabulary(const plan::ParameterPlan& plan) const;
 };
 
-// Compares the checkpoint's tensors with the run's model. Throws user_error for all tensors at once: if a tensor that
-// is not fresh is missing or has another shape or type, or if the model lacks a tensor of the checkpoint and
-// checkpoint.drop does not name it.
+// Compares the checkpoint's tensors with the run's model. `keys` lists the exceptions. Throws one user_error for all
+// problems: a tensor that is not fresh is missing or has another shape or type, or the checkpoint has a weight that is
+// neither in the model nor in checkpoint.drop.
 Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
                        const checkpoint::Reader& reader);
 

@@ -24,7 +24,7 @@ constexpr std::string_view kKeptNames[] = {"tokenizer.json", "tokenizer.model", 
 
 bool needs_no_file(std::string_view name) { return name == "bytes" || parse_ids_name(name) || parse_spikes_name(name); }
 
-// The file that `name` means.
+// The file of tokenizer `name`, which is a file or a folder.
 Path file_of(const std::string& name) {
   const Path path = name;
   std::error_code error;
@@ -150,7 +150,7 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
     OpenOptions options;
     options.document_tokens = document_tokens;
     tokenizer = open_tokenizer(needs_no_file(name) ? name : path.string(), options);
-    if (tokenizer->content_hash() != hash && tokenizer->kind() == "tiktoken") {  // the hash tells the two rules apart
+    if (tokenizer->content_hash() != hash && tokenizer->kind() == "tiktoken") {  // each rule has its hash
       options.without_meta_cuts = true;
       tokenizer = open_tokenizer(path.string(), options);
     }

@@ -31,14 +31,15 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   loading.global_batch_size = options.local_batch_size * group.size();
   loading.rank = group.rank();
   loading.ranks = group.size();
-  loading.prefetch_threads = 0;  // copying a batch takes far less time than a forward pass
+  loading.prefetch_threads = 0;  // copying a batch is much faster than a forward pass
   loading.shuffle = false;
   loading.labels = options.labels;
   loading.order.masked = options.labels.masking.has_value();
   loading.seed = options.seed;
   data::Loader loader(split, loading);
 
-  // The loader gives every rank the same number of batches, empty ones at the end: gathering weights is collective.
+  // Gathering weights is collective, so the loader gives every rank the same number of batches, with empty ones at the
+  // end.
   int64_t batches = loader.steps_left();
   if (options.max_sequences > 0)
     batches = std::min(batches, div_ceil(options.max_sequences, loading.global_batch_size));

@@ -1,5 +1,5 @@
-// Loss over the held-out text: windows in order, every token after the first predicted once, one global token mean.
-// Where the data weigh tokens it is the mean over weights, and what weighs 0 is not predicted.
+// The loss on held-out text: windows in order, every token after the first predicted once, one mean over all tokens. If
+// the data weight tokens, it is the weighted mean, and tokens of weight 0 are not predicted.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace hearth::train {
 
 struct Evaluation {
   double loss_sum = 0;        // in nats, over all ranks
-  double counted_tokens = 0;  // their weights, where the data give some
-  double counted_units = 0;   // bytes or spikes of the counted tokens; 0 if unknown
+  double counted_tokens = 0;  // their number, or the sum of their weights
+  double counted_units = 0;   // bytes or spikes of the counted tokens; 0 without token_units
   double loss() const { return loss_sum / counted_tokens; }
 };
 
 struct EvaluationOptions {
   int64_t seq_len = 0;
-  int64_t local_batch_size = 0;            // as the model was made for
+  int64_t local_batch_size = 0;            // the model's batch size
   int64_t max_sequences = 0;               // over all ranks, rounded up to whole batches; 0: the whole split
-  std::span<const int64_t> token_units{};  // bytes or spikes of each id, [V]; empty: not counted
-  data::LabelRule labels{};                // the rule for labels; the same positions are hidden at every call
-  uint64_t seed = 0;                       // of the hidden positions
+  std::span<const int64_t> token_units{};  // [V]: bytes or spikes of each id; empty: do not count units
+  data::LabelRule labels{};                // which labels are predicted; hidden positions are the same in every call
+  uint64_t seed = 0;                       // for the hidden positions
 };
 
-// Collective: the same result on every rank. The weights are only read.
+// Collective; every rank gets the same result. The weights are not changed.
 Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                     const EvaluationOptions& options);
 

@@ -1,11 +1,11 @@
-// What a training does about a step in which no label counts, whose loss or gradient is no number, or far above those
-// before it: apply it, leave its update out, go back to a checkpoint, or stop. Decided from reduced values alone, so by
-// every rank alike; whether the update is made is decided on the device (kernels/step_decision.h), and here what else
-// is done about it.
+// What a training does about a bad step: one without counted labels, with a NaN or infinite loss or gradient, or with
+// values far above those of earlier steps. It applies the update, skips it, goes back to a checkpoint, or stops. The
+// decision uses reduced values only, so all ranks agree. The device decides whether the update is made
+// (kernels/step_decision.h); this class decides the rest.
 //
 // A spike is a loss or a gradient norm more than numerics.spike_deviations standard deviations above the mean of the
-// last numerics.spike_window steps that were applied; OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the
-// same. Until half of that window is there, nothing is a spike. Skipped steps do not enter the window.
+// last numerics.spike_window applied steps. OLMo-core's SkipStepOptimizer and llm.c's outlier detector do the same.
+// Until half of that window is filled, nothing is a spike. Skipped steps do not enter the window.
 #pragma once
 
 #include <string>
@@ -21,26 +21,26 @@ enum class Verdict { kApply, kSkip, kRewind, kStop };
 
 struct Judgement {
   Verdict verdict = Verdict::kApply;
-  std::string kind;    // "no_labels", "nan" or "spike"; empty: no trouble
-  std::string reason;  // for people: "the loss is nan"
+  std::string kind;    // "no_labels", "nan" or "spike"; empty: a good step
+  std::string reason;  // for display: "the loss is nan"
 };
 
 class Guard {
  public:
   Guard(const config::Numerics& config, run::Health health) : config_(config), health_(std::move(health)) {}
 
-  // The device's inputs for its decision.
+  // The rules of the device's decision.
   ops::GuardRules rules() const;
-  // `t`: updates that the optimizer has made.
+  // The state at the start of the device's decisions. `t`: number of updates of the optimizer so far.
   ops::GuardState state(int64_t t) const;
 
-  // The judgement of a step. A policy whose limit is reached (numerics.skip_limit in a row, numerics.rewind_limit in
-  // all) is kStop. kApply exactly where the device applied it.
+  // Judges a step. If a policy's limit is reached (numerics.skip_limit in a row, numerics.rewind_limit in total), the
+  // verdict is kStop. The verdict is kApply if and only if the device applied the update.
   Judgement judge(const StepResult& step) const;
 
   void applied(const StepResult& step);
   void skipped();
-  // `saved`: of the checkpoint that the training has gone back to.
+  // The training went back to a checkpoint; `saved` is its health.
   void rewound(const run::Health& saved);
 
   const run::Health& health() const { return health_; }

@@ -1,5 +1,5 @@
-// The output of a run: console, RUN/metrics.jsonl and the rank's log. Rank 0 has one that speaks, every other rank one
-// that is silent, so that the trainer need not ask who it is.
+// A run's output: the console, RUN/metrics.jsonl and the rank's log. Rank 0's journal writes and every other rank's is
+// silent, so the trainer does not need to know its rank.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace hearth::train {
 
-// The prefix of a message on the console.
+// The prefix of a console message.
 constexpr std::string_view console_prefix(LogLevel level) { return level == LogLevel::kWarning ? "warning: " : ""; }
 
 class Journal {
@@ -22,19 +22,19 @@ class Journal {
     bool speaks = true;
     Path metrics_file;
     int64_t first_step = 0, last_step = 0, log_freq = 10;
-    uint64_t next_sample = 0;  // with which it begins
-    RankLog* log = nullptr;    // borrowed; of a rank that speaks
+    uint64_t next_sample = 0;  // the first sample of this start
+    RankLog* log = nullptr;    // borrowed; the log of a rank that writes
   };
-  // Opens the files. A training that does not begin with step 1 and sample 0, or where metrics of an earlier start lie,
-  // writes a resume down: from here on whatever stands past first_step never happened.
+  // Opens the files. Writes a resume event if the training does not begin with step 1 and sample 0, or if there are
+  // metrics of an earlier start. The event cancels all earlier records of steps after first_step.
   explicit Journal(const Options& options);
 
   void step(const metrics::Record& record);
   void message(LogLevel level, std::string_view text);
-  // The training has gone back: records of later steps are void. On disk when it returns, because a later start goes on
-  // from there.
+  // Records that the training went back, which cancels the records of later steps. The event is on disk at the return,
+  // because a later start relies on it.
   void rewind(const metrics::Event& event);
-  // Before a checkpoint: the steps it holds have their lines on disk.
+  // Call this before saving a checkpoint: puts the records of its steps on disk.
   void sync();
 
  private:

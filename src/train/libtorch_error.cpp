@@ -10,7 +10,7 @@ Error from_libtorch(const c10::Error& error) {
     return {ExitCode::kHardware, "not enough memory", text,
             "make training.local_batch_size, training.seq_len or the model smaller (gradients accumulate to the same "
             "training.global_batch_size)"};
-  // A later call than the failed one may report the error: the GPU works asynchronously.
+  // A GPU is asynchronous, so a later call may report the failure of an earlier one.
   if (text.find("CUDA error") != std::string::npos || text.find("HIP error") != std::string::npos)
     return {
         ExitCode::kHardware, "the GPU failed", text,

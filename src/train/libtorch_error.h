@@ -1,4 +1,4 @@
-// LibTorch's exceptions as errors of ours.
+// Converts LibTorch's exceptions to Hearth's errors.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -7,8 +7,8 @@
 
 namespace hearth::train {
 
-// Without the C++ stack. Memory that is not to be had is kHardware and says what to make smaller, and so is a GPU that
-// fails; everything else is a bug of ours (kBug), since no user input may reach LibTorch unchecked.
+// The C++ stack is left out. Memory exhaustion is kHardware and says what to make smaller. A GPU failure is kHardware,
+// too. Everything else is kBug, since no unchecked user input may reach LibTorch.
 Error from_libtorch(const c10::Error& error);
 
 }  // namespace hearth::train

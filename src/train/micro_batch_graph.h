@@ -1,9 +1,9 @@
-// A micro-batch's forward and backward as one piece of work for the GPU: training.cuda_graph. The first micro-batch
-// runs as it always does, the second is recorded (ops/gpu/graph.h), and from then on each is one call of the host, in
-// which nothing but the batch's numbers differs. They are copied to where the recorded work reads them.
+// A micro-batch's forward and backward as one recorded graph on the GPU: training.cuda_graph. The first micro-batch
+// runs normally and the second is recorded (ops/gpu/graph.h). From then on each is one call of the host. Only the
+// batch's numbers differ, so they are copied to the buffers that the graph reads.
 //
-// So the enqueued work may depend only on the shape. Positions whose labels do not count go through the head with the
-// others and change nothing; attention within documents, or around padding, cannot be recorded.
+// The work must depend only on the shape. So positions without counted labels go through the head, too, without any
+// effect. Attention within documents, or around padding, cannot be recorded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,15 +16,15 @@ namespace hearth::train {
 
 class MicroBatchGraph {
  public:
-  // Borrows both. The same bits as Transformer::loss_and_gradient where every label counts.
+  // Borrows both. The result has the same bits as Transformer::loss_and_gradient if every label counts.
   MicroBatchGraph(model::Transformer& model, parallel::ShardedWeights& weights, double z_factor);
 
-  // As Transformer::loss_and_gradient. Weights are gathered before and announced after the recorded work: what they do
-  // then is the host's decision, step by step.
+  // Same as Transformer::loss_and_gradient. Gathers weights before the recorded work and announces gradients after it,
+  // because the host decides in each step what these calls do.
   void run(const at::Tensor& sums_2, const model::MicroBatch& batch, const at::Tensor& scale_1);
 
  private:
-  // Those of the recorded work: whole already, and announced by run().
+  // The weights of the recorded work. They are gathered already, and run() announces their gradients.
   class Whole final : public model::Weights {
    public:
     explicit Whole(model::Weights& weights) : weights_(weights) {}
@@ -40,10 +40,10 @@ class MicroBatchGraph {
   parallel::ShardedWeights& weights_;
   Whole whole_;
   const double z_factor_;
-  // The buffers of the recorded work.
+  // The inputs and outputs of the recorded work.
   model::MicroBatch batch_;
   at::Tensor scale_1_, sums_2_;
-  at::Tensor ones_T_;  // weights for a batch without weights
+  at::Tensor ones_T_;  // the weights of a batch without weights
   bool ran_once_ = false;
   ops::Graph graph_;
 };

@@ -8,7 +8,7 @@
 namespace hearth::train {
 namespace {
 
-// Signals are the process's, so their flags are, too. Lock-free, as a handler needs.
+// Signals belong to the process, so their flags are global. The flags are lock-free, which a handler needs.
 std::atomic<bool> installed{false};
 std::atomic<bool> leave{false};
 std::atomic<bool> save{false};
@@ -33,7 +33,7 @@ SignalScope::SignalScope() {
   HEARTH_CHECK(!installed.exchange(true));
   leave = false;
   save = false;
-  // SA_RESETHAND: the first SIGINT puts the default back, so the second one ends the process.
+  // SA_RESETHAND: the first SIGINT restores the default, so the second one ends the process.
   install(SIGINT, on_leave, SA_RESTART | static_cast<int>(SA_RESETHAND), old_interrupt);
   install(SIGTERM, on_leave, SA_RESTART, old_terminate);
   install(SIGUSR1, on_save, SA_RESTART, old_user1);

@@ -1,11 +1,11 @@
-// Signals to a run: SIGINT or SIGTERM = finish the step, save, leave (exit code 75); SIGUSR1 = save and go on; a second
-// SIGINT = leave at once, as if there were no handler. Handlers only set flags, which the trainer reads between steps
-// and shares among the ranks, so that all of them stop after the same step.
+// Requests from outside the process. SIGINT or SIGTERM: finish the step, save, leave (exit code 75). SIGUSR1: save and
+// continue. A second SIGINT: leave at once, as without a handler. Handlers only set flags. The trainer reads them
+// between steps and shares them among the ranks, so all ranks stop after the same step.
 #pragma once
 
 namespace hearth::train {
 
-// Handlers are installed while an object lives; its destructor restores the earlier ones. One at a time.
+// Installs the handlers; its destructor restores the earlier ones. Only one object at a time.
 class SignalScope {
  public:
   SignalScope();
@@ -14,9 +14,9 @@ class SignalScope {
   SignalScope& operator=(const SignalScope&) = delete;
 };
 
-// Stays true once asked. Any thread.
+// True from the first request on. Any thread.
 bool leave_requested();
-// True once for each SIGUSR1 (several before the first look count as one): reading takes the request. Any thread.
+// True once for each SIGUSR1; reading clears the request. Several signals before one read count as one. Any thread.
 bool take_save_request();
 
 }  // namespace hearth::train

@@ -27,8 +27,8 @@ std::vector<int64_t> counted_positions(const data::Batch& batch) {
   return positions;
 }
 
-// `starts`, which hold the first place of each row, with those of the padding behind a row's tokens: nothing may attend
-// to that.
+// Adds to `starts`, the first place of each row, the start of the padding after each row's tokens. So nothing attends
+// to padding.
 std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t> starts) {
   for (int64_t row = 0; row < static_cast<int64_t>(batch.row_tokens.size()); ++row) {
     const int32_t tokens = batch.row_tokens[static_cast<size_t>(row)];
@@ -38,10 +38,11 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
   return starts;
 }
 
-// The factors of each micro-batch's sums. The mean's denominator must be known before the first backward, over all
-// ranks: a mean of per-rank means weighs tokens differently wherever their numbers differ. Empty where no label counts.
+// The factor of each micro-batch's sums. The mean's denominator is over all ranks and must be known before the first
+// backward. A mean of per-rank means would weight tokens differently if ranks have different counts. Empty if no label
+// counts.
 std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t straight) {
-  std::vector<double> weights, pairs;  // pairs: as total_losses takes them
+  std::vector<double> weights, pairs;  // pairs: the form that total_losses needs
   for (const data::Batch& micro : batch.micro_batches) {
     weights.push_back(counted_weight(micro));
     pairs.insert(pairs.end(), {weights.back(), 0});
@@ -52,12 +53,12 @@ std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group
   const double counted = group.all_reduce(totals[0]);
   if (counted <= 0) return {};
   const double means = group.all_reduce(static_cast<double>(weights.size()));
-  // A micro-batch in which nothing counts has no mean, and adds nothing.
+  // A micro-batch without counted labels has no mean and contributes nothing.
   for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
   return weights;
 }
 
-// The length of the longest of the documents that begin at `starts` in T places.
+// The length of the longest document; documents begin at `starts`, and there are T places.
 int64_t longest(const std::vector<int32_t>& starts, int64_t T) {
   int64_t result = 0;
   for (size_t i = 0; i < starts.size(); ++i)

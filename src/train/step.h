@@ -1,4 +1,4 @@
-// One optimizer step: every micro-batch forward and backward, gradients reduced over the ranks, clipped, applied.
+// One optimizer step: forward and backward of every micro-batch, reduction of gradients over ranks, clipping, update.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace hearth::train {
 struct StepOptions {
   double max_norm = 0;    // training.max_norm; 0: no clipping
   double z_factor = 0;    // objective.z_loss
-  bool per_rank = false;  // numerics.loss_average: the mean of micro-batches' means, each weighing the same
-  bool graph = false;     // training.cuda_graph: forward and backward are recorded once (micro_batch_graph.h)
+  bool per_rank = false;  // numerics.loss_average: the mean of the micro-batches' means, with equal weights
+  bool graph = false;     // training.cuda_graph: forward and backward are recorded as a graph (micro_batch_graph.h)
 };
 StepOptions step_options(const config::RunConfig& config);
 
 struct StepResult {
   double loss = 0;       // cross-entropy: weighted losses over all ranks and micro-batches / their weights; or per_rank
-  double z_loss = 0;     // the mean of the z-loss times z_factor; the gradient is that of loss + z_loss
-  double grad_norm = 0;  // of that, before clipping
+  double z_loss = 0;     // averaged in the same way, times z_factor; the gradient is that of loss + z_loss
+  double grad_norm = 0;  // of that gradient, before clipping
   double loss_deviations = 0, norm_deviations = 0;  // train/guard.h
-  bool applied = false;                             // false: weights and moments are as they were
+  bool applied = false;                             // false: weights and moments are unchanged
   bool counted = true;  // false: no label of the step counts; nothing was computed, and loss and norm are NaN
-  double forward_backward_s = 0, norm_s = 0, update_s = 0;  // where this rank's host spent its time
+  double forward_backward_s = 0, norm_s = 0, update_s = 0;  // host time of this rank
 };
 
 // The batch's weight in the mean: the sum of its counted labels' weights.
@@ -38,10 +38,10 @@ double counted_weight(const data::Batch& batch);
 // The batch as tensors on `device`. Copies.
 model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU);
 
-// A step whose work is under way, or done: on a GPU its result comes later.
+// A step that may still be running: on a GPU its result is available later.
 class PendingStep {
  public:
-  // Waits for it. Once.
+  // Waits for the step's result. Call it once.
   StepResult result();
 
  private:
@@ -49,20 +49,21 @@ class PendingStep {
   PendingStep(std::optional<ops::Readback> decision, StepResult times)
       : decision_(std::move(decision)), result_(times) {}
 
-  std::optional<ops::Readback> decision_;  // nothing: no label counts
+  std::optional<ops::Readback> decision_;  // empty: no label counts
   StepResult result_;
 };
 
-// Makes steps. Borrows all it is given. On a GPU no call waits for it.
+// Makes steps. Borrows its arguments. No call waits for a GPU.
 class TrainStep {
  public:
   TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
             const StepOptions& options, const ops::GuardRules& rules = {});
 
-  // The guard's state, and the optimizer's count of updates. Also ends a hold.
+  // Sets the guard's state, with the number of updates so far. Also ends a hold.
   void begin_from(const ops::GuardState& state) { decision_.begin_from(state); }
 
-  // Step number `step` of the training, from 1, with this learning rate. Collective: the same result on every rank.
+  // Runs step number `step` of the training, from 1, with learning rate `lr`. Collective: the same result on every
+  // rank.
   PendingStep run(const data::StepBatch& batch, int64_t step, double lr);
 
  private:

@@ -41,7 +41,7 @@ namespace {
 using metrics::monotonic_seconds;
 using Purpose = parallel::ShardedWeights::Purpose;
 
-// One rank. Every method is Collective: all ranks take the same decisions after the same step.
+// The trainer of one rank. Every method is Collective: all ranks make the same decisions after the same step.
 class Trainer {
  public:
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
@@ -82,7 +82,8 @@ class Trainer {
     while (progress_.step < run_.steps) {
       Launched now = next_ ? std::move(*next_) : launch(progress_.step + 1);
       next_.reset();
-      // A GPU works on the next step while the host looks at this one, unless its weights are needed as they are then.
+      // A GPU computes the next step while the host finishes this one, unless the host needs the weights before that
+      // step.
       Pause pause;
       const bool ahead = ops::works_ahead(run_.device);
       if (ahead) {
@@ -90,7 +91,7 @@ class Trainer {
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
-      if (!record) continue;  // it went back
+      if (!record) continue;  // the training went back
       if (!ahead) pause = pause_after(now.t);
       if (pause.validate) validate(*record);
       journal_.step(*record);
@@ -101,7 +102,7 @@ class Trainer {
   }
 
  private:
-  // A step whose work is enqueued, and its record so far.
+  // A step that may still be running, and its facts so far.
   struct Launched {
     int64_t t;
     double lr;
@@ -111,7 +112,7 @@ class Trainer {
     PendingStep pending;
   };
 
-  // The tasks between two steps.
+  // The tasks between this step and the next.
   struct Pause {
     bool validate = false, save = false, leave = false;
     bool any() const { return validate || save || leave; }
@@ -149,7 +150,7 @@ class Trainer {
             .pending = step_.run(batch, t, lr)};
   }
 
-  // The finished step's result, or nothing if the training went back.
+  // The record of a finished step; nullopt if the training went back.
   std::optional<metrics::Record> finish(Launched& step) {
     const StepResult result = step.pending.result();
     const Judgement judgement = guard_.judge(result);
@@ -194,10 +195,10 @@ class Trainer {
         .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
   }
 
-  // To the last checkpoint, and on with the data behind that of the step.
+  // Goes back to the last checkpoint and continues with the data after the step's.
   void rewind(const Launched& step, const StepResult& result, const std::string& reason) {
     if (!checkpoint_) throw run_.diverged(step.t, reason + "; there is no checkpoint to go back to", step.lr);
-    next_.reset();  // held back by the device, as everything after the step that is judged
+    next_.reset();  // the device held it back, as it does with every step after the judged one
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
     run::load_weights(reader, weights_);
     run::load_moments(reader, weights_);
@@ -218,14 +219,15 @@ class Trainer {
                      .reason = reason,
                      .loss = if_finite(result.loss),
                      .grad_norm = if_finite(result.grad_norm)});
-    group_.barrier();  // nobody deletes the checkpoint while another reads it
+    group_.barrier();  // no rank may delete the checkpoint while another reads it
   }
 
   static std::optional<double> if_finite(double value) {
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
 
-  // With data.on_damage = "substitute": says what took the place of damaged sequences on any rank, and how many.
+  // With data.on_damage = "substitute": reports the substitutes for damaged sequences on all ranks and returns their
+  // number.
   int64_t tell_substitutes(const data::StepBatch& batch) {
     if (run_.config.data.on_damage == config::OnDamage::kStop || !group_.any(!batch.substitutes.empty())) return 0;
     std::string lines;
@@ -240,7 +242,7 @@ class Trainer {
     return count;
   }
 
-  // The loss of each set of documents, and over all of them.
+  // The loss of each validation set, and the mean over all.
   void validate(metrics::Record& record) {
     const EvaluationOptions options{.seq_len = run_.seq_len(),
                                     .local_batch_size = run_.config.training.local_batch_size,
@@ -256,7 +258,7 @@ class Trainer {
     record.validation_loss = all.loss();
   }
 
-  // By steps, by the clock of rank 0, or because someone sent SIGUSR1.
+  // Due by steps, by the clock of rank 0, or by SIGUSR1.
   bool save_is_due(int64_t t) {
     const config::Checkpoint& when = run_.config.checkpoint;
     const bool by_step = when.interval > 0 && t % when.interval == 0;
@@ -289,13 +291,13 @@ class Trainer {
   TrainStep step_;
   std::optional<data::Loader> loader_;
   Journal journal_;
-  std::optional<Path> checkpoint_;  // the last one: where a rewind goes
+  std::optional<Path> checkpoint_;  // the last one, for a rewind
   double saved_s_ = 0;              // when it was written
-  double ended_s_ = 0;              // when the last step did
-  std::optional<Launched> next_;    // what a GPU works on already
+  double ended_s_ = 0;              // when the last step ended
+  std::optional<Launched> next_;    // a step that a GPU computes already
 };
 
-// On the console, and in the log of rank 0.
+// Prints on the console and writes to the log of rank 0.
 void say(RankLog& log, LogLevel level, const std::string& text) {
   fmt::print("{}{}\n", console_prefix(level), text);
   log.write(level, text);
@@ -334,7 +336,7 @@ ExitCode train(run::Run& run, const config::TrainOptions& options) {
     log.write(LogLevel::kError, from_libtorch(e).what());
     throw;
   } catch (const std::exception& e) {
-    log.write(LogLevel::kError, e.what());  // stderr gets it, too, where the program ends
+    log.write(LogLevel::kError, e.what());  // the program prints it to stderr at its end
     throw;
   }
 }

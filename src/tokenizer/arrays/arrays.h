@@ -1,11 +1,11 @@
 // Tokenizers of 2-D arrays of counts, neurons x time bins, instead of text: spikes.h and patches.h.
 //
-// An array is cut into patches of some neurons by some bins. It is read a column of patches at a time, each column
-// from the first neuron to the last, and BOS = vocab_size - 1 stands before every column:
+// An array is cut into patches of some neurons by some bins. Patches are read column by column, each column from the
+// first neuron to the last. BOS = vocab_size - 1 precedes every column:
 //
 //   BOS p(0,0) p(1,0) ... BOS p(0,1) p(1,1) ...
 //
-// A tokenizer knows which id a patch has and which patch an id stands for; data/shard/array_stream.h makes the stream.
+// A tokenizer maps patches to ids and ids to patches; data/shard/array_stream.h makes the stream.
 // There is no EOS and no token between arrays.
 #pragma once
 
@@ -25,18 +25,18 @@ struct PatchShape {
 class ArrayTokenizer : public Tokenizer {
  public:
   virtual PatchShape patch_shape() const = 0;
-  // Larger counts have no id.
+  // A patch with a larger count has no id.
   virtual int largest_count() const { return 255; }
-  // The id of a patch [neurons, bins], row-major, whose counts are not too large.
+  // The id of a patch [neurons, bins], row-major. No count may be above largest_count().
   virtual uint32_t id_of(std::span<const uint8_t> patch) const = 0;
-  // The patch that an id stands for; empty for BOS and for ids that no patch has.
+  // The patch of an id; empty for BOS and for ids without a patch.
   virtual std::span<const uint8_t> patch_of(uint32_t id) const = 0;
 
   const ArrayTokenizer* arrays() const final { return this; }
   bool has_text() const final { return false; }
   std::unique_ptr<Encoder> encoder(SpecialText special) const final;  // throws user_error for text
   size_t safe_cut(std::string_view, size_t limit) const final { return limit; }
-  // For people: a line for each column, " 0 3 1" or " 0,0,1 2,0,0".
+  // For display: a line for each column, " 0 3 1" or " 0,0,1 2,0,0".
   void decode(uint32_t id, std::string& text) const final;
   std::optional<uint32_t> bos() const final { return static_cast<uint32_t>(vocab_size() - 1); }
   std::optional<uint32_t> eos() const final { return {}; }

@@ -14,7 +14,7 @@ __extension__ typedef unsigned __int128 Wide;
 constexpr size_t kMaskBits = 16, kLevelBits = 4;
 constexpr size_t kVector = 8;
 
-// Which cells, modulo 16, have counts.
+// Bit i is set if a cell with index i, modulo 16, has a count.
 uint16_t mask_of(std::span<const uint8_t> patch) {
   unsigned mask = 0;
   for (size_t i = 0; i < patch.size(); ++i) mask |= (patch[i] != 0 ? 1U : 0U) << i % kMaskBits;
@@ -23,14 +23,15 @@ uint16_t mask_of(std::span<const uint8_t> patch) {
 
 uint16_t bits_at(uint16_t mask, size_t level) { return static_cast<uint16_t>(mask >> level * kLevelBits & 0xF); }
 
-// Masks in the order of the tree: by their first four cells, then the next.
+// A mask's place in the order of the tree: by its first four cells, then the next four.
 unsigned rank_of(uint16_t mask) {
   unsigned rank = 0;
   for (size_t level = 0; level * kLevelBits < kMaskBits; ++level) rank = rank << kLevelBits | bits_at(mask, level);
   return rank;
 }
 
-// The product of whole vectors: in eights, so that a compiler sees one. 255^2 * kMostPatchCells fits.
+// The dot product of two arrays of whole vectors: in blocks of eight, which a compiler can vectorize. 255^2 *
+// kMostPatchCells fits.
 int32_t dot(std::span<const int16_t> a, std::span<const int16_t> b) {
   int32_t sum = 0;
   for (size_t i = 0; i < a.size(); i += kVector) {
@@ -68,7 +69,7 @@ NearestReference::NearestReference(const PatchVocabulary& v)
   }
 }
 
-// The mask is that of the last leaf, or comes after it.
+// The mask must be the last leaf's mask, or come after it in the order of the tree.
 void NearestReference::add_to_tree(uint16_t mask, uint32_t place, int64_t square) {
   bool is_new = false;
   for (size_t level = 0; level < kLevels; ++level) {
@@ -91,9 +92,10 @@ void NearestReference::add_to_tree(uint16_t mask, uint32_t place, int64_t square
 
 struct NearestReference::Search {
   const NearestReference& tree;
-  uint16_t mask = 0;                           // of the patch
+  uint16_t mask = 0;                           // the patch's mask
   std::array<int16_t, kMostPatchCells> patch;  // up to the stride
-  // Of the patch's cells at each level: the sum of squares by which of them are taken; all of them from a level on.
+  // By level: the sum of squares for each choice of the level's four cells (taken), and over all cells from this level
+  // on (rest).
   std::array<std::array<int64_t, 1 << kLevelBits>, kLevels> taken{};
   std::array<int64_t, kLevels + 1> rest{};
   uint32_t id = 0;
@@ -114,7 +116,7 @@ struct NearestReference::Search {
     }
   }
 
-  // Whether cos^2 |p|^2 = bound would be less than the best; then the same of bound * share / whole.
+  // Whether cos^2 |p|^2 = bound would be below the best so far; then the same with bound * share / whole.
   bool is_worse(int64_t bound) const { return bound * best_square < best_dot * best_dot; }
   bool is_worse(int64_t bound, int64_t share, int64_t whole) const {
     return static_cast<Wide>(bound * best_square) * static_cast<Wide>(share) <
@@ -135,7 +137,7 @@ struct NearestReference::Search {
     }
   }
 
-  // The likely ones first: references with counts where the patch has them, or in a cell more or less.
+  // Tries the likely references first: those whose mask is the patch's mask, or differs from it in one cell.
   void guess() {
     const auto look = [&](unsigned at) {
       if (tree.leaf_of_[at] != 0) look_at(tree.levels_.back()[tree.leaf_of_[at] - 1]);

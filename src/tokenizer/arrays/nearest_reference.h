@@ -1,14 +1,14 @@
-// Which reference a patch points most nearly in the direction of: the largest cosine, exactly, among tens of thousands.
+// Finds the reference with the largest cosine to a patch: exactly, among tens of thousands of references.
 //
-// Counts are small and most of them zero, so which cells are zero says much. A reference r without a count where the
-// patch p has one loses that part of p:
+// Counts are small and most are zero, so the positions of the zeros tell references apart. A reference r that has no
+// count in a cell of patch p loses that cell's part of |p|^2:
 //
 //   cos^2 |p|^2 <= sum of p_i^2 where r has counts,
 //
-// and, with x counts of r where p has none and |r|^2 <= N, no more than (1 - x / N) of that. References are kept in a
-// tree by which cells they have counts in, and a search enters only branches that may hold what is not worse than the
-// best so far. Cells are taken modulo 16 for that; larger patches just lose less by it. All of it is done in integers,
-// so equal cosines are equal on every machine.
+// If r also has x counts in cells where p has none, and |r|^2 <= N, then the bound shrinks by the factor (1 - x / N). A
+// tree orders references by the cells that have counts. A search enters only branches whose bound reaches the best so
+// far. The tree takes cells modulo 16, so its bounds are looser for larger patches. All arithmetic is in integers, so
+// equal cosines are equal on every machine.
 #pragma once
 
 #include <array>
@@ -20,24 +20,24 @@
 
 namespace hearth::tokenizer {
 
-// Immutable, for any number of threads.
+// Immutable, shared by threads.
 class NearestReference {
  public:
   // Copies the references.
   explicit NearestReference(const PatchVocabulary& vocabulary);
 
-  // The id of the reference with the largest cosine to `patch`; of equal ones the smallest. The zero vector has cosine
-  // 0 with all, and where all are 0 the id is 0.
+  // The id of the reference with the largest cosine to `patch`; the smallest such id if several are equal. The zero
+  // vector has cosine 0 with every reference. If every cosine is 0, the id is 0.
   uint32_t id_of(std::span<const uint8_t> patch) const;
 
  private:
   static constexpr size_t kLevels = 4;
 
-  // A branch: four of the 16 cells, one after the other, level by level.
+  // A branch: each of the four levels decides four of the 16 cells.
   struct Node {
-    uint16_t bits = 0;            // which of them have counts
-    uint32_t begin = 0, end = 0;  // children in the next level; in the last one references, by their place in order
-    int64_t longest = 0;          // the largest |r|^2 below
+    uint16_t bits = 0;            // the cells that have counts
+    uint32_t begin = 0, end = 0;  // children in the next level; in the last level references, in the tree's order
+    int64_t longest = 0;          // the largest |r|^2 in this branch
   };
   struct Search;
 
@@ -46,13 +46,13 @@ class NearestReference {
     return std::span(references_).subspan(place * stride_, stride_);
   }
 
-  size_t cells_, stride_;  // of a reference in memory: cells, and zeros up to a whole number of vectors
-  // By the tree's order, without the zero vector:
+  size_t cells_, stride_;  // a reference in memory: its cells, then zeros up to a whole number of vectors
+  // In the tree's order, without the zero vector:
   std::vector<int16_t> references_;
   std::vector<int64_t> squares_;
   std::vector<uint32_t> ids_;
   std::array<std::vector<Node>, kLevels> levels_;
-  std::vector<uint32_t> leaf_of_;  // [2^16] index in the last level + 1, by which cells have counts; 0: none
+  std::vector<uint32_t> leaf_of_;  // [2^16] by mask: index in the last level + 1; 0: no leaf
 };
 
 }  // namespace hearth::tokenizer

@@ -92,7 +92,7 @@ void PatchTokenizer::fill_table(const std::string& origin) {
     }
     table_[at] = static_cast<uint32_t>(i + 1);
   }
-  // Every id that a patch can be given has a patch.
+  // Every id that another patch refers to must have a reference.
   for (int64_t i = num_references_; i < num_patches(); ++i) {
     if (id_of(patch(i)) >= num_references_)
       throw damaged(fmt::format("patch tokenizer {} is damaged", origin), "a patch has an id without a reference",

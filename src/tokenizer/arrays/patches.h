@@ -1,16 +1,16 @@
-// A vocabulary of patches of counts, such as 15 time bins of one neuron, from a file of our own: tokenizer.patches.
+// A vocabulary of patches of counts, such as 15 time bins of one neuron, in Hearth's own format: tokenizer.patches.
 //
-// Ids 0, 1, ... have a reference patch each; any number of other patches share the ids of references. A patch that the
-// file does not have is id 0, which is the most frequent one. BOS = vocab_size - 1.
+// Ids 0, 1, ... have one reference patch each. Any number of other patches share the ids of references. A patch that is
+// not in the file gets id 0, the id of the most frequent patch. BOS = vocab_size - 1.
 //
 // The file, little-endian (stored on disk: never change):
 //
 //   0   8  "HRTHPTCH"
 //   8   4  version, 1
-//   12  4  neurons of a patch; 16  4  its bins
+//   12  4  neurons of a patch; 16  4  bins of a patch
 //   20  4  vocab_size
 //   24  8  number of references, R; 32  8  number of other patches, M
-//   40     R patches, that of id 0 first; M patches; M ids (u32)
+//   40     R patches, beginning with that of id 0; M patches; M ids (u32)
 //   end    XXH3-64 of everything before
 #pragma once
 
@@ -21,12 +21,12 @@
 
 namespace hearth::tokenizer {
 
-// What is in the file.
+// The file's content.
 struct PatchVocabulary {
   PatchShape shape;
   int64_t vocab_size = 0;
-  std::string references;  // patches one after the other: number i has id i
-  std::string others;      // likewise
+  std::string references;  // patches in sequence: patch i has id i
+  std::string others;      // in the same form
   std::vector<uint32_t> other_ids;
 };
 std::string patch_file(const PatchVocabulary& vocabulary);
@@ -38,7 +38,7 @@ bool looks_like_patch_file(std::string_view content);
 class PatchTokenizer final : public ArrayTokenizer {
  public:
   // `origin` names the file in errors. Throws user_error for another version, damaged() for a file that is cut short,
-  // has a wrong checksum or makes no sense.
+  // has a wrong checksum or contradicts itself.
   PatchTokenizer(std::string content, const std::string& origin);
 
   PatchShape patch_shape() const override { return shape_; }
@@ -58,7 +58,7 @@ class PatchTokenizer final : public ArrayTokenizer {
   std::string content_;
   PatchShape shape_;
   int64_t vocab_size_ = 0, num_references_ = 0, num_others_ = 0;
-  // Open addressing: index of a patch + 1; 0: nothing.
+  // Open addressing: index of a patch + 1; 0: empty.
   std::vector<uint32_t> table_;
 };
 

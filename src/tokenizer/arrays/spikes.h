@@ -1,5 +1,5 @@
-// The tokenizer of spike counts that needs no file: id = count, BOS = vocab_size - 1 before every time bin. The rule
-// is that of the neural-data repositories that grew from torchtitan; a count equal to BOS is refused here.
+// The tokenizer of spike counts. It needs no file: id = count, and BOS = vocab_size - 1 precedes every time bin. The
+// rule is the one of the neural-data repositories that grew from torchtitan, but a count equal to BOS is an error here.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ class SpikesTokenizer final : public ArrayTokenizer {
 
  private:
   int64_t vocab_size_;
-  std::array<uint8_t, 256> counts_;  // a patch for each
+  std::array<uint8_t, 256> counts_;  // one patch for each count
 };
 
-// The vocabulary of "spikes" (256) and "spikes:N", 2 <= N <= 257; nothing for other text.
+// The vocabulary size of "spikes" (256) and "spikes:N", 2 <= N <= 257; nullopt for any other text.
 std::optional<int64_t> parse_spikes_name(std::string_view name);
 
 }  // namespace hearth::tokenizer

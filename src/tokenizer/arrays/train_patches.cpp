@@ -9,7 +9,7 @@ namespace hearth::tokenizer {
 PatchVocabulary most_frequent_patches(const PieceCounts& counts, PatchShape shape, int64_t vocab_size) {
   auto patches = counts.sorted();
   if (patches.empty()) throw user_error("there is no patch to learn from", "the arrays have no time bins");
-  // By their bytes already; the more frequent first.
+  // Patches of equal frequency stay in the order of their bytes.
   std::stable_sort(patches.begin(), patches.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   PatchVocabulary v;
   v.shape = shape;

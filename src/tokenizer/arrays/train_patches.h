@@ -1,9 +1,8 @@
-// Learns a vocabulary of patches: the most frequent ones get ids of their own, every other one that was seen the id of
-// the reference it points most nearly in the direction of (cosine).
+// Learns a vocabulary of patches. The most frequent patches become references with ids of their own. Every other patch
+// in the data gets the id of the reference with the largest cosine.
 //
-// Source of the rule: the neural-data repositories' patch tokenizer. Where it says nothing: of equally frequent patches
-// the one with the smaller bytes comes first; of equal cosines the smallest id wins, and cosines are compared exactly,
-// in integers.
+// Source of the rule: the neural-data repositories' patch tokenizer. Our additions: equally frequent patches are
+// ordered by their bytes; among equal cosines the smallest id wins; cosines are compared exactly, in integers.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +13,9 @@
 
 namespace hearth::tokenizer {
 
-// The vocab_size - 1 most frequent patches as references, fewer if there are not so many; all others with id 0, for
-// NearestReference (nearest_reference.h) to fill in. Patches are `shape.cells()` bytes each. Throws user_error where
-// nothing was counted.
+// The vocab_size - 1 most frequent patches as references, or all if there are fewer. All others get id 0, which
+// NearestReference (nearest_reference.h) replaces later. A patch has `shape.cells()` bytes. Throws user_error if
+// `counts` is empty.
 PatchVocabulary most_frequent_patches(const PieceCounts& counts, PatchShape shape, int64_t vocab_size);
 
 }  // namespace hearth::tokenizer

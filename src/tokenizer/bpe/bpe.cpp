@@ -21,7 +21,7 @@ void check_sizes(size_t tokens, size_t merges) {
                      fmt::format("Hearth takes {} tokens and {} merges", kMostTokens, kMostRanks));
 }
 
-// Marks the tokens that are what their own bytes become: a piece of those bytes needs no merging.
+// Marks the tokens whose own bytes encode to exactly this token: such a piece needs no merging.
 void mark_whole_pieces(Bpe& bpe, Bpe::Tables& tables) {
   BpeEncoder encoder(bpe, 0);
   std::vector<uint32_t> ids;
@@ -85,7 +85,7 @@ void Bpe::Tables::set_tokens(std::vector<std::string> tokens) {
   }
 }
 
-// `ranks[i]` is the rank of merges[i]; later ones overwrite the same pair's.
+// `ranks[i]` is the rank of merges[i]. A later merge of the same pair overwrites an earlier one.
 void Bpe::Tables::set_merges(std::span<const Merge> merges, std::span<const uint32_t> ranks) {
   pairs.assign(table_size(merges.size()), ~uint64_t{0});
   pairs_shift = static_cast<unsigned>(64 - std::countr_zero(pairs.size()));
@@ -149,7 +149,7 @@ Bpe Bpe::from_ranks(std::vector<std::string> tokens) {
       throw damaged(fmt::format("the vocabulary has no token for byte 0x{:02x}", byte));
   }
   Bpe bpe(std::move(made));
-  // Every way to split a token in two tokens is a merge.
+  // Every split of a token into two tokens is a merge.
   std::vector<Merge> merges;
   std::vector<uint32_t> ranks;
   for (uint32_t id = 0; id < tables.ends.size(); ++id) {

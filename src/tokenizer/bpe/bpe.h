@@ -1,10 +1,11 @@
-// Byte-pair encoding: a piece of text to token ids.
+// Byte-pair encoding: from a piece of text to token ids.
 //
-// Of all neighbouring pairs that the vocabulary merges, the one of lowest rank is merged first, the leftmost of equals,
-// until none is left. Both dialects are this rule: a list of merges (Hugging Face; rank: place in the list), and ranks
-// of tokens (tiktoken; a pair merges if its bytes are a token, rank: that token's id).
+// Among all neighbouring pairs that the vocabulary merges, the pair of lowest rank is merged first, the leftmost one
+// among equals. This repeats until no pair is left. Both dialects follow this rule. Hugging Face has a list of merges:
+// a merge's rank is its place in the list. tiktoken has ranks of tokens: a pair merges if its bytes are a token, and
+// the rank is that token's id.
 //
-// No input is slow: a piece of n symbols takes time in proportion to n, whatever it is, up to what memory costs.
+// No input is slow: a piece of n symbols takes time proportional to n, apart from cache misses.
 #pragma once
 
 #include <array>
@@ -25,32 +26,33 @@ struct Merge {
 inline constexpr uint32_t kNoToken = 0xFFFFFFFF;
 
 struct BpeOptions {
-  // A piece that is a token as a whole becomes that token, whatever the merges say: `ignore_merges`, and tiktoken.
+  // A piece that equals a token becomes that token, whatever the merges say: `ignore_merges`, and tiktoken.
   bool whole_piece_first = false;
-  // The id of a byte that has no token of its own; without one such bytes are dropped, as Hugging Face does.
+  // The id of a byte without a token. If unset, such bytes are dropped, as in Hugging Face.
   std::optional<uint32_t> unknown;
-  bool fuse_unknown = false;  // neighbouring unknown bytes are one id
+  bool fuse_unknown = false;  // neighbouring unknown bytes become one id
 };
 
-// A vocabulary, made ready. Immutable, shared by threads.
+// A vocabulary with its look-up tables. Immutable, shared by threads.
 class Bpe {
  public:
   struct Tables;
 
-  // `tokens`: the bytes of each id; "" for an id that no text gives (special tokens, holes). `merges` in order of rank;
-  // a pair that stands there twice keeps its last place, as in Hugging Face. Throws damaged() for a merge of ids that
-  // do not exist or whose bytes do not join to the result's.
+  // `tokens`: the bytes of each id; "" for an id that no text produces (special tokens, holes). `merges` in order of
+  // rank. A pair that appears twice keeps its last rank, as in Hugging Face. Throws damaged() for a merge of ids that
+  // do not exist, or if the two tokens' bytes do not join to the result's.
   static Bpe from_merges(std::vector<std::string> tokens, std::span<const Merge> merges, const BpeOptions& options);
-  // A token's rank is its id. Implies whole_piece_first. Throws damaged() if a byte has no token, or two have the same.
+  // A token's rank is its id. Implies whole_piece_first. Throws damaged() if a byte has no token, or if two tokens have
+  // the same bytes.
   static Bpe from_ranks(std::vector<std::string> tokens);
 
   ~Bpe();
   Bpe(Bpe&&) noexcept;
   Bpe& operator=(Bpe&&) noexcept;
 
-  // Bytes of an id, "" where it has none; ids past the end have none.
+  // The bytes of an id; "" for an id without bytes, or past the end.
   std::string_view token(uint32_t id) const;
-  size_t size() const;  // of `tokens`
+  size_t size() const;  // number of `tokens`
   std::optional<uint32_t> find(std::string_view bytes) const;
   const Tables& tables() const { return *tables_; }
 
@@ -59,12 +61,12 @@ class Bpe {
   std::unique_ptr<const Tables> tables_;
 };
 
-// Encodes for one thread: scratch memory, and a cache of pieces that never grows. Borrows the vocabulary.
+// Encodes for one thread. Has scratch memory and a cache of pieces of fixed size. Borrows the vocabulary.
 class BpeEncoder {
  public:
   static constexpr size_t kDefaultCacheEntries = 1 << 17;
 
-  // cache_entries: rounded up to a power of two; 0: no cache.
+  // `cache_entries` is rounded up to a power of two; 0: no cache.
   explicit BpeEncoder(const Bpe& bpe, size_t cache_entries = kDefaultCacheEntries);
   ~BpeEncoder();
   BpeEncoder(const BpeEncoder&) = delete;
@@ -72,13 +74,13 @@ class BpeEncoder {
 
   // Appends the ids of one piece, whose symbols are bytes. Empty pieces append nothing.
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
-  // The same for many pieces of one text, in its order: faster, because look-ups overlap.
+  // The same for many pieces of one text, in its order. Faster, because look-ups overlap.
   void encode_pieces(std::span<const std::string_view> pieces, std::vector<uint32_t>& ids);
-  // Merges symbols that the caller chose (characters, byte-fallback tokens) and appends what is left. Ids that no merge
-  // names (unknown) stay. The cache has no part in it.
+  // Merges symbols that the caller chose (characters, byte-fallback tokens) and appends the resulting ids. Ids that are
+  // in no merge (unknown) stay. This function does not use the cache.
   void merge_symbols(std::span<const uint32_t> symbols, std::vector<uint32_t>& ids);
 
-  // Bytes that had no token and no BpeOptions::unknown.
+  // Number of bytes dropped so far: they had no token, and BpeOptions::unknown was unset.
   int64_t dropped_bytes() const;
 
  private:

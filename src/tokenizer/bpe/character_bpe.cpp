@@ -98,7 +98,7 @@ void CharacterEncoder::encode_piece(std::string_view piece, std::vector<uint32_t
   end_run(piece.size());
 }
 
-// `run` is spelled by symbols_.
+// `run` is the text of symbols_.
 void CharacterEncoder::encode_run(std::string_view run, std::vector<uint32_t>& ids) {
   if (symbols_.size() == 1) return ids.push_back(symbols_[0]);
   if (cache_.empty() || run.size() > CacheEntry::kMaxBytes) return merger_.merge_symbols(symbols_, ids);

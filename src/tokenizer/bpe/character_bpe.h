@@ -1,9 +1,9 @@
-// Byte-pair encoding over characters (Llama-2, Mistral, Gemma): a character that has no token becomes the tokens of its
+// Byte-pair encoding over characters (Llama-2, Mistral, Gemma). A character without a token becomes the tokens of its
 // bytes ("<0x0A>").
 //
-// Such a tokenizer often cuts nothing: a whole document is one piece. It is cut here all the same, wherever two
-// neighbouring characters stand side by side in no token: no merge reaches across such a place, so the ids are the
-// same, pieces are words, and a cache of them pays.
+// Such a tokenizer often has no pre-tokenizer, so a whole document is one piece. This encoder still cuts it, wherever
+// two neighbouring characters are adjacent in no token. No merge crosses such a place, so the ids stay the same. The
+// resulting runs are short, like words, and a cache of them saves time.
 #pragma once
 
 #include <array>
@@ -17,21 +17,21 @@
 
 namespace hearth::tokenizer {
 
-// Immutable, shared by threads. Borrows the vocabulary, whose tokens are UTF-8 texts.
+// Immutable, shared by threads. Borrows the vocabulary. Its tokens are UTF-8 texts.
 class CharacterVocabulary {
  public:
-  // `byte_tokens`: [256]. No merge may name one of them.
+  // `byte_tokens`: [256]. No merge may contain one of them.
   CharacterVocabulary(const Bpe& bpe, const std::vector<uint32_t>& byte_tokens, bool whole_piece_first);
 
   const Bpe& bpe() const { return bpe_; }
   bool whole_piece_first() const { return whole_piece_first_; }
-  // The token that is this character alone, or kNoToken.
+  // The token of this character alone, or kNoToken.
   uint32_t token_of(char32_t c) const {
     const std::vector<uint32_t>& page = pages_[c >> 8];
     return page.empty() ? kNoToken : page[c & 255];
   }
   uint32_t token_of_byte(unsigned char byte) const { return byte_tokens_[byte]; }
-  // Whether some token holds the two characters, given by their tokens, side by side.
+  // Whether some token contains the two characters next to each other. The arguments are the characters' tokens.
   bool may_join(uint32_t left, uint32_t right) const;
 
  private:
@@ -41,7 +41,7 @@ class CharacterVocabulary {
   const Bpe& bpe_;
   std::vector<uint32_t> byte_tokens_;
   bool whole_piece_first_;
-  std::array<std::vector<uint32_t>, 0x1100> pages_;  // of 256 code points; empty: none has a token
+  std::array<std::vector<uint32_t>, 0x1100> pages_;  // 256 code points each; empty: no code point has a token
   std::vector<uint64_t> pairs_;                      // open addressing; the size is a power of two, at most half full
   size_t num_pairs_ = 0;
 };
@@ -54,7 +54,7 @@ class CharacterEncoder {
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
 
  private:
-  struct CacheEntry {  // a cache line
+  struct CacheEntry {  // one cache line
     static constexpr size_t kMaxBytes = 26, kMaxIds = 9;
     uint8_t size_bytes = 0, num_ids = 0;
     char text[kMaxBytes];
@@ -64,7 +64,7 @@ class CharacterEncoder {
 
   const CharacterVocabulary& vocabulary_;
   BpeEncoder merger_;
-  std::vector<uint32_t> symbols_;  // of the run at hand
+  std::vector<uint32_t> symbols_;  // of the current run
   std::vector<CacheEntry> cache_;
 };
 

@@ -8,21 +8,39 @@
 namespace hearth::tokenizer {
 namespace {
 
-// Up to this many symbols a scan for the lowest rank is quicker than the queue.
+// With at most this many symbols, a scan for the lowest rank is faster than the queue.
 constexpr size_t kScanSymbols = 48;
-// Look-ups of so many pieces are under way at once.
+// Number of pieces whose look-ups are pending at once.
 constexpr size_t kAhead = 64;
-// Pieces for which a miss does not look further: merging so few bytes is quicker than waiting for memory; and those so
-// long that they hardly come again.
+// Pieces of at most kQuickBytes skip the long cache: merging them is faster than a memory access. Pieces of more than
+// kMostCachedBytes skip it because they rarely repeat.
 constexpr size_t kQuickBytes = 4, kMostCachedBytes = 256;
 
-// Pieces whose look-ups are under way at once.
+// A piece and its ids. Two entries share a cache line, and a piece may be in either. The first is the newer one.
+struct CacheEntry {
+  static constexpr size_t kMostIds = 3;
+  ShortKey key;  // all zero: empty
+  uint32_t count;
+  uint32_t ids[kMostIds];
+};
+static_assert(sizeof(CacheEntry) == 32);
+
+// A piece too long for a key, or with more ids. An entry is a hit only if the bytes of its ids are the piece's bytes.
+struct LongEntry {
+  static constexpr size_t kMostIds = 13;
+  uint64_t hash;
+  uint32_t count;  // 0: empty
+  uint32_t ids[kMostIds];
+};
+static_assert(sizeof(LongEntry) == 64);
+
+// Pieces whose look-ups are pending at once.
 struct Batch {
   std::span<const std::string_view> pieces;
-  ShortKey keys[kAhead];  // no piece's where a piece is empty or too long
+  ShortKey keys[kAhead];  // a key that no piece has, if the piece is empty or too long
   uint64_t hashes[kAhead];
 
-  // Reads up to 16 bytes of a piece, if they are in front of `text_end`.
+  // Reads 16 bytes from the start of a piece if they end before `text_end`, or only the piece's bytes.
   void start(std::span<const std::string_view> its_pieces, const char* text_end) {
     pieces = its_pieces;
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -97,7 +115,7 @@ struct BpeEncoder::State {
   CacheEntry* cache_line(uint64_t hash) { return &cache[(hash >> 32) & (cache.size() - 2)]; }
   const CacheEntry* find_cached(const ShortKey& key, uint64_t hash) {
     const CacheEntry* line = cache_line(hash);
-    const CacheEntry* entry = line + static_cast<size_t>(!(line->key == key));  // no branch: either is as likely
+    const CacheEntry* entry = line + static_cast<size_t>(!(line->key == key));  // no branch: both are equally likely
     return entry->key == key ? entry : nullptr;
   }
   void keep(const ShortKey& key, uint64_t hash, std::span<const uint32_t> its_ids) {
@@ -108,7 +126,7 @@ struct BpeEncoder::State {
     std::copy(its_ids.begin(), its_ids.end(), line->ids);
   }
 
-  // A piece that has a key, and is not in the cache.
+  // Encodes a piece that has a key and is not in the cache.
   [[gnu::noinline]] void encode_short(std::string_view piece, const ShortKey& key, uint64_t hash,
                                       std::vector<uint32_t>& ids) {
     const size_t before = ids.size();
@@ -141,11 +159,11 @@ struct BpeEncoder::State {
   LargeTable<LongEntry> long_cache;
   std::vector<uint32_t> long_symbols;
   uint32_t symbols[kScanSymbols + 1];
-  uint32_t ranks[kScanSymbols + 1];  // of the pair that begins there
+  uint32_t ranks[kScanSymbols + 1];  // of the pair that begins at this symbol
   int64_t dropped_bytes = 0;
 };
 
-// The bytes' tokens; bytes without one become the unknown token or are dropped.
+// The bytes' tokens. Bytes without a token become the unknown token or are dropped.
 void BpeEncoder::State::symbols_of_bytes(std::string_view piece, std::vector<uint32_t>& out) {
   out.clear();
   bool after_unknown = false;
@@ -163,10 +181,10 @@ void BpeEncoder::State::symbols_of_bytes(std::string_view piece, std::vector<uin
   }
 }
 
-// Merges symbols[0, n), whose ranks are set, and appends what is left.
+// Merges symbols[0, n), whose ranks are set, and appends the resulting ids.
 void BpeEncoder::State::scan(size_t n, std::vector<uint32_t>& ids) {
   while (true) {
-    uint64_t lowest = uint64_t{kNoRank} << 32;  // rank and place in one word: the leftmost of equals is the least
+    uint64_t lowest = uint64_t{kNoRank} << 32;  // rank, then place: the smallest is the leftmost
     for (size_t i = 0; i + 1 < n; ++i) lowest = std::min(lowest, uint64_t{ranks[i]} << 32 | i);
     const auto rank = static_cast<uint32_t>(lowest >> 32);
     if (rank == kNoRank) break;
@@ -225,7 +243,7 @@ void BpeEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids
   state_->encode_short(piece, key, hash, ids);
 }
 
-// The ids of a hit are written without asking how many they are; so nearly every piece takes the same branches.
+// A hit always copies kMost ids, whatever the entry's count. This avoids a branch that depends on the count.
 void BpeEncoder::State::encode_batch_cached(const Batch& batch, std::vector<uint32_t>& ids) {
   constexpr size_t kMost = CacheEntry::kMostIds;
   uint32_t out[kAhead * kMost];

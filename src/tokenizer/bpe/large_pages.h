@@ -1,5 +1,5 @@
-// Memory for tables that are read all over the place: in pages of 2 MB where the kernel gives them on request, so that
-// a look-up does not also miss the processor's table of pages.
+// Memory for tables with random access. It is in pages of 2 MB if the kernel grants them, so a look-up causes fewer TLB
+// misses.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ struct LargePages {
     const size_t bytes = n * sizeof(T);
     if (bytes < kPageBytes / 2) return static_cast<T*>(::operator new(bytes));
     void* memory = ::operator new (bytes, std::align_val_t{kPageBytes});
-    ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: without it everything works, slower
+    ::madvise(memory, bytes, MADV_HUGEPAGE);  // advice only: without large pages the program is slower, but correct
     return static_cast<T*>(memory);
   }
   void deallocate(T* memory, size_t n) {

@@ -10,8 +10,8 @@ namespace hearth::tokenizer {
 namespace {
 
 constexpr uint32_t kNone = 0xFFFFFFFF;
-constexpr size_t kMostSymbols = 1 << 30;  // three entries each are numbered by 32 bits
-constexpr size_t kKeptSymbols = 1 << 20;  // scratch for more is given back
+constexpr size_t kMostSymbols = 1 << 30;  // entries have 32-bit indices, up to three entries per symbol
+constexpr size_t kKeptSymbols = 1 << 20;  // larger scratch memory is released
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void MergeQueue::start(std::span<const uint32_t> symbols) {
   }
 }
 
-// Takes the lowest bucket; false if all are empty.
+// Takes the lowest non-empty bucket; false if all are empty.
 bool MergeQueue::take_bucket() {
   has_bucket_ = false;
   for (size_t u = 0; u < upper_bits_.size(); ++u) {
@@ -74,7 +74,7 @@ bool MergeQueue::take_bucket() {
     bucket_.clear();
     for (uint32_t e = heads_[rank]; e != kNone; e = entries_[e].next) bucket_.push_back(entries_[e].place);
     heads_[rank] = kNone;
-    std::reverse(bucket_.begin(), bucket_.end());  // as they came, which is from left to right as a rule
+    std::reverse(bucket_.begin(), bucket_.end());  // in the order of insertion, which is usually left to right
     if (!std::is_sorted(bucket_.begin(), bucket_.end())) std::sort(bucket_.begin(), bucket_.end());
     bucket_next_ = 0;
     bucket_rank_ = rank;
@@ -84,7 +84,7 @@ bool MergeQueue::take_bucket() {
   return false;
 }
 
-// Merges the pair at `place`, if it still stands there with that rank.
+// Merges the pair at `place`, if the pair there still has that rank.
 void MergeQueue::merge_at(uint32_t place, uint32_t rank) {
   if (ranks_[place] != rank) return;
   const uint32_t eaten = next_[place];

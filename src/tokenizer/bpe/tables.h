@@ -1,4 +1,5 @@
-// What byte-pair encoding looks up: tokens by their bytes, merges by their pair. For bpe.cpp and bpe_encoder.cpp.
+// The look-up tables of byte-pair encoding: tokens by their bytes, merges by their pair. Only this folder's sources
+// include them.
 #pragma once
 
 #include <array>
@@ -28,14 +29,14 @@ struct ShortKey {
     key.high |= uint64_t{bytes.size()} << 56;
     return key;
   }
-  // The same where 16 bytes may be read from `data`.
+  // The same if 16 bytes may be read from `data`.
   static ShortKey of_readable(const char* data, size_t size) {
     ShortKey key;
     std::memcpy(&key, data, sizeof key);
     const uint64_t low_mask = kMasks[size][0], high_mask = kMasks[size][1];
     return {key.low & low_mask, (key.high & high_mask) | uint64_t{size} << 56};
   }
-  // The bits of the two words that the first bytes fill, by their number.
+  // By number of bytes: the bits of the two words that these first bytes fill.
   static constexpr auto kMasks = [] {
     std::array<std::array<uint64_t, 2>, kMostBytes + 1> masks{};
     for (size_t size = 0; size <= kMostBytes; ++size) {
@@ -50,7 +51,7 @@ struct ShortKey {
   }
 };
 
-// A rank, or that a pair does not merge.
+// The rank of a pair that does not merge.
 inline constexpr uint32_t kNoRank = 0xFFFFFFFF;
 
 struct Bpe::Tables {
@@ -58,14 +59,14 @@ struct Bpe::Tables {
   struct ShortSlot {
     ShortKey key;  // all zero: empty
     uint32_t id;
-    uint32_t is_whole;  // a piece of these bytes is this token and nothing else
+    uint32_t is_whole;  // nonzero: a piece of these bytes becomes exactly this token
   };
   struct LongSlot {
     uint64_t hash;
     uint32_t id;  // kNoToken: empty
     uint32_t is_whole;
   };
-  std::string bytes;                  // of all tokens, one after the other
+  std::string bytes;                  // of all tokens, in sequence
   std::vector<uint64_t> ends;         // [size]
   LargeTable<ShortSlot> short_slots;  // a power of two, at most two thirds full
   LargeTable<LongSlot> long_slots;
@@ -74,10 +75,10 @@ struct Bpe::Tables {
   static constexpr unsigned kIdBits = 21, kRankBits = 22;
   LargeTable<uint64_t> pairs;       // a power of two; ~0: empty
   unsigned pairs_shift = 0;         // 64 - log2(pairs.size())
-  LargeTable<uint32_t> byte_pairs;  // [256 * 256] rank of a pair of bytes' tokens
-  LargeTable<uint32_t> results;     // [num_ranks] by rank; empty where rank and result are the same number
+  LargeTable<uint32_t> byte_pairs;  // [256 * 256] rank of a pair of bytes, by the bytes' tokens
+  LargeTable<uint32_t> results;     // [num_ranks] by rank; empty if every rank equals its result
   uint32_t num_ranks = 0;
-  std::array<uint32_t, 256> byte_ids;  // kNoToken: none
+  std::array<uint32_t, 256> byte_ids;  // kNoToken: no token
   BpeOptions options;
 
   std::string_view token(uint32_t id) const {

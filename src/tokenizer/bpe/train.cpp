@@ -19,13 +19,13 @@ struct PairHash {
 
 struct PairState {
   int64_t count = 0;
-  std::vector<uint32_t> words;  // that have or had it; a word may stand there twice
+  std::vector<uint32_t> words;  // that contain or contained the pair; a word may appear twice
 };
 
 struct Candidate {
   int64_t count;
   Pair pair;
-  // The best one is the largest.
+  // The best candidate is the largest.
   bool operator<(const Candidate& o) const { return count != o.count ? count < o.count : pair > o.pair; }
 };
 
@@ -56,12 +56,12 @@ class Trainer {
       const Candidate best = candidates_.top();
       candidates_.pop();
       const int64_t count = pairs_.at(best.pair).count;
-      if (count != best.count) {  // other merges took some of it away
+      if (count != best.count) {  // other merges removed some occurrences
         if (count > 0) candidates_.push({count, best.pair});
         continue;
       }
       if (count < std::max<int64_t>(training_.min_frequency, 1)) break;
-      if (spells_special_token(best.pair)) continue;  // which no text may give
+      if (spells_special_token(best.pair)) continue;  // no text may produce it
       merge(best.pair);
       if (merges_done != nullptr) ++*merges_done;
     }
@@ -118,7 +118,7 @@ class Trainer {
   void merge(Pair pair) {
     const uint32_t left = left_of(pair), right = right_of(pair);
     std::string bytes = result_.tokens[left] + result_.tokens[right];
-    // Two merges may give the same bytes: then the same token.
+    // If two merges give the same bytes, they give the same token.
     const auto known = ids_.find(bytes);
     const uint32_t id = known != ids_.end() ? known->second : add_token(std::move(bytes));
     result_.merges.push_back({left, right, id});
@@ -133,7 +133,7 @@ class Trainer {
       if (const int64_t count = pairs_[p].count; count > 0) candidates_.push({count, p});
   }
 
-  // Left to right; what a merge changes to its sides is counted at once.
+  // Merges from left to right. Updates the counts of the neighbouring pairs at once.
   void merge_in_word(uint32_t index, uint32_t left, uint32_t right, uint32_t id) {
     Word& word = words_[index];
     uint32_t* symbols = symbols_.data() + word.begin;
@@ -160,11 +160,11 @@ class Trainer {
   TrainedBpe result_;
   std::vector<uint32_t> byte_ids_;                 // [256]
   std::unordered_map<std::string, uint32_t> ids_;  // of bytes and merges, not of special tokens
-  std::vector<uint32_t> symbols_;                  // all words, one after the other; each shrinks in its place
+  std::vector<uint32_t> symbols_;                  // all words in sequence; each shrinks in place
   std::vector<Word> words_;
   std::unordered_map<Pair, PairState, PairHash> pairs_;
   std::priority_queue<Candidate> candidates_;
-  std::vector<Pair> grown_;  // by the merge at hand
+  std::vector<Pair> grown_;  // pairs whose count the current merge increased
 };
 
 }  // namespace

@@ -1,13 +1,14 @@
-// Learns a byte-level BPE vocabulary from text, as Hugging Face's BpeTrainer does: of all neighbouring pairs of tokens,
-// counted over all pieces of the text, the most frequent one becomes a new token; again until the vocabulary is full.
+// Learns a byte-level BPE vocabulary from text, as Hugging Face's BpeTrainer does. Pairs of neighbouring tokens are
+// counted over all pieces of the text. The most frequent pair becomes a new token; this repeats until the vocabulary is
+// full.
 //
 //   PieceCounts counts;                                       one for each thread, then merged
 //   for (piece of the text, by the pattern's cutter) counts.add(piece);
 //   write_file_atomic(out, huggingface_file(train_bpe(counts, options)));
 //
 // Source of the method: Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL
-// 2016. Among pairs of equal counts the smaller left id wins, then the smaller right id, as in
-// `tokenizers`: the result depends on the counts alone, whatever the order of texts and the number of threads.
+// 2016. Among pairs of equal counts the smaller left id wins, then the smaller right id, as in `tokenizers`. So the
+// result depends only on the counts, not on the order of texts or the number of threads.
 #pragma once
 
 #include <atomic>
@@ -28,8 +29,8 @@ class PieceCounts {
   void add(std::string_view piece, int64_t count = 1);
   void add(const PieceCounts& other);
   size_t size() const { return counts_.size(); }
-  int64_t bytes() const { return bytes_; }  // of all occurrences
-  // By their bytes. The views are good until the next add().
+  int64_t bytes() const { return bytes_; }  // over all occurrences
+  // Sorted by bytes. The views are valid until the next add().
   std::vector<std::pair<std::string_view, int64_t>> sorted() const;
 
  private:
@@ -42,24 +43,24 @@ class PieceCounts {
 };
 
 struct BpeTraining {
-  int64_t vocab_size = 0;                   // ids in all: special tokens, the 256 bytes, one a merge
-  std::vector<std::string> special_tokens;  // the first ids, in this order; no text gives them
-  std::string pattern;                      // what cut the pieces: pretokenizer.h
+  int64_t vocab_size = 0;                   // total number of ids: special tokens, the 256 bytes, one for each merge
+  std::vector<std::string> special_tokens;  // the first ids, in this order; no text produces them
+  std::string pattern;                      // the pattern that cut the pieces: pretokenizer.h
   int64_t min_frequency = 2;                // a pair that occurs less often is not merged
 };
 
 struct TrainedBpe {
   BpeTraining training;
-  std::vector<std::string> tokens;  // the bytes of each id; of a special token its text
+  std::vector<std::string> tokens;  // the bytes of each id; for a special token its text
   std::vector<Merge> merges;        // in order of rank
 };
 
-// `merges_done`, for a progress bar in another thread, may be null. Fewer than vocab_size tokens where the text has no
-// more pairs. Throws user_error for a vocabulary too small for bytes and special tokens, and for special tokens that
-// are empty, given twice, or spelled as a byte is.
+// `merges_done`, for a progress bar in another thread, may be null. The result has fewer than vocab_size tokens if the
+// text has too few pairs. Throws user_error if the vocabulary is too small for bytes and special tokens, or if a
+// special token is empty, given twice, or spelled like a byte.
 TrainedBpe train_bpe(const PieceCounts& counts, const BpeTraining& training, std::atomic<int64_t>* merges_done);
 
-// As a tokenizer.json, which `tokenizers` and this program read.
+// The vocabulary as a tokenizer.json for `tokenizers` and this program.
 std::string huggingface_file(const TrainedBpe& bpe);
 
 }  // namespace hearth::tokenizer

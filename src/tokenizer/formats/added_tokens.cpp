@@ -8,8 +8,8 @@
 namespace hearth::tokenizer {
 namespace {
 
-// `\w` of Rust's regex crate, which single_word means: Alphabetic, marks, decimal digits, connectors, joiners. What is
-// Alphabetic beyond letters, letter numbers and marks are the circled and squared Latin letters.
+// `\w` of Rust's regex crate, which single_word uses: Alphabetic, marks, decimal digits, connectors, joiners. Beyond
+// letters, letter numbers and marks, Alphabetic contains only the circled and squared Latin letters.
 bool is_word(char32_t c) {
   const Category k = category(c);
   return is_letter(c) || is_mark(c) || k == Category::kNl || k == Category::kNd || k == Category::kPc || c == 0x200C ||
@@ -17,7 +17,7 @@ bool is_word(char32_t c) {
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
-// Where the character that ends at `end` begins; end - 1 where none does.
+// The start of the character that ends at `end`; end - 1 if no valid character ends there.
 size_t previous(std::string_view text, size_t end) {
   for (size_t back = 1; back <= std::min<size_t>(4, end); ++back) {
     const Decoded decoded = decode_utf8(text, end - back);
@@ -78,7 +78,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
       if (is_new) ends_.push_back(-1);
       node = edge->second;
     }
-    if (ends_[node] < 0) ends_[node] = static_cast<int32_t>(i);  // the first of equals
+    if (ends_[node] < 0) ends_[node] = static_cast<int32_t>(i);  // the first one among equal texts
   }
   if (std::count(first.begin(), first.end(), true) == 1)
     first_byte_ = static_cast<int>(std::find(first.begin(), first.end(), true) - first.begin());

@@ -1,8 +1,8 @@
-// Tokens that a text spells out as a whole ("<|endoftext|>", runs of spaces) and that are cut out before anything else.
+// Tokens that a text spells out as a whole ("<|endoftext|>", runs of spaces). They are cut out of the text first.
 //
-// The rules are those of Hugging Face's added tokens: the leftmost match, the longest of those that begin there;
-// matches do not overlap; a token that stands inside a word where it must not, or a special one where special text is
-// plain, is passed over as a whole.
+// The rules are Hugging Face's for added tokens: the leftmost match wins, and the longest one that begins there.
+// Matches do not overlap. A match is skipped as a whole if its token must not be inside a word and is, or if it is
+// special and special text is plain.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace hearth::tokenizer {
 
-// A piece of the text: plain, or a token.
+// A part of the text: plain, or a token.
 struct TextPart {
   size_t begin = 0, end = 0;  // bytes
   std::optional<uint32_t> id;
@@ -32,10 +32,11 @@ class AddedTokens {
   bool empty() const { return tokens_.empty(); }
   size_t longest() const { return longest_; }  // bytes of the longest text
 
-  // Replaces `parts` by those of `text`, in order and without gaps. Adds the special tokens found to `special_seen`.
+  // Replaces `parts` by the parts of `text`, in order and without gaps. Adds the number of special tokens found to
+  // `special_seen`.
   void split(std::string_view text, SpecialText special, std::vector<TextPart>& parts, int64_t& special_seen) const;
 
-  // Where the first match at or after `from` begins, whatever its rules about words say; text.size(): no match.
+  // The start of the first match at or after `from`, without the rules about words; text.size(): no match.
   size_t find(std::string_view text, size_t from) const;
 
  private:
@@ -51,9 +52,9 @@ class AddedTokens {
   // A trie over bytes: (node << 8 | byte) -> node; node 0 is the root. ends_[node]: index in tokens_, or -1.
   std::unordered_map<uint64_t, uint32_t> edges_;
   std::vector<int32_t> ends_;
-  std::vector<bool> starts_;  // [65536]: whether two bytes may begin a token; one byte: with any that follows
-  std::vector<bool> single_;  // [256]: tokens of one byte
-  int first_byte_ = -1;       // of all tokens, if they share it
+  std::vector<bool> starts_;  // [65536]: whether two bytes may begin a token
+  std::vector<bool> single_;  // [256]: the tokens of one byte
+  int first_byte_ = -1;       // of all tokens, if it is the same; else -1
 };
 
 }  // namespace hearth::tokenizer

@@ -22,7 +22,7 @@ class BytesEncoder final : public Encoder {
 
 }  // namespace
 
-// BOS and EOS have no text, so that there is none to parse.
+// BOS and EOS have no text, so kParse and kPlain are the same.
 std::unique_ptr<Encoder> BytesTokenizer::encoder(SpecialText) const { return std::make_unique<BytesEncoder>(); }
 
 void BytesTokenizer::decode(uint32_t id, std::string& text) const {
@@ -32,7 +32,7 @@ void BytesTokenizer::decode(uint32_t id, std::string& text) const {
   if (id < 256) text.push_back(static_cast<char>(id));
 }
 
-// There is no file to hash: the rule itself, in words, stands for it. Stored in manifests: never change.
+// There is no file, so the hash is of the rule in words. Stored in manifests: never change.
 std::string BytesTokenizer::content_hash() const {
   return xxh3_128_hex("hearth tokenizer bytes: 256 bytes, bos 256, eos 257");
 }

@@ -1,4 +1,4 @@
-// The tokenizer that needs no file: id = byte, then BOS and EOS.
+// The tokenizer of bytes. It needs no file: id = byte, then BOS and EOS.
 #pragma once
 
 #include "tokenizer/tokenizer.h"

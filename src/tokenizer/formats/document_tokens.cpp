@@ -15,8 +15,8 @@ using Json = nlohmann::json;
 constexpr const char* kConfigName = "tokenizer_config.json";
 constexpr size_t kNamesShown = 12;
 
-// Names of published tokenizers, the more telling ones first: a chat model has several ends, and the end of a text is
-// the one wanted here.
+// Names in published tokenizers, the most specific first. A chat model has several end tokens; this list selects the
+// end of a text.
 constexpr std::string_view kBosNames[] = {"<|begin_of_text|>",
                                           "<s>",
                                           "<bos>",
@@ -60,7 +60,7 @@ std::optional<uint32_t> find_usual(std::span<const SpecialToken> special, std::s
   return std::nullopt;
 }
 
-// tokenizer_config.json's "bos_token": a text, or an object with "content". Anything else says nothing.
+// tokenizer_config.json's "bos_token": a text, or an object with "content". Any other value counts as missing.
 std::string text_of(const Json& config, const char* key) {
   const auto found = config.find(key);
   if (found == config.end()) return {};

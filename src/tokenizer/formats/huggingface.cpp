@@ -7,7 +7,8 @@
 namespace hearth::tokenizer {
 namespace {
 
-// `text` with every `from` replaced, left to right; true and the result in `out` if there was one.
+// Replaces each step.from in `text` by step.to, left to right. Returns false, with `out` unchanged, if step.from is
+// absent.
 bool replace_all(std::string_view text, const NormalizerStep& step, std::string& out) {
   size_t found = text.find(step.from);
   if (found == std::string_view::npos) return false;
@@ -70,7 +71,7 @@ class HuggingFaceEncoder final : public Encoder {
  private:
   struct Stage {
     std::unique_ptr<Pretokenizer::Cutter> cutter;
-    std::string changed;  // the piece at hand, where the stage changes it
+    std::string changed;  // the current piece, if the stage changes it
     std::vector<std::string_view> batch;
   };
 
@@ -157,7 +158,7 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(std::string content, const std::strin
   make_decoded();
 }
 
-// Those that are looked for in normalized text are normalized themselves: with Llama-2's Prepend, too.
+// Tokens that are matched in normalized text are normalized too, including Llama-2's Prepend.
 void HuggingFaceTokenizer::make_added_tokens() {
   std::vector<AddedToken> raw, normalized;
   std::string scratch, other;
@@ -198,7 +199,7 @@ void HuggingFaceTokenizer::make_decoded() {
 std::string_view HuggingFaceTokenizer::normalize(std::string_view text, std::string& scratch,
                                                  std::string& other) const {
   for (const NormalizerStep& step : file_.normalizer) {
-    // `text` may lie in `scratch`: the step writes to the other one.
+    // `text` may point into `scratch`, so the step writes to the other one.
     if (!apply(step, text, other)) continue;
     scratch.swap(other);
     text = scratch;
@@ -214,7 +215,7 @@ std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder_without_cache() const {
   return std::make_unique<HuggingFaceEncoder>(*this, SpecialText::kPlain, /*cached=*/false);
 }
 
-// Only where nothing depends on what stands further away: no prefix, no added token near, nothing to normalize.
+// Cuts only if the result depends on no distant text: no prefix, no added token nearby, nothing to normalize.
 size_t HuggingFaceTokenizer::safe_cut(std::string_view text, size_t limit) const {
   HEARTH_CHECK(limit > 0 && limit <= text.size());
   if (limit == text.size() || characters_ || cuts_.size() > 1) return text.size();

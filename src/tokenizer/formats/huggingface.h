@@ -1,10 +1,9 @@
 // A Hugging Face tokenizer.json: byte-level BPE (GPT-2, GPT-NeoX, Llama-3, Qwen, DeepSeek) and BPE over characters with
-// byte fallback (Llama-2, Mistral, Gemma). Ids equal those of the library `tokenizers`, id by id, without what its
-// template adds.
+// byte fallback (Llama-2, Mistral, Gemma). Ids equal those of the library `tokenizers`, without its template's tokens.
 //
 //   text -> added tokens cut out -> normalizer -> normalized added tokens cut out -> pre_tokenizer -> BPE
 //
-// Bytes that are no UTF-8, which `tokenizers` does not take: byte-level keeps them, byte fallback makes them U+FFFD.
+// Invalid UTF-8, which `tokenizers` refuses: byte-level keeps the bytes, byte fallback replaces each by U+FFFD.
 #pragma once
 
 #include <memory>
@@ -20,7 +19,7 @@
 
 namespace hearth::tokenizer {
 
-// Whether a file's content is one, by its first bytes and its "model"; says nothing about whether it can be read.
+// Whether the content may be a tokenizer.json: its first character is "{". Reading it may still fail.
 bool looks_like_huggingface_file(std::string_view content);
 
 class HuggingFaceTokenizer final : public Tokenizer {
@@ -28,9 +27,9 @@ class HuggingFaceTokenizer final : public Tokenizer {
   // Throws user_error as parse_huggingface_file does. `origin` names the file.
   HuggingFaceTokenizer(std::string content, const std::string& origin);
 
-  // What the template puts before and after a text.
+  // The template's tokens before and after a text.
   DocumentTokens template_tokens() const { return {file_.before, file_.after}; }
-  // Before the tokenizer is shared.
+  // Call this before threads share the tokenizer.
   void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
 
   using Tokenizer::encode;
@@ -52,16 +51,16 @@ class HuggingFaceTokenizer final : public Tokenizer {
  private:
   friend class HuggingFaceEncoder;
 
-  // One way from here on: text in, text out; `scratch` holds what is no part of `text`.
+  // Normalization of an input text. `scratch` and `other` hold the result if it differs from `text`.
   std::string_view normalize(std::string_view text, std::string& scratch, std::string& other) const;
   void make_added_tokens();
   void make_decoded();
 
   std::string content_;
-  HuggingFaceFile file_;  // without what bpe_ took: tokens and merges
+  HuggingFaceFile file_;  // without tokens and merges, which moved to bpe_
   std::unique_ptr<Bpe> bpe_;
   std::unique_ptr<CharacterVocabulary> characters_;  // null: byte-level
-  std::vector<Pretokenizer> cuts_;                   // of each stage of file_.pretokenizer; at least one
+  std::vector<Pretokenizer> cuts_;                   // for each stage of file_.pretokenizer; at least one
   AddedTokens raw_tokens_, normalized_tokens_;
   std::vector<std::string> decoded_;  // [vocab_size]
   DocumentTokens document_tokens_;

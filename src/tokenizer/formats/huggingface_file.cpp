@@ -105,7 +105,7 @@ class PretokenizerReader {
           {.pattern = std::string(kDigitsPattern), .behavior = single ? Behavior::kIsolated : Behavior::kContiguous});
     } else if (type == "Punctuation") {
       node.allow_keys({"type", "behavior"});
-      // ASCII's own punctuation is more than Unicode's: $ + < = > ^ ` | ~ are symbols there.
+      // As punctuation, ASCII also counts characters that Unicode calls symbols: $ + < = > ^ ` | ~
       cuts().push_back({.pattern = R"([\p{P}$+<=>^`|~])",
                         .behavior = node.has("behavior") ? read_behavior(node.at("behavior")) : Behavior::kIsolated});
     } else if (type == "Metaspace") {
@@ -168,7 +168,7 @@ void read_post_processor(const Node& node, HuggingFaceFile& file) {
     node.allow_keys({"type", "processors"});
     for (const Node& item : node.items("processors")) read_post_processor(item, file);
   } else if (type == "ByteLevel") {
-    node.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});  // about offsets, not ids
+    node.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});  // not about ids
   } else if (type == "TemplateProcessing") {
     if (file.before || file.after) throw node.wrong("is a second template");
     read_template(node, file);
@@ -224,8 +224,8 @@ AddedToken read_added_token(const Node& node) {
   return token;
 }
 
-// `tokenizers` gives an added token the id that the vocabulary gives its text, or else the next free one, whatever the
-// file says. A file where the two differ is refused: models were trained with one of them, and nobody knows which.
+// `tokenizers` ignores an added token's id in the file. It uses the vocabulary's id for that text, or else the next
+// free id. A file whose id differs is refused: nobody knows which of the two a model was trained with.
 void read_added_tokens(const Node& root, const VocabularyIndex& vocabulary, HuggingFaceFile& file) {
   if (!root.has("added_tokens")) return;
   std::set<std::string> seen;

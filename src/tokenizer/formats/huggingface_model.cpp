@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Ids may have holes, but a table over all of them must not be much larger than the file.
+// Ids may have holes, but a table over all ids must not be much larger than the file.
 constexpr uint64_t kHoles = 4, kMoreHoles = 1 << 16;
 
 void check_settings(const Node& node) {
@@ -27,7 +27,7 @@ void check_settings(const Node& node) {
     if (!node.string_or(key, "").empty()) throw node.at(key).wrong("is set, which Hearth does not read");
 }
 
-// Vocabularies are large: a Node, with its path, is made only for what is wrong.
+// Vocabularies are large, so a Node (with its path) is made only for an error.
 bool is_id(const Json& json) { return json.is_number_unsigned() && json.get<uint64_t>() < kNoToken; }
 
 VocabularyIndex read_vocabulary(const Node& node) {
@@ -46,7 +46,7 @@ VocabularyIndex read_vocabulary(const Node& node) {
   return index;
 }
 
-// The two sides of a merge: ["a", "b"], or "a b" as older files write it. False if it is neither.
+// The two sides of a merge: ["a", "b"], or "a b" in older files. False for any other form.
 bool split_merge(const Json& json, std::string& left, std::string& right) {
   if (json.is_array()) {
     if (json.size() != 2 || !json[0].is_string() || !json[1].is_string()) return false;
@@ -88,7 +88,7 @@ std::vector<Merge> read_merges(const Node& model, const VocabularyIndex& index) 
   return merges;
 }
 
-// Byte-level: keys are spelled in GPT-2's alphabet. One that is not (special tokens) is never made from text.
+// Byte-level: keys are spelled in GPT-2's alphabet. Text never produces a key outside this alphabet (special tokens).
 void use_bytes(const Node& node, const VocabularyIndex& index, HuggingFaceFile& file) {
   std::vector<bool> single(256, false), reachable(file.tokens.size(), false);
   for (const auto& [key, id] : index) {

@@ -12,7 +12,7 @@ namespace hearth::tokenizer {
 // The vocabulary's keys, as the file spells them, and their ids.
 using VocabularyIndex = std::unordered_map<std::string, uint32_t>;
 
-// Fills tokens, unreachable, merges, byte_tokens and ignore_merges; needs byte_level.
+// Reads `byte_level`; fills tokens, unreachable, merges, byte_tokens and ignore_merges.
 VocabularyIndex read_model(const Node& node, HuggingFaceFile& file);
 
 // {"type": "Replace", "pattern": {"String": FROM}, "content": TO}: a normalizer and a decoder.

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 const Json kNull;
-constexpr size_t kShown = 60;  // bytes of a value that an error repeats
+constexpr size_t kShown = 60;  // bytes of a value that an error shows
 
 std::string shown(const Json& json) {
   std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);

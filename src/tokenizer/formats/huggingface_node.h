@@ -1,4 +1,4 @@
-// One node of a tokenizer.json, with its place in the file, so that whatever is wrong is named.
+// One node of a tokenizer.json with its path in the file, which errors name.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class Node {
 
   const nlohmann::json& json() const { return json_; }
   bool is_null() const;
-  bool has(std::string_view key) const;  // and it is not null
+  bool has(std::string_view key) const;  // false for a null value, too
 
-  // All of these throw user_error naming the place where the node is not what is asked for.
-  Node at(std::string_view key) const;                  // of an object; a key that is missing is null
+  // All of these throw user_error, with the path, if the node has another type.
+  Node at(std::string_view key) const;                  // of an object; a missing key gives a null node
   std::vector<Node> items(std::string_view key) const;  // of an array
   std::string string(std::string_view key) const;
   std::string string_or(std::string_view key, std::string_view otherwise) const;
@@ -30,10 +30,10 @@ class Node {
   std::string as_string() const;
   uint32_t as_id() const;
   std::string type() const { return string("type"); }
-  // Every key is one of `known`: a key that nobody reads could change ids.
+  // Throws user_error for a key outside `known`: an ignored key could change ids.
   void allow_keys(const std::vector<std::string_view>& known) const;
 
-  // "FILE: PATH WHAT", why, how to go on.
+  // The error "FILE: PATH WHAT", with its reason and fix.
   Error wrong(std::string_view what, std::string why = {}, std::string fix = {}) const;
   Error unknown_type(std::string_view known) const;
 

@@ -10,7 +10,7 @@ namespace {
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-// Appends `rows` between brackets, one a line.
+// Appends `rows` between brackets, one on each line.
 template <typename Range, typename Row>
 void append_rows(std::string& text, std::string_view open, std::string_view close, const Range& range, const Row& row) {
   text += open;
@@ -26,7 +26,7 @@ void append_rows(std::string& text, std::string_view open, std::string_view clos
 
 }  // namespace
 
-// Written as text and not as a JSON tree: a vocabulary in its order is readable, and quick.
+// Writes text directly, not a JSON tree: it is faster, and the vocabulary stays in order of id.
 std::string huggingface_file(const TrainedBpe& bpe) {
   const auto num_special = static_cast<uint32_t>(bpe.training.special_tokens.size());
   const auto spelled = [&](uint32_t id) {

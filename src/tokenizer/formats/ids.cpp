@@ -9,7 +9,7 @@
 namespace hearth::tokenizer {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 31;  // ids travel as int32
+constexpr int64_t kMostTokens = int64_t{1} << 31;  // ids are int32
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Where tokens come as ids and nobody knows their text: `--vocab-size N`. Neither encodes nor decodes.
+// The tokenizer for data that comes as ids whose text is unknown: `--vocab-size N`. It does not encode, and shows ids
+// as numbers.
 #pragma once
 
 #include "tokenizer/tokenizer.h"
@@ -12,7 +13,7 @@ class IdsTokenizer final : public Tokenizer {
   // The encoder throws user_error for a text that is not empty.
   std::unique_ptr<Encoder> encoder(SpecialText special) const override;
   size_t safe_cut(std::string_view, size_t limit) const override { return limit; }
-  void decode(uint32_t id, std::string& text) const override;  // " 123": for people to look at
+  void decode(uint32_t id, std::string& text) const override;  // " 123", for display
   int64_t vocab_size() const override { return vocab_size_; }
   std::optional<uint32_t> bos() const override { return {}; }
   std::optional<uint32_t> eos() const override { return {}; }
@@ -25,7 +26,7 @@ class IdsTokenizer final : public Tokenizer {
   int64_t vocab_size_;
 };
 
-// The number in "ids:50432"; nothing for other text.
+// The number in "ids:50432"; nullopt for any other text.
 std::optional<int64_t> parse_ids_name(std::string_view name);
 
 }  // namespace hearth::tokenizer

@@ -1,4 +1,4 @@
-// The encoder of tokenizers that have no text: it refuses all but the empty one.
+// The encoder of tokenizers without text: it refuses every text that is not empty.
 #pragma once
 
 #include "base/error.h"

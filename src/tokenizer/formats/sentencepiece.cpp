@@ -10,10 +10,10 @@ namespace hearth::tokenizer {
 namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";           // U+2581
-constexpr std::string_view kUnknownShown = " \xE2\x81\x87 ";  // U+2047, as the library decodes it
-constexpr size_t kMaxTextBytes = size_t{1} << 30;             // the library counts in int
+constexpr std::string_view kUnknownShown = " \xE2\x81\x87 ";  // U+2047, as in the library's decoder
+constexpr size_t kMaxTextBytes = size_t{1} << 30;             // the library's sizes are int
 
-// "<0x0A>". A byte piece of another spelling is never made from text.
+// The byte of "<0x0A>". Text never produces a byte piece of another spelling.
 std::string byte_of(const std::string& piece) {
   unsigned byte = 0;
   const bool good = piece.size() == 6 && piece.starts_with("<0x") && piece.back() == '>' &&
@@ -21,7 +21,7 @@ std::string byte_of(const std::string& piece) {
   return good ? std::string(1, static_cast<char>(byte)) : std::string();
 }
 
-// What a piece stands for in a text; nothing for control pieces.
+// The text of a piece; empty for control pieces.
 std::string text_of(const SentencePieceModel& model, uint32_t id) {
   using Kind = SentencePieceModel::PieceKind;
   std::string piece = model.piece(id);
@@ -70,7 +70,7 @@ class SentencePieceEncoder final : public Encoder {
   EncodeCounts counts_;
 };
 
-// A protocol buffer whose first field is a piece: tag 0x0A, its length, tag 0x0A, the text's length.
+// Tests for a protocol buffer whose first field is a piece: tag 0x0A, its length, tag 0x0A, the text's length.
 bool looks_like_sentencepiece_file(std::string_view content) {
   if (content.size() < 8 || content[0] != '\x0A') return false;
   const auto piece = static_cast<unsigned char>(content[1]);

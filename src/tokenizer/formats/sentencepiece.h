@@ -1,7 +1,7 @@
-// A SentencePiece .model, BPE or unigram, read and run by the SentencePiece library: ids equal the library's.
+// A SentencePiece .model, BPE or unigram, read and run by the SentencePiece library. Ids equal the library's.
 //
-// Bytes that are no UTF-8 become U+FFFD and are counted. Control pieces ("<s>") in a text are plain text: SentencePiece
-// has no other reading, and kParse is refused.
+// Each invalid UTF-8 byte becomes U+FFFD and is counted. Control pieces ("<s>") in a text are plain text, as in
+// SentencePiece itself; kParse is refused.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@
 
 namespace hearth::tokenizer {
 
-// Whether a file's content is one, by the shape of its first pieces.
+// Whether the content is a SentencePiece model, by the form of its first pieces.
 bool looks_like_sentencepiece_file(std::string_view content);
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  // Throws user_error as open_sentencepiece_model does, or for a model too small to be one.
+  // Throws user_error as open_sentencepiece_model does, and for a model that is too small.
   SentencePieceTokenizer(std::string content, const std::string& origin);
 
   DocumentTokens file_tokens() const { return {model_->bos(), model_->eos()}; }
-  // Before the tokenizer is shared.
+  // Call this before threads share the tokenizer.
   void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
 
   using Tokenizer::encode;
@@ -45,7 +45,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string content_;
   std::unique_ptr<SentencePieceModel> model_;
   std::vector<std::string> decoded_;  // [vocab_size]
-  AddedTokens control_pieces_;        // to count them
+  AddedTokens control_pieces_;        // for counting them
   DocumentTokens document_tokens_;
 };
 

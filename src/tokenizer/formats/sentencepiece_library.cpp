@@ -1,4 +1,4 @@
-// libhearth_sentencepiece.so: the only code that knows the SentencePiece library (Debian: libsentencepiece-dev).
+// libhearth_sentencepiece.so: the only code that uses the SentencePiece library (Debian: libsentencepiece-dev).
 #include <sentencepiece_processor.h>
 
 #include "tokenizer/formats/sentencepiece_model.h"

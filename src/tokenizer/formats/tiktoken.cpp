@@ -11,7 +11,7 @@
 namespace hearth::tokenizer {
 namespace {
 
-constexpr size_t kMostLineBytes = 1 << 16;  // of a line that could still be a token's
+constexpr size_t kMostLineBytes = 1 << 16;  // a longer line cannot be a token's
 
 constexpr auto kSextets = [] {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -21,7 +21,7 @@ constexpr auto kSextets = [] {
   return sextets;
 }();
 
-// RFC 4648, with padding; false for any other text, and for an empty one.
+// RFC 4648, with padding. False for any other text, and for an empty one.
 bool decode_base64(std::string_view text, std::string& bytes) {
   bytes.clear();
   if (text.empty() || text.size() % 4 != 0) return false;
@@ -50,7 +50,7 @@ bool parse_line(std::string_view line, std::string& bytes, size_t& rank) {
   return error == std::errc() && end == number.data() + number.size() && !number.empty();
 }
 
-// Llama-3's, in order of id (llama_models/llama3/tokenizer.py).
+// Llama-3's special tokens in order of id (llama_models/llama3/tokenizer.py).
 std::vector<SpecialToken> llama3_special_tokens() {
   std::vector<std::string> names = {"<|begin_of_text|>",
                                     "<|end_of_text|>",
@@ -188,7 +188,7 @@ std::unique_ptr<Encoder> TiktokenTokenizer::encoder_without_cache() const {
   return std::make_unique<TiktokenEncoder>(*this, SpecialText::kPlain, 0);
 }
 
-// Behind a newline no special token is half done, nor between a letter and a space: none has these.
+// The cuts of cuts_ are after a newline or between a letter and a space, so they split no special token.
 size_t TiktokenTokenizer::safe_cut(std::string_view text, size_t limit) const {
   if (!meta_cuts_) return cuts_.safe_cut(text, limit);
   const size_t end = last_meta_part_end(text, limit);

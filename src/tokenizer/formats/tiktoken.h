@@ -1,9 +1,9 @@
-// Llama-3's tokenizer.model: lines of a token's bytes in base64 and its rank, as tiktoken keeps them. The file holds no
-// pattern and no special tokens; those of Llama-3 are known here. Other models' files of this kind are refused, since
-// their patterns are unknown: their tokenizer.json says everything.
+// Llama-3's tokenizer.model: each line has a token's bytes in base64 and its rank, as in tiktoken. The file has no
+// pattern and no special tokens, so this code knows Llama-3's. Files of other models are refused, because their
+// patterns are unknown. Their tokenizer.json has everything.
 //
-// Ids equal those of tiktoken with Meta's pattern, cut as Meta's code cuts (meta_cuts.h), or, without these cuts, those
-// of Hugging Face's tokenizer.json of the same model.
+// By default ids equal those of tiktoken with Meta's pattern and Meta's cuts (meta_cuts.h). Without the cuts ids equal
+// those of Hugging Face's tokenizer.json of the same model.
 #pragma once
 
 #include <memory>
@@ -18,19 +18,19 @@
 
 namespace hearth::tokenizer {
 
-// Whether a file's content is lines of base64 and rank, by its first line.
+// Whether the content is lines of base64 and rank, by its first line.
 bool looks_like_tiktoken_file(std::string_view content);
-// The tokens in order of rank. Throws damaged() naming the line of `origin` that is wrong, or a rank that is missing.
+// The tokens in order of rank. Throws damaged() for a wrong line of `origin`, which it names, or for a missing rank.
 std::vector<std::string> parse_tiktoken_file(std::string_view content, const std::string& origin);
 
 class TiktokenTokenizer final : public Tokenizer {
  public:
   static constexpr size_t kLlama3Tokens = 128'000, kSpecialTokens = 256;
 
-  // Throws as parse_tiktoken_file does, and user_error where the number of tokens is not Llama-3's.
+  // Throws as parse_tiktoken_file does, and user_error if the number of tokens is not Llama-3's.
   TiktokenTokenizer(std::string content, const std::string& origin, bool meta_cuts = true);
 
-  // Before the tokenizer is shared. Without it: <|begin_of_text|> and <|end_of_text|>.
+  // Call this before threads share the tokenizer. Default: <|begin_of_text|> and <|end_of_text|>.
   void set_document_tokens(DocumentTokens tokens) { document_tokens_ = tokens; }
 
   using Tokenizer::encode;
@@ -41,7 +41,7 @@ class TiktokenTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return kLlama3Tokens + kSpecialTokens; }
   std::optional<uint32_t> bos() const override { return document_tokens_.bos; }
   std::optional<uint32_t> eos() const override { return document_tokens_.eos; }
-  bool adds_bos() const override { return true; }  // as the tokenizer.json of the same model
+  bool adds_bos() const override { return true; }  // as in the tokenizer.json of the same model
   std::vector<SpecialToken> special_tokens() const override { return special_; }
   std::string kind() const override { return "tiktoken"; }
   std::string name() const override { return "tokenizer.model"; }

@@ -31,9 +31,10 @@ const std::string_view kDeepSeekPatterns[3] = {kUpToThreeNumbers, kHanAndKana, k
 
 namespace {
 
-// ---- parts that patterns share. Each takes the place where a piece begins and returns where it ends.
+// ---- parts that patterns share. Each takes the start of a piece and returns its end.
 
-// The end of a contraction ('s 't 'm 'd 're 've 'll) at `at`, or `at`. (?i) also takes U+017F, the long s, for an s.
+// The end of a contraction ('s 't 'm 'd 're 've 'll) at `at`, or `at` without one. With (?i), U+017F, the long s,
+// counts as an s.
 template <bool kAnyCase>
 size_t skip_contraction(const Characters& text, size_t at) {
   if (!text.is(at, '\'') || at + 1 >= text.size()) return at;
@@ -50,8 +51,8 @@ size_t skip_contraction(const Characters& text, size_t at) {
   return at;
 }
 
-// \s*[\r\n]+|\s+(?!\S)|\s+ : to behind the last newline of the run; else the run without its last character, which
-// belongs to what follows; else the run. Without kNewlines the first alternative is missing.
+// \s*[\r\n]+|\s+(?!\S)|\s+ : the end of the run's last newline; else the run without its last character, which belongs
+// to the next piece; else the run. Without kNewlines the first alternative is missing.
 template <bool kNewlines>
 size_t skip_white(const Characters& text, const size_t begin) {
   size_t at = begin, last = begin, after_newline = begin;
@@ -80,8 +81,8 @@ size_t skip_newlines(const Characters& text, size_t at, bool and_slashes = false
   return at;
 }
 
-// ---- one structure a pattern: end_of_piece(text, begin) for a text that has a character at `begin`; and starts(w,
-// text, begin), where it has one, for the window at `begin`, as ascii_starts-inl.h describes it
+// ---- one structure for each pattern. end_of_piece(text, begin) needs a character at `begin`. Some also have starts(w,
+// text, begin) for the window at `begin`, described in ascii_starts-inl.h.
 
 template <bool kAnyCase>
 auto contractions(const Characters& text, size_t begin) {
@@ -136,10 +137,10 @@ struct Llama3 {
 };
 
 struct O200k {
-  // The pattern's two classes of letters; those that are neither upper nor lower are in both.
+  // The pattern's two classes of letters. Letters that are neither upper nor lower case are in both.
   static constexpr uint8_t kHead = kUpper | kOtherLetter | kMark, kTail = kLower | kOtherLetter | kMark;
 
-  // [head]*[tail]+ from `begin`; `begin` where it does not match.
+  // The end of [head]*[tail]+ from `begin`; `begin` if it does not match.
   static size_t skip_capitalised(const Characters& text, size_t begin) {
     size_t at = begin, after_both = begin;
     for (Character c; (c = text.at(at)).kind & kHead;) {
@@ -147,7 +148,7 @@ struct O200k {
       if (c.kind & kTail) after_both = at;
     }
     const size_t end = text.skip(at, kTail);
-    return end != at ? end : after_both;  // no lower-case letter follows: the last that is in both is the tail
+    return end != at ? end : after_both;  // no lower-case letter follows: the last of both is the tail
   }
   static size_t end_of_word(const Characters& text, size_t begin, const Character& first) {
     const bool may_lead = (first.kind & (kNewline | kLetter | kNumber)) == 0;
@@ -175,7 +176,7 @@ struct O200k {
   }
 };
 
-// ---- patterns that leave gaps: end_of_match returns `begin` where none begins
+// ---- patterns that leave gaps: end_of_match returns `begin` if no match begins there
 
 template <unsigned kMost>
 struct Numbers {
@@ -236,7 +237,7 @@ concept ByWindow = requires(const AsciiWindow& w, const Characters& text) {
   Pattern::starts(w, text, size_t{});
 };
 
-// Appends the pieces at `begin` that the window there decides, and moves `begin` behind them; false if it decides no
+// Appends the pieces from `begin` that the window determines, and moves `begin` to their end. False if it determines no
 // piece.
 template <ByWindow Pattern>
 bool cut_window(const Characters& text, const char* data, size_t& begin, std::span<std::string_view> out,

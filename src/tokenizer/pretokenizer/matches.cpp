@@ -39,7 +39,7 @@ void Matches::start(std::string_view text) {
   subject_ = substituted_;
 }
 
-// Places only grow from call to call.
+// `place` must not decrease from call to call.
 size_t Matches::place_in_text(size_t place) {
   while (substitutes_passed_ < substitutes_.size() && substitutes_[substitutes_passed_] < place) ++substitutes_passed_;
   return place - substitutes_passed_ * (kSubstituteBytes - 1);
@@ -58,7 +58,7 @@ bool Matches::find(Regex::Match& match) {
       last_match_end_ = match.end;
       return true;
     }
-    // An empty match that touches the last one does not count.
+    // An empty match at the end of the last match does not count.
     from_ = match.end + (match.end < subject_.size() ? decode_utf8(subject_, match.end).length : 1);
   }
   return false;

@@ -1,5 +1,5 @@
-// The matches of a regular expression or of a plain text, one after the other, and what lies between them, in a text
-// that may hold bytes that are no UTF-8.
+// The matches of a regular expression or of a plain text, and the gaps between them, in order. The text may contain
+// invalid UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ struct Stretch {
   bool is_match;
 };
 
-// Walks a text as Hugging Face's find_matches does: gap, match, gap, ...; gaps are never empty, matches may be.
+// Walks a text as in Hugging Face's find_matches: gap, match, gap, ... Gaps are never empty; matches may be.
 class Matches {
  public:
-  // `regex` null: `literal` is looked for. Both must outlive this.
+  // If `regex` is null, the matches are those of `literal`. Both must outlive this object.
   Matches(const Regex* regex, std::string_view literal);
 
   void start(std::string_view text);
@@ -33,9 +33,9 @@ class Matches {
   std::string_view literal_;
   std::optional<Regex::Matcher> matcher_;
   std::string_view text_, subject_;
-  // Each invalid byte becomes U+FFFF, which is unassigned for ever, so that PCRE2 sees UTF-8.
+  // Each invalid byte becomes U+FFFF, a code point that is never assigned, because PCRE2 needs UTF-8.
   std::string substituted_;
-  std::vector<size_t> substitutes_;  // where they are in substituted_
+  std::vector<size_t> substitutes_;  // their places in substituted_
   size_t substitutes_passed_ = 0;
   size_t from_ = 0, gap_begin_ = 0;
   std::optional<size_t> last_match_end_;

@@ -12,10 +12,10 @@ namespace {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// The place behind `count` characters from `begin`; npos if the text has fewer.
+// The place after `count` characters from `begin`; npos if the text has fewer.
 size_t skip_characters(std::string_view text, size_t begin, size_t count) {
   size_t at = begin;
-  while (count >= 8 && at + 8 <= text.size()) {  // eight bytes hold at most eight
+  while (count >= 8 && at + 8 <= text.size()) {  // eight bytes begin at most eight characters
     uint64_t bytes;
     std::memcpy(&bytes, text.data() + at, sizeof bytes);
     const uint64_t continuing = bytes >> 7 & ~bytes >> 6 & 0x0101010101010101;
@@ -30,7 +30,7 @@ size_t skip_characters(std::string_view text, size_t begin, size_t count) {
   return count == 0 ? at : std::string_view::npos;
 }
 
-// Is the character that begins at `at` white space to Python?
+// Whether the character at `at` is white space in Python.
 bool is_space(std::string_view text, size_t at) {
   const char32_t c = decode_utf8(text, at).c;
   return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
@@ -43,7 +43,7 @@ size_t character_before(std::string_view text, size_t at, size_t floor) {
   return at;
 }
 
-// The last place in (begin, end) where a run begins; `begin` if one run reaches over all of it.
+// The last start of a run in (begin, end); `begin` if one run covers all of it.
 size_t last_change(std::string_view text, size_t begin, size_t end) {
   size_t at = character_before(text, end, begin);
   const bool space = is_space(text, at);
@@ -63,7 +63,7 @@ size_t MetaCuts::next(size_t begin) {
     run_begin_ = begin;
   }
   const std::string_view part = text_.substr(0, part_end_);
-  // A run of too many characters has more bytes than that: look only at where such a run could end.
+  // A run that is too long has more bytes than kMetaRunCharacters, so only its possible ends are examined.
   while (part_end_ - run_begin_ > kMetaRunCharacters) {
     const size_t change = last_change(part, run_begin_, run_begin_ + kMetaRunCharacters);
     if (change != run_begin_) {

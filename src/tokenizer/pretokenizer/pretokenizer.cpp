@@ -13,7 +13,7 @@ constexpr size_t kBatch = 512;
 
 bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// May a text be cut at `at` where all words are cut? See KnownPattern::cuts_words.
+// Whether a text may be cut at `at` by every pattern with KnownPattern::cuts_words.
 bool is_between_words(std::string_view text, size_t at) {
   if (text[at] == ' ') return is_ascii_letter(text[at - 1]) && at + 1 < text.size() && is_ascii_letter(text[at + 1]);
   if (text[at - 1] != '\n' || at < 2) return false;
@@ -27,7 +27,7 @@ bool is_between_words(std::string_view text, size_t at) {
 }  // namespace
 
 struct Pretokenizer::Step {
-  CutFunction cut = nullptr;  // null: the other members say what to do
+  CutFunction cut = nullptr;  // null: the regex or literal applies
   bool cuts_words = false;
   std::optional<Regex> regex;
   std::string literal;
@@ -86,13 +86,13 @@ size_t Pretokenizer::safe_cut(std::string_view text, size_t limit) const {
   return text.size();
 }
 
-// One step at work: takes pieces from the level before it, or the whole text, and gives smaller ones.
+// The state of one step. It takes pieces from the previous level, or the whole text, and gives smaller ones.
 struct Pretokenizer::Cutter::Level {
   Level(const Step& its_step, Level* its_previous) : step(&its_step), previous(its_previous) {
     if (step->cut == nullptr) matches.emplace(step->regex ? &*step->regex : nullptr, step->literal);
   }
 
-  // The first level has one piece, the text; the others ask the level before them.
+  // The first level's input is the text, as one piece; the others take pieces from the level before.
   void start(std::string_view text) {
     in.clear();
     if (previous == nullptr) in.push_back(text);
@@ -102,7 +102,7 @@ struct Pretokenizer::Cutter::Level {
     if (matches) matches->start({});
   }
 
-  // Replaces `out` by some pieces; false at the end.
+  // Replaces `out` by the next pieces; false at the end.
   bool fill(std::vector<std::string_view>& out) {
     if (step->cut == nullptr) {
       out.clear();
@@ -136,7 +136,7 @@ struct Pretokenizer::Cutter::Level {
     return true;
   }
 
-  // Takes one stretch and gives what it completes. False when the piece has no more.
+  // Takes one stretch and appends the pieces that it completes. False if the input piece has no more.
   bool split_more(std::vector<std::string_view>& out) {
     Stretch s;
     if (!matches->next(s)) {

@@ -1,8 +1,8 @@
-// Text to pieces: what byte-pair encoding works on, one piece at a time. A rule is a sequence of steps, each of which
-// cuts the pieces of the step before it, as Hugging Face's Sequence of Split, Digits and ByteLevel does.
+// Text to pieces: byte-pair encoding encodes each piece separately. A rule is a sequence of steps. Each step cuts the
+// pieces of the step before it, as in Hugging Face's Sequence of Split, Digits and ByteLevel.
 //
-// Patterns that published tokenizers use have a cutter written by hand (cutters.h), which is some twenty times as fast
-// as a regular expression; any other pattern runs in PCRE2. Both give the same pieces, and tests compare them.
+// Patterns of published tokenizers have a hand-written cutter (cutters.h), about twenty times as fast as a regular
+// expression. Any other pattern runs in PCRE2. Both give the same pieces, and tests compare them.
 //
 //   const Pretokenizer rules({{std::string(kLlama3Pattern)}});
 //   Pretokenizer::Cutter cutter(rules);                          one for each thread
@@ -18,43 +18,42 @@
 
 namespace hearth::tokenizer {
 
-// The patterns of published tokenizers, as their files spell them. Another spelling of the same language is recognised
-// only if it stands in patterns.cpp.
-extern const std::string_view kGpt2Pattern;          // GPT-2, GPT-NeoX; what ByteLevel(use_regex = true) applies
-extern const std::string_view kLlama3Pattern;        // Llama-3, and cl100k as Hugging Face spells it
+// The patterns of published tokenizers, in the spelling of their files. Another spelling of the same language is
+// recognised only if it is in cutters.cpp.
+extern const std::string_view kGpt2Pattern;          // GPT-2, GPT-NeoX, and ByteLevel(use_regex = true)
+extern const std::string_view kLlama3Pattern;        // Llama-3, and cl100k in Hugging Face's spelling
 extern const std::string_view kQwen2Pattern;         // Qwen2 and later: digits one by one
 extern const std::string_view kO200kPattern;         // GPT-4o, Llama-4
-extern const std::string_view kDeepSeekPatterns[3];  // DeepSeek-V3: three steps, one after the other
-extern const std::string_view kDigitsPattern;        // one number character: Digits, with kIsolated or kContiguous
+extern const std::string_view kDeepSeekPatterns[3];  // DeepSeek-V3: three steps in this order
+extern const std::string_view kDigitsPattern;        // one number character: Digits, kIsolated or kContiguous
 
-// What becomes of the matches of a step (Hugging Face's SplitDelimiterBehavior).
+// How a step treats its matches (Hugging Face's SplitDelimiterBehavior).
 enum class Behavior {
   kIsolated,            // each match is a piece
   kRemoved,             // a match is dropped
   kMergedWithPrevious,  // a match ends the piece before it
   kMergedWithNext,      // a match begins the piece after it
-  kContiguous,          // matches that touch are one piece
+  kContiguous,          // adjacent matches are one piece
 };
 
 struct SplitStep {
-  std::string pattern;      // a regular expression as Oniguruma reads it; or, if is_literal, plain text
+  std::string pattern;      // a regular expression in Oniguruma's syntax; or, if is_literal, plain text
   bool is_literal = false;  // Hugging Face's {"String": ...}
   Behavior behavior = Behavior::kIsolated;
-  bool invert = false;  // matches and what lies between them change places
+  bool invert = false;  // exchanges matches and gaps
 };
 
-// kFastest takes a hand-written cutter where there is one. kRegex is for comparing the two.
+// kFastest uses a hand-written cutter if there is one. kRegex is for comparing the two.
 enum class Matching { kFastest, kRegex };
 
-// Immutable, shared by threads. Invalid UTF-8: each byte that belongs to no well-formed sequence counts as one
-// unassigned character, and stays in its piece.
+// Immutable, shared by threads. Each invalid UTF-8 byte counts as one unassigned character, and stays in its piece.
 class Pretokenizer {
  public:
   struct Step;
   class Cutter;
 
-  // No steps: the whole text is one piece. Throws user_error naming a pattern that cannot be compiled, or uses what
-  // engines read differently.
+  // Without steps the whole text is one piece. Throws user_error for a pattern that cannot be compiled, or whose
+  // meaning differs between regular-expression engines. The error names the pattern.
   explicit Pretokenizer(const std::vector<SplitStep>& steps, Matching matching = Matching::kFastest);
   ~Pretokenizer();
   Pretokenizer(Pretokenizer&&) noexcept;
@@ -62,7 +61,7 @@ class Pretokenizer {
 
   // All pieces of a text. For tests and short texts.
   std::vector<std::string_view> pieces(std::string_view text) const;
-  // Like Tokenizer::safe_cut: cutting there leaves the pieces of both parts the pieces of the whole.
+  // Like Tokenizer::safe_cut: the pieces of both parts are the pieces of the whole.
   size_t safe_cut(std::string_view text, size_t limit) const;
 
  private:
@@ -77,9 +76,10 @@ class Pretokenizer::Cutter {
   Cutter(const Cutter&) = delete;
   Cutter& operator=(const Cutter&) = delete;
 
-  // `text` must stay until the last piece was used.
+  // `text` must outlive the use of the last piece.
   void start(std::string_view text);
-  // Replaces `batch` by the next pieces, some hundreds at most, none empty. False at the end, with an empty batch.
+  // Replaces `batch` by the next pieces: some hundreds at most, none of them empty. False at the end, with an empty
+  // batch.
   bool next(std::vector<std::string_view>& batch);
 
  private:

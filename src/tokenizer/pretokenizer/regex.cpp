@@ -29,7 +29,7 @@ Regex Regex::untranslated(std::string_view pattern) {
   made->pattern = pattern;
   int error = 0;
   size_t at = 0;
-  // Anchors stand at lines, as in Oniguruma; whether text is UTF-8 is checked before.
+  // Anchors match at lines, as in Oniguruma. The caller has already checked that the text is UTF-8.
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   made->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),

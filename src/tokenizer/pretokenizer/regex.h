@@ -1,5 +1,5 @@
-// Regular expressions in PCRE2 that mean what they mean in Oniguruma, the engine of `tokenizers`, with our own Unicode
-// tables. The syntax is translated; what the two engines would read differently, and cannot be translated, is refused.
+// Regular expressions in PCRE2 with the meaning of Oniguruma, the engine of `tokenizers`, and our own Unicode tables.
+// The syntax is translated. A construct is refused if its meaning differs between the engines and cannot be translated.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace hearth::tokenizer {
 
 // `pattern` in PCRE2's syntax. Properties become ranges where PCRE2's Unicode version differs from ours. Throws
-// user_error naming what cannot be translated.
+// user_error for a construct that cannot be translated, and names it.
 std::string translate_pattern(std::string_view pattern);
 
 // Immutable, shared by threads.
@@ -24,7 +24,7 @@ class Regex {
 
   // Throws user_error if the pattern cannot be translated or compiled.
   explicit Regex(std::string_view pattern);
-  // In PCRE2's own syntax: for looking at PCRE2.
+  // In PCRE2's own syntax. Used to read PCRE2's Unicode tables.
   static Regex untranslated(std::string_view pattern);
   ~Regex();
   Regex(Regex&&) noexcept;
@@ -43,8 +43,8 @@ class Regex::Matcher {
   Matcher(const Matcher&) = delete;
   Matcher& operator=(const Matcher&) = delete;
 
-  // The leftmost match in `text`, which must be UTF-8, that begins at `from` or later; looks behind may reach before
-  // `from`. False if nothing matches. Throws user_error where the search exceeds PCRE2's limits.
+  // The leftmost match in `text`, which must be UTF-8, that begins at `from` or later. A lookbehind may read text
+  // before `from`. False if nothing matches. Throws user_error if the search exceeds PCRE2's limits.
   bool find(std::string_view text, size_t from, Match& match);
 
  private:

@@ -1,4 +1,4 @@
-// From Oniguruma's syntax and our Unicode tables to PCRE2's.
+// Translates Oniguruma's syntax, with our Unicode tables, to PCRE2's syntax.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 constexpr char32_t kNumCodePoints = 0x110000;
 bool is_surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
 
-// A set of characters, a flag each.
+// A set of characters, with a flag for each character.
 using CharacterSet = std::vector<bool>;
 
 CharacterSet set_of(const std::function<bool(char32_t)>& has) {
@@ -24,7 +24,7 @@ CharacterSet set_of(const std::function<bool(char32_t)>& has) {
   return set;
 }
 
-// The set that \p{name} means in our tables: a general category of one or two letters.
+// The set of \p{name} in our tables: a general category of one or two letters.
 std::optional<CharacterSet> set_of_property(std::string_view name) {
   constexpr std::string_view kNames[] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
                                          "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
@@ -38,7 +38,7 @@ std::optional<CharacterSet> set_of_property(std::string_view name) {
   return set_of([&](char32_t c) { return (wanted >> static_cast<unsigned>(category(c)) & 1) != 0; });
 }
 
-// The set that PCRE2's \p{name} means.
+// The set of PCRE2's \p{name}.
 CharacterSet set_of_pcre2(std::string_view name) {
   std::string all;
   for (char32_t c = 0; c < kNumCodePoints; ++c) {
@@ -73,13 +73,13 @@ CharacterSet complement(const CharacterSet& set) {
   return set_of([&](char32_t c) { return !set[c]; });
 }
 
-// Letters that follow one another in a pattern where case does not count. Oniguruma also takes one character for
-// several of them: U+00DF for "ss", U+FB01 for "fi". PCRE2 does not.
+// Consecutive letters of a pattern that ignores case. Oniguruma also accepts one character for several of them: U+00DF
+// for "ss", U+FB01 for "fi". PCRE2 does not.
 class Letters {
  public:
   void add(char c) { text_ += (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c; }
   void end() { text_.clear(); }
-  // The last two letters, where Unicode's CaseFolding.txt has a character that folds to them (status F).
+  // The last two letters, if CaseFolding.txt of Unicode has a character that folds to them (status F); else "".
   std::string_view pair() const {
     const std::string_view last = std::string_view(text_).substr(text_.size() - std::min<size_t>(text_.size(), 2));
     for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"}) {
@@ -150,7 +150,7 @@ class Translation {
       if (groups_.size() > 1) groups_.pop_back();
     } else {
       letters_.end();
-      groups_.back().plain = false;  // alternatives stand alone
+      groups_.back().plain = false;  // letters do not continue across alternatives
     }
     at_branch_start_ = c == '|';
     take(1);
@@ -177,14 +177,14 @@ class Translation {
     take(opening.size());
   }
 
-  // A character outside of classes; a repetition is one, too.
+  // A character outside of classes, including a repetition operator.
   void literal() {
     const char c = in_[at_];
     if (ignores_case()) {
       check_cased();
       const char next = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
       const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      // A repeated letter stands alone: ss? is s and s?.
+      // A repeated letter is separate: ss? is s and s?.
       if (!is_letter || next == '*' || next == '+' || next == '?') {
         letters_.end();
       } else {
@@ -197,7 +197,7 @@ class Translation {
     take(1);
   }
 
-  // Engines fold by Unicode versions of their own, and Oniguruma one character to several.
+  // The engines fold case by different Unicode versions, and Oniguruma folds one character to several.
   void check_cased() const {
     if ((static_cast<unsigned char>(in_[at_]) & 0xC0) == 0x80) return;  // inside a character
     const Decoded d = decode_utf8(in_, at_);
@@ -246,10 +246,10 @@ class Translation {
     set(name, negated, 2 + close + 1);
   }
 
-  // Writes the set in or outside of a class, for the `bytes` of the pattern that named it.
+  // Writes the set, inside or outside of a class. `bytes` is the length of its name in the pattern.
   void set(std::string_view name, bool negated, size_t bytes) {
     const std::string& body = body_of(name, negated, bytes);
-    // A property outside of a class keeps its case in Oniguruma.
+    // Outside of a class, Oniguruma does not ignore the case of a property.
     emit(in_class_ ? body : ignores_case() ? "(?-i:[" + body + "])" : "[" + body + "]", bytes);
   }
   void emit(std::string_view text, size_t bytes) {
@@ -257,8 +257,8 @@ class Translation {
     at_ += bytes;
   }
 
-  // What stands in a class for the property: PCRE2's own name where it means the same, with what newer characters it
-  // lacks; ranges otherwise.
+  // The text of a property inside a class: PCRE2's own name if the meaning is the same, plus any newer characters that
+  // PCRE2 lacks. Otherwise ranges.
   const std::string& body_of(std::string_view name, bool negated, size_t bytes) {
     const auto [found, is_new] = bodies_.try_emplace({std::string(name), negated});
     if (!is_new) return found->second;

@@ -1,7 +1,7 @@
 #include "tokenizer/unicode/ascii_window.h"
 
-// For the instruction set that everything is compiled for: to choose a wider one at run time needs Highway's shared
-// library, which `hearth` otherwise does without.
+// Highway with static dispatch, so the instruction set of the build. Choosing a wider one at run time needs Highway's
+// shared library, which `hearth` does not use otherwise.
 #include <hwy/highway.h>
 
 namespace hearth::tokenizer {

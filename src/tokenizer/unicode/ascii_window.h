@@ -1,5 +1,5 @@
-// 64 bytes of text at once: what each is, as masks of one bit a byte. From them a few operations on words find where
-// the pieces of a pattern begin (ascii_starts-inl.h), without a branch a byte.
+// The classes of 64 bytes of text, as masks of one bit for each byte. A few word operations on them give the starts of
+// a pattern's pieces (ascii_starts-inl.h) without a branch for each byte.
 #pragma once
 
 #include <bit>
@@ -8,8 +8,8 @@
 
 namespace hearth::tokenizer {
 
-// Bit i tells of the byte i. A byte is in one of letter, number, newline, blank and beyond, or in none (punctuation,
-// controls).
+// Bit i is for byte i. A byte is in at most one of letter, number, newline, blank and beyond. Punctuation and controls
+// are in none of these.
 struct AsciiWindow {
   static constexpr size_t kBytes = 64;
 
@@ -25,7 +25,7 @@ struct AsciiWindow {
 
   uint64_t white() const { return newline | blank; }
   uint64_t other() const { return ~(letter | number | newline | blank | beyond); }
-  // How many bytes stand before the first that is not ASCII.
+  // The number of bytes before the first that is not ASCII.
   unsigned size() const { return static_cast<unsigned>(std::countr_zero(beyond)); }
 };
 

@@ -1,4 +1,4 @@
-// What the cutters see of a text: a class for each character, with a short way for ASCII. For cutters.cpp alone.
+// A class for each character of a text, with a fast path for ASCII. Only cutters.cpp includes this file.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace hearth::tokenizer {
 
-// One bit a class, so that a set of classes is a mask.
+// One bit for each class, so a set of classes is a mask.
 enum : uint8_t {
   kUpper = 1,        // Lu, Lt
   kLower = 2,        // Ll
@@ -24,12 +24,12 @@ enum : uint8_t {
   kRest = 0,         // controls, unassigned, invalid bytes
 };
 inline constexpr uint8_t kLetter = kUpper | kLower | kOtherLetter, kWhite = kNewline | kSpace;
-// The patterns' [^\s\p{L}\p{N}] is what has none of these bits.
+// The patterns' [^\s\p{L}\p{N}] is a character without any of these bits.
 inline constexpr uint8_t kSpaceLetterNumber = kWhite | kLetter | kNumber;
 
 struct Character {
   uint8_t kind;
-  uint32_t length;  // bytes; 0 at the end of the text, where kind is kRest
+  uint32_t length;  // in bytes; 0 at the end of the text, with kind kRest
 };
 
 constexpr uint8_t kind_of_class(unsigned unicode_class) {
@@ -78,7 +78,7 @@ class Characters {
   size_t size() const { return text_.size(); }
   unsigned char byte(size_t at) const { return static_cast<unsigned char>(text_[at]); }
   bool is(size_t at, char c) const { return at < text_.size() && text_[at] == c; }
-  // Are the eight bytes at `at`, which must be there, ASCII?
+  // Whether the eight bytes at `at`, which must be in the text, are ASCII.
   bool is_ascii8(size_t at) const {
     uint64_t bytes;
     std::memcpy(&bytes, text_.data() + at, sizeof bytes);
@@ -90,13 +90,13 @@ class Characters {
     if (byte(at) < 0x80) return {kAsciiKinds[byte(at)], 1};
     return beyond_ascii(at);
   }
-  // The end of the longest run of characters that have one of the bits in `mask`.
+  // The end of the longest run of characters with a bit of `mask`.
   size_t skip(size_t at, uint8_t mask) const {
     for (Character c; (c = this->at(at)).kind & mask; at += c.length) {
     }
     return at;
   }
-  // The same for characters that have none of them.
+  // The same for characters without any bit of `mask`.
   size_t skip_not(size_t at, uint8_t mask) const {
     for (Character c; (c = this->at(at)).length != 0 && (c.kind & mask) == 0; at += c.length) {
     }
@@ -115,7 +115,7 @@ class Characters {
   }
 
  private:
-  // How many of the eight bytes at `at` are ASCII letters, counted from the first up to the first other byte.
+  // The number of ASCII letters in the eight bytes at `at` before the first other byte.
   unsigned ascii_letters(size_t at) const {
     static_assert(std::endian::native == std::endian::little);
     constexpr uint64_t kOnes = 0x0101010101010101;

@@ -1,6 +1,6 @@
-// Normalization form C (UAX #15). Text is cut where nothing can change across the cut: before a character of combining
-// class 0 whose quick check says yes. A stretch between two cuts that holds only such characters is copied; any other
-// is decomposed, put in canonical order, and composed.
+// Normalization form C (UAX #15). Text is cut before each character of combining class 0 whose quick check says yes:
+// nothing can change across such a cut. A stretch with only such characters is copied. Any other stretch is decomposed,
+// put in canonical order, and composed.
 #include <algorithm>
 #include <iterator>
 #include <vector>
@@ -60,7 +60,7 @@ void decompose(char32_t c, std::vector<Mark>& out) {
     out.push_back({kDecompositions[k], combining_class(kDecompositions[k])});
 }
 
-// What the two compose to, or 0.
+// The composition of both, or 0.
 char32_t compose(char32_t first, char32_t second) {
   if (first >= kLBase && first < kLBase + kLCount && second >= kVBase && second < kVBase + kVCount)
     return kSBase + ((first - kLBase) * kVCount + (second - kVBase)) * kTCount;
@@ -77,7 +77,7 @@ char32_t compose(char32_t first, char32_t second) {
 // Composes `marks`, which are in canonical order, in place.
 void compose_all(std::vector<Mark>& marks) {
   size_t starter = marks.size(), kept = 0;
-  int last_class = -1;  // of what stands between the starter and the next mark; -1: nothing
+  int last_class = -1;  // of the last mark after the starter; -1: no mark yet
   for (size_t i = 0; i < marks.size(); ++i) {
     const Mark mark = marks[i];
     if (starter < marks.size() && last_class < mark.combining_class) {
@@ -117,7 +117,7 @@ void append_composed(std::string_view stretch, std::vector<Mark>& marks, std::st
   for (const Mark& mark : marks) append_utf8(mark.c, out);
 }
 
-// The first place from `at` on where the quick check does not say yes, or the end. `cut`: the last safe cut before it.
+// The first place at or after `at` whose quick check does not say yes, or the end. `cut`: the last safe cut before it.
 size_t find_doubtful(std::string_view text, size_t at, size_t& cut) {
   int last_class = 0;
   cut = at;
@@ -139,8 +139,8 @@ size_t find_doubtful(std::string_view text, size_t at, size_t& cut) {
   return at;
 }
 
-// The first safe cut from `at` on: before a character of class 0 that the quick check passes; or the end. An invalid
-// byte stands for itself, and nothing composes across it.
+// The first safe cut at or after `at`: before a character of class 0 that the quick check passes, or the end. An
+// invalid byte counts as such a character, and nothing composes across it.
 size_t next_cut(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Decoded d = decode_utf8(text, at);
@@ -164,7 +164,7 @@ void append_nfc(std::string_view text, std::string& out) {
     const size_t doubtful = find_doubtful(text, at, cut);
     out.append(text, at, cut - at);
     if (doubtful == text.size()) return;
-    // An invalid byte at the cut is no character to compose with.
+    // An invalid byte at the cut composes with nothing, so it is copied.
     if (cut < doubtful && decode_utf8(text, cut).c == kInvalidByte) out.push_back(text[cut++]);
     const size_t end = next_cut(text, doubtful + decode_utf8(text, doubtful).length);
     append_composed(text.substr(cut, end - cut), marks, out);

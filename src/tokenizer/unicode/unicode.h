@@ -1,8 +1,9 @@
-// Characters: UTF-8, general categories, white space, and NFC, of pinned Unicode versions.
+// UTF-8, general categories, white space, and NFC, of fixed Unicode versions.
 //
-// The tables are generated at build time (cmake/unicode_tables.py) from the distribution's Unicode data, and are the
-// same whatever its version is. The versions are the references': `tokenizers` 0.23 and tiktoken 0.14 both cut by
-// Unicode 16.0, and `tokenizers` normalizes by 9.0. What was assigned later counts as unassigned, here as there.
+// The tables are generated at build time (cmake/unicode_tables.py) from the distribution's Unicode data. They do not
+// depend on the data's version. The versions are those of the references: `tokenizers` 0.23 and tiktoken 0.14 both cut
+// by Unicode 16.0, and `tokenizers` normalizes by 9.0. Characters assigned later count as unassigned, as in the
+// references.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace hearth::tokenizer {
 
 inline constexpr std::string_view kUnicodeVersion = "16.0", kNfcVersion = "9.0";
 
-// UAX #44, table 12. The order is what the generator writes.
+// UAX #44, table 12. The generator writes this order.
 enum class Category : uint8_t {
   kCn,
   kLu,
@@ -47,10 +48,10 @@ enum class Category : uint8_t {
   kCs,
   kCo,
 };
-// One byte a code point: the category in the low five bits, White_Space in bit 5.
+// One byte for each code point: the category in the low five bits, White_Space in bit 5.
 inline constexpr uint8_t kCategoryBits = 31, kWhiteSpaceBit = 32;
 
-// A byte that belongs to no well-formed sequence stands for itself as one character of this value, category Cn: neither
+// A byte outside of any well-formed sequence counts as one character of this value, with category Cn. It is neither
 // letter nor number, mark, punctuation, symbol or white space.
 inline constexpr char32_t kInvalidByte = 0xFFFFFFFF;
 
@@ -80,13 +81,13 @@ struct Decoded {
   uint32_t length;
 };
 // The character at `text[at]`, at < text.size(). Well-formed means Unicode's table 3-7: no overlong form, no surrogate,
-// nothing above U+10FFFF; anything else is kInvalidByte of length 1.
+// nothing above U+10FFFF. Anything else is kInvalidByte of length 1.
 Decoded decode_utf8(std::string_view text, size_t at);
 void append_utf8(char32_t c, std::string& text);
-// Appends `text` with every invalid byte turned into U+FFFD; returns how many there were.
+// Appends `text` with U+FFFD for every invalid byte; returns the number of invalid bytes.
 int64_t append_valid_utf8(std::string_view text, std::string& out);
 
-// Whether NFC surely leaves `text` as it is (quick check, UAX #15); false means: perhaps not.
+// Whether NFC certainly leaves `text` unchanged (quick check, UAX #15). False means unknown.
 bool is_surely_nfc(std::string_view text);
 // Appends the NFC form of `text` (UAX #15). Invalid bytes stay, and nothing is composed across them.
 void append_nfc(std::string_view text, std::string& out);
