@@ -31,7 +31,7 @@ def measured(arguments):
             found = re.search(r"RssAnon:\s+(\d+) kB", status.read())
         most = max(most, int(found[1]) * 1024 if found else 0)
         time.sleep(0.02)
-    return most, re.search(r"memory +(.*) at most", process.stdout.read())[1]
+    return most, re.search(r"memory +(.*) at peak", process.stdout.read())[1]
 
 
 def planned(run_toml, sets):

@@ -189,13 +189,13 @@ std::string format_timing(const StepTiming& t) {
   text += fmt::format("step time    {:.1f} ms median, {:.1f} ms fastest, {:.1f} ms slowest\n", 1e3 * t.median_step_s,
                       1e3 * t.fastest_step_s, 1e3 * t.slowest_step_s);
   // On a GPU these are the host's times for launching the work.
-  if (t.on_gpu) text += "  of the host, which the GPU does not wait for:\n";
+  if (t.on_gpu) text += "  host time, during which the GPU keeps working:\n";
   text += fmt::format("  forward and backward  {:.1f} ms\n", 1e3 * t.forward_backward_s);
   text += fmt::format("  gradient norm         {:.1f} ms\n", 1e3 * t.norm_s);
   text += fmt::format("  update                {:.1f} ms\n", 1e3 * t.update_s);
   text += fmt::format("mfu          {:.1f}% of {}/s, the GEMM rate measured now\n", 100 * t.mfu,
                       format_flops(t.gemm_flops));
-  text += fmt::format("memory       {} at most, {:.0f} page faults a step\n", format_bytes(t.memory_bytes),
+  text += fmt::format("memory       {} at peak, {:.0f} page faults per step\n", format_bytes(t.memory_bytes),
                       t.page_faults_per_step);
   return text;
 }

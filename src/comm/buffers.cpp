@@ -61,7 +61,7 @@ void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t 
   if (shard.numel == 0) return;
   const std::byte* shard_end = shard.at(shard.numel);
   const bool apart = shard_end <= full.data || shard.data >= full.at(full.numel);
-  HEARTH_CHECK(apart || shard.data == full.at(rank * shard.numel), "{}: shard lies in full, but not as part {}",
+  HEARTH_CHECK(apart || shard.data == full.at(rank * shard.numel), "{}: shard is inside full, but is not its part {}",
                operation, rank);
 }
 

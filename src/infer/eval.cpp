@@ -73,7 +73,7 @@ void tell_apart(std::vector<Wanted>& sets) {
   for (const Wanted& set : sets) {
     if (!names.insert(set.name).second)
       throw user_error(fmt::format("two sets of --data are called \"{}\"", set.name),
-                       "their reports could not be told apart", "give each a name of its own: --data NAME=DIR");
+                       "their reports would have the same name", "give each a name of its own: --data NAME=DIR");
   }
 }
 
@@ -120,8 +120,8 @@ std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::
     if (is_of_run && !path_exists(folder))
       throw user_error(
           fmt::format("--ngram has nothing to count: {} does not exist", folder.string()),
-          fmt::format("n-gram models count what {} was trained on, and that lay there", model.folder.string()),
-          "say where each of its datasets lies now, --ngram-data DIR; or leave --ngram out");
+          fmt::format("n-gram models count the training data of {}, which was there", model.folder.string()),
+          "give each dataset's folder with --ngram-data DIR, or leave --ngram out");
     data::Dataset dataset = data::Dataset::open(folder);
     check_same_tokenizer(model, dataset);
     dataset.split("train");  // throws now, not after the evaluation
@@ -139,12 +139,12 @@ std::vector<data::Dataset> open_counted(const LoadedModel& model, const config::
 // computation.
 void check_ngram(const LoadedModel& model, bool masked, int64_t order) {
   if (masked)
-    throw user_error("--ngram has nothing to say about a model that fills in hidden tokens",
-                     "an n-gram model sees only what stands before a token", "leave it out");
+    throw user_error("--ngram cannot be compared with a model that fills in hidden tokens",
+                     "an n-gram model sees only the tokens before a token", "leave it out");
   if (model.tokenizer->arrays() != nullptr) return;
   if (!model.tokenizer->has_text())
-    throw user_error("--ngram has nothing to say about ids without text",
-                     fmt::format("n-gram models count bytes, and {} was trained on ids of which no tokenizer is known",
+    throw user_error("--ngram cannot evaluate ids without text",
+                     fmt::format("n-gram models count bytes, and {} was trained on ids without a known tokenizer",
                                  model.folder.string()),
                      "leave it out");
   if (order > data::kMaxNgramOrder)
@@ -156,8 +156,8 @@ void check_ngram(const LoadedModel& model, bool masked, int64_t order) {
 void check_ngram_of(const Wanted& wanted, const data::Dataset& dataset, const std::vector<data::Dataset>& counted) {
   const data::Split& split = dataset.split(wanted.split);
   if (split.weights())
-    throw user_error("--ngram has nothing to say about data that weigh their tokens",
-                     fmt::format("an n-gram model is asked for every token, and of {} {}", wanted.folder.string(),
+    throw user_error("--ngram cannot evaluate data that weight their tokens",
+                     fmt::format("an n-gram model predicts every token, and in {} {}", wanted.folder.string(),
                                  data::describe_weights(*split.weights(), split.tokens())),
                      "leave it out");
   const bool is_counted =
@@ -165,9 +165,9 @@ void check_ngram_of(const Wanted& wanted, const data::Dataset& dataset, const st
         return other.manifest().identity == dataset.manifest().identity;
       });
   if (is_counted)
-    throw user_error(fmt::format("--ngram has nothing to say about the split \"train\" of {}", wanted.folder.string()),
-                     "it is what the n-gram models count",
-                     "leave it out, or evaluate what was held out: hearth data build --validation 0.05 ...");
+    throw user_error(fmt::format("--ngram cannot evaluate the split \"train\" of {}", wanted.folder.string()),
+                     "the n-gram models count this split",
+                     "leave it out, or evaluate a held-out split: hearth data build --validation 0.05 ...");
 }
 
 std::vector<double> ngram_scores(const std::vector<data::Dataset>& counted, const data::Split& split, int64_t order,

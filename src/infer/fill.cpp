@@ -86,7 +86,7 @@ Filled fill_masks(LoadedModel& model, const Filling& request) {
   if (!objective.masked())
     throw user_error(fmt::format("{} does not fill masks", model.folder.string()),
                      fmt::format("it was trained with objective.kind = \"{}\"", name_of(objective.kind)),
-                     "give --prompt, and it goes on");
+                     "give --prompt, which it continues");
   const auto mask_id = static_cast<uint32_t>(data::masking_of(objective, *model.tokenizer, model.shape.V).mask_id);
   const std::string mask = mask_text(model);
   const std::vector<int32_t> start = document_start(model);

@@ -25,8 +25,8 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   std::vector<int32_t> context = document_start(model);
   context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
   if (context.empty())
-    throw user_error("the prompt is empty", "the model's tokenizer has no token that documents begin or end with",
-                     "give --prompt TEXT, what the text begins with");
+    throw user_error("the prompt is empty", "the model's tokenizer has neither BOS nor EOS",
+                     "give the start of the text: --prompt TEXT");
 
   TextStream stream;
   show(stream.push(request.prompt));
@@ -67,7 +67,7 @@ void check_options(const LoadedModel& model, const config::GenerateOptions& opti
   refuse(!options.out.empty(), "--out");
   refuse(!options.picture.empty(), "--picture");
   if (options.fill.empty() && model.config.objective.masked())
-    throw user_error(fmt::format("{} does not go on with a text", model.folder.string()),
+    throw user_error(fmt::format("{} does not continue a text", model.folder.string()),
                      "it was trained to fill in hidden tokens (objective.kind = \"masked_lm\")",
                      fmt::format("give --fill \"... {} ...\"", mask_text(model)));
 }

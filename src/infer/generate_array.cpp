@@ -66,7 +66,7 @@ ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path,
   const tokenizer::ArrayTokenizer& tokenizer = *model.tokenizer->arrays();
   const std::string why = fmt::format("{} continues arrays of counts: its tokenizer is {}", model.folder.string(),
                                       model.manifest.tokenizer);
-  const char* fix = "give a .npy of uint8, neurons x time bins (none are needed: numpy.zeros((100, 0), numpy.uint8))";
+  const char* fix = "give a .npy of uint8, neurons x time bins (0 bins are enough: numpy.zeros((100, 0), numpy.uint8))";
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     throw user_error(fmt::format("--prompt: there is no file \"{}\"", path), why, fix);
@@ -91,7 +91,7 @@ ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path,
   const auto largest = std::max_element(prompt.counts.begin(), prompt.counts.end());
   if (largest != prompt.counts.end() && *largest > tokenizer.largest_count())
     throw user_error(fmt::format("--prompt {}: it has the count {}", path, *largest),
-                     fmt::format("{}; the largest count of that is {}", why, tokenizer.largest_count()), fix);
+                     fmt::format("{}; its largest count is {}", why, tokenizer.largest_count()), fix);
   return {std::move(prompt), after};
 }
 

@@ -15,8 +15,8 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
   checkpoint::Reader reader = checkpoint::Reader::open(model->folder);
   if (!reader.has_manifest())
     throw user_error(fmt::format("{} has no {}", model->folder.string(), checkpoint::kManifestFile),
-                     "PyTorch wrote it: it does not say what the model's shape and its tokenizer are",
-                     "train from it (checkpoint.initial_load_path), and take the checkpoint of that run");
+                     "PyTorch wrote it: it has neither the model's shape nor its tokenizer",
+                     "train from it (checkpoint.initial_load_path), and use that run's checkpoint");
   model->manifest = reader.manifest();
   model->config = config::from_toml_text(model->manifest.config_toml,
                                          (model->folder / checkpoint::kManifestFile).string(), model->folder);

@@ -27,7 +27,7 @@ std::vector<ParameterSettings> parameter_settings(const config::Optimizer& confi
       }
       if (!any)
         throw user_error(fmt::format("{}: \"{}\" matches only what groups above it match", key, group.pattern),
-                         "the first group that matches a parameter has it", "put the narrower pattern first")
+                         "a parameter belongs to the first group that matches it", "put the narrower pattern first")
             .about(key);
     });
   }

@@ -26,17 +26,16 @@ at::Device open_compute_device(const config::RunConfig& config) {
 void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape) {
   if (!config.numerics.fp8) return;
   if (!gpu.has_float8())
-    throw user_error(
-        fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
-        fmt::format("its compute capability is {}.{}, and 8.9 is the first that can", gpu.major, gpu.minor),
-        "remove numerics.fp8");
+    throw user_error(fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
+                     fmt::format("its compute capability is {}.{}, and float8 needs 8.9", gpu.major, gpu.minor),
+                     "remove numerics.fp8");
   for (const auto& [name, width] : {std::pair{"model.dim", shape.D},
                                     {"the feed-forward width", shape.F},
                                     {"the width of all heads", shape.H * shape.K},
                                     {"the width of queries, keys and values", (shape.H + 2 * shape.G) * shape.K}}) {
     if (width % 16 != 0)
       throw user_error(fmt::format("numerics.fp8: {} is {}, no multiple of 16", name, width),
-                       "the GPU's float8 products take no other", "remove numerics.fp8, or change the shape");
+                       "the GPU's float8 products need a multiple of 16", "remove numerics.fp8, or change the shape");
   }
 }
 

@@ -45,7 +45,7 @@ void check_set(const config::ValidationSet& set, const data::Dataset& dataset, c
   if (split != "train") return;
   for (const data::TrainingSource& source : sources) {
     if (source.dataset.manifest().identity == dataset.manifest().identity)
-      throw user_error(fmt::format("validation set \"{}\" is what the run trains on", set.name),
+      throw user_error(fmt::format("validation set \"{}\" is also training data", set.name),
                        set.split.empty()
                            ? fmt::format("{} is a source, and no document was held out when it was built", set.path)
                            : fmt::format("{} is a source, and the set's split is \"train\"", set.path),

@@ -73,7 +73,7 @@ checkpoint::Manifest Run::manifest(const Progress& progress, const metrics::Reco
 Error Run::diverged(int64_t step, const std::string& reason, double lr) const {
   return damaged(
       fmt::format("step {}: {}", step, reason),
-      fmt::format("the training diverged (lr {:.3g}) or the data of this step is not what the model expects; nothing "
+      fmt::format("the training diverged (lr {:.3g}) or this step's data is unlike the data before; nothing "
                   "of this step was kept or saved",
                   lr),
       fmt::format("go on from the last checkpoint with a smaller optimizer.lr, a longer warm-up or a smaller "

@@ -20,8 +20,8 @@ RunFolder::RunFolder(const config::RunConfig& config)
 
 void RunFolder::check_run_file() const {
   if (!path_exists(run_file()) || read_file(run_file()).starts_with(kRunFileHeading)) return;
-  throw user_error(fmt::format("{} is not the training's own", run_file().string()),
-                   "a training writes every key with its value there, and would overwrite this file",
+  throw user_error(fmt::format("{} was not written by a training", run_file().string()),
+                   "a training writes its configuration to this path and would overwrite the file",
                    "give the file another name, such as run.toml, or the run another job.dump_folder");
 }
 
@@ -49,7 +49,7 @@ std::optional<Path> RunFolder::move_aside() {
 
 std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes) {
   for (const std::string& name : checkpoint::remove_leftovers(checkpoints_))
-    notes.push_back(fmt::format("cleared away {}, left by an interrupted save", name));
+    notes.push_back(fmt::format("removed {}, left by an interrupted save", name));
   const checkpoint::NewestGood found = checkpoint::newest_good(checkpoints_);
   for (const checkpoint::DamagedCheckpoint& bad : found.damaged)
     notes.push_back(fmt::format("{} is damaged and not used: {}", checkpoint::step_name_of(bad.step), bad.reason));

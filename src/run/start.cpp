@@ -40,11 +40,10 @@ void continue_data(Run& run, const checkpoint::Manifest& manifest, const data::D
   const auto& sources = run.data.sources();
   if (state.sources.size() == 1 && sources.size() == 1 &&
       sources.front().dataset.manifest().identity != state.sources.front())
-    throw user_error(
-        fmt::format("{} is not the dataset that {} was trained on", sources.front().path, folder.string()),
-        "its documents, their order or its rules changed, so the samples would no longer be each used once",
-        "point data.path at the old dataset, or begin a new run from these weights: "
-        "checkpoint.initial_load_path in a new job.dump_folder");
+    throw user_error(fmt::format("{} is not the dataset that {} was trained on", sources.front().path, folder.string()),
+                     "its documents, their order or its rules changed, so samples would repeat or be missed",
+                     "point data.path at the old dataset, or begin a new run from these weights: "
+                     "checkpoint.initial_load_path in a new job.dump_folder");
   run.data.continue_from(state);
 }
 
@@ -73,8 +72,9 @@ void repeat_rewind(const Path& metrics_file, Start& start) {
   if (last == events.rend()) return;
   start.progress.next_sample = *last->next_sample;
   start.progress.health.rewinds = last->rewinds;
-  start.warnings.push_back(fmt::format("the run went back to step {} because of step {} ({}): going on behind its data",
-                                       last->step, last->from_step, last->reason));
+  start.warnings.push_back(
+      fmt::format("the run went back to step {} because of step {} ({}): continuing after that step's data", last->step,
+                  last->from_step, last->reason));
 }
 
 // Continues exactly from `folder`, a checkpoint of this run.
@@ -123,12 +123,12 @@ void check_same_model(const Run& run, const config::RunConfig& before, const Pat
       other += fmt::format("\n    {}: {} -> {}", d.name, d.before, d.after);
     } else if (d.name.starts_with("model.rope_") || d.name == "model.norm_eps" || d.name == "model.attention_scope" ||
                d.name == "objective.kind") {
-      start.notes.push_back(fmt::format("other than in the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
+      start.notes.push_back(fmt::format("differs from the checkpoint: {}: {} -> {}", d.name, d.before, d.after));
     }
   }
   if (!other.empty())
     throw user_error(fmt::format("{} holds the weights of another model:{}", folder.string(), other),
-                     "they have the same shapes, and mean something else", "give [model] the checkpoint's keys")
+                     "their shapes are equal, but their meaning differs", "give [model] the checkpoint's keys")
         .about("checkpoint.initial_load_path");
 }
 
@@ -174,7 +174,7 @@ void branch_off(const Path& folder, Run& run, Start& start) {
            (change.name.starts_with("checkpoint.") && change.at_resume != config::AtResume::kRefuse);
   });
   config::refuse_changes(changes, folder.string(),
-                         "take the weights alone, with checkpoint.initial_load_model_only = true");
+                         "load only the weights, with checkpoint.initial_load_model_only = true");
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
   start.from_elsewhere = true;
@@ -216,11 +216,11 @@ std::vector<std::string> doubts(const Run& run) {
     if (tokenizer->has_text() && c.objective.mask_id < tokenizer->vocab_size())
       tokenizer->decode(static_cast<uint32_t>(c.objective.mask_id), text);
     if (!text.empty())
-      notes.push_back(fmt::format(
-          "objective.mask_id = {} stands for the text {}, so a text may hold what looks like a mask: name a "
-          "special token (objective.mask_token), or give the id behind the tokenizer's, {}, and a "
-          "model.vocab_size above it",
-          c.objective.mask_id, config::to_toml_value(text), tokenizer->vocab_size()));
+      notes.push_back(
+          fmt::format("objective.mask_id = {} is the token of the text {}, so texts may contain it by chance: name a "
+                      "special token (objective.mask_token), or give the first id after the tokenizer's, {}, and a "
+                      "model.vocab_size above it",
+                      c.objective.mask_id, config::to_toml_value(text), tokenizer->vocab_size()));
   }
   if (c.training.dtype == DType::kBFloat16 && !c.numerics.stochastic_rounding)
     notes.push_back(
@@ -238,7 +238,7 @@ Start find_start(Run& run) {
   const config::Checkpoint& options = run.config.checkpoint;
   if (own) {
     continue_from(*own, run, start);
-    start.notes.push_back(fmt::format("going on after step {} from {}", start.progress.step, own->string()));
+    start.notes.push_back(fmt::format("continuing after step {} from {}", start.progress.step, own->string()));
   } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
     begin_with_weights_of(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
   } else if (!options.initial_load_path.empty()) {

@@ -38,7 +38,7 @@ std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoi
     if (transfer.is_fresh(i)) continue;
     const mesh::TensorInfo* found = reader.find(plan::weight_name(p.name));
     if (found == nullptr)
-      lines.push_back(fmt::format("{}: the checkpoint has none", p.name));
+      lines.push_back(fmt::format("{}: missing in the checkpoint", p.name));
     else if (found->shape != p.shape)
       lines.push_back(fmt::format("{}: {} in the checkpoint, {} in the model", p.name, shape_text(found->shape),
                                   shape_text(p.shape)));
@@ -53,7 +53,7 @@ void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& read
   if (problems.empty()) return;
   throw user_error(
       fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
-      "every weight of the model is taken from the checkpoint, or named as one that is not",
+      "every weight of the model must be in the checkpoint or in checkpoint.fresh",
       "give [model] the checkpoint's shape (`hearth inspect` prints it), or name what begins anew in "
       "checkpoint.fresh")
       .about("checkpoint.initial_load_path");
@@ -99,15 +99,14 @@ Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan
   }
   errors.attempt([&] {
     if (unnamed.empty()) return;
-    throw user_error(
-        fmt::format("{} has weights that the model has no place for: {}", reader.folder().string(), listed(unnamed)),
-        "nothing of a checkpoint is left out silently", "name them in checkpoint.drop")
+    throw user_error(fmt::format("{} has weights that the model lacks: {}", reader.folder().string(), listed(unnamed)),
+                     "weights are never dropped silently", "name them in checkpoint.drop")
         .about("checkpoint.initial_load_path");
   });
   for (size_t i = 0; i < used.size(); ++i) {
     errors.attempt([&] {
       if (used[i]) return;
-      throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that is left over", keys.drop[i]),
+      throw user_error(fmt::format("checkpoint.drop: \"{}\" matches no weight that the model lacks", keys.drop[i]),
                        fmt::format("of {}", reader.folder().string()), "remove it; `hearth inspect` lists the weights")
           .about("checkpoint.drop");
     });

@@ -103,7 +103,7 @@ std::unique_ptr<Tokenizer> open_any(const std::string& name, const OpenOptions& 
     return finish(std::move(tokenizer), options, search);
   }
   throw user_error(fmt::format("{} is no tokenizer that Hearth reads", path.string()),
-                   "its content is of no kind that is known", fmt::format("give one of: {}", kKinds));
+                   "its content is of an unknown kind", fmt::format("give one of: {}", kKinds));
 }
 
 }  // namespace
@@ -112,8 +112,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name, const OpenOpt
   auto tokenizer = open_any(name, options);
   if (options.without_meta_cuts && tokenizer->kind() != "tiktoken")
     throw user_error(
-        fmt::format("{} is not cut as Meta's code cuts", name),
-        fmt::format("that is the rule of Llama-3's tokenizer.model; this is one of kind {}", tokenizer->kind()),
+        fmt::format("{} does not use Meta's cuts", name),
+        fmt::format("only Llama-3's tokenizer.model uses them; this tokenizer's kind is {}", tokenizer->kind()),
         "remove --no-meta-cuts");
   return tokenizer;
 }
@@ -136,13 +136,13 @@ std::unique_ptr<Tokenizer> open_kept_tokenizer(const Path& folder, const std::st
                                                const DocumentTokens& document_tokens) {
   if (!is_kept_name(name))
     throw damaged(fmt::format("{} names tokenizer \"{}\"", folder.string(), name),
-                  "no copy of a tokenizer is called so");
+                  "a copy of a tokenizer never has this name");
   const Path path = folder / name;
   const char* restore = "copy the tokenizer's file there again, byte for byte";
   if (!needs_no_file(name) && !path_exists(path))
-    throw damaged(fmt::format("{} is missing", path.string()), "the manifest beside it names it", restore);
+    throw damaged(fmt::format("{} is missing", path.string()), "the manifest in its folder names it", restore);
   const auto other = [&](std::string why) {
-    return damaged(fmt::format("{} is not the tokenizer that the manifest beside it names", path.string()),
+    return damaged(fmt::format("{} is not the tokenizer that the manifest in its folder names", path.string()),
                    std::move(why), restore);
   };
   std::unique_ptr<Tokenizer> tokenizer;

@@ -58,11 +58,11 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   if (result.counted_tokens <= 0)
     throw user_error(
         fmt::format("no token of split \"{}\" counts in the loss", split.name()),
-        options.labels.masking ? "by chance, none of those that were read is hidden"
-                               : "the data weigh each of those that were read with 0",
+        options.labels.masking ? "by chance, no token that was read is hidden"
+                               : "the data give every token that was read the weight 0",
         options.labels.masking
             ? "read more (validation.steps), hide more (objective.mlm_probability), or set objective.at_least_one_mask"
-            : "measure on other documents, or build them without --loss-key, --labels-key, --weights-key or --labels");
+            : "evaluate other documents, or build them without --loss-key, --labels-key, --weights-key or --labels");
   return result;
 }
 

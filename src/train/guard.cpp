@@ -69,7 +69,7 @@ Judgement Guard::judge(const StepResult& step) const {
   if (!step.counted) return judged(Policy::kSkip, "no_labels", "no label counts");
   if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm))
     return judged(config_.nan_policy, "nan",
-                  fmt::format("the loss is {}, its gradient's norm {}", step.loss, step.grad_norm));
+                  fmt::format("the loss is {}, the gradient norm is {}", step.loss, step.grad_norm));
   const struct {
     const char* name;
     double value, deviations;

@@ -157,8 +157,8 @@ class Trainer {
     HEARTH_CHECK(result.applied == (judgement.verdict == Verdict::kApply), "step {}: two judgements", step.t);
     if (judgement.verdict == Verdict::kStop && !result.counted)
       throw user_error(fmt::format("step {}: {}", step.t, judgement.reason),
-                       "each is padding, hidden from the loss, or of weight 0: there is nothing to learn",
-                       "give a larger training.global_batch_size; of masked_lm, see objective.at_least_one_mask");
+                       "every label is padding, excluded from the loss, or of weight 0, so there is no gradient",
+                       "give a larger training.global_batch_size; for masked_lm, see objective.at_least_one_mask");
     if (judgement.verdict == Verdict::kStop) throw run_.diverged(step.t, judgement.reason, step.lr);
     if (judgement.verdict == Verdict::kRewind) return rewind(step, result, judgement.reason), std::nullopt;
     if (result.applied) {
@@ -166,7 +166,7 @@ class Trainer {
     } else {
       guard_.skipped();
       ++progress_.optimizer_start;
-      journal_.message(LogLevel::kWarning, fmt::format("step {}: {}; its update is left out, number {} of this run",
+      journal_.message(LogLevel::kWarning, fmt::format("step {}: {}; its update is skipped, number {} in this run",
                                                        step.t, judgement.reason, guard_.health().skipped));
     }
 

@@ -63,10 +63,10 @@ TEST_F(ListsTest, ErrorsInListsNameTheLineAndTheFix) {
   EXPECT_EQ(error_of("[data]\npath = \"d\"\nsource = 3\n[lr_scheduler]\nwarmup_steps = 0\n[training]\nsteps = 10\n"),
             "error: run.toml:3: data.source is not a key\n  fix: write [[data.source]], with two brackets, for each");
   EXPECT_EQ(error_of(base, {"data.source.3.weight=1"}),
-            "error: --set: data.source.3.weight: 3 is not the number of a [[data.source]]\n"
+            "error: --set: data.source.3.weight: 3 is not the index of a [[data.source]] table\n"
             "  fix: the run file has 2, counted from 0; 2 adds one");
   EXPECT_EQ(error_of(base, {"data.source.x.weight=1"}).substr(0, 75),
-            "error: --set: data.source.x.weight: x is not the number of a [[data.source]");
+            "error: --set: data.source.x.weight: x is not the index of a [[data.source]]");
   EXPECT_EQ(error_of(base, {"data.source.0.wieght=1"}),
             "error: --set: data.source.0.wieght is not a key\n  fix: did you mean data.source.weight?");
 }

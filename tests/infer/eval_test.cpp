@@ -225,8 +225,8 @@ TEST_F(EvalNgrams, CountAnotherFolderWhereTheDataLieElsewhereNow) {
       test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .ngram = {2}}); });
   EXPECT_EQ(gone.message(), fmt::format("--ngram has nothing to count: {} does not exist", folder("b")));
   EXPECT_EQ(gone.why(),
-            fmt::format("n-gram models count what {} was trained on, and that lay there", checkpoint.string()));
-  EXPECT_EQ(gone.fix(), "say where each of its datasets lies now, --ngram-data DIR; or leave --ngram out");
+            fmt::format("n-gram models count the training data of {}, which was there", checkpoint.string()));
+  EXPECT_EQ(gone.fix(), "give each dataset's folder with --ngram-data DIR, or leave --ngram out");
   copy_text(scratch / "moved", "train", scratch / "counted");
   copy_text(folder("held"), "validation", scratch / "scored");
   expect_reference(
@@ -246,9 +246,9 @@ TEST_F(EvalNgrams, AreRefusedForWhatTheyCount) {
            })
         .message();
   };
-  EXPECT_EQ(message("b"), fmt::format("--ngram has nothing to say about the split \"train\" of {}", folder("b")));
+  EXPECT_EQ(message("b"), fmt::format("--ngram cannot evaluate the split \"train\" of {}", folder("b")));
   EXPECT_EQ(message("held", {folder("held")}),
-            fmt::format("--ngram has nothing to say about the split \"train\" of {}", folder("held")));
+            fmt::format("--ngram cannot evaluate the split \"train\" of {}", folder("held")));
   EXPECT_EQ(message("held", {folder("a"), folder("a")}),
             fmt::format("{} and {} are the same dataset", folder("a"), folder("a")));
   train::build_tiny_spikes(scratch, "spikes", 12);
@@ -321,7 +321,7 @@ TEST_F(Eval, AMaskedModelIsAskedForTheSameHiddenTokensEveryTime) {
   EXPECT_EQ(counted(0, 8), counted(0, 3));
   EXPECT_NE(counted(0, 8), counted(1, 8));
   EXPECT_EQ(test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .ngram = {2}}); }).message(),
-            "--ngram has nothing to say about a model that fills in hidden tokens");
+            "--ngram cannot be compared with a model that fills in hidden tokens");
 }
 
 TEST_F(Eval, ACheckpointOfPyTorchDoesNotSayWhatItIs) {

@@ -158,8 +158,8 @@ TEST_F(Generate, AnEmptyPromptOfATokenizerWithoutBosAndEosIsRefused) {
   train::train(c);
   const Error error = test::error_of([&] { run_generate({.checkpoint = folder / "run", .prompt = ""}); });
   EXPECT_EQ(error.message(), "the prompt is empty");
-  EXPECT_EQ(error.why(), "the model's tokenizer has no token that documents begin or end with");
-  EXPECT_EQ(error.fix(), "give --prompt TEXT, what the text begins with");
+  EXPECT_EQ(error.why(), "the model's tokenizer has neither BOS nor EOS");
+  EXPECT_EQ(error.fix(), "give the start of the text: --prompt TEXT");
 }
 
 TEST_F(Generate, ItStopsAtTheEndOfTheText) {

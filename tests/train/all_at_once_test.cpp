@@ -62,9 +62,9 @@ TEST_F(AllAtOnce, WhatACheckpointDoesNotHave) {
   const std::string error = refused(c);
   EXPECT_TRUE(error.starts_with("error: the run has 5 errors\n")) << error;
   for (const char* what : {"checkpoint.freeze: \"layers.7\" matches no parameter",
-                           " does not fit the model:", " has weights that the model has no place for: layers.1.",
-                           "checkpoint.drop: \"layers.5\" matches no weight that is left over",
-                           "checkpoint.drop: \"layers.6\" matches no weight that is left over"})
+                           " does not fit the model:", " has weights that the model lacks: layers.1.",
+                           "checkpoint.drop: \"layers.5\" matches no weight that the model lacks",
+                           "checkpoint.drop: \"layers.6\" matches no weight that the model lacks"})
     EXPECT_THAT(error, HasSubstr(what)) << what << "\n" << error;
 }
 
@@ -202,7 +202,7 @@ TEST_F(RunFile, AModelThatCanBeIsHeldAgainstMemoryAndTheCheckpoint) {
   expect(errors, 1, 5, "model.vocab_size = 100 is smaller than the tokenizer's 258");
   expect(errors, 2, 8, "objective.mask_token = \"[MASK]\" is not a special token of the tokenizer");
   expect(errors, 3, 14, poisoned + " holds NaN or infinity");
-  expect(errors, 4, 21, "validation set \"same\" is what the run trains on");
+  expect(errors, 4, 21, "validation set \"same\" is also training data");
   lines[4] = "vocab_size = 258";
   errors = errors_of(lines);
   ASSERT_EQ(errors.size(), 6u) << join(errors, "\n");

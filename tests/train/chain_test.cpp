@@ -191,7 +191,7 @@ TEST_F(Chain, WhatTheModelHasNoPlaceForIsNamedOrAnError) {
   c.model.enable_weight_tying = true;
   c.model.n_layers = 1;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_THAT(error.message(), HasSubstr("has weights that the model has no place for: ")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("has weights that the model lacks: ")) << error.what();
   EXPECT_THAT(error.message(), HasSubstr("layers.1.attention.wq.weight"));
   EXPECT_THAT(error.message(), HasSubstr("output.weight"));
   c.checkpoint.drop = {"layers.1", "output"};
@@ -200,7 +200,7 @@ TEST_F(Chain, WhatTheModelHasNoPlaceForIsNamedOrAnError) {
   c.job.dump_folder = "third";
   c.checkpoint.drop = {"layers.1", "output", "layers.7"};
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
-            "checkpoint.drop: \"layers.7\" matches no weight that is left over");
+            "checkpoint.drop: \"layers.7\" matches no weight that the model lacks");
   c.checkpoint.drop.pop_back();
   c.checkpoint.fresh = {"layers.0.wq"};
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "checkpoint.fresh: \"layers.0.wq\" matches no parameter");

@@ -151,7 +151,7 @@ TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
   EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
   EXPECT_THAT(infer::format_report(report), HasSubstr(*GetParam() == 0 ? "tokens counted " : "weights counted "));
   const Error ngram = error_of([&] { infer::evaluate_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
-  EXPECT_EQ(ngram.message(), "--ngram has nothing to say about data that weigh their tokens");
+  EXPECT_EQ(ngram.message(), "--ngram cannot evaluate data that weight their tokens");
 }
 
 TEST_P(WeightedRun, LearnsHiddenTokensOfWhatCountsAlone) {

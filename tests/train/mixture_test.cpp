@@ -169,7 +169,7 @@ TEST(TrainMixture, ASetMeasuresTheSplitThatItNames) {
   c.validation.set = {{"web", "web/data", "test"}};
   EXPECT_THAT(error_of([&] { run_training(c, {}); }).message(), HasSubstr("has no split \"test\""));
   c.validation.set = {{"web", "web/data", "train"}};
-  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"web\" is what the run trains on");
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"web\" is also training data");
 }
 
 TEST(TrainMixture, DamageStopsARunAndWithSubstitutesItGoesOnAndCountsThem) {
@@ -204,7 +204,7 @@ TEST(TrainMixture, ASetThatIsTrainedOnAndASourceSeenTooOftenAreRefusedAtTheStart
   data::build_dataset(options, progress);
   c.validation.set = {{"mine", "all"}};
   c.data.source.push_back({"all", 0.1, 0});
-  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"mine\" is what the run trains on");
+  EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "validation set \"mine\" is also training data");
   c.validation.set.clear();
   c.data.source[2] = {"all", 8, 1};
   c.training.steps = 100;

@@ -113,7 +113,7 @@ TEST_F(Resume, WithAnEditedLearningRateItGoesOnAndSaysSo) {
   const std::string output = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(output, HasSubstr("changed: optimizer.lr: 0.01 -> 0.001")) << output;
   EXPECT_THAT(output, HasSubstr("changed: training.steps: 12 -> 14")) << output;
-  EXPECT_THAT(output, HasSubstr("going on after step 12 from ")) << output;
+  EXPECT_THAT(output, HasSubstr("continuing after step 12 from ")) << output;
   EXPECT_EQ(*records[12].lr, 1e-2);
   EXPECT_EQ(*records[13].lr, 1e-3);
 }

@@ -140,7 +140,7 @@ assert sum(len(section) for section in ours.values()) > 100
   // It is a run file of this run, and the previous start's values are those of its checkpoint.
   const Path log = scratch / "output";
   EXPECT_EQ(RunProcess({"train", ours.string(), "--set", "training.steps=4"}, log).wait(), 0) << read_file(log);
-  EXPECT_THAT(read_file(log), HasSubstr("going on after step 3"));
+  EXPECT_THAT(read_file(log), HasSubstr("continuing after step 3"));
   EXPECT_THAT(read_file(ours), HasSubstr("\nsteps = 4\n"));
   EXPECT_THAT(checkpoint::Reader::open(scratch / "run/checkpoints/step-00000003").manifest().config_toml,
               HasSubstr("\nsteps = 3\n"));
@@ -152,7 +152,7 @@ TEST_F(TrainStart, AFileOfSomebodysOwnIsNotOverwritten) {
   make_folders(scratch / "run");
   write_file_atomic(theirs, "# mine\n");
   for (const std::vector<std::string>& how : {std::vector<std::string>{}, {"--restart"}})
-    EXPECT_THAT(output_of(how, 2), HasSubstr("run/config.toml is not the training's own"));
+    EXPECT_THAT(output_of(how, 2), HasSubstr("run/config.toml was not written by a training"));
   EXPECT_EQ(read_file(theirs), "# mine\n");
   EXPECT_FALSE(path_exists(scratch / "run/checkpoints"));
 }

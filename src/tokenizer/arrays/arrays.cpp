@@ -6,7 +6,7 @@ namespace hearth::tokenizer {
 
 std::unique_ptr<Encoder> ArrayTokenizer::encoder(SpecialText) const {
   return std::make_unique<NoEncoder>(user_error(fmt::format("tokenizer \"{}\" has no tokens for text", name()),
-                                                "it is for arrays of counts", "give a tokenizer of text"));
+                                                "it is for arrays of counts", "give a tokenizer for text"));
 }
 
 void ArrayTokenizer::decode(uint32_t id, std::string& text) const {

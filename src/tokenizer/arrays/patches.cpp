@@ -74,7 +74,7 @@ PatchTokenizer::PatchTokenizer(std::string content, const std::string& origin) :
   if (cells == 0 || cells > kMostPatchCells || header.references == 0 || header.references >= header.vocab_size ||
       header.vocab_size > kMost || header.references > kMost || header.others > kMost - header.references ||
       checked.size() != sizeof header + header.references * cells + header.others * (cells + sizeof(uint32_t)))
-    throw fail("its header makes no sense");
+    throw fail("its header contradicts itself");
   shape_ = {header.neurons, header.bins};
   vocab_size_ = header.vocab_size;
   num_references_ = static_cast<int64_t>(header.references);
@@ -88,7 +88,7 @@ void PatchTokenizer::fill_table(const std::string& origin) {
     size_t at = xxh3_64(text_of(patch(i))) & (table_.size() - 1);
     for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {
       if (std::ranges::equal(patch(table_[at] - 1), patch(i)))
-        throw damaged(fmt::format("patch tokenizer {} is damaged", origin), "a patch stands twice", "make it again");
+        throw damaged(fmt::format("patch tokenizer {} is damaged", origin), "a patch appears twice", "make it again");
     }
     table_[at] = static_cast<uint32_t>(i + 1);
   }

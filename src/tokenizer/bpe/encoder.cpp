@@ -16,24 +16,6 @@ constexpr size_t kAhead = 64;
 // kMostCachedBytes skip it because they rarely repeat.
 constexpr size_t kQuickBytes = 4, kMostCachedBytes = 256;
 
-// A piece and its ids. Two entries share a cache line, and a piece may be in either. The first is the newer one.
-struct CacheEntry {
-  static constexpr size_t kMostIds = 3;
-  ShortKey key;  // all zero: empty
-  uint32_t count;
-  uint32_t ids[kMostIds];
-};
-static_assert(sizeof(CacheEntry) == 32);
-
-// A piece too long for a key, or with more ids. An entry is a hit only if the bytes of its ids are the piece's bytes.
-struct LongEntry {
-  static constexpr size_t kMostIds = 13;
-  uint64_t hash;
-  uint32_t count;  // 0: empty
-  uint32_t ids[kMostIds];
-};
-static_assert(sizeof(LongEntry) == 64);
-
 // Pieces whose look-ups are pending at once.
 struct Batch {
   std::span<const std::string_view> pieces;

@@ -39,7 +39,7 @@ void MergeQueue::wait(uint32_t place, uint32_t rank) {
 void MergeQueue::start(std::span<const uint32_t> symbols) {
   if (symbols.size() > kMostSymbols)
     throw user_error(fmt::format("a piece of {} symbols is too long to encode", symbols.size()),
-                     "nothing in it tells where one word ends", "split the document");
+                     "it has no word boundaries", "split the document");
   const auto n = static_cast<uint32_t>(symbols.size());
   if (heads_.empty()) {
     heads_.assign(tables_.num_ranks, kNone);

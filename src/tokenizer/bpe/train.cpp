@@ -36,7 +36,7 @@ void check_special_tokens(const std::vector<std::string>& special) {
     const bool is_byte = bytes && bytes->size() == 1;
     if (text.empty() || is_byte || !seen.insert(text).second)
       throw user_error(fmt::format("special token \"{}\"", text),
-                       text.empty() ? "it is empty" : (is_byte ? "it is spelled as a byte is" : "it is given twice"),
+                       text.empty() ? "it is empty" : (is_byte ? "it is spelled like a byte" : "it is given twice"),
                        "give each special token a name of its own, such as <|end_of_text|>");
   }
 }

@@ -73,7 +73,7 @@ Json read_config(const Path& folder) {
   Json config = Json::parse(read_file(folder / kConfigName), nullptr, /*allow_exceptions=*/false);
   if (!config.is_object())
     throw user_error(fmt::format("{} is not a JSON object", (folder / kConfigName).string()),
-                     "it lies beside the tokenizer and may name its BOS and EOS", "correct it, or move it away");
+                     "it is in the tokenizer's folder and may name its BOS and EOS", "correct it, or move it away");
   return config;
 }
 

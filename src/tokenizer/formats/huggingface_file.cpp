@@ -93,7 +93,7 @@ class PretokenizerReader {
       return;
     }
     if (byte_level)
-      throw node.wrong("stands behind ByteLevel", "Hearth reads ByteLevel as the last of a Sequence only");
+      throw node.wrong("comes after ByteLevel", "Hearth reads ByteLevel only as the last item of a Sequence");
     if (type == "ByteLevel") {
       read_byte_level(node);
     } else if (type == "Split") {
@@ -145,7 +145,7 @@ void read_template(const Node& node, HuggingFaceFile& file) {
   for (const Node& item : node.items("single")) {
     item.allow_keys({"SpecialToken", "Sequence"});
     if (item.has("Sequence")) {
-      if (after || item.at("Sequence").string("id") != "A") throw item.wrong("does not stand for one text, \"A\"");
+      if (after || item.at("Sequence").string("id") != "A") throw item.wrong("is not the only text, \"A\"");
       after = true;
       continue;
     }
@@ -189,7 +189,7 @@ void read_decoder(const Node& node, HuggingFaceFile& file) {
     node.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     if (!file.byte_level) throw node.wrong("decodes bytes, but pre_tokenizer has no ByteLevel");
   } else if (file.byte_level) {
-    throw node.unknown_type("ByteLevel, as pre_tokenizer has it");
+    throw node.unknown_type("ByteLevel, because pre_tokenizer has it");
   } else if (type == "Replace") {
     file.decoder.push_back(read_replace(node));
   } else if (type == "ByteFallback" || type == "Fuse") {
@@ -267,13 +267,13 @@ NormalizerStep read_replace(const Node& node) {
 
 HuggingFaceFile parse_huggingface_file(std::string_view text, const std::string& origin) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) throw user_error(fmt::format("{}: it is not JSON", origin), "", "is it whole?");
+  if (json.is_discarded()) throw user_error(fmt::format("{}: it is not JSON", origin), "", "the file may be cut short");
   const Node root(json, "", origin);
   root.allow_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
                    "decoder", "model"});
   for (const char* key : {"truncation", "padding"})
     if (root.has(key))
-      throw root.at(key).wrong("is set", "it cuts or fills texts, which Hearth does elsewhere", "set it to null");
+      throw root.at(key).wrong("is set", "it cuts or pads texts, which Hearth does itself", "set it to null");
 
   HuggingFaceFile file;
   PretokenizerReader pretokenizer;

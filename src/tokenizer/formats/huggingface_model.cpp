@@ -80,7 +80,7 @@ std::vector<Merge> read_merges(const Node& model, const VocabularyIndex& index) 
     const auto id_of = [&](const std::string& text) {
       const auto found = index.find(text);
       if (found == index.end())
-        throw model.items("merges")[i].wrong("takes or makes a token that the vocabulary does not have");
+        throw model.items("merges")[i].wrong("uses or makes a token that is not in the vocabulary");
       return found->second;
     };
     merges.push_back({id_of(left), id_of(right), id_of(left + right)});
@@ -106,7 +106,7 @@ void use_bytes(const Node& node, const VocabularyIndex& index, HuggingFaceFile& 
   for (unsigned byte = 0; byte < 256; ++byte)
     if (!single[byte])
       throw node.at("vocab").wrong(fmt::format("has no token for byte 0x{:02X}", byte),
-                                   "text that holds it would lose it",
+                                   "this byte would be lost from texts",
                                    "train the tokenizer with the whole byte-level alphabet");
 }
 

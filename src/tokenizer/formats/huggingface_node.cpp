@@ -75,7 +75,7 @@ void Node::allow_keys(const std::vector<std::string_view>& known) const {
   for (const auto& [key, value] : json_.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     throw wrong(fmt::format("has {}, which Hearth does not know", shown(Json(key))),
-                "a setting that is skipped could change token ids", "use a file without it");
+                "an ignored setting could change token ids", "use a file without it");
   }
 }
 

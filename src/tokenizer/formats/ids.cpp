@@ -15,8 +15,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 31;  // ids are int32
 
 std::unique_ptr<Encoder> IdsTokenizer::encoder(SpecialText) const {
   return std::make_unique<NoEncoder>(user_error("text cannot be encoded without a tokenizer",
-                                                "--vocab-size is for sources that bring token ids",
-                                                "give --tokenizer FILE"));
+                                                "--vocab-size is for sources of token ids", "give --tokenizer FILE"));
 }
 
 void IdsTokenizer::decode(uint32_t id, std::string& text) const {

@@ -96,7 +96,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string content, const std::s
 std::unique_ptr<Encoder> SentencePieceTokenizer::encoder(SpecialText special) const {
   if (special == SpecialText::kParse)
     throw user_error("a SentencePiece model does not parse special tokens in a text",
-                     "its control pieces are never made from text", "leave out --parse-special");
+                     "SentencePiece never makes control pieces from text", "leave out --parse-special");
   return std::make_unique<SentencePieceEncoder>(*this);
 }
 

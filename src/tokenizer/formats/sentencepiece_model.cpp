@@ -13,7 +13,7 @@ OpenSentencePiece load_library() {
   const std::string what = "SentencePiece models cannot be read here";
   const std::string fix = "copy it from the build's bin/ folder; the library's package is libsentencepiece0";
   const auto place = beside_program(kSentencePieceObject);
-  if (!place) throw user_error(what, fmt::format("{} does not lie beside the program", kSentencePieceObject), fix);
+  if (!place) throw user_error(what, fmt::format("{} is not in the program's folder", kSentencePieceObject), fix);
   return reinterpret_cast<OpenSentencePiece>(
       load_entry(*place, HEARTH_ENTRY_NAME(HEARTH_SENTENCEPIECE_ENTRY), what, fix));
 }
@@ -30,7 +30,8 @@ std::unique_ptr<SentencePieceModel> open_sentencepiece_model(std::string_view co
   std::string error;
   std::unique_ptr<SentencePieceModel> model(entry(content, error));
   if (model == nullptr)
-    throw user_error(fmt::format("{} is no SentencePiece model", origin), error, "is it whole? download it again");
+    throw user_error(fmt::format("{} is no SentencePiece model", origin), error,
+                     "the file may be cut short; download it again");
   return model;
 }
 

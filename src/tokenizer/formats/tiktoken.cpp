@@ -86,9 +86,10 @@ std::vector<AddedToken> as_added_tokens(const std::vector<SpecialToken>& special
 std::vector<std::string> llama3_tokens(std::string_view content, const std::string& origin) {
   auto tokens = parse_tiktoken_file(content, origin);
   if (tokens.size() != TiktokenTokenizer::kLlama3Tokens)
-    throw user_error(fmt::format("{} is a tiktoken file of {} tokens", origin, tokens.size()),
-                     "such a file does not say how text is cut; Hearth knows Llama-3's, of 128000 tokens",
-                     "give the tokenizer.json of the same model");
+    throw user_error(
+        fmt::format("{} is a tiktoken file of {} tokens", origin, tokens.size()),
+        "such a file has no pattern for cutting text; Hearth knows only that of Llama-3, with 128000 tokens",
+        "give the tokenizer.json of the same model");
   return tokens;
 }
 
@@ -119,13 +120,13 @@ std::vector<std::string> parse_tiktoken_file(std::string_view content, const std
     if (!parse_line(line, bytes, rank)) throw wrong("a line is a token in base64, a space, and a number");
     if (rank > content.size()) throw wrong(fmt::format("rank {} is larger than the file", rank));
     if (rank >= tokens.size()) tokens.resize(rank + 1);
-    if (!tokens[rank].empty()) throw wrong(fmt::format("rank {} stands there twice", rank));
+    if (!tokens[rank].empty()) throw wrong(fmt::format("rank {} appears twice", rank));
     tokens[rank] = std::move(bytes);
     ++count;
   }
   if (count != tokens.size())
     throw damaged(fmt::format("{} has {} tokens and ranks up to {}", origin, count, tokens.size() - 1),
-                  "every rank from 0 on must be there once", "fetch the tokenizer's file again");
+                  "every rank from 0 on must appear once", "fetch the tokenizer's file again");
   return tokens;
 }
 

@@ -131,7 +131,7 @@ class Translation {
  private:
   [[noreturn]] void refuse(std::string_view what, std::string_view why) const {
     throw user_error(fmt::format("the pattern {} uses {}", in_, what), fmt::format("{}: it is not supported", why),
-                     "change the pattern of the tokenizer's pre_tokenizer, or tell us about this tokenizer");
+                     "change the pattern of the tokenizer's pre_tokenizer, or report this tokenizer");
   }
   void take(size_t bytes) {
     bytes = std::min(bytes, in_.size() - at_);
@@ -160,7 +160,7 @@ class Translation {
     const std::string_view rest = in_.substr(at_);
     if (rest.starts_with("(?i)")) {
       // Elsewhere Oniguruma reads a(?i)b|c as a(?i:b|c), and PCRE2 as a(?i:b)|(?i:c).
-      if (!at_branch_start_) refuse("(?i)", "an option behind the start of an alternative");
+      if (!at_branch_start_) refuse("(?i)", "an option after the start of an alternative");
       groups_.back().ignores_case = true;
       return take(4);
     }
@@ -168,7 +168,7 @@ class Translation {
     for (const std::string_view known : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?-i:"}) {
       if (rest.starts_with(known)) opening = known;
     }
-    if (opening.empty()) refuse(rest.substr(0, 4), "a group that is read differently");
+    if (opening.empty()) refuse(rest.substr(0, 4), "a group whose meaning differs between engines");
     // Oniguruma joins letters across the borders of a plain group.
     const bool plain = opening == "(?:";
     if (!plain) letters_.end();
@@ -190,7 +190,7 @@ class Translation {
       } else {
         letters_.add(c);
         if (!letters_.pair().empty())
-          refuse(letters_.pair(), "letters that one character stands for where case does not count");
+          refuse(letters_.pair(), "letters that equal one other character if case is ignored");
       }
     }
     at_branch_start_ = false;
@@ -202,14 +202,14 @@ class Translation {
     if ((static_cast<unsigned char>(in_[at_]) & 0xC0) == 0x80) return;  // inside a character
     const Decoded d = decode_utf8(in_, at_);
     if (d.c >= 0x80 && (is_letter(d.c) || is_mark(d.c) || is_number(d.c) || is_symbol(d.c)))
-      refuse(in_.substr(at_, d.length), "a character beyond ASCII where case does not count");
+      refuse(in_.substr(at_, d.length), "a non-ASCII character while case is ignored");
   }
 
   void check_class_character() const {
     check_cased();
     if (in_[at_] != '-' || at_ + 1 >= in_.size()) return;
     if (((in_[at_ - 1] | in_[at_ + 1]) & 0x80) != 0)
-      refuse(in_.substr(at_, 1 + decode_utf8(in_, at_ + 1).length), "a range beyond ASCII where case does not count");
+      refuse(in_.substr(at_, 1 + decode_utf8(in_, at_ + 1).length), "a non-ASCII range while case is ignored");
   }
 
   void escape() {
@@ -219,8 +219,8 @@ class Translation {
     letters_.end();
     if (ignores_case() &&
         (c == 'x' || c == 'u' || (in_class_ && std::string_view("pPSD").find(c) != std::string_view::npos)))
-      refuse(in_.substr(at_, 2), in_class_ ? "a set in a class where case does not count"
-                                           : "a character by its number where case does not count");
+      refuse(in_.substr(at_, 2),
+             in_class_ ? "a set in a class while case is ignored" : "a character by its number while case is ignored");
     const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (!is_word || std::string_view("nrtfae").find(c) != std::string_view::npos) return take(2);
     if (c == 'v') return emit("\\x0b", 2);
@@ -230,7 +230,7 @@ class Translation {
     if (c == 'd' || c == 'D') return set("Nd", c == 'D', 2);
     if (c == 'p' || c == 'P') return property(c == 'P');
     if (!in_class_ && (c == 'A' || c == 'z')) return take(2);
-    refuse(in_.substr(at_, 2), "an escape that engines read differently");
+    refuse(in_.substr(at_, 2), "an escape whose meaning differs between engines");
   }
 
   void property(bool negated) {
@@ -267,7 +267,7 @@ class Translation {
       return found->second = ranges_of(negated ? complement(white) : white);
     }
     const std::optional<CharacterSet> ours = set_of_property(name);
-    if (!ours) refuse(in_.substr(at_, bytes), "a property that is no general category");
+    if (!ours) refuse(in_.substr(at_, bytes), "a property that is not a general category");
     const CharacterSet theirs = set_of_pcre2(name);
     const CharacterSet more = set_of([&](char32_t c) { return (*ours)[c] && !theirs[c]; });
     const CharacterSet fewer = set_of([&](char32_t c) { return !(*ours)[c] && theirs[c]; });

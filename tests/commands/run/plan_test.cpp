@@ -42,7 +42,7 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
       "full");
   EXPECT_EQ(lines[2], "  device       MI300X: 192.0 GiB, 100 TFLOP/s in matrix products (--gemm-tflops)");
   // 4,194,304 tokens x 51.4704 GFLOP / (64 x 100 TFLOP/s x 0.5) = 67.4633 s; 238,419 steps; 8 nodes.
-  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 min 07 s, 62.2 k a second, at 50 %"))
+  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 min 07 s, 62.2 k per second, at 50 %"))
       << result.output;
   EXPECT_THAT(result.output,
               HasSubstr("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 GPUs: 285947.2 GPU-hours, "
@@ -189,7 +189,7 @@ TEST_F(PlanCommand, WithoutARateThereIsNoTime) {
       run("run.toml --device A100 --set training.mixed_precision_param=float32 --set memory.recompute=auto "
           "--set parallelism.data_parallel_shard_degree=512");
   EXPECT_THAT(result.output,
-              HasSubstr("  step time    not known: nobody measured A100's matrix products in this type\n"))
+              HasSubstr("  step time    not known: there is no measurement of A100's matrix products in this type\n"))
       << result.output;
 }
 
@@ -211,7 +211,7 @@ TEST_F(PlanHere, ThisMachineIsMeasured) {
   const CommandResult result = run_here("--set training.threads=3");
   EXPECT_EQ(read_file(folder / "words"), "bench gemm --json --dtype float32 --threads 3\n");
   EXPECT_THAT(result.output, HasSubstr(", 2.50 TFLOP/s in matrix products (measured now)\n")) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 d 07 h, 36 a second, at 75 %"))
+  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 d 07 h, 36 per second, at 75 %"))
       << result.output;
   EXPECT_THAT(result.output, Not(HasSubstr("noise")));
 }

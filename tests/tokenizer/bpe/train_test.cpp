@@ -159,7 +159,7 @@ TEST_F(TrainBpe, WrongRequestsAreRefused) {
   EXPECT_EQ(why(257, {"<eos>"}), "accepted");
   EXPECT_EQ(why(256, {"<eos>"}), "256 bytes and 1 special tokens need 257");
   EXPECT_EQ(why(300, {"<eos>", "<eos>"}), "it is given twice");
-  EXPECT_EQ(why(300, {"x"}), "it is spelled as a byte is");
+  EXPECT_EQ(why(300, {"x"}), "it is spelled like a byte");
   EXPECT_EQ(why(300, {""}), "it is empty");
 }
 

@@ -175,7 +175,7 @@ TEST(HuggingFaceFile, WhatHearthDoesNotReadIsRefusedByItsPlace) {
   EXPECT_EQ(with("/pre_tokenizer/trim", true), "t.json: pre_tokenizer has \"trim\", which Hearth does not know");
   EXPECT_EQ(with("/pre_tokenizer",
                  {{"type", "Sequence"}, {"pretokenizers", {small_file()["pre_tokenizer"], {{"type", "Digits"}}}}}),
-            "t.json: pre_tokenizer.pretokenizers[1] stands behind ByteLevel");
+            "t.json: pre_tokenizer.pretokenizers[1] comes after ByteLevel");
   EXPECT_EQ(with("/pre_tokenizer", nullptr),
             "t.json: model.byte_fallback is not true, and pre_tokenizer has no ByteLevel");
   EXPECT_EQ(with("/post_processor", {{"type", "BertProcessing"}}),
@@ -192,7 +192,7 @@ TEST(HuggingFaceFile, WhatHearthDoesNotReadIsRefusedByItsPlace) {
   EXPECT_EQ(with("/model/vocab/a", 4000000000), "t.json: model.vocab has 257 tokens, but ids up to 4000000000");
   EXPECT_EQ(with("/model/merges/0", "a"), "t.json: model.merges[0] is not two tokens: [\"a\", \"b\"] or \"a b\"");
   EXPECT_EQ(with("/model/merges/0", {"a", "c"}),
-            "t.json: model.merges[0] takes or makes a token that the vocabulary does not have");
+            "t.json: model.merges[0] uses or makes a token that is not in the vocabulary");
   EXPECT_EQ(with("/added_tokens/0/id", 300), "t.json: added_tokens[0].id is 300, but tokenizers would use 257");
   EXPECT_EQ(with("/added_tokens/0/content", ""), "t.json: added_tokens[0].content is empty");
   EXPECT_EQ(with("/added_tokens/0/special", 1), "t.json: added_tokens[0].special is 1, not true or false");

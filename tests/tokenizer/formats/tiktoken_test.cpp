@@ -225,11 +225,11 @@ TEST(TiktokenFile, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_EQ(refusal("IQ== 0\nIg== 1\n"), "no error");
   EXPECT_EQ(refusal("IQ== 0\nIg= 1\n"),
             "t.model:2: not a token and its rank: a line is a token in base64, a space, and a number");
-  EXPECT_EQ(refusal("IQ== 0\n\nIg== 0\n"), "t.model:3: not a token and its rank: rank 0 stands there twice");
+  EXPECT_EQ(refusal("IQ== 0\n\nIg== 0\n"), "t.model:3: not a token and its rank: rank 0 appears twice");
   EXPECT_EQ(refusal("IQ== 99999999999\n"),
             "t.model:1: not a token and its rank: rank 99999999999 is larger than the file");
   EXPECT_EQ(refusal("IQ== 0\nIg== 2\n"),
-            "t.model has 2 tokens and ranks up to 2: every rank from 0 on must be there once");
+            "t.model has 2 tokens and ranks up to 2: every rank from 0 on must appear once");
   try {
     TiktokenTokenizer("IQ== 0\nIg== 1\n", "t.model");
     FAIL() << "no error";
