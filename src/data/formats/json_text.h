@@ -2,7 +2,6 @@
 //
 // A record is read once, from its first byte to its last, and checked as a whole (RFC 8259, and Python's NaN and
 // Infinity). Only the wanted strings are copied. The last of equal keys counts, as in Python.
-// Infinity); only the wanted strings are copied. Where a key stands twice, the last one counts, as in Python.
 #pragma once
 
 #include <string>
