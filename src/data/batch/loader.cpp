@@ -29,17 +29,17 @@ void check_options(const LoaderOptions& o) {
                      "change one of them");
 }
 
-// A row of a batch, and what it takes to read one.
+// A row of a batch, and the buffers for reading it.
 struct Row {
   std::vector<int32_t> tokens, labels;   // as many as there are inputs
-  std::vector<int32_t> document_starts;  // beyond the first position, ascending
+  std::vector<int32_t> document_starts;  // after the first position, ascending
   std::vector<float> weights;            // of each label; empty: all 1
   std::vector<Part> parts;
   std::vector<int32_t> read;
   std::vector<float> read_weights;
 };
 
-// What the labels of a part weigh, which begin behind its first token, or with masking are its tokens.
+// Appends the weights of a part's labels. The labels are the tokens after its first; with masking they are its tokens.
 void append_weights(const Split& split, const Part& part, bool masked, Row& row) {
   row.read_weights.resize(row.read.size());
   split.read_weights(part.first_token, row.read_weights);
@@ -51,7 +51,7 @@ void append_weights(const Split& split, const Part& part, bool masked, Row& row)
   std::copy_n(first, count, row.weights.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-// Reads a part behind what is in the row: inputs, next tokens as labels, document starts.
+// Appends a part to the row: inputs, next tokens as labels, document starts.
 void append_part(const Split& split, const Part& part, const Draw& draw, bool masked, Row& row) {
   const size_t at = row.tokens.size();
   row.read.resize(static_cast<size_t>(part.num_tokens()));
@@ -62,7 +62,7 @@ void append_part(const Split& split, const Part& part, const Draw& draw, bool ma
   const size_t known = row.document_starts.size();
   split.document_starts(part.first_token, part.num_inputs, row.document_starts);
   for (size_t i = known; i < row.document_starts.size(); ++i) row.document_starts[i] += static_cast<int32_t>(at);
-  // A part begins something of its own, also where it goes on in the middle of a document.
+  // A part starts like a document, even in the middle of one.
   const auto begin = static_cast<int32_t>(at);
   if (row.document_starts.size() == known || row.document_starts[known] != begin)
     row.document_starts.insert(row.document_starts.begin() + static_cast<std::ptrdiff_t>(known), begin);
@@ -81,7 +81,8 @@ void read_row(const Split& split, const Sampler& sampler, const Sample& sample, 
   for (const Part& part : row.parts) append_part(split, part, {options.seed, sample.epoch}, options.order.masked, row);
 }
 
-// Multiplies what the labels weigh by token: the next one, or with masking the one that may be hidden.
+// Multiplies the labels' weights by those of the predicted tokens: the next one, or with masking the one that may be
+// hidden.
 void weigh_tokens(const std::vector<float>& token_weights, bool masked, Row& row) {
   if (token_weights.empty()) return;
   if (row.weights.empty()) row.weights.assign(row.labels.size(), 1);
@@ -90,7 +91,7 @@ void weigh_tokens(const std::vector<float>& token_weights, bool masked, Row& row
     if (predicted[i] != kIgnore) row.weights[i] *= token_weights[static_cast<size_t>(predicted[i])];
 }
 
-// Puts a row into place `index` of the batch, and what its labels weigh.
+// Copies a row and its labels' weights to row `index` of the batch.
 void fill_row(const Row& row, int64_t index, Batch& batch) {
   const int64_t begin = index * batch.S;
   std::copy(row.tokens.begin(), row.tokens.end(), batch.tokens.begin() + begin);
@@ -109,7 +110,7 @@ void fill_row(const Row& row, int64_t index, Batch& batch) {
 }  // namespace
 
 // Workers take step numbers in order and put finished steps into a ring; next() takes them out in order. A step's
-// content depends on its number alone, so neither the number of workers nor their timing can show.
+// content depends only on its number, not on the workers' number or timing.
 class Loader::Prefetch {
  public:
   Prefetch(const Sources& sources, const LoaderOptions& options)
@@ -152,7 +153,7 @@ class Loader::Prefetch {
       Slot& slot = ring_[static_cast<size_t>(taken_ % options_.prefetch_steps)];
       ready_.wait(lock, [&] { return slot.full; });
       failure = slot.failure;
-      if (failure == nullptr) {  // a failed step stays: every further next() reports it again
+      if (failure == nullptr) {  // a failed step stays: every further next() throws it again
         step = std::move(slot.step);
         slot = Slot{};
         ++taken_;
@@ -241,8 +242,8 @@ class Loader::Prefetch {
     return batch;
   }
 
-  // Reads the window that stands in for one that is damaged, and says which. The distance doubles, so that a whole
-  // damaged shard is left behind after a few.
+  // Reads a window in place of a damaged one, and returns a message. The distance doubles, so a few tries leave a whole
+  // damaged shard behind.
   std::string read_substitute(const Sample& sample, const Error& damage, Row& row) const {
     const int64_t windows = sampler_.windows(sample.source);
     for (int64_t distance = 1; distance < windows; distance *= 2) {
@@ -263,11 +264,11 @@ class Loader::Prefetch {
   const Sources sources_;
   const LoaderOptions options_;
   const Sampler sampler_;
-  bool weighs_ = false;       // besides leaving labels out
-  uint64_t num_samples_ = 0;  // beyond which rows are empty
+  bool weighs_ = false;       // true: weights other than 0 and 1 are possible
+  uint64_t num_samples_ = 0;  // rows after these are empty
   int64_t num_steps_ = 0;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable ready_, room_;
   std::vector<Slot> ring_;  // step n in slot n % prefetch_steps
   int64_t claimed_ = 0, taken_ = 0;

@@ -1,8 +1,8 @@
-// The batches a rank trains on, prepared ahead by worker threads.
+// A rank's training batches, prepared ahead by worker threads.
 //
-// Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size; rank r of R takes the r-th part
-// of it, cut into micro-batches of local_batch_size. The loader's whole state is (seed, segments, next_sample()): the
-// same three give the same batches for any number of ranks taken together, threads or prefetched steps.
+// Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size. Rank r of R takes the r-th part
+// of it, cut into micro-batches of local_batch_size. The loader's whole state is (seed, segments, next_sample()). The
+// same state gives the same batches over all ranks, for any number of ranks, threads and prefetched steps.
 //
 // Local. One Loader is used from one thread at a time.
 #pragma once
@@ -26,23 +26,23 @@ struct LoaderOptions {
   int64_t local_batch_size = 0;
   int64_t rank = 0, ranks = 1;
   uint64_t first_sample = 0;
-  SampleOrder order{};  // of training batches; without shuffling, sequences stand in the order of their text
-  // A sample that touches a damaged block: false: next() throws; true: another of its source takes its place, always
-  // the same (1, 2, 4, 8, ... windows further, the first that is whole), and StepBatch::substitutes tells.
+  SampleOrder order{};  // of training batches; without shuffling, sequences are in the order of their text
+  // A sample with a damaged block. false: next() throws. true: another window of its source replaces it, always the
+  // same one: the first whole window that is 1, 2, 4, 8, ... windows further. StepBatch::substitutes names it.
   bool substitute_damage = false;
-  // Weights of the loss, by the token that is predicted; empty: all 1. Multiplied with what the data say
+  // Weights of the loss, by predicted token; empty: all 1. They are multiplied by the data's own weights
   // (Split::read_weights).
   std::vector<float> token_weights{};
   LabelRule labels{};            // with masking, order.masked is true
   int64_t prefetch_threads = 1;  // 0: next() prepares the step itself
   int64_t prefetch_steps = 4;    // steps kept ready, at least 1
   // true: shuffled, without end, epoch after epoch (training).
-  // false: the windows in order, once (validation). The last step is filled up with rows that do not count, so every
-  // token after the split's first is a label exactly once over all ranks.
+  // false: the windows in order, once (validation). Rows that do not count fill up the last step. Every token after the
+  // split's first is a label exactly once over all ranks.
   bool shuffle = true;
 };
 
-// Which windows a loader with these options reads: its order, without reading anything.
+// The sampler of a loader with these options. Reads no data.
 Sampler sampler_of(const Sources& sources, const LoaderOptions& options);
 inline Sampler sampler_of(const Split& split, const LoaderOptions& options) {
   return sampler_of(Sources{&split}, options);
@@ -58,18 +58,17 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next step. Rows that are short (the end of the split) or empty (beyond it, shuffle = false only) are filled
-  // with token 0 and label kIgnore. num_samples is the number of samples over all ranks that are not empty;
-  // first_sample moves on by global_batch_size whatever it is. What went wrong in a worker (a damaged block) is thrown
-  // here.
+  // The next step. Short rows (the split's end) and empty rows (beyond it, shuffle = false only) are filled with token
+  // 0 and label kIgnore. num_samples is the number of samples over all ranks that are not empty; first_sample always
+  // grows by global_batch_size. Throws a worker's error (a damaged block).
   StepBatch next();
 
-  // g of the first sample of the step that next() will return: what a checkpoint stores.
+  // g of the next step's first sample, which a checkpoint stores.
   uint64_t next_sample() const;
   // shuffle = false: calls of next() that remain. shuffle = true: the largest int64_t.
   int64_t steps_left() const;
   uint64_t samples_per_epoch() const;  // of the first source
-  double waited_s() const;             // seconds next() has waited for workers since the loader was made
+  double waited_s() const;             // seconds that next() has waited for workers
 
  private:
   class Prefetch;

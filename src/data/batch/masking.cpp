@@ -81,7 +81,7 @@ void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32
   const uint64_t hidden_below = bound_of(masking.probability), mask_below = bound_of(masking.mask_share),
                  random_below = mask_below + bound_of(masking.random_share);
   std::fill(labels.begin(), labels.end(), kIgnore);
-  // One block of Philox a position: whether it is hidden, what it shows, and which token where that is any.
+  // One block of Philox per position: whether it is hidden, what it shows, and the random token.
   const auto hide = [&](size_t p, const std::array<uint32_t, 4>& random) {
     labels[p] = tokens[p];
     if (random[1] < mask_below)
@@ -91,7 +91,7 @@ void mask_row(const Masking& masking, uint64_t seed, uint64_t g, std::span<int32
           static_cast<int32_t>((uint64_t{random[2]} << 32 | random[3]) % static_cast<uint64_t>(masking.vocab_size));
   };
   bool any = false;
-  size_t next = tokens.size();  // the position that would be hidden first if the probability grew
+  size_t next = tokens.size();  // the first position that a higher probability would hide
   uint64_t next_bits = ~uint64_t{0};
   for (size_t p = 0; p < tokens.size(); ++p) {
     if (!masking.never.empty() && masking.never[static_cast<size_t>(tokens[p])]) continue;

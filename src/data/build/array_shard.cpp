@@ -9,7 +9,7 @@
 namespace hearth::data {
 namespace {
 
-// A text for each document, as long as the longest: zeros fill the rest.
+// One text per document, all as wide as the longest: zeros fill the rest.
 void append_label_column(ShardWriter& writer, const std::vector<Document>& documents, size_t label) {
   size_t width = 1;
   for (const Document& document : documents) width = std::max(width, document.array->labels[label].size());

@@ -1,5 +1,4 @@
-// A shard of arrays: their counts, shapes and labels, and where each ends in the stream of tokens that is made of them
-// on reading.
+// A shard of arrays: their counts, shapes and labels, and each array's end in the stream of tokens that reading gives.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace hearth::data {
 ShardHeader write_array_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
                               const ArrayStream& stream, BuildProgress& progress);
 
-// Tokens of the whole shard, as they are read.
+// Tokens of the whole shard, as read.
 int64_t stream_tokens(const ShardReader& shard);
 
 }  // namespace hearth::data

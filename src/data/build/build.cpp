@@ -14,7 +14,7 @@
 namespace hearth::data {
 namespace {
 
-// What came of a unit, in the order of its groups.
+// The output of a unit, in the order of its groups.
 struct BuiltUnit {
   std::vector<std::array<GroupSplit, kNumSplits>> groups;
   RecordCounts counts;
@@ -36,7 +36,7 @@ class Build {
   const std::vector<BuiltUnit>& units() const { return units_; }
 
  private:
-  // Documents in order; a group is closed when it reaches rules.shard_tokens bytes, or with the unit.
+  // Reads documents in order. A group is closed when it reaches rules.shard_tokens bytes, or with the unit.
   void read(size_t unit, const std::function<void(Group)>& emit) {
     UnitRecords records(plan_.found.sources, plan_.units[unit], options_.rules);
     int64_t bytes_before = 0, index = 0;
@@ -101,7 +101,7 @@ class Build {
   std::vector<BuiltUnit> units_;
 };
 
-// What the plan alone says.
+// The manifest's fields that the plan decides.
 Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
   Manifest m;
   m.build = plan.identity;
@@ -123,7 +123,7 @@ Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
   return m;
 }
 
-// Adds what was read and written.
+// Adds the counts of the units.
 void add_units(Manifest& m, const std::vector<BuiltUnit>& units) {
   const size_t num_splits = !m.rules.split.empty() ? kNumSplits : m.rules.validation > 0 ? 2 : 1;
   std::vector<SequenceHash> content(num_splits);

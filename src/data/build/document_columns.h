@@ -1,4 +1,4 @@
-// The columns that say of each document of a shard where it ends and what it was made from.
+// The columns with the ends and the origins of a shard's documents.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct DocumentColumns {
   std::vector<uint64_t> ends, text_bytes, positions;
   std::vector<uint32_t> sources;
 
-  // `end`: tokens of the shard up to the document's end. `text_bytes`: as BuildPlan::text_bytes_of.
+  // `end`: tokens of the shard up to the document's end. `bytes`: as BuildPlan::text_bytes_of.
   void add(const Document& document, uint64_t end, int64_t bytes) {
     ends.push_back(end);
     text_bytes.push_back(static_cast<uint64_t>(bytes));

@@ -18,7 +18,7 @@ struct Seen {
   auto operator<=>(const Seen&) const = default;
 };
 
-// Contents by the first bits of their hash, so that threads seldom meet and parts are sorted one by one.
+// Contents by bits of their hash: threads rarely wait for each other, and each bin is sorted alone.
 struct Bin {
   std::mutex mutex;
   std::vector<Seen> seen;

@@ -1,4 +1,4 @@
-// Documents whose content came before, anywhere in the corpus: --dedup exact.
+// Documents with the content of an earlier one, anywhere in the corpus: --dedup exact.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace hearth::data {
 // For each unit, the indices of its documents (as UnitRecords counts them) that repeat an earlier one; ascending.
 using Duplicates = std::vector<std::vector<uint32_t>>;
 
-// Reads all documents once, on several threads; the result does not depend on them. Takes 24 bytes of memory a
+// Reads all documents once, on several threads; their number does not change the result. Takes 24 bytes of memory per
 // document.
 Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::vector<Unit>& units,
                            const BuildRules& rules, int64_t threads);

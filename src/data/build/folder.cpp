@@ -15,7 +15,7 @@ namespace {
 bool is_shard(const std::string& name) { return name.ends_with(".shard"); }
 bool is_leftover(const std::string& name) { return name.ends_with(".shard.tmp"); }
 
-// Identity of the shard at `path`; empty if there is none that can be read.
+// Identity of the shard at `path`; empty if it is missing or unreadable.
 std::string readable_identity(const Path& path) {
   try {
     return identity_of(ShardReader(path).header());
@@ -46,7 +46,7 @@ bool tokenizer_is_kept(const Path& folder, const tokenizer::Tokenizer& tokenizer
   return tokenizer.file_content().empty() || (path_exists(path) && read_file(path) == tokenizer.file_content());
 }
 
-// A lock that a failed removal left behind; one that is held stays.
+// Removes a lock that a failed removal left behind; a held lock stays.
 void remove_stale_lock(const Path& path) {
   if (path_exists(path) && FileLock::try_lock(path) != nullptr) remove_file(path);
 }
@@ -57,7 +57,7 @@ std::string BuildFolder::manifest_name() const {
   return options_.num_parts == 1 ? std::string(kManifestName) : part_manifest_name(options_.part, options_.num_parts);
 }
 
-// Parts that end at the same time write the same copy.
+// Parts that end at the same time write the same copy: each has its own temporary name.
 std::string BuildFolder::tokenizer_temporary() const { return manifest_name() + ".tokenizer.tmp"; }
 
 Path BuildFolder::lock_path() const {
@@ -103,7 +103,7 @@ std::string BuildFolder::find_other_build() const {
       if (stored.build != plan_.identity || stored.rules != options_.rules) return manifest_name();
     } catch (const Error& e) {
       if (e.code() == ExitCode::kHardware) throw;
-      if (e.code() != ExitCode::kDamaged) return manifest_name();  // another version; a damaged one tells nothing
+      if (e.code() != ExitCode::kDamaged) return manifest_name();  // another version; a damaged one proves nothing
     }
   }
   if (!path_exists(options_.out)) return {};

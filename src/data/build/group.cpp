@@ -15,9 +15,9 @@
 namespace hearth::data {
 namespace {
 
-constexpr size_t kEncodeBytes = 1 << 20;  // text that is encoded at a time
+constexpr size_t kEncodeBytes = 1 << 20;  // text encoded at a time
 
-// Ids as the column stores them, and what they weigh as labels.
+// Ids as the column stores them, and their weights as labels.
 class TokenColumn {
  public:
   TokenColumn(ShardWriter& writer, const tokenizer::Tokenizer& tokenizer)
@@ -29,7 +29,7 @@ class TokenColumn {
     writer_.begin_column(kTokensColumn, type_, Axis::kToken);
   }
 
-  // `weights` are those of the text's bytes, or of the ids; none: each is 1.
+  // `weights` are those of the text's bytes, or of the ids; empty: each is 1.
   void append_text(std::string_view text, const WeightRuns& weights) {
     for (int64_t begin = 0; !text.empty();) {
       const size_t cut = text.size() <= kEncodeBytes ? text.size() : tokenizer_.safe_cut(text, kEncodeBytes);
@@ -48,7 +48,7 @@ class TokenColumn {
     weights_.append(1, weight);
     flush();
   }
-  void append_ids(std::string_view bytes, const WeightRuns& weights) {  // u32 as they lie in memory
+  void append_ids(std::string_view bytes, const WeightRuns& weights) {  // u32 as in memory
     ids_.resize(bytes.size() / sizeof(uint32_t));
     if (!ids_.empty()) std::memcpy(ids_.data(), bytes.data(), bytes.size());
     if (weights.empty())
@@ -88,7 +88,7 @@ class TokenColumn {
   uint64_t count_ = 0;
 };
 
-// A column that is mostly zeros: it is left out where it is nothing else.
+// A column that is mostly zeros. It is left out if all values are 0.
 void append_rare_column(ShardWriter& writer, std::string_view name, const std::vector<uint32_t>& values) {
   if (std::all_of(values.begin(), values.end(), [](uint32_t value) { return value == 0; })) return;
   writer.begin_column(name, ElementType::kU32, Axis::kDocument);
@@ -142,7 +142,7 @@ ShardHeader write_shard(const Path& path, const std::string& identity, const std
   return writer.finish();
 }
 
-// What the sequence hash takes for a document.
+// A document's element in the sequence hash.
 Hash128 content_of(const Document& document) {
   return xxh3_128(fmt::format("{} {}", to_hex(document.content), document.data.size()));
 }

@@ -1,4 +1,4 @@
-// A run of a unit's documents, held in memory: what becomes one shard a split.
+// A run of a unit's documents, held in memory. It becomes one shard per split.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class Group {
  public:
   Group(size_t unit, int64_t index) : unit_(unit), index_(index) {}
 
-  void add(const Document& document, size_t split);  // copies what has no owner
+  void add(const Document& document, size_t split);  // copies data without an owner
   size_t unit() const { return unit_; }
   int64_t index() const { return index_; }  // in its unit
   int64_t data_bytes() const { return data_bytes_; }
@@ -34,21 +34,21 @@ class Group {
       std::make_unique<std::pmr::monotonic_buffer_resource>(1 << 16);
 };
 
-// What a group adds to a split.
+// A group's contribution to a split.
 struct GroupSplit {
-  std::optional<ShardEntry> shard;  // none: no document
+  std::optional<ShardEntry> shard;  // nothing: there is no document
   bool kept = false;
   int64_t text_bytes = 0;
   int64_t special_text_seen = 0, invalid_bytes_replaced = 0;
   SequenceHash content;
 };
 
-// Writes the group's shards, but for those that are there and whole: they are read to the end, so that building again
-// also repairs.
+// Writes the group's shards, except those that exist and are whole. These are read to the end, so building again also
+// repairs.
 std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPlan& plan, const BuildOptions& options,
                                                BuildProgress& progress);
 
-// The header, if a whole shard with this identity is there.
+// The header of the shard at `path`, if it is whole and has this identity.
 std::optional<ShardHeader> find_whole_shard(const Path& path, const std::string& identity);
 std::string identity_of(const ShardHeader& header);  // 32 hexadecimal digits
 

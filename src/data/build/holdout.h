@@ -1,5 +1,5 @@
-// Which documents are held out: a function of their content, so that neither order nor neighbours matter, and a
-// repeated text is never on both sides.
+// Chooses the held-out documents by their content. Order and neighbours do not matter, and a repeated text is never on
+// both sides.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,12 @@ namespace hearth::data {
 
 struct Holdout {
   double fraction = 0;           // of all contents
-  std::optional<Hash128> moved;  // the content that changes sides, so that a small corpus loses neither
+  std::optional<Hash128> moved;  // the content that changes sides, so that a small corpus has both sides
   bool contains(const Hash128& content) const;
 };
 
-// Reads documents, in order, until both sides have one: a few hundred of a large corpus, at a fraction that makes
-// sense. If a side stays empty, the content whose hash is smallest is moved there. Throws user_error where all
-// documents are equal.
+// Reads documents in order until both sides have one: a few hundred of a large corpus, with a usual fraction. If a side
+// stays empty, the content with the smallest hash is moved there. Throws user_error if all documents are equal.
 Holdout find_holdout(const std::vector<SourceFile>& sources, const std::vector<Unit>& units, const BuildRules& rules);
 
 }  // namespace hearth::data

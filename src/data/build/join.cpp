@@ -35,7 +35,7 @@ void check_same_tokens(const Dataset& a, const Dataset& b) {
     throw different(a, b, "--n-fixed", std::to_string(first.rules.n_fixed), std::to_string(other.rules.n_fixed));
 }
 
-// A dataset counts as what it was itself joined from.
+// The datasets from which a dataset was joined, or itself.
 std::vector<JoinedDataset> origins_of(const Manifest& m) {
   if (!m.joined.empty()) return m.joined;
   return {{m.identity, m.build, static_cast<int64_t>(m.sources.size()), m.rules}};
@@ -63,7 +63,7 @@ void check_no_file_twice(const std::vector<Dataset>& datasets) {
   }
 }
 
-// What holds for all; a rule in which they differ is none of the whole's, and stands in Manifest::joined alone.
+// The rules of the whole. Rules in which the datasets differ are unset here, and only in Manifest::joined.
 BuildRules common_rules(const std::vector<JoinedDataset>& origins) {
   BuildRules rules = origins.front().rules;
   for (const JoinedDataset& origin : origins) {
@@ -74,8 +74,8 @@ BuildRules common_rules(const std::vector<JoinedDataset>& origins) {
     if (origin.rules.read.labels_key != rules.read.labels_key) rules.read.labels_key.clear();
     if (origin.rules.read.weights_key != rules.read.weights_key) rules.read.weights_key.clear();
   }
-  rules.split.clear();        // positions in each, not in the whole
-  rules.dedup_exact = false;  // in each, not in the whole
+  rules.split.clear();        // positions in each dataset, not in the whole
+  rules.dedup_exact = false;  // in each dataset, not in the whole
   return rules;
 }
 
@@ -130,7 +130,7 @@ class Join {
     return m;
   }
 
-  // Calls link(where it lies, its entry in the whole) for each; after plan().
+  // Calls link(its path, its entry in the whole) for each shard; after plan().
   template <typename Link>
   void for_each_shard(const Manifest& m, const Link& link) const {
     for (size_t s = 0, i = 0; s < m.splits.size(); ++s) {
@@ -187,7 +187,7 @@ void check_free(const std::vector<Path>& folders, const Path& out, bool overwrit
                      fmt::format("there is no {} in it", kManifestName), "choose another --out");
 }
 
-// Whether the folder is what would be made.
+// Whether the folder already holds this dataset.
 bool is_complete(const Path& out, const Manifest& m) {
   if (!path_exists(out / kManifestName) || read_file(out / kManifestName) != manifest_text(m)) return false;
   try {
@@ -195,7 +195,7 @@ bool is_complete(const Path& out, const Manifest& m) {
     return dataset.open_tokenizer() != nullptr;
   } catch (const Error& e) {
     if (e.code() == ExitCode::kHardware) throw;
-    return false;  // damaged: made again, if it may be
+    return false;  // damaged: made again, if allowed
   }
 }
 

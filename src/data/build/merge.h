@@ -1,4 +1,4 @@
-// The parts of a build become one dataset.
+// Merges the parts of a build into one dataset.
 #pragma once
 
 #include "base/file.h"
@@ -6,10 +6,9 @@
 
 namespace hearth::data {
 
-// `folder` holds what `hearth data build --part I/N` left there for every I. Writes manifest.json and removes the
-// parts' own manifests; the folder then is, byte for byte, what a single build makes. Throws user_error where a part is
-// missing or the parts were made from different text or with different options, damaged() for a shard that is missing
-// or cut.
+// `folder` holds the output of `hearth data build --part I/N` for every I. Writes manifest.json and removes the parts'
+// own manifests; the folder then is, byte for byte, that of a single build. Throws user_error if a part is missing, or
+// if the parts' text or options differ, damaged() for a shard that is missing or cut.
 Manifest merge_parts(const Path& folder);
 
 }  // namespace hearth::data

@@ -1,5 +1,5 @@
-// Shards whose tokens stay in the token file that they came from: --in-place. Such a shard holds where documents end
-// and the checksums of its stretch of the file; to a reader it is a shard like any other (shard_reader.h).
+// Shards whose tokens stay in their token file: --in-place. Such a shard has the documents' ends and the checksums of
+// its range of the file. To a reader it is a shard like any other (shard_reader.h).
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace hearth::data {
 
-// Throws user_error for rules that leave documents out or choose among them, since a shard's documents lie in one run;
-// and for a source that is no token file, or one whose elements are no tokens of a shard.
+// Throws user_error for rules that leave out or choose documents: a shard's documents must be one run. Also for a
+// source that is no token file, or one whose elements cannot be a shard's tokens.
 void check_in_place(const std::vector<SourceFile>& sources, const BuildRules& rules);
 
-// `documents` follow each other in one source.
+// `documents` are consecutive in one source.
 ShardHeader write_outside_shard(const Path& path, const std::string& identity, const std::vector<Document>& documents,
                                 const BuildPlan& plan, const BuildRules& rules, BuildProgress& progress);
 

@@ -14,7 +14,7 @@
 namespace hearth::data {
 namespace {
 
-// Raised whenever the same files and rules give other shards than before, so that none of the old ones is kept.
+// Raised whenever the same files and rules give other shards than before: then no old shard is kept.
 constexpr int kBuildVersion = 1;
 
 void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer) {
@@ -49,8 +49,8 @@ void check_part(const BuildOptions& options) {
                      "give I/N with I from 1 to N");
 }
 
-// Each string with its length, so that no two rules give the same text. The format by name is not part of it: what
-// counts is what each file is read as.
+// Each string with its length, so that no two rules give the same text. The format by name is left out: the format that
+// each file is read as counts.
 std::string read_rules_text(const ReadRules& rules) {
   const auto with_size = [](const std::string& text) { return fmt::format(" {}:{}", text.size(), text); };
   std::string text = fmt::format("{} {} {} {}", rules.document_bytes, rules.max_record_bytes, rules.join_first,
@@ -180,7 +180,7 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
   plan.holdout = find_holdout(plan.found.sources, plan.units, rules);
 
   std::string text = rules_text(plan, rules);
-  if (reads_all) {  // what a unit keeps, and for which split, depends on all others
+  if (reads_all) {  // a unit's documents and their splits depend on all other units
     for (const SourceFile& source : plan.found.sources) text += source.hash + "\n";
   }
   StreamingHash hash;

@@ -1,4 +1,4 @@
-// What a build will write, as far as it is decided by the files and the rules, before records are read.
+// A build's plan: everything that is decided before groups are written.
 #pragma once
 
 #include <memory>
@@ -23,19 +23,19 @@ inline constexpr std::string_view kSplitNames[kNumSplits] = {"train", "validatio
 
 struct BuildPlan {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
-  std::optional<ArrayStream> arrays;  // where the tokenizer is one of arrays
+  std::optional<ArrayStream> arrays;  // if the tokenizer is one of arrays
   Discovery found;
   std::vector<Unit> units;              // of the whole corpus
-  size_t first_unit = 0, end_unit = 0;  // those of this part
+  size_t first_unit = 0, end_unit = 0;  // of this part
   Holdout holdout;
-  Duplicates duplicates;                     // empty, or of each unit
+  Duplicates duplicates;                     // empty, or one list per unit
   std::optional<PositionalSplit> positions;  // instead of the holdout; like duplicates, from all records
-  std::vector<std::string> unit_identities;  // over all that decides a unit's documents and tokens; empty: not our part
-  std::string identity;                      // over our units: the same build or not
+  std::vector<std::string> unit_identities;  // over all that decides a unit's tokens and documents; empty: not our part
+  std::string identity;                      // over our units: equal for the same build
 
-  // Bytes of text that a token stands for, by id; empty where all sources are text, or nobody knows.
+  // Bytes of text of each token, by id; empty if all sources are text, or if the bytes are unknown.
   std::vector<uint32_t> id_text_bytes;
-  // Bytes of the text that a document is, or that its ids stand for.
+  // Bytes of the document's text, or of the text of its ids.
   int64_t text_bytes_of(const Document& document) const;
 
   std::string shard_identity(size_t split, size_t unit, int64_t group) const;
@@ -43,13 +43,13 @@ struct BuildPlan {
 
 // "train-000012-0003.shard"
 std::string shard_name(size_t split, size_t unit, int64_t group);
-// What a shard of that name must have as its identity; empty for a name that no shard of our part has.
+// The identity that a shard of that name must have; empty for a name that no shard of our part has.
 std::string planned_identity(const BuildPlan& plan, const std::string& name);
-// Whether a shard of that name is another part's.
+// Whether a shard of that name belongs to another part.
 bool is_of_another_part(const BuildPlan& plan, const std::string& name);
 
-// Hashes the files of our part, or all where each matters to every part. Throws user_error for rules that make no
-// sense, and what discover and find_holdout throw.
+// Hashes the files of our part, or all if each of them matters to every part. Throws user_error for invalid rules, and
+// the errors of discover and find_holdout.
 BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
                      HashProgress& progress);
 

@@ -54,7 +54,7 @@ std::array<int64_t, 4> split_borders(std::string_view split, int64_t documents) 
   std::vector<double> shares = shares_of(split);
   HEARTH_CHECK(!shares.empty() && shares.size() <= 3);
   shares.resize(3, 0);
-  // In their order of operations: halves are decided by the last bit.
+  // In GPT-NeoX's order of operations: the last bit decides halves.
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   std::array<int64_t, 4> borders{};
   for (size_t i = 0; i < 3; ++i)

@@ -11,7 +11,7 @@
 namespace hearth::data {
 namespace {
 
-// What the identity of a document with weights is a hash of: never change.
+// The text whose hash is the identity of a document with weights: never change.
 std::string weighted_text(const Document& document) {
   std::string text = to_hex(document.hash);
   for (const WeightRuns::Run& run : document.weights.runs())
@@ -23,7 +23,7 @@ std::string weighted_text(const Document& document) {
 
 UnitRecords::UnitRecords(const std::vector<SourceFile>& sources, const Unit& unit, const BuildRules& rules)
     : sources_(sources), unit_(unit), rules_(rules), largest_count_(255) {
-  // Patches have ids of their own; a plain count that equals BOS would be taken for it.
+  // Patches have their own ids; a plain count equal to BOS would be taken for BOS.
   if (const auto vocab_size = tokenizer::parse_spikes_name(rules.tokenizer))
     largest_count_ = static_cast<int>(*vocab_size - 2);
 }

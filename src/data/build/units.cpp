@@ -25,7 +25,7 @@ std::vector<Unit> plan_units(const std::vector<SourceFile>& sources, int64_t uni
     close();
     for (int64_t begin = 0; begin < size; begin += unit_bytes) {
       const int64_t end = std::min(begin + unit_bytes, size);
-      // The last one goes on: a record without bytes may start at the very end.
+      // The last range has no end: a record without bytes may start at the very end.
       units.push_back({{{i, {begin, end == size ? SourceRange{}.end : end}}}, end - begin});
     }
   }
@@ -37,7 +37,7 @@ std::pair<size_t, size_t> units_of_part(const std::vector<Unit>& units, int64_t 
   HEARTH_CHECK(index >= 0 && index < count);
   double total = 0;
   for (const Unit& unit : units) total += static_cast<double>(unit.size_bytes);
-  // A unit belongs to the part in which its middle lies.
+  // A unit belongs to the part that has its middle.
   const auto first_of = [&](int64_t part) {
     const double border = total / static_cast<double>(count) * static_cast<double>(part);
     double before = 0;

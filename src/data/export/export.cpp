@@ -18,7 +18,7 @@ Path with_ending(const Path& path, const char* ending) {
   return full;
 }
 
-// A file that appears under its name when it is whole.
+// A file that appears under its name when it is complete.
 class NewFile {
  public:
   explicit NewFile(const Path& path)
@@ -62,7 +62,7 @@ void append_value(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Calls body(document's begin, its length) for each, and writes what it returns, in chunks.
+// Calls body(begin, length) for each document, and writes the results in chunks.
 template <typename T, typename Body>
 void append_column(const Split& split, NewFile& file, const Body& body) {
   std::vector<T> column;
@@ -125,7 +125,7 @@ std::vector<Path> indexed_files(const Split& split, const Path& prefix) {
   return files;
 }
 
-// The numbers are GPT-NeoX's (megatron/data/indexed_dataset.py: best_fitting_dtype), and so is a label's type.
+// The numbers and the labels' type are GPT-NeoX's (megatron/data/indexed_dataset.py: best_fitting_dtype).
 ExportResult export_indexed(const Dataset& dataset, const Split& split, const Path& prefix) {
   if (split.weights() && !split.weights()->is_mask)
     throw real_weights(dataset, split, "bin-idx", "give --to save-to-disk, whose column \"weights\" holds them");

@@ -11,12 +11,12 @@
 namespace hearth::data {
 namespace {
 
-// A run of tokens that is cut into rows from its beginning on.
+// A run of tokens that is cut into rows from its start.
 struct Run {
   int64_t first_row = 0, first_token = 0;
 };
 
-// In order, some perhaps without a row, and one behind the last.
+// The runs in order, and one entry after the last. Some may have no row.
 std::vector<Run> plan_runs(const Split& split, const PackRules& rules) {
   if (rules.drop_tails == 0) return {{0, 0}, {div_ceil(split.tokens(), rules.length), split.tokens()}};
   std::vector<Run> runs;
@@ -36,7 +36,7 @@ class PackedRows {
   PackedRows(const Split& split, const std::vector<Run>& runs, int64_t length, int32_t padding_id)
       : split_(split), runs_(runs), padding_id_(padding_id), ids_(static_cast<size_t>(length)) {}
 
-  // Rows are asked for in order.
+  // Called for rows in order.
   void fill(int64_t row, SavedRow& out) {
     while (runs_[run_ + 1].first_row <= row) ++run_;
     const auto length = static_cast<int64_t>(ids_.size());

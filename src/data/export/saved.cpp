@@ -11,7 +11,7 @@ namespace {
 struct ColumnOfDocument {
   std::string_view name;
   SavedType type;
-  int64_t token_bytes;  // of each token; 0: it is text
+  int64_t token_bytes;  // of each token; 0: the column is text
 };
 constexpr ColumnOfDocument kColumns[] = {{"input_ids", SavedType::kInt32List, 4},
                                          {"text", SavedType::kText, 0},

@@ -1,8 +1,8 @@
-// The Arrow and Parquet libraries behind a shared object of our own (src/columnar), which is loaded when the first file
-// of theirs is opened: hearth starts without 60 MB of libraries, and a build without them can do everything else.
+// The Arrow and Parquet libraries, behind a shared object of our own (src/columnar). It is loaded when the first such
+// file is opened: hearth starts without these 60 MB, and a build without them does everything else.
 //
-// Nothing is thrown across: what goes wrong comes back as a value. The shared object implements the classes below; one
-// of another build is refused (base/shared_object.h).
+// No exception leaves the shared object: errors are returned. It implements the classes below. A shared object of
+// another build is refused (base/shared_object.h).
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,32 @@
 
 namespace hearth::data {
 
-// Why a file could not be opened. `damaged`: its bytes are wrong; otherwise it does not hold what was asked for.
+// Why a file could not be opened. `damaged`: its bytes are wrong; otherwise: it lacks the requested content.
 struct ColumnFailure {
   bool damaged = false;
-  std::string what, why, fix;  // as in Error, `what` to be put behind the file's name
+  std::string what, why, fix;  // as in Error; the caller puts the file's name before `what`
 };
 
-// What the wanted columns hold.
+// The content of the wanted columns.
 enum class ColumnKind {
   kText,    // strings or bytes
   kIds,     // lists of integers
   kArrays,  // lists of lists of integers
 };
 
-// A row's values at the wanted columns. Views are good until the next call.
+// A row's values in the wanted columns. Views are valid until the next call.
 struct ColumnRow {
   int64_t number = 0;                   // in the file, counted from 0
-  std::vector<std::string_view> texts;  // in the order of the keys, a list's elements in theirs; any bytes
-  std::vector<size_t> text_ends;        // of each key: how many texts are of it and the keys before
+  std::vector<std::string_view> texts;  // in the order of the keys; a list's elements in the list's order; any bytes
+  std::vector<size_t> text_ends;        // of each key: number of texts of it and of the keys before
   std::span<const uint32_t> ids;
-  // By labels_key and weights_key: one an id, or one for all texts; empty: none was asked for.
+  // From labels_key and weights_key: one per id, or one for all texts. Empty: neither key is set.
   std::span<const float> weights;
   std::span<const uint8_t> counts;  // [neurons, bins] of `shape`
   ArrayShape shape;
-  ArrayLabels labels;  // of an array, even a wrong one: the columns of these names; empty: no such column
+  ArrayLabels labels;  // from the columns of these names, also of a wrong array; empty: no such column
   // kMissingKey (null), kWrongType (a token that is no id, a list that is no array), kTooLong (an array), or
-  // kUnreadable, after which there is nothing.
+  // kUnreadable, which is always the last row.
   Problem problem = Problem::kNone;
   std::string why;
 };
@@ -55,15 +55,15 @@ class ColumnRows {
   virtual ~ColumnRows() = default;
   virtual ColumnKind kind() const = 0;
   virtual bool next(ColumnRow& row) = 0;
-  virtual int64_t bytes_read() const = 0;  // of the range, about
+  virtual int64_t bytes_read() const = 0;  // of the range, approximately
 };
 
 struct ColumnRequest {
   Format format = Format::kParquet;  // or kArrow
   std::span<const std::byte> file;   // mapped; outlives the rows
-  const ReadRules* rules;            // whose keys name the columns; outlive the rows
-  int64_t memory_bytes = 0;          // what decoding may take; a file that asks for more is damaged
-  int64_t array_memory_bytes = 0;    // the same, where the column is one of arrays
+  const ReadRules* rules;            // its keys name the columns; outlives the rows
+  int64_t memory_bytes = 0;          // limit of the decoder; a file that needs more is damaged
+  int64_t array_memory_bytes = 0;    // the same for a column of arrays
   int64_t max_record_bytes = 0;      // of an array
   SourceRange range;
 };
@@ -74,21 +74,21 @@ struct SavedColumn {
   SavedType type = SavedType::kText;
 };
 
-// Where a table's bytes go.
+// The destination of a table's bytes.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
-  virtual bool write(std::span<const std::byte> bytes) = 0;  // false: it failed, and somebody here knows why
+  virtual bool write(std::span<const std::byte> bytes) = 0;  // false: it failed, and the sink knows why
 };
 
-// Arrow's IPC stream: schema, record batches of at most 1000 rows, end mark. Every call returns an error message, or
-// nothing when all is well.
+// Arrow's IPC stream: schema, record batches of at most 1000 rows, end mark. Every call returns an error message, which
+// is empty on success.
 class TableWriter {
  public:
   virtual ~TableWriter() = default;
-  // A row is a call for each column, in any order, and end_row().
+  // A row is one call for each column, in any order, then end_row().
   virtual std::string add_text(size_t column, std::string_view text) = 0;
-  // Adds a list of any width; each value fits into it.
+  // Adds a list of integers of any width; each value must fit into it.
   virtual std::string add_ids(size_t column, std::span<const int32_t> ids) = 0;
   virtual std::string add_weights(size_t column, std::span<const float> weights) = 0;
   virtual std::string end_row() = 0;
@@ -98,9 +98,9 @@ class TableWriter {
 class ArrowLibrary {
  public:
   virtual ~ArrowLibrary() = default;
-  // Null and `failure` for a file that cannot be opened. Thread-safe.
+  // Null and `failure` if the file cannot be opened. Thread-safe.
   virtual std::unique_ptr<ColumnRows> open_rows(const ColumnRequest& request, ColumnFailure& failure) const = 0;
-  // `metadata` is what the schema carries under the key "huggingface". Null and `error` where it cannot be made.
+  // `metadata` is the schema's value of the key "huggingface". Null and `error` if the table cannot be made.
   virtual std::unique_ptr<TableWriter> new_table(const std::vector<SavedColumn>& columns, std::string_view metadata,
                                                  ByteSink& sink, std::string& error) const = 0;
 };
@@ -109,7 +109,7 @@ class ArrowLibrary {
 using OpenArrowLibrary = const ArrowLibrary* (*)();
 inline constexpr const char* kArrowObject = "libhearth_arrow.so";
 
-// Loads the shared object if this is the first call. Throws user_error where it is not on this host.
+// Loads the shared object on the first call. Throws user_error if this host does not have it.
 const ArrowLibrary& arrow_library();
 
 }  // namespace hearth::data

@@ -14,10 +14,11 @@ namespace hearth::data {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
-// gzip reaches 1032 at most, on a file of one byte repeated; text reaches 3 to 10. Small files may do what they like.
+// gzip reaches 1032 at most, on a file of one byte repeated; text reaches 3 to 10. Output up to kFreeBytes has no
+// limit.
 constexpr int64_t kMostExpansion = 1000, kFreeBytes = 256 << 20;
 
-// The file as it lies on disk, a chunk at a time.
+// Reads the file on disk, one chunk at a time.
 class RawFile {
  public:
   RawFile(const Path& path, int64_t begin)
@@ -94,7 +95,7 @@ class GzipStream final : public ByteStream {
     inflate_.avail_in = static_cast<uInt>(chunk.size());
   }
 
-  // False at the end of the file. Zero bytes may follow a member (tapes); anything else must be another one.
+  // False at the end of the file. Zero bytes may follow a member (tapes); all other bytes must be another member.
   bool find_member() {
     for (;;) {
       while (inflate_.avail_in > 0 && *inflate_.next_in == 0) {
@@ -130,7 +131,7 @@ class ZstdStream final : public ByteStream {
       if (in_.pos == in_.size) {
         const std::string_view chunk = file_.next_chunk();
         in_ = {chunk.data(), chunk.size(), 0};
-        // What the decoder still holds comes out of a call without input.
+        // A call without input returns the decoder's remaining output.
         if (chunk.empty() && frame_done_) return 0;
         ended_ = chunk.empty();
       }

@@ -16,20 +16,20 @@ enum class Compression { kNone, kGzip, kZstd };
 std::string_view compression_name(Compression compression);
 Compression parse_compression(std::string_view name);  // throws user_error
 
-// Told by a file's first bytes. A zstd file may start with a skippable frame.
+// Found from a file's first bytes. A zstd file may start with a skippable frame.
 Compression compression_of(std::string_view first_bytes);
 
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // Fills `buffer` from its start and returns how many bytes; 0 at the end only. Throws damaged() for compressed data
-  // that is cut short, has a wrong checksum or expands more than a thousandfold.
+  // Fills `buffer` from its start and returns the number of bytes; 0 only at the end. Throws damaged() for compressed
+  // data that is cut short, has a wrong checksum or expands more than a thousandfold.
   virtual size_t read(std::span<char> buffer) = 0;
-  virtual int64_t bytes_read() const = 0;  // of the file, as it lies on disk
+  virtual int64_t bytes_read() const = 0;  // of the file on disk
 };
 
-// gzip files may have several members, zstd files several frames: they are read to the end of the file. `begin`: where
-// in the file to start; 0 for compressed ones.
+// A gzip file may have several members, a zstd file several frames: all are read. `begin` is the first byte to read, 0
+// for compressed files.
 std::unique_ptr<ByteStream> open_stream(const Path& path, Compression compression, int64_t begin = 0);
 
 }  // namespace hearth::data

@@ -1,4 +1,4 @@
-// What the elements of a stored array are.
+// Element types of stored arrays.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ constexpr std::string_view kIndexedMagic("MMIDIDX\0\0", 9), kLegacyMagic("TNTIDX
 
 constexpr std::string_view kNeox = "neox", kMegatron = "megatron";
 
-// 6 and 7 as GPT-NeoX has them: megatron/data/indexed_dataset.py; Megatron-LM's DType has them the other way round.
+// Types 6 and 7 as in GPT-NeoX (megatron/data/indexed_dataset.py); Megatron-LM's DType swaps them.
 uint64_t size_of_type(uint32_t type) {
   constexpr uint64_t kSizes[] = {0, 1, 1, 2, 4, 8, 4, 8, 2};
   return type < std::size(kSizes) ? kSizes[type] : 0;
@@ -23,10 +23,10 @@ uint64_t size_of_type(uint32_t type) {
 
 bool is_float(uint32_t type) { return type == 6 || type == 7; }
 
-// What a dialect means by 6 or 7.
+// Size of type 6 or 7 in a dialect.
 uint64_t size_of_float(uint32_t type, std::string_view dialect) { return (type == 6) == (dialect == kNeox) ? 4 : 8; }
 
-// An element as an id, or as a label, which may also be kIgnore (-100); nothing for any other value.
+// A value as an id, or as a label, which may also be kIgnore (-100); nothing for other values.
 template <typename Id, typename T>
 std::optional<Id> id_of(T value) {
   if (std::is_signed_v<Id> && std::is_signed_v<T> && value == static_cast<T>(kIgnore)) return static_cast<Id>(kIgnore);
@@ -38,7 +38,7 @@ std::optional<Id> id_of(T value) {
   return static_cast<Id>(value);
 }
 
-// Index of the first element that is no id; -1: all are.
+// Index of the first element that is no id; -1 if all are ids.
 template <typename T, typename Id>
 int64_t widen(std::span<const std::byte> bytes, std::vector<Id>& ids) {
   const size_t count = bytes.size() / sizeof(T);
@@ -157,7 +157,7 @@ void IndexedFile::open_legacy_index() {
     fail(fmt::format("its type {} has {} bytes", type, element_bytes));
 }
 
-// Types 6 and 7: whichever size makes the last sequence that has tokens end where it does.
+// Types 6 and 7: the end of the last sequence with tokens shows their size.
 void IndexedFile::tell_dialect(std::string_view dialect) {
   element_bytes_ = size_of_type(type_);
   if (element_bytes_ == 0)
@@ -165,7 +165,7 @@ void IndexedFile::tell_dialect(std::string_view dialect) {
   if (!is_float(type_)) return;
   int64_t last = num_sequences_ - 1;
   while (last >= 0 && length(last) == 0) --last;
-  if (last < 0) {  // nothing to read
+  if (last < 0) {  // no tokens
     element_bytes_ = size_of_float(type_, dialect.empty() ? kNeox : dialect);
     return;
   }
@@ -186,7 +186,7 @@ void IndexedFile::check_dialect(std::string_view dialect) const {
                    "leave --dialect out");
 }
 
-// A number that is an id is not negative: it reads the same with and without a sign.
+// Ids are not negative: they read the same as signed and as unsigned numbers.
 std::optional<ElementType> IndexedFile::token_type() const {
   if (type_ == 5 || is_float(type_)) return {};
   return element_bytes_ == 1 ? ElementType::kU8 : element_bytes_ == 2 ? ElementType::kU16 : ElementType::kU32;

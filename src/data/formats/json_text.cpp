@@ -13,7 +13,7 @@
 namespace hearth::data {
 namespace {
 
-constexpr int kMaxDepth = 500;  // of lists and objects in each other; Python gives up at about 1000
+constexpr int kMaxDepth = 500;  // of nested lists and objects; Python gives up at about 1000
 
 struct Failure : std::exception {
   Failure(Problem p, std::string w) : problem(p), why(std::move(w)) {}
@@ -22,7 +22,7 @@ struct Failure : std::exception {
 };
 
 // True if one of eight bytes ends a run of plain characters: a quote, a backslash or a control character.
-// (The tests for a zero byte and for a byte below n from "Bit Twiddling Hacks", each exact for "is there one".)
+// (The tests for a zero byte and for a byte below n are from "Bit Twiddling Hacks". Each is exact for "is there one".)
 bool ends_plain_run(uint64_t eight) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
   const auto has_zero = [](uint64_t x) { return (x - kOnes) & ~x & kHighs; };
@@ -30,16 +30,16 @@ bool ends_plain_run(uint64_t eight) {
   return (has_zero(eight ^ (kOnes * '"')) | has_zero(eight ^ (kOnes * '\\')) | control) != 0;
 }
 
-// A key that may still be found further down, and how much of it lies above.
+// A key that may still be found further down.
 struct Wanted {
   size_t key;
-  size_t offset;  // of the rest in the key's name; its size: the value here is wanted
+  size_t offset;  // of the unmatched part of its name; the name's size: the value here is wanted
 };
 
 // One pass over a record. Recursive; the depth is bounded.
 class Scanner {
  public:
-  // Values are strings, but for the keys from `num_texts` on numbers or truth values, as they are spelled.
+  // Values are strings. From key `num_texts` on they are numbers or truth values, as spelled.
   Scanner(std::string_view json, const std::vector<std::string>& keys, size_t num_texts,
           std::vector<std::vector<JsonPart>>& parts)
       : begin_(json.data()),
@@ -121,7 +121,7 @@ class Scanner {
 
   void object(const std::vector<Wanted>& wanted, int depth) {
     ++p_;
-    std::vector<size_t> had(wanted.size());  // parts before this object: a repeated key drops those after
+    std::vector<size_t> had(wanted.size());  // parts before this object: a repeated key drops later ones
     std::vector<bool> found(wanted.size()), literal(wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) had[i] = parts_[wanted[i].key].size();
     std::vector<Wanted> below;
@@ -152,13 +152,13 @@ class Scanner {
     }
   }
 
-  // Puts the name into name_, if anything may match it.
+  // Puts the name into name_ if a wanted key may match it.
   void member_name(const std::vector<Wanted>& wanted) {
     name_.clear();
     scan_string(wanted.empty() ? nullptr : &name_);
   }
 
-  // Offset behind name_ in the wanted key; npos: another name.
+  // Offset after name_ in the wanted key; npos: another name.
   size_t match(const Wanted& wanted) const {
     const std::string& key = keys_[wanted.key];
     const std::string_view rest = std::string_view(key).substr(wanted.offset);
@@ -193,7 +193,7 @@ class Scanner {
     parts_[first->key].push_back(std::move(part));
   }
 
-  // From a quote to behind the closing one. `out` may be null.
+  // Scans a string, with both of its quotes. `out` may be null.
   void scan_string(std::string* out) {
     ++p_;
     for (;;) {
@@ -281,7 +281,7 @@ class Scanner {
     fail("a value is expected");
   }
 
-  // ---- what is wrong with the wanted keys
+  // ---- problems of the wanted keys
 
   void note(std::vector<std::string>& notes, size_t key, std::string what) const {
     notes.resize(keys_.size());
@@ -291,7 +291,7 @@ class Scanner {
     if (!wrong_.empty()) wrong_[key].clear();
     if (!missing_.empty()) missing_[key].clear();
   }
-  // Where `kind` is not what the key should have.
+  // Notes the keys that need another type than `kind`.
   void note_wrong_type(const std::vector<Wanted>& wanted, std::string_view kind) {
     for (const Wanted& w : wanted) {
       const bool is_text = w.key < num_texts_;
@@ -301,7 +301,7 @@ class Scanner {
              fmt::format("\"{}\" is {} instead of a {}", keys_[w.key], kind, is_text ? "string" : "number"));
     }
   }
-  // A value without members where the key goes on.
+  // Notes the keys that go on below a value without members.
   void note_dead_end(const std::vector<Wanted>& wanted, std::string_view kind) {
     for (const Wanted& w : wanted) {
       if (w.offset < keys_[w.key].size())
@@ -317,9 +317,9 @@ class Scanner {
   const std::vector<std::string>& keys_;
   size_t num_texts_;
   std::vector<std::vector<JsonPart>>& parts_;
-  std::vector<std::string> wrong_, missing_;  // by key; empty: none
+  std::vector<std::string> wrong_, missing_;  // by key; empty: no problem
   std::string name_;
-  bool lone_surrogate_ = false;  // in a string since somebody set it to false
+  bool lone_surrogate_ = false;  // in a string since it was last set to false
 };
 
 }  // namespace
@@ -332,7 +332,7 @@ Problem JsonText::read_weight(float& weight) {
   const std::vector<JsonPart>& numbers = parts_.back();
   const std::string_view text = numbers.size() == 1 ? numbers[0].text : std::string_view();
   double value = text == "true" ? 1 : text == "false" ? 0 : -1;
-  if (value < 0) std::from_chars(text.data(), text.data() + text.size(), value);  // out of range: stays none
+  if (value < 0) std::from_chars(text.data(), text.data() + text.size(), value);  // out of range: stays negative
   if (is_weight(value)) {
     weight = static_cast<float>(value);
     return Problem::kNone;
@@ -343,7 +343,7 @@ Problem JsonText::read_weight(float& weight) {
   return Problem::kWrongType;
 }
 
-// Whether something in it was repaired.
+// Whether some text was repaired.
 bool JsonText::join_texts(std::string& text) {
   bool repaired = false;
   joined_.clear();

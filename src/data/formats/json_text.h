@@ -1,7 +1,7 @@
-// The text of a JSON object: the strings at given keys, joined; and what it weighs.
+// The text of a JSON object: the strings at given keys, joined, and their weight.
 //
 // A record is read once, from its first byte to its last, and checked as a whole (RFC 8259, and Python's NaN and
-// Infinity); only the wanted strings are copied. Where a key stands twice, the last one counts, as in Python.
+// Infinity). Only the wanted strings are copied. The last of equal keys counts, as in Python.
 #pragma once
 
 #include <string>
@@ -12,23 +12,22 @@
 
 namespace hearth::data {
 
-// How why() ends where ids stand instead of a text.
+// The end of why() for a key with ids instead of a text.
 inline constexpr std::string_view kIdsForText = "is a list of numbers instead of a string";
 
 struct JsonPart {
   std::string text;
-  bool repaired = false;  // U+FFFD stands for an unpaired surrogate
+  bool repaired = false;  // U+FFFD replaces an unpaired surrogate
 };
 
 class JsonText {
  public:
-  // Keys may be dotted: "meta.text" is member "text" of member "meta" (or a member that is called "meta.text"). A list
-  // on the way stands for all its elements in order.
-  // With rules.weights_key there is one number, or truth value, for all texts.
+  // A key may have dots: "meta.text" is member "text" of member "meta", or a member with the name "meta.text". A list
+  // on the path means all its elements, in order. rules.weights_key names one number or truth value for all texts.
   explicit JsonText(const ReadRules& rules);
 
-  // Puts the text of the object `json` into `text`. What is wrong, if anything: kMalformed, kMissingKey, kWrongType, or
-  // kNotUnicode, where `text` has U+FFFD for each invalid byte or unpaired surrogate. why() then says more.
+  // Puts the text of the object `json` into `text`. Its problems are kMalformed, kMissingKey, kWrongType and
+  // kNotUnicode; why() explains them. With kNotUnicode `text` has U+FFFD for each invalid byte or unpaired surrogate.
   Problem read(std::string_view json, std::string& text);
   // The weights of that text's bytes; empty: each is 1.
   const WeightRuns& weights() const { return weights_; }
@@ -39,7 +38,7 @@ class JsonText {
   bool join_texts(std::string& text);
 
   const ReadRules& rules_;
-  std::vector<std::string> keys_;             // of texts; then that of the weight, if there is one
+  std::vector<std::string> keys_;             // of texts, then of the weight if there is one
   std::vector<std::vector<JsonPart>> parts_;  // of each key
   std::vector<JoinedPart> joined_;
   WeightRuns weights_;

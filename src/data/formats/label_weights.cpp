@@ -14,9 +14,9 @@ std::vector<int32_t> masked_labels(std::span<const int32_t> ids, std::span<const
 }
 
 void WeightRuns::append(int64_t count, float weight) {
-  if (weight == 0) weight = 0;  // without a sign
+  if (weight == 0) weight = 0;  // not -0
   const bool follows_nothing = runs_.size() > 1 && runs_.back().end == runs_[runs_.size() - 2].end;
-  if (follows_nothing) runs_.pop_back();  // it stood for what is behind the last place, and that is here now
+  if (follows_nothing) runs_.pop_back();  // it held the weight after the last place, and new places come now
   const int64_t end = places() + count;
   if (!runs_.empty() && runs_.back().weight == weight)
     runs_.back().end = end;

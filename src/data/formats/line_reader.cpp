@@ -28,7 +28,7 @@ bool LineReader::fill() {
 
 bool LineReader::next(Line& line) {
   line = {position_, {}, false};
-  size_t searched = 0;  // bytes behind begin_ that hold no line end
+  size_t searched = 0;  // bytes after begin_ without a line end
   for (;;) {
     const char* from = buffer_.data() + begin_ + searched;
     const auto* end = static_cast<const char*>(std::memchr(from, '\n', filled_ - begin_ - searched));
@@ -41,7 +41,7 @@ bool LineReader::next(Line& line) {
       break;
     }
     searched = length;
-    if (line.too_long) {  // nothing of it is kept
+    if (line.too_long) {  // its text is dropped
       position_ += static_cast<int64_t>(length);
       begin_ = filled_;
       searched = 0;

@@ -1,4 +1,4 @@
-// Lines of a stream, in the memory of one line.
+// Reads a stream line by line, in the memory of one line.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ struct Line {
 
 class LineReader {
  public:
-  // A longer line than max_bytes is passed over. The stream's first byte has `position`.
+  // A line longer than max_bytes comes without its text. `position` is that of the stream's first byte.
   LineReader(std::unique_ptr<ByteStream> stream, int64_t max_bytes, int64_t position = 0);
 
-  bool next(Line& line);  // false at the end. Throws what the stream throws
+  bool next(Line& line);  // false at the end. Throws the stream's errors
   int64_t bytes_read() const { return stream_->bytes_read() - static_cast<int64_t>(filled_ - begin_); }
 
  private:
-  bool fill();  // more of the stream behind what is there; false at the end
+  bool fill();  // appends more of the stream; false at the end
 
   std::unique_ptr<ByteStream> stream_;
   size_t max_bytes_;
   std::vector<char> buffer_;
-  size_t begin_ = 0, filled_ = 0;  // of the buffer: what is not given out yet
+  size_t begin_ = 0, filled_ = 0;  // range of the buffer that is not returned yet
   int64_t position_;               // of buffer_[begin_] in the stream
 };
 

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;
 
-// The header is a Python literal, {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, of which just this much
-// is understood.
+// The header is a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. No other literals are
+// understood.
 class Literal {
  public:
   explicit Literal(std::string_view text) : text_(text) {}
@@ -45,7 +45,7 @@ class Literal {
       const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
       if (error != std::errc() || value < 0) return {};
       text_.remove_prefix(static_cast<size_t>(end - text_.data()));
-      take("L");  // Python 2 wrote so
+      take("L");  // as Python 2 wrote it
       values.push_back(value);
       if (!take(",") && !text_.starts_with(")")) return {};
     }
@@ -90,11 +90,11 @@ bool parse_literal(std::string_view text, NpyHeader& header) {
   return descr && order && shape && literal.at_end();
 }
 
-// A zip archive, or before PyTorch 1.6 a pickle.
+// A zip archive; before PyTorch 1.6 a pickle.
 bool is_torch_file(std::string_view file) { return file.starts_with("PK\x03\x04") || file.starts_with("\x80\x02"); }
 
 float as_float(double value) {
-  const bool fits = !(std::abs(value) > std::numeric_limits<float>::max());  // NaN does
+  const bool fits = !(std::abs(value) > std::numeric_limits<float>::max());  // true for NaN
   return fits ? static_cast<float>(value)
               : std::copysign(std::numeric_limits<float>::infinity(), value < 0 ? -1.F : 1.F);
 }
@@ -128,7 +128,7 @@ std::string npy_header(std::string_view descr, std::span<const int64_t> shape) {
   std::string sizes;
   for (const int64_t size : shape)
     sizes += fmt::format("{},{}", size, shape.size() == 1 || &size == &shape.back() ? "" : " ");
-  if (shape.size() > 1) sizes.pop_back();  // (3,) but (3, 4)
+  if (shape.size() > 1) sizes.pop_back();  // a tuple of one keeps its comma: (3,) but (3, 4)
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, sizes);
   const size_t before = kNpyMagic.size() + 2 + 2;
   text.append((kAlignment - (before + text.size() + 1) % kAlignment) % kAlignment, ' ');

@@ -21,15 +21,15 @@ struct NpyHeader {
 
 bool looks_like_npy(std::string_view first_bytes);
 
-// Reads the header from a file's bytes. Throws damaged() where they end inside the header, user_error where it is no
-// header of an array of numbers. `what` names the file in errors.
+// Reads the header from a file's bytes. Throws damaged() if they end inside the header, user_error if they are no array
+// of numbers. `what` names the file in errors.
 NpyHeader parse_npy_header(std::string_view file, const std::string& what);
 
-// Version 1.0, as numpy.save writes it: data follows. `descr` and `shape` as above, row-major.
+// A header of version 1.0, as numpy.save writes it before the data. Row-major; `descr` and `shape` as above.
 std::string npy_header(std::string_view descr, std::span<const int64_t> shape);
 
-// A vector of float32, or of float64, which is rounded; what float32 is too small for becomes infinite. Throws
-// user_error for a file that holds something else, damaged() for one that is cut short.
+// Reads a vector of float32, or of float64, which is rounded; values beyond float32's range become infinite. Throws
+// user_error for other content, damaged() for a file that is cut short.
 std::vector<float> read_npy_vector(const Path& path);
 void write_npy_vector(const Path& path, std::span<const float> values);
 

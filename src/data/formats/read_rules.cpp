@@ -52,7 +52,7 @@ std::string_view problem_name(Problem problem) {
   return kNames.at(static_cast<size_t>(problem));
 }
 
-// The neural-data repositories' name.
+// "spike_counts" is the name in the neural-data repositories.
 std::string default_text_key(bool arrays) { return arrays ? "spike_counts" : "text"; }
 
 void check_read_rules(const ReadRules& rules) {

@@ -21,7 +21,7 @@ json parse(const Path& path) {
                 "write the dataset again with save_to_disk");
 }
 
-// A name in the folder, and no way out of it.
+// Accepts only the name of an entry of the folder itself.
 std::string plain_name(const json& value, const Path& list) {
   if (!value.is_string()) refuse_list(list, "a name is no string");
   const auto name = value.get<std::string>();
@@ -37,7 +37,7 @@ std::optional<std::vector<std::string>> files_of_saved_dataset(const Path& folde
   if (!path_exists(list) || !path_exists(folder / "dataset_info.json")) return {};
   const json state = parse(list);
   if (!state.is_object() || !state.contains("_data_files")) return {};
-  const auto indices = state.find("_indices_files");  // of versions before 2.0
+  const auto indices = state.find("_indices_files");  // in versions before 2.0
   if ((indices != state.end() && !indices->is_null() && !indices->empty()) || path_exists(folder / "indices.arrow"))
     throw user_error(fmt::format("{} selects its rows through another file", folder.string()),
                      "its indices (indices.arrow) say which rows of the data files belong to it",

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A file of the folder. What goes wrong with the disk is kept until the library is left.
+// A file of the folder. A disk error is kept until the library has returned.
 class FileSink final : public ByteSink {
  public:
   explicit FileSink(const Path& path) : file_(File::create(path)) {}
@@ -73,7 +73,7 @@ const char* value_name(SavedType type) {
 ordered_json feature_of(const SavedColumn& column) {
   const ordered_json value = {{"dtype", value_name(column.type)}, {"_type", "Value"}};
   if (column.type == SavedType::kText) return value;
-  // Versions before 4 know lists as Sequence, and later ones read it.
+  // Versions before 4 call lists Sequence, and later versions read that too.
   return {{"feature", value}, {"_type", "Sequence"}};
 }
 

@@ -13,16 +13,16 @@
 
 namespace hearth::data {
 
-// What such a folder will hold.
+// The content of such a folder.
 struct SavedTable {
   std::vector<SavedColumn> columns;
   int64_t rows = 0;
-  int64_t bytes = 0;      // of all values and 32-bit offsets, as the library counts them: how many files there are
-  std::string made_from;  // equal for equal content: the library's caches go by a hash of it
+  int64_t bytes = 0;      // of all values and 32-bit offsets, as the library counts them; decides the number of files
+  std::string made_from;  // equal for equal content: its hash is the fingerprint by which the library caches
   std::string split;      // "train"
 };
 
-// The row that is being written. Throws what the disk throws, and user_error where Arrow refuses a row.
+// The row being written. Throws the disk's errors, and user_error if Arrow refuses a row.
 class SavedRow {
  public:
   virtual ~SavedRow() = default;
@@ -31,8 +31,8 @@ class SavedRow {
   virtual void add_weights(size_t column, std::span<const float> weights) = 0;
 };
 
-// Files of about `file_bytes` at most, cut as save_to_disk cuts them. `fill` is called for each row, in order, and
-// gives every column its value. The folder is written beside itself and replaced as a whole.
+// Writes files of about `file_bytes` at most, split as save_to_disk splits them. `fill` is called for each row, in
+// order, and sets every column. All is written to a temporary folder, which then replaces the old one.
 void write_saved_folder(const Path& folder, const SavedTable& table, int64_t file_bytes,
                         const std::function<void(int64_t row, SavedRow& out)>& fill);
 

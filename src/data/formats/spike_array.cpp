@@ -6,7 +6,7 @@
 
 namespace hearth::data {
 
-// In squares that stay in the cache.
+// Works in squares that stay in the cache.
 std::vector<uint8_t> time_major(std::span<const uint8_t> counts, ArrayShape shape) {
   constexpr size_t kSquare = 64;
   const auto neurons = static_cast<size_t>(shape.neurons), bins = static_cast<size_t>(shape.bins);

@@ -1,4 +1,4 @@
-// A row of a neural dataset: how often each neuron fired in each time bin, and what the row says about itself.
+// A row of a neural dataset: the spike counts of each neuron in each time bin, and the row's labels.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@ inline constexpr size_t kMostLabelBytes = 1024;  // of one label
 
 struct SpikeArray {
   ArrayShape shape;
-  std::vector<uint8_t> counts;  // [bins, neurons]: a time bin after the other, as it is read
-  ArrayLabels labels;           // empty where nobody says
+  std::vector<uint8_t> counts;  // [bins, neurons]: one time bin after another, in reading order
+  ArrayLabels labels;           // empty: unknown
 };
 
-// Counts [neurons, bins], as datasets store them, as [bins, neurons].
+// Turns counts [neurons, bins], as datasets store them, into [bins, neurons].
 std::vector<uint8_t> time_major(std::span<const uint8_t> counts, ArrayShape shape);
 
 }  // namespace hearth::data

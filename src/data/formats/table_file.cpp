@@ -53,7 +53,7 @@ std::string header_of(std::string_view key, const Table& table) {
   return header;
 }
 
-// Two processes may write the same table at once, also on two hosts: each under a name of its own.
+// Two processes, even on two hosts, may write the same table at once: each uses its own name.
 Path temporary_name(const Path& path) {
   std::random_device random;
   Path temporary = path;
@@ -108,7 +108,7 @@ void write_table(const Path& path, std::string_view key, const Table& table) {
   } catch (const Error&) {
     try {
       remove_file(temporary);
-    } catch (const Error&) {  // what is told is the first thing that went wrong
+    } catch (const Error&) {  // the first error is reported
     }
     throw;
   }

@@ -1,10 +1,10 @@
-// Tables that were worked out from a dataset and can be worked out again: arrays of numbers in memory, kept in a file.
+// Tables computed from a dataset: arrays of numbers in memory, cached in a file. They can be computed again.
 //
 //   "HRTHTABL", u32 version, u32 number of arrays, 16 bytes key, u64 size of the file
-//   u64 bytes and u64 XXH3-64 of each array; u64 XXH3-64 of all before
+//   u64 bytes and u64 XXH3-64 of each array; u64 XXH3-64 of everything before it
 //   the arrays, each at a multiple of 8
 //
-// A cache, not a format: any program may delete such a file at any time, and a file that is damaged is made anew.
+// A cache, not a format: any program may delete such a file at any time. A damaged file is made again.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace hearth::data {
 
-// Numbers that a vector or a mapped file holds. Copies share them.
+// Numbers in a vector or in a mapped file. Copies share them.
 class TableArray {
  public:
   template <typename T>
@@ -47,21 +47,22 @@ class TableArray {
 };
 using Table = std::vector<TableArray>;
 
-// Throws damaged() for a file that is not whole or has another key, system_error where it cannot be read.
+// Throws damaged() for an incomplete file or another key, system_error if it cannot be read.
 Table read_table(const Path& path, std::string_view key);
-// Whole or not at all, whoever else writes the same table. Throws system_error, and leaves nothing behind then.
+// Writes the whole file or none, also if others write the same table. Throws system_error, and then leaves no file
+// behind.
 void write_table(const Path& path, std::string_view key, const Table& table);
 
-// What became of keep_table, for people; empty parts did not happen.
+// The outcome of keep_table, for messages. An empty text: no such event.
 struct TableNote {
   bool built = false;
-  std::string damage;  // of the file that was there: why it was not used
-  std::string unkept;  // why it could not be kept: the folder is read-only, the disk is full
+  std::string damage;  // why the existing file was not used
+  std::string unkept;  // why it could not be saved: the folder is read-only, the disk is full
 };
 
-// The table of `key` as `read` makes it of the file FOLDER/NAME-HASH.table, or of what `build` returns; that is written
-// there, if it can be. `key` says everything that the table depends on. `read` throws damaged() where the arrays make
-// no sense.
+// Reads the table of `key` from FOLDER/NAME-HASH.table. If that fails, takes the table of `build` and writes it there,
+// if possible. `read` receives the table; it throws damaged() for invalid arrays. `key` names everything that the table
+// depends on.
 void keep_table(const Path& folder, std::string_view name, std::string_view key, TableNote& note,
                 const std::function<Table()>& build, const std::function<void(Table)>& read);
 

@@ -22,7 +22,7 @@ WeightRuns weights_of_texts(const ReadRules& rules, std::span<const JoinedPart> 
   return weights;
 }
 
-// Where each token begins in the text that all together decode to; and that text's size behind the last.
+// Start of each token in the text that all tokens decode to. The last entry is that text's size.
 std::vector<int64_t> TextWeights::decoded_begins(std::span<const uint32_t> ids) {
   std::vector<int64_t> begins{0};
   decoded_.clear();
@@ -40,8 +40,8 @@ int64_t TextWeights::decoded_size(std::string_view text) {
   return decoded_begins(ids).back();
 }
 
-// Most tokens are bytes of the text, perhaps behind a space that the tokenizer puts before it. Where one normalizes,
-// the beginning of a text is as long as what its own tokens decode to.
+// Most tokenizers decode to the text itself, perhaps after a space that they add. If one normalizes, the size of a
+// prefix is that of its own decoded tokens.
 void TextWeights::append(std::string_view text, std::span<const uint32_t> ids, const WeightRuns& bytes, int64_t begin,
                          WeightRuns& tokens) {
   const std::vector<int64_t> begins = decoded_begins(ids);

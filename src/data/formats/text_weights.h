@@ -1,4 +1,4 @@
-// What the texts of a record weigh, and what that makes of their tokens.
+// Weights of a record's texts and of their tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace hearth::data {
 
-// A text of a record, in the order in which they are joined.
+// One of a record's texts, in the order of joining.
 struct JoinedPart {
   size_t key = 0;  // index in ReadRules::text_keys
   size_t bytes = 0;
 };
 
-// The weights of their bytes once they are joined by the rules: `weight` where the text's key is one of loss_keys (or
-// loss_keys is empty), otherwise 0. The text between two texts counts where both of them count.
+// Weights of the joined texts' bytes: `weight` if the text's key is in loss_keys or loss_keys is empty, otherwise 0. A
+// separator counts if the texts before and after it count.
 WeightRuns weights_of_texts(const ReadRules& rules, std::span<const JoinedPart> parts, float weight);
 
-// From the weights of a text's bytes to those of its tokens: each weighs what the byte does that it begins with.
+// Turns weights of a text's bytes into weights of its tokens. A token has the weight of its first byte.
 class TextWeights {
  public:
   explicit TextWeights(const tokenizer::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Appends the weights of `ids`, which are what the tokenizer makes of `text`. `bytes`: weights of a text of which
-  // this is the part that starts at `begin`.
+  // Appends the weights of `ids`, the tokens of `text`. `text` starts at byte `begin` of a longer text with the weights
+  // `bytes`.
   void append(std::string_view text, std::span<const uint32_t> ids, const WeightRuns& bytes, int64_t begin,
               WeightRuns& tokens);
 
@@ -38,7 +38,7 @@ class TextWeights {
   int64_t decoded_size(std::string_view text);
 
   const tokenizer::Tokenizer& tokenizer_;
-  std::unique_ptr<tokenizer::Encoder> encoder_;  // of beginnings of a text, made when one is needed
+  std::unique_ptr<tokenizer::Encoder> encoder_;  // for prefixes of a text; made on first use
   std::string decoded_;
 };
 

@@ -6,7 +6,7 @@
 namespace hearth::data {
 namespace {
 
-// Length of the well-formed sequence at `p`, 0 where the bytes are no such sequence.
+// Length of the well-formed sequence at `p`; 0 if the bytes start no such sequence.
 size_t sequence_length(const unsigned char* p, size_t available) {
   const unsigned char lead = p[0];
   if (lead < 0x80) return 1;
@@ -18,7 +18,7 @@ size_t sequence_length(const unsigned char* p, size_t available) {
   for (size_t i = 1; i < length; ++i) {
     if ((p[i] & 0xC0) != 0x80) return 0;
   }
-  // The second byte excludes overlong forms, surrogates and what lies above U+10FFFF.
+  // The second byte excludes overlong forms, surrogates and values above U+10FFFF.
   if (lead == 0xE0 && p[1] < 0xA0) return 0;
   if (lead == 0xED && p[1] > 0x9F) return 0;
   if (lead == 0xF0 && p[1] < 0x90) return 0;

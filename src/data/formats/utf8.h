@@ -1,4 +1,4 @@
-// How much of a text is not UTF-8.
+// Counts the bytes of a text that are not UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace hearth::data {
 
-// Bytes that belong to no well-formed sequence (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above
+// Number of bytes outside well-formed sequences (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above
 // U+10FFFF).
 int64_t count_invalid_utf8(std::string_view text);
 

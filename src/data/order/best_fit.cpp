@@ -10,7 +10,7 @@
 namespace hearth::data {
 namespace {
 
-// Rows with room, by how much: the last that came to have so much is taken first.
+// Rows by room, their number of free positions. Among rows of equal room, the last one added is taken first.
 class Rooms {
  public:
   explicit Rooms(int64_t most) : rows_(static_cast<size_t>(most) + 1), used_((rows_.size() + 63) / 64) {}
@@ -19,7 +19,7 @@ class Rooms {
     rows_[static_cast<size_t>(room)].push_back(row);
     used_[static_cast<size_t>(room) / 64] |= uint64_t{1} << room % 64;
   }
-  // Takes out the row with the least room of at least `size`; its room, or -1 where no row has so much.
+  // Removes the row with the smallest room of at least `size`. Returns its room, or -1 if there is no such row.
   int64_t take(int64_t size, size_t& row) {
     uint64_t mask = ~uint64_t{0} << size % 64;
     for (size_t word = static_cast<size_t>(size) / 64; word < used_.size(); ++word, mask = ~uint64_t{0}) {
@@ -35,10 +35,10 @@ class Rooms {
 
  private:
   std::vector<std::vector<size_t>> rows_;  // by room
-  std::vector<uint64_t> used_;             // a bit for each room that a row has
+  std::vector<uint64_t> used_;             // a bit for each room that some row has
 };
 
-// Documents [first, first + count): those of seq_len tokens and more give whole windows, what is left of them is
+// Documents [first, first + count). A document of seq_len tokens or more gives whole windows; its remaining tokens are
 // packed.
 WindowTableBuilder pack_group(const Split& split, int64_t first, int64_t count, int64_t seq_len) {
   const std::vector<int64_t> begins = split.document_begins(first, count + 1);

@@ -1,8 +1,7 @@
-// Best-fit-decreasing packing: documents are put together so that few of them are cut and little is padded. A document
-// that fits into a sequence is never cut. Source: Ding et al., "Fewer truncations improve language modeling", 2024
-// (arXiv:2404.10830).
+// Best-fit-decreasing packing: documents share sequences, with few cuts and little padding. A document that fits into a
+// sequence is never cut. Source: Ding et al., "Fewer truncations improve language modeling", 2024 (arXiv:2404.10830).
 //
-// docs/data_format.md says which sequences come of it; stored runs depend on that: never change.
+// docs/data_format.md defines the sequences. Stored runs depend on them: never change.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,8 @@ namespace hearth::data {
 inline constexpr int64_t kBestFitGroup = 1 << 16;  // documents that are packed together
 
 // Windows of seq_len positions over the documents of `split`. Every token is an input once, and the label of the
-// position before it: in its document, or for a document's first token at the end of the one before it in the row, if
-// there is one. The same for any number of threads. // Tests take smaller groups.
+// position before it in its document. A document's first token is the label of the position before it in the row, if
+// there is one. The result is the same for any number of threads. Tests take smaller groups.
 Table best_fit_table(const Split& split, int64_t seq_len, int64_t threads, int64_t group_size = kBestFitGroup);
 
 }  // namespace hearth::data

@@ -1,5 +1,5 @@
-// What a run's data say about its shape (plan/run_shape.h), from their manifests alone: no shard is opened, so that
-// `hearth plan` knows what a training knows.
+// Facts from a run's data about its shape (plan/run_shape.h). They come from the manifests alone and no shard is
+// opened, so `hearth plan` and a training know the same facts.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,23 @@ namespace hearth::data {
 // The manifests of a run's datasets.
 struct RunManifests {
   std::vector<const Manifest*> sources;  // of the training data: those that can be read, in order
-  std::vector<const Manifest*> sets;     // one for each of validation.set, or none at all; null: it cannot be read
+  std::vector<const Manifest*> sets;     // one for each of validation.set, if there are any; null: it cannot be read
 };
 
-// Documents that the loss is measured on.
+// A split on which the loss is measured.
 struct MeasuredSplit {
-  size_t number;  // in RunManifests::sets, or in its sources where the run file names no set
+  size_t number;  // in RunManifests::sets, or in its sources if the run file names no set
   std::string split;
 };
 
-// With validation.freq: of each set that can be read its split, or the held-out documents of the sources that have any.
+// With validation.freq: the split of each set that can be read. Without sets: the held-out documents of each source
+// that has some.
 std::vector<MeasuredSplit> measured_splits(const config::RunConfig& config, const RunManifests& manifests);
 
 plan::DataFacts data_facts(const config::RunConfig& config, const RunManifests& manifests);
 
-// Reads the datasets that are there: a run can be planned before its data exist, if model.vocab_size is given. Throws
-// what read_manifest throws.
+// Reads the datasets that exist: a run can be planned before its data exist, if model.vocab_size is given. Throws the
+// errors of read_manifest.
 plan::DataFacts data_facts(const config::RunConfig& config);
 
 }  // namespace hearth::data

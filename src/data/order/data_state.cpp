@@ -25,7 +25,7 @@ bool makes_sense(const DataState& state) {
   return true;
 }
 
-// get_ref: get<int64_t>() also takes 1.5 and 1e300.
+// get_ref, because get<int64_t>() also takes 1.5 and 1e300.
 DataState parse_fields(const Json& j, const std::string& dataset) {
   DataState state;
   state.seed = j.at("seed").get_ref<const uint64_t&>();

@@ -1,4 +1,4 @@
-// How a training has been fed so far: the whole state of the data loader, as a checkpoint stores it.
+// The whole state of the data loader, as a checkpoint stores it.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace hearth::data {
 // The name of this state in a checkpoint (checkpoint::Manifest::states). Stored on disk: never change.
 inline constexpr const char* kDataState = "data";
 
-// A few dozen bytes for each segment.
+// A few dozen bytes per segment.
 struct DataState {
   uint64_t seed = 0;
   uint64_t next_sample = 0;              // the loader's g: the first sample not yet trained on
   std::vector<std::string> sources;      // identity of each dataset
   std::vector<MixtureSegment> segments;  // those that have begun; weights in the order of `sources`
-  uint64_t order_samples = 0;            // samples that the tables of data.order = "neox" were made for; 0: none
+  uint64_t order_samples = 0;            // samples for which the tables of data.order = "neox" were made; 0: no tables
   int64_t order_version = kSampleOrderVersion;
   bool operator==(const DataState&) const = default;
 };
 
-// JSON, described in docs/checkpoint_format.md, and back. A state that names no sources, an old one, is of the one
-// dataset `dataset`. Throws damaged() naming `origin` where something is missing or contradicts the rest.
+// Writes and reads the JSON of docs/checkpoint_format.md. An old state that names no sources belongs to the one dataset
+// `dataset`. Throws damaged() with `origin` for a missing or contradictory field.
 std::string format_data_state(const DataState& state);
 DataState parse_data_state(std::string_view json, const std::string& dataset, const std::string& origin);
 

@@ -9,8 +9,8 @@
 
 namespace hearth::data {
 
-// Largest remainder: shares times kSlots rounded down, the slots left over to the largest fractions. A source without
-// weight changes nothing for the others, so that one may be added to a run.
+// Largest remainder: rounds shares times kSlots down, and gives the remaining slots to the largest fractions. A source
+// without weight does not change the others, so one may be added to a run.
 std::vector<uint64_t> Mixture::slots_of(std::span<const double> weights) {
   if (weights.empty() || weights.size() > static_cast<size_t>(kSlots))
     throw user_error(fmt::format("{} data sources", weights.size()), fmt::format("1 to {} are possible", kSlots));
@@ -45,13 +45,13 @@ std::vector<uint64_t> Mixture::slots_of(std::span<const double> weights) {
   return slots;
 }
 
-// Slot number j of a source with n slots may stand from floor(j * kSlots / n) on and should before
-// ceil((j + 1) * kSlots / n). Earliest deadline first among those that may meets all (Tijdeman, Discrete Math. 32,
-// 1980), which keeps every prefix within one slot of the shares.
+// Slot j of a source with n slots may be from floor(j * kSlots / n) on and should be before ceil((j + 1) * kSlots / n).
+// Earliest deadline first meets all these limits (Tijdeman, Discrete Math. 32, 1980). Every prefix stays within one
+// slot of the shares.
 std::vector<uint32_t> Mixture::make_table(const std::vector<uint64_t>& slots) {
   constexpr auto kAll = static_cast<uint64_t>(kSlots);
   struct Waiting {
-    uint64_t slot;  // in `ready` the deadline, in `later` the first it may have
+    uint64_t slot;  // in `ready` the deadline, in `later` the first possible slot
     size_t source;
     bool operator>(const Waiting& o) const { return slot != o.slot ? slot > o.slot : source > o.source; }
   };

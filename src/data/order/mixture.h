@@ -1,11 +1,11 @@
-// A deterministic weighted schedule over sources: which source gives sample g, and which of its samples that is.
+// A deterministic weighted schedule over sources: the source of sample g, and that sample's index in the source.
 //
-// A table of 65,536 slots repeats for ever. Shares are rounded to slots by largest remainder; each source's slots are
+// A table of 65,536 slots repeats forever. Shares are rounded to slots by largest remainder; each source's slots are
 // spread by earliest deadline. So after any number of samples a source's count is within one sample of its rounded
-// share, and a look-up is one load. With one source there is no table.
+// share. A look-up is one load. A single source needs no table.
 //
-// Weights may change at a given sample: a segment has a table of its own, and goes on counting where the one before
-// ended, so that no sample of a source is repeated or left out.
+// Weights may change at a given sample. Each segment has its own table and continues the counts of the one before, so
+// no sample of a source is repeated or left out.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace hearth::data {
 
-// Weights that hold from sample `first_sample` on. Stored in checkpoints.
+// Weights from sample `first_sample` on. Stored in checkpoints.
 struct MixtureSegment {
   uint64_t first_sample = 0;
-  std::vector<double> weights;  // shares on any scale, one a source; 0: the source gives nothing
+  std::vector<double> weights;  // a share for each source, on any scale; 0: the source gives no samples
   bool operator==(const MixtureSegment&) const = default;
 };
 
@@ -27,15 +27,15 @@ class Mixture {
   static constexpr int64_t kSlots = 65536;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  // One segment from sample 0 on. Weights are 0 or positive, one of them positive, and at most kSlots of them; throws
-  // user_error otherwise, and for a positive weight that would round to no slot at all.
+  // One segment from sample 0 on. Throws user_error unless there are 1 to kSlots weights, all 0 or positive and one
+  // positive. Also throws for a positive weight that would round to no slot.
   explicit Mixture(std::span<const double> weights);
-  // The first segment begins at 0, each other after the one before; all have the same number of weights.
+  // The first segment begins at 0, each other one after the one before. All have the same number of weights.
   explicit Mixture(const std::vector<MixtureSegment>& segments);
 
   struct Pick {
     int64_t source;
-    uint64_t index;  // how many samples of this source came before
+    uint64_t index;  // number of samples of this source before
   };
   Pick pick(uint64_t g) const {
     const Segment& segment = segment_of(g);
@@ -46,9 +46,9 @@ class Mixture {
     return {source, segment.before[source] + k / kSlots * segment.slots[source] + (slot & 0xFFFF)};
   }
 
-  // How many of the samples before g are of `source`.
+  // Number of samples of `source` before g.
   uint64_t count(int64_t source, uint64_t g) const;
-  // The first g by which `count` samples of `source` have been given; kNever where that never comes.
+  // The first g with count(source, g) >= `count`; kNever if there is no such g.
   uint64_t samples_until(int64_t source, uint64_t count) const;
 
   // Slots of each source for these weights; sums to kSlots. Weights with equal slots are the same mixture.
@@ -57,13 +57,13 @@ class Mixture {
  private:
   struct Segment {
     uint64_t first_sample = 0;
-    int64_t only_source = -1;      // that has a weight; then there is no table
+    int64_t only_source = -1;      // the only one with a weight: then there is no table; -1: several
     std::vector<uint64_t> before;  // samples of each source before this segment
     std::vector<uint64_t> slots;   // of each source; sums to kSlots
-    std::vector<uint32_t> table;   // [kSlots] source << 16 | how many slots of the same source come before
+    std::vector<uint32_t> table;   // [kSlots] source << 16 | number of slots of the same source before
 
     size_t only_index() const { return static_cast<size_t>(only_source); }
-    uint64_t count(size_t source, uint64_t samples) const;  // of the segment's first samples
+    uint64_t count(size_t source, uint64_t samples) const;  // in the segment's first `samples` samples
     uint64_t samples_until(size_t source, uint64_t count) const;
   };
   const Segment& segment_of(uint64_t g) const {

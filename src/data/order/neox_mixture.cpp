@@ -8,8 +8,8 @@
 namespace hearth::data {
 namespace {
 
-// As numpy.sum adds: below 8 numbers in turn, below 129 in 8 sums, above in two halves. The last bit of a weight can
-// decide a choice.
+// Adds like numpy.sum: below 8 numbers one by one, below 129 in 8 sums, above in two halves. The last bit of a weight
+// can decide a choice.
 double numpy_sum(std::span<const double> values) {
   if (values.size() < 8) return std::accumulate(values.begin(), values.end(), 0.0);
   if (values.size() > 128) {
@@ -32,7 +32,7 @@ NeoxMixture::NeoxMixture(std::span<const double> weights, uint64_t samples)
     : weights_(weights.begin(), weights.end()), end_(weights.size()) {
   HEARTH_CHECK(!weights.empty() && weights.size() <= kMaxSources);
   HEARTH_CHECK(std::all_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; }));
-  // Normalized twice: where sources are asked for samples, in Python, and where they are mixed, in NumPy.
+  // Normalized twice, as in GPT-NeoX: in Python when sources are asked for samples, and in NumPy when they are mixed.
   const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   for (double& weight : weights_) weight /= sum;
   const double again = numpy_sum(weights_);
@@ -97,7 +97,7 @@ uint64_t NeoxMixture::samples_until(int64_t source, uint64_t count) const {
     for (g = sources_.size(); counts[s] < count; ++g) ++counts[choose(g, counts.data())];
     return g;
   }
-  // The last block with fewer before it holds the sample.
+  // The sample is in the last block with fewer samples of the source before it.
   uint64_t low = 0, high = (sources_.size() + kBlock - 1) / kBlock;
   while (high - low > 1) {
     const uint64_t middle = (low + high) / 2;

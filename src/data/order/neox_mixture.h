@@ -1,8 +1,8 @@
-// GPT-NeoX's way of mixing sources: each sample comes from the source that is furthest behind its share. Source:
+// Mixes sources as GPT-NeoX does: each sample comes from the source that is furthest behind its share. Source:
 // EleutherAI/gpt-neox, megatron/data/helpers.cpp, build_blending_indices.
 //
-// A choice depends on all before it, so they are made once, for as many samples as the run has: a byte a sample. Later
-// ones are worked out on the spot.
+// A choice depends on all earlier ones. Therefore all choices of the run are made once and stored, one byte per sample.
+// Later choices are computed on demand.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class NeoxMixture {
   NeoxMixture(std::span<const double> weights, uint64_t samples);
 
   Mixture::Pick pick(uint64_t g) const;
-  uint64_t count(int64_t source, uint64_t g) const;  // how many of the samples before g are of `source`
-  // The first g by which `count` samples of `source` have been given.
+  uint64_t count(int64_t source, uint64_t g) const;  // number of samples of `source` before g
+  // The first g with count(source, g) >= `count`.
   uint64_t samples_until(int64_t source, uint64_t count) const;
 
  private:
@@ -34,7 +34,7 @@ class NeoxMixture {
 
   std::vector<double> weights_;   // sum to 1
   std::vector<uint8_t> sources_;  // of each sample
-  // [blocks, sources] samples of each source before each block, and a row behind the last.
+  // [blocks, sources] samples of each source before each block, and one row after the last.
   std::vector<uint64_t> before_;
   Counts end_;  // samples of each source in all of sources_
 };

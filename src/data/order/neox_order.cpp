@@ -30,7 +30,7 @@ std::vector<uint32_t> shuffled_documents(uint64_t documents, uint64_t epochs, Nu
   return result;
 }
 
-// helpers.cpp, build_sample_idx: seq_len + 1 tokens are taken for each sequence, and its last one given back.
+// helpers.cpp, build_sample_idx: each sequence takes seq_len + 1 tokens, and the next one begins with its last.
 void cut_sequences(std::span<const uint32_t> lengths, int64_t seq_len, uint64_t sequences, NeoxMaps& maps) {
   uint64_t place = 0;
   int64_t offset = 0;
@@ -51,7 +51,7 @@ void cut_sequences(std::span<const uint32_t> lengths, int64_t seq_len, uint64_t 
   }
 }
 
-// Tokens [offset, end) of each document of the sequence; the last token of all is only a label.
+// Adds tokens [offset, end) of each document of the sequence. The sequence's last token is only a label.
 void add_window(const NeoxMaps& maps, size_t sequence, std::span<const int64_t> begins, WindowTableBuilder& builder) {
   const uint32_t last = maps.places[sequence + 1];
   for (uint32_t place = maps.places[sequence]; place <= last; ++place) {
@@ -104,7 +104,7 @@ Table neox_window_table(const Split& split, int64_t seq_len, uint64_t samples, u
   return builder.finish(maps.epochs, std::move(maps.shuffle));
 }
 
-// In double precision and in their order of operations: the results are rounded up.
+// In double precision and with GPT-NeoX's order of operations: the results are rounded up.
 std::vector<uint64_t> neox_samples(std::span<const double> weights, uint64_t samples) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> result;

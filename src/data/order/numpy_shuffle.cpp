@@ -7,7 +7,7 @@
 
 namespace hearth::data {
 
-// NumPy masks a word to as many bits as `most` has and draws again while that is more.
+// NumPy masks a word to the number of bits of `most`, and draws again while the result is larger.
 uint32_t NumpyShuffle::draw(uint32_t most) {
   const uint32_t mask = ~uint32_t{0} >> std::countl_zero(most);
   uint32_t value = 0;

@@ -7,12 +7,12 @@
 
 namespace hearth::data {
 
-// One stream of random numbers: several shuffles continue it, as with one RandomState.
+// One stream of random numbers. Several shuffles continue it, as with one RandomState.
 class NumpyShuffle {
  public:
   explicit NumpyShuffle(uint32_t seed) : engine_(seed) {}
 
-  // At most 2^32 values: beyond that NumPy draws words of 64 bits.
+  // At most 2^32 values: above that NumPy draws words of 64 bits.
   void operator()(std::span<uint32_t> values);
 
  private:

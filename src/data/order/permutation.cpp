@@ -21,7 +21,7 @@ uint64_t mix(uint64_t x) {
 // bit of the value. The round's key is both offset and multiplier.
 uint64_t scramble(uint64_t value, uint64_t key) { return (value ^ key) * (key | 1); }
 
-// The number below `end` that stands where x stands below 2^64.
+// Scales x from [0, 2^64) to [0, end).
 uint64_t scaled(uint64_t x, uint64_t end) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(x) * end) >> 64);
 }
@@ -50,7 +50,7 @@ uint64_t Permutation::operator()(uint64_t index) const {
   do {
     for (size_t round = 0; round < kRounds; round += 2) {
       high += scaled(scramble(low, round_keys_[round]), high_end_);
-      high = std::min(high, high - high_end_);  // modulo: below the end the difference wraps around and is the larger
+      high = std::min(high, high - high_end_);  // modulo: below the end the difference wraps around and is larger
       low ^= scramble(high, round_keys_[round + 1]) >> (64 - low_bits_);
     }
   } while ((high << low_bits_ | low) >= n_);

@@ -65,7 +65,7 @@ Sampler::Sampler(std::vector<SamplerSource> sources, Window window, uint64_t see
 }
 
 Permutation Sampler::permutation(size_t source, uint64_t epoch) const {
-  // A multiple of an odd constant per epoch: Permutation mixes it into unrelated round keys.
+  // Adds a multiple of an odd constant for each epoch: Permutation mixes it into unrelated round keys.
   return Permutation(static_cast<uint64_t>(windows_[source]), keys_[source] + epoch * 0xD1B54A32D192ED03);
 }
 
@@ -75,7 +75,7 @@ Sample Sampler::sample(uint64_t g) const {
   const auto n = static_cast<uint64_t>(windows_[i]);
   Sample sample;
   sample.source = source;
-  sample.epoch = index < n ? 0 : index / n;  // a division takes as long as half a network
+  sample.epoch = index < n ? 0 : index / n;  // avoids a division, which takes as long as half a network
   uint64_t position = index - sample.epoch * n;
   if (const WindowTable* table = sources_[i].table.get(); table != nullptr && !table->order().empty()) {
     position = table->order()[position];

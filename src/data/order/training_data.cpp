@@ -21,7 +21,7 @@ void check_not_twice(const TrainingData::Source& first, const TrainingData::Sour
                    "keep one of them, with the sum of their weights");
 }
 
-// Weights as shares of tokens: a document of a source brings its average number of tokens along.
+// Weights as shares of tokens. A share of documents is multiplied by the source's mean number of tokens per document.
 std::vector<double> in_tokens(std::vector<double> weights, const std::vector<TrainingData::Source>& sources,
                               config::WeightUnit unit) {
   if (unit == config::WeightUnit::kTokens) return weights;
@@ -32,8 +32,8 @@ std::vector<double> in_tokens(std::vector<double> weights, const std::vector<Tra
   return weights;
 }
 
-// `next` behind `all`. One that gives no sample, as the following begins at the same, falls out; and one with the same
-// shares as the segment before it goes on with that one's table.
+// Appends `next` to `all`. A segment is dropped if the following one begins at the same sample. A segment with the
+// shares of the one before continues that one's table.
 std::vector<MixtureSegment> joined(std::vector<MixtureSegment> all, std::vector<MixtureSegment> next) {
   for (MixtureSegment& segment : next) {
     if (!all.empty() && all.back().first_sample == segment.first_sample) all.pop_back();
@@ -43,7 +43,7 @@ std::vector<MixtureSegment> joined(std::vector<MixtureSegment> all, std::vector<
   return all;
 }
 
-// With GPT-NeoX's rule each choice follows from all before it: weights and their order hold from beginning to end.
+// With GPT-NeoX's rule each choice depends on all earlier ones, so weights and their order must not change.
 void check_same_weights(const std::vector<MixtureSegment>& before, const std::vector<MixtureSegment>& now,
                         bool same_sources) {
   if (same_sources && before.size() == 1 && before.front().weights == now.front().weights) return;
@@ -53,7 +53,7 @@ void check_same_weights(const std::vector<MixtureSegment>& before, const std::ve
                    "job.dump_folder");
 }
 
-// What the run file plans: `first` from the first sample on, then data.segment.
+// The run file's plan: `first` from the first sample on, then data.segment.
 std::vector<MixtureSegment> planned_segments(MixtureSegment first, const config::RunConfig& config,
                                              const std::vector<TrainingData::Source>& sources) {
   std::vector<MixtureSegment> segments{std::move(first)};
@@ -70,7 +70,7 @@ std::vector<MixtureSegment> planned_segments(MixtureSegment first, const config:
   }
   for (MixtureSegment& segment : segments) {
     segment.weights = in_tokens(std::move(segment.weights), sources, config.data.weight_unit);
-    Mixture::slots_of(segment.weights);  // throws here, where nothing is running yet
+    Mixture::slots_of(segment.weights);  // throws here, before anything runs
   }
   return joined({}, std::move(segments));
 }
@@ -178,7 +178,7 @@ void TrainingData::continue_from(const DataState& before) {
         "the samples that are left would not be those that were not used",
         "end the run with the program that began it, or begin a new one from these weights: "
         "checkpoint.initial_load_path in a new job.dump_folder");
-  // The order decides ties between sources, so that of the checkpoint stays.
+  // The order of sources decides ties, so the checkpoint's order is kept.
   std::vector<size_t> order;
   for (const std::string& identity : before.sources) {
     const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
@@ -266,7 +266,7 @@ void TrainingData::check_epochs(const Sampler& sampler, uint64_t samples, int64_
     const auto allowed = static_cast<uint64_t>(std::floor(sources_[i].epochs_max * windows * (1 + 1e-12)));
     const uint64_t count = sampler.count(source, samples);
     if (count <= allowed) continue;
-    // One sample more than allowed comes with this one.
+    // The last of these samples is the first one too many.
     const uint64_t possible = sampler.samples_until(source, allowed + 1) - 1;
     throw user_error(
         fmt::format("the run would see {} {:.2f} times; data.source.{}.epochs_max is {}", sources_[i].path,

@@ -11,7 +11,7 @@
 namespace hearth::data {
 namespace {
 
-// The version of the tables' content: a table of another version is another file.
+// The version of the tables' content. Each version has its own file.
 constexpr int kVersion = 1;
 
 TrainingTable make_table(const Dataset& dataset, const char* name, const std::string& parameters, int64_t seq_len,

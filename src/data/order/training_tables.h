@@ -1,5 +1,5 @@
-// The tables that a source of a training needs, as they lie beside its dataset: DATASET/tables/. They are made where
-// they are missing or damaged, and only held in memory where they cannot be kept.
+// The tables that a source of a training needs, in its dataset's folder: DATASET/tables/. Missing or damaged tables are
+// made. A table that cannot be saved is only held in memory.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace hearth::data {
 
 struct TrainingTable {
   std::shared_ptr<const WindowTable> windows;
-  std::string note;  // how it was come by, for people
+  std::string note;  // how the table was made, for people
 };
 
-// data.order = "neox" (data/order/neox_order.h). Throws user_error where a dataset or a run is too large for the table.
+// data.order = "neox" (data/order/neox_order.h). Throws user_error if a dataset or a run is too large for the table.
 TrainingTable neox_table(const Dataset& dataset, int64_t seq_len, uint64_t samples, uint32_t seed);
 // data.packing = "best_fit" (data/order/best_fit.h).
 TrainingTable best_fit_table(const Dataset& dataset, int64_t seq_len, int64_t threads);

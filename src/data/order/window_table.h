@@ -1,6 +1,6 @@
-// Windows that are looked up instead of computed: what GPT-NeoX's order and best-fit packing need.
+// Windows that are looked up instead of computed, for GPT-NeoX's order and best-fit packing.
 //
-// A window is a row of parts, each a stretch of one document. A pass holds every window once.
+// A window is a row of parts, each a range of one document. A pass holds every window once.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace hearth::data {
 
-// Consecutive tokens of a split that stand in a row of a batch.
+// Consecutive tokens of a split in one row of a batch.
 struct Part {
   int64_t first_token = 0;   // in the split
   int64_t num_inputs = 0;    // positions that it fills; 0: it only gives the label of the position before it
-  bool label_after = false;  // the token behind its inputs is read, too: the label of the last of them
-  bool joins = true;         // its first token is the label of the position before it, if that has none yet
+  bool label_after = false;  // the token after its inputs is read, too: the label of its last input
+  bool joins = true;         // its first token is the label of the position before it, if that has no label yet
 
   int64_t num_tokens() const { return num_inputs + (label_after ? 1 : 0); }
   bool operator==(const Part&) const = default;
@@ -27,14 +27,14 @@ class WindowTable {
   static constexpr int64_t kMaxTokens = int64_t{1} << 42;  // of the split
   static constexpr int64_t kMaxSeqLen = (int64_t{1} << 20) - 1;
 
-  // What is kept of it on disk, in arrays that are checked against `tokens` and `seq_len`: throws damaged() where they
-  // point outside.
+  // `table` has the arrays as stored. They are checked against `tokens` and `seq_len`: throws damaged() for indices
+  // outside these.
   WindowTable(Table table, int64_t tokens, int64_t seq_len);
 
   int64_t windows() const { return windows_; }  // in a pass
   int64_t epochs() const { return epochs_; }    // of the tokens, in a pass
-  int64_t padding() const { return padding_; }  // positions of all windows that no token fills
-  // Which window stands where in a pass; empty: the sampler shuffles.
+  int64_t padding() const { return padding_; }  // positions without a token, in all windows
+  // The window at each place of a pass; empty: the sampler shuffles.
   std::span<const uint32_t> order() const { return order_; }
   void parts(int64_t window, std::vector<Part>& parts) const;
   const Table& table() const { return table_; }
@@ -51,9 +51,9 @@ class WindowTableBuilder {
  public:
   void add(const Part& part);
   void end_window() { first_part_.push_back(parts_.size()); }
-  // The windows of `next` behind these.
+  // Appends the windows of `next`.
   void append(const WindowTableBuilder& next);
-  // As WindowTable takes it: see there for `epochs` and `order`.
+  // The table for WindowTable; see there for `epochs` and `order`.
   Table finish(int64_t epochs, std::vector<uint32_t> order = {});
   int64_t windows() const { return static_cast<int64_t>(first_part_.size()) - 1; }
 

@@ -32,7 +32,7 @@ void gather_patch(ArrayShape array, const uint8_t* counts, int64_t neurons, int6
   const int64_t first_bin = column * shape.bins, end_bin = std::min(array.bins, first_bin + shape.bins);
   const int64_t first = row * shape.neurons, end = std::min(neurons, first + shape.neurons);
   for (int64_t i = first; i < end; ++i) {
-    const int64_t neuron = crop + i % array.neurons;  // crop is 0 where i passes the last
+    const int64_t neuron = crop + i % array.neurons;  // crop is 0 if i passes the last
     uint8_t* to = patch.data() + (i - first) * shape.bins;
     for (int64_t bin = first_bin; bin < end_bin; ++bin) *to++ = counts[bin * array.neurons + neuron];
   }

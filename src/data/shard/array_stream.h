@@ -1,12 +1,12 @@
-// An array as tokens: which token stands at which place is arithmetic, so arrays stay arrays on disk and nothing is
-// encoded before it is read.
+// An array as tokens. Each token's position is computed, so arrays stay arrays on disk and are encoded when they are
+// read.
 //
-//   n_fixed   every array gets so many neurons: one with fewer repeats them from the first on, one with more gives a
-//             run of neighbours, chosen anew in each pass over the data
+//   n_fixed   every array gets this number of neurons: one with fewer repeats them from the first on, from one with
+//             more a run of neighbours is taken, chosen anew in each pass over the data
 //   patches   counts past the last neuron or bin are 0
 //   columns   BOS, then the ids of the column's patches (tokenizer/arrays/arrays.h)
 //
-// A row of n neurons and t bins, in patches of p by q, is ceil(t / q) * (1 + ceil(m / p)) tokens, m = n_fixed or n.
+// An array of n neurons and t bins, in patches of p by q, has ceil(t / q) * (1 + ceil(m / p)) tokens, m = n_fixed or n.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ class ArrayStream {
   int64_t neurons(ArrayShape shape) const { return n_fixed_ > 0 ? n_fixed_ : shape.neurons; }
   int64_t column_tokens(ArrayShape shape) const;  // BOS included
   int64_t tokens(ArrayShape shape) const;
-  // How many places a run of n_fixed neurons has; 1: there is no choice.
+  // Number of possible first neurons; 1: there is no choice.
   int64_t crops(ArrayShape shape) const;
 
-  // The bins [first, second) that tokens [first, first + count) show, count > 0.
+  // The bins [first, second) of tokens [first, first + count), count > 0.
   std::pair<int64_t, int64_t> bins_of(ArrayShape shape, int64_t first, int64_t count) const;
 
-  // Tokens [first, first + out.size()) of the array. `counts`: [bins, neurons], of which only the bins of bins_of are
-  // touched. `crop`: the first neuron, 0 <= crop < crops(shape). Throws damaged() for a count that has no id.
+  // Tokens [first, first + out.size()) of the array. `counts` is [bins, neurons]; only the bins of bins_of are read.
+  // `crop` is the first neuron, 0 <= crop < crops(shape). Throws damaged() for a count without an id.
   void read(ArrayShape shape, const uint8_t* counts, int64_t crop, int64_t first, std::span<int32_t> out) const;
 
  private:
@@ -46,8 +46,8 @@ class ArrayStream {
   int64_t n_fixed_;
 };
 
-// The patch at (row, column) of an array whose neuron number i is the array's crop + i, or wraps around at its last;
-// zeros past `neurons` and past the last bin. `patch`: [shape.neurons, shape.bins], row-major.
+// The patch at (row, column) of an array. Neuron i is neuron crop + i of the array, and wraps around after its last.
+// Cells past `neurons` and past the last bin are 0. `patch`: [shape.neurons, shape.bins], row-major.
 void gather_patch(ArrayShape array, const uint8_t* counts, int64_t neurons, int64_t crop, tokenizer::PatchShape shape,
                   int64_t row, int64_t column, std::span<uint8_t> patch);
 

@@ -29,7 +29,7 @@ int64_t size_on_disk(const std::string& path) {
 
 }  // namespace
 
-// Opened at the first touch; the pointer is set once and never changes.
+// Opened on first use; the pointer is set once and never changes.
 struct Split::Shards {
   Shards(Path where, std::vector<ShardEntry> of_split, bool of_arrays)
       : folder(std::move(where)), entries(std::move(of_split)), is_arrays(of_arrays), slots(entries.size()) {}
@@ -57,7 +57,7 @@ struct Split::Shards {
   }
 };
 
-// What makes tokens of arrays; the same for all splits of a dataset.
+// Turns arrays into tokens; the same for all splits of a dataset.
 struct Split::Arrays {
   Arrays(std::unique_ptr<tokenizer::Tokenizer> of_dataset, int64_t n_fixed)
       : tokenizer(std::move(of_dataset)), stream(*tokenizer->arrays(), n_fixed) {}
@@ -73,7 +73,7 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, 
       identity_(std::move(identity)),
       arrays_(std::move(arrays)),
       shards_(std::make_shared<Shards>(folder, std::exchange(entry_.shards, {}), arrays_ != nullptr)) {
-  // Thousands of shards open in milliseconds: a path made of its parts costs more than the look at the file.
+  // Thousands of shards open in milliseconds: joining a path's parts would cost more than the stat.
   std::string path = (folder / "").string();
   const size_t folder_size = path.size();
   first_token_.push_back(0);
@@ -88,15 +88,15 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, 
     first_token_.push_back(first_token_.back() + shard.tokens);
     first_document_.push_back(first_document_.back() + shard.documents);
   }
-  // A file that other shards lean on is found missing here, not after an hour.
+  // Opens shards with tokens in another file now: a missing file is found here, not after an hour.
   for (size_t i = 0; i < shards_->entries.size(); ++i) {
     const int64_t source = shards_->entries[i].tokens_in;
     if (source >= 0 && (i == 0 || shards_->entries[i - 1].tokens_in != source)) shards_->open(static_cast<int64_t>(i));
   }
 }
 
-// Calls read_part(shard, first token in it, part of `out`) for each shard that tokens [first, first + out.size()) are
-// in.
+// Calls read_part(shard, first token in it, part of `out`) for each shard with some of tokens [first, first +
+// out.size()).
 template <typename T, typename ReadPart>
 void Split::read_shards(int64_t first, std::span<T> out, const ReadPart& read_part) const {
   HEARTH_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens());
@@ -141,7 +141,7 @@ void Split::read_arrays(int64_t index, int64_t first, std::span<int32_t> out, co
   }
 }
 
-// Which of `places` the first neuron of a row is taken from. Decides what was trained on: never change.
+// The first neuron of a row, one of `places`. It decides the training data: never change.
 int64_t Split::first_neuron(int64_t row, int64_t places, const Draw& draw) const {
   if (places == 1) return 0;
   const RandomKey key = random_key(draw.seed, "neurons:" + identity_ + "/" + name());
@@ -183,7 +183,7 @@ std::vector<int64_t> Split::document_begins(int64_t first, int64_t count) const 
   for (int64_t document = first; document < end;) {
     const auto i = static_cast<size_t>(find_last(first_document_, document));
     const int64_t in_shard = document - first_document_[i];
-    if (in_shard == 0) {  // also behind the last document
+    if (in_shard == 0) {  // also after the last document
       begins.push_back(first_token_[i]);
       ++document;
       continue;
@@ -217,7 +217,7 @@ DocumentOrigin Split::origin(int64_t document) const {
   const int64_t row = document - first_document_[static_cast<size_t>(index)];
   const ShardReader& reader = shards_->open(index).reader();
   DocumentOrigin origin;
-  // One number a document, or nothing that we know.
+  // Takes only a column with one number per document.
   const auto find = [&](std::string_view name, ElementType type) {
     const Column* column = reader.find_column(name);
     const bool usable =

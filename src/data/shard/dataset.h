@@ -1,8 +1,8 @@
 // A dataset on disk: its manifest and, per split, all documents as one long row of tokens.
 //
-// Everything here is read-only and may be used from several threads. Shards are mapped when first touched, so opening
-// costs one small file and one stat a shard. Blocks are checked when first touched: damage is damaged() (exit 3), never
-// a wrong token.
+// Everything here is read-only and may be used from several threads. Shards are mapped when first used: opening costs
+// one small file, and one stat per shard. Blocks are checked when first used: damage throws damaged() (exit 3) and
+// never gives a wrong token.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@
 
 namespace hearth::data {
 
-// Where a token stands.
+// The position of a token.
 struct TokenPlace {
   int64_t document = 0;  // index in the split
   int64_t offset = 0;    // tokens since the document's first
   int64_t shard = 0;     // index in the split's shards
 };
 
-// What a document was made from; -1 where the shard does not say.
+// A document's origin; -1: the shard does not have it.
 struct DocumentOrigin {
   int64_t source = -1;         // index in Manifest::sources
   int64_t source_offset = -1;  // where the document starts in that file, in bytes
@@ -40,8 +40,8 @@ struct ArrayInfo {
   ArrayLabels labels;
 };
 
-// What chance decides while reading: which neurons of an array that has more than n_fixed. A function of these two and
-// the array's number, so that a run reads again what it read. Reading text leaves nothing to chance.
+// The random choice while reading: the neurons of an array that has more than n_fixed. It depends only on these two and
+// the array's number, so a run can read the same tokens again. Reading text has no random choice.
 struct Draw {
   uint64_t seed = 0, epoch = 0;
 };
@@ -54,12 +54,12 @@ class Split {
   int64_t text_bytes() const { return entry_.text_bytes; }
   const std::string& dataset_identity() const { return identity_; }
 
-  // Tokens [first, first + out.size()) of the split, across documents and shards. The range must lie inside.
+  // Tokens [first, first + out.size()) of the split, across documents and shards. The range must be inside the split.
   void read(int64_t first, std::span<int32_t> out, const Draw& draw = {}) const;
 
-  // What these tokens weigh as labels (label_weights.h).
+  // The weights of these tokens as labels (label_weights.h).
   void read_weights(int64_t first, std::span<float> out) const;
-  // All together; none: each weighs 1.
+  // Totals of all weights; nothing: each token weighs 1.
   const std::optional<WeightTotals>& weights() const { return weights_; }
 
   // Appends the positions p in [first, first + count) at which a document starts, as p - first. Ascending.
@@ -68,17 +68,17 @@ class Split {
   // First token of document `document`, 0 <= document <= documents(); that of documents() is tokens().
   int64_t document_begin(int64_t document) const;
 
-  // The same for `count` documents from `first` on, which may include documents() as the last: read at once.
+  // The same for `count` documents from `first` on, in one read. The last may be documents().
   std::vector<int64_t> document_begins(int64_t first, int64_t count) const;
 
   TokenPlace locate(int64_t token) const;
-  int64_t shard_of(int64_t token) const;  // alone: touches no shard
+  int64_t shard_of(int64_t token) const;  // touches no shard
 
   DocumentOrigin origin(int64_t document) const;
 
-  // How its arrays become tokens; null: its documents are text or ids.
+  // How arrays become tokens; null: the documents are text or ids.
   const ArrayStream* arrays() const;
-  ArrayInfo array(int64_t document) const;  // where arrays() is not null
+  ArrayInfo array(int64_t document) const;  // only if arrays() is not null
 
  private:
   friend class Dataset;
@@ -101,15 +101,16 @@ class Split {
 
 class Dataset {
  public:
-  // Throws user_error for no dataset or another version, damaged() for a shard that is missing or cut short.
+  // Throws user_error for a folder without a dataset or for another version, damaged() for a missing or cut shard.
   static Dataset open(const Path& folder);
 
   const Path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  // The tokenizer that it was built with, from the copy in its folder. Throws damaged() where that is not whole.
+  // The tokenizer that the dataset was built with, from the copy in its folder. Throws damaged() for an incomplete
+  // copy.
   std::unique_ptr<tokenizer::Tokenizer> open_tokenizer() const;
   bool has_split(std::string_view name) const { return manifest_.has_split(name); }
-  // Throws user_error where the dataset has no such split, or an empty one (no text was held out).
+  // Throws user_error if the dataset has no such split, or if the split is empty (no text was held out).
   const Split& split(std::string_view name) const;
 
  private:

@@ -1,4 +1,4 @@
-// manifest.json: what a dataset is made of. Written last by a build: a folder without it is no dataset.
+// manifest.json: the content of a dataset. A build writes it last: a folder without it is no dataset.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 namespace hearth::data {
 
 inline constexpr int64_t kManifestVersion = 1;         // stored on disk
-inline constexpr int64_t kWiderManifestVersion = 2;    // with shards that version 1 has no words for
-inline constexpr int64_t kWeightsManifestVersion = 3;  // with weights of labels: who does not know them must not train
+inline constexpr int64_t kWiderManifestVersion = 2;    // with shards that version 1 cannot describe
+inline constexpr int64_t kWeightsManifestVersion = 3;  // with label weights: a program that ignores them must not train
 inline constexpr std::string_view kManifestName = "manifest.json";
 
 struct ShardEntry {
   std::string file;  // name in the dataset's folder
   int64_t size_bytes = 0;
-  int64_t tokens = 0, documents = 0;      // of arrays: tokens as they are read
-  std::string identity;                   // 32 hexadecimal digits: what it was made from
-  std::string checksum;                   // 16 hexadecimal digits: the header's checksum, which stands for every byte
-  int64_t tokens_in = -1;                 // index of the source that its tokens lie in; -1: they lie in the shard
-  int64_t first_source = 0;               // what its column "source" is counted from, in the manifest's sources
-  std::optional<WeightTotals> weights{};  // of its tokens as labels; none: each weighs 1
+  int64_t tokens = 0, documents = 0;      // of arrays: tokens as read
+  std::string identity;                   // 32 hexadecimal digits, of its inputs
+  std::string checksum;                   // 16 hexadecimal digits: the header's checksum, which covers every byte
+  int64_t tokens_in = -1;                 // index of the source that has its tokens; -1: they are in the shard
+  int64_t first_source = 0;               // index in the manifest's sources from which its column "source" counts
+  std::optional<WeightTotals> weights{};  // of its tokens as labels; nothing: each weighs 1
   bool operator==(const ShardEntry&) const = default;
 };
 
@@ -34,56 +34,56 @@ struct SplitEntry {
   std::string name;  // "train", "validation", "test"
   int64_t documents = 0;
   int64_t tokens = 0;      // BOS and EOS included
-  int64_t text_bytes = 0;  // of the text the tokens were made from: the denominator of bits per byte
+  int64_t text_bytes = 0;  // of the tokens' text: the denominator of bits per byte
   std::string content;     // SequenceHash of the documents' contents, in order
   std::vector<ShardEntry> shards;
-  // What all its tokens weigh as labels; nothing: each weighs 1.
+  // Totals of its tokens' weights as labels; nothing: each weighs 1.
   std::optional<WeightTotals> weights() const;
   int64_t counted_tokens() const;  // those whose weight is not 0
   bool operator==(const SplitEntry&) const = default;
 };
 
-// What becomes of a record that has a problem.
+// What a build does with a bad record.
 enum class OnError {
-  kStop,     // the build ends and names it
-  kSkip,     // it is left out and counted
-  kReplace,  // where its text can be repaired with U+FFFD it is, and counted; otherwise as kSkip
+  kStop,     // ends, and names the record
+  kSkip,     // leaves it out and counts it
+  kReplace,  // repairs its text with U+FFFD and counts it; as kSkip if that is impossible
 };
 std::string_view on_error_name(OnError on_error);  // "stop"; stored in manifests: never change
 OnError parse_on_error(std::string_view name);     // throws user_error
 
-// What changes the tokens. Everything here is part of the shards' identities.
+// The rules that change the tokens. All of them are part of the shards' identities.
 struct BuildRules {
   std::string tokenizer = "bytes";  // to a build: as open_tokenizer takes it; in a manifest: Tokenizer::name()
   bool bos = false, eos = true;     // before and after each document that is text
   double validation = 0;            // share of the documents that is held out, by a hash of their content
-  std::string split;                // or shares by position (positional_split.h); empty: none
+  std::string split;                // shares by position instead (positional_split.h); empty: not used
   ReadRules read;
   OnError on_error = OnError::kStop;
   bool drop_empty = false;   // leave out records without text (an empty file never is a record)
-  bool dedup_exact = false;  // leave out documents whose content came before
-  bool in_place = false;     // tokens of token files stay there; shards only refer to them (outside_shard.h)
+  bool dedup_exact = false;  // leave out documents with the content of an earlier one
+  bool in_place = false;     // tokens of token files stay there; shards refer to them (outside_shard.h)
   // Of arrays alone:
-  int64_t n_fixed = 0;             // neurons that each is given on reading (array_stream.h); 0: those that it has
-  std::string source_dataset;      // only those with this label; empty: all
-  int64_t shard_tokens = 1 << 26;  // a group of documents is closed when its text reaches so many bytes
+  int64_t n_fixed = 0;             // neurons that reading gives each array (array_stream.h); 0: its own
+  std::string source_dataset;      // only arrays with this label; empty: all
+  int64_t shard_tokens = 1 << 26;  // a group of documents is closed when its text reaches this number of bytes
   bool operator==(const BuildRules&) const = default;
 };
 
-// What happened to records; all kept and dropped ones of both splits.
+// Counts of kept and of left-out records, over all splits.
 struct RecordCounts {
   int64_t duplicates_dropped = 0;                              // by BuildRules::dedup_exact
   int64_t empty_dropped = 0;                                   // by BuildRules::drop_empty
   int64_t other_source_dataset = 0;                            // left out by BuildRules::source_dataset
-  int64_t repaired = 0;                                        // U+FFFD in place of what was no Unicode
+  int64_t repaired = 0;                                        // with U+FFFD in place of invalid Unicode
   std::array<int64_t, kNumProblems> skipped{};                 // by problem
-  int64_t invalid_utf8_documents = 0, invalid_utf8_bytes = 0;  // kept as they are
+  int64_t invalid_utf8_documents = 0, invalid_utf8_bytes = 0;  // kept unchanged
   void add(const RecordCounts& other);
   int64_t num_skipped() const;
   bool operator==(const RecordCounts&) const = default;
 };
 
-// Which part of a build a manifest is of; not stored where it is the whole.
+// The part of a build that a manifest describes; not stored for a whole build.
 struct BuildPart {
   int64_t index = 1, count = 1;    // counted from 1
   int64_t first_unit = 0;          // of the corpus
@@ -93,7 +93,7 @@ struct BuildPart {
 std::string part_manifest_name(int64_t index, int64_t count);  // "part-00001-of-00008.json"
 bool is_part_manifest(std::string_view name);
 
-// A dataset that another was joined from: see join.h.
+// A dataset that was joined into another one: see join.h.
 struct JoinedDataset {
   std::string identity, build;
   int64_t num_sources = 0;  // of the manifest's, in order
@@ -106,9 +106,9 @@ struct Manifest {
   std::string build;     // 32 hexadecimal digits over everything that decides the shards; empty: unknown
   std::string tokenizer_hash;
   int64_t vocab_size = 0;
-  int64_t bos = -1, eos = -1;  // ids; -1: the tokenizer has none
+  int64_t bos = -1, eos = -1;  // ids; -1: the tokenizer has no such token
   BuildRules rules;
-  std::vector<SourceFile> sources;  // sorted by real path; of joined datasets one after the other
+  std::vector<SourceFile> sources;  // in Discovery's order; those of joined datasets one after the other
   std::vector<SplitEntry> splits;
   // Counts of files: see Discovery.
   int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
@@ -119,16 +119,17 @@ struct Manifest {
 
   const SplitEntry* find_split(std::string_view name) const;
   bool has_split(std::string_view name) const;  // with documents in it
-  // What a validation set without a split of its own is: "validation", or "train" where no document was held out.
+  // The default split of a validation set: "validation", or "train" if no document was held out.
   std::string held_out_split() const { return has_split("validation") ? "validation" : "train"; }
 };
 
-// Over tokenizer, BOS and EOS rules and the splits' contents, whatever the shards' borders and the files' places.
+// A hash over the tokenizer, the BOS and EOS rules and the splits' contents. It ignores the shards' borders and the
+// files' paths.
 std::string dataset_identity(const Manifest& manifest);
 
 std::string manifest_text(const Manifest& manifest);  // JSON, the same bytes for the same manifest
-// `origin` names the file in errors. Throws user_error for a manifest of another version or of something else,
-// damaged() for one whose checksum is wrong or that lacks what its version must have.
+// `origin` names the file in errors. Throws user_error for another version or another kind of file, damaged() for a
+// wrong checksum or a missing field.
 Manifest parse_manifest(std::string_view text, const std::string& origin);
 // Throws user_error if `folder` holds no dataset.
 Manifest read_manifest(const Path& folder);

@@ -1,4 +1,4 @@
-// A manifest as the text of manifest.json, and back.
+// Writes and reads the text of manifest.json.
 #include "data/shard/manifest.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ constexpr const char* kFormatName = "hearth dataset";  // stored on disk: never 
 
 constexpr const char* kChecksumLine = ",\n  \"checksum\": ";
 
-// Paths may hold any byte; JSON holds UTF-8. Bytes above 127 that are no UTF-8 are replaced: paths are for people.
-// The last line is the checksum of everything before it.
+// Paths may hold any byte; JSON holds UTF-8. Bytes that are not UTF-8 are replaced: paths are for people. The last line
+// is the checksum of everything before it.
 std::string dump(const Json& json) {
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
   text.resize(text.size() - 2);  // "\n}"
@@ -70,7 +70,7 @@ int64_t count_at(const Json& json, const char* key) {
   return value;
 }
 
-// A shard lies beside its manifest: a name that leads elsewhere is refused.
+// A shard is in its manifest's folder: a name that leads elsewhere is refused.
 std::string shard_name(const Json& json) {
   auto name = json.at("file").get<std::string>();
   if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
@@ -78,13 +78,14 @@ std::string shard_name(const Json& json) {
   return name;
 }
 
-// What a shard of `size_bytes` can hold at most. An array of one neuron is given n_fixed and a BOS for every bin.
+// Whether a shard of `size_bytes` can hold `tokens`. An array of one neuron gets n_fixed tokens and a BOS for every
+// bin.
 bool can_hold(int64_t size_bytes, int64_t tokens, const BuildRules& rules) {
   const int64_t per_byte = is_name_of_arrays(rules.tokenizer) ? std::max<int64_t>(rules.n_fixed, 1) + 1 : 1;
   return tokens / per_byte <= size_bytes;
 }
 
-// A mask's sum is the number of tokens that it counts.
+// The sum of a mask is the number of tokens that count.
 std::optional<WeightTotals> parse_weights(const Json& json, int64_t tokens) {
   if (!json.contains("counted_tokens")) return {};
   WeightTotals weights;
@@ -96,7 +97,7 @@ std::optional<WeightTotals> parse_weights(const Json& json, int64_t tokens) {
   return weights;
 }
 
-// Bytes that hold the shard's tokens, at most.
+// Most bytes that can hold the shard's tokens.
 int64_t room_of(const ShardEntry& shard, const std::vector<SourceFile>& sources) {
   const auto count = static_cast<int64_t>(sources.size());
   if (shard.first_source > count || shard.tokens_in >= count)
@@ -135,7 +136,7 @@ SplitEntry parse_split(const Json& json, const BuildRules& rules, const std::vec
   return split;
 }
 
-// Keys that came later have a default: what they say is what earlier builds did.
+// Newer keys have a default: the rule of earlier builds.
 BuildRules parse_rules(const Json& json) {
   BuildRules rules;
   rules.bos = json.at("bos").get<bool>();
@@ -254,7 +255,7 @@ Json rules_json(const BuildRules& rules) {
                {"n_fixed", rules.n_fixed},
                {"source_dataset", rules.source_dataset},
                {"shard_tokens", rules.shard_tokens}};
-  // A dataset without weights has the bytes that it had before there were any.
+  // A manifest without weights has the same bytes as before weights existed.
   if (!rules.read.loss_keys.empty()) json["loss_keys"] = rules.read.loss_keys;
   if (!rules.read.labels_key.empty()) json["labels_key"] = rules.read.labels_key;
   if (!rules.read.weights_key.empty()) json["weights_key"] = rules.read.weights_key;
@@ -281,7 +282,7 @@ Json counts_json(const Manifest& m) {
             {"skipped", std::move(skipped)}}}};
 }
 
-// So that a hearth which knows earlier versions alone names what it meets, instead of finding damage or leaving it out.
+// The version makes an older hearth refuse the manifest, instead of finding damage or ignoring fields.
 int64_t version_of(const Manifest& m) {
   const auto weighs = [](const SplitEntry& split) { return split.weights().has_value(); };
   if (std::any_of(m.splits.begin(), m.splits.end(), weighs)) return kWeightsManifestVersion;

@@ -39,7 +39,7 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays)
   if (header.num_documents != static_cast<uint64_t>(entry.documents) ||
       (!is_arrays && header.num_tokens != static_cast<uint64_t>(entry.tokens)))
     fail("it has other counts than the manifest says");
-  if (entry.weights) weights_.emplace(reader_);  // those of a manifest that knows none are no labels' weights
+  if (entry.weights) weights_.emplace(reader_);  // otherwise a column of this name is no weights of labels
   if (!is_arrays) return;
   if (entry.weights) fail("arrays have no weights");
   shapes_ = reader_.find_column(kArrayShapeColumn);

@@ -1,5 +1,5 @@
-// A shard with the columns that a split needs, looked up and checked once. Checksums say that the writer wrote it, not
-// that the writer was ours: every number is held against the others before it leads anywhere.
+// A shard with the columns that a split needs, looked up and checked once. A checksum does not prove that our writer
+// wrote the file: every number is checked against the others before it is used.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ T element(const ShardReader& shard, const Column& column, int64_t row) {
 
 class OpenShard {
  public:
-  // `is_arrays`: its documents are. Throws damaged() for a shard that is not the one of the entry, or lacks a column.
+  // `is_arrays`: its documents are arrays. Throws damaged() for another shard than the entry's, or a missing column.
   OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays);
 
   const ShardReader& reader() const { return reader_; }
-  int64_t end_of(int64_t document) const;  // its end, in tokens
-  // first_token + end_of of `count` documents from `document` on.
+  int64_t end_of(int64_t document) const;  // the document's end, in tokens
+  // Appends first_token + end_of of `count` documents from `document` on.
   void append_ends(int64_t document, int64_t count, int64_t first_token, std::vector<int64_t>& ends) const;
   int64_t document_at(int64_t token) const;  // the first document that ends after `token`
   [[noreturn]] void fail_ends() const;
 
-  // Tokens that are stored: [first, first + out.size()) of the shard.
+  // Stored tokens [first, first + out.size()) of the shard.
   void read(int64_t first, std::span<int32_t> out) const;
-  // What they weigh as labels.
+  // Their weights as labels.
   void read_weights(int64_t first, std::span<float> out) const;
 
-  // The shape of an array. The place of its counts is checked against the shape, and the shape against the tokens.
+  // The shape of an array. The position of its counts is checked against the shape, and the shape against the tokens.
   ArrayShape shape_of(int64_t document) const;
   std::string label_of(int64_t document, size_t label) const;
   void read_array(const ArrayStream& stream, int64_t document, int64_t crop, int64_t first,
@@ -52,12 +52,12 @@ class OpenShard {
   [[noreturn]] void fail(std::string why) const;
 
   ShardReader reader_;
-  int64_t num_tokens_;  // as they are read
+  int64_t num_tokens_;  // as read
   const Column* tokens_;
   const Column* cell_ends_;  // in elements of tokens_
-  const Column* ends_;       // in tokens as they are read; of text the same column
+  const Column* ends_;       // in tokens as read; for text the same column
   const Column* shapes_ = nullptr;
-  std::optional<WeightColumn> weights_;  // none: each token weighs 1
+  std::optional<WeightColumn> weights_;  // nothing: each token weighs 1
 };
 
 }  // namespace hearth::data

@@ -1,4 +1,4 @@
-// Datasets and models go together only if an id means the same to both.
+// Datasets and models fit together only if an id means the same in both.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace hearth::data {
 struct TokenizerOf {
   std::string owner;  // the folder, for errors
   std::string name, hash;
-  Path file{};  // a copy of it to build with; empty: the name says enough
+  Path file{};  // a copy of it to build with; empty: the name is enough
 };
 TokenizerOf tokenizer_of(const std::string& folder, const Manifest& manifest);
 
-// Throws user_error where the dataset was built with another tokenizer than `other`'s.
+// Throws user_error if the dataset was built with another tokenizer than `other`'s.
 void require_same_tokenizer(const TokenizerOf& dataset, const TokenizerOf& other);
 
 }  // namespace hearth::data

@@ -1,5 +1,5 @@
-// A hash of a sequence that can be joined: hash(a) joined with hash(b) is the hash of a followed by b. So parts of a
-// dataset are hashed where they are made, and neither threads nor the size of the parts changes the result.
+// A hash of sequences that can be joined: hash(a) joined with hash(b) is the hash of a followed by b. Parts of a
+// dataset are hashed where they are made, and the result does not depend on threads or on the parts' sizes.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ class SequenceHash {
   void append(const SequenceHash& following);
   int64_t count() const { return count_; }
   std::string hex() const;  // 32 digits
-  // From hex() and the number of elements. Throws user_error for other text.
+  // Reads hex(), with the number of elements. Throws user_error for other text.
   static SequenceHash parse(std::string_view hex, int64_t count);
 
  private:
-  std::array<uint64_t, 2> value_{0, 0}, power_{1, 1};  // power: of the base, with the count as exponent
+  std::array<uint64_t, 2> value_{0, 0}, power_{1, 1};  // power_: the base to the power of the count
   int64_t count_ = 0;
 };
 

@@ -19,7 +19,7 @@ bool fits(uint64_t a, uint64_t b, uint64_t limit) { return a <= limit && b <= li
 
 ShardHeader read_header(const Path& path, std::span<const std::byte> file) {
   ShardHeader header{};
-  // Not memcpy: an empty file maps to no address at all.
+  // Not memcpy: an empty file has no address at all.
   std::ranges::copy(file.first(std::min(file.size(), sizeof header)),
                     std::as_writable_bytes(std::span(&header, 1)).begin());
   if (std::memcmp(header.magic, kShardMagic, sizeof kShardMagic) != 0)
@@ -42,7 +42,7 @@ Column parse_column(const Path& path, const ColumnRecord& record, const ShardHea
   column.name.assign(record.name, ::strnlen(record.name, sizeof record.name));
   const uint64_t size = element_size(record.element_type);
   const bool any_rows =
-      record.axis == static_cast<uint32_t>(Axis::kShard) && header.version == kOutsideVersion;  // the axis counts none
+      record.axis == static_cast<uint32_t>(Axis::kShard) && header.version == kOutsideVersion;  // the axis has no size
   const bool axis_known = any_rows || record.axis == static_cast<uint32_t>(Axis::kToken) ||
                           record.axis == static_cast<uint32_t>(Axis::kDocument);
   const bool outside = record.place == static_cast<uint32_t>(Place::kOutside) && header.version == kOutsideVersion;
@@ -60,7 +60,7 @@ Column parse_column(const Path& path, const ColumnRecord& record, const ShardHea
   column.data_offset = record.data_offset;
   column.data_bytes = record.data_bytes;
   column.place = outside ? Place::kOutside : Place::kHere;
-  // rows * bytes of a row == data_bytes, by division so that nothing overflows.
+  // rows * bytes of a row == data_bytes, by division to avoid overflow.
   uint64_t rows = record.data_bytes / size;
   bool exact = record.data_bytes % size == 0;
   for (const uint64_t extent : column.row_shape) {
@@ -109,7 +109,7 @@ void ShardReader::read_tables() {
   block_checked_ = std::make_unique<std::atomic<uint8_t>[]>(blocks);
 }
 
-// A column on axis kShard, every byte of it checked.
+// A column on axis kShard, with every byte checked.
 std::span<const std::byte> ShardReader::whole_column(std::string_view name, ElementType type, uint64_t rows) const {
   const Column* column = find_column(name);
   if (column == nullptr || column->axis != Axis::kShard || column->place != Place::kHere || column->type != type ||
@@ -139,7 +139,7 @@ void ShardReader::open_outside(const Column& column) {
                    fmt::format("its tokens lie in {}, which {}", name, what),
                    "put the file back as it was, or build the dataset again");
   };
-  // Nothing but a file is opened: to open a pipe would wait.
+  // Only a regular file is opened: opening a pipe would wait.
   std::error_code error;
   if (!std::filesystem::is_regular_file(outside_path_, error)) throw lost("is missing");
   const uint64_t there = std::filesystem::file_size(outside_path_, error);
@@ -204,7 +204,7 @@ void ShardReader::check_range(const Column& column, uint64_t begin, uint64_t end
   const uint64_t first_block = here ? 0 : header_.num_blocks;
   const uint64_t last = first_block + (base + end - 1) / header_.block_bytes;
   for (uint64_t block = first_block + (base + begin) / header_.block_bytes; block <= last; ++block) {
-    // Two threads may both check a block; both find the same.
+    // Two threads may both check a block, with the same result.
     if (block_checked_[block].load(std::memory_order_relaxed) != 0) continue;
     if (!block_is_good(block)) throw bad_shard(path_, describe_block(block));
     block_checked_[block].store(1, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// A shard, mapped, with the range of another file that it refers to, if its tokens lie there. Opening checks header and
-// tables; the data is checked block by block at the first touch, wherever it lies.
+// A mapped shard, and the range of another file with its tokens, if it refers to one. Opening checks header and tables;
+// the data are checked block by block on first use, in either file.
 #pragma once
 
 #include <atomic>
@@ -26,31 +26,31 @@ struct Column {
 
 class ShardReader {
  public:
-  // Throws damaged() for a file that is cut short, has a wrong checksum in header or tables, or tables that point
-  // outside, and where its tokens lie in a file that is missing or has another size; user_error for something that is
-  // no shard or has another version.
+  // Throws user_error for a file that is no shard or has another version. Throws damaged() for a file that is cut
+  // short, has a wrong checksum in header or tables, or has tables that point outside. The same if the file with its
+  // tokens is missing or has another size.
   explicit ShardReader(const Path& path);
 
   const Path& path() const { return path_; }
   const ShardHeader& header() const { return header_; }
   const std::vector<Column>& columns() const { return columns_; }
-  const Column* find_column(std::string_view name) const;  // null: it is not there
+  const Column* find_column(std::string_view name) const;  // null: there is no such column
 
-  // The column's bytes, unchecked. Call check_range before believing them.
+  // The column's bytes, unchecked. Call check_range before using them.
   std::span<const std::byte> column_bytes(const Column& column) const;
 
-  // Size of the data that lie in another file; 0: none do.
+  // Size of the data in another file; 0: there are no such data.
   uint64_t outside_bytes() const { return outside_.bytes().size(); }
 
-  // Checks the blocks that hold bytes [begin, end) of the column, each once in the reader's life; throws damaged()
-  // naming shard, block and column. Safe from several threads. Cost of a first touch: one block at about 10 GB/s.
+  // Checks the blocks with bytes [begin, end) of the column, each once in the reader's life. Throws damaged() with
+  // shard, block and column. Thread-safe. A first use costs one block at about 10 GB/s.
   void check_range(const Column& column, uint64_t begin, uint64_t end) const;
 
   // One line per damaged block; empty: the shard is whole. Reads everything.
   std::vector<std::string> find_damage() const;
 
  private:
-  // The shard's own blocks come first, those outside follow.
+  // The shard's own blocks come first, then those outside.
   struct Block {
     uint64_t begin, end;  // in its file
     std::span<const std::byte> bytes, checksum;
@@ -69,7 +69,7 @@ class ShardReader {
   std::span<const std::byte> checksums_;
   Path outside_path_;
   MappedFile outside_;
-  uint64_t outside_offset_ = 0;  // in that file, of what is mapped
+  uint64_t outside_offset_ = 0;  // of the mapped range in that file
   std::span<const std::byte> outside_checksums_;
   std::unique_ptr<std::atomic<uint8_t>[]> block_checked_;
 };

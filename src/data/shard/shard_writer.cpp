@@ -38,7 +38,7 @@ ShardWriter::ShardWriter(const Path& path, std::string_view identity, uint64_t b
     for (size_t i = 0; i < 8; ++i) header_.identity[8 * half + i] = static_cast<uint8_t>(word >> (56 - 8 * i));
   }
   block_.reserve(block_bytes);
-  file_.write(bytes_of(ShardHeader{}));  // zeros: a torn file has no magic
+  file_.write(bytes_of(ShardHeader{}));  // zeros: an incomplete file has no magic
 }
 
 ShardWriter::~ShardWriter() {
@@ -46,7 +46,7 @@ ShardWriter::~ShardWriter() {
   try {
     remove_file(temporary_);
   } catch (const Error&) {
-    // A build that runs again writes the same name; what stopped this one is already on its way up.
+    // The next build writes the same name; the first error is already being thrown.
   }
 }
 

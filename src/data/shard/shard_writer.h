@@ -1,5 +1,5 @@
-// Writes a shard, one column after another, in memory of one block. The file appears under its name whole or not at
-// all.
+// Writes a shard, one column after another, in memory of one block. The file appears under its name when it is
+// complete.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class ShardWriter {
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  // Every row has the same shape; an empty one means one element a row. Names have at most 31 characters.
+  // Every row has the same shape; an empty shape means one element per row. Names have at most 31 characters.
   void begin_column(std::string_view name, ElementType type, Axis axis, std::vector<uint64_t> row_shape = {});
   void append(std::span<const std::byte> elements);  // little-endian, to the column begun last
   template <typename T>
@@ -31,8 +31,8 @@ class ShardWriter {
     append(std::as_bytes(std::span(elements)));
   }
 
-  // A column whose data stay where they are: `elements` is what lies in the file `path` of `file_bytes` bytes from
-  // `offset` on. Only their checksums are written. Call it once, after all other columns.
+  // A column whose data stay in another file: `elements` are the bytes from `offset` on in the file `path` of
+  // `file_bytes` bytes. Only their checksums are written. Call it once, after all other columns.
   void add_outside_column(std::string_view name, ElementType type, Axis axis, const Path& path, uint64_t file_bytes,
                           uint64_t offset, std::span<const std::byte> elements);
 
@@ -51,7 +51,7 @@ class ShardWriter {
   std::vector<ColumnRecord> columns_;
   std::vector<std::byte> block_;  // not yet written
   std::vector<uint64_t> checksums_;
-  uint64_t offset_ = sizeof(ShardHeader);  // in the file, of the next byte
+  uint64_t offset_ = sizeof(ShardHeader);  // of the next byte in the file
   bool finished_ = false;
 };
 

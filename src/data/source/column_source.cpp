@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kBaseMemory = 4 << 20;
 
-// What decoding may take: no file may take all memory there is.
+// Limit of the decoder: no file may take all memory.
 int64_t most_memory(const ReadRules& rules) {
   constexpr int64_t kMostRecord = INT64_MAX / 8;
   return kBaseMemory + 4 * std::min(rules.max_record_bytes, kMostRecord);
 }
 
-// Less for text: a small file may expand a thousandfold, as compressed text may. An array of zeros
-// may take a few bytes, however large it is.
+// Text gets less: a small file may expand a thousandfold, like compressed text. An array of zeros may take a few bytes
+// on disk at any size.
 int64_t text_memory(const SourceFile& file, const ReadRules& rules) {
   constexpr int64_t kExpansion = 1000;
   const int64_t most = most_memory(rules);
@@ -43,7 +43,7 @@ class ColumnReader final : public SourceReader {
                                       failure);
     if (rows_ != nullptr) return;
     if (!failure.damaged) throw user_error(fmt::format("{} {}", file.path, failure.what), failure.why, failure.fix);
-    // Every range of the file meets the damage. The first one tells.
+    // Every range of the file meets the damage. The first one reports it.
     if (range.begin == 0) damage_ = failure.what;
   }
 
@@ -84,7 +84,7 @@ class ColumnReader final : public SourceReader {
     record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
   }
 
-  // A row with a problem gives its labels alone: rows of other datasets are left out before the problem is reported.
+  // A row with a problem gives only its labels: rows of other datasets are left out before the problem is reported.
   bool set_array(Record& record) {
     if (record.problem == Problem::kUnreadable) return true;
     auto array = std::make_shared<SpikeArray>();
@@ -131,7 +131,7 @@ class ColumnReader final : public SourceReader {
     record.weights = weights_of_texts(rules_, parts_, row_.weights.empty() ? 1 : row_.weights.front());
   }
 
-  // The weights of the text that has U+FFFD in place of bytes that are not UTF-8.
+  // The weights of the text with U+FFFD in place of bytes that are not UTF-8.
   static WeightRuns weights_of_valid(const Record& record) {
     WeightRuns weights;
     std::string valid;
@@ -145,7 +145,7 @@ class ColumnReader final : public SourceReader {
     return weights;
   }
 
-  // Gives up where the text is too long already.
+  // Stops once the text is too long.
   std::string_view joined() {
     text_.clear();
     for (size_t i = 0; i < row_.texts.size() && text_.size() <= static_cast<size_t>(rules_.max_record_bytes); ++i) {
@@ -158,7 +158,7 @@ class ColumnReader final : public SourceReader {
   ReadRules rules_;
   MappedFile mapped_;
   std::unique_ptr<ColumnRows> rows_;
-  std::string damage_;  // found on opening, not told yet
+  std::string damage_;  // found on opening, not reported yet
   ColumnRow row_;
   std::vector<JoinedPart> parts_;
   std::string text_, valid_;

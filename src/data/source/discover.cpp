@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Walks the paths; a real path is kept once, with the first path that led to it.
+// Walks the paths. Each real path is kept once, with the first path to it.
 class Walk {
  public:
   Walk(const DiscoverOptions& options, Discovery& found) : options_(options), found_(found) {
@@ -40,7 +40,7 @@ class Walk {
     if (given_by_user && wrong_kind) throw user_error(fmt::format("{} is neither a file nor a folder", path.string()));
     if (error && error.value() != ENOENT && error.value() != ELOOP)
       throw system_error(fmt::format("cannot read {}", path.string()), error.value());
-    if (wrong_kind) {  // a link to nowhere, a socket
+    if (wrong_kind) {  // a dangling link, a socket
       ++found_.skipped;
       return;
     }
@@ -56,7 +56,7 @@ class Walk {
       ++found_.links_resolved;
   }
 
-  // By where they stand in the corpus: by real path, but for files that a list in their folder puts in order.
+  // In the corpus's order: by real path, but files of a saved dataset as its list has them.
   std::vector<std::pair<std::string, std::string>> files() const {  // real path, path
     std::map<std::string, std::pair<std::string, std::string>> by_rank;
     for (const auto& [real, file] : files_) by_rank[file.rank] = {real, file.path};
@@ -67,8 +67,8 @@ class Walk {
 
  private:
   struct WalkedFile {
-    std::string path;  // the first that led to it
-    std::string rank;  // different for each file; the corpus has them in this order
+    std::string path;  // the first path to it
+    std::string rank;  // different for each file; the corpus is sorted by it
   };
 
   // No real path has a zero byte.
@@ -80,7 +80,7 @@ class Walk {
     const auto [file, is_new] = files_.try_emplace(real.string(), WalkedFile{path.string(), rank});
     if (is_new) return;
     ++found_.links_resolved;
-    file->second.rank = std::min(file->second.rank, rank);  // whichever of the paths came first
+    file->second.rank = std::min(file->second.rank, rank);  // the lower of the two
   }
 
   void visit_folder(const Path& path, const Path& real) {
@@ -129,7 +129,7 @@ FileState state_of(const std::string& real_path) {
   return {real_path, info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
-// The index of a token file; its labels, which have one, too.
+// The index of a token file, and its label file if it has one.
 std::vector<FileState> files_beside(const SourceFile& source) {
   std::vector<FileState> files;
   if (source.format != Format::kIndexed) return files;

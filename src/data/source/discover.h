@@ -1,7 +1,7 @@
-// From paths to source files: which, in which order, of which format. Nothing is written here.
+// Finds source files from paths, with their order and formats. Writes nothing.
 //
-// The result depends on the files' content and real paths alone, not on the order of the arguments, of a folder's
-// entries, or of threads.
+// The result depends only on the files' content and real paths, not on the order of arguments, folder entries or
+// threads.
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,23 @@
 namespace hearth::data {
 
 struct DiscoverOptions {
-  std::vector<Path> paths;           // files, or folders that are searched with all they contain
-  std::vector<Path> labels;          // the label file of each, which are token files then; or empty
-  std::vector<std::string> include;  // shell patterns that a file's name in a folder must match one of; empty: all
-  Path exclude;                      // a folder not to enter (the output); may be empty
+  std::vector<Path> paths;           // files, or folders that are searched with their subfolders
+  std::vector<Path> labels;          // the label file of each path, which must be a token file then; or empty
+  std::vector<std::string> include;  // shell patterns: a file in a folder must match one of them; empty: all match
+  Path exclude;                      // a folder to skip (the output); may be empty
   ReadRules read;
   int64_t threads = 1;
 };
 
 struct Discovery {
-  std::vector<SourceFile> sources;  // sorted by real path; different content each
-  int64_t links_resolved = 0;       // paths that led to a file already listed
-  int64_t duplicates_dropped = 0;   // files whose content another file already had
+  std::vector<SourceFile> sources;  // by real path, or as a saved dataset lists them; different content each
+  int64_t links_resolved = 0;       // paths to a file that was already listed
+  int64_t duplicates_dropped = 0;   // files with the content of another one
   int64_t empty_dropped = 0;        // files without a byte
-  int64_t skipped = 0;              // entries of folders that are no files: dangling links, sockets
+  int64_t skipped = 0;              // entries of folders that are not files: dangling links, sockets
 };
 
-// Bytes hashed so far and in all, for a progress bar in another thread.
+// Bytes hashed so far and in total, for a progress bar in another thread.
 struct HashProgress {
   std::atomic<int64_t> files{0}, bytes_read{0}, bytes_total{0};
 };
@@ -40,12 +40,12 @@ struct HashProgress {
 // not there or cannot be read, and where there is no file with content.
 Discovery discover(const DiscoverOptions& options, HashProgress& progress);
 
-// Fills in the hashes of `wanted` (indices in `sources`) that are not there yet.
+// Fills in the missing hashes of `wanted` (indices in `sources`).
 void hash_sources(std::vector<SourceFile>& sources, const std::vector<size_t>& wanted, int64_t threads,
                   HashProgress& progress);
 
-// Throws user_error if the file, or one beside it that its records need, has another size or time than when it was
-// found.
+// Throws user_error if the size or time of the file has changed since it was found. The same holds for the files beside
+// it that its records need.
 void check_unchanged(const SourceFile& source);
 
 }  // namespace hearth::data

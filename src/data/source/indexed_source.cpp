@@ -20,7 +20,7 @@ class IndexedReader final : public SourceReader {
   }
 
   bool next(Record& record) override {
-    // An empty sequence at the end of the file starts where no range does.
+    // An empty sequence at the file's end starts in no range.
     if (next_ == file_.num_sequences() || (file_.offset(next_) >= end_)) return false;
     record = {};
     record.is_ids = true;

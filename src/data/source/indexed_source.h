@@ -7,8 +7,8 @@
 
 namespace hearth::data {
 
-// `file` is NAME.bin. A record is a sequence, as GPT training in both programs has it; its position is its number. The
-// ids are taken as they are, and weigh what file.label_file says. Ranges are of the .bin file.
+// `file` is NAME.bin. A record is a sequence, as in GPT training of both programs; its position is its number. The ids
+// are taken unchanged; their weights come from file.label_file. Ranges are of the .bin file.
 std::unique_ptr<SourceReader> open_indexed_source(const SourceFile& file, const ReadRules& rules, SourceRange range);
 
 }  // namespace hearth::data

@@ -13,7 +13,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 class JsonlReader final : public SourceReader {
  public:
-  // A range starts one byte early: what stands before the first line end belongs to the range before.
+  // A range starts one byte early: everything before the first line end belongs to the range before.
   JsonlReader(const SourceFile& file, const ReadRules& rules, SourceRange range)
       : rules_(rules),
         json_(rules),
@@ -41,7 +41,7 @@ class JsonlReader final : public SourceReader {
       record.position = next_position_;
       record.why = e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why());
     }
-    // Lines are counted from the file's start: a range does not know how many stand before it.
+    // Lines are counted from the file's start: a range does not know how many lines come before it.
     record.place = whole_ ? fmt::format("line {}", number_ + (unreadable_ ? 1 : 0))
                           : fmt::format("the line at byte {}", record.position);
     return true;

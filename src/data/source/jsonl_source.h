@@ -1,4 +1,4 @@
-// JSON, an object a line; as it is or compressed.
+// JSON, one object per line, plain or compressed.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace hearth::data {
 
-// A record's text is what json_text.h finds at rules.text_keys. Positions are bytes of the uncompressed lines. Blank
-// lines are no records. Uncompressed files may be read in ranges.
+// A record's text is that of the object at rules.text_keys (json_text.h). Positions are bytes of the uncompressed
+// lines. Blank lines are not records. Uncompressed files may be read in ranges.
 std::unique_ptr<SourceReader> open_jsonl_source(const SourceFile& file, const ReadRules& rules, SourceRange range);
 
 }  // namespace hearth::data

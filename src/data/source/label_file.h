@@ -1,6 +1,6 @@
-// The file of labels beside a token file, as GPT-NeoX has it (train_label_data_paths): NAME_label.bin with an .idx, of
-// the same sequences. A label is the token at its own place, or kIgnore where the loss of predicting it does not count.
-// Source: EleutherAI/gpt-neox, megatron/neox_arguments/neox_args.py ("not shifted") and megatron/training.py.
+// The file of labels of a token file, as in GPT-NeoX (train_label_data_paths): NAME_label.bin with an .idx, with the
+// same sequences. A label is the token at the same position, or kIgnore if its loss does not count. Source:
+// EleutherAI/gpt-neox, megatron/neox_arguments/neox_args.py ("not shifted") and megatron/training.py.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@
 
 namespace hearth::data {
 
-// Gives the source that each of `paths` leads to the label file of the same place in `labels`. Throws user_error where
-// there are not as many, a path is no single token file, or a label file cannot be one.
+// Gives the source at each of `paths` the label file with the same index in `labels`. Throws user_error for a wrong
+// number of labels, a path that is no single token file, or an invalid label file.
 void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>& labels,
                         std::vector<SourceFile>& sources);
 
-// Over both its files (32 hexadecimal digits).
+// A hash over both of its files (32 hexadecimal digits).
 std::string label_file_hash(const std::string& path);
 
 class LabelFile {
  public:
-  // Throws user_error where it has not as many sequences as the token file.
+  // Throws user_error unless it has as many sequences as the token file.
   LabelFile(const std::string& path, const SourceFile& tokens, int64_t num_sequences);
 
-  // Adds what the ids of sequence i weigh. False, and `why`, where a label is neither its id nor kIgnore, or there are
-  // not as many.
+  // Appends the weights of the ids of sequence i. False, and `why`, for a label that is neither its id nor kIgnore, or
+  // for a wrong number of labels.
   bool read(int64_t i, std::span<const uint32_t> ids, WeightRuns& weights, std::string& why);
 
  private:

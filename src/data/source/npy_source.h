@@ -1,5 +1,5 @@
-// An array of spike counts: a .npy file of uint8, [neurons, bins]. What it is a recording of stands in a metadata.jsonl
-// beside it (array_labels.h).
+// An array of spike counts: a .npy file of uint8, [neurons, bins]. Its labels are in a metadata.jsonl in its folder
+// (array_labels.h).
 #pragma once
 
 #include <memory>

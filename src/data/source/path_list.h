@@ -1,4 +1,4 @@
-// The paths a user names: as they stand, by shell patterns, and in lists.
+// Paths from a user: single paths, shell patterns and lists.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace hearth::data {
 
-// Paths with *, ? or [ that are not there themselves are patterns; sorted where they stand. Throws user_error for a
-// pattern that nothing matches.
+// A path with *, ? or [ that does not exist is a pattern. Its matches take its place, sorted. Throws user_error for a
+// pattern without a match.
 std::vector<Path> expand_patterns(const std::vector<Path>& paths);
 
-// One path a line, relative to the list's folder; blank lines and lines that start with # are passed over.
+// Reads one path per line, relative to the list's folder. Skips blank lines and lines that start with #.
 std::vector<Path> read_source_list(const Path& list);
 
 }  // namespace hearth::data

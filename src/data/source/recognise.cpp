@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kSniffBytes = 1 << 20;
 
-// Up to kSniffBytes of the uncompressed content. What is damaged further on is found when it is read.
+// Up to kSniffBytes of the uncompressed content. Later damage is found when the file is read.
 std::string first_bytes(const Path& path, Compression compression) {
   std::string text(kSniffBytes, '\0');
   size_t size = 0;
@@ -29,7 +29,7 @@ std::string first_bytes(const Path& path, Compression compression) {
   return text;
 }
 
-// The name without what compressors append.
+// The name without a compressor's ending.
 std::string plain_name(const Path& path) {
   std::string name = path.filename().string();
   for (const char* ending : {".gz", ".zst", ".zstd"}) {
@@ -38,8 +38,8 @@ std::string plain_name(const Path& path) {
   return name;
 }
 
-// By its name, because then a first line that is no JSON is an error and not a text. By its content, if the first two
-// lines are JSON objects: one object alone may well be a text, such as a configuration file among sources.
+// By name, because then a first line that is not JSON is an error and not a text. By content, if the first two lines
+// are JSON objects. One object alone may be a text, such as a configuration file among sources.
 bool is_jsonl(const Path& path, std::string_view text) {
   const std::string name = plain_name(path);
   for (const char* ending : {".jsonl", ".ndjson", ".jsonlines"}) {
@@ -50,7 +50,7 @@ bool is_jsonl(const Path& path, std::string_view text) {
     const size_t begin = text.find_first_not_of("\r\n");
     if (begin == std::string_view::npos || text[begin] != '{') return false;
     const size_t end = text.find('\n', begin);
-    // A second line that goes on beyond what was read cannot be checked, and is taken at its first letter.
+    // A second line that is longer than the bytes read cannot be checked: its first letter decides.
     const bool whole = end != std::string_view::npos || is_whole_file;
     if (whole && !is_json_object(text.substr(begin, std::min(end, text.size()) - begin))) return false;
     if (!whole) return line == 1;
@@ -71,7 +71,7 @@ std::optional<Format> column_format(std::string_view bytes) {
   return length > 0 && length % 8 == 0 ? std::optional(Format::kArrow) : std::nullopt;
 }
 
-// By its name, because then other content is damage and not a text.
+// By name, because then other content is damage and not a text.
 std::optional<Format> column_format_by_name(const Path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".parquet") return Format::kParquet;

@@ -1,9 +1,9 @@
-// What a dataset is made from. A source is one file; a reader turns it, or a range of it, into records in order: each a
-// document's text, the token ids that another program made of it, or an array of counts.
+// The files from which a dataset is built. A source is one file. A reader turns it, or a range of it, into records, in
+// order. A record is a document's text, token ids from another program, or an array of counts.
 //
-// A format is a row in source.cpp (its name, how it is recognised) and a SourceReader behind open_source. Readers know
-// nothing of tokenizers, splits, shards and policies for bad records: they say what a record is, and what is wrong with
-// it. The same file and rules give the same records, whatever the ranges it was cut into.
+// A format is a row in formats/read_rules.cpp, a test in recognise.cpp, and a SourceReader behind open_source. Readers
+// know nothing of tokenizers, splits, shards and policies for bad records: they give records and their problems. The
+// same file and rules give the same records, for any ranges.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace hearth::data {
 
-// A file as it was when it was found.
+// A file's state when it was found.
 struct FileState {
   std::string real_path;
   int64_t size_bytes = 0, modified_ns = 0;
@@ -36,39 +36,39 @@ struct SourceFile {
   Format format = Format::kText;
   Compression compression = Compression::kNone;
   int64_t modified_ns = 0;  // when it was found; not stored
-  // Of an array, where they stand beside the file; else null. Part of `hash`, not stored.
+  // Of an array: its labels from a file in the same folder; else null. Part of `hash`, not stored.
   std::shared_ptr<const ArrayLabels> labels{};
-  std::string label_file{};  // of token files: the one with their labels (label_file.h), part of `hash`; empty: none
-  std::vector<FileState> beside{};  // what else its records are read from: indices, labels; not stored
+  std::string label_file{};         // of token files: their label file (label_file.h), part of `hash`; empty: no file
+  std::vector<FileState> beside{};  // other files that its records need: indices, labels; not stored
   bool operator==(const SourceFile&) const = default;
 };
 
 struct Record {
-  // Where it starts: a byte of the file's (uncompressed) text, or the number of its row or sequence, counted from 0;
-  // the format decides which.
+  // The record's start: a byte of the file's (uncompressed) text, or the number of its row or sequence, from 0. The
+  // format decides which.
   int64_t position = 0;
-  std::string_view text;          // any bytes; empty where the record is something else
-  std::span<const uint32_t> ids;  // instead of the text, where is_ids
+  std::string_view text;          // any bytes; empty for other kinds of records
+  std::span<const uint32_t> ids;  // instead of the text, if is_ids
   bool is_ids = false;
   WeightRuns weights;                       // of the text's bytes or of the ids; empty: each is 1
-  std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null. With a problem: its labels at least
-  // Null: the views above are good until the next call of next(). Otherwise as long as somebody holds it.
+  std::shared_ptr<const SpikeArray> array;  // instead of text and ids; else null. With a problem: at least its labels
+  // Null: the views above are valid until the next call of next(). Otherwise they are valid as long as `owner` is held.
   std::shared_ptr<const void> owner;
-  bool is_utf8 = false;  // `text` is known to be; otherwise somebody else looks
+  bool is_utf8 = false;  // `text` is known to be UTF-8; false: not checked
 
   Problem problem = Problem::kNone;
-  std::string why;    // where there is a problem, what it is, for people: "it has no key \"text\""
-  std::string fix;    // how to read it nevertheless, where that is not to correct it; empty: there is no such way
-  std::string place;  // where, for people, behind the file's name: "line 17", "row 3"
+  std::string why;    // the problem, for people: "it has no key \"text\""
+  std::string fix;    // how to read the record without a correction; empty: there is no way
+  std::string place;  // for people, after the file's name: "line 17", "row 3"
 };
 
 class SourceReader {
  public:
   virtual ~SourceReader() = default;
-  // Fills `record` with the next one; false at the end. A record with a problem is no end: the call after it gives the
-  // following one (kUnreadable is always the last). Throws for failures of the disk alone.
+  // Fills `record` with the next one; false at the end. After a record with a problem the next call gives the following
+  // one, except after kUnreadable, which is always the last. Throws only for disk errors.
   virtual bool next(Record& record) = 0;
-  // Bytes of the range, as they lie on disk, that have been read so far: for a progress bar.
+  // Bytes of the range on disk that were read so far, for a progress bar.
   virtual int64_t bytes_read() const = 0;
 };
 
@@ -76,8 +76,8 @@ struct Recognised {
   Format format = Format::kText;
   Compression compression = Compression::kNone;
 };
-// By the file's content (and its name, where that says JSONL), or as `rules` say. Throws system_error for a file that
-// cannot be opened.
+// From the file's content (and its name, if that says JSONL), or from `rules`. Throws system_error if the file cannot
+// be opened.
 Recognised recognise(const Path& path, const ReadRules& rules);
 
 // Whether the file may be read in ranges.

@@ -8,7 +8,7 @@
 namespace hearth::data {
 namespace {
 
-// Smaller files are read: a process may not map as many files as a corpus has.
+// Smaller files are read instead: a corpus may have more files than a process may map.
 constexpr int64_t kMappedBytes = 1 << 20;
 
 class TextReader final : public SourceReader {

@@ -7,9 +7,9 @@
 
 namespace hearth::data {
 
-// One record a file; with rules.document_bytes > 0 the file is cut after the first line end at or beyond so many bytes,
-// again and again. Positions are bytes. An empty file has no record. Bytes are kept, whatever they are. A compressed
-// file is held in memory, and must not have more than rules.max_record_bytes.
+// One record per file. With rules.document_bytes > 0 a document ends at the first line end at or after so many bytes.
+// Positions are bytes. An empty file has no record. Bytes are kept unchanged. A compressed file is held in memory, and
+// may have at most rules.max_record_bytes.
 std::unique_ptr<SourceReader> open_text_source(const SourceFile& file, const ReadRules& rules);
 
 }  // namespace hearth::data

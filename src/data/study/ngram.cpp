@@ -12,8 +12,8 @@
 namespace hearth::data {
 namespace {
 
-// A position as a number that sorts by reversed context: six symbols of 9 bits, the byte before first, then the byte
-// itself. A symbol is byte + 1; 0 stands for "before the document".
+// A position as a number that sorts by reversed context: six symbols of 9 bits, nearest byte first, then the byte
+// itself. A symbol is byte + 1; 0 means "before the document".
 constexpr int kSymbolBits = 9, kContext = static_cast<int>(kMaxNgramOrder) - 1;
 
 struct Position {
@@ -32,20 +32,20 @@ void for_each_key(std::string_view document, Put put) {
   }
 }
 
-// What order `order` sees of a key: the context's order - 1 newest symbols.
+// The part of a key that order `order` sees: the context's order - 1 newest symbols.
 struct ContextOf {
   int shift;
   explicit ContextOf(int64_t order) : shift(8 + kSymbolBits * (kContext - static_cast<int>(order) + 1)) {}
   // shift reaches 62 at most: never 64.
   uint64_t operator()(uint64_t key) const { return key >> shift; }
-  // The context would reach before the document: its oldest symbol is 0.
+  // Whether the context would reach before the document: its oldest symbol is 0.
   static bool too_short(uint64_t context, int64_t order) {
     return order > 1 && (context & ((uint64_t{1} << kSymbolBits) - 1)) == 0;
   }
 };
 
-// One order: walks the runs of equal context in both texts side by side and moves every probability one order up.
-// Returns the sum of bits over the validation text.
+// One order: walks the runs of equal context in both texts together, and raises every probability by one order. Returns
+// the sum of bits over the validation text.
 double raise_order(const std::vector<uint64_t>& train, std::vector<Position>& validation, int64_t order) {
   const ContextOf context_of(order);
   std::array<uint32_t, 256> counts{};
@@ -73,7 +73,8 @@ double raise_order(const std::vector<uint64_t>& train, std::vector<Position>& va
   return bits;
 }
 
-// Appends the text of those documents for which keep(), asked for one after the other; special tokens left out.
+// Appends the text of the documents that keep() accepts, without special tokens. It is called once per document, in
+// order.
 template <typename Keep>
 void read_documents(const Split& split, const tokenizer::Tokenizer& tokenizer, Keep keep,
                     std::vector<std::string>& documents) {
@@ -125,7 +126,7 @@ NgramScores score_ngrams(const std::vector<const Split*>& train, const Split& sc
   int64_t train_bytes = 0, document = 0;
   for (const Split* split : train) train_bytes += split->text_bytes();
   const double share = std::min(1.0, static_cast<double>(max_train_bytes) / static_cast<double>(train_bytes));
-  // Document i of all is kept when i * share passes a whole number: evenly spaced.
+  // Document i is kept when i * share passes a whole number: documents are evenly spaced.
   const auto keep = [&] {
     const auto i = static_cast<double>(document++);
     return share >= 1 || std::floor((i + 1) * share) > std::floor(i * share);

@@ -14,7 +14,7 @@
 namespace hearth::data {
 namespace {
 
-constexpr int64_t kChunkDocuments = 1024;  // what a thread takes at a time
+constexpr int64_t kChunkDocuments = 1024;  // taken by a thread at a time
 constexpr int64_t kPieceTokens = 1 << 16;  // of a document, read at a time
 
 struct Document {
@@ -22,7 +22,7 @@ struct Document {
   int64_t tokens = 0;
 };
 
-// Tables that threads add to, one thread at a time: as many as there are threads.
+// Tables of counts, at most one per thread. A thread takes one, adds to it and gives it back.
 class Counters {
  public:
   explicit Counters(int64_t vocab_size) : vocab_size_(vocab_size) {}
@@ -99,7 +99,7 @@ void count_lengths(const std::vector<Document>& documents, SplitStats& stats) {
   }
 }
 
-// `earlier`: sorted hashes of the splits before; takes those of this one in.
+// `earlier` has the sorted hashes of the splits before, and gets those of this split.
 void count_duplicates(std::vector<Document> documents, std::vector<uint64_t>& earlier, SplitStats& stats) {
   std::sort(documents.begin(), documents.end(), [](const Document& a, const Document& b) { return a.hash < b.hash; });
   std::vector<uint64_t> hashes;

@@ -43,7 +43,7 @@ void write_synthetic_spikes(const Path& folder, uint64_t seed, int64_t rows) {
     const std::string name = fmt::format("row-{:06}.npy", row);
     const int64_t shape[] = {array.shape.neurons, array.shape.bins};
     std::string file = npy_header("|u1", shape);
-    // [neurons, bins] again.
+    // Back to [neurons, bins].
     const std::vector<uint8_t> counts = time_major(array.counts, {array.shape.bins, array.shape.neurons});
     file.append(reinterpret_cast<const char*>(counts.data()), counts.size());
     write_file_atomic(folder / name, file);

@@ -20,7 +20,7 @@ void for_each_document(const Split& split, const Visit& visit) {
   }
 }
 
-// Every run of up to `order` tokens of some documents is a node, reached from that of the run without its last token.
+// A node is a run of up to `order` tokens of a document. Its parent is the run without its last token.
 class Trie {
  public:
   Trie(const std::vector<const Split*>& splits, int64_t order) {
@@ -29,7 +29,7 @@ class Trie {
   }
 
   struct Counts {
-    double seen, context;  // of the run; of the run without its last token, where another one follows
+    double seen, context;  // of the run; of the run without its last token, if another one follows
   };
   Counts counts(const int32_t* begin, const int32_t* end) const {
     uint32_t node = 0;
@@ -66,7 +66,7 @@ class Trie {
     return found->second;
   }
 
-  std::vector<Node> nodes_{1};  // the first is of no token
+  std::vector<Node> nodes_{1};  // the first is the empty run
   std::unordered_map<uint64_t, uint32_t> children_;
 };
 

@@ -1,5 +1,5 @@
-// The n-gram baseline of recordings: token by token, one added to every count, as the neural-data repositories'
-// ngram.py measures it.
+// The n-gram baseline of recordings, token by token, with one added to every count. Source: the neural-data
+// repositories' ngram.py.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace hearth::data {
 
 inline constexpr int64_t kMaxTokenNgramOrder = 16;
 
-// Cross-entropy in nats per token of models of orders 1 .. `order` that counted all of `train`, over those of `test`:
-// p(token | context) = (count + 1) / (context's count + vocab_size). Contexts end at documents, and the first order - 1
-// tokens of a document are not predicted. `uncounted_token` is part of contexts and not of the mean; -1: none. Memory
-// grows with the number of different n-grams of all orders. Throws user_error for an order beyond kMaxTokenNgramOrder.
+// Cross-entropies in nats per token of `test`, of models of orders 1 .. `order` that counted all of `train`: p(token |
+// context) = (count + 1) / (context's count + vocab_size). Contexts end at documents, and the first order - 1 tokens of
+// a document are not predicted. `uncounted_token` is part of contexts, but not of the mean; -1: no such token. Memory
+// grows with the number of different n-grams of all orders. Throws user_error for an order above kMaxTokenNgramOrder.
 std::vector<double> score_token_ngrams(const std::vector<const Split*>& train, const Split& test, int64_t order,
                                        int64_t vocab_size, int32_t uncounted_token);
 

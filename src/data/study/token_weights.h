@@ -1,4 +1,4 @@
-// Weights of the loss by the token that is predicted: rare tokens weigh more, up to a cap.
+// Weights of the loss by predicted token: rare tokens weigh more, up to a cap.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace hearth::data {
 
-// For each id 1 / p(id), p its share of the split's tokens; at most that of id `cap_id`, which is also what ids have
-// that do not occur. BOS of a stream of arrays is not counted and weighs 1. Where cap_id does not occur, the largest id
-// below it that does is meant. Throws user_error where none occurs.
+// An id's weight is 1 / p, p its share of the split's tokens. The weight of id `cap_id` is the largest, and ids that do
+// not occur have it too. If cap_id does not occur, the largest id below it that does takes its place. BOS of a stream
+// of arrays is not counted and weighs 1. Throws user_error if no id up to cap_id occurs.
 //
-// Source: the neural-data repositories' token weights, which give ids above 10 the weight of 10, and BOS too: so the
-// one token that is certain outweighs all others.
+// Source: the neural-data repositories' token weights, which give ids above 10 the weight of 10. They give BOS that
+// weight too, so the one certain token outweighs all others.
 std::vector<float> token_weights(const SplitStats& stats, const tokenizer::Tokenizer& tokenizer, int64_t cap_id);
 
-// A .npy file of one number an id; what weighs 0 does not count. Throws user_error where it has not vocab_size numbers
-// (0: not known) and where one is negative or not finite, or all are 0, or Errors with both.
+// Reads a .npy file of one number per id; a token of weight 0 does not count. Throws user_error for a wrong count of
+// numbers (vocab_size 0: unknown), for a negative or not finite number, and if all are 0. Throws Errors for both.
 std::vector<float> read_token_weights(const Path& path, int64_t vocab_size);
 
 }  // namespace hearth::data

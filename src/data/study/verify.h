@@ -1,4 +1,4 @@
-// Every checksum of a dataset.
+// Checks every checksum of a dataset.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace hearth::data {
 
 struct Damage {
   std::string shard;        // file name
-  std::string description;  // names block, bytes and column where there is one
+  std::string description;  // names block and bytes, and the column if there is one
 };
 
 struct VerifyResult {
@@ -21,7 +21,7 @@ struct VerifyResult {
   std::vector<Damage> damage;  // of all shards, in the manifest's order; empty: the dataset is whole
 };
 
-// Throws what read_manifest throws; everything about shards is in the result.
+// Throws the errors of read_manifest; the result has everything about shards.
 VerifyResult verify_dataset(const Path& folder, int64_t threads);
 
 }  // namespace hearth::data
