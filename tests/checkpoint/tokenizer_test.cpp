@@ -51,7 +51,7 @@ TEST(CheckpointTokenizer, AnotherFileInItsPlaceIsDamage) {
   write_file_atomic(folder / "tokenizer.json", test::small_tokenizer_file("<s>"));
   ASSERT_EQ(verify_checkpoint(folder).problems.size(), 1u);
   EXPECT_THAT(verify_checkpoint(folder).problems[0],
-              HasSubstr("is not the tokenizer that the manifest beside it names"));
+              HasSubstr("is not the tokenizer that the manifest in its folder names"));
   write_file_atomic(folder / "tokenizer.json", "{");
   EXPECT_EQ(verify_checkpoint(folder).problems.size(), 1u);
   remove_file(folder / "tokenizer.json");

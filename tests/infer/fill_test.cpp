@@ -58,7 +58,7 @@ TEST_F(Fill, AModelPutsBackWhatItLearnedSurestFirst) {
   EXPECT_EQ(test::error_of([&] { fill_masks(*model, {.text = std::string(40, 'a') + "[MASK]"}); }).message(),
             "the text of --fill has 43 tokens");
   const Error error = test::error_of([&] { run_generate({.checkpoint = scratch / "masked_lm", .prompt = "abc"}); });
-  EXPECT_THAT(error.message(), HasSubstr("does not go on with a text")) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("does not continue a text")) << error.what();
 }
 
 TEST_F(Fill, AModelOfTheNextTokenRefuses) {

@@ -289,10 +289,9 @@ TEST(Float8, AGpuThatHasNoneIsNamed) {
   c.numerics.fp8 = true;
   plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{.vocab_size = 256});
   ops::Gpu gpu{"a GPU", "", 0, 0, 8, 6};
-  EXPECT_STREQ(
-      error_of([&] { run::check_float8(gpu, c, shape); }).what(),
-      "error: numerics.fp8: a GPU cannot multiply in float8\n  why: its compute capability is 8.6, and 8.9 is the "
-      "first that can\n  fix: remove numerics.fp8");
+  EXPECT_STREQ(error_of([&] { run::check_float8(gpu, c, shape); }).what(),
+               "error: numerics.fp8: a GPU cannot multiply in float8\n  why: its compute capability is 8.6, and float8 "
+               "needs 8.9\n  fix: remove numerics.fp8");
   gpu.minor = 9;
   run::check_float8(gpu, c, shape);
   shape.F = 24;

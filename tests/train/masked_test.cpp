@@ -119,7 +119,7 @@ TEST_F(MaskedRun, AMaskThatStandsForTextIsDoubted) {
       if (note.starts_with("objective.mask_id")) found += note.substr(0, note.find(','));
     return found;
   };
-  EXPECT_EQ(doubts(97), "objective.mask_id = 97 stands for the text \"a\"");  // of bytes
+  EXPECT_EQ(doubts(97), "objective.mask_id = 97 is the token of the text \"a\"");  // of bytes
   EXPECT_EQ(doubts(256) + doubts(257) + doubts(258), "");
 }
 
@@ -127,7 +127,7 @@ TEST_F(MaskedRun, ARunWithoutAMaskIsRefusedBeforeItStarts) {
   config::RunConfig c = masked(scratch, "run");
   c.objective.mask_id = -1;
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(),
-            "the tokenizer has no mask token, and the run names none");
+            "the tokenizer has no mask token, and the run file names no token");
   EXPECT_FALSE(path_exists(c.run_folder() / "metrics.jsonl"));
 }
 

@@ -9,7 +9,7 @@ namespace {
 void prepare(const Path& path, bool overwrite, bool as_folder) {
   if (path_exists(path)) {
     if (!overwrite)
-      throw user_error(fmt::format("{} is there already", path.string()), "", "give another --out, or add --overwrite");
+      throw user_error(fmt::format("{} exists already", path.string()), "", "give another --out, or add --overwrite");
     const bool is_folder = std::filesystem::is_directory(path);
     const bool is_saved = is_folder && (list_folder(path).empty() || data::files_of_saved_dataset(path));
     if (as_folder ? !is_saved : is_folder)

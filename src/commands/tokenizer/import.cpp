@@ -99,7 +99,7 @@ int tokenizer_import(CommandLine& line) {
   line.flag("--overwrite", &overwrite, "replace it");
   if (!line.parse()) return 0;
   if (!overwrite && path_exists(out))
-    throw user_error(fmt::format("{} is there already", out.string()), "", "choose another --out, or add --overwrite");
+    throw user_error(fmt::format("{} exists already", out.string()), "", "choose another --out, or add --overwrite");
   const MappedFile file(pickle_path);
   formats::PickleLimits limits;  // a vocabulary may have many more entries than a checkpoint's tensors
   limits.max_bytes = std::numeric_limits<int64_t>::max();

@@ -255,8 +255,7 @@ class Loader::Prefetch {
         if (again.code() != ExitCode::kDamaged) throw;
         continue;
       }
-      return fmt::format("window {} stands in for {}: {} ({})", other.window, sample.window, damage.message(),
-                         damage.why());
+      return fmt::format("window {} replaces {}: {} ({})", other.window, sample.window, damage.message(), damage.why());
     }
     throw damage;
   }

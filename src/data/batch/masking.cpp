@@ -36,7 +36,7 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
     throw user_error(
         fmt::format("objective.mask_token = \"{}\" is not a special token of the tokenizer", objective.mask_token),
         special.empty()
-            ? "it has none"
+            ? "it has no special tokens"
             : fmt::format("it has {}: {}{}", special.size(), join(names), special.size() > names.size() ? ", ..." : ""),
         "name one of them, or give objective.mask_id")
         .about("objective.mask_token");
@@ -44,9 +44,9 @@ int32_t mask_id_of(const config::Objective& objective, const std::vector<Special
   for (const std::string_view usual : {"[MASK]", "<mask>", "<|mask|>"}) {
     if (const auto found = find(usual); found != special.end()) return static_cast<int32_t>(found->id);
   }
-  throw user_error("the tokenizer has no mask token, and the run names none",
-                   "objective.kind = \"masked_lm\" puts it where a token is hidden",
-                   "name a special token that is not used otherwise (objective.mask_token), or give an id: "
+  throw user_error("the tokenizer has no mask token, and the run file names no token",
+                   "objective.kind = \"masked_lm\" shows it in place of hidden tokens",
+                   "name an unused special token (objective.mask_token), or give an id: "
                    "objective.mask_id, for which model.vocab_size may be made one larger")
       .about("objective.kind");
 }

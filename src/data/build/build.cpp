@@ -76,7 +76,7 @@ class Build {
                        "give --tokenizer spikes, or a tokenizer.patches");
     throw user_error(
         fmt::format("{} is no array", path),
-        fmt::format("tokenizer \"{}\" has tokens for arrays alone", plan_.tokenizer->name()),
+        fmt::format("tokenizer \"{}\" has only tokens for arrays", plan_.tokenizer->name()),
         "leave the file out (--include \"*.parquet\"), name a table's column of arrays with --text-key, or "
         "give a tokenizer of text");
   }
@@ -154,8 +154,8 @@ void refuse_empty(const Manifest& m) {
   if (documents > 0) return;
   if (m.records.other_source_dataset > 0)
     throw user_error(fmt::format("no array has the source_dataset \"{}\"", m.rules.source_dataset),
-                     fmt::format("{} arrays have another", m.records.other_source_dataset),
-                     "give --source-dataset as it stands in metadata.jsonl, or in the tables' column of that name");
+                     fmt::format("{} arrays have another source_dataset", m.records.other_source_dataset),
+                     "give --source-dataset as written in metadata.jsonl or in the tables' column of that name");
   throw user_error("there is no text to build from",
                    fmt::format("the {} files gave no document ({} records had a problem, {} were empty)",
                                m.sources.size(), m.records.num_skipped(), m.records.empty_dropped),
@@ -172,7 +172,7 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
   options.rules.bos = given.bos.value_or(given.rules.bos || tokenizer->adds_bos());
   options.rules.eos = given.eos.value_or(given.rules.eos && tokenizer->has_text());
   if (tokenizer->arrays() != nullptr && (given.bos || given.eos))
-    throw user_error(fmt::format("{} goes with text", given.bos ? "--bos" : "--eos"),
+    throw user_error(fmt::format("{} is only for text", given.bos ? "--bos" : "--eos"),
                      "a stream of arrays has BOS before every column of patches and no EOS", "remove it");
   options.rules.read.vocab_size = tokenizer->vocab_size();
   if (options.rules.read.text_keys.empty())

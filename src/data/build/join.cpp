@@ -18,7 +18,7 @@ Error different(const Dataset& a, const Dataset& b, std::string_view what, const
                 const std::string& of_b) {
   return user_error(fmt::format("{} and {} cannot be one dataset", a.folder().string(), b.folder().string()),
                     fmt::format("they have different {}: {} and {}", what, of_a, of_b),
-                    "build one of them again with the rules of the other, or train on both with [[data.source]]");
+                    "build one again with the other's rules, or train on both with [[data.source]]");
 }
 
 void check_same_tokens(const Dataset& a, const Dataset& b) {
@@ -89,11 +89,10 @@ std::vector<std::string> notes_on(const std::vector<JoinedDataset>& origins) {
   }
   if (deduplicated)
     notes.emplace_back(
-        "repeated documents were left out of each dataset by itself: what two of them hold is there twice");
-  if (by_position) notes.emplace_back("each dataset was split by position by itself");
+        "repeated documents were left out of each dataset alone: a document in two datasets is there twice");
+  if (by_position) notes.emplace_back("each dataset was split by position separately");
   if (other_holdout)
-    notes.emplace_back(
-        "different shares were held out: a text that two datasets hold may be trained on and validated with");
+    notes.emplace_back("different shares were held out: a text in two datasets may be in both training and validation");
   return notes;
 }
 
@@ -180,10 +179,10 @@ void check_free(const std::vector<Path>& folders, const Path& out, bool overwrit
                        "choose another --out");
   }
   if (!overwrite)
-    throw user_error(fmt::format("{} is there already", out.string()), "",
+    throw user_error(fmt::format("{} exists already", out.string()), "",
                      "choose another --out, or add --overwrite to replace a dataset there");
   if (!path_exists(out / kManifestName))
-    throw user_error(fmt::format("{} holds something else than a dataset", out.string()),
+    throw user_error(fmt::format("{} is not a dataset", out.string()),
                      fmt::format("there is no {} in it", kManifestName), "choose another --out");
 }
 

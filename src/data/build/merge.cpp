@@ -21,7 +21,7 @@ std::vector<Manifest> read_parts(const Path& folder) {
   for (const Manifest& part : parts) {
     if (part.part.count != count)
       throw user_error(fmt::format("{} holds parts of different builds", folder.string()),
-                       fmt::format("one says it is of {}, another of {}", count, part.part.count),
+                       fmt::format("one is a part of {}, another a part of {}", count, part.part.count),
                        "build with one N in --part I/N");
   }
   std::sort(parts.begin(), parts.end(),

@@ -10,7 +10,7 @@ namespace hearth::data {
 void check_in_place(const std::vector<SourceFile>& sources, const BuildRules& rules) {
   const auto refuse = [](std::string_view option, const char* fix) {
     return user_error(fmt::format("{} does not go with --in-place", option),
-                      "the documents of a shard must follow each other in their file", fix);
+                      "the documents of a shard must be consecutive in their file", fix);
   };
   if (rules.validation > 0)
     throw refuse("--validation", "hold out by position: --split 969,30,1; or leave --in-place out");
@@ -19,14 +19,14 @@ void check_in_place(const std::vector<SourceFile>& sources, const BuildRules& ru
     throw refuse(fmt::format("--on-error {}", on_error_name(rules.on_error)), "leave one of them out");
   for (const SourceFile& source : sources) {
     if (source.format != Format::kIndexed)
-      throw user_error(fmt::format("{} cannot be used in place", source.path),
-                       fmt::format("it is read as {}: only tokens can stay where they are", format_name(source.format)),
-                       "leave --in-place out, or give token files (NAME.bin) alone");
-    if (!IndexedFile(source.real_path, rules.read.dialect).token_type())
       throw user_error(
           fmt::format("{} cannot be used in place", source.path),
-          "its tokens are stored as 64-bit integers or floating-point numbers, which shards are not made of",
-          "leave --in-place out");
+          fmt::format("it is read as {}: only token files can be used in place", format_name(source.format)),
+          "leave --in-place out, or give only token files (NAME.bin)");
+    if (!IndexedFile(source.real_path, rules.read.dialect).token_type())
+      throw user_error(fmt::format("{} cannot be used in place", source.path),
+                       "its tokens are stored as 64-bit integers or floating-point numbers, which shards cannot have",
+                       "leave --in-place out");
   }
 }
 

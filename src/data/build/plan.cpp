@@ -23,21 +23,21 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
                      "give 0 or more and less than 1");
   if (rules.validation > 0 && !rules.split.empty())
     throw user_error("--validation and --split are given both",
-                     "the one holds documents out by their content, the other by their position", "give one of them");
+                     "--validation holds documents out by content, --split by position", "give one of them");
   if (rules.shard_tokens < 1) throw user_error(fmt::format("--shard-tokens {} is too small", rules.shard_tokens));
   if (rules.bos && !tokenizer.bos())
     throw user_error(fmt::format("tokenizer \"{}\" has no BOS token", tokenizer.name()),
-                     "neither its template nor its special tokens tell which it is",
+                     "neither its template nor its special tokens define it",
                      "name it with --bos-token TEXT, or give --bos none");
   if (rules.eos && !tokenizer.eos())
     throw user_error(fmt::format("tokenizer \"{}\" has no EOS token", tokenizer.name()),
-                     "neither its template nor its special tokens tell which it is",
+                     "neither its template nor its special tokens define it",
                      "name it with --eos-token TEXT, or give --eos none");
   if (rules.n_fixed < 0 || rules.n_fixed > kMostNeurons)
     throw user_error(fmt::format("--n-fixed {} is no number of neurons", rules.n_fixed), "",
                      fmt::format("give 1 to {}, or 0 to keep those of each array", kMostNeurons));
   if (tokenizer.arrays() == nullptr && (rules.n_fixed > 0 || !rules.source_dataset.empty()))
-    throw user_error(fmt::format("{} goes with arrays", rules.n_fixed > 0 ? "--n-fixed" : "--source-dataset"),
+    throw user_error(fmt::format("{} is only for arrays", rules.n_fixed > 0 ? "--n-fixed" : "--source-dataset"),
                      fmt::format("tokenizer \"{}\" is one of text", tokenizer.name()),
                      "remove it, or give --tokenizer spikes");
   check_read_rules(rules.read);
@@ -45,7 +45,7 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
 
 void check_part(const BuildOptions& options) {
   if (options.part < 1 || options.part > options.num_parts)
-    throw user_error(fmt::format("--part {}/{} names no part", options.part, options.num_parts), "",
+    throw user_error(fmt::format("--part {}/{} is no part of a build", options.part, options.num_parts), "",
                      "give I/N with I from 1 to N");
 }
 

@@ -14,7 +14,7 @@ namespace hearth::data {
 namespace {
 
 Error bad_split(std::string_view text, std::string why) {
-  return user_error(fmt::format("--split {} makes no sense", text), std::move(why),
+  return user_error(fmt::format("--split {} is invalid", text), std::move(why),
                     "give up to three shares, of train, validation and test: 969,30,1");
 }
 

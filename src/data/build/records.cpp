@@ -48,11 +48,11 @@ void UnitRecords::stop() const {
   const SourceFile& source = sources_[unit_.pieces[piece_].source];
   std::string what = fmt::format("{}: {}: {}", source.path, record_.place, record_.why);
   if (record_.problem == Problem::kUnreadable)
-    throw damaged(std::move(what), "", "get the file again, or leave out what cannot be read with --on-error skip");
+    throw damaged(std::move(what), "", "get the file again, or leave out unreadable records with --on-error skip");
   if (!record_.fix.empty()) throw user_error(std::move(what), "", record_.fix);
   throw user_error(std::move(what), "",
                    record_.problem == Problem::kNotUnicode
-                       ? "correct the record, or put U+FFFD in place of what is wrong with --on-error replace"
+                       ? "correct the record, or replace its invalid parts by U+FFFD with --on-error replace"
                        : "correct the record, or leave out such records with --on-error skip");
 }
 
@@ -73,7 +73,7 @@ void UnitRecords::check_array() {
   if (large == counts.end()) return;
   const auto at = static_cast<int64_t>(large - counts.begin());
   wrong(Problem::kWrongType,
-        fmt::format("neuron {} has the count {} in time bin {}, where {} is BOS{}", at % shape.neurons, *large,
+        fmt::format("neuron {} has the count {} in time bin {}, but {} is BOS{}", at % shape.neurons, *large,
                     at / shape.neurons, largest_count_ + 1,
                     *large == largest_count_ + 1 ? "" : fmt::format(" and {} the largest count", largest_count_)));
 }

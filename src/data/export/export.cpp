@@ -115,7 +115,7 @@ Path label_prefix(const Path& prefix) { return with_ending(prefix, "_label"); }
 
 Error real_weights(const Dataset& dataset, const Split& split, std::string_view what, const char* fix) {
   return user_error(fmt::format("{} cannot hold the weights of {}", what, dataset.folder().string()),
-                    describe_weights(*split.weights(), split.tokens()) + ": labels count or do not", fix);
+                    describe_weights(*split.weights(), split.tokens()) + ": a label can only count or not count", fix);
 }
 
 std::vector<Path> indexed_files(const Split& split, const Path& prefix) {
@@ -128,7 +128,7 @@ std::vector<Path> indexed_files(const Split& split, const Path& prefix) {
 // The numbers and the labels' type are GPT-NeoX's (megatron/data/indexed_dataset.py: best_fitting_dtype).
 ExportResult export_indexed(const Dataset& dataset, const Split& split, const Path& prefix) {
   if (split.weights() && !split.weights()->is_mask)
-    throw real_weights(dataset, split, "bin-idx", "give --to save-to-disk, whose column \"weights\" holds them");
+    throw real_weights(dataset, split, "bin-idx", "give --to save-to-disk, which has a column \"weights\"");
   if (split.weights()) write_indexed(split, label_prefix(prefix), /*small=*/false, /*labels=*/true);
   write_indexed(split, prefix, dataset.manifest().vocab_size < 65500, /*labels=*/false);
   return {split.documents(), split.tokens(), 0};

@@ -17,7 +17,7 @@ const ArrowLibrary* load() {
                      fmt::format("{} does not lie beside the program: Hearth was built without Arrow", kArrowObject),
                      "run scripts/setup.sh, and build again");
   void* entry = load_entry(*place, HEARTH_ENTRY_NAME(HEARTH_ARROW_ENTRY), what,
-                           "copy the libraries from the build's bin/ folder: libarrow and libparquet lie beside it");
+                           "copy the libraries from the build's bin/ folder, which also has libarrow and libparquet");
   return reinterpret_cast<OpenArrowLibrary>(entry)();
 }
 

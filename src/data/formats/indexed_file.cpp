@@ -86,7 +86,7 @@ IndexedFile::IndexedFile(const Path& bin, std::string_view dialect) {
   const auto index = index_of(bin);
   if (!index)
     throw user_error(fmt::format("{} is no token file of Megatron or GPT-NeoX", bin.string()),
-                     "there is no .idx file of that format beside it",
+                     "there is no .idx file of that format in its folder",
                      "give NAME.bin with NAME.idx in the same folder");
   index_path_ = *index;
   index_ = MappedFile(index_path_);
@@ -144,7 +144,7 @@ void IndexedFile::open_legacy_index() {
       documents > (size - 16 * (sequences + 1) - 8 * lengths) / 8)
     fail(fmt::format("it has {} bytes, too few for {} sequences of one dimension and {} documents",
                      index_.bytes().size(), sequences, documents));
-  if (size != 16 * (sequences + 1) + 8 * lengths + 8 * documents) fail("something follows its tables");
+  if (size != 16 * (sequences + 1) + 8 * lengths + 8 * documents) fail("there are bytes after its tables");
   type_ = type < 9 ? static_cast<uint32_t>(type) : 0;
   num_sequences_ = static_cast<int64_t>(sequences);
   offsets_at_ = kHeader + 8 * (sequences + 1);
@@ -222,7 +222,7 @@ void IndexedFile::read_as(int64_t i, std::vector<Element>& ids) const {
     fail(fmt::format("sequence {} lies outside the tokens", i));
   const int64_t bytes = count * static_cast<int64_t>(element_bytes_);
   if ((i == 0 && begin != 0) || offset(i + 1) != begin + bytes)
-    fail(fmt::format("sequence {} and the next do not follow each other", i));
+    fail(fmt::format("sequence {} does not end where the next one begins", i));
   const auto data = tokens_.bytes().subspan(static_cast<size_t>(begin), static_cast<size_t>(bytes));
   const int64_t wrong = type_ == 1            ? widen<uint8_t>(data, ids)
                         : type_ == 2          ? widen<int8_t>(data, ids)
@@ -239,7 +239,7 @@ void IndexedFile::check_documents() const {
   uint64_t before = 0;
   for (uint64_t d = 0; d < num_documents_; ++d) {
     const uint64_t first = u64_at(documents_at_ + 8 * d);
-    if (first < before || (d == 0 && first != 0)) fail("its list of documents falls");
+    if (first < before || (d == 0 && first != 0)) fail("its list of documents does not rise from 0");
     before = first;
   }
   if (num_documents_ > 0 && before != static_cast<uint64_t>(num_sequences_))

@@ -53,7 +53,7 @@ class Scanner {
     std::vector<Wanted> wanted;
     for (size_t k = 0; k < keys_.size(); ++k) wanted.push_back({k, 0});
     skip_space();
-    if (p_ != end_ && *p_ == '[') throw Failure(Problem::kMalformed, "it is a list, and no JSON object");
+    if (p_ != end_ && *p_ == '[') throw Failure(Problem::kMalformed, "it is a list instead of a JSON object");
     if (p_ == end_ || *p_ != '{') fail("it is no JSON object");
     value(wanted, 0);
     skip_space();

@@ -44,7 +44,7 @@ void WeightTotals::add(int64_t count, float weight) {
 
 std::string describe_weights(const WeightTotals& weights, int64_t tokens) {
   const double percent = tokens == 0 ? 0 : 100 * static_cast<double>(weights.counted) / static_cast<double>(tokens);
-  const std::string sum = weights.is_mask ? "" : fmt::format(", with weights that come to {:.6g}", weights.sum);
+  const std::string sum = weights.is_mask ? "" : fmt::format(", with weights of {:.6g} in total", weights.sum);
   return fmt::format("{} of {} tokens count ({:.2f} %){}", weights.counted, tokens, percent, sum);
 }
 

@@ -104,7 +104,8 @@ float as_float(double value) {
 bool looks_like_npy(std::string_view first_bytes) { return first_bytes.starts_with(kNpyMagic); }
 
 NpyHeader parse_npy_header(std::string_view file, const std::string& what) {
-  if (!looks_like_npy(file)) throw user_error(fmt::format("{} is no .npy file", what), "it does not start as one does");
+  if (!looks_like_npy(file))
+    throw user_error(fmt::format("{} is no .npy file", what), "it does not start with the bytes of .npy files");
   const size_t magic = kNpyMagic.size() + 2;
   const auto cut = [&] { return damaged(fmt::format("{} is cut short", what), "it ends inside its header"); };
   if (file.size() < magic) throw cut();
@@ -119,8 +120,7 @@ NpyHeader parse_npy_header(std::string_view file, const std::string& what) {
   NpyHeader header;
   header.data_offset = magic + width + length;
   if (!parse_literal(file.substr(magic + width, length), header))
-    throw user_error(fmt::format("{} has a header that is not understood", what),
-                     "it is not that of an array of numbers");
+    throw user_error(fmt::format("{} has a header that is not understood", what), "it describes no array of numbers");
   return header;
 }
 
@@ -141,7 +141,7 @@ std::string npy_header(std::string_view descr, std::span<const int64_t> shape) {
 std::vector<float> read_npy_vector(const Path& path) {
   const std::string file = read_file(path);
   if (is_torch_file(file))
-    throw user_error(fmt::format("{} is no .npy file", path.string()), "it begins as files of torch.save do",
+    throw user_error(fmt::format("{} is no .npy file", path.string()), "it begins like a file of torch.save",
                      fmt::format("convert it: python3 -c \"import numpy, torch; numpy.save('{}', "
                                  "torch.load('{}').float().numpy())\"",
                                  Path(path).replace_extension(".npy").string(), path.string()));

@@ -69,7 +69,7 @@ void check_read_rules(const ReadRules& rules) {
     if (std::find(rules.text_keys.begin(), rules.text_keys.end(), key) != rules.text_keys.end()) continue;
     throw user_error(fmt::format("--loss-key {} names no text", key),
                      fmt::format("the texts are those of --text-key: {}", join(rules.text_keys)),
-                     fmt::format("add --text-key {} where the text has its place, or name another one", key));
+                     fmt::format("add --text-key {} in the order of the texts, or name another key", key));
   }
 }
 

@@ -67,7 +67,7 @@ Table read_table(const Path& path, std::string_view key) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
   if (bytes.size() < header_bytes(0) || std::memcmp(bytes.data(), kTableMagic.data(), kTableMagic.size()) != 0)
-    throw broken(path, "it does not begin as a table does");
+    throw broken(path, "it does not begin like a table");
   const auto version = get<uint32_t>(bytes, 8), count = get<uint32_t>(bytes, 12);
   if (version != kVersion || count > kMaxArrays || bytes.size() < header_bytes(count))
     throw broken(path, fmt::format("version {}, {} arrays", version, count));
@@ -76,14 +76,14 @@ Table read_table(const Path& path, std::string_view key) {
     throw broken(path, "its header has another checksum");
   const Hash128 hash = xxh3_128(key);
   if (get<uint64_t>(bytes, 16) != hash.high || get<uint64_t>(bytes, 24) != hash.low)
-    throw broken(path, "it was made from something else");
+    throw broken(path, "it was made from other data");
   if (get<uint64_t>(bytes, 32) != bytes.size()) throw broken(path, "it is cut short");
   Table table;
   uint64_t at = header;
   for (uint32_t i = 0; i < count; ++i) {
     const auto size = get<uint64_t>(bytes, kFixedBytes + i * kEntryBytes);
     if (size > bytes.size() - at || padded(size) > bytes.size() - at)
-      throw broken(path, fmt::format("array {} does not lie in it", i));
+      throw broken(path, fmt::format("array {} is outside the file", i));
     table.emplace_back(file, bytes.subspan(at, size));
     if (xxh3_64(table.back().bytes()) != get<uint64_t>(bytes, kFixedBytes + i * kEntryBytes + 8))
       throw broken(path, fmt::format("array {} has another checksum", i));

@@ -59,7 +59,7 @@ DataState parse_data_state(std::string_view json, const std::string& dataset, co
   try {
     DataState state = parse_fields(Json::parse(json), dataset);
     if (!makes_sense(state))
-      throw damaged(fmt::format("{} is damaged", origin), "the segments of its mixture make no sense");
+      throw damaged(fmt::format("{} is damaged", origin), "the segments of its mixture contradict each other");
     return state;
   } catch (const nlohmann::json::exception& e) {
     throw damaged(fmt::format("{} is damaged", origin), e.what());

@@ -17,7 +17,8 @@ std::vector<uint64_t> Mixture::slots_of(std::span<const double> weights) {
   double sum = 0;
   for (const double weight : weights) {
     if (!(weight >= 0) || !std::isfinite(weight))
-      throw user_error(fmt::format("a data source has weight {}", weight), "weights are shares, so none is negative",
+      throw user_error(fmt::format("a data source has weight {}", weight),
+                       "weights are shares, which cannot be negative",
                        "give every source a positive weight, or 0 to leave it out");
     sum += weight;
   }
@@ -38,7 +39,7 @@ std::vector<uint64_t> Mixture::slots_of(std::span<const double> weights) {
   for (uint64_t i = 0; i < left; ++i) ++slots[order[i % order.size()]];
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i] == 0 && weights[i] > 0)
-      throw user_error(fmt::format("data source {} has weight {}: too little beside the others", i, weights[i]),
+      throw user_error(fmt::format("data source {} has weight {}: too little compared with the others", i, weights[i]),
                        fmt::format("it gets no slot of {} and would never be read", kSlots),
                        "give it a larger weight, or 0 to leave it out");
   }

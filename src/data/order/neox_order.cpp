@@ -16,8 +16,7 @@ constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max() - uint64_t{1};
 void require_32_bits(uint64_t count, const char* what) {
   if (count >= kMost)
     throw user_error(fmt::format("data.order = \"neox\" with {} {}", count, what),
-                     fmt::format("its tables hold fewer than {} of them", kMost),
-                     "train fewer steps, or leave data.order out");
+                     fmt::format("its tables hold fewer than {}", kMost), "train fewer steps, or leave data.order out");
 }
 
 std::vector<uint32_t> shuffled_documents(uint64_t documents, uint64_t epochs, NumpyShuffle& shuffle) {

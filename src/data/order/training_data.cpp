@@ -48,7 +48,7 @@ void check_same_weights(const std::vector<MixtureSegment>& before, const std::ve
                         bool same_sources) {
   if (same_sources && before.size() == 1 && before.front().weights == now.front().weights) return;
   throw user_error("the sources or their weights are not those that the checkpoint was trained with",
-                   "with data.weight_rule = \"neox\" they hold from beginning to end",
+                   "with data.weight_rule = \"neox\" they must not change during a run",
                    "set them back, or begin a new run from these weights: checkpoint.initial_load_path in a new "
                    "job.dump_folder");
 }
@@ -86,7 +86,7 @@ std::vector<TrainingSource> open_sources(const config::RunConfig& config, ErrorL
       TrainingSource source{path.string(), Dataset::open(path), i, given[i].epochs_max};
       if (const auto& weights = source.dataset.split("train").weights(); weights && weights->counted == 0)
         throw user_error(fmt::format("no token of {} counts in the loss", path.string()), "all its weights are 0",
-                         "build it with weights or labels of which some count");
+                         "build it with some weights above 0, or with labels that count");
       for (const TrainingSource& other : sources) check_not_twice(other, source);
       if (!sources.empty()) {
         const TrainingSource& first = sources.front();
@@ -175,7 +175,7 @@ void TrainingData::continue_from(const DataState& before) {
     throw user_error(
         fmt::format("the checkpoint's run takes its samples in an order of version {}, this program in version {}",
                     before.order_version, kSampleOrderVersion),
-        "the samples that are left would not be those that were not used",
+        "the remaining samples would not be the unused ones",
         "end the run with the program that began it, or begin a new one from these weights: "
         "checkpoint.initial_load_path in a new job.dump_folder");
   // The order of sources decides ties, so the checkpoint's order is kept.
@@ -187,8 +187,8 @@ void TrainingData::continue_from(const DataState& before) {
     if (found == sources_.end())
       throw user_error(
           fmt::format("the checkpoint was trained on a dataset ({}) that is not among the sources", identity),
-          "its documents, their order or its rules changed, or its [[data.source]] was removed, so it is "
-          "not known any more what has been used",
+          "its documents, their order or its rules changed, or its [[data.source]] was removed, so the used samples "
+          "are unknown",
           "give it again; a source that is no longer wanted gets weight = 0");
     order.push_back(static_cast<size_t>(found - sources_.begin()));
   }
@@ -271,7 +271,7 @@ void TrainingData::check_epochs(const Sampler& sampler, uint64_t samples, int64_
     throw user_error(
         fmt::format("the run would see {} {:.2f} times; data.source.{}.epochs_max is {}", sources_[i].path,
                     static_cast<double>(count) / windows, sources_[i].number, sources_[i].epochs_max),
-        fmt::format("{} of the run's {} sequences come from it, and it holds {:.0f}", count, samples, windows),
+        fmt::format("{} of the run's {} sequences come from it, and it has only {:.0f}", count, samples, windows),
         fmt::format("train {} steps at most, give it a smaller weight, or a larger epochs_max",
                     possible / static_cast<uint64_t>(batch)))
         .about(fmt::format("data.source.{}.epochs_max", sources_[i].number));

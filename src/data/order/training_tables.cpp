@@ -18,9 +18,10 @@ TrainingTable make_table(const Dataset& dataset, const char* name, const std::st
                          const std::function<Table(const Split&)>& build) {
   const Split& split = dataset.split("train");
   if (split.tokens() >= WindowTable::kMaxTokens)
-    throw user_error(fmt::format("dataset {} is too large for a table of sequences", dataset.folder().string()),
-                     fmt::format("it has {} tokens, possible are {}", split.tokens(), WindowTable::kMaxTokens - 1),
-                     "leave data.order and data.packing out");
+    throw user_error(
+        fmt::format("dataset {} is too large for a table of sequences", dataset.folder().string()),
+        fmt::format("it has {} tokens, at most {} are possible", split.tokens(), WindowTable::kMaxTokens - 1),
+        "leave data.order and data.packing out");
   const std::string key =
       fmt::format("{} {}\n{}/{}\n{}\n{}", name, kVersion, split.dataset_identity(), split.name(), seq_len, parameters);
   TrainingTable result;
@@ -35,7 +36,7 @@ TrainingTable make_table(const Dataset& dataset, const char* name, const std::st
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (!note.damage.empty()) result.note += fmt::format("; made again: {}", note.damage);
   if (note.built) result.note += fmt::format("; the table took {}", format_duration(seconds.count()));
-  if (!note.unkept.empty()) result.note += fmt::format(" and is not kept: {}", note.unkept);
+  if (!note.unkept.empty()) result.note += fmt::format(" and could not be saved: {}", note.unkept);
   return result;
 }
 

@@ -27,7 +27,7 @@ Part unpack(uint64_t bits) {
 enum Array : size_t { kEpochs, kFirstPart, kParts, kOrder, kNumArrays };
 
 void require(bool holds) {
-  if (!holds) throw damaged("a table of windows makes no sense");
+  if (!holds) throw damaged("a table of windows has invalid entries");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void ArrayStream::read(ArrayShape shape, const uint8_t* counts, int64_t crop, in
     } else {
       gather_patch(shape, counts, neurons(shape), crop, cut, place - 1, column, patch);
       if (*std::max_element(patch.begin(), patch.end()) > largest)
-        throw damaged(fmt::format("an array holds a count above {}", largest), "no token stands for it",
+        throw damaged(fmt::format("an array holds a count above {}", largest), "it has no token",
                       "build the dataset again");
       token = static_cast<int32_t>(tokenizer_.id_of(patch));
     }

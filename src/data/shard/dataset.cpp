@@ -275,7 +275,7 @@ const Split& Dataset::split(std::string_view name) const {
   if (name == "validation" || name == "test")
     throw user_error(what,
                      by_position.empty() ? "no document was held out when it was built"
-                                         : fmt::format("--split {} gave it none of its documents", by_position),
+                                         : fmt::format("--split {} gave it no document", by_position),
                      name == "validation" ? "build it with --validation 0.05" : "build it with --split 969,30,1");
   std::vector<std::string> others;
   for (const Split& split : splits_)

@@ -93,7 +93,7 @@ std::optional<WeightTotals> parse_weights(const Json& json, int64_t tokens) {
   weights.is_mask = !json.contains("weight_sum");
   weights.sum = weights.is_mask ? static_cast<double>(weights.counted) : json.at("weight_sum").get<double>();
   if (weights.counted > tokens || !(weights.sum >= 0) || !std::isfinite(weights.sum))
-    throw damaged("a shard's weights make no sense");
+    throw damaged("a shard's weights are invalid");
   return weights;
 }
 
@@ -101,7 +101,7 @@ std::optional<WeightTotals> parse_weights(const Json& json, int64_t tokens) {
 int64_t room_of(const ShardEntry& shard, const std::vector<SourceFile>& sources) {
   const auto count = static_cast<int64_t>(sources.size());
   if (shard.first_source > count || shard.tokens_in >= count)
-    throw damaged(fmt::format("shard {} refers to a source that is not there", shard.file));
+    throw damaged(fmt::format("shard {} refers to a missing source", shard.file));
   if (shard.tokens_in < 0) return shard.size_bytes;
   return sources[static_cast<size_t>(shard.tokens_in)].size_bytes;
 }
@@ -127,7 +127,7 @@ SplitEntry parse_split(const Json& json, const BuildRules& rules, const std::vec
     if (item.contains("tokens_in")) shard.tokens_in = count_at(item, "tokens_in");
     shard.weights = parse_weights(item, shard.tokens);
     if (!can_hold(room_of(shard, sources), shard.tokens, rules) || shard.documents > shard.size_bytes)
-      throw damaged(fmt::format("shard {} counts more than its size can hold", shard.file));
+      throw damaged(fmt::format("shard {} claims more tokens or documents than its size can hold", shard.file));
     adds_up = adds_up && !__builtin_add_overflow(tokens, shard.tokens, &tokens) &&
               !__builtin_add_overflow(documents, shard.documents, &documents);
   }

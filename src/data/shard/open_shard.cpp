@@ -34,20 +34,20 @@ OpenShard::OpenShard(const Path& path, const ShardEntry& entry, bool is_arrays)
   if (to_hex64(header.header_checksum) != entry.checksum) fail("it is not the shard that the manifest names");
   if (tokens_ == nullptr || tokens_->axis != Axis::kToken || tokens_->type > ElementType::kU32 ||
       !tokens_->row_shape.empty())
-    fail("it has no column \"tokens\" of u8, u16 or u32, one a token");
-  if (!is_u64_a_document(cell_ends_)) fail("it has no column \"document_ends\" of u64, one a document");
+    fail("it has no column \"tokens\" of u8, u16 or u32, one per token");
+  if (!is_u64_a_document(cell_ends_)) fail("it has no column \"document_ends\" of u64, one per document");
   if (header.num_documents != static_cast<uint64_t>(entry.documents) ||
       (!is_arrays && header.num_tokens != static_cast<uint64_t>(entry.tokens)))
-    fail("it has other counts than the manifest says");
+    fail("its numbers of documents and tokens differ from the manifest's");
   if (entry.weights) weights_.emplace(reader_);  // otherwise a column of this name is no weights of labels
   if (!is_arrays) return;
   if (entry.weights) fail("arrays have no weights");
   shapes_ = reader_.find_column(kArrayShapeColumn);
   if (tokens_->type != ElementType::kU8) fail("its column \"tokens\" holds no counts (u8)");
-  if (!is_u64_a_document(ends_)) fail("it has no column \"stream_ends\" of u64, one a document");
+  if (!is_u64_a_document(ends_)) fail("it has no column \"stream_ends\" of u64, one per document");
   if (shapes_ == nullptr || shapes_->axis != Axis::kDocument || shapes_->type != ElementType::kU64 ||
       shapes_->row_shape != std::vector<uint64_t>{2})
-    fail("it has no column \"array_shape\" of two u64 a document");
+    fail("it has no column \"array_shape\" of two u64 per document");
 }
 
 void OpenShard::fail(std::string why) const {
@@ -56,7 +56,7 @@ void OpenShard::fail(std::string why) const {
 }
 
 void OpenShard::fail_ends() const {
-  fail(fmt::format("its column \"{}\" does not ascend to its number of tokens", ends_->name));
+  fail(fmt::format("its column \"{}\" does not rise to the number of tokens", ends_->name));
 }
 
 int64_t OpenShard::end_of(int64_t document) const {
@@ -123,7 +123,7 @@ ArrayShape OpenShard::shape_of(int64_t document) const {
   const bool in_order = begin <= end && end <= reader_.header().num_tokens;
   if (!in_order || neurons == 0 || neurons > static_cast<uint64_t>(INT64_MAX) || bins > (end - begin) / neurons ||
       bins * neurons != end - begin)
-    fail("its column \"array_shape\" does not give its numbers of counts");
+    fail("its column \"array_shape\" contradicts the number of counts");
   return {static_cast<int64_t>(neurons), static_cast<int64_t>(bins)};
 }
 

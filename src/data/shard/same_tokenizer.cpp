@@ -11,7 +11,7 @@ TokenizerOf tokenizer_of(const std::string& folder, const Manifest& manifest) {
 void require_same_tokenizer(const TokenizerOf& dataset, const TokenizerOf& other) {
   if (dataset.hash == other.hash) return;
   throw user_error(fmt::format("{} was built with another tokenizer than {}", dataset.owner, other.owner),
-                   fmt::format("its tokenizer is {} ({}), that of {} is {} ({}), so the same id would mean two things",
+                   fmt::format("its tokenizer is {} ({}), that of {} is {} ({}): the same id would mean two things",
                                dataset.name, dataset.hash, other.owner, other.name, other.hash),
                    fmt::format("build {} again: hearth data build --tokenizer {} ...", dataset.owner,
                                path_exists(other.file) ? other.file.string() : other.name));

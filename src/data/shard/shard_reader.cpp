@@ -52,7 +52,7 @@ Column parse_column(const Path& path, const ColumnRecord& record, const ShardHea
                                        record.data_offset >= header.header_bytes &&
                                        record.data_offset % kColumnAlignment == 0;
   if (size == 0 || !axis_known || record.row_rank > 4 || !lies_well)
-    throw bad_shard(path, fmt::format("the table entry of column \"{}\" makes no sense", column.name));
+    throw bad_shard(path, fmt::format("the table entry of column \"{}\" is invalid", column.name));
   column.type = static_cast<ElementType>(record.element_type);
   column.axis = static_cast<Axis>(record.axis);
   column.row_shape.assign(record.row_shape, record.row_shape + record.row_rank);
@@ -87,7 +87,7 @@ void ShardReader::read_tables() {
       h.num_blocks > h.file_bytes / sizeof(uint64_t) ||
       !fits(h.checksums_offset, h.num_blocks * sizeof(uint64_t), h.file_bytes) ||
       h.num_blocks != (h.columns_offset - h.header_bytes + h.block_bytes - 1) / h.block_bytes)
-    throw bad_shard(path_, "its header makes no sense");
+    throw bad_shard(path_, "its header is invalid");
   const auto tables = file_.bytes().subspan(h.columns_offset);
   if (xxh3_64(tables) != h.tables_checksum)
     throw bad_shard(path_, "its tables (columns and block checksums) have a wrong checksum");
@@ -102,7 +102,7 @@ void ShardReader::read_tables() {
   const auto outside = std::find_if(columns_.begin(), columns_.end(), is_outside);
   if (outside != columns_.end()) {
     if (std::count_if(columns_.begin(), columns_.end(), is_outside) > 1)
-      throw bad_shard(path_, "several of its columns lie in another file");
+      throw bad_shard(path_, "more than one of its columns is in another file");
     open_outside(*outside);
     blocks += outside_checksums_.size() / sizeof(uint64_t);
   }
@@ -114,7 +114,7 @@ std::span<const std::byte> ShardReader::whole_column(std::string_view name, Elem
   const Column* column = find_column(name);
   if (column == nullptr || column->axis != Axis::kShard || column->place != Place::kHere || column->type != type ||
       !column->row_shape.empty() || (rows > 0 && column->num_rows != rows))
-    throw bad_shard(path_, fmt::format("its column \"{}\" is missing or makes no sense", name));
+    throw bad_shard(path_, fmt::format("its column \"{}\" is missing or invalid", name));
   const uint64_t base = column->data_offset - header_.header_bytes;
   for (uint64_t block = base / header_.block_bytes; block * header_.block_bytes < base + column->data_bytes; ++block)
     if (!block_is_good(block)) throw bad_shard(path_, describe_block(block));
@@ -132,11 +132,11 @@ void ShardReader::open_outside(const Column& column) {
   const std::string name(reinterpret_cast<const char*>(path.data()), path.size());
   if (!Path(name).is_absolute() || name.find('\0') != std::string::npos ||
       !fits(column.data_offset, column.data_bytes, file_bytes))
-    throw bad_shard(path_, "what it says of the file with its tokens makes no sense");
+    throw bad_shard(path_, "its description of the file with its tokens is invalid");
   outside_path_ = name;
   const auto lost = [&](std::string_view what) {
     return damaged(fmt::format("shard {} cannot be read", path_.string()),
-                   fmt::format("its tokens lie in {}, which {}", name, what),
+                   fmt::format("its tokens are in {}, which {}", name, what),
                    "put the file back as it was, or build the dataset again");
   };
   // Only a regular file is opened: opening a pipe would wait.

@@ -9,7 +9,7 @@
 
 namespace hearth::data {
 
-static_assert(std::endian::native == std::endian::little, "shards are little-endian and written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "shards are little-endian and written from memory unchanged");
 
 namespace {
 

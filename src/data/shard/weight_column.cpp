@@ -75,7 +75,7 @@ std::optional<WeightTotals> find_weights(const ShardReader& shard) {
 WeightColumn::WeightColumn(const ShardReader& shard) : shard_(shard), column_(shard.find_column(kWeightsColumn)) {
   if (column_ == nullptr || column_->axis != Axis::kToken || !column_->row_shape.empty() ||
       (column_->type != ElementType::kU8 && column_->type != ElementType::kF32))
-    fail(shard_, "it has no column \"weights\" of u8 or f32, one a token");
+    fail(shard_, "it has no column \"weights\" of u8 or f32, one per token");
 }
 
 void WeightColumn::read(int64_t first, std::span<float> out) const {

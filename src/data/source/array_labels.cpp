@@ -37,7 +37,7 @@ FolderLabels parse(const Path& path) {
     auto labels = std::make_shared<ArrayLabels>();
     for (size_t i = 0; i < kLabelNames.size(); ++i) (*labels)[i] = text_at(json, kLabelNames[i], place);
     if (!all.emplace(text_at(json, "file_name", place), std::move(labels)).second)
-      throw user_error(fmt::format("{}: the file is named before", place), "", "remove one of the lines");
+      throw user_error(fmt::format("{}: an earlier line names the file", place), "", "remove one of the lines");
   }
   return all;
 }

@@ -88,9 +88,10 @@ class Walk {
     if (format.empty() || format == format_name(Format::kArrow)) {
       if (const auto splits = splits_of_saved_dict(path)) {
         if (splits->size() > 1)
-          throw user_error(fmt::format("{} holds several splits: {}", path.string(), join(*splits)),
-                           "training on all of them would include what is meant for tests",
-                           fmt::format("name the folders of those to train on: {}", (path / splits->front()).string()));
+          throw user_error(
+              fmt::format("{} holds several splits: {}", path.string(), join(*splits)),
+              "training on all of them would include the documents meant for tests",
+              fmt::format("name the folders of the splits to train on: {}", (path / splits->front()).string()));
         for (const std::string& split : *splits) visit(path / split, false);
         return;
       }

@@ -11,7 +11,7 @@ void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>&
                         std::vector<SourceFile>& sources) {
   if (paths.size() != labels.size())
     throw user_error(fmt::format("there are {} --labels for {} paths", labels.size(), paths.size()),
-                     "each token file has one of its own", "give --labels as often as PATH, in the same order");
+                     "each token file needs its own label file", "give --labels as often as PATH, in the same order");
   for (size_t i = 0; i < paths.size(); ++i) {
     const Path tokens = token_file_of(paths[i]), file = token_file_of(labels[i]);
     const std::string real = std::filesystem::canonical(tokens).string();
@@ -23,7 +23,7 @@ void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>&
                        "give NAME.bin itself as PATH; for tables and JSON lines there are --labels-key and --loss-key");
     if (!path_exists(file) || !index_of(file))
       throw user_error(fmt::format("--labels {} is no token file of Megatron or GPT-NeoX", labels[i].string()),
-                       "its layout is that of the tokens, and there is no .bin with an .idx file",
+                       "a label file has the layout of a token file, and there is no .bin with an .idx file",
                        "give NAME_label.bin with NAME_label.idx in the same folder");
     const std::string real_labels = std::filesystem::canonical(file).string();
     if (!source->label_file.empty() && source->label_file != real_labels)
@@ -39,10 +39,10 @@ std::string label_file_hash(const std::string& path) {
 
 LabelFile::LabelFile(const std::string& path, const SourceFile& tokens, int64_t num_sequences) : file_(path) {
   if (file_.num_sequences() != num_sequences)
-    throw user_error(
-        fmt::format("{} does not belong to {}", path, tokens.path),
-        fmt::format("it has the labels of {} sequences, and there are {}", file_.num_sequences(), num_sequences),
-        "give the label file that was written with these tokens");
+    throw user_error(fmt::format("{} does not belong to {}", path, tokens.path),
+                     fmt::format("it has the labels of {} sequences, the token file has {} sequences",
+                                 file_.num_sequences(), num_sequences),
+                     "give the label file that was written with these tokens");
 }
 
 bool LabelFile::read(int64_t i, std::span<const uint32_t> ids, WeightRuns& weights, std::string& why) {
@@ -50,7 +50,7 @@ bool LabelFile::read(int64_t i, std::span<const uint32_t> ids, WeightRuns& weigh
     file_.read_labels(i, labels_);
   } catch (const Error& e) {
     if (e.code() != ExitCode::kUser) throw;
-    why = "of its labels: " + e.message();
+    why = "in its labels: " + e.message();
     return false;
   }
   if (ids.size() != labels_.size()) {

@@ -30,7 +30,7 @@ std::vector<Path> read_source_list(const Path& list) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty() && line[0] != '#') paths.push_back(list.parent_path() / line);
   }
-  if (paths.empty()) throw user_error(fmt::format("{} lists no path", list.string()), "", "write one path a line");
+  if (paths.empty()) throw user_error(fmt::format("{} lists no path", list.string()), "", "write one path per line");
   return paths;
 }
 

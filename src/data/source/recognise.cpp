@@ -114,7 +114,7 @@ Recognised recognise(const Path& path, const ReadRules& rules) {
   const std::string text = first_bytes(path, found.compression);
   if (const auto packed = column_format(text))
     throw user_error(fmt::format("{} is a compressed {} file", path.string(), format_name(*packed)),
-                     "such files are read in pieces, and have their own compression inside",
+                     "such files are read in pieces and are compressed inside",
                      fmt::format("unpack it first: {} -d", found.compression == Compression::kGzip ? "gzip" : "zstd"));
   found.format = is_jsonl(path, text) ? Format::kJsonl : Format::kText;
   return found;

@@ -35,7 +35,7 @@ SpikeArray synthetic_spikes(uint64_t seed, int64_t row) {
 
 void write_synthetic_spikes(const Path& folder, uint64_t seed, int64_t rows) {
   if (path_exists(folder) && !(std::filesystem::is_directory(folder) && list_folder(folder).empty()))
-    throw user_error(fmt::format("{} is there already", folder.string()), "", "choose another --out");
+    throw user_error(fmt::format("{} exists already", folder.string()), "", "choose another --out");
   make_folders(folder);
   std::string labels;
   for (int64_t row = 0; row < rows; ++row) {

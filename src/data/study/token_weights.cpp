@@ -18,7 +18,7 @@ std::vector<float> token_weights(const SplitStats& stats, const tokenizer::Token
   while (cap >= 0 && count_of(cap) == 0) --cap;
   if (cap < 0)
     throw user_error(fmt::format("no token up to id {} occurs in split {}", cap_id, stats.name),
-                     "no token's weight is larger than that of one of these", "give a larger --weight-cap");
+                     "the largest weight is that of one of these tokens", "give a larger --weight-cap");
   double total = 0;
   for (const int64_t count : counts) total += static_cast<double>(count);
   const auto weight_of = [&](int64_t id) { return total / static_cast<double>(count_of(id)); };

@@ -22,7 +22,7 @@ Checked check_shard(const Path& path, const ShardEntry& entry) {
     if (to_hex64(shard.header().header_checksum) != entry.checksum)
       damage.emplace_back("it is whole, but not the shard that the manifest names");
     if (damage.empty() && entry.weights && find_weights(shard) != entry.weights)
-      damage.emplace_back("its weights do not come to what the manifest says");
+      damage.emplace_back("its weights do not sum to the manifest's total");
     return {std::move(damage), bytes};
   } catch (const Error& e) {
     if (e.code() == ExitCode::kHardware) throw;

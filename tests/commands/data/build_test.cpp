@@ -218,7 +218,7 @@ TEST(DataBuild, SplitsByPositionAreShownAndOnesThatMakeNoSenseAreUserErrors) {
   for (const char* split : {"1,2,3,4", "most", "0"}) {
     const CommandResult wrong = run_hearth(command + split);
     EXPECT_EQ(wrong.exit_code, 2);
-    EXPECT_THAT(wrong.output, HasSubstr(fmt::format("--split {} makes no sense", split))) << wrong.output;
+    EXPECT_THAT(wrong.output, HasSubstr(fmt::format("--split {} is invalid", split))) << wrong.output;
   }
   EXPECT_EQ(run_hearth(command + "4,2,2 --validation 0.1").exit_code, 2);
   const CommandResult built = run_hearth(command + "\"4, 2, 2\"");

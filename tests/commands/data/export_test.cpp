@@ -50,7 +50,7 @@ TEST(DataExport, WhatIsThereIsReplacedOnlyWhenAskedAndAFolderOfOtherThingsNever)
   const std::string ids = read_file(e.scratch.path() / "out" / "dataset_info.json");
   const auto again = e.to("save-to-disk", "out", "--column text");
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_THAT(again.output, HasSubstr("is there already")) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("exists already")) << again.output;
   EXPECT_EQ(read_file(e.scratch.path() / "out" / "dataset_info.json"), ids);
   const auto asked = e.to("save-to-disk", "out", "--column text --overwrite");
   EXPECT_EQ(asked.exit_code, 0) << asked.output;

@@ -50,7 +50,7 @@ TEST(DataPack, SaysWhatWasDroppedAndWhatWasFilledUp) {
   EXPECT_THAT(all.output, HasSubstr("ends with 1 positions of padding (id 257")) << all.output;
   const auto there = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(there.exit_code, 2);
-  EXPECT_THAT(there.output, HasSubstr("is there already")) << there.output;
+  EXPECT_THAT(there.output, HasSubstr("exists already")) << there.output;
   const auto tails =
       c.run(fmt::format("pack --length 4 --drop-tails 2 --overwrite --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(tails.exit_code, 0);

@@ -53,7 +53,7 @@ TEST_F(DataWeights, BuildInspectStatsAndSampleTellWhatCounts) {
   expect_part(run_hearth("data verify " + out()), " is whole: ");
 
   expect_part(build("--loss-key a --weights-key w"),
-              "train      40 of 110 tokens count (36.36 %), with weights that come to 60\n");
+              "train      40 of 110 tokens count (36.36 %), with weights of 60 in total\n");
   EXPECT_EQ(nlohmann::json::parse(run_hearth("data stats --json " + out()).output)["splits"][0]["weight_sum"], 60);
   // Without weights nobody speaks of them.
   build("");
@@ -70,7 +70,7 @@ TEST_F(DataWeights, ExportWritesLabelsBesideTokensAndOverNothing) {
   write_text(scratch_ / "x_label.idx", "mine");
   CommandResult result = run_hearth(fmt::format("data export --to bin-idx --out {} {}", to, out()));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.output, HasSubstr("x_label.idx is there already")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("x_label.idx exists already")) << result.output;
   EXPECT_EQ(list_folder(scratch_), (std::vector<std::string>{"a.jsonl", "out", "x_label.idx"}));
   result = run_hearth(fmt::format("data export --overwrite --to bin-idx --out {} {}", to, out()));
   expect_part(result, "wrote 10 documents, 110 tokens of train\n");

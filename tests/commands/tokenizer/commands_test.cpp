@@ -124,7 +124,7 @@ TEST_F(TokenizerCommands, ADatasetKeepsItsTokenizerAndDecodesByItself) {
   write_file_atomic(scratch / "out" / "tokenizer.json", changed);
   result = run_hearth("data sample --seq-len 4 " + path("out"));
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.output, HasSubstr("is not the tokenizer that the manifest beside it names")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("is not the tokenizer that the manifest in its folder names")) << result.output;
   remove_file(scratch / "out" / "tokenizer.json");
   EXPECT_EQ(run_hearth("data sample --seq-len 4 " + path("out")).exit_code, 3);
 }

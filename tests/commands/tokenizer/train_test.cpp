@@ -80,7 +80,7 @@ TEST_F(TokenizerTrain, NeverReplacesAFileUnasked) {
   const std::string before = read_file(scratch_ / "t.json");
   const CommandResult again = train("--vocab-size 310 " + out("t.json"));
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_THAT(again.output, HasSubstr("is there already")) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("exists already")) << again.output;
   EXPECT_EQ(read_file(scratch_ / "t.json"), before);
   EXPECT_EQ(train("--vocab-size 310 --overwrite " + out("t.json")).exit_code, 0);
   EXPECT_NE(read_file(scratch_ / "t.json"), before);

@@ -269,7 +269,7 @@ TEST_F(LoaderTest, ADamagedSampleIsReplacedByTheSameOtherOneOnEveryRankAndTold) 
         int64_t distance = 1;
         while (is_damaged((window + distance) % sampler.windows(0))) distance *= 2;
         const std::string line =
-            fmt::format("sample {}: window {} stands in for {}: ", g, (window + distance) % sampler.windows(0), window);
+            fmt::format("sample {}: window {} replaces {}: ", g, (window + distance) % sampler.windows(0), window);
         const auto tells = [&line](const std::string& told) { return told.starts_with(line); };
         EXPECT_EQ(std::count_if(lines.begin(), lines.end(), tells), 1) << line;
         window = (window + distance) % sampler.windows(0);

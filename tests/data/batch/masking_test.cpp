@@ -128,7 +128,7 @@ TEST(Masking, AMaskThatIsNoTokenIsAnError) {
   config::Objective o = masked();
   EXPECT_EQ(problem(o), "objective.mask_id = 258 is outside the vocabulary of 258");
   o.mask_id = -1;
-  EXPECT_EQ(problem(o), "the tokenizer has no mask token, and the run names none");
+  EXPECT_EQ(problem(o), "the tokenizer has no mask token, and the run file names no token");
   o.mask_token = "<mask>";
   EXPECT_EQ(problem(o), "objective.mask_token = \"<mask>\" is not a special token of the tokenizer");
 }

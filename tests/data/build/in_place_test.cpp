@@ -216,7 +216,7 @@ TEST(InPlace, AFileThatIsMissingOrHasAnotherSizeIsNamedWhenTheDatasetIsOpened) {
     EXPECT_EQ(damage.at(0).description, e.why());
     return e.why();
   };
-  const std::string lies = "its tokens lie in " + one.bin.string() + ", which ";
+  const std::string lies = "its tokens are in " + one.bin.string() + ", which ";
   rename_path(one.bin, away);
   EXPECT_EQ(why(), lies + "is missing");
   ASSERT_EQ(::mkfifo(one.bin.c_str(), 0600), 0);  // opening it would wait for a writer

@@ -156,8 +156,8 @@ TEST(Join, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
   c.make("b");
   const JoinResult result = join_datasets({c.data("a"), c.data("b")}, c / "whole", false);
   ASSERT_EQ(result.notes.size(), 3U);
-  EXPECT_THAT(result.notes[0], HasSubstr("what two of them hold is there twice"));
-  EXPECT_EQ(result.notes[1], "each dataset was split by position by itself");
+  EXPECT_THAT(result.notes[0], HasSubstr("a document in two datasets is there twice"));
+  EXPECT_EQ(result.notes[1], "each dataset was split by position separately");
   EXPECT_THAT(result.notes[2], HasSubstr("different shares were held out"));
   const Manifest m = read_manifest(c / "whole");
   EXPECT_EQ(std::tuple(m.rules.split, m.rules.validation, m.rules.dedup_exact), std::tuple("", 0.0, false));
@@ -215,7 +215,7 @@ TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
   const auto make_old = [&] { join_datasets({c.data("a"), c.data("b")}, c / "whole", true); };
   make_old();
   const std::string before = folder_content(c / "whole");
-  EXPECT_THAT(error_of([&] { join_datasets(new_ones, c / "whole", false); }).message(), HasSubstr("is there already"));
+  EXPECT_THAT(error_of([&] { join_datasets(new_ones, c / "whole", false); }).message(), HasSubstr("exists already"));
   join_datasets(new_ones, c / "whole", true);
   const std::string after = folder_content(c / "whole");
   ASSERT_NE(before, after);
@@ -249,7 +249,7 @@ TEST(Join, NothingElseIsReplacedAndADamagedShardIsNotTakenOver) {
   const std::vector<Path> both = {c.data("a"), c.data("b")};
   const auto message = [&](const Path& out) { return error_of([&] { join_datasets(both, out, true); }).message(); };
   write_text(c / "home" / "letters.txt", "dear");
-  EXPECT_EQ(message(c / "home"), (c / "home").string() + " holds something else than a dataset");
+  EXPECT_EQ(message(c / "home"), (c / "home").string() + " is not a dataset");
   EXPECT_EQ(message(c.data("b")), c.data("b").string() + " is one of the datasets that are merged");
   EXPECT_EQ(read_file(c / "home" / "letters.txt"), "dear");
 

@@ -195,7 +195,7 @@ TEST(PositionalSplit, ASplitWithoutADocumentIsNamedWhenItIsAskedFor) {
   for (const char* name : {"validation", "test"}) {
     const Error e = error_of([&] { dataset.split(name); });
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_EQ(e.why(), "--split 949,50,1 gave it none of its documents");
+    EXPECT_EQ(e.why(), "--split 949,50,1 gave it no document");
   }
   BuildRules both = rules_of("969,30,1");
   both.validation = 0.1;

@@ -278,7 +278,7 @@ TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
   options.overwrite = false;
   EXPECT_EQ(error_of([&] { run(options); }).message(), options.out.string() + " holds a different dataset");
   options.part = 4;
-  EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 names no part");
+  EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 is no part of a build");
 }
 
 TEST(SourceBuild, DiskFailureAtAnyCallOfAPartOrOfTheMergeIsRepairedByRunningAgain) {

@@ -147,7 +147,7 @@ TEST(ArrayColumns, ARowThatIsNoArrayIsNamedWithWhatIsWrongOrIsSkipped) {
       {"null count", "row 4: neuron 0 has a null in time bin 1"},
       {"negative", "row 5: neuron 0 has -1 in time bin 0, and counts are 0 to 255"},
       {"large", "row 6: neuron 1 has 256 in time bin 0, and counts are 0 to 255"},
-      {"bos", "row 7: neuron 1 has the count 255 in time bin 0, where 255 is BOS"},
+      {"bos", "row 7: neuron 1 has the count 255 in time bin 0, but 255 is BOS"},
       {"nobody", "row 8: it has no neurons"},
       {"long", "row 9: it has more than 1000 bytes (--max-record-bytes)"}};
   for (const char* name : {"x.parquet", "x.arrow"}) {

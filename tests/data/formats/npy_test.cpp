@@ -20,7 +20,7 @@ TEST(Npy, WrongLabelsAreErrorsWithTheirLine) {
   EXPECT_EQ(message(R"({"file_name": "a.npy", "subject_id": 1, )" + rest),
             labels.string() + ":1: \"subject_id\" is no text");
   EXPECT_EQ(message("[1]"), labels.string() + ":1: no JSON object");
-  EXPECT_EQ(message(line + "\n" + line), labels.string() + ":2: the file is named before");
+  EXPECT_EQ(message(line + "\n" + line), labels.string() + ":2: an earlier line names the file");
   EXPECT_EQ(message(R"({"file_name": "b.npy", "subject_id": "s", )" + rest),
             labels.string() + " has no line for a.npy");
   EXPECT_EQ(message(R"({"file_name": "a.npy", "subject_id": "\u0000", )" + rest),
@@ -52,7 +52,7 @@ TEST(Npy, WhatIsNoArrayOfCountsIsRefused) {
   EXPECT_EQ(error(header("|u1", {2, 3}).substr(0, 40)), "3 the array: it is cut short: it ends inside its header");
   std::string structured = header("|u1", {1, 1}) + "1";
   structured.replace(structured.find("'|u1'"), 5, "[('a']");
-  EXPECT_EQ(error(structured).substr(0, 60), "2 the array: it has a header that is not understood: it is n");
+  EXPECT_EQ(error(structured).substr(0, 60), "2 the array: it has a header that is not understood: it desc");
   EXPECT_EQ(error(std::string("\x93NUMPY\x09\x00", 8)), "2 the array: it has version 9 of .npy: 1 to 3 are known");
   BuildRules rules = spikes();
   rules.read.max_record_bytes = 5;

@@ -43,7 +43,7 @@ TEST(TableFile, WhatIsWrittenIsRead) {
 TEST(TableFile, AnyByteThatChangedAndAnyOtherKeyOrLengthIsDamage) {
   const ScratchFolder scratch;
   write_table(scratch / "a", "key", numbers(1));
-  EXPECT_EQ(error_of([&] { read_table(scratch / "a", "kex"); }).why(), "it was made from something else");
+  EXPECT_EQ(error_of([&] { read_table(scratch / "a", "kex"); }).why(), "it was made from other data");
   const std::string whole = read_file(scratch / "a");
   const size_t padding = whole.size() - 4;  // behind the array of 12 bytes
   for (size_t i = 0; i < padding; ++i) {

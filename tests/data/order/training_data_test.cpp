@@ -186,8 +186,8 @@ TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatAre
   const Error error = error_of([&] { data.check_epochs(order, g + 1, 4); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_THAT(error.message(), HasSubstr("2.00 times; data.source.1.epochs_max is 2")) << error.message();
-  EXPECT_EQ(error.why(),
-            fmt::format("{} of the run's {} sequences come from it, and it holds {}", 2 * windows + 1, g + 1, windows));
+  EXPECT_EQ(error.why(), fmt::format("{} of the run's {} sequences come from it, and it has only {}", 2 * windows + 1,
+                                     g + 1, windows));
   EXPECT_TRUE(error.fix().starts_with(fmt::format("train {} steps at most", g / 4))) << error.fix();
   const Error one_by_one = error_of([&] { data.check_epochs(order, g + 1, 1); });
   EXPECT_TRUE(one_by_one.fix().starts_with(fmt::format("train {} steps at most", g))) << one_by_one.fix();

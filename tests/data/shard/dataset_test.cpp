@@ -197,7 +197,7 @@ std::string why_with_ends(const std::vector<uint64_t>& ends, Body body) {
 }
 
 TEST(Dataset, DocumentEndsThatDoNotAscendToTheNumberOfTokensAreDamage) {
-  const std::string why = "its column \"document_ends\" does not ascend to its number of tokens";
+  const std::string why = "its column \"document_ends\" does not rise to the number of tokens";
   std::vector<int32_t> starts;
   EXPECT_EQ(why_with_ends({10, 20, 30}, [](const Split& split) { split.locate(35); }), why);
   EXPECT_EQ(why_with_ends({10, 45, 40}, [](const Split& split) { split.document_begin(2); }), why);

@@ -88,7 +88,7 @@ TEST(Manifest, AShardCannotReferToASourceThatIsNotListed) {
     (tokens ? shard.tokens_in : shard.first_source) = count + 1;
     const Error e = error_of([&] { parse_manifest(manifest_text(m), "m"); });
     EXPECT_EQ(e.code(), ExitCode::kDamaged);
-    EXPECT_THAT(e.why(), HasSubstr("refers to a source that is not there")) << e.why();
+    EXPECT_THAT(e.why(), HasSubstr("refers to a missing source")) << e.why();
   }
 }
 

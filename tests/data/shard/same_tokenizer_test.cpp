@@ -14,7 +14,7 @@ TEST(SameTokenizer, AnotherOneIsNamedWithWhatToBuildWith) {
   require_same_tokenizer(dataset, {"step-4", "tokenizer.json", "01"});  // the name alone says nothing
   const std::string before =
       "error: books was built with another tokenizer than step-4\n"
-      "  why: its tokenizer is bytes (01), that of step-4 is tokenizer.json (02), so the same id would mean two "
+      "  why: its tokenizer is bytes (01), that of step-4 is tokenizer.json (02): the same id would mean two "
       "things\n"
       "  fix: build books again: hearth data build --tokenizer ";
   EXPECT_EQ(test::error_of([&] { require_same_tokenizer(dataset, kept); }).what(), before + "tokenizer.json ...");

@@ -1,6 +1,6 @@
 // Arrays of spike counts, from .npy files to the tokens that a training reads, against NumPy.
-#include <cstring>
 #include <gmock/gmock.h>
+#include <cstring>
 
 #include "base/random.h"
 #include "data/batch/loader.h"
@@ -151,10 +151,10 @@ TEST(Spikes, ACountThatEqualsBosIsNamedWithItsPlace) {
     return error_of([&] { build(scratch / "out", {scratch / "rec"}, rules); }).message();
   };
   const std::string a = (scratch / "rec" / "a.npy").string(), b = (scratch / "rec" / "b.npy").string();
-  EXPECT_EQ(message("spikes"), b + ": the array: neuron 1 has the count 255 in time bin 1, where 255 is BOS");
-  EXPECT_EQ(message("spikes:5"), a + ": the array: neuron 1 has the count 4 in time bin 1, where 4 is BOS");
+  EXPECT_EQ(message("spikes"), b + ": the array: neuron 1 has the count 255 in time bin 1, but 255 is BOS");
+  EXPECT_EQ(message("spikes:5"), a + ": the array: neuron 1 has the count 4 in time bin 1, but 4 is BOS");
   EXPECT_EQ(message("spikes:3"),
-            a + ": the array: neuron 1 has the count 3 in time bin 0, where 2 is BOS and 1 the largest count");
+            a + ": the array: neuron 1 has the count 3 in time bin 0, but 2 is BOS and 1 the largest count");
   BuildRules rules = spikes();
   rules.on_error = OnError::kSkip;
   const BuildResult result = build(scratch / "out", {scratch / "rec"}, rules);
@@ -203,17 +203,17 @@ TEST(Spikes, TokenizersAndSourcesMustBeOfOneKind) {
   EXPECT_EQ(message("text", spikes()), (scratch / "text" / "a.txt").string() + " is no array");
   BuildRules rules;
   rules.n_fixed = 3;
-  EXPECT_EQ(message("text", rules), "--n-fixed goes with arrays");
+  EXPECT_EQ(message("text", rules), "--n-fixed is only for arrays");
   rules = {};
   rules.source_dataset = "x";
-  EXPECT_EQ(message("text", rules), "--source-dataset goes with arrays");
+  EXPECT_EQ(message("text", rules), "--source-dataset is only for arrays");
   EXPECT_EQ(message("rec", spikes(-1)), "--n-fixed -1 is no number of neurons");
   BuildOptions options;
   options.out = scratch / "out";
   options.paths = {scratch / "rec"};
   options.rules = spikes();
   options.eos = false;
-  EXPECT_EQ(error_of([&] { run(options); }).message(), "--eos goes with text");
+  EXPECT_EQ(error_of([&] { run(options); }).message(), "--eos is only for text");
 }
 
 TEST(Spikes, ALoaderReadsTheSameAfterAResumeAndOtherNeuronsInEachPass) {

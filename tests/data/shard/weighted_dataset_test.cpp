@@ -1,7 +1,7 @@
 // What becomes of weights in a dataset's life: rebuilt, built in parts, joined, exported, packed, damaged.
+#include <gmock/gmock.h>
 #include <algorithm>
 #include <cmath>
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -255,7 +255,7 @@ TEST(WeightedDataset, AColumnThatHoldsSomethingElseIsDamage) {
             "the weight of token 3 is inf" + no_weight);
   EXPECT_EQ(why(write(u8, Axis::kToken, std::vector<uint8_t>{1, 2, 1, 1}, {})),
             "the weight of token 1 is 2, in a column of 0 and 1");
-  const std::string other = "it has no column \"weights\" of u8 or f32, one a token";
+  const std::string other = "it has no column \"weights\" of u8 or f32, one per token";
   EXPECT_EQ(why(write(u8, Axis::kDocument, std::vector<uint8_t>{1, 1, 1, 1}, {})), other);
   EXPECT_EQ(why(write(ElementType::kU16, Axis::kToken, std::vector<uint16_t>{1, 1, 1, 1}, {})), other);
   EXPECT_EQ(why(write(u8, Axis::kToken, std::vector<uint8_t>{1, 1, 1, 1, 1, 1, 1, 1}, {2})), other);

@@ -161,7 +161,7 @@ TEST(Jsonl, EachProblemIsNamed) {
   EXPECT_EQ(json_text(R"({"text": {"a": "x"}})"), P(Problem::kWrongType, "\"text\" is an object instead of a string|"));
   EXPECT_EQ(json_text(R"({"a": "x"})", {"a.b"}), P(Problem::kMissingKey, "it has no key \"a.b\": \"a\" is a string|"));
   EXPECT_EQ(json_text(R"({"text": "x")"), P(Problem::kMalformed, "not JSON at column 13: it ends early|"));
-  EXPECT_EQ(json_text(R"(["text"])"), P(Problem::kMalformed, "it is a list, and no JSON object|"));
+  EXPECT_EQ(json_text(R"(["text"])"), P(Problem::kMalformed, "it is a list instead of a JSON object|"));
   EXPECT_EQ(json_text("3"), P(Problem::kMalformed, "not JSON at column 1: it is no JSON object|"));
   const P ids(Problem::kWrongType, "\"text\" is a list of numbers instead of a string|");
   EXPECT_EQ(json_text(R"({"text": [1, 2]})"), ids);

@@ -108,7 +108,7 @@ TEST(TokenWeights, NumbersOfNumpyAndWhatPyTorchSavedAreReadOrSayHow) {
   std::string commands;
   for (const char* name : {"old.pt", "weights.pt"}) {
     const Error error = error_of([&] { read_token_weights(scratch / name, 3); });
-    EXPECT_EQ(error.why(), "it begins as files of torch.save do");
+    EXPECT_EQ(error.why(), "it begins like a file of torch.save");
     const std::string fix = error.fix();
     ASSERT_TRUE(fix.starts_with("convert it: python3 -c \"import")) << fix;
     const size_t code = fix.find("import");

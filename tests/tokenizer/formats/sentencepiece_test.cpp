@@ -1,8 +1,8 @@
 // SentencePiece models against the library's own Python package.
 #include "tokenizer/formats/sentencepiece.h"
 
-#include <fstream>
 #include <gmock/gmock.h>
+#include <fstream>
 
 #include "base/error.h"
 #include "tokenizer/reference.h"

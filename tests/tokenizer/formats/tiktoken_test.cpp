@@ -200,7 +200,7 @@ TEST(OpenTokenizer, MetasCutsCanOnlyBeLeftOutWhereThereAreSome) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kUser);
-    EXPECT_EQ(e.message(), "bytes is not cut as Meta's code cuts");
+    EXPECT_EQ(e.message(), "bytes does not use Meta's cuts");
   }
 }
 
