@@ -119,8 +119,8 @@ TEST(SentencePiece, WhereTheSharedObjectIsNotOrIsOfAnotherBuildOneErrorSaysSo) {
   const test::CommandResult alone = test::run_command(line);
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_THAT(alone.output,
-              HasSubstr("error: SentencePiece models cannot be read here\n  why: libhearth_sentencepiece.so does "
-                        "not lie beside the program\n  fix: copy it"))
+              HasSubstr("error: SentencePiece models cannot be read here\n  why: libhearth_sentencepiece.so is "
+                        "not in the program's folder\n  fix: copy it"))
       << alone.output;
   write_file_atomic(scratch / "other.c", "void* hearth_open_sentencepiece(void) { return 0; }\n");
   const test::CommandResult built = test::run_command(fmt::format(
