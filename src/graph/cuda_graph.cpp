@@ -8,8 +8,8 @@
 namespace hearth::ops {
 namespace {
 
-// A capture needs a stream other than the default one. Only this thread is watched for calls that a graph cannot hold:
-// others may read or write files through the GPU's memory meanwhile.
+// A capture needs a stream other than the default one. Only this thread's calls are checked for what a graph cannot
+// hold: other threads may read or write files through the GPU's memory meanwhile.
 void* record(void (*work)(void*), void* argument) {
   auto graph = std::make_unique<at::cuda::CUDAGraph>();
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
@@ -17,7 +17,7 @@ void* record(void (*work)(void*), void* argument) {
   try {
     work(argument);
   } catch (...) {
-    // The stream must leave its capture, or everything after fails in its place. What it says is no news.
+    // The stream must leave its capture, or all later calls fail. The error of capture_end() adds nothing to the first.
     try {
       graph->capture_end();
     } catch (const c10::Error&) {

@@ -5,16 +5,16 @@ namespace hearth::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kGroup = 8;  // elements a thread takes at a time: as many as a block of Philox has numbers for
+constexpr int kGroup = 8;  // elements that a thread takes at a time: one Philox block has numbers for as many
 
-// What the step multiplies by. As in ops/adamw.cpp: worked out in double, used in float32.
+// The step's factors. As in ops/adamw.cpp: computed in double, used in float32.
 struct Factors {
   float gradient_scale, decay_before, decay_after, l2, eps, correction2_sqrt, step_size;
   float one_minus_beta1, beta2, one_minus_beta2;
 };
 
-// base^n, n >= 0. Its errors add up to some units of a double's last place, far below what a float32 keeps of it; pow's
-// code would be most of each kernel.
+// base^n, n >= 0. Its errors add up to some units in a double's last place, far below a float32's precision. The code
+// of pow would be most of each kernel.
 __device__ inline double power(double base, int64_t n) {
   double result = 1;
   for (; n > 0; n /= 2, base *= base) {
@@ -61,7 +61,7 @@ __device__ inline Noise philox(uint32_t k0, uint32_t k1, uint64_t counter) {
   return {{c0, c1, c2, c3}};
 }
 
-// floor(x + noise) in units of bfloat16's last place. Infinity and NaN have no places to round.
+// floor(x + noise) in units of bfloat16's last place. Infinity and NaN are not rounded.
 __device__ inline float cut_at_random(float x, uint32_t noise) {
   return is_finite(x) ? __uint_as_float((__float_as_uint(x) + noise) & 0xFFFF0000u) : x;
 }
@@ -87,14 +87,14 @@ __device__ inline AllNoise all_noise(const AdamW& a, uint64_t counter) {
   return noise;
 }
 
-// As it is stored in T.
+// The value as T stores it.
 template <bool kStochastic, class T>
 __device__ inline T stored(float x, uint32_t noise) {
   return rounded<T>(kStochastic && std::is_same_v<T, BFloat16> ? cut_at_random(x, noise) : x);
 }
 
-// One element. Products are fused where ops/adamw.cpp or g++ for it fuse them, and nowhere else (the GPU's compilers
-// are told not to): the bits are those of a CPU.
+// One element. Products are fused exactly where ops/adamw.cpp or g++ fuses them; the GPU's compilers have options
+// against further fusion. The bits are a CPU's.
 template <bool kStochastic, class P, class M>
 __device__ inline void update(const Factors& f, Draws noise, P& parameter, float gradient, M& exp_avg, M& exp_avg_sq) {
   const float before = to_float(parameter), m_before = to_float(exp_avg);
@@ -109,8 +109,8 @@ __device__ inline void update(const Factors& f, Draws noise, P& parameter, float
   parameter = stored<kStochastic, P>(p, noise.parameter);
 }
 
-// Groups begin where blocks of Philox do: kGroup * group - shift is the first element's index. Whole groups are
-// accessed in packs where those are aligned; the rest, or everything, element by element.
+// Groups begin at blocks of Philox: kGroup * group - shift is the first element's index. Whole aligned groups are
+// accessed in packs, all others element by element.
 template <class P, class M, bool kStochastic, bool kPacks>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a, const Decision* decision, P* parameter,
                                                          const float* gradient, M* exp_avg, M* exp_avg_sq, int64_t n) {

@@ -1,9 +1,9 @@
-// Attention in tiles of queries and keys that lie in shared memory as float32, after FlashAttention-2 (arXiv
-// 2307.08691): for what the vendors' kernels do not take. Every sum has one owner, so no atomics: the gradients of keys
-// and values come from one kernel, that of queries from another, and both work out the scores again.
+// Attention in tiles of queries and keys, kept in shared memory as float32, after FlashAttention-2 (arXiv 2307.08691):
+// for cases that the vendors' kernels do not take. One thread adds up each sum, without atomics. One kernel computes
+// the gradients of keys and values, another those of queries, and both recompute the scores.
 //
-// 256 threads, kPerRow of them for each of kRows rows of a tile. A score is worked out by kPerRow / kRows of them
-// together; of a row of the result each thread has every kPerRow-th column in its registers.
+// 256 threads, kPerRow of them for each of kRows rows of a tile. A group of kPerRow / kRows threads computes a score.
+// In a row of the result each thread has every kPerRow-th column in its registers.
 #include "kernels/documents.h"
 #include "kernels/entries.h"
 #include "kernels/launch.h"
@@ -12,7 +12,7 @@ namespace hearth::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
+constexpr float kHidden = -3e38f;  // finite: a difference of two is not NaN
 
 template <int kMaxK>
 struct Tile {
@@ -34,12 +34,12 @@ __device__ inline T* row_of(const Heads& x, int64_t b, int64_t s, int64_t n) {
   return static_cast<T*>(x.data) + b * x.stride_b + s * x.stride_s + n * x.stride_n;
 }
 
-// What one thread does in a tile.
+// A thread's part of a tile.
 template <int kMaxK>
 struct Stand {
   int row = static_cast<int>(threadIdx.x) / Tile<kMaxK>::kPerRow;
   int lane = static_cast<int>(threadIdx.x) % Tile<kMaxK>::kPerRow;
-  int other = lane % Tile<kMaxK>::kRows;  // the row of the other tile, with which this thread works out a score ...
+  int other = lane % Tile<kMaxK>::kRows;  // a row of the other tile: this thread computes its score ...
   int part = lane / Tile<kMaxK>::kRows;   // ... over this part of the head's elements
 };
 
@@ -54,7 +54,7 @@ __device__ void load_tile(typename Tile<kMaxK>::Values& tile, const Heads& x, in
     tile[me.row][k] = is_there ? factor * to_float(from[k]) : 0;
 }
 
-// The product of this thread's row of `a` with its row of `b`; all who work on it get it.
+// The product of this thread's row of `a` with its row of `b`. All threads that share it get the sum.
 template <int kMaxK>
 __device__ float product(const typename Tile<kMaxK>::Values& a, const typename Tile<kMaxK>::Values& b, int K) {
   using Shape = Tile<kMaxK>;
@@ -66,7 +66,7 @@ __device__ float product(const typename Tile<kMaxK>::Values& a, const typename T
   return sum;
 }
 
-// sums += this thread's row of `scores` times the columns of `values` that it has.
+// sums += this thread's row of `scores` times its columns of `values`.
 template <int kMaxK>
 __device__ void add_rows(float (&sums)[Tile<kMaxK>::kCols], const typename Tile<kMaxK>::Scores& scores,
                          const typename Tile<kMaxK>::Values& values, int K) {
@@ -94,14 +94,14 @@ __device__ void store_row(const Heads& x, int64_t b, int64_t s, int64_t n, const
   }
 }
 
-// The keys that query s of sequence b sees, as positions of the sequence.
+// The keys that query s of sequence b sees, as positions in the sequence.
 __device__ inline Span keys_of(const Attention& a, int64_t b, int64_t s) {
   const int64_t S = a.q.S;
   const Span document = document_of(a.documents, b * S + s);
   return {document.begin - b * S, a.causal ? s + 1 : document.end - b * S};
 }
 
-// What a block works on: a tile of sequence b and head n, counted so that the longest rows of a causal mask come first.
+// A block's work: a tile of sequence b and head n. The longest rows of a causal mask come first.
 struct Task {
   int64_t b, n, first, end;  // positions [first, end)
 };
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, 2) forward_kernel(Attention a) {
   if (me.lane == 0) a.lse[(task.b * a.q.N + task.n) * a.q.S + s] = largest + logf(total);
 }
 
-// delta = sum of dout * out over each row; 32 threads a row.
+// delta = sum of dout * out over each row, by 32 threads.
 template <class T>
 __global__ void __launch_bounds__(kThreads) delta_kernel(Attention a) {
   const int64_t S = a.out.S, N = a.out.N, rows = a.out.B * S * N;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kThreads, 2) queries_kernel(Attention a) {
   if (is_there) store_row<T, kMaxK>(a.dq, task.b, s, task.n, sums, a.scale);
 }
 
-// Here rows are keys, and the loop runs over the queries that see some of them, of all heads of the group.
+// Here rows are keys. The loop runs over the queries that see at least one of them, for all heads of the group.
 template <class T, int kMaxK>
 __global__ void __launch_bounds__(kThreads, 2) keys_kernel(Attention a) {
   using Shape = Tile<kMaxK>;
@@ -249,7 +249,7 @@ int64_t num_tasks(const Heads& x) {
   return x.B * x.N * ceil_div(x.S, Tile<kMaxK>::kRows);
 }
 
-// body(the largest head width that the kernels are made for) as an integral constant.
+// body(the kernels' largest head width) as an integral constant.
 template <class Body>
 int with_max_width(int64_t K, const Body& body) {
   if (K > 256) return kTooWide;

@@ -12,14 +12,14 @@ __device__ inline Pair shuffle_xor(Pair value, int distance) {
   return {shuffle_xor(value.first, distance), shuffle_xor(value.second, distance)};
 }
 
-// op must be commutative: two lanes that exchange values then hold the same.
+// op must be commutative: two lanes that exchange values then have the same result.
 template <class Value, class Op>
 __device__ Value over_block(Value value, const Op& op) {
   for (int distance = lanes() / 2; distance > 0; distance /= 2) value = op(value, shuffle_xor(value, distance));
   const int warps = static_cast<int>(blockDim.x) / lanes();
   if (warps == 1) return value;
   __shared__ Value partial[kMaxThreads / kFewestLanes];
-  __syncthreads();  // the result of the call before may still be read
+  __syncthreads();  // other threads may still read the previous call's result
   if (threadIdx.x % lanes() == 0) partial[threadIdx.x / lanes()] = value;
   __syncthreads();
   value = partial[0];

@@ -1,6 +1,6 @@
-// One block a row of logits. The first walk over the row finds its maximum and the sum of exp(x - maximum) together:
-// each thread keeps both of what it has seen, and multiplies its sum where the maximum rises (arXiv 1805.02867). The
-// second writes the gradient.
+// One block a row of logits. The first pass over the row finds its maximum and the sum of exp(x - maximum) together:
+// each thread keeps both for its elements, and rescales its sum when the maximum rises (arXiv 1805.02867). The second
+// pass writes the gradient.
 #include <cfloat>
 
 #include "kernels/block.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kIgnore = -100;  // ops/cross_entropy.h
 constexpr int kThreads = 256;
-constexpr int kInFlight = 4;  // packs that a thread asks for before it uses the first
+constexpr int kInFlight = 4;  // packs that a thread loads before it uses the first
 
 struct Row {
   const int32_t* labels_C;
@@ -22,7 +22,7 @@ struct Row {
   double *losses_C, *squares_C;
 };
 
-// body(pack, column) for each pack of the row that falls to this thread.
+// body(pack, column) for each of this thread's packs of the row.
 template <int W, class T, class Body>
 __device__ void for_packs(const T* row, int64_t V, const Body& body) {
   const int64_t step = static_cast<int64_t>(blockDim.x) * W;
@@ -46,7 +46,7 @@ struct Softmax {
 
 template <class T, int W>
 __device__ Softmax softmax_of(const T* row, int64_t V) {
-  float largest = -FLT_MAX, sum = 0;  // finite: the difference of two of them is a number
+  float largest = -FLT_MAX, sum = 0;  // finite: a difference of two is not NaN
   for_packs<W>(row, V, [&](const Pack<T, W>& pack, int64_t) {
     float top = pack[0];
 #pragma unroll
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, 3) rows_kernel(Rows logits, Row a) {
   }
   const double at_label = static_cast<double>(to_float(row[label]));
   const Softmax softmax = softmax_of<T, W>(row, V);
-  // All -infinity leaves a sum of 0, which is no distribution.
+  // A row of -infinity only has a sum of 0, which is not a distribution.
   const double total = softmax.total > 0 ? softmax.total : static_cast<double>(__uint_as_float(0x7FC00000u));
   const auto largest = static_cast<double>(softmax.largest);
   const double z = largest + log(total), weight = a.weights_C == nullptr ? 1 : static_cast<double>(a.weights_C[c]);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads, 3) rows_kernel(Rows logits, Row a) {
   }
 }
 
-// sums[0] += the losses, sums[1] += the squares, by one block.
+// sums[0] += the losses, sums[1] += the squares. Runs as one block.
 __global__ void __launch_bounds__(kThreads)
     sums_kernel(const double* losses_C, const double* squares_C, int64_t C, double* sums_2) {
   double loss = 0, square = 0;

@@ -1,5 +1,5 @@
-// One block a query: tiles of kThreads keys, a thread for each in the scores, and in the sums of values a thread for
-// some columns of every so many keys.
+// One block a query, in tiles of kThreads keys. For scores each thread has one key; for the sums of values it has some
+// columns of every n-th key.
 #include "kernels/block.h"
 #include "kernels/entries.h"
 #include "kernels/launch.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMaxK = 256;
-constexpr float kHidden = -3e38f;  // finite: the difference of two of them is a number
+constexpr float kHidden = -3e38f;  // finite: a difference of two is not NaN
 
 struct Decode {
   Heads out, q, k, v;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {
     const float weight = me < count ? expf(score - top) : 0;
     largest = top;
     total = total * shrink + block_sum(weight);
-    p[me] = weight;  // the sums before this are over: block_sum has met all threads
+    p[me] = weight;  // the previous sums are complete: block_sum synchronized all threads
     __syncthreads();
     for (int e = 0; e < W; ++e) sums[e] *= shrink;
     if (part < num_parts) {

@@ -1,17 +1,17 @@
-// Where documents begin and end among the places [B * S] of a micro-batch.
+// The borders of documents among the places [B * S] of a micro-batch.
 #pragma once
 
 #include "kernels/platform.h"
 
 namespace hearth::kernels {
 
-// starts_N rising, each row's first place among them; null: a row of S places is one document.
+// starts_N ascending, including each row's first place. null: a row of S places is one document.
 struct Documents {
   const int32_t* starts_N;
   int64_t N, S;
 };
 
-// [begin, end) of the document that `place` lies in. Threads that ask for neighbours read the same addresses.
+// [begin, end) of the document of `place`. Threads with neighbouring places read the same addresses.
 struct Span {
   int64_t begin, end;
 };

@@ -13,8 +13,8 @@ __global__ void __launch_bounds__(256)
   store<W>(static_cast<T*>(x.data) + t * x.stride + d, load<W>(from));
 }
 
-// The block at a token's first place in the order adds all its rows, one after the other; the others have nothing to
-// do. Several rows are on their way at a time: what the loop waits for is memory.
+// The block at a token's first place in the order adds all its rows, one after the other; other blocks return. It loads
+// several rows at a time, because the loop waits for memory.
 template <class T, int W>
 __global__ void __launch_bounds__(256)
     backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T, const int64_t* order_T, int32_t chunks) {

@@ -1,4 +1,4 @@
-// The table's functions, each in the .cu file of its name; their types are the table's own.
+// The functions of the table, each in the .cu file of its name, with the table's types.
 #pragma once
 
 #include <type_traits>

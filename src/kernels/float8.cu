@@ -7,7 +7,7 @@ namespace {
 
 constexpr float kSmallestScale = 1e-12f;
 
-// Sizes are compared as bits: the same order, and NaN above all, so that it comes through.
+// Sizes are compared as bits: the same order, with NaN above all, so that NaN propagates.
 __device__ inline uint32_t size_bits(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
 
 __device__ inline float scale_of(uint32_t largest_bits) {
@@ -41,16 +41,16 @@ __global__ void __launch_bounds__(512) rows_kernel(uint8_t* out_RC, float* scale
   }
 }
 
-// A tile of [kTile, kTile] for a block; its threads stand in rows of kTile.
+// A block's tile of [kTile, kTile]; its threads are in rows of kTile.
 constexpr int kTile = 64, kTileThreads = 256, kTileRows = kTileThreads / kTile;
-constexpr int kRowsOfMax = 512;  // that a block of the maximum walks down
+constexpr int kRowsOfMax = 512;  // rows that a block of the maximum goes through
 
 __global__ void __launch_bounds__(kTileThreads) zero_kernel(uint32_t* largest_C, int64_t C) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kTileThreads + threadIdx.x;
   if (c < C) largest_C[c] = 0;
 }
 
-// The largest of some rows of kTile columns. Maxima of whole numbers are the same in any order.
+// The maximum of some rows of kTile columns. Integer maxima are the same in any order.
 template <class T>
 __global__ void __launch_bounds__(kTileThreads) columns_max_kernel(uint32_t* largest_C, ConstRows x, int32_t tiles) {
   const int64_t c = static_cast<int64_t>(blockIdx.x % tiles) * kTile + threadIdx.x % kTile;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kTileThreads) columns_max_kernel(uint32_t* lar
   atomicMax(largest_C + c, largest);
 }
 
-// What was a maximum becomes a scale, in its place.
+// Replaces maxima by scales.
 __global__ void __launch_bounds__(kTileThreads) scales_kernel(float* scale_C, int64_t C) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kTileThreads + threadIdx.x;
   if (c < C) scale_C[c] = scale_of(__float_as_uint(scale_C[c]));
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kTileThreads) scales_kernel(float* scale_C, in
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
     transpose_kernel(uint8_t* out_CR, const float* scale_C, ConstRows x, int32_t tiles) {
-  __shared__ uint8_t tile[kTile][kTile + 4];  // a row more than a bank wide: columns are read without conflicts
+  __shared__ uint8_t tile[kTile][kTile + 4];  // rows padded by one bank: columns are read without conflicts
   const int64_t c0 = static_cast<int64_t>(blockIdx.x % tiles) * kTile,
                 r0 = static_cast<int64_t>(blockIdx.x / tiles) * kTile;
   const int across = static_cast<int>(threadIdx.x) % kTile, down = static_cast<int>(threadIdx.x) / kTile;
@@ -114,7 +114,7 @@ int float8_columns(void* stream, Type type, uint8_t* out_CR, float* scale_C, Con
   const auto across = static_cast<int32_t>(tiles);
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
-    // The maxima lie where the scales will.
+    // The maxima are stored in the scales' place.
     auto* largest_C = reinterpret_cast<uint32_t*>(scale_C);
     return in_turn(
         launch(stream, &zero_kernel, lines, kTileThreads, largest_C, C),

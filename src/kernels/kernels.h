@@ -1,12 +1,12 @@
-// The GPU kernels, behind a C interface: a table of functions that a library built by nvcc (libhearth_cuda.so) or hipcc
-// (libhearth_hip.so) hands out, loaded when a run asks for a GPU (ops/gpu/gpu.h). The .cu files beside this header are
-// one source for both, and know neither ATen nor any other folder of Hearth. Tests compile the same files for the host.
+// The GPU kernels, with a C interface: a table of functions of a library that nvcc (libhearth_cuda.so) or hipcc
+// (libhearth_hip.so) built. It is loaded when a run asks for a GPU (ops/gpu/gpu.h). The .cu files in this folder are
+// one source for both, and include neither ATen nor any other folder of Hearth. Tests compile the same files for the
+// host.
 //
-// Every function enqueues work on `stream` (cudaStream_t or hipStream_t as void*) and returns at once: 0, or a code
-// that error_text explains. All pointers are device memory unless said otherwise; nothing is allocated. Meanings are
-// those of the header of the same name in ops/, sums are in float32 or wider, and results are the same bits for the
-// same inputs: no atomic additions. Element types are float32 or bfloat16; with either, statistics, gradients of
-// weights and tables are float32.
+// Every function enqueues work on `stream` (cudaStream_t or hipStream_t as void*) and returns at once: 0, or a code for
+// error_text. All pointers are device memory unless said otherwise; nothing is allocated. Meanings are in the header of
+// the same name in ops/. Sums are in float32 or wider. Equal inputs give equal bits: no atomic additions. Element types
+// are float32 or bfloat16; statistics, gradients of weights and tables are always float32.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace hearth::kernels {
 
 enum class Type : int32_t { kFloat32, kBFloat16 };
 
-// [rows, cols], contiguous columns, `stride` elements from row to row. data null: absent, where allowed.
+// [rows, cols], contiguous columns, `stride` elements from row to row. data null: absent, if allowed.
 struct Rows {
   void* data;
   int64_t rows, cols, stride;
@@ -37,32 +37,32 @@ struct Heads {
 // plan::NormType, in its order.
 enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
 
-// One AdamW update; ops/adamw.h. What differs from step to step lies in device memory, in Control.
+// One AdamW update; ops/adamw.h. Values that change from step to step are in device memory, in Decision.
 struct AdamW {
   double lr, beta1, beta2, eps, decay, l2;
-  int64_t updates_before;     // the moments' own t is the decision's less these
+  int64_t updates_before;     // the decision's t less this is the moments' own t
   int32_t transformers_form;  // 1: eps before the bias correction, decay after the update
   Type parameter, moments;    // the gradient is float32
-  // If `stochastic`, a bfloat16 parameter, and moments in bfloat16, draw for element i from Philox(key, first + i), as
-  // ops/adamw.h says.
+  // If `stochastic`, a bfloat16 parameter and bfloat16 moments draw for element i from Philox(key, first + i), as in
+  // ops/adamw.h.
   int32_t stochastic;
   uint32_t key[2];
   uint64_t first;
 };
 
-// A device as the driver describes it; host memory.
+// A device as its driver describes it; host memory.
 struct DeviceDescription {
   char name[256];
   int64_t memory_bytes, free_bytes;
-  int32_t major, minor;  // compute capability, or of gfx90a 9 and 0
+  int32_t major, minor;  // compute capability; 9 and 0 for gfx90a
   int32_t multiprocessors;
 };
 
 struct Table {
-  uint32_t interface;    // a hash of these headers (cmake/InterfaceHash.cmake): a library of another build is refused
+  uint32_t interface;    // a hash of these headers (cmake/InterfaceHash.cmake): other builds' libraries are refused
   const char* platform;  // "CUDA 13.0", "HIP 5.2", "host"
   const char* (*error_text)(int code);
-  // Not on a stream. The number of devices, 0 without a driver; what device `index` is.
+  // Not on a stream: the number of devices, 0 without a driver; the description of device `index`.
   int (*count_devices)(int32_t* count);
   int (*describe_device)(int32_t index, DeviceDescription* description);
 
@@ -71,7 +71,7 @@ struct Table {
   int (*embedding_backward)(void* stream, Type, Rows dweight_VD, ConstRows dx_TD, const int32_t* tokens_T,
                             const int64_t* order_T);
 
-  // r and h given: h = x + r, then y = norm(h); else y = norm(x). size_T; mean_T null where the norm has none.
+  // With r and h: h = x + r, then y = norm(h); else y = norm(x). size_T; mean_T null for norms without a mean.
   int (*norm_forward)(void* stream, Type, NormKind, double eps, Rows h_TD, Rows y_TD, float* size_T, float* mean_T,
                       ConstRows x_TD, ConstRows r_TD, const void* weight_D);
   // dweight_D null with weight_D null. `scratch`: norm_backward_scratch(T, D) floats.
@@ -80,9 +80,10 @@ struct Table {
                        int32_t accumulate, float* scratch);
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
 
-  // Exact attention for what the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S] float32
-  // and the gradients, which overwrite, as ops/attention.h says; K up to 256. starts_N, rising int32 places in [B * S],
-  // each row's first place among them, or null: a row is one document. `scratch`: attention_scratch(B, S, H) floats.
+  // Exact attention for cases that the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S]
+  // float32 and the gradients, which are overwritten, as in ops/attention.h; K up to 256. starts_N: ascending int32
+  // places in [B * S], including each row's first place; null: a row is one document. `scratch`: attention_scratch(B,
+  // S, H) floats.
   int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, int32_t causal,
                            const int32_t* starts_N, int64_t N);
   int (*attention_backward)(void* stream, Type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
@@ -98,8 +99,8 @@ struct Table {
   // a_TF absent: not written. dgate_up may be gate_up, a may be da.
   int (*swiglu_backward)(void* stream, Type, Rows dgate_up_T2F, ConstRows da_TF, ConstRows gate_up_T2F, Rows a_TF);
 
-  // sums[0] += the weighted losses, sums[1] += the weighted squares of log sum exp. scale_1 given: logits become the
-  // gradient. weights_C null: all 1. `scratch`: 2 * C doubles.
+  // sums[0] += the weighted losses, sums[1] += the weighted squares of log sum exp. With scale_1, the gradient
+  // overwrites the logits. weights_C null: all 1. `scratch`: 2 * C doubles.
   int (*cross_entropy)(void* stream, Type, Rows logits_CV, const int32_t* labels_C, const float* weights_C,
                        const double* scale_1, double z_factor, double* scratch, double* sums_2);
 
@@ -107,8 +108,8 @@ struct Table {
   int (*sum_of_squares)(void* stream, Type, const void* x, int64_t n, double* scratch, double* out_1);
   int64_t (*sum_of_squares_scratch)(int64_t n);
 
-  // parameter, exp_avg and exp_avg_sq [n], of the types that the step names; nothing changes where the decision
-  // says so; the gradient is multiplied by its scale, and its t is the update's number.
+  // parameter, exp_avg and exp_avg_sq [n], of the step's types. `decision` says whether anything changes, the
+  // gradient's scale, and t, the update's number.
   int (*adamw)(void* stream, AdamW step, const Decision* decision, void* parameter, const float* gradient,
                void* exp_avg, void* exp_avg_sq, int64_t n);
 
@@ -118,7 +119,7 @@ struct Table {
   int (*decide)(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
                 double z_factor, double max_norm);
 
-  // q [B, N, H, K] against caches [B, C, G, K] of which `length` rows are filled: ops::decode_attention.
+  // q [B, N, H, K] with caches [B, C, G, K] of `length` filled rows: ops::decode_attention.
   int (*decode_attention)(void* stream, Type, Heads out, Heads q, Heads k_cache, Heads v_cache, int64_t length);
 
   // x [R, C] to float8 e4m3fn with one factor a row: out[r][c] = x[r][c] / scale[r], scale[r] = max |x[r]| / 448 (at

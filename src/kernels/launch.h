@@ -1,4 +1,4 @@
-// From the table's functions to kernels: which instance runs, in how many blocks, and what went wrong.
+// From the table's functions to kernels: the choice of the instance, the number of blocks, and errors.
 #pragma once
 
 #include <type_traits>
@@ -9,11 +9,11 @@
 
 namespace hearth::kernels {
 
-// Ours; the platform's codes are positive.
+// Our code; the platform's codes are positive.
 inline constexpr int kTooManyBlocks = -1, kTooWide = -2;
 
-// Blocks that fill any GPU several times over, where a kernel's threads walk through their work. A number of ours and
-// not the device's: partial sums are cut by it, and so every device adds them alike.
+// Enough blocks to fill any GPU several times, for kernels whose threads loop over their work. A fixed number, not the
+// device's: it decides how partial sums are cut, so every device adds them in the same order.
 inline constexpr int64_t kFullGrid = 1056;  // 8 blocks on each of 132 multiprocessors
 
 __host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -25,7 +25,7 @@ constexpr int threads_for(int64_t work, int limit) {
                               : static_cast<int>(ceil_div(work, kBlockUnit) * kBlockUnit);
 }
 
-// Enqueues kernel(arguments...). No block at all is no work.
+// Enqueues kernel(arguments...). Without blocks it does nothing.
 template <class... P>
 int launch(void* stream, void (*kernel)(P...), int64_t blocks, int threads, std::type_identity_t<P>... arguments) {
   if (blocks == 0) return 0;
@@ -44,7 +44,7 @@ int launch(void* stream, void (*kernel)(P...), int64_t blocks, int threads, std:
 #endif
 }
 
-// The same one after the other, until one fails.
+// Runs launches one after the other, until one fails.
 template <class... Rest>
 int in_turn(int first, const Rest&... rest) {
   int code = first;
@@ -58,11 +58,11 @@ int with_type(Type type, const Body& body) {
   return type == Type::kFloat32 ? body(float()) : body(BFloat16());
 }
 
-// Elements of T that one access of 16 bytes holds.
+// The number of T in one access of 16 bytes.
 template <class T>
 inline constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
 
-// Do rows at `data`, `stride` elements apart, begin where an access of 16 bytes may? Nothing at null is aligned.
+// Whether rows at `data`, `stride` elements apart, are aligned for accesses of 16 bytes. False for null.
 template <class T>
 bool is_aligned(const T* data, int64_t stride = 0) {
   return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * static_cast<int64_t>(sizeof(T)) % 16 == 0;
@@ -72,14 +72,14 @@ bool is_aligned(const R& rows) {
   return is_aligned(static_cast<const T*>(rows.data), rows.stride);
 }
 
-// body(W) as an integral constant: kWidth<T> where `in_packs`, else 1.
+// body(W) as an integral constant: kWidth<T> if `in_packs`, else 1.
 template <class T, class Body>
 int with_width(bool in_packs, const Body& body) {
   if (in_packs) return body(std::integral_constant<int, kWidth<T>>());
   return body(std::integral_constant<int, 1>());
 }
 
-// Blocks for each element of [rows, cols] on its own, W columns a thread: a row is `chunks` blocks.
+// Blocks for independent elements of [rows, cols], W columns a thread: a row is `chunks` blocks.
 struct RowGrid {
   int64_t blocks;
   int threads;
@@ -91,7 +91,7 @@ inline RowGrid row_grid(int64_t rows, int64_t cols, int W) {
   const int64_t chunks = ceil_div(items, threads);
   return {rows * chunks, threads, static_cast<int32_t>(chunks)};
 }
-// Where a thread of such a grid stands.
+// A thread's place in such a grid.
 struct Place {
   int64_t row, col;
 };

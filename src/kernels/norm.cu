@@ -1,5 +1,5 @@
-// One block a row, or, in the backward, some rows one after the other. What a thread reads of a row stays in its
-// registers: kCount packs of W elements. kCount 0 is for rows that are too long for that: they are read again.
+// One block a row; in backward, one block for several rows in sequence. A thread keeps its part of a row in registers:
+// kCount packs of W elements. kCount 0 is for rows that are too long for registers: they are read again.
 #include "kernels/block.h"
 #include "kernels/entries.h"
 #include "kernels/launch.h"
@@ -17,7 +17,7 @@ Norm norm_of(NormKind kind, double eps) {
           kind == NormKind::kRmsNormNeox};
 }
 
-// body(column, j) for the packs of a row of D that fall to this thread; j is below kCount, or 0.
+// body(column, j) for this thread's packs of a row of D; j is below kCount, or 0.
 template <int W, int kCount, class Body>
 __device__ void for_packs(int64_t D, const Body& body) {
   if constexpr (kCount > 0) {
@@ -86,13 +86,13 @@ struct Backward {
   Rows dx;
   ConstRows dy, x;
   const float *size_T, *mean_T;
-  float* partial;  // [blocks, D], or null: there is no weight
+  float* partial;  // [blocks, D], or null without a weight
   bool accumulate;
 };
 
-// With g = w dy:  dx = r (g - mean(g) - c n mean(g n)) (+ dx), mean(g) only where the mean is taken away, c as in
-// ops/reference.h. The block's part of the weight's gradient, sum of dy n, stays in registers too, and where the row is
-// too long in its row of `partial`.
+// With g = w dy:  dx = r (g - mean(g) - c n mean(g n)) (+ dx), with mean(g) only for norms that subtract the mean, and
+// c as in ops/reference.h. The block's part of the weight's gradient, sum of dy n, also stays in registers; for rows
+// that are too long it is in the block's row of `partial`.
 template <class T, int W, int kCount>
 __global__ void __launch_bounds__(512, 1) backward_kernel(Backward a, const T* weight) {
   const int64_t D = a.x.cols;
@@ -149,7 +149,8 @@ __global__ void __launch_bounds__(512, 1) backward_kernel(Backward a, const T* w
   }
 }
 
-// dweight += the sum of `rows` rows of partial. A block has 32 columns, and 8 threads for each, which add every eighth.
+// dweight += the sum of `rows` rows of partial. A block has 32 columns, and 8 threads for each; each adds every 8th
+// row.
 __global__ void __launch_bounds__(256) add_rows_kernel(float* dweight, const float* partial, int64_t rows, int64_t D) {
   constexpr int kColumns = 32, kParts = 8;
   __shared__ double parts[kParts][kColumns];
@@ -168,10 +169,10 @@ __global__ void __launch_bounds__(256) add_rows_kernel(float* dweight, const flo
   dweight[col] = static_cast<float>(total);
 }
 
-// More packs of the backward than three would not fit the registers of 512 threads.
+// More than three packs in backward would not fit the registers of 512 threads.
 constexpr int kMostForward = 4, kMostBackward = 3;
 
-// How a row is cut: packs a thread keeps, threads a block. Rows without packs are rare, and always read again.
+// How a row is cut: packs a thread keeps, threads a block. Rows without packs are rare, and are always read again.
 struct Cut {
   int count, threads;
 };
@@ -195,7 +196,7 @@ int with_cut(int W, Cut cut, const Body& body) {
   return body(kPacks, again);
 }
 
-// Enough blocks to fill a GPU with the threads that a row of D takes.
+// Enough blocks to fill a GPU with the threads for a row of D.
 int64_t backward_blocks(int64_t T, int64_t D) {
   const int64_t full = kFullGrid * 128 / threads_for(ceil_div(D, 8), 512);
   return T < full ? T : full;

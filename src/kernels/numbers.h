@@ -1,5 +1,5 @@
-// bfloat16 and float8 e4m3fn as bits. No vendor's header: CUDA's and HIP's differ from each other, and neither is there
-// on the host. Arithmetic is float32's.
+// bfloat16 and float8 e4m3fn as bits. Without a vendor's header: CUDA's and HIP's differ, and the host has neither.
+// Arithmetic is in float32.
 #pragma once
 
 #include "kernels/platform.h"
@@ -31,25 +31,24 @@ __device__ inline BFloat16 rounded<BFloat16>(float x) {
   return {static_cast<uint16_t>(is_nan(x) ? 0x7FC0u : nearest)};
 }
 
-// float8 e4m3fn: sign, 4 bits of exponent (bias 7), 3 of mantissa; the largest is 448, S.1111.111 is NaN, and there is
-// no infinity. To nearest, ties to even; what is too large becomes 448. Source: OCP 8-bit Floating Point, 2023.
+// float8 e4m3fn: sign, 4 bits of exponent (bias 7), 3 of mantissa. The largest is 448, S.1111.111 is NaN, and there is
+// no infinity. To nearest, ties to even; larger values become 448. Source: OCP 8-bit Floating Point, 2023.
 inline constexpr float kFloat8Largest = 448;
 
 __device__ inline uint8_t to_float8(float x) {
   const uint32_t bits = __float_as_uint(x), sign = bits >> 24 & 0x80u, size = bits & 0x7FFFFFFFu;
   if (size > 0x7F800000u) return static_cast<uint8_t>(sign | 0x7Fu);
   if (size < 0x3C800000u) {
-    // Below 2^-6 the step is 2^-9, that of a float32 at 2^14: the sum leaves the number of steps in the lowest bits.
+    // Below 2^-6 the spacing is 2^-9, as of a float32 at 2^14: the sum's lowest bits are the number of spacings.
     const uint32_t steps = __float_as_uint(__uint_as_float(size) + 16384.0f) - 0x46800000u;
     return static_cast<uint8_t>(sign | steps);
   }
-  // Twenty bits of the mantissa go; the biases differ by 120, in units of the last place kept.
+  // Drops twenty bits of the mantissa. The exponents' biases differ by 120, in units of the last kept place.
   const uint32_t nearest = ((size + 0x7FFFFu + (size >> 20 & 1u)) >> 20) - (120u << 3);
   return static_cast<uint8_t>(sign | (nearest < 0x7Eu ? nearest : 0x7Eu));
 }
 
-// W neighbours of a row. Loaded and stored as one access of 16 bytes where that is how many they have; of more,
-// several.
+// W neighbours of a row. 16 bytes are loaded and stored as one access, multiples of 16 as several.
 template <class T, int W>
 struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
   T values[W];
@@ -65,7 +64,7 @@ __device__ inline Pack<T, W> load(const T* from) {
 template <int W, class T>
 __device__ inline void store(T* to, const Pack<T, W>& pack) {
 #if defined(__CUDA_ARCH__)
-  // nvcc writes a pack whose elements it has moved into a branch one by one: here it is told.
+  // nvcc splits a store whose elements it has moved into a branch; explicit stores of 16 bytes prevent it.
   if constexpr (sizeof pack % 16 == 0) {
     uint4 words[sizeof pack / 16];
     memcpy(words, &pack, sizeof pack);

@@ -1,4 +1,4 @@
-// What differs between nvcc, hipcc and another compiler: everything else in this folder is one source for all of them.
+// The differences between nvcc, hipcc and another compiler: everything else in this folder is one source for all.
 // Another compiler needs a header before each file that defines __global__, threadIdx, __syncthreads and so on, the
 // namespace hearth::host that this folder calls, and HEARTH_HOST_PLATFORM.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace hearth::kernels {
 
-// Threads that exchange values without a barrier: 32 of NVIDIA's, 64 of gfx90a's. Blocks are always a multiple of 64.
+// Threads that exchange values without a barrier: 32 on NVIDIA's GPUs, 64 on gfx90a. Blocks are always multiples of 64.
 inline constexpr int kFewestLanes = 32, kBlockUnit = 64, kMaxThreads = 1024;
 
 #if defined(__HIPCC__)
@@ -23,7 +23,7 @@ inline constexpr int kFewestLanes = 32, kBlockUnit = 64, kMaxThreads = 1024;
 #if defined(__AMDGCN_WAVEFRONT_SIZE)
 __device__ constexpr int lanes() { return __AMDGCN_WAVEFRONT_SIZE; }
 #else
-__device__ constexpr int lanes() { return 64; }  // the host's half of the compilation: never runs
+__device__ constexpr int lanes() { return 64; }  // for the host's half of the compilation, which never runs it
 #endif
 template <class Value>
 __device__ inline Value shuffle_xor(Value value, int distance) {

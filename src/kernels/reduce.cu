@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// The square of a float32 is exact in double; so what is rounded are the sums alone.
+// A float32's square is exact in double: only the sums are rounded.
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads) squares_kernel(const T* x, int64_t n, double* partial) {
   double sum = 0;

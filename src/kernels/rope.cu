@@ -1,4 +1,4 @@
-// A block turns all heads of one place, by one row of the table.
+// A block rotates all heads of one place, with one row of the table.
 #include "kernels/documents.h"
 #include "kernels/entries.h"
 #include "kernels/launch.h"
@@ -14,7 +14,7 @@ struct Rotation {
   float direction;
 };
 
-// The row of the table for place `place` of [B * S].
+// The table's row for place `place` of [B * S].
 __device__ inline int64_t position_of(const Rotation& a, int64_t place) {
   return a.start + place - document_of(a.documents, place).begin;
 }
@@ -24,7 +24,7 @@ __device__ inline T* heads_of(const Rotation& a, int64_t place) {
   return static_cast<T*>(a.x.data) + place / a.x.S * a.x.stride_b + place % a.x.S * a.x.stride_s;
 }
 
-// Pairs (2i, 2i+1): W elements are W/2 pairs with their cosines and sines beside each other.
+// Pairs (2i, 2i+1): W elements are W/2 pairs, with their cosines and sines next to each other.
 template <class T, int W>
 __global__ void __launch_bounds__(256) neighbours_kernel(Rotation a) {
   const int64_t place = blockIdx.x;
@@ -78,7 +78,7 @@ int rope(void* stream, Type type, Heads x, const float* table, int32_t halves, c
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const auto* data = static_cast<const T*>(x.data);
-    const int64_t run = halves != 0 ? x.K / 2 : x.K;  // elements without a gap, in x and in the table
+    const int64_t run = halves != 0 ? x.K / 2 : x.K;  // contiguous elements, in x and in the table
     const bool aligned = run % kWidth<T> == 0 && is_aligned(data, x.stride_b) && is_aligned(data, x.stride_s) &&
                          is_aligned(data, x.stride_n) && is_aligned(table);
     const int64_t items = x.N * (x.K / 2) / (aligned ? kWidth<T> : 1);

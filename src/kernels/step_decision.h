@@ -1,6 +1,6 @@
-// What happens to a step's gradient once it is summed: the loss, the norm, and whether the update is made. Decided
-// where the sums lie, so that a GPU need not wait for the host: by one thread there, by a plain call on a CPU. What the
-// policies mean is in train/guard.h.
+// Decides about a step's summed gradient: the loss, the norm, and whether the update is made. One thread of the GPU
+// decides, so the GPU need not wait for the host; on a CPU it is a plain call. The meaning of the policies is in
+// train/guard.h.
 #pragma once
 
 #include <cmath>
@@ -14,37 +14,37 @@
 
 namespace hearth::kernels {
 
-// What a policy does in the end: stopping and going back are the host's work, and hold every update until it is done.
+// A policy's effect here. The host stops or goes back; every update is held until it has done so.
 enum class Reaction : int32_t { kApply, kSkip, kHold };
 
-// The last steps that were applied, as a ring: count values were pushed, the last `size` of them are there.
+// A ring of the last applied steps: `count` values were pushed, the last `size` of them are kept.
 struct Window {
   double* values;
   int64_t size, count;
 };
 
-// In the device's memory, for a whole training.
+// The guard's state in device memory, for a whole training.
 struct StepGuard {
   Reaction on_nan, on_spike;
   int64_t skip_limit;
   double spike_deviations;
   Window losses, grad_norms;
   int64_t skipped_in_a_row;
-  int64_t t;      // updates that were made
-  int32_t holds;  // a step was held: nothing is applied until the host says so
+  int64_t t;      // updates made
+  int32_t holds;  // a step was held: no update is applied until the host releases it
 };
 
-// What became of a step.
+// The outcome of a step.
 struct Decision {
   double loss, z_loss, grad_norm;
   double loss_deviations, norm_deviations;  // standard deviations above the window's mean; 0: the window is too short
   double gradient_scale;                    // clipping
   int64_t t;                                // the update's number, from 1
-  int32_t apply;                            // 0: the update is left out
+  int32_t apply;                            // 0: the update is not made
 };
 
-// The weighted sum over A micro-batches of sums_A2[a][k] * scales_A[a], k = 0 and 1: `straight` neighbours one after
-// the other, the sums of those in pairs, as their gradients are added (parallel/sharded_weights.h).
+// The weighted sum over A micro-batches of sums_A2[a][k] * scales_A[a], k = 0 and 1. Each `straight` neighbours are
+// added in sequence and these sums in pairs, in the order of their gradients (parallel/sharded_weights.h).
 HEARTH_HOST_DEVICE inline void total_losses(double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
                                             int64_t straight) {
   for (int k = 0; k < 2; ++k) {
@@ -62,7 +62,7 @@ HEARTH_HOST_DEVICE inline void total_losses(double* totals_2, const double* sums
   }
 }
 
-// How many standard deviations `value` lies above the window's mean; 0 until half of the window is there.
+// The number of standard deviations from the window's mean to `value`; 0 until half of the window is filled.
 HEARTH_HOST_DEVICE inline double deviations(double value, const Window& window) {
   const int64_t n = window.count < window.size ? window.count : window.size;
   if (window.size == 0 || n < (window.size + 1) / 2) return 0;
@@ -86,10 +86,10 @@ HEARTH_HOST_DEVICE inline void decide(StepGuard& guard, Decision& decision, cons
   d.z_loss = z_factor * totals_2[1];
   d.grad_norm = std::sqrt(*grad_squares);
   const double scale = max_norm > 0 ? max_norm / (d.grad_norm + 1e-6) : 1;
-  d.gradient_scale = scale >= 1 ? 1 : scale;  // a NaN is not >= 1 and stays
+  d.gradient_scale = scale >= 1 ? 1 : scale;  // a NaN is not >= 1 and is kept
   d.loss_deviations = deviations(d.loss, guard.losses);
   d.norm_deviations = deviations(d.grad_norm, guard.grad_norms);
-  // NaN - NaN and infinity - infinity are no number.
+  // NaN - NaN and infinity - infinity are NaN.
   const bool is_number = d.loss - d.loss == 0 && d.grad_norm - d.grad_norm == 0;
   const bool is_spike = d.loss_deviations > guard.spike_deviations || d.norm_deviations > guard.spike_deviations;
   Reaction reaction = !is_number ? guard.on_nan : is_spike ? guard.on_spike : Reaction::kApply;

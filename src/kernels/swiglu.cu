@@ -4,7 +4,7 @@
 namespace hearth::kernels {
 namespace {
 
-// 1 / (1 + exp(-g)), with exp kept finite. NaN turns into a number here and comes back through the product with g.
+// 1 / (1 + exp(-g)), with exp kept finite. NaN becomes a number here; the product with g makes it NaN again.
 __device__ inline float sigmoid(float g) { return 1 / (1 + expf(fminf(-g, 88))); }
 
 template <class T, int W>
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(256) forward_kernel(Rows a, ConstRows gate_up,
 }
 
 // d_gate = da u (s + g s (1 - s)), d_up = da g s. A thread reads its elements before it writes them: outputs may be
-// the inputs. kAgain: silu(g) * u is written to a.
+// inputs. kAgain: silu(g) * u is written to a.
 template <class T, int W, bool kAgain>
 __global__ void __launch_bounds__(256)
     backward_kernel(Rows dgate_up, ConstRows da, ConstRows gate_up, Rows a, int32_t chunks) {

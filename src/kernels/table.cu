@@ -46,7 +46,7 @@ int count_devices(int32_t* count) {
   const auto code = HEARTH_GPU(GetDeviceCount)(count);
   if (code == HEARTH_GPU(Success)) return 0;
   *count = 0;
-  (void)HEARTH_GPU(GetLastError)();  // no driver is an answer, and no error that a launch should meet
+  (void)HEARTH_GPU(GetLastError)();  // clears it: no driver is a valid answer, and no error of a later launch
   return code == HEARTH_GPU(ErrorNoDevice) || code == HEARTH_GPU(ErrorInsufficientDriver) ? 0 : code;
 }
 

@@ -1,4 +1,4 @@
-// From a tensor to a pointer with strides, checked. Only for the .cpp files of ops/.
+// From tensors to checked pointers with strides. Only for the .cpp files of ops/.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -16,7 +16,7 @@ namespace hearth::ops {
 inline bool is_float32(const at::Tensor& tensor) { return tensor.scalar_type() == at::kFloat; }
 inline bool is_float64(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; }
 
-// Calls body(float()), body(double()) or body(c10::BFloat16()): the element type as a type, for templates.
+// Calls body(float()), body(double()) or body(c10::BFloat16()): templates get the element type as a type.
 template <class Body>
 decltype(auto) with_element_type(const at::Tensor& tensor, const Body& body) {
   if (tensor.scalar_type() == at::kFloat) return body(float());
@@ -25,7 +25,7 @@ decltype(auto) with_element_type(const at::Tensor& tensor, const Body& body) {
   return body(double());
 }
 
-// What gradients of weights, and other sums that a bfloat16 would lose, are kept in where the rest is Value.
+// The type of weight gradients, and of other sums that bfloat16 is too coarse for, if other elements are Value.
 template <class Value>
 using GradientOf = std::conditional_t<std::is_same_v<Value, double>, double, float>;
 
@@ -68,9 +68,9 @@ Heads<T> heads(const at::Tensor& tensor) {
           tensor.size(3),     tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-// Runs body(begin, end) over [0, n) on the pool. `cost` is the number of elements one item touches; little work stays
-// in the calling thread, because waking the pool costs about as much as 16k elements. Where the cuts fall depends on
-// the number of threads, so a body's results must not.
+// Runs body(begin, end) over [0, n) on the pool. `cost` is the number of elements that one item touches. Little work
+// stays in the calling thread: waking the pool costs about as much as 16k elements. The cuts depend on the number of
+// threads, so a body's results must not depend on them.
 template <class Body>
 void parallel(int64_t n, int64_t cost, const Body& body) {
   at::parallel_for(0, n, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cost)), body);

@@ -23,15 +23,15 @@ namespace hearth::ops {
 
 constexpr int64_t kAdamWBlock = 16384;  // elements
 
-// Sixteen random bits for each value of a block: eight of them are one of Philox's, from the one that holds the first.
+// Sixteen random bits for each value of a block. One Philox block gives eight of them; the first may be used in part.
 struct AdamWBits {
-  std::array<uint64_t, kAdamWBlock / 4 + 2> of;  // of four values each, the first in the lowest bits
-  int64_t begin = 0;                             // where the first value's stand
+  std::array<uint64_t, kAdamWBlock / 4 + 2> of;  // each of four values, the first in the lowest bits
+  int64_t begin = 0;                             // the first value's index in `of`, in units of 16 bits
 
   const std::byte* from(int64_t i) const { return std::as_bytes(std::span(of)).data() + 2 * (begin + i); }
 };
 
-// The bits by which a block's values are rounded; unused for values in float32.
+// The random bits for rounding a block's values; unused for float32 values.
 struct AdamWNoise {
   AdamWBits parameter, exp_avg, exp_avg_sq;
 };
@@ -50,14 +50,14 @@ HWY_INLINE void store_stochastic(V32 v, F32 d, c10::BFloat16* p, int64_t count, 
   std::memcpy(buffer, noise, static_cast<size_t>(count) * sizeof(uint16_t));
   const auto sum = hn::Add(hn::BitCast(d32, v), hn::PromoteTo(d32, hn::Load(d16, buffer)));
   const auto cut = hn::And(sum, hn::Set(d32, 0xFFFF0000u));
-  // Infinity and NaN have no places to round: bits added would turn one into the other.
+  // Infinity and NaN are not rounded: added bits would turn one into the other.
   store(hn::IfThenElse(hn::IsFinite(v), hn::BitCast(d, cut), v), d, p, count);
 }
 HWY_INLINE void store_stochastic(V32 v, F32 d, float* p, int64_t count, const std::byte* /*noise*/) {
   store(v, d, p, count);
 }
 
-// `noise`: null where everything is rounded to nearest.
+// `noise`: null if everything is rounded to nearest.
 template <class P, class M>
 HWY_INLINE void adamw_span(P* parameter, const float* gradient, M* exp_avg, M* exp_avg_sq, int64_t n,
                            const reference::AdamWFactors& f, const AdamWNoise* noise) {

@@ -77,7 +77,7 @@ void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::
   HEARTH_CHECK(q_BSHK.stride(3) == 1 && k_BSGK.stride(3) == 1 && v_BSGK.stride(3) == 1, "heads are not contiguous");
 }
 
-// The keys of every query of [B, S].
+// The keys that each query of [B, S] sees.
 const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t S) {
   auto* visible = thread_scratch<VisibleKeys>(Scratch::kDescription, B * S);
   const bool rows = !mask.document_starts_N.defined();

@@ -1,6 +1,6 @@
-// Scaled dot-product attention with grouped queries: softmax(q k^T / sqrt(K)) v, query head h reading key/value head
-// h / (H/G). K and V are never copied to all heads. float32 and bfloat16 (sums and softmax in float32) run the tiled
-// kernels of flash_attention.h; float64 the plain reference. Nothing is allocated but scratch memory that is kept.
+// Scaled dot-product attention with grouped queries: softmax(q k^T / sqrt(K)) v. Query head h reads key/value head h /
+// (H/G). K and V are never copied to all heads. float32 and bfloat16 (sums and softmax in float32) run the tiled
+// kernels of flash_attention.h, float64 the plain reference. Only scratch memory is allocated, and kept.
 //
 // q, out [B, S, H, K] and k, v [B, S, G, K] are any strided views with contiguous K, such as slices of a packed QKV
 // buffer.
@@ -12,29 +12,29 @@
 
 namespace hearth::ops {
 
-// Which keys a query sees: those of its own document - all of them, or (causal) those up to its own position.
+// The keys that a query sees: all of its own document, or (causal) those up to its own position.
 struct AttentionMask {
   bool causal = true;
-  // Where documents begin: int32 offsets into [B*S], ascending, each row's first place included. Undefined: a row is
+  // Beginnings of documents: int32 offsets into [B*S], ascending, each row's first place included. Undefined: a row is
   // one document.
   at::Tensor document_starts_N = {};
-  int64_t longest_document = 0;  // no document is longer; 0: as long as a row. A GPU's kernels are faster with it
+  int64_t longest_document = 0;  // no document is longer; 0: a row's length. GPU kernels are faster with it
 };
 
-// out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, float64 with
-// float64 and else float32: the log of the softmax denominators, which the backward needs.
+// out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, is the log of the
+// softmax denominators, which backward needs: float64 with float64, else float32.
 void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
 
-// Overwrites dq, dk, dv (dk and dv are summed over the queries of a group). They may be views of one packed buffer,
-// but not of the buffer that q, k and v lie in.
+// Overwrites dq, dk, dv (dk and dv are summed over the queries of a group). They may be views of one packed buffer, but
+// not of the buffer of q, k and v.
 void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
                         const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
                         const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask);
 
-// Inference against a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C), whose keys
-// and values, the N new ones included, are the first `length` rows of the caches [B, C, G, K]. Query i sees positions
+// Inference with a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C). The first
+// `length` rows of the caches [B, C, G, K] are their keys and values, including the N new ones. Query i sees positions
 // 0 .. length - N + i. out [B, N, H, K].
 void decode_attention(const at::Tensor& out_BNHK, const at::Tensor& q_BNHK, const at::Tensor& k_cache_BCGK,
                       const at::Tensor& v_cache_BCGK, int64_t length);

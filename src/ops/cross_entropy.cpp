@@ -25,7 +25,7 @@ namespace hearth::ops::HWY_NAMESPACE {
 template <class T>
 HWY_INLINE double softmax_row(T* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
   const F32 d;
-  constexpr bool kKeepsExp = std::is_same_v<T, float>;  // a bfloat16 would round what is still to be scaled
+  constexpr bool kKeepsExp = std::is_same_v<T, float>;  // bfloat16 would round values that are scaled later
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   V32 largest = hn::Set(d, -kInfinity), poison = hn::Zero(d);
   for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
@@ -108,7 +108,7 @@ double row_z(double* logits, int64_t V, int64_t label, double factor, double z_f
   return reference::cross_entropy_row(logits, V, label, factor, z_factor, gradient);
 }
 
-// scale_1 undefined: forward alone.
+// scale_1 undefined: forward only.
 template <class T>
 void run(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C, const at::Tensor& scale_1,
          const at::Tensor& weights_C, double z_factor) {

@@ -1,11 +1,11 @@
-// Softmax cross-entropy of one chunk of logits, the gradient written over the logits. The caller walks the tokens in
-// chunks (LM head GEMM, this, two gradient GEMMs), so the full logits never exist.
+// Softmax cross-entropy of one chunk of logits; the gradient overwrites the logits. The caller goes through the tokens
+// in chunks (LM head GEMM, this, two gradient GEMMs), so the full logits never exist.
 //
-// logits [C, V] (rows may be strided); labels [C] int32, kIgnore where the row does not count; weights [C] float32 or
+// logits [C, V] (rows may be strided); labels [C] int32, kIgnore in rows that do not count; weights [C] float32 or
 // undefined (all 1). loss = sum over counted rows of weight * (log sum exp(logits) - logits[label]), accumulated in
-// double in the order of the rows. Labels other than kIgnore outside 0 .. V-1 are our bug (not checked on a GPU).
-// Beside it the z-loss, which keeps log sum exp near zero: sum of weight * (log sum exp(logits))^2, times a factor part
-// of what is differentiated. Source: PaLM, arXiv 2204.02311, section 5 (factor 1e-4).
+// double in the order of the rows. Labels other than kIgnore outside 0 .. V-1 are our bug (not checked on a GPU). The
+// z-loss keeps log sum exp near zero: sum of weight * (log sum exp(logits))^2. The gradient includes it times a factor.
+// Source: PaLM, arXiv 2204.02311, section 5 (factor 1e-4).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +14,9 @@
 
 namespace hearth::ops {
 
-inline constexpr int64_t kIgnore = -100;  // torch's ignore_index; data/batch/batch.h has the same
+inline constexpr int64_t kIgnore = -100;  // torch's ignore_index; data/batch/batch.h has the same number
 
-// What the sums are, read from where they lie.
+// The sums, read from their device.
 struct CrossEntropy {
   double loss = 0;       // not multiplied by any factor
   double z_squares = 0;  // sum of weight * (log sum exp(logits))^2
@@ -26,9 +26,9 @@ struct CrossEntropy {
 void cross_entropy_forward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                            const at::Tensor& weights_C = {});
 
-// The same, and overwrites logits with the gradient of scale * (loss + z_factor * z_squares),
-// scale * weight * ((1 + 2 z_factor log sum exp) softmax - onehot(label)); zero in rows that do not count. scale_1 [1]
-// float64 is usually 1 / (the step's global weight sum).
+// The same, and overwrites logits with the gradient of scale * (loss + z_factor * z_squares), scale * weight * ((1 + 2
+// z_factor log sum exp) softmax - onehot(label)); zero in rows that do not count. scale_1 [1] float64 is usually 1 /
+// (the step's global weight sum).
 void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                                     const at::Tensor& scale_1, const at::Tensor& weights_C = {}, double z_factor = 0);
 

@@ -24,7 +24,7 @@ void forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tens
   });
 }
 
-// Threads share out columns and not tokens: each element is summed by one thread, in the order of t.
+// Threads divide columns, not tokens: each element is summed by one thread, in the order of t.
 template <class Sum, class Value>
 void backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
   const int64_t T = dx_TD.size(0), D = dx_TD.size(1), V = dweight_VD.size(0);

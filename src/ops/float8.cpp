@@ -8,7 +8,7 @@
 namespace hearth::ops {
 namespace {
 
-// Rows of float8 along which a product sums, [rows, depth], and what each is to be multiplied with.
+// Rows of float8 that a product sums along, [rows, depth], and the factor of each row.
 struct Operand {
   at::Tensor values, scale;
 };
@@ -37,7 +37,7 @@ Operand columns_of(const at::Tensor& x) {
   return converted(x, x.size(1), x.size(0), gpu_kernels().float8_columns, "float8_columns");
 }
 
-// out = a b^T, both with the depth along their rows.
+// out = a b^T; the depth is along the rows of both.
 void multiply(const at::Tensor& out, const Operand& a, const Operand& b) {
   gpu_float8_product()(out, a.values, a.scale, b.values, b.scale);
 }

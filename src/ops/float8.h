@@ -1,8 +1,8 @@
-// Matrix products in 8-bit floating point: E4M3, each row of an operand with a factor of its own (what torchao and
-// DeepSeek's reports call rowwise), sums in float32, results in bfloat16. Source of the format: arXiv 2209.05433.
+// Matrix products in 8-bit floating point: E4M3, one factor for each row of an operand (torchao and DeepSeek's reports
+// call this rowwise), sums in float32, results in bfloat16. Source of the format: arXiv 2209.05433.
 //
-// For GPUs that have it (ops/gpu/gpu.h, Gpu::has_float8). M rows, K inputs, N outputs, contiguous; K and N multiples
-// of 16. Operands come in bfloat16 and are converted here: weights at every use, so that only bfloat16 is kept.
+// For GPUs that support it (ops/gpu/gpu.h, Gpu::has_float8). M rows, K inputs, N outputs, contiguous; K and N multiples
+// of 16. Operands are bfloat16 and are converted here, weights at every use: only bfloat16 is kept.
 #pragma once
 
 #include <ATen/core/Tensor.h>

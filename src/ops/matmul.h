@@ -4,8 +4,8 @@
 // strided), so columns of a packed buffer are written in place.
 //
 // float32 and bfloat16, results of at least 4 rows and 4 columns, on an x86 CPU with AVX2, in bfloat16 without AMX: the
-// product of gemm.h, the same bits for any number of threads. Anything else: ATen's, which is MKL or oneDNN. Nothing is
-// timed: a machine's choice is always the same.
+// product of gemm.h, the same bits for any number of threads. Otherwise: ATen's, by MKL or oneDNN. No choice depends on
+// a measured time: it is always the same on one machine.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +18,11 @@ void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& 
 // dx = dy w, or dx += dy w
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);
 
-// dw += dy^T x : straight into the flat gradient buffer. With bfloat16 dw is float32; where the product is ATen's on a
-// CPU, it is rounded to bfloat16 before it is added.
+// dw += dy^T x, into the flat gradient buffer. With bfloat16 dw is float32. ATen's product on a CPU is rounded to
+// bfloat16 before it is added.
 void matmul_weight_gradient(const at::Tensor& dw_NK, const at::Tensor& dy_MN, const at::Tensor& x_MK);
 
-// The same by ATen's product, on any machine.
+// The same by ATen's products, on any machine.
 namespace aten {
 void matmul(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_NK);
 void matmul_input_gradient(const at::Tensor& dx_MK, const at::Tensor& dy_MN, const at::Tensor& w_NK, bool accumulate);

@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// `mean` is null where the mean is not taken away, `weight` where it is 1.
+// `mean` is null for norms without one, `weight` if it is 1.
 template <class T>
 void forward_row(T* y, const T* x, const T* weight, int64_t D, plan::Norm norm, float* statistic, float* mean) {
   const F32 d;
@@ -53,7 +53,7 @@ void add_row(T* h, const T* x, const T* r, int64_t D) {
   });
 }
 
-// With g = w dy:  dx = r (g - mean(g) - c n mean(g n)) (+ dx), mean(g) only where m is taken away, c as in
+// With g = w dy:  dx = r (g - mean(g) - c n mean(g n)) (+ dx), with mean(g) only for norms that subtract m, and c as in
 // ops/reference.h. partial_dw += dy n.
 template <class T>
 void backward_row(T* dx, float* partial_dw, const T* dy, const T* x, const T* weight, int64_t D, plan::Norm norm,
@@ -146,7 +146,7 @@ const T* weight_of(const plan::Norm& norm, const at::Tensor& weight_D, int64_t D
   return weight_D.defined() ? flat<const T>(weight_D, D) : nullptr;
 }
 
-// `r_TD` undefined: y = norm(x), and no h.
+// `r_TD` undefined: y = norm(x), without h.
 template <class T>
 void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
              const at::Tensor& x_TD, const at::Tensor& r_TD, const at::Tensor& weight_D) {
@@ -161,15 +161,15 @@ void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y
   const auto add = add_kernel(T());
   const auto normalize = forward_kernel(T());
   parallel(rows, D, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {  // a row of h is still in the first cache when it is normalised
+    for (int64_t t = begin; t < end; ++t) {  // a row of h is still in the first-level cache when it is normalised
       if (adds) add(h.row(t), x.row(t), r.row(t), D);
       normalize(y.row(t), adds ? h.row(t) : x.row(t), weight, D, norm, s.size + t, s.mean_of(t));
     }
   });
 }
 
-// Rows are cut into at most 64 blocks, each with a partial sum of the weight's gradient of its own; the partial sums
-// are added in order. The cuts depend on the number of rows alone.
+// Rows are cut into at most 64 blocks, each with its own partial sum of the weight's gradient. These are added in
+// order. The cuts depend only on the number of rows.
 template <class T>
 void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D, const at::Tensor& dy_TD,
               const at::Tensor& x_TD, const at::Tensor& statistics_NT, const at::Tensor& weight_D, bool accumulate) {
@@ -197,7 +197,7 @@ void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor&
   float* dweight = flat<float>(dweight_D, D);
   parallel(D, blocks, [&](int64_t begin, int64_t end) {
     std::vector<double> total(dweight + begin, dweight + end);
-    for (int64_t b = 0; b < blocks; ++b) {  // row by row, so that memory is read in order
+    for (int64_t b = 0; b < blocks; ++b) {  // row by row: memory is read in order
       const float* dw = partial_dw + b * D + begin;
       for (size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(dw[i]);
     }

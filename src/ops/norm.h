@@ -1,13 +1,13 @@
-// The norms of rows of D elements, y = w n. m is the mean of a row, r one over its size:
+// The norms of rows of D elements, y = w n. m is the mean of a row, r the inverse of its size:
 //
 //   rmsnorm       n = x r         r = 1 / sqrt(mean(x^2) + eps)          arXiv 1910.07467
 //   layernorm     n = (x - m) r   r = 1 / sqrt(mean((x - m)^2) + eps)    arXiv 1607.06450, without a bias
 //   np_layernorm  the same with w = 1: no parameters                     OLMo, arXiv 2402.00838
 //   rmsnorm_neox  n = x r         r = 1 / (sqrt(mean(x^2)) + eps)        GPT-NeoX until May 2025
 //
-// x, y [T, D]; weight [D], undefined for np_layernorm. statistics [1 or 2, T] is what backward needs of each row: r
-// (rmsnorm_neox: the root mean square, from which r follows), and m of the layernorms. With bfloat16 rows statistics
-// and dweight are float32.
+// x, y [T, D]; weight [D], undefined for np_layernorm. statistics [1 or 2, T] is for backward: r of each row
+// (rmsnorm_neox: the root mean square, which gives r), and m of the layernorms. With bfloat16 rows, statistics and
+// dweight are float32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +25,8 @@ void add_norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::
                       const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
                       const at::Tensor& weight_D);
 
-// dx = (or += if accumulate) the gradient of x; dweight += that of the weight. dx may be dy when not accumulating.
-// With accumulate, dx holds the gradient that came along the residual stream.
+// dx = (or += if accumulate) the gradient of x; dweight += the weight's. dx may be dy without accumulate. With
+// accumulate, dx holds the gradient of the residual stream.
 void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
                    const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                    const at::Tensor& weight_D, bool accumulate);

@@ -23,7 +23,7 @@ HWY_INLINE V64 to_double(F64 d, VU64 bits) {
   return hn::ConvertTo(d, hn::BitCast(hn::RebindToSigned<F64>(), hn::ShiftRight<11>(bits)));
 }
 
-// random_normal's formula and, without the cosine, the bound of its values.
+// random_normal's formula. `radius` is the value without the cosine, which bounds it.
 HWY_INLINE V64 normal_lanes(F64 d, RandomKey key, VU64 index, V64& radius) {
   VU64 first, second;
   philox_lanes(U64(), key, index, first, second);
@@ -34,9 +34,9 @@ HWY_INLINE V64 normal_lanes(F64 d, RandomKey key, VU64 index, V64& radius) {
   return hn::Mul(radius, hn::Cos(d, hn::Mul(hn::Set(d, 2 * std::numbers::pi), angle_uniform)));
 }
 
-// Values 0, 1, ... of `out` as long as whole vectors fit; returns how many.
+// Fills values 0, 1, ... of `out` with whole vectors; returns how many.
 int64_t fill_normal_lanes(float* out, int64_t n, RandomKey key, uint64_t first, double std, double bound) {
-  // Hwy's documentation: the logarithm errs by 4 units of the last place, the cosine by 3. This is 90 of them.
+  // Highway's documentation: the logarithm errs by 4 units in the last place, the cosine by 3. This is 90 units.
   constexpr double kError = 2e-14;
   const F64 d;
   const hn::Rebind<float, F64> d32;

@@ -1,4 +1,4 @@
-// A small tensor on its way to the host, which does not wait for it until it asks.
+// An asynchronous copy of a small tensor to the host. The host waits only when it asks for the copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,17 +9,17 @@ namespace hearth::ops {
 
 class Readback {
  public:
-  // Copies `tensor` as it is when the device's stream gets here; it may change afterwards.
+  // Copies `tensor` as it is when the device's stream reaches this point; it may change afterwards.
   explicit Readback(const at::Tensor& tensor);
   ~Readback();
   Readback(Readback&&) noexcept;
   Readback& operator=(Readback&&) noexcept;
 
-  // The copy, on the host. Waits until it is there.
+  // The copy, on the host. Waits until it is complete.
   const at::Tensor& wait();
 
  private:
-  struct Copied;  // when a GPU has made the copy
+  struct Copied;  // marks the end of a GPU's copy
   at::Tensor host_;
   std::unique_ptr<Copied> copied_;
 };

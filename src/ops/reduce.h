@@ -6,7 +6,7 @@
 namespace hearth::ops {
 
 // sum_1 [1] float64 += the sum of squares: blocks of fixed size, added in order, so the value does not depend on the
-// threads. NaN and infinity come through: a finite global norm says that every gradient is finite. The global gradient
+// threads. NaN and infinity propagate: a finite global norm proves that every gradient is finite. The global gradient
 // norm is sqrt(all_reduce(sum of these)).
 void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x);
 

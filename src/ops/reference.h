@@ -1,6 +1,5 @@
-// Every operation once more as plain loops: what float64 runs through, and what the vector kernels are tested against.
-// Sums are in double whatever T is. One thread, no speed intended. Meanings and shapes are those of the operation's
-// header.
+// Every operation again as plain loops, for float64 and as the reference in tests of the vector kernels. Sums are in
+// double for any T. One thread, not fast. Meanings and shapes are in the operation's header.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ void add(Matrix<T> h, Matrix<const T> x, Matrix<const T> r) {
   }
 }
 
-// Statistics of a row in A: `size` as ops/norm.h says, `mean` or null; `weight` null: 1.
+// Statistics of a row in A: `size` as in ops/norm.h, `mean` or null; `weight` null: 1.
 template <class T, class A>
 void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<const T> x, const T* weight) {
   for (int64_t t = 0; t < x.rows; ++t) {
@@ -42,8 +41,9 @@ void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<
   }
 }
 
-// With n = (x - m) r and g = w dy:  dweight = sum_t dy n,  dx = r (g - mean(g) - c n mean(g n)), mean(g) only where m
-// is taken away. dr/dx is -r^3 x / D, hence c = 1; of rmsnorm_neox it is -r^2 x / (D rms), hence c = 1 / (r rms).
+// With n = (x - m) r and g = w dy:  dweight = sum_t dy n,  dx = r (g - mean(g) - c n mean(g n)), with mean(g) only for
+// norms that subtract m. dr/dx is -r^3 x / D, hence c = 1; for rmsnorm_neox it is -r^2 x / (D rms), hence c = 1 / (r
+// rms).
 template <class T, class A>
 void norm_backward(const plan::Norm& norm, Matrix<T> dx, A* dweight, Matrix<const T> dy, Matrix<const T> x,
                    const A* size, const A* mean, const T* weight, bool accumulate) {
@@ -60,7 +60,7 @@ void norm_backward(const plan::Norm& norm, Matrix<T> dx, A* dweight, Matrix<cons
       dot += g * n;
       total += g;
     }
-    // A row of zeros has no direction in which its size grows: the gradient of |x| is 0 there, as in PyTorch.
+    // The size of a row of zeros has no derivative: the gradient of |x| is 0 there, as in PyTorch.
     if (eps_outside) dot = double(size[t]) > 0 ? dot / (r * double(size[t])) : 0;
     dot /= double(x.cols);
     total = mean == nullptr ? 0 : total / double(x.cols);
@@ -74,8 +74,8 @@ void norm_backward(const plan::Norm& norm, Matrix<T> dx, A* dweight, Matrix<cons
   for (int64_t d = 0; d < x.cols; ++d) dweight[d] = A(double(dweight[d]) + dw[static_cast<size_t>(d)]);
 }
 
-// direction +1 rotates forward, -1 back. table row: (cos, sin) pairs; with halves all cosines, then all sines.
-// position(b * S + s) is the row that turns position s of sequence b.
+// direction +1 rotates forward, -1 back. A table row: (cos, sin) pairs; with halves all cosines, then all sines.
+// position(b * S + s) is the table's row for position s of sequence b.
 template <class T, class Position>
 void rope(Heads<T> x, Matrix<const T> table, bool halves, const Position& position, double direction) {
   const int64_t half = x.K / 2;
@@ -103,7 +103,7 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-// visible [B, S]: what each query sees of k and v. lse [B, N, S] or null.
+// visible [B, S]: the keys that each query sees. lse [B, N, S] or null.
 template <class T>
 void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                        const VisibleKeys* visible) {
@@ -132,7 +132,7 @@ void attention_forward(Heads<T> out, T* lse, Heads<const T> q, Heads<const T> k,
   }
 }
 
-// dq, dk, dv must be zero before. ds = p * (dout v^T - rowsum(dout * out)): FlashAttention-2, arXiv 2307.08691.
+// dq, dk, dv must be zero on entry. ds = p * (dout v^T - rowsum(dout * out)): FlashAttention-2, arXiv 2307.08691.
 template <class T>
 void attention_backward(Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<const T> dout, Heads<const T> out, const T* lse,
                         Heads<const T> q, Heads<const T> k, Heads<const T> v, const VisibleKeys* visible) {
@@ -164,12 +164,12 @@ void swiglu_forward(Matrix<T> a, Matrix<const T> gate_up) {
     for (int64_t f = 0; f < a.cols; ++f) {
       const double g = double(gate_up.row(t)[f]), u = double(gate_up.row(t)[a.cols + f]);
       const double s = 1 / (1 + std::exp(-g));
-      a.row(t)[f] = T(g * s * u);  // as the backward computes it again
+      a.row(t)[f] = T(g * s * u);  // as backward recomputes it
     }
   }
 }
 
-// silu'(g) = s + g s (1 - s) with s the sigmoid of g. a.data may be null.
+// silu'(g) = s + g s (1 - s), s = sigmoid(g). a.data may be null.
 template <class T>
 void swiglu_backward(Matrix<T> dgate_up, Matrix<const T> da, Matrix<const T> gate_up, Matrix<T> a) {
   for (int64_t t = 0; t < da.rows; ++t) {
@@ -205,11 +205,11 @@ struct AdamWFactors {
   double decay_after;   // lr * decay with AdamForm::kTransformers, or 0
   double l2, beta1, beta2, eps;
   double step_size;         // of m / denominator
-  double correction2_sqrt;  // what sqrt(v) is divided by before eps is added
+  double correction2_sqrt;  // divides sqrt(v) before eps is added
   double gradient_scale;
 };
 
-// In T throughout, as torch does it.
+// All in T, as in torch.
 template <class T>
 void adamw(T* parameter, const T* gradient, T* exp_avg, T* exp_avg_sq, int64_t n, const AdamWFactors& f) {
   for (int64_t i = 0; i < n; ++i) {

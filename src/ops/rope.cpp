@@ -157,7 +157,8 @@ std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K) {
   std::vector<double> frequencies;
   for (int64_t k = 0; k < K; k += 2) {
     const double w = std::pow(rope.theta, -static_cast<double>(k) / static_cast<double>(K));
-    // How many waves fit into the original window: few of a slow pair, which is stretched in full, many of a fast one.
+    // Full waves in the original window: a slow pair has few and is stretched in full, a fast pair has many and is
+    // kept.
     const double waves = static_cast<double>(rope.original_seq_len) * w / (2 * std::numbers::pi);
     const double kept =
         std::clamp((waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);

@@ -1,6 +1,6 @@
 // Rotary position embedding: a pair of elements of a head is a complex number, multiplied by exp(i * position * w).
-// Source: arXiv 2104.09864. Pair i is (2i, 2i+1), Meta's convention, or (i, i + K/2), that of GPT-NeoX and Hugging
-// Face; w = theta^(-2i/K), scaled as plan::Rope says (Llama 3.1, meta-llama/llama-models, apply_scaling).
+// Source: arXiv 2104.09864. Pair i is (2i, 2i+1), Meta's convention, or (i, i + K/2), the convention of GPT-NeoX and
+// Hugging Face. w = theta^(-2i/K), scaled by plan::Rope (Llama 3.1, meta-llama/llama-models, apply_scaling).
 //
 // Works in place on any strided [B, S, N, K] view: the first N = H+G heads of a packed QKV buffer [B*S, (H+2G)*K] are
 // qkv.view({B, S, H+2*G, K}).narrow(2, 0, H+G).
@@ -20,12 +20,12 @@ namespace hearth::ops {
 std::vector<double> rope_frequencies(const plan::Rope& rope, int64_t K);
 
 // [S, K]: row p holds (cos, sin) of pair 0, of pair 1, ... for position p; with halves all cosines, then all sines.
-// Computed in double, then rounded to float32, or kept with dtype float64: heads in bfloat16 turn by float32 angles.
+// Computed in double, then rounded to float32 unless dtype is float64: bfloat16 heads are rotated by float32 angles.
 at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype, at::Device device = at::kCPU);
 
-// Rotates x in place. Position s of x is row start + s of the table (start > 0: decoding behind a KV cache).
-// `halves`: as the table was made. `document_starts_N`, int32, rising, if defined: the places in [B*S] at which
-// positions begin again at `start`, each sequence's first place among them.
+// Rotates x in place. Position s of x is row start + s of the table (start > 0: decoding after a KV cache). `halves`:
+// as for the table. `document_starts_N` (if defined): int32, ascending, places in [B*S] where positions begin again at
+// `start`. It includes each sequence's first place.
 void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
                   const at::Tensor& document_starts_N = {}, int64_t start = 0);
 

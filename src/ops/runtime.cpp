@@ -17,8 +17,8 @@
 namespace hearth::ops {
 namespace {
 
-// glibc returns blocks above a threshold to the system when they are freed, so that the next step faults every page in
-// again. 32 MiB is the largest threshold it accepts; setting it also stops it from moving.
+// glibc returns freed blocks above a threshold to the system, and the next step faults every page in again. 32 MiB is
+// the largest threshold that it accepts. Setting it also fixes it.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -37,9 +37,9 @@ void prepare_process(int64_t threads) {
 
 void prepare_thread(int64_t threads) {
   HEARTH_CHECK(threads >= 1);
-  at::init_num_threads();  // ATen's own per-thread default comes first, or it would overwrite ours
+  at::init_num_threads();  // ATen's per-thread default first, or it would overwrite ours
   at::set_num_threads(static_cast<int>(threads));
-  // Every thread of the pool gets one item, the calling one too.
+  // Every thread of the pool gets one item, including the calling thread.
   at::parallel_for(0, threads, 1, [](int64_t, int64_t) { at::globalContext().setFlushDenormal(true); });
 }
 
@@ -48,7 +48,7 @@ int64_t num_threads() { return at::get_num_threads(); }
 double measure_gemm_flops(at::Device device, DType dtype) {
   const int64_t size = device.is_cpu() ? 1024 : 8192;
   const at::Tensor x = empty({size, size}, dtype, device), w = empty({size, size}, dtype, device);
-  for (const at::Tensor& factor : {x, w}) factor.uniform_(-1, 1);  // zeros take less power, and a GPU runs faster then
+  for (const at::Tensor& factor : {x, w}) factor.uniform_(-1, 1);  // zeros take less power: a GPU would run faster
   const at::Tensor out = empty({size, size}, dtype, device);
   double best_s = 1e30;
   const auto measure = [&](const auto& product) {
@@ -59,8 +59,8 @@ double measure_gemm_flops(at::Device device, DType dtype) {
     best_s = std::min(best_s, s);
     return s;
   };
-  // The first of each starts the pool. Every training pays for this before its first step: three more, and others only
-  // as long as they are quick.
+  // The first of each product starts the pool. Every training waits for this before its first step: three more, and
+  // then others only while they are quick.
   double total_s = 0;
   for (int i = 0; i < 4 || (i < 8 && total_s < 0.1); ++i) {
     total_s += measure([&] { matmul(out, x, w); });

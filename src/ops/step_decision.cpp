@@ -24,7 +24,7 @@ T* as(const at::Tensor& bytes) {
   return static_cast<T*>(bytes.mutable_data_ptr());
 }
 
-// A ring of `size` that was filled with `values`, of which only the last `size` are kept.
+// A ring of `size` after a push of all `values`: it has the last `size` of them.
 at::Tensor ring(const std::vector<double>& values, int64_t size, at::Device device) {
   std::vector<double> kept(static_cast<size_t>(size));
   const auto n = static_cast<int64_t>(values.size());

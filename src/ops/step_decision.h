@@ -1,5 +1,5 @@
-// Whether a step's update is made, decided where its sums lie (kernels/step_decision.h), so that nobody waits for a GPU
-// within a step. On a CPU the same function runs at once.
+// Decides whether a step's update is made, on the device of its sums (kernels/step_decision.h): the host need not wait
+// for a GPU within a step. On a CPU the same function runs at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,19 +11,19 @@
 
 namespace hearth::ops {
 
-// How a training guards its steps; the meaning of the policies is in train/guard.h.
+// The guard's rules for steps; the meaning of the policies is in train/guard.h.
 struct GuardRules {
   kernels::Reaction on_nan = kernels::Reaction::kHold, on_spike = kernels::Reaction::kApply;
   int64_t skip_limit = 0;
   double spike_deviations = 0;
-  int64_t window = 0;  // steps that a spike is measured against; 0: nothing is a spike
+  int64_t window = 0;  // steps in a spike's comparison; 0: nothing is a spike
 };
 
-// What a resumed training brings with it.
+// The guard's state in a resumed training.
 struct GuardState {
-  std::vector<double> losses, grad_norms;  // of the last steps that were applied, the oldest first
+  std::vector<double> losses, grad_norms;  // of the last applied steps, oldest first
   int64_t skipped_in_a_row = 0;
-  int64_t t = 0;  // updates that were made
+  int64_t t = 0;  // updates made
 };
 
 // The guard's memory and the decision on the device.
@@ -31,17 +31,17 @@ class StepDecision {
  public:
   StepDecision(const GuardRules& rules, at::Device device);
 
-  // Forgets what it knew, and any step it held back.
+  // Replaces the guard's memory, and releases a held step.
   void begin_from(const GuardState& state);
 
-  // totals_2 [2] float64 = the sums over A micro-batches, sums_A2 [A, 2] times scales_A [A], float64; `straight` as
+  // totals_2 [2] float64 = the sums over A micro-batches, sums_A2 [A, 2] times scales_A [A], float64. `straight` as in
   // kernels::total_losses.
   void total(const at::Tensor& totals_2, const at::Tensor& sums_A2, const at::Tensor& scales_A, int64_t straight) const;
 
-  // Judges a step by its totals and the squared norm of its gradient, [1] float64, all over all ranks.
+  // Judges a step by its totals and the squared norm of its gradient, [1] float64, all summed over all ranks.
   void decide(const at::Tensor& totals_2, const at::Tensor& grad_squares_1, double z_factor, double max_norm) const;
 
-  // What ops::adamw obeys: the last decision, bytes on the device.
+  // The last decision, for ops::adamw: bytes on the device.
   const at::Tensor& decision() const { return decision_; }
 
  private:
@@ -50,7 +50,7 @@ class StepDecision {
   at::Tensor guard_, losses_, grad_norms_, decision_;  // bytes of StepGuard, [window] float64 each, bytes of Decision
 };
 
-// The bytes of a decision that is made already, for what stands outside a training: update number t, whole or scaled.
+// The bytes of a fixed decision, for updates outside a training: update number t, whole or scaled.
 at::Tensor decided(int64_t t, double gradient_scale = 1, at::Device device = at::kCPU);
 
 // Waits for a GPU.

@@ -1,5 +1,5 @@
-// What kernels and references are written on: pointers with strides, in elements (rows and heads are contiguous), and
-// the mask of attention.
+// Arguments of kernels and references: pointers with strides, in elements (rows and heads are contiguous), and the mask
+// of attention.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Heads {
   T* at(int64_t b, int64_t s, int64_t n) const { return data + b * stride_b + s * stride_s + n * stride_n; }
 };
 
-// The keys [begin, end) that a query sees, positions in its own sequence. Neither end falls from a query to the next,
-// and there is at least one key.
+// The keys [begin, end) that a query sees, as positions in its sequence. Neither end decreases from a query to the
+// next, and there is at least one key.
 struct VisibleKeys {
   int32_t begin, end;
 };

@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// 1 / (1 + exp(-g)). Below -88 the true value is under float's smallest normal number; the clamp keeps exp finite.
-// NaN turns into a number here and comes back through the product with g.
+// 1 / (1 + exp(-g)). Below -88 the true value is under float's smallest normal number; the clamp keeps exp finite. NaN
+// becomes a number here; the product with g makes it NaN again.
 HWY_INLINE V32 sigmoid(F32 d, V32 g) {
   const V32 one = hn::Set(d, 1.0f);
   const V32 e = hn::Exp(d, hn::Min(hn::Neg(g), hn::Set(d, 88.0f)));

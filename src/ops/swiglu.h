@@ -9,8 +9,8 @@ namespace hearth::ops {
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F);
 
-// dgate_up may be gate_up itself. If `a` is defined, silu(g) * u is written to it again (recomputation for the gradient
-// of w2, nearly free); a may be da.
+// dgate_up may be gate_up itself. If `a` is defined, silu(g) * u is written to it again (cheap recomputation for the
+// gradient of w2); a may be da.
 void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,
                      const at::Tensor& a_TF = {});
 

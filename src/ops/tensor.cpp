@@ -29,7 +29,7 @@ at::Tensor huge_pages(int64_t size_bytes) {
   const auto address = reinterpret_cast<uintptr_t>(mapping);
   const uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
   auto* data = reinterpret_cast<void*>(aligned);
-  ::madvise(data, length - (aligned - address), MADV_HUGEPAGE);  // advice: small pages work as well
+  ::madvise(data, length - (aligned - address), MADV_HUGEPAGE);  // only a hint: small pages work as well
   return at::from_blob(
       data, {size_bytes}, [mapping, length](void*) { ::munmap(mapping, length); },
       at::TensorOptions().dtype(at::kByte));
@@ -115,7 +115,7 @@ at::Tensor from_values(std::span<const T> values, at::ScalarType type, at::Devic
   const at::Tensor host = at::empty({n}, at::TensorOptions().dtype(type).pinned_memory(!device.is_cpu()));
   std::copy(values.begin(), values.end(), static_cast<T*>(host.mutable_data_ptr()));
   if (device.is_cpu()) return host;
-  // Pinned memory is used again only when the copy has been made: its allocator sees to that.
+  // Pinned memory is reused only after the copy: its allocator ensures it.
   const at::Tensor tensor = at::empty({n}, at::TensorOptions().dtype(type).device(device));
   tensor.copy_(host, /*non_blocking=*/true);
   return tensor;

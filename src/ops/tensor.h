@@ -1,18 +1,18 @@
-// at::Tensor values for the folders above: making them, looking at their bytes, and an arena that owns one step's
-// memory.
+// at::Tensor values for the folders above: making them, access to their bytes, and an arena with one step's memory.
 //
 // Rules of this folder (they hold for every header in ops/):
 // - ops/ alone includes ATen/ops/...; above it a tensor is a value. Its methods that only make views (.view, .narrow,
 //   .select, .transpose, .t, .sizes, .stride, .data_ptr) need no such include and may be used anywhere.
-// - Every function writes into tensors the caller owns and keeps no reference. Outputs are marked by a trailing comment
-//   or come first, and must not overlap inputs unless the comment says so.
-// - Types: float32 (vector kernels) and float64 (the plain templates of ops/reference.h), chosen by the tensors' own
-//   dtype; all floating tensors of one call share it unless said otherwise. Anything else is our bug (HEARTH_CHECK).
+// - Every function writes into tensors of the caller and keeps no reference. Outputs come first or are marked by a
+//   trailing comment. They must not overlap inputs unless the comment says so.
+// - Types: float32 and bfloat16 (vector kernels), and float64 (the plain templates of ops/reference.h), chosen by the
+//   tensors' own dtype; all floating tensors of one call share it unless said otherwise. Other types are our bug
+//   (HEARTH_CHECK).
 // - Results depend on the inputs and the shapes only, bit for bit: work is cut at fixed places, never by the
 //   number of threads. The exception is matmul where it goes through ATen (matmul.h): the BLAS's own partition is
 //   bitwise repeatable for one machine type and one number of threads.
 // - Call under c10::InferenceMode (or with gradients off). Rows may be strided; the last dimension is contiguous.
-// - Tensors of one call lie on one device. On a GPU (ops/gpu/gpu.h) calls only enqueue, and kernels see float32 and
+// - Tensors of one call are on one device. On a GPU (ops/gpu/gpu.h) calls only enqueue, and kernels take float32 and
 //   bfloat16.
 // - All calls are Local.
 #pragma once
@@ -38,11 +38,10 @@ at::Tensor zeros(at::IntArrayRef shape, DType dtype, at::Device device = at::kCP
 // A view of `shape` into the 1-D contiguous `flat`, from element `offset` on; shares memory.
 at::Tensor view_as(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape);
 
-// The same of `dtype` into bytes [N] uint8, from byte `offset_bytes` on.
+// The same with `dtype` in bytes [N] uint8, from byte `offset_bytes` on.
 at::Tensor view_as(const at::Tensor& bytes, int64_t offset_bytes, at::IntArrayRef shape, DType dtype);
 
-// Copies host values into a new 1-D tensor. Onto a GPU without waiting for it: through memory that the GPU reads by
-// itself.
+// Copies host values into a new 1-D tensor. For a GPU it does not wait: the copy goes through pinned memory.
 at::Tensor from_int32(std::span<const int32_t> values, at::Device device = at::kCPU);
 at::Tensor from_int64(std::span<const int64_t> values, at::Device device = at::kCPU);
 at::Tensor from_float32(std::span<const float> values, at::Device device = at::kCPU);
@@ -58,27 +57,27 @@ void zero_(const at::Tensor& dst);
 // dst += src, of one type and shape.
 void add_(const at::Tensor& dst, const at::Tensor& src);
 
-// The tensor itself where it lies there already, else a copy. From a GPU it waits.
+// The tensor itself if it is on this device, else a copy. A copy from a GPU waits.
 at::Tensor on_device(const at::Tensor& tensor, at::Device device);
 at::Tensor on_host(const at::Tensor& tensor);
 
 // The memory of a contiguous host tensor.
 std::span<std::byte> bytes_of(const at::Tensor& tensor);
 
-// One allocation that hands out tensors at rising offsets, so that a step allocates nothing. The memory starts at a
-// multiple of 2 MiB and asks for huge pages. Tensors stay valid (they share the storage) even if the arena goes.
+// One allocation that hands out tensors at rising offsets: a step then allocates nothing. The memory starts at a
+// multiple of 2 MiB and asks for huge pages. Tensors stay valid (they share the storage) after the arena is destroyed.
 class Arena {
  public:
   explicit Arena(int64_t capacity_bytes, at::Device device = at::kCPU);
 
   // A contiguous tensor, 64-byte aligned, contents undefined (zero on first use). Asserts that it fits.
   at::Tensor take(at::IntArrayRef shape, DType dtype);
-  // What take() of this shape adds to used(): for planning the capacity.
+  // The bytes that take() of this shape adds to used(): for planning the capacity.
   static int64_t bytes_for(at::IntArrayRef shape, DType dtype);
 
   int64_t used() const { return used_; }
   int64_t capacity() const { return capacity_; }
-  // Gives back everything taken since used() was `mark`: tensors taken after it alias those taken from now on.
+  // Gives back everything taken since used() was `mark`: its tensors alias those taken from now on.
   void rewind(int64_t mark);
 
  private:

@@ -1,4 +1,4 @@
-// The real binary, as a user starts it.
+// The real binary, started as by a user.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(Program, HelpForTheFirstOfTwoWordsListsTheSecond) {
   EXPECT_THAT(help.output, Not(HasSubstr("train")));
 }
 
-// "  --out DIR    help" in an option list: the option and whether it takes a value.
+// The option of a line such as "  --out DIR    help" in an option list, and whether it takes a value.
 struct ListedOption {
   std::string name;
   bool takes_value;
@@ -89,7 +89,7 @@ TEST(Program, EveryCommandHasHelpAndTakesEveryOptionThatItLists) {
     EXPECT_FALSE(options.empty()) << command.name;
     for (const ListedOption& option : options) {
       if (option.takes_value) {
-        // Without its value, so that nothing is run.
+        // Without its value: nothing is run.
         const test::CommandResult result = run_command(words + " " + option.name);
         EXPECT_EQ(result.exit_code, 2) << command.name << " " << option.name;
         EXPECT_EQ(result.output.find(fmt::format("error: {} needs a value\n", option.name)), 0u) << result.output;
@@ -104,8 +104,7 @@ TEST(Program, EveryCommandHasHelpAndTakesEveryOptionThatItLists) {
 }
 
 TEST(Program, EveryExampleInTheHelpIsUnderstood) {
-  // The binary alone: there are no such files here and no hearth-train beside it, so it ends soon. Only usage must be
-  // right.
+  // The binary alone: it ends soon, without such files and without hearth-train. Only the usage must be right.
   const test::ScratchFolder folder;
   std::filesystem::copy_file(test::hearth_binary(), folder / "hearth");
   for (const Command& command : all_commands()) {
@@ -140,7 +139,7 @@ double start_ms() {
 }
 
 TEST(Program, StartsWithinTwentyMilliseconds) {
-  // The fastest of many: other work on the machine only ever adds.
+  // The fastest of many: other work on the machine only adds time.
   double fastest = 1e9;
   for (int i = 0; i < 30; ++i) fastest = std::min(fastest, start_ms());
   RecordProperty("start_us", static_cast<int>(fastest * 1000));

@@ -1,4 +1,4 @@
-// What tests of Parquet, Arrow and save_to_disk start with.
+// Shared by the tests of Parquet, Arrow and save_to_disk.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,7 +9,7 @@
 #include "data/formats/arrow_library.h"
 #include "support/environment.h"
 
-// Without Arrow in the build there is nothing to test; under CI that is a failure.
+// Without Arrow in the build the test is skipped; under CI that is a failure.
 #define HEARTH_NEEDS_ARROW()                                                                   \
   HEARTH_NEEDS_ORACLE();                                                                       \
   do {                                                                                         \
@@ -21,7 +21,7 @@
 
 namespace hearth::data {
 
-// What a script of tests/data prints.
+// The output of a script of tests/data.
 inline std::string run_oracle(const std::string& script, const std::string& arguments) {
   const auto run = test::run_command(
       fmt::format("{} {} {}", test::oracle_python(), test::source_path("tests/data/" + script), arguments));

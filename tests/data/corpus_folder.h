@@ -1,4 +1,4 @@
-// Small corpora on disk, and what a dataset says they hold.
+// Small corpora on disk, and the content of datasets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace hearth::data {
 using test::error_of;
 using test::write_text;
 
-// Words from a counter, so that every document differs.
+// Words from a counter: every document is different.
 inline std::string words(uint64_t seed, int64_t bytes) {
   static constexpr const char* kWords[] = {"the", "hearth", "burns",   "low",    "and",
                                            "red", "in",     "winter,", "when\n", "snow"};
@@ -60,7 +60,7 @@ inline BuildResult build(const Path& out, std::vector<Path> paths, BuildRules ru
   return run(options);
 }
 
-// All files of a folder with their content, one after another: two equal folders give equal texts.
+// All files of a folder with their content, one after the other. Two equal folders give equal texts.
 inline std::string folder_content(const Path& folder) {
   std::string content;
   for (const std::string& name : list_folder(folder)) content += name + "\n" + read_file(folder / name) + "\n";

@@ -1,4 +1,4 @@
-// What the rows of label_weights_reference.py hold, and what a dataset says of its own.
+// The rows of label_weights_reference.py, and the weights in a dataset.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hearth::data {
 
-// The files, written once for all tests of this process, and what they hold, as JSON.
+// The files, written once for all tests of this process, and their content as JSON.
 struct WeightRows {
   test::ScratchFolder folder;
   std::string json = run_oracle("formats/label_weights_reference.py", "write " + folder.path().string());
@@ -25,7 +25,7 @@ inline std::vector<float> all_weights(const Split& split) {
   return weights;
 }
 
-// A list of lists in JSON as one.
+// Joins a JSON list of lists.
 template <typename T, typename Json>
 std::vector<T> joined(const Json& lists) {
   std::vector<T> all;

@@ -1,4 +1,4 @@
-"""XXH3 from the system's own library: hashes that do not pass through ours."""
+"""XXH3 from the system's own library: hashes that are independent of ours."""
 
 import ctypes
 

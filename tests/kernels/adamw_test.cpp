@@ -11,7 +11,7 @@
 namespace hearth::kernels::test {
 namespace {
 
-// ops::AdamWStep as the kernel takes it.
+// ops::AdamWStep in the kernel's form.
 AdamW step_of(const ops::AdamWStep& s, const at::Tensor& parameter, const at::Tensor& moments,
               const std::optional<ops::StochasticRounding>& rounding = std::nullopt) {
   AdamW step = {s.lr,
@@ -39,7 +39,7 @@ class AdamWKernel : public DeviceTest {
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
-    // ops/adamw.cpp fuses products where the processor can; then every bit is the same.
+    // ops/adamw.cpp fuses products if the processor can; only then is every bit the same.
     if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no fused multiply-add";
   }
   void adamw(const AdamW& step, const Decision& decision, const at::Tensor& p, const at::Tensor& g, const at::Tensor& m,
@@ -62,7 +62,7 @@ TEST_P(AdamWKernel, EveryBitIsTheCpusForAllTypesAndForms) {
     for (const at::ScalarType moment : kTypes) {
       for (const ops::AdamForm form : {ops::AdamForm::kTorch, ops::AdamForm::kTransformers}) {
         for (const double l2 : {0.0, 0.01}) {
-          for (const int64_t offset : {0, 1}) {  // aligned, and not
+          for (const int64_t offset : {0, 1}) {  // aligned, and unaligned
             SCOPED_TRACE(fmt::format("{} {} form {} l2 {} offset {}", c10::toString(parameter), c10::toString(moment),
                                      static_cast<int>(form), l2, offset));
             const int64_t n = 4099, padded = n + 13;

@@ -9,7 +9,7 @@
 namespace hearth::kernels::test {
 namespace {
 
-// Views of one packed buffer [B, S, H + 2G, K], as the model has them.
+// Views of one packed buffer [B, S, H + 2G, K], as in the model.
 struct Packed {
   at::Tensor all, q, k, v;
   Packed(const at::Tensor& packed, int64_t H, int64_t G)

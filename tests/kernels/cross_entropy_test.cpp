@@ -52,7 +52,7 @@ TEST_P(CrossEntropyKernel, SumsAndGradientAgreeWithTheCpuInFloat64) {
             EXPECT_EQ(written[3].abs().sum().item<double>(), 0);
             EXPECT_NEAR(again[0].item<double>() / expected.loss, 1, 3e-7);
             EXPECT_NEAR(again[1].item<double>() / expected.z_squares, 1, 3e-7);
-            EXPECT_NEAR(again[0].item<double>() + 1, sums[0].item<double>(), 1e-6);  // added to what was there
+            EXPECT_NEAR(again[0].item<double>() + 1, sums[0].item<double>(), 1e-6);  // added to the former value
             EXPECT_TRUE(!strided || (surroundings_untouched(written)));
           }
         }

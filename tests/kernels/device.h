@@ -1,5 +1,5 @@
-// What the tests of the kernels share: where they run, and their arguments from tensors. Every test runs for each
-// device: the emulator with warps of 32 and of 64.
+// Shared by the kernels' tests: the devices, and arguments made from tensors. Every test runs on each device: the
+// emulator with warps of 32 and of 64.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -46,7 +46,7 @@ class DeviceTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     at::manual_seed(1);
-    at::set_num_threads(1);  // the oracles are small: OpenMP's threads would only spin beside the emulator
+    at::set_num_threads(1);  // the oracles are small: OpenMP's threads would only compete with the emulator
     emulator::set_lanes(std::string(GetParam()) == "Warps64" ? 64 : 32);
   }
   const Table& table() const { return *hearth_gpu_kernels(); }

@@ -23,11 +23,11 @@ namespace {
 // --- switching stacks
 // -------------------------------------------------------------------------------------------------
 
-constexpr size_t kStackBytes = size_t{256} << 10;  // mapped, and touched as far as it is used
+constexpr size_t kStackBytes = size_t{256} << 10;  // mapped; only used pages are touched
 
 #if defined(__x86_64__)
 
-// A context is a stack pointer; the registers that a function must keep lie on the stack below it.
+// A context is a stack pointer; the callee-saved registers are on the stack below it.
 using Context = void*;
 extern "C" void hearth_emulator_switch(Context* from, Context to);
 asm(R"(
@@ -54,7 +54,7 @@ hearth_emulator_switch:
 
 void prepare(Context* context, std::byte* stack, void (*entry)()) {
   auto* top = reinterpret_cast<void**>(stack + kStackBytes);
-  *--top = nullptr;  // where entry would return to: it never does
+  *--top = nullptr;  // entry's return address: it never returns
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
   *context = top;
@@ -90,7 +90,7 @@ Stack new_stack() {
 
 enum class State { kNew, kReady, kAtBlock, kAtWarp, kDone };
 
-// A stack and where it stands. It runs one thread after the other: a new one costs the address sanitizer much time.
+// A stack and its context. It runs several threads in sequence: new ones cost the address sanitizer much time.
 struct Fiber {
   Context context = {};
   Stack stack;
@@ -118,7 +118,7 @@ class Block {
   static void entry();
   void resume(size_t index);
   int run_block();
-  // Lets those go on whose barrier is full; false if nobody can go on.
+  // Resumes threads whose barrier is complete; false if there is no such thread.
   bool open_barriers();
   bool open(size_t begin, size_t end, State barrier);
 
@@ -207,7 +207,7 @@ bool Block::open_barriers() {
   return opened;
 }
 
-// A number of steps that meets each of n places once: odd multiples of the scramble until one has no factor in common.
+// A stride that visits each of n places once: the first odd number from the scramble on without a common factor.
 size_t stride_for(size_t n, uint64_t scramble) {
   for (size_t stride = static_cast<size_t>(scramble % n) | 1;; stride += 2) {
     size_t a = n, b = stride % n;
@@ -248,7 +248,7 @@ int Block::run_block() {
                       threads_[i].line, i);
         break;
       }
-      for (Thread& thread : threads_) thread.fiber.reset();  // with whatever runs on them: kernels own nothing
+      for (Thread& thread : threads_) thread.fiber.reset();  // the fibers' frames are dropped: kernels own nothing
       return kDivergentBarrier;
     }
   }

@@ -1,10 +1,10 @@
 // A GPU on the host, for tests: the kernels of src/kernels compiled by the host's compiler, with this header before
-// each file. Every thread of a block is a fiber, so that shared memory, __syncthreads and shuffles between lanes behave
-// as on a GPU; a kernel without barriers is one function call a thread. What a GPU leaves open is scrambled: the order
-// of blocks, that of a block's threads between two barriers, and how far a warp gets ahead of another. A barrier that
-// not all threads reach is an error, with its line.
+// each file. Every thread of a block is a fiber: shared memory, __syncthreads and shuffles between lanes behave as on a
+// GPU. In a kernel without barriers a thread is one function call. Orders that a GPU does not define are scrambled: of
+// blocks, of a block's threads between two barriers, and how far a warp gets ahead of another. A barrier that not all
+// threads reach is an error, with its line.
 //
-// Each thread of the host has an emulator of its own.
+// Each host thread has its own emulator.
 #pragma once
 
 #include <cmath>
@@ -30,9 +30,9 @@ struct Coordinates {
 inline constexpr int kDivergentBarrier = 1;
 
 HEARTH_EXPORT int lanes();
-HEARTH_EXPORT void set_lanes(int lanes);  // 32 or 64, for all threads of the host
+HEARTH_EXPORT void set_lanes(int lanes);  // 32 or 64, for all host threads
 
-// Runs body() as each thread of each block; 0 or an error code. error_text says what the last one was.
+// Runs body() as each thread of each block. Returns 0 or an error code; error_text describes the last error.
 template <class Body>
 int run(int64_t blocks, int threads, const Body& body);
 HEARTH_EXPORT const char* error_text();
@@ -44,11 +44,11 @@ int run(int64_t blocks, int threads, const Body& body) {
       blocks, threads, [](const void* context) { (*static_cast<const Body*>(context))(); }, &body);
 }
 
-// Return when all threads of the block, or all lanes of the warp, are there. `line` tells barriers apart.
+// Return when all threads of the block, or all lanes of the warp, have arrived. `line` identifies a barrier.
 HEARTH_EXPORT void wait_for_block(int line);
 HEARTH_EXPORT void wait_for_warp(int line);
 
-// What this thread hands to the others of its warp; two of them in turns, so that nobody overwrites what is still read.
+// This thread's value for the others of its warp. Two slots in alternation: no value is overwritten before it is read.
 HEARTH_EXPORT void* slot_of(int64_t thread);
 HEARTH_EXPORT void next_slot();
 

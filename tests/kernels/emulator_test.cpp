@@ -73,7 +73,7 @@ TEST(Emulator, ABarrierThatSomeThreadsMissIsAnErrorWithItsLine) {
                   if (threadIdx.x % 2 == 0) shuffle_xor(1, 2);
                 }),
             kDivergentBarrier);
-  EXPECT_EQ(run(1, 64, [&] { __syncthreads(); }), 0);  // and the next launch is as if nothing had been
+  EXPECT_EQ(run(1, 64, [&] { __syncthreads(); }), 0);  // the failed launch does not affect the next one
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class Float8Kernel : public DeviceTest {
     run(table().float8_columns(nullptr, type_of(x), data<uint8_t>(out.bytes), data<float>(out.scale), const_rows(x)));
     return out;
   }
-  // By LibTorch: scales as torchao has them, and its own cast.
+  // By LibTorch: torchao's scales, and LibTorch's cast.
   static Scaled expected(const at::Tensor& x) {
     const at::Tensor scale = (std::get<0>(x.to(at::kFloat).abs().max(1)) / 448).clamp_min(1e-12);
     return {(x.to(at::kFloat) / scale.unsqueeze(1)).clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte), scale};
@@ -32,7 +32,7 @@ class Float8Kernel : public DeviceTest {
 };
 
 TEST_P(Float8Kernel, EveryRoundingIsLibTorchs) {
-  // One row whose scale is 1: every float8, what lies halfway between two of them, and just beside that.
+  // One row with scale 1: every float8, the middles between neighbours, and values just above and below the middles.
   const at::Tensor bytes = at::arange(0, 127, at::TensorOptions().dtype(at::kByte));
   const at::Tensor values = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat);
   const at::Tensor halfway = (values.slice(0, 1) + values.slice(0, 0, 126)) / 2;

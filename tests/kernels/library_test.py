@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Do compilers take the GPU's libraries, and are they what hearth-train can load anywhere?
+"""Checks that the GPU's libraries compile, and that hearth-train can load them anywhere.
 
 Registered in CTest as kernels.nvcc, kernels.hipcc and kernels.graph. By hand:
     python3 tests/kernels/library_test.py BUILD_FOLDER hearth_cuda|hearth_hip|hearth_cuda_graph
-Builds the target, which is no part of an ordinary build where there is no GPU, and looks at the library. Needs no GPU.
+Builds the target, which ordinary builds without a GPU leave out, and inspects the library. Needs no GPU.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import unittest
 
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libdl.so.2",
                     "libpthread.so.0", "librt.so.1"}
-RUNTIME = {"hearth_cuda": r"$^", "hearth_hip": r"libamdhip64\.so\.\d+"}  # CUDA's is linked statically
+RUNTIME = {"hearth_cuda": r"$^", "hearth_hip": r"libamdhip64\.so\.\d+"}  # CUDA's runtime is linked statically
 PLATFORM = {"hearth_cuda": r"CUDA \d+\.\d+", "hearth_hip": r"HIP \d+\.\d+"}
 
 
@@ -63,7 +63,7 @@ class Kernels(Library):
 
 
 class Graphs(Library):
-    """It is linked with LibTorch's CUDA half, which does not load without NVIDIA's libraries: looked at, not loaded."""
+    """Linked with LibTorch's CUDA half, which does not load without NVIDIA's libraries: inspected, not loaded."""
 
     def test_it_needs_only_the_system_and_libtorch(self):
         needed = set(needed_by(self.path)) - SYSTEM_LIBRARIES

@@ -19,7 +19,7 @@ constexpr NormKind kKinds[] = {NormKind::kRmsNorm, NormKind::kLayerNorm, NormKin
 plan::Norm planned(NormKind kind) { return {static_cast<plan::NormType>(kind), kEps}; }
 bool is_centred(NormKind kind) { return plan::is_centred(planned(kind).type); }
 
-// One case: inputs of a type and shape, and ops/norm.h in float64 on the same values.
+// One case: inputs of a type and shape, and the results of ops/norm.h in float64 on the same values.
 struct Case {
   NormKind kind;
   at::Tensor x, r, w, dy, y, statistics, residual, dx, dw;  // from y on in float64
@@ -52,7 +52,7 @@ class NormKernel : public DeviceTest {
     run(table().norm_forward(nullptr, type_of(c.x), c.kind, kEps, rows(h), rows(y), c.size_of(s), c.mean_of(s),
                              const_rows(place(c.x)), const_rows(place(c.r)), data<void>(c.w)));
     EXPECT_TRUE(same_bits(h, c.x + c.r));
-    const double loosened = is_centred(c.kind) && D == 1 ? 1e-6 : kFloat32;  // as tests/ops/norm_test.cpp has it
+    const double loosened = is_centred(c.kind) && D == 1 ? 1e-6 : kFloat32;  // as in tests/ops/norm_test.cpp
     EXPECT_LE(relative_error(y, c.y), bound(type, loosened));
     EXPECT_LE(relative_error(s, c.statistics), loosened);
 
@@ -64,7 +64,7 @@ class NormKernel : public DeviceTest {
                                 data<float>(scratch)));
     };
     backward(dx, place(c.dy), false);
-    // The gradient is a difference of terms, nearly equal where D is small: measured against the first of them.
+    // The gradient is a difference of terms, nearly equal if D is small: the error is relative to the first of them.
     const at::Tensor size = c.statistics[0].unsqueeze(1),
                      r = c.kind == NormKind::kRmsNormNeox ? 1 / (size + kEps) : size;
     const double first = ((c.w.defined() ? c.dy * c.w : c.dy) * r).norm().item<double>();
@@ -88,7 +88,7 @@ class NormKernel : public DeviceTest {
 };
 
 TEST_P(NormKernel, AgreesWithTheCpuInFloat64ForEveryKindAndWidth) {
-  // Widths that a thread has one, two or four packs of, or that are read again, with packs of 16 bytes and without.
+  // Widths of one, two or four packs a thread, or too long for registers, with packs of 16 bytes and without.
   for (const NormKind kind : kKinds) {
     for (const at::ScalarType type : kTypes) {
       for (const int64_t D : {1, 31, 512, 1001, 2064, 5120, 8448, 12288}) {
@@ -137,7 +137,7 @@ TEST_P(NormKernel, NanStaysInItsRowAndZerosHaveAGradient) {
   run(table().norm_backward(nullptr, Type::kFloat32, NormKind::kRmsNormNeox, kEps, rows(dx), data<float>(dw),
                             const_rows(dy), const_rows(x), data<float>(s), nullptr, data<void>(w), 0,
                             data<float>(scratch)));
-  EXPECT_LE(relative_error(dx[1], dy[1] / kEps), 1e-6);  // |x| has no derivative at 0: taken as 0, as PyTorch does
+  EXPECT_LE(relative_error(dx[1], dy[1] / kEps), 1e-6);  // |x| has no derivative at 0: 0 is used, as in PyTorch
 }
 
 TEST_P(NormKernel, NoRowsAreNoWork) {

@@ -1,5 +1,6 @@
-// Every operation of ops/ on a GPU against itself on the CPU, which tests/ops holds against PyTorch: what is called,
-// with which arguments. The kernels' own tests, with odd sizes and strides, stand beside this file.
+// Compares every operation of ops/ on a GPU with itself on the CPU, which tests/ops compares with PyTorch. It checks
+// which kernels are called, with which arguments. The kernels' own tests, with odd sizes and strides, are in this
+// folder.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -33,7 +34,7 @@ namespace {
 
 constexpr int64_t kB = 2, kS = 48, kT = kB * kS, kD = 64, kH = 4, kG = 2, kK = 16, kF = 96, kV = 300;
 
-// Makes the same inputs for every device, and puts them there.
+// Makes the same inputs on every device.
 class Inputs {
  public:
   Inputs(at::Device device, at::ScalarType type) : device_(device), type_(type) { at::manual_seed(1); }
@@ -56,7 +57,7 @@ using Body = std::function<Results(const Inputs&)>;
 
 class OpsOnGpu : public testing::TestWithParam<hearth::test::GpuKind> {
  protected:
-  // In float32 sums are in another order; bfloat16 rounds results at 2^-9, and sums of them at other places.
+  // float32 sums have another order. bfloat16 rounds results at 2^-9, and rounds their sums at other places.
   void compare(const Body& body, double float32_tolerance = 2e-6, double bfloat16_tolerance = 1e-2) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       SCOPED_TRACE(c10::toString(type));
@@ -176,7 +177,7 @@ TEST_P(OpsOnGpu, AdamWBehindADecision) {
     for (int i = 0; i < 3; ++i) {
       squares.zero_();
       add_sum_of_squares(squares, g);
-      if (i == 1) squares.fill_(std::nan(""));  // this one is left out
+      if (i == 1) squares.fill_(std::nan(""));  // this step is not applied
       step.total(totals, sums, in.doubles(2, 0.5), 2);
       step.decide(totals, squares, 0.1, 1);
       adamw(p, g, m, v, {.lr = 0.01, .decay = 0.1}, step.decision());
@@ -203,7 +204,7 @@ TEST_P(OpsOnGpu, Products) {
   });
 }
 
-// Against the product of what went in: each number has lost all but four bits.
+// Compares with the product of the inputs: each of them is rounded to four bits.
 TEST_P(OpsOnGpu, Float8Products) {
   HEARTH_NEEDS_GPU(GetParam());
   const hearth::test::TestGpu gpu(GetParam());

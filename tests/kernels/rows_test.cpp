@@ -1,4 +1,4 @@
-// The kernels that take each row by itself: embedding, rotation, SwiGLU.
+// Kernels with independent rows: embedding, rotation, SwiGLU.
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -32,7 +32,7 @@ TEST_P(SwigluKernel, AgreesWithTheCpuInFloat64AlsoInPlaceAndOnStridedRows) {
         run(table().swiglu_backward(nullptr, type_of(g), rows(d), const_rows(place(da)), const_rows(g), {}));
         EXPECT_LE(relative_error(d, d64), bound(type, 3e-7));
         EXPECT_TRUE(!strided || (surroundings_untouched(a) && surroundings_untouched(d)));
-        // The gradient over gate_up, and silu(g) * u over da.
+        // The gradient overwrites gate_up, and silu(g) * u overwrites da.
         const at::Tensor da_a = place(da);
         run(table().swiglu_backward(nullptr, type_of(g), rows(g), const_rows(da_a), const_rows(g), rows(da_a)));
         EXPECT_TRUE(same_bits(g, d));
@@ -65,7 +65,7 @@ TEST_P(EmbeddingKernel, RowsAreCopiedAndTheGradientIsAddedInTheCpusOrder) {
   for (const at::ScalarType type : kTypes) {
     for (const int64_t D : {1, 24, 33, 1032}) {
       SCOPED_TRACE(fmt::format("{} width {}", c10::toString(type), D));
-      const int64_t T = 93, V = 11;  // some tokens many times, some not at all
+      const int64_t T = 93, V = 11;  // some tokens occur many times, some never
       const at::Tensor tokens = at::randint(V - 2, {T}, at::TensorOptions().dtype(at::kInt));
       tokens[5].fill_(V - 1);
       const at::Tensor weight = in_wider_rows(random({V, D}, type)), dx = random({T, D}, type);
@@ -95,13 +95,13 @@ TEST_P(RopeKernel, AgreesWithTheCpuForHalvesAndPairsDocumentsAndLaterStarts) {
   for (const at::ScalarType type : kTypes) {
     for (const int64_t K : {2, 6, 10, 32, 64}) {
       for (const bool halves : {false, true}) {
-        for (const int variant : {0, 1, 2}) {  // plain; with documents; behind a cache
+        for (const int variant : {0, 1, 2}) {  // plain; with documents; after a cache
           SCOPED_TRACE(fmt::format("{} head width {} halves {} variant {}", c10::toString(type), K, halves, variant));
           const at::Tensor documents = variant == 1 ? starts : at::Tensor();
           const int64_t start = variant == 2 ? 5 : 0;
           const plan::Rope rope{.theta = 100, .halves = halves};
           const at::Tensor angles = ops::rope_table(S + 5, K, rope, DType::kFloat32);
-          // The first heads of packed rows, which have room behind them.
+          // The first heads of packed rows, with more columns after them.
           const at::Tensor packed = random({B, S, N + 2, K}, type), x = packed.narrow(2, 0, N);
           const at::Tensor beside = packed.narrow(2, N, 2).clone(), before = x.clone();
           const at::Tensor expected = wide(x).clone();

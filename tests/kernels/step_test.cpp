@@ -1,4 +1,4 @@
-// What a step's end is made of: the sum of squares, the total loss, the decision.
+// The end of a step: the sum of squares, the total loss, the decision.
 #include <ATen/ops/tensor.h>
 
 #include <vector>
@@ -62,7 +62,7 @@ class StepKernel : public DeviceTest {
 };
 
 TEST_P(StepKernel, LossesAreAddedInPairsOfStraightNeighbours) {
-  // Values that only come out so in this order: large ones that cancel in their own pair.
+  // Large values that cancel within their pair: only this order of sums gives these results.
   const std::vector<double> sums = {1e17, 1, 1, 2, -1e17, 3, 5, 4, 7, 5, 2, 6}, scales = {1, 0.5, 1, 2, 1, 1};
   double totals[2];
   run(table().total_losses(nullptr, totals, sums.data(), scales.data(), 6, 3));
@@ -90,7 +90,7 @@ TEST_P(StepKernel, NanIsSkippedUpToALimitAndThenEverythingIsHeld) {
     EXPECT_TRUE(d.apply == 0 && d.t == 1 && guard_.holds == 0 && guard_.skipped_in_a_row == i + 1);
   }
   EXPECT_TRUE(decide(1, NAN).apply == 0 && guard_.holds == 1);
-  EXPECT_EQ(decide(1, 1).apply, 0);  // until the host says so
+  EXPECT_EQ(decide(1, 1).apply, 0);  // until the host releases it
   guard_.holds = 0;
   EXPECT_TRUE(decide(1, 1).apply == 1 && guard_.skipped_in_a_row == 0 && guard_.t == 1);
 }
@@ -99,12 +99,12 @@ TEST_P(StepKernel, ASpikeIsMeasuredAgainstTheWindowOfAppliedSteps) {
   guard_.on_spike = Reaction::kHold;
   guard_.losses = {losses_, 4, 0};
   guard_.grad_norms = {norms_, 4, 0};
-  EXPECT_EQ(decide(1, 1).loss_deviations, 0);  // half of the window is not there yet
+  EXPECT_EQ(decide(1, 1).loss_deviations, 0);  // half of the window is not filled yet
   EXPECT_EQ(decide(3, 1).loss_deviations, 0);
   const Decision d = decide(5, 1);  // mean 2, standard deviation 1
   EXPECT_TRUE(d.loss_deviations == 3 && d.norm_deviations == 0 && d.apply == 1);
   decide(3, 1);
-  decide(1, 1);  // the ring goes round: 1 in place of the first 1
+  decide(1, 1);  // the ring wraps: this 1 replaces the first 1
   EXPECT_TRUE(guard_.losses.count == 5 && losses_[0] == 1 && losses_[2] == 5);
   // 1, 3, 5, 3: mean 3, variance 2.
   const Decision spike = decide(9, 1);

@@ -40,7 +40,7 @@ TEST_P(AdamW, FiftyStepsAgreeWithTorchsUpdate) {
     adamw(p, gradient, m, v, step, decided(update, 0.5));
     oracle(p2, gradient * 0.5, m2, v2, step, update);
   }
-  // Fifty roundings of 6e-8, here and there at different places, add up like a random walk: sqrt(50) * 6e-8.
+  // Fifty rounding errors of 6e-8 at different places add up like a random walk: sqrt(50) * 6e-8.
   EXPECT_LE(relative_error(p, p2), bound(type, 4.3e-7));
   EXPECT_LE(relative_error(m, m2), bound(type, 4.3e-7));
   EXPECT_LE(relative_error(v, v2), bound(type, 4.3e-7));
@@ -81,8 +81,8 @@ TEST_P(AdamW, MomentsInBfloat16AreTheUpdatesRounded) {
   EXPECT_TRUE(same_bits(v, v2.to(at::kBFloat16)));
 }
 
-// ops/adamw.h, "Element i takes bits of Philox(key, first + i)", as a plain loop: eight elements share a block of four
-// words, and a value goes up if its 16 bits and what is cut off make a unit in the last place.
+// ops/adamw.h, "Element i takes bits of Philox(key, first + i)", as a plain loop. Eight elements share a block of four
+// words. A value is rounded up if its 16 bits and the cut-off bits add up to a unit in the last place.
 at::Tensor rounded_by_hand(const at::Tensor& exact, RandomKey key, uint64_t first) {
   const at::Tensor rounded = at::empty(exact.sizes(), at::kBFloat16), wide = exact.to(at::kFloat);
   for (int64_t i = 0; i < exact.numel(); ++i) {
@@ -95,7 +95,7 @@ at::Tensor rounded_by_hand(const at::Tensor& exact, RandomKey key, uint64_t firs
   return rounded;
 }
 
-// Weights in bfloat16 are the update of the same weights in float32, rounded: to nearest, or by the key's bits.
+// Weights in bfloat16 equal the update of the same weights in float32, rounded: to nearest, or by the key's bits.
 TEST_P(AdamW, WeightsInBfloat16AreTheUpdatesRounded) {
   const auto [type, n] = GetParam();
   if (type != at::kFloat) return;
@@ -170,20 +170,21 @@ at::Tensor rounded_update(const at::Tensor& start, uint64_t seed, uint64_t first
   return p;
 }
 
-// 1 + 2^-10 lies an eighth of the way from 1 to the next bfloat16, 1 + 2^-7.
+// 1 + 2^-10 is an eighth of the way from 1 to the next bfloat16, 1 + 2^-7.
 TEST(AdamWEdge, StochasticRoundingIsRightOnAverageAndOnlyEverTheTwoNeighbours) {
   constexpr int64_t kN = 100003;
   const at::Tensor p = rounded_update(at::ones({kN}, at::kBFloat16), 1).to(at::kDouble);
   EXPECT_TRUE(p.eq(1).logical_or(p.eq(1 + 0x1p-7)).all().item<bool>());
   const double up = p.gt(1).to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(up, 0.125, 5 * std::sqrt(0.125 * 0.875 / kN));
-  // To nearest, it is lost.
+  // Rounded to nearest, it is lost.
   const at::Tensor nearest = at::ones({kN}, at::kBFloat16), zero = at::zeros({kN}, at::kFloat);
   adamw(nearest, at::full({kN}, -1.0, at::kFloat), zero, zero.clone(), {.lr = 0x1p-10, .eps = 1e-12}, decided(1));
   EXPECT_TRUE(nearest.eq(1).all().item<bool>());
 }
 
-// v = 0.999 v + 0.001 * 0: to nearest bfloat16 keeps v for ever; on average it falls by a thousandth a step.
+// v = 0.999 v + 0.001 * 0: rounding to nearest keeps v forever; stochastically it falls by a thousandth a step on
+// average.
 TEST(AdamWEdge, MomentsInBfloat16FallOnAverage) {
   constexpr int64_t kN = 20000, kSteps = 700;
   const at::Tensor p = at::zeros({kN}, at::kBFloat16), g = at::zeros({kN}, at::kFloat);
@@ -200,7 +201,7 @@ TEST(AdamWEdge, MomentsInBfloat16FallOnAverage) {
                 6 * values.std().item<double>() / std::sqrt(static_cast<double>(kN)));
   }
   EXPECT_TRUE(v_nearest.eq(1).all().item<bool>());
-  // Both moments took the same path but for what they drew, and drew for themselves.
+  // The moments have the same updates and differ only in their random bits, which are independent.
   const at::Tensor a = m.to(at::kDouble) - expected, b = v.to(at::kDouble) - expected;
   const double correlation = ((a * b).mean() / (a.std() * b.std())).item<double>();
   EXPECT_NEAR(correlation, 0, 6 / std::sqrt(static_cast<double>(kN)));
@@ -210,13 +211,13 @@ TEST(AdamWEdge, StochasticRoundingDependsOnTheKeyAndTheElementAlone) {
   const at::Tensor start = at::ones({50001}, at::kBFloat16), whole = rounded_update(start, 1);
   EXPECT_TRUE(same_bits(whole, rounded_update(start, 1)));
   EXPECT_FALSE(same_bits(whole, rounded_update(start, 2)));
-  for (const int64_t cut : {1, 16, 12345}) {  // as two ranks would do it
+  for (const int64_t cut : {1, 16, 12345}) {  // as on two ranks
     EXPECT_TRUE(same_bits(whole.slice(0, 0, cut), rounded_update(start.slice(0, 0, cut), 1)));
     EXPECT_TRUE(same_bits(whole.slice(0, cut), rounded_update(start.slice(0, cut), 1, static_cast<uint64_t>(cut))));
   }
 }
 
-// Neighbours that round together would not average out: both up as often as two independent draws are.
+// Neighbours with common random bits would not average out. Both go up as often as two independent draws do.
 TEST(AdamWEdge, StochasticRoundingDrawsForEveryElementByItself) {
   constexpr int64_t kN = 100003;
   const at::Tensor up = rounded_update(at::ones({kN}, at::kBFloat16), 1).gt(1).to(at::kDouble);

@@ -18,7 +18,7 @@
 namespace hearth::ops::test {
 namespace {
 
-// A score's gradient is a difference of two sums; where there is one key, nothing but their rounding is left of it.
+// A score's gradient is a difference of two sums; with a single key only their rounding errors are left.
 constexpr double kAttentionError = 2e-6;
 
 struct Shape {
@@ -27,7 +27,7 @@ struct Shape {
 
 enum class Documents { kOneARow, kSeveral };
 
-// Rows of one document, of several (one of a single position among them), and of two, in turns.
+// Rows in alternation: several documents (one of a single position), one document, and two.
 at::Tensor several_documents(int64_t B, int64_t S) {
   std::vector<int32_t> starts;
   for (int64_t b = 0; b < B; ++b) {
@@ -40,7 +40,7 @@ at::Tensor several_documents(int64_t B, int64_t S) {
   return at::tensor(starts, at::kInt);
 }
 
-// Written out with the full score matrix, in float64; also returns the log of the softmax denominators.
+// With the full score matrix, in float64. Also returns the log of the softmax denominators.
 std::pair<at::Tensor, at::Tensor> oracle(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                          const AttentionMask& mask) {
   const int64_t group = q.size(2) / k.size(2), B = q.size(0), N = q.size(1), C = k.size(1);
@@ -74,7 +74,7 @@ class Attention : public testing::TestWithParam<std::tuple<at::ScalarType, bool,
     return at::TensorOptions().dtype(type() == at::kDouble ? type() : at::kFloat);
   }
   Shape shape() const { return std::get<3>(GetParam()); }
-  // q, k or v of a packed buffer like qkv_.
+  // q, k or v, as a slice of a packed buffer like qkv_.
   at::Tensor part(const at::Tensor& packed, int which) const {
     const auto [B, S, H, G, K] = shape();
     const at::Tensor heads = packed.view({B, S, H + 2 * G, K});
@@ -118,11 +118,11 @@ TEST_P(Attention, TwoRunsGiveTheSameBits) {
 }
 
 TEST_P(Attention, DecodingStepByStepEqualsTheWholeSequence) {
-  if (type() == at::kBFloat16 || !mask_.causal || mask_.document_starts_N.defined()) return;  // one text, continued
+  if (type() == at::kBFloat16 || !mask_.causal || mask_.document_starts_N.defined()) return;  // needs one document
   const auto [B, S, H, G, K] = shape();
   const at::Tensor q = part(qkv_, 0).to(at::kDouble);
   const at::Tensor expected = oracle(q, part(qkv_, 1).to(at::kDouble), part(qkv_, 2).to(at::kDouble), mask_).first;
-  // A cache with room to spare, filled with NaN where nothing has been written.
+  // A cache with free rows, which are NaN until written.
   const at::Tensor cache = at::full({2, B, S + 3, G, K}, std::nan(""), qkv_.options());
   cache.narrow(2, 0, S).copy_(at::stack({part(qkv_, 1), part(qkv_, 2)}));
   const at::Tensor out = at::full({B, S, H, K}, std::nan(""), qkv_.options());
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                                           testing::Values(Shape{1, 1, 1, 1, 2}, Shape{2, 7, 4, 4, 6},
                                                           Shape{2, 33, 4, 2, 16}, Shape{3, 50, 8, 2, 12})));
 
-// Every head width that a model may have, queries to a key from 1 to H, lengths beside the borders of tiles.
+// Every head width of a model, 1 to H queries for a key, lengths at the borders of tiles.
 INSTANTIATE_TEST_SUITE_P(Widths, Attention,
                          testing::Combine(testing::Values(at::kFloat, at::kBFloat16), testing::Bool(), kDocuments,
                                           testing::Values(Shape{3, 1, 4, 2, 16}, Shape{2, 63, 4, 4, 32},
@@ -166,7 +166,7 @@ struct Inputs {
   at::Tensor q, k, v, dout;
 };
 
-// Always the same ones: slices of one buffer.
+// The same values at each call: slices of one buffer.
 Inputs inputs(const Shape& s, at::ScalarType type) {
   at::manual_seed(3);
   const at::Tensor qkv = at::randn({s.B, s.S, s.H + 2 * s.G, s.K}).to(type);
@@ -200,7 +200,7 @@ void expect_right(const Shape& s, const AttentionMask& mask, at::ScalarType type
   EXPECT_LE(relative_error(r.dv, expected.dv), bound(type, kAttentionError));
 }
 
-// Few heads and many queries: several tasks then share one head's keys.
+// Few heads and many queries: several tasks share one head's keys.
 constexpr Shape kLong = {1, 2100, 2, 1, 16};
 
 TEST(AttentionEdge, PartsOfAKeysGradientAreAddedUp) {
@@ -251,7 +251,7 @@ TEST(AttentionEdge, PairsOfBfloat16AreMultipliedWhereTheCpuCan) {
   }
 }
 
-// ATen rounds the softmax and the gradient of the scores to bfloat16 as well.
+// ATen also rounds the softmax and the gradient of the scores to bfloat16.
 TEST(AttentionEdge, InBfloat16NothingIsFurtherFromFloat64ThanAtens) {
   const auto heads_first = [](const at::Tensor& x) { return x.transpose(1, 2); };
   const Inputs x = inputs({1, 300, 2, 2, 64}, at::kBFloat16);
@@ -269,8 +269,8 @@ TEST(AttentionEdge, InBfloat16NothingIsFurtherFromFloat64ThanAtens) {
   expect_no_further(ours.dv, dv, expected.dv);
 }
 
-// What all values have in common cancels in the scores' gradients, but only if the weights of each output add up to 1
-// as they are multiplied: weights that are rounded after they were normalised cost a third of the precision here.
+// A constant part of all values cancels in the scores' gradients only if an output's rounded weights add up to 1.
+// Weights that are rounded after their normalisation cost a third of the precision here.
 TEST(AttentionEdge, RoundedWeightsAddUpToOne) {
   Inputs x = inputs({1, 300, 2, 2, 64}, at::kBFloat16);
   x.v = x.v + 4.0, x.dout = x.dout + 4.0;
@@ -288,7 +288,7 @@ TEST(AttentionEdge, ScoresFarFromZeroNeitherOverflowNorVanish) {
   for (int64_t s = 0; s < 3; ++s) x[0][s].fill_(100.0 * static_cast<double>(s + 1));
   const at::Tensor out = at::empty_like(x), lse = at::empty({1, 1, 3});
   attention_forward(out, lse, x, x, x, {.causal = false});
-  EXPECT_TRUE(out.eq(300).all().item<bool>());  // the largest key takes everything
+  EXPECT_TRUE(out.eq(300).all().item<bool>());  // the largest key has all the weight
   EXPECT_TRUE(lse.eq(at::tensor({60000.0f, 120000.0f, 180000.0f}).view({1, 1, 3})).all().item<bool>()) << lse;
 }
 
@@ -307,7 +307,7 @@ TEST(AttentionEdge, NanReachesWhatSeesItInTraining) {
       EXPECT_TRUE(is_nan(r.dq, 3)) << which;
       EXPECT_EQ(is_nan(r.dq, 39), which == 1 || which == 2) << which;
       EXPECT_TRUE(is_nan(r.dk, 3)) << which;
-      EXPECT_EQ(is_nan(r.dv, 3), which != 2) << which;  // the values themselves are not in it
+      EXPECT_EQ(is_nan(r.dv, 3), which != 2) << which;  // dv does not depend on the values
       EXPECT_EQ(is_nan(r.dk, 39), which == 1 || which == 2) << which;
     }
   }

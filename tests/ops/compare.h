@@ -1,4 +1,4 @@
-// What the tests of ops/ share: random tensors in awkward layouts and norm-wise comparison.
+// Shared by the tests of ops/: random tensors in awkward layouts, and comparison by norm.
 #pragma once
 
 #include <ATen/Context.h>
@@ -35,7 +35,7 @@ inline at::Tensor random(at::IntArrayRef shape, at::ScalarType type) {
   return at::randn(shape, at::TensorOptions().dtype(at::kDouble)).to(type);
 }
 
-// The same values as rows of a wider buffer filled with NaN, so that a read beside them shows.
+// The same values as rows of a wider buffer filled with NaN: a read outside the rows then shows.
 inline at::Tensor in_wider_rows(const at::Tensor& x_TD) {
   const at::Tensor wide = at::full({x_TD.size(0), x_TD.size(1) + 5}, std::nan(""), x_TD.options());
   const at::Tensor view = wide.narrow(1, 3, x_TD.size(1));
@@ -43,17 +43,17 @@ inline at::Tensor in_wider_rows(const at::Tensor& x_TD) {
   return view;
 }
 
-// True if a view made by in_wider_rows still has its NaN surroundings.
+// True if a view made by in_wider_rows still has NaN around it.
 inline bool surroundings_untouched(const at::Tensor& view) {
   const int64_t D = view.size(1);
   const at::Tensor wide = view.as_strided({view.size(0), D + 5}, {D + 5, 1}, view.storage_offset() - 3);
   return wide.narrow(1, 0, 3).isnan().all().item<bool>() && wide.narrow(1, D + 3, 2).isnan().all().item<bool>();
 }
 
-// A float64 copy for autograd to follow.
+// A float64 copy that autograd follows.
 inline at::Tensor leaf(const at::Tensor& x) { return x.to(at::kDouble, false, true).requires_grad_(); }
 
-// True if `body` throws our check's Error and the message holds `what`.
+// True if `body` throws our check's Error and the message contains `what`.
 template <class Body>
 bool refused(const Body& body, const std::string& what) {
   try {
@@ -64,9 +64,9 @@ bool refused(const Body& body, const std::string& what) {
   return false;
 }
 
-// float64 goes through the references and agrees with autograd to rounding; float32 kernels agree with the same
-// computation in float64 within the bound a test states; bfloat16 kernels compute in float32 and round when they store.
-// Eight significant bits: that errs by at most 2^-8 of each value, so of any norm. `roundings`: how many on the way.
+// float64 runs the references and agrees with autograd to rounding. float32 kernels agree with the same computation in
+// float64 within the test's bound. bfloat16 kernels compute in float32 and round their results to eight significant
+// bits: an error of at most 2^-8 of each value, so also of a norm. `roundings`: their number in a computation.
 constexpr double kBfloat16Rounding = 0x1p-8;
 inline double bound(at::ScalarType type, double float32_bound, double roundings = 1) {
   return type == at::kDouble     ? 1e-10
@@ -74,7 +74,7 @@ inline double bound(at::ScalarType type, double float32_bound, double roundings 
                                  : float32_bound;
 }
 
-// What stays exact beside bfloat16: gradients of weights, softmax denominators.
+// The type of values that stay exact with bfloat16: gradients of weights, softmax denominators.
 inline at::ScalarType sum_type(at::ScalarType type) { return type == at::kBFloat16 ? at::kFloat : type; }
 
 }  // namespace hearth::ops::test

@@ -87,7 +87,7 @@ TEST_P(CrossEntropy, TwoRunsGiveTheSameBits) {
   EXPECT_TRUE(same_bits(a, b));
 }
 
-// 5001 crosses the block in which float sums are kept.
+// 5001 is more than one block of float sums.
 INSTANTIATE_TEST_SUITE_P(Vocabularies, CrossEntropy,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
                                           testing::Values<int64_t>(2, 33, 258, 5001)));

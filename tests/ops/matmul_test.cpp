@@ -13,7 +13,7 @@
 namespace hearth::ops::test {
 namespace {
 
-// What this machine takes, and ATen's, which another would.
+// This machine's products, and ATen's, which other machines use.
 struct Products {
   const char* name;
   void (*matmul)(const at::Tensor&, const at::Tensor&, const at::Tensor&);
@@ -47,7 +47,7 @@ TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   products.input_gradient(dx, in_wider_rows(dy), w, false);
   EXPECT_LE(relative_error(dx, x64.grad()), tolerance);
   products.input_gradient(dx, dy, w, true);
-  EXPECT_LE(relative_error(dx, 2 * x64.grad()), bound(type, 5e-7, 1.5));  // half of it was rounded before
+  EXPECT_LE(relative_error(dx, 2 * x64.grad()), bound(type, 5e-7, 1.5));  // half was rounded before the sum
   EXPECT_TRUE(surroundings_untouched(dx));
 
   const at::Tensor flat = at::ones({N * K + 32}, sum_type(type)), dw = flat.narrow(0, 16, N * K).view({N, K});
@@ -56,7 +56,7 @@ TEST_P(Matmul, AllThreeProductsAgreeWithAutogradOnStridedViews) {
   EXPECT_EQ(flat.narrow(0, 0, 16).sum().item<double>() + flat.narrow(0, N * K + 16, 16).sum().item<double>(), 32);
 }
 
-// On a CPU where products go through ATen this need not hold.
+// ATen's products on a CPU need not have this property.
 TEST(MatmulEdge, ProductsAreTheSameBitForBitForOneThreadAndTwo) {
   at::manual_seed(2);
   const int64_t M = 700, K = 300, N = 900;
@@ -86,7 +86,7 @@ TEST(MatmulEdge, AFewRowsOrColumnsGiveWhatManyGive) {
   }
 }
 
-// Small products onto a large sum: a bfloat16 sum would lose every one of them.
+// Small products are added to a large sum: a bfloat16 sum would lose all of them.
 TEST(MatmulEdge, WeightGradientsOfBfloat16AddUpInFloat32) {
   const at::Tensor dy = at::ones({1, 3}, at::kBFloat16), x = at::full({1, 5}, 0x1p-10, at::kBFloat16);
   const at::Tensor dw = at::ones({3, 5});

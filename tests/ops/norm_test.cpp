@@ -19,12 +19,12 @@ using plan::Norm;
 using plan::NormType;
 
 constexpr double kEps = 1e-5;
-constexpr double kNormError = 3e-7;  // a few roundings; the sums of squares average theirs out
+constexpr double kNormError = 3e-7;  // a few roundings; errors of the sums of squares average out
 constexpr NormType kTypes[] = {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kNpLayerNorm,
                                NormType::kRmsNormNeox};
 constexpr const char* kNames[] = {"Rmsnorm", "Layernorm", "NpLayernorm", "RmsnormNeox"};
 
-// By PyTorch; GPT-NeoX's as its code says it: x / (|x| D^-0.5 + eps) * scale.
+// PyTorch's norms; GPT-NeoX's as in its code: x / (|x| D^-0.5 + eps) * scale.
 at::Tensor oracle(const Norm& norm, const at::Tensor& x, const at::Tensor& w) {
   if (plan::is_centred(norm.type)) return at::layer_norm(x, {x.size(1)}, w.defined() ? w : at::Tensor(), {}, norm.eps);
   if (norm.type == NormType::kRmsNorm) return x * (x.pow(2).mean(-1, true) + norm.eps).rsqrt() * w;
@@ -43,9 +43,9 @@ class NormTest : public testing::TestWithParam<std::tuple<NormType, at::ScalarTy
     return at::empty({plan::is_centred(norm().type) ? 2 : 1, T()}, at::TensorOptions().dtype(exact()));
   }
   at::ScalarType exact() const { return type() == at::kBFloat16 ? at::kFloat : type(); }
-  // Tensors that are float32 even where rows are bfloat16.
+  // For tensors that are float32 even if rows are bfloat16.
   double exact_tolerance() const { return type() == at::kBFloat16 ? kNormError : tolerance(); }
-  // A row of one element less its mean is 0 but for rounding, and 1 / sqrt(eps) makes that large: measured absolutely.
+  // A row of one element minus its mean is 0 up to rounding, and 1 / sqrt(eps) enlarges that: an absolute error.
   double tolerance() const { return bound(type(), plan::is_centred(norm().type) && D() == 1 ? 1e-6 : kNormError); }
 };
 
@@ -91,13 +91,13 @@ TEST_P(NormTest, BackwardAgreesWithAutograd) {
   norm_forward(norm(), y, s, x, w);
   const at::Tensor dx = at::full_like(x, 7.0), dw = w.defined() ? at::ones({D()}, s.options()) : w;
   norm_backward(norm(), dx, dw, in_wider_rows(dy), in_wider_rows(x), s, w, false);
-  // The gradient is a difference of terms, nearly equal when D is small: roundings are measured against the first.
+  // The gradient is a difference of terms, nearly equal if D is small: errors are relative to the first of them.
   const at::Tensor r = norm().type == NormType::kRmsNormNeox ? 1 / (s[0] + kEps) : s[0];
   const double size = ((w.defined() ? dy * w : dy) * r.unsqueeze(1)).to(at::kDouble).norm().item<double>();
   const auto error = [&](const at::Tensor& a, const at::Tensor& b) { return (a - b).norm().item<double>() / size; };
   EXPECT_LE(error(dx.to(at::kDouble), x64.grad()), bound(type(), kNormError));
   if (w.defined()) {
-    // Added to what was there. A sum of 300 numbers of either sign may be small: measured against its terms.
+    // Added to the former value. A sum of 300 numbers of either sign may be small: errors are relative to its terms.
     const at::Tensor terms = dy.to(at::kDouble) * oracle(norm(), x.to(at::kDouble), at::ones_like(w.to(at::kDouble)));
     const double of_terms = (terms.abs().sum(0) + 1).norm().item<double>();
     EXPECT_LE((dw - (w64.grad() + 1)).norm().item<double>(), exact_tolerance() * of_terms);
@@ -139,7 +139,7 @@ TEST(NormEdge, NanStaysInItsRow) {
   EXPECT_EQ(y.isnan().sum().item<int64_t>(), 40);
 }
 
-// The length of a row has no derivative at 0; PyTorch takes 0 there, and so the gradient is g / eps.
+// The length of a row has no derivative at 0. PyTorch uses 0 there, so the gradient is g / eps.
 TEST(NormEdge, ARowOfZerosHasPyTorchsGradient) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     for (const NormType norm_type : {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kRmsNormNeox}) {

@@ -45,7 +45,7 @@ TEST(RandomNormal, ARangeMayBeginAndEndAnywhere) {
   });
 }
 
-// std makes the value lie about halfway between two floats: one unit of a double's last place decides which it becomes.
+// std puts the value about halfway between two floats: one unit in a double's last place decides which one it becomes.
 TEST(RandomNormal, AValueBetweenTwoFloatsIsRoundedAsBaseRandomRoundsIt) {
   const RandomKey key = random_key(5, "normal");
   with_each_target([&] {
@@ -60,7 +60,7 @@ TEST(RandomNormal, AValueBetweenTwoFloatsIsRoundedAsBaseRandomRoundsIt) {
   });
 }
 
-// Half of the draws lie outside: many are drawn more than once.
+// Half of the draws are outside the bound: many are drawn again.
 TEST(RandomNormal, ANarrowBoundIsKept) {
   with_each_target([] { expect_base_randoms_values(20011, 1, 1, 0.6745); });
 }

@@ -66,7 +66,7 @@ TEST_P(RopeTest, StartIsThePositionOfTheFirstRow) {
   EXPECT_LE(relative_error(x, expected), bound(type(), 1e-7));
 }
 
-// Five documents in two sequences, one of a single place: each is turned as if it stood alone.
+// Five documents in two sequences, one of a single position: each is rotated as if it were alone.
 TEST_P(RopeTest, PositionsBeginAgainWhereADocumentStarts) {
   const at::Tensor x = random({2, 20, 3, K()}, type()), dx = x.clone(),
                    starts = at::tensor({0, 7, 8, 20, 33}, at::kInt);
@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Widths, RopeTest,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
                                           testing::Values<int64_t>(2, 6, 64, 70), testing::Bool()));
 
-// What transformers' modeling_rope_utils gives for theta 500000, width 128, factor 8, 1 and 4, 8192: pairs that keep
-// their frequency, seven in between, and pairs that turn an eighth as fast.
+// The result of transformers' modeling_rope_utils for theta 500000, width 128, factor 8, 1 and 4, 8192: pairs with
+// unchanged frequency, seven in between, and pairs with an eighth of it.
 TEST(RopeScaling, HasTheFrequenciesOfLlama31) {
   plan::Rope rope;
   rope.theta = 500000;

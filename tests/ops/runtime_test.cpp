@@ -16,7 +16,7 @@
 namespace hearth::ops::test {
 namespace {
 
-// Thread ids that took part in a parallel region of `n` long items.
+// Ids of the threads in a parallel region of `n` long items.
 std::set<std::thread::id> threads_of_a_region(int64_t n) {
   std::set<std::thread::id> ids;
   std::mutex mutex;
@@ -43,7 +43,7 @@ TEST_F(Runtime, ParallelRegionsReallyUseTheThreadsAskedFor) {
 
 TEST_F(Runtime, DenormalsAreFlushedInEveryThread) {
   const at::Tensor tiny = at::full({1 << 20}, 2e-38f);
-  EXPECT_EQ((tiny * 0.1).abs().max().item<float>(), 0);  // both halves, by ATen
+  EXPECT_EQ((tiny * 0.1).abs().max().item<float>(), 0);  // both threads' halves, by ATen
   std::atomic<int> kept = 0;
   volatile float value = 2e-38f;
   parallel(8, 1 << 20, [&](int64_t, int64_t) {
@@ -76,7 +76,7 @@ TEST_F(Runtime, LargeBlocksAreNotFaultedInAgain) {
   GTEST_SKIP() << "the address sanitizer brings its own malloc, which glibc's settings do not reach";
 #endif
   constexpr size_t kSize = 24 << 20;
-  const auto touch = [] {  // several at a time: glibc adapts to a single one by itself
+  const auto touch = [] {  // several at a time: glibc adapts to a single block by itself
     std::array<void*, 4> blocks;
     for (void*& block : blocks) std::memset(block = std::malloc(kSize), 1, kSize);
     for (void* block : blocks) std::free(block);

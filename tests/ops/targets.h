@@ -1,5 +1,4 @@
-// Kernels are compiled for several instruction sets; a test runs what this machine would choose, unless it asks for
-// each.
+// Kernels are compiled for several instruction sets. A test uses this machine's choice unless it asks for each.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,8 +8,8 @@
 
 namespace hearth::ops::test {
 
-// Runs `body` with each instruction set that this machine has and the kernels are compiled for; on AVX-512 with
-// products of bfloat16 by pairs, where it has them, and without.
+// Runs `body` with each instruction set that this machine has and the kernels are compiled for. On AVX-512 with
+// AVX512_BF16 it runs with bfloat16 products by pairs and without.
 template <class Body>
 void with_each_target(const Body& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -43,11 +43,11 @@ TEST(Tensor, CopyConvertsAndRefusesOtherShapes) {
   EXPECT_TRUE(refused([&] { copy_(to, at::zeros({1})); }, "sizes"));
 }
 
-// IEEE 754: a bfloat16 is the upper half of a float32, to nearest and of two equally near the even one; NaN stays NaN.
+// IEEE 754: a bfloat16 is the upper half of a float32, rounded to nearest, ties to even; NaN stays NaN.
 TEST(Tensor, CastsOfFlatBuffersRoundAsIeeeSaysAtOddSizes) {
   at::manual_seed(1);
   for (const int64_t n : {1, 7, 33, 1001, 100003}) {
-    const at::Tensor wide = random({n + 1}, at::kFloat).narrow(0, 1, n);  // as a rank's slice: not at a vector's start
+    const at::Tensor wide = random({n + 1}, at::kFloat).narrow(0, 1, n);  // like a rank's slice, not aligned
     float* values = wide.mutable_data_ptr<float>();
     const float special[] = {INFINITY, -0.0f, NAN, 1 + 0x1p-8f, 1 + 0x3p-8f, -3.4e38f, 1 + 0x1.00002p-8f};
     for (int64_t i = 0; i < std::min<int64_t>(n, 7); ++i) values[n - 1 - i] = special[i];

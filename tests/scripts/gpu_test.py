@@ -236,7 +236,7 @@ class Gpu(Scratch):
                      "| 1.00 GiB | 1.02 GiB | 1.020 | 9.50 |"):
             self.assertIn(said, page)
         # The program's two streams may come in any order.
-        self.assertIn("\n      out of memory\n", page.split("## mlm_1b_float8\n\n")[1].split("\n## ")[0])
+        self.assertIn("      out of memory\n", page.split("## mlm_1b_float8\n\n")[1].split("\n## ")[0])
         self.assertNotIn("some words", page.split("## mlm_1b_float8")[0])  # of a table that is done only the table
         self.assertEqual(results["test_kernels_fast"], "2 passed, 4 failed, 1 skipped")
         self.assertEqual((results["mlm_1b_compiled"], results["memory_131k"]), ("done", "done"))

@@ -1,4 +1,4 @@
-// How far a tensor is from a reference: |ours - reference| / |reference| in the Euclidean norm, in float64.
+// The distance of a tensor from a reference: |ours - reference| / |reference| in the Euclidean norm, in float64.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace hearth::test {
 
-// The norm of the difference itself where the reference is all zeros or has no elements.
+// The norm of the difference itself if the reference is all zeros or has no elements.
 inline double relative_distance(const at::Tensor& ours, const at::Tensor& reference) {
   const at::Tensor r = reference.to(at::kDouble);
   const double size = r.norm().item<double>(), difference = (ours.to(at::kDouble) - r).norm().item<double>();

@@ -1,5 +1,5 @@
-// What a power cut may lose: all that was not fsynced. A file or folder that gets its final name by a rename must be on
-// the disk before, and the name after.
+// A power cut may lose everything that was not fsynced. A file or folder that gets its final name by a rename must be
+// on the disk before the rename, and the name after it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ inline std::vector<failpoint::Call> disk_calls(const std::function<void()>& act)
   return calls;
 }
 
-// Every rename among `calls` comes when all that was created or written below the old name has been fsynced since, the
-// folders that got new entries too; and the folder it happens in is fsynced right after it. Returns how many renames
-// there were. Renames here stay in their folder.
+// Checks every rename among `calls`. Before it, all that was created or written below the old name was fsynced,
+// including folders with new entries. Right after it, its folder is fsynced. Returns the number of renames. Renames
+// here stay in their folder.
 inline int expect_durable(const std::vector<failpoint::Call>& calls) {
-  std::set<Path> unsafe;  // files with bytes, and folders with names, that are not on the disk yet
+  std::set<Path> unsafe;  // files with bytes, and folders with names, that are not yet on the disk
   int renames = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto& what = calls[i].what;

@@ -1,4 +1,4 @@
-// What tests need from their surroundings: a scratch folder, the built binaries, and the oracle's python.
+// The surroundings of tests: a scratch folder, the built binaries, and the oracle's python.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class ScratchFolder {
 };
 
 struct CommandResult {
-  int exit_code;       // 128 + signal when killed
+  int exit_code;       // 128 + signal if killed
   std::string output;  // stdout and stderr together
 };
 
@@ -54,7 +54,7 @@ inline std::string source_path(const std::string& relative) { return std::string
 inline std::string hearth_binary() { return std::string(HEARTH_BIN_DIR) + "/hearth"; }
 inline std::string oracle_python() { return HEARTH_ORACLE_PYTHON; }
 
-// Tests that compare with PyTorch start this first; scripts/test.sh always installs the oracle, so under CI a missing
+// Tests that compare with PyTorch start with this. scripts/test.sh always installs the oracle, so under CI a missing
 // one is a failure and not a skip.
 #define HEARTH_NEEDS_ORACLE()                                                                                         \
   do {                                                                                                                \

@@ -1,4 +1,4 @@
-// What a test expects to be thrown.
+// Expected exceptions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 namespace hearth::test {
 
-// The Error that `body` throws; a test failure if it throws none.
+// The Error that `body` throws; a test failure if it does not throw one.
 template <typename Body>
 Error error_of(Body body) {
   try {

@@ -1,4 +1,4 @@
-#undef _FORTIFY_SOURCE  // or libc's headers define some of these functions themselves
+#undef _FORTIFY_SOURCE  // otherwise libc's headers define some of these functions themselves
 #include "failpoint.h"
 
 #include <dlfcn.h>
@@ -27,14 +27,14 @@ std::atomic<int> failing_errno{0};
 std::mutex record_mutex;
 std::vector<Call>* recorded = nullptr;
 
-// The names of files that were opened while calls are recorded. Never destroyed: files are still closed and written
-// when the process ends.
+// The names of the files opened while calls are recorded. Never destroyed: files are still closed and written when the
+// process ends.
 std::map<int, std::filesystem::path>& opened() {
   static auto* const paths = new std::map<int, std::filesystem::path>();
   return *paths;
 }
 
-// The function of libc (or of a sanitizer, before it) that has this name.
+// The next function of this name: libc's, or a sanitizer's that precedes it.
 template <class Function>
 Function* next(const char* name) {
   void* const found = ::dlsym(RTLD_NEXT, name);
@@ -111,7 +111,7 @@ int sync_file(Sync* real, int fd) {
   return is_on_disk(fd) && file_fails("fsync", fd) ? -1 : real(fd);
 }
 
-// In a program that a test starts.
+// For a program that a test starts.
 [[gnu::constructor]] void read_environment() {
   const char* text = std::getenv("HEARTH_FAILPOINT");
   if (text == nullptr) return;

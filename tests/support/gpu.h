@@ -1,4 +1,4 @@
-// Where a test of GPU code runs: on the kernels compiled for the host, which is always there, and on a GPU, which most
+// The targets of GPU tests: the kernels compiled for the host, which are always available, and a GPU, which most
 // machines do not have.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace hearth::test {
 
 enum class GpuKind { kEmulated, kReal };
 
-// On a CPU LibTorch has no product of float8 by rows.
+// LibTorch has no row-scaled product of float8 on a CPU.
 inline void product_of_scaled_rows(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& a_scale_M,
                                    const at::Tensor& b_NK, const at::Tensor& b_scale_N) {
   const auto scaled = [](const at::Tensor& x, const at::Tensor& scale) {
@@ -24,7 +24,7 @@ inline void product_of_scaled_rows(const at::Tensor& out_MN, const at::Tensor& a
   out_MN.copy_(scaled(a_MK, a_scale_M).mm(scaled(b_NK, b_scale_N).t()));
 }
 
-// While it lives, float32 and bfloat16 tensors of the CPU go to the kernels compiled for the host.
+// During its life, the kernels compiled for the host compute with float32 and bfloat16 tensors of the CPU.
 class EmulatedGpu {
  public:
   EmulatedGpu() : before_(ops::use_kernels({hearth_gpu_kernels(), at::kCPU, product_of_scaled_rows})) {}
@@ -35,7 +35,7 @@ class EmulatedGpu {
   ops::KernelSet before_;
 };
 
-// Ours on the host (tensors of the CPU), or GPU 0. Lives as long as the test's tensors.
+// The kernels on the host (with CPU tensors), or GPU 0. Must live as long as the test's tensors.
 class TestGpu {
  public:
   explicit TestGpu(GpuKind kind) {
@@ -55,7 +55,7 @@ class TestGpu {
 
 }  // namespace hearth::test
 
-// First in a test that takes a GpuKind.
+// Comes first in a test with a GpuKind.
 #define HEARTH_NEEDS_GPU(kind)                                                          \
   if ((kind) == ::hearth::test::GpuKind::kReal) {                                       \
     const std::string why = ::hearth::ops::why_no_gpu();                                \

@@ -1,4 +1,4 @@
-// hearth as a person runs it.
+// Runs hearth as a user does.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace hearth::test {
 
-// `environment`: "NAME=value ...", or nothing.
+// `environment`: "NAME=value ...", or empty.
 inline CommandResult run_hearth(const std::string& arguments, const std::string& environment = {}) {
   return run_command(environment + " " + hearth_binary() + " " + arguments);
 }

@@ -1,5 +1,5 @@
-// Text of every kind that a tokenizer meets, made up: all scripts, code, numbers, emoji, white space, marks, controls.
-// The same for the same seed, on every machine.
+// Made-up text with all that a tokenizer meets: all scripts, code, numbers, emoji, white space, marks, controls. The
+// same for the same seed, on every machine.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace hearth::test {
 
 class MixedText {
  public:
-  // With `invalid`, bytes that are no UTF-8 stand here and there.
+  // With `invalid`, it has some bytes that are not UTF-8.
   explicit MixedText(uint64_t seed, bool invalid = false) : key_(random_key(seed, "mixed text")), invalid_(invalid) {}
 
-  // At least `bytes`, and not much more.
+  // At least `bytes`, and little more.
   std::string make(size_t bytes) {
     std::string text;
     while (text.size() < bytes) append_part(text);
@@ -28,7 +28,7 @@ class MixedText {
   struct Range {
     char32_t first, last;
   };
-  // Where words take their letters from.
+  // The source of words' letters.
   static constexpr Range kScripts[] = {
       {'a', 'z'},         {'a', 'z'},         {'a', 'z'},         {'A', 'Z'},         {0xC0, 0x24F},
       {0x370, 0x3FF},     {0x400, 0x52F},     {0x531, 0x587},     {0x5B0, 0x5EA},     {0x610, 0x6FF},

@@ -1,4 +1,4 @@
-// Small parameter plans, for tests of how weights are cut among ranks.
+// Small parameter plans, for tests of how weights are sharded.
 #pragma once
 
 #include "config/config.h"
@@ -6,8 +6,8 @@
 
 namespace hearth::test {
 
-// Units of 896, 3,808, 3,808 and 928 elements: 3, 4 or 5 ranks leave shorter slices at the end, some of them within
-// a parameter and some within padding.
+// Units of 896, 3,808, 3,808 and 928 elements: 3, 4 or 5 ranks leave shorter slices at the end. Some of these end
+// within a parameter, others within padding.
 inline plan::ParameterPlan small_plan(bool tied = false) {
   config::Model model;
   model.dim = 24;
@@ -19,7 +19,7 @@ inline plan::ParameterPlan small_plan(bool tied = false) {
   return plan::parameter_plan(plan::model_shape(model, 37));
 }
 
-// The last unit has 16 elements: of two ranks or more, only the first owns any of it.
+// The last unit has 16 elements: with two ranks or more, only the first owns any of it.
 inline plan::ParameterPlan tiny_plan(int64_t layers = 1) {
   config::Model model;
   model.dim = 8;

@@ -7,7 +7,8 @@
 
 namespace hearth::test {
 
-// The file with its folders, written over where it stands: a mapping of it sees the new bytes, as after damage.
+// Writes the file and its folders. An existing file is overwritten in place: a mapping of it sees the new bytes, as
+// after damage.
 inline void write_text(const Path& path, std::string_view text) {
   make_folders(path.parent_path());
   File file = File::create(path);

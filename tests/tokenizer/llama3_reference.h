@@ -1,4 +1,4 @@
-// Asks the references in Python: tests/tokenizer/llama3_reference.py.
+// Runs the Python references: tests/tokenizer/llama3_reference.py.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace hearth::tokenizer {
 
-// Runs `command` of the script with file names in `folder`.
+// Runs `command` of the script; file names are in `folder`.
 inline void ask_reference(const std::string& arguments) {
   const auto result = test::run_command(test::oracle_python() + " " +
                                         test::source_path("tests/tokenizer/llama3_reference.py") + " " + arguments);

@@ -7,10 +7,10 @@
     llama3_reference.py categories OUT_FILE
     llama3_reference.py nfc OUT_TEXT OUT_NFC
 
-ids: 32-bit numbers, by tiktoken with Meta's pattern; meta also cuts as Meta's code (restated here from its
+ids: 32-bit numbers, by tiktoken with Meta's pattern; meta also cuts like Meta's code (restated here from its
 description), special also parses special tokens. pieces: 64-bit ends of the pieces in bytes, by `tokenizers`' Split.
-categories: for each code point the two letters of its general category, by tiktoken's engine (whose Unicode version is
-that of `tokenizers`'). nfc: a text with every combining character in many places, and its NFC by `tokenizers`.
+categories: for each code point the two letters of its general category, by tiktoken's engine, which has the Unicode
+version of `tokenizers`. nfc: a text with every combining character in many places, and its NFC by `tokenizers`.
 """
 
 import importlib.util
@@ -58,7 +58,7 @@ def meta_parts(text):
 
 
 def huggingface():
-    """The same vocabulary in `tokenizers`: every way to split a token is a merge, in the order of the token's rank."""
+    """The same vocabulary in `tokenizers`: every split of a token is a merge, in the order of the tokens' ranks."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
     from tiktoken.load import load_tiktoken_bpe
     ranks = load_tiktoken_bpe(model_path())
@@ -106,7 +106,7 @@ def categories(out):
     names = np.full(0x110000, "Cn")
     text = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
     for name in "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split():
-        # Only what matches is encoded, byte by byte: the characters of this category, in order.
+        # Only matches are encoded, byte by byte: the characters of this category, in order.
         enc = tiktoken.Encoding("bytes", pat_str=rf"\p{{{name}}}", mergeable_ranks={bytes([b]): b for b in range(256)},
                                 special_tokens={})
         found = bytes(enc.encode_ordinary(text)).decode()
@@ -116,7 +116,7 @@ def categories(out):
 
 
 def nfc(out_text, out_nfc):
-    """Every character as it is and decomposed, then marks and starters in disorder; and their NFC by `tokenizers`."""
+    """Every character, as it is and decomposed, then marks and starters in random order; with NFC by `tokenizers`."""
     import random
     import unicodedata
     from tokenizers import normalizers

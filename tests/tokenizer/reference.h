@@ -1,4 +1,4 @@
-// What reference_tokenizers.py wrote: documents, tokenizers, and the reference's ids.
+// The output of reference_tokenizers.py: documents, tokenizers, and the reference's ids.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 
 namespace hearth::test {
 
-// A folder with the output of one KIND. It takes seconds, and CTest runs every test as a process of its own: it is made
-// once and kept in the build folder, under a name that changes with the script and the oracle's packages.
+// A folder with the output of one KIND. It takes seconds, and CTest runs every test as its own process. So the output
+// is made once and kept in the build folder; its name depends on the script and the oracle's packages.
 inline Path reference_folder(const std::string& kind) {
   const std::string script = source_path("tests/tokenizer/reference_tokenizers.py");
   const std::string key = xxh3_128_hex(read_file(script) + read_file(source_path("scripts/oracle.txt")));
@@ -59,7 +59,7 @@ inline std::vector<std::string> styles_in(const Path& folder) {
   return styles;
 }
 
-// The ids that a style of the reference gives other documents.
+// The reference's ids of other documents, in one style.
 inline std::vector<std::vector<uint32_t>> ids_of_reference(const Path& style,
                                                            const std::vector<std::string>& documents) {
   const ScratchFolder scratch;
@@ -76,7 +76,7 @@ inline std::vector<std::vector<uint32_t>> ids_of_reference(const Path& style,
   return read_ids(scratch / "ids");
 }
 
-// Compares document by document; the first that differs is shown with the place.
+// Compares document by document; shows the first difference and its place.
 inline void expect_same_ids(tokenizer::Encoder& encoder, const std::vector<std::string>& documents,
                             const std::vector<std::vector<uint32_t>>& expected) {
   ASSERT_EQ(documents.size(), expected.size());

@@ -5,8 +5,8 @@ sentencepiece_test.cpp.
   reference_tokenizers.py encode TOKENIZER DOCUMENTS IDS    ids of other documents, special text as text
 
 OUT/documents.bin  the documents; OUT/STYLE/tokenizer.json (or .model); OUT/STYLE/plain.bin, parsed.bin: ids of each
-document, special text as text and parsed; OUT/STYLE/decoded.bin: what the reference decodes plain.bin to. A .bin file is a
-row of (u32 length, u32 elements or bytes).
+document, special text as text and parsed; OUT/STYLE/decoded.bin: the reference's texts of plain.bin. A .bin file is a
+sequence of (u32 length, u32 elements or bytes).
 """
 
 import array
@@ -138,7 +138,7 @@ def byte_level_styles():
     llama3 = finish(llama3, "<|begin_of_text|>")
     file = json.loads(llama3.to_str())
     file["model"]["ignore_merges"] = True
-    # Merges in the older spelling, and some missing, so that ignore_merges has something to decide.
+    # Merges in the older spelling; some are missing, so ignore_merges makes a difference.
     file["model"]["merges"] = [" ".join(pair) for i, pair in enumerate(file["model"]["merges"]) if i % 7 != 3]
     yield "llama3", file
 
@@ -170,12 +170,12 @@ def character_styles():
     from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers, processors
 
     def with_bytes(tokenizer, **settings):
-        """The vocabulary behind <unk>, <s>, </s> and the 256 byte tokens, as Llama-2's is."""
+        """The vocabulary after <unk>, <s>, </s> and the 256 byte tokens, as in Llama-2."""
         file = json.loads(tokenizer.to_str())
         model = file["model"]
         old = [token for token, _ in sorted(model["vocab"].items(), key=lambda item: item[1])
                if token not in ("<unk>", "<s>", "</s>")]
-        # Rare characters go, so that byte fallback has work.
+        # Rare characters are removed: byte fallback then has work.
         kept = [t for t in old if len(t) > 1 or t < "\u1100" or t == "\u2581"]
         names = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + kept
         model["vocab"] = {token: i for i, token in enumerate(names)}

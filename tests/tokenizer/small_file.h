@@ -1,4 +1,4 @@
-// A tokenizer.json that needs no training: bytes, one merge ("a" and "b"), and special tokens.
+// A tokenizer.json without training: bytes, one merge ("a" and "b"), and special tokens.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What is wrong with a run is said at once, before it begins, and not one error a start.
+// All errors of a run are reported together, before it begins, and not one at each start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 struct AllAtOnce : TinyData {
-  // The error of a training, and that nothing was begun.
+  // The error of a training that began nothing.
   std::string refused(const config::RunConfig& c) {
     const Error error = error_of([&] { run_training(c, {}); });
     EXPECT_EQ(error.code(), ExitCode::kUser);
@@ -58,7 +58,7 @@ TEST_F(AllAtOnce, WhatACheckpointDoesNotHave) {
   c.model.hidden_dim = 96;
   c.checkpoint.drop = {"layers.5", "layers.6"};
   c.checkpoint.freeze = {"layers.7"};
-  c.memory.limit = "1 kB";  // needs to know what is frozen
+  c.memory.limit = "1 kB";  // needs the list of frozen parameters
   const std::string error = refused(c);
   EXPECT_TRUE(error.starts_with("error: the run has 5 errors\n")) << error;
   for (const char* what : {"checkpoint.freeze: \"layers.7\" matches no parameter",
@@ -80,7 +80,7 @@ TEST_F(AllAtOnce, ARestartMovesNothingBeforeAllIsRight) {
   EXPECT_TRUE(path_exists(c.run_folder() / "checkpoints"));
 }
 
-// A run file, and what a training says about it.
+// A run file, and the errors of a training with it.
 struct RunFile : AllAtOnce {
   RunFile() {
     config::RunConfig first = tiny_config(scratch);
@@ -90,7 +90,7 @@ struct RunFile : AllAtOnce {
     data::write_npy_vector(scratch / "weights.npy", std::vector<float>{1, -2, 3});
   }
 
-  // The lines of the error, of which each is "FILE:LINE: WHAT" from the third column on, or why or fix.
+  // The error's lines without "why" and "fix". From the third column on, each is "FILE:LINE: WHAT".
   std::vector<std::string> errors_of(const std::vector<std::string>& lines) {
     toml = scratch / "run.toml";
     write_file_atomic(toml, join(lines, "\n") + "\n");
@@ -104,7 +104,7 @@ struct RunFile : AllAtOnce {
     return found;
   }
 
-  // Whether the error of line `line` (0: of none) of the file begins like this.
+  // Checks that errors[index] begins with the file, `line` (0: no line) and `what`.
   static void expect(const std::vector<std::string>& errors, size_t index, int line, const std::string& what) {
     ASSERT_LT(index, errors.size()) << what;
     const size_t at = errors[index].find("run.toml");
@@ -118,9 +118,9 @@ struct RunFile : AllAtOnce {
   ExitCode code = ExitCode::kDone;
 };
 
-// What each of them is, and where it stands. One of the last two sources is not there, so the other decides about
-// tokens; of the model the names are known, so patterns are, and the checkpoint is searched for NaN; memory and shapes
-// wait for a model that can be.
+// Every fault and its line. One of the last two sources is missing, so the other decides about tokens. The model's
+// names are known, so patterns are checked, and the checkpoint is searched for NaN. Memory and shapes are not checked:
+// the model is not valid.
 TEST_F(RunFile, EveryFaultStandsWithItsLine) {
   const std::vector<std::string> lines = {
       "[model]",
@@ -133,7 +133,7 @@ TEST_F(RunFile, EveryFaultStandsWithItsLine) {
       "mask_id = 300",  // 8
       "[training]",
       "steps = 400",
-      "seq_len = 16777217",               // 11: no table of angles is longer
+      "seq_len = 16777217",               // 11: longer than any table of angles
       "token_weights = \"weights.npy\"",  // 12
       "[numerics]",
       "fp8 = true",  // 14
@@ -229,13 +229,13 @@ TEST_F(RunFile, WhatIsDamagedAloneKeepsItsExitCodeAndSaysWhere) {
   EXPECT_EQ(errors.size(), 3u);
   expect(errors, 1, 4, "the head width model.dim / model.n_heads = 32 / 32 = 1 is odd");
   expect(errors, 2, 12, poisoned + " holds NaN or infinity");
-  lines[11] += "\nfresh = [\"layers.1\"]";  // then it is not taken over
+  lines[11] += "\nfresh = [\"layers.1\"]";  // layers.1 is then not loaded
   errors = errors_of(lines);
   EXPECT_EQ(errors.size(), 1u);
   expect(errors, 0, 4, "the head width ");
 }
 
-// A typing error tells nothing about what was meant: what follows from it is not said.
+// A misspelled key has an unknown meaning: faults that follow from it are not reported.
 TEST_F(RunFile, WhatFollowsFromAFaultIsNotSaid) {
   const std::vector<std::string> errors =
       errors_of({"[model]", "n_layer = 9", "dim = \"wide\"", "[training]", "steps = 400", "[checkpoint]",
@@ -263,8 +263,7 @@ TEST_F(RunFile, BothProgramsSayTheSame) {
   EXPECT_EQ(two.output, one.output);
 }
 
-// As it was left behind by an older build: its table is laid out in a way that is not known, so nothing in it is
-// called.
+// A library of an older build: the layout of its table is unknown, so nothing in it is called.
 TEST(GpuLibrary, OneOfAnotherBuildIsRefused) {
   const test::ScratchFolder scratch;
   for (const char* name : {"hearth-train", "libhwy.so.1"})

@@ -1,4 +1,4 @@
-// Runs that compute in bfloat16: what they learn, what they save, and that they are resumed to the bit.
+// Runs that compute in bfloat16: they learn, save, and resume to the bit.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -61,7 +61,7 @@ TEST_F(Bfloat16, CheckpointsHoldFloat32AndAResumedRunIsTheSameToTheBit) {
   }
 }
 
-// Everything in bfloat16, as on Trainium: only rounding at random keeps small updates alive.
+// Everything in bfloat16, as on Trainium: only stochastic rounding keeps small updates.
 TEST_F(Bfloat16, WeightsRoundedAtRandomLearnAndAreResumedToTheBit) {
   config::RunConfig c = config();
   c.training.dtype = DType::kBFloat16;
@@ -94,7 +94,7 @@ TEST_F(Bfloat16, WeightsInItWithoutRoundingAtRandomAreDoubted) {
       return note.starts_with("training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish");
     });
   };
-  // Half of the spacing just below 1, by LibTorch: an update as large is lost, and one above it is not.
+  // Half of the spacing just below 1, by LibTorch: an update of this size is lost, a larger one is not.
   const at::Tensor one = at::ones({1}, at::kBFloat16);
   EXPECT_TRUE(at::equal(one - at::full({1}, 1.0 / 512, at::kBFloat16), one));
   EXPECT_FALSE(at::equal(one - at::full({1}, 1.1 / 512, at::kBFloat16), one));
@@ -106,7 +106,7 @@ TEST_F(Bfloat16, WeightsInItWithoutRoundingAtRandomAreDoubted) {
   EXPECT_FALSE(doubted());
 }
 
-// Ranks change the order of sums; with bfloat16 the same gradients are rounded before they are added, so it is all.
+// Ranks change the order of sums, also in bfloat16: each gradient is rounded before the sum.
 TEST_F(Bfloat16, RanksGiveTheSameLossesButForTheOrderOfSums) {
   config::RunConfig c = config();
   const auto one = train(c);

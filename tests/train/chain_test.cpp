@@ -1,5 +1,5 @@
-// One training's checkpoint as the beginning of another: what is taken over, what begins anew, and that nothing is left
-// out silently.
+// One training's checkpoint as the start of another: the loaded parts, the fresh parts, and that nothing is left out
+// silently.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_F(Chain, FromLanguageToSpikesWithFreshInputAndOutput) {
   c.objective.kind = config::ObjectiveKind::kSpikeLm;
   c.lr_scheduler.warmup_steps = 0;
   c.training.steps = 1;
-  // Another vocabulary: 256 rows and not 258.
+  // Another vocabulary: 256 rows instead of 258.
   const Error error = error_of([&] { run_training(c, {}); });
   EXPECT_THAT(error.message(), HasSubstr("does not fit the model")) << error.what();
   EXPECT_THAT(error.message(), HasSubstr("tok_embeddings.weight: [258, 32] in the checkpoint, [256, 32] in the model"));
@@ -90,7 +90,7 @@ TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {
   EXPECT_EQ(run::data_state_of(reader.manifest(), reader.folder()).next_sample, 24u);
   EXPECT_EQ(reader.manifest().optimizer_start, -12);
 
-  // The optimizer's own count goes on: that of torch's state, and a resume in between changes nothing.
+  // The optimizer's own count continues: it is in torch's state, and a resume in between changes nothing.
   const auto steps = tensors_of(step_of(c, 3)).at("optimizer.state.norm.weight.step");
   float t = 0;
   std::memcpy(&t, steps.data(), sizeof t);
@@ -104,7 +104,7 @@ TEST_F(Chain, FromOneDatasetToAnotherKeepsTheMomentsAndCountsBothFromTheStart) {
   EXPECT_EQ(tensors_of(step_of(parts, 3)), tensors_of(step_of(c, 3)));
 }
 
-// Without its moments a branch's first update is Adam's first one: each weight moves by the learning rate.
+// Without moments a branch's first update is Adam's first: each weight changes by the learning rate.
 TEST_F(Chain, WithoutTheOptimizerItsCountBeginsAnew) {
   train(named("first"));
   config::RunConfig c = after("second");
@@ -128,7 +128,7 @@ TEST_F(Chain, WithoutTheOptimizerItsCountBeginsAnew) {
   }
 }
 
-// The data go on where the other run left them, the steps begin again: and the metrics say with which samples.
+// The data continue after the other run's, and the steps begin again. The metrics say which samples they have.
 TEST_F(Chain, ABranchWithoutItsStepsSaysWhichSamplesItHas) {
   config::RunConfig first = named("first");
   train(first);
@@ -146,8 +146,8 @@ TEST_F(Chain, ABranchWithoutItsStepsSaysWhichSamplesItHas) {
   EXPECT_EQ(events[0], (metrics::Event{.name = "resume", .step = 0, .next_sample = 96}));
 }
 
-// Moments that go on beside some that begin anew: each of torch's parameters has a count of its own, and Adam's first
-// update of one moves each of its weights by the learning rate.
+// Loaded moments next to fresh ones: each of torch's parameters has its own count. Adam's first update of a parameter
+// changes each of its weights by the learning rate.
 TEST_F(Chain, FreshParametersOfABranchHaveACountOfTheirOwn) {
   config::RunConfig first = named("first");
   first.training.max_norm = 0;
@@ -168,14 +168,14 @@ TEST_F(Chain, FreshParametersOfABranchHaveACountOfTheirOwn) {
   const auto after_one = tensors_of(step_of(c, 13));
   EXPECT_EQ(count_of(after_one, "norm.weight"), 1);
   EXPECT_EQ(count_of(after_one, "output.weight"), 13);
-  const auto& norm = after_one.at("norm.weight");  // which began at 1
+  const auto& norm = after_one.at("norm.weight");  // was 1 at the start
   for (size_t i = 0; i < norm.size(); i += 4) {
     float x = 0;
     std::memcpy(&x, norm.data() + i, 4);
     EXPECT_NEAR(std::abs(x - 1), c.optimizer.lr, 1e-3 * c.optimizer.lr) << i / 4;
   }
 
-  c.training.steps = 16;  // a resume brings the counts along, whatever the number of ranks
+  c.training.steps = 16;  // a resume keeps the counts, for any number of ranks
   train(c);
   EXPECT_EQ(count_of(tensors_of(step_of(c, 16)), "norm.weight"), 4);
   config::RunConfig whole = c;
@@ -213,7 +213,7 @@ TEST_F(Chain, WhatIsFrozenKeepsItsBitsAndHasNoMoments) {
     config::RunConfig c = after(fmt::format("frozen{}", ranks));
     c.parallelism.data_parallel_shard_degree = ranks;
     c.checkpoint.freeze = {"layers.0", "*norm*"};
-    for (const int64_t steps : {3, 6}) {  // and goes on
+    for (const int64_t steps : {3, 6}) {  // and continues
       c.training.steps = steps;
       c.lr_scheduler.warmup_steps = 0;
       train(c);
@@ -247,7 +247,7 @@ TEST_F(Chain, NotANumberInTheFirstCheckpointIsFoundBeforeTheFirstStep) {
   }
 }
 
-// Weights in another floating-point type, as published models have them, are converted: to nearest.
+// Weights in another floating-point type, as in published models, are converted: to nearest.
 TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
   config::RunConfig first = named("first");
   train(first);
@@ -264,7 +264,7 @@ TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
     std::memcpy(&rounded, got.data() + 2 * i, 2);
     ASSERT_EQ(rounded, (bits + 0x7FFF + (bits >> 16 & 1)) >> 16) << i;  // ties to even
   }
-  config::RunConfig back = named("back");  // and bfloat16 is float32 with zeros behind it
+  config::RunConfig back = named("back");  // float32 has the bfloat16 bits and then zeros
   back.checkpoint.initial_load_path = step_of(narrow, 12).string();
   const auto widened = beginning(back).at("output.weight");
   for (size_t i = 0; i < got.size() / 2; ++i) {
@@ -273,7 +273,7 @@ TEST_F(Chain, WeightsInAnotherTypeAreConverted) {
   }
 }
 
-// The same shapes, and another model.
+// Another model with the same shapes.
 TEST_F(Chain, WeightsOfAnotherModelOfTheSameShapesAreRefused) {
   train(named("first"));
   config::RunConfig c = after("second");
@@ -291,7 +291,7 @@ TEST_F(Chain, WeightsOfAnotherModelOfTheSameShapesAreRefused) {
   EXPECT_THAT(error_of([&] { run_training(c, {}); }).message(), HasSubstr("model.n_heads"));
 }
 
-// A branch that leaves the optimizer behind is free in all that belongs to it.
+// A branch that does not load the optimizer may freeze other parameters.
 TEST_F(Chain, ABranchWithoutTheOptimizerMayFreeze) {
   train(named("first"));
   config::RunConfig c = after("branch");
@@ -318,7 +318,7 @@ TEST_F(Chain, AnInitialCheckpointThatDoesNotFitLeavesNoRunFolder) {
   c.model.dim *= 2;
   EXPECT_THAT(refused(), HasSubstr("does not fit the model")) << refused();
   EXPECT_FALSE(path_exists(c.run_folder()));
-  // What was there before stays there.
+  // An existing folder is kept.
   make_folders(c.run_folder());
   EXPECT_THAT(refused(), HasSubstr("does not fit the model"));
   EXPECT_TRUE(path_exists(c.run_folder()));

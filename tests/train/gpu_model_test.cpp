@@ -1,4 +1,5 @@
-// The whole model on a GPU against the same model on the CPU, whose gradients autograd_test.cpp holds against PyTorch.
+// The whole model on a GPU compared with the same model on the CPU, whose gradients autograd_test.cpp compares with
+// PyTorch.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/nonzero.h>
@@ -72,8 +73,8 @@ MicroBatch batch_of(const GpuCase& c, at::Device device) {
 
 struct Result {
   double loss, z_squares;
-  at::Tensor logits;                  // of the CPU, as all below
-  std::vector<at::Tensor> gradients;  // of each unit
+  at::Tensor logits;                  // on the CPU, as all below
+  std::vector<at::Tensor> gradients;  // of each shard unit
 };
 
 Result run(const GpuCase& c, plan::Precision precision, at::Device device, bool float8 = false) {
@@ -113,7 +114,7 @@ TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
       const Result cpu = run(c, precision, at::kCPU);
       const test::TestGpu gpu(GetParam());
       const Result there = run(c, precision, gpu.device());
-      // float32: other orders of summing. bfloat16: each op rounds to 3 digits, at other places.
+      // float32: sums in other orders. bfloat16: each op rounds to 3 digits, at other places.
       const double tolerance = wide ? 1e-5 : 2e-2;
       EXPECT_NEAR(there.loss / cpu.loss, 1, wide ? 1e-6 : 1e-3);
       EXPECT_NEAR(there.z_squares / cpu.z_squares, 1, wide ? 1e-6 : 1e-3);
@@ -125,8 +126,7 @@ TEST_P(ModelOnGpu, HasTheLossTheLogitsAndEveryGradientOfTheCpu) {
   }
 }
 
-// Four bits of a number's six to eight are gone in every product: what is left is the same model, and not the same
-// numbers.
+// Each product loses about four bits of its factors' precision: the results are similar, but not the same numbers.
 TEST_P(ModelOnGpu, InFloat8IsThatOfBfloat16Roughly) {
   HEARTH_NEEDS_GPU(GetParam());
   const test::TestGpu gpu(GetParam());

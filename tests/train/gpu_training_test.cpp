@@ -1,4 +1,4 @@
-// A training on a GPU against the same training on the CPU: curves, guard, checkpoints that go either way.
+// A training on a GPU compared with the same training on the CPU: curves, guard, checkpoints in both directions.
 #include <gmock/gmock.h>
 #include <cmath>
 
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The kernels compiled for the host take a tenth of a second a step, however small it is.
+// The kernels compiled for the host take a tenth of a second a step, even for a tiny model.
 constexpr int64_t kGpuSteps = 6;
 
 class TrainingOnGpu : public testing::TestWithParam<test::GpuKind> {
@@ -59,7 +59,7 @@ double largest_difference(const std::vector<metrics::Record>& a, const std::vect
   return largest;
 }
 
-// Rounding grows along a curve: of float32's 6e-8, a thousandfold in as many steps as these.
+// Rounding errors grow along a curve: float32's 6e-8 becomes a thousand times as large in this many steps.
 TEST_P(TrainingOnGpu, HasTheCurveOfTheCpu) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
@@ -100,7 +100,7 @@ TEST_P(TrainingOnGpu, TheSameRunTwiceIsTheSameToTheBitAndSoIsAnInterruptedOne) {
   expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), once);
 }
 
-// Gradients accumulate on the device, and what no rule of numbers stands for is left out there.
+// Gradients accumulate on the device. Steps that the policy skips are skipped there.
 TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
@@ -118,7 +118,7 @@ TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
   EXPECT_LT(largest_difference(gpu, cpu), 1e-3);
 }
 
-// The step behind the spike is under way already when it is judged: it is held back, and taken again with other data.
+// The step after a spike has already begun when the spike is judged: it is held, and repeated with other data.
 TEST_P(TrainingOnGpu, GoesBackFromASpike) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
@@ -160,7 +160,7 @@ TEST(Device, AGpuThatIsNotThereIsAnErrorBesideOthers) {
   config::RunConfig c = tiny_config("/nowhere");
   c.training.device = config::DeviceKind::kCuda;
   const Error error = error_of([&] { run_training(c, {}); });
-  EXPECT_EQ(error.code(), ExitCode::kUser);  // whatever the GPU's alone would be
+  EXPECT_EQ(error.code(), ExitCode::kUser);  // not the code of the GPU's error alone
   for (const char* what : {"training.device = \"cpu\"", "/nowhere/data holds no dataset"})
     EXPECT_THAT(error.message(), HasSubstr(what)) << error.what();
 }

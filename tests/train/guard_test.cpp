@@ -1,4 +1,4 @@
-// Steps that are no numbers, and spikes: what is judged, what a run does about it, and that a resume changes nothing.
+// Steps with NaN or infinity, and spikes: the judgement, the run's reaction, and that a resume changes nothing.
 #include "train/guard.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ config::Numerics numerics(Policy nan_policy, Policy spike_policy) {
   return n;
 }
 
-// What a step with this loss and norm would be judged by, after what `guard` has seen.
+// The result of a step with this loss and norm, after the steps that `guard` has seen.
 StepResult result_of(const Guard& guard, double loss, double grad_norm) {
   ops::StepDecision device(guard.rules(), at::kCPU);
   device.begin_from(guard.state(0));
@@ -70,7 +70,7 @@ TEST(Guard, ASpikeLiesFarAboveTheMeanOfTheWindowInItsStandardDeviations) {
   Guard guard(numerics(Policy::kStop, Policy::kSkip), {});
   for (int i = 0; i < 3; ++i) guard.applied({.loss = 1.0 + i % 2, .grad_norm = 5});
   EXPECT_EQ(judge(guard, 100, 5).verdict, Verdict::kApply) << "half of the window is not there yet";
-  guard.applied({.loss = 100, .grad_norm = 5});  // it leaves the window again
+  guard.applied({.loss = 100, .grad_norm = 5});  // it leaves the window later
   for (int i = 0; i < 8; ++i) guard.applied({.loss = 1.0 + i % 2, .grad_norm = 5.0 + i % 2});
   EXPECT_EQ(guard.health().losses.size(), 8u);
   EXPECT_EQ(judge(guard, 2.99, 5).verdict, Verdict::kApply);
@@ -89,7 +89,7 @@ TEST(Guard, ALimitThatIsReachedStops) {
   n.skip_limit = 2;
   Guard guard(n, {});
   guard.skipped();
-  guard.applied({.loss = 1, .grad_norm = 1});  // not in a row
+  guard.applied({.loss = 1, .grad_norm = 1});  // no longer in a row
   guard.skipped();
   EXPECT_EQ(judge(guard, kNan, 1).verdict, Verdict::kSkip);
   guard.skipped();
@@ -101,12 +101,12 @@ TEST(Guard, ALimitThatIsReachedStops) {
   n.rewind_limit = 1;
   Guard back(n, {});
   EXPECT_EQ(judge(back, kNan, 1).verdict, Verdict::kRewind);
-  back.rewound({});  // the checkpoint knows nothing of it
+  back.rewound({});  // the checkpoint does not count this rewind
   EXPECT_EQ(judge(back, kNan, 1).verdict, Verdict::kStop);
 }
 
-// Runs in whose text '#' stands now and then, and whose embedding of it is infinite: a step that reads one gives no
-// number, every other step is as it should be.
+// Runs on text with a '#' now and then, whose embedding is infinite: the loss of a step that reads one is NaN, all
+// other steps are normal.
 struct GuardPolicy : ::testing::Test {
   GuardPolicy() {
     make_folders(scratch / "text");
@@ -123,7 +123,7 @@ struct GuardPolicy : ::testing::Test {
     data::build_dataset(options, progress);
   }
 
-  // A run in FOLDER that stands at step 0 with such weights.
+  // A run in FOLDER with these weights at step 0.
   config::RunConfig poisoned(const std::string& folder, int64_t ranks = 1) {
     config::RunConfig c = tiny_config(scratch);
     c.job.dump_folder = folder;
@@ -153,7 +153,7 @@ int64_t skipped(const std::vector<metrics::Record>& records) {
   return std::count_if(records.begin(), records.end(), [](const metrics::Record& r) { return !r.skipped.empty(); });
 }
 
-// All that stand in the metrics file, undone or not.
+// All rewinds in the metrics file, undone or not.
 int64_t rewinds_told(const config::RunConfig& c) {
   const std::string log = read_file(c.run_folder() / "metrics.jsonl");
   int64_t events = 0;
@@ -248,8 +248,8 @@ TEST_F(GuardPolicy, RewindGivesUpAtItsLimit) {
   EXPECT_THAT(error.message(), HasSubstr("the run has gone back numerics.rewind_limit = 1 times")) << error.message();
 }
 
-// Whatever stops it, and whether or not it saved in between: a later start knows where the run had gone back to, behind
-// which data, and how often.
+// With or without a checkpoint in between, a later start knows where the run had gone back to, after which data, and
+// how often.
 TEST_F(GuardPolicy, ARewindIsRememberedThoughNoCheckpointFollowed) {
   config::RunConfig whole = poisoned("whole");
   whole.numerics.nan_policy = config::Policy::kRewind;
@@ -262,7 +262,7 @@ TEST_F(GuardPolicy, ARewindIsRememberedThoughNoCheckpointFollowed) {
   parts.checkpoint.interval = 8;
   for (int64_t limit = 1; limit < rewinds; ++limit) {
     parts.numerics.rewind_limit = limit;
-    for (int start = 0; start < 2; ++start) {  // the second gets no further
+    for (int start = 0; start < 2; ++start) {  // the second stops at the same point
       const Error error = error_of([&] { train(parts); });
       EXPECT_THAT(error.message(), HasSubstr(fmt::format("rewind_limit = {} times", limit))) << error.message();
     }

@@ -1,4 +1,4 @@
-// The weights that a run begins with, for programs that compare with it.
+// A run's initial weights, for programs that compare with it.
 #pragma once
 
 #include "comm/group.h"
@@ -8,7 +8,7 @@
 
 namespace hearth::train {
 
-// As a checkpoint that torch can read.
+// Writes a checkpoint that torch can read.
 inline Path save_initial_weights(const config::RunConfig& config) {
   run::Run run = run::open_run(config);
   const auto group = comm::single();

@@ -11,7 +11,7 @@ TEST(KillSlow, AThousandKillsAtRandomMomentsChangeNothing) {
   config::RunConfig c = tiny_config(scratch);
   c.training.steps = 3000;
   c.optimizer.lr = 1e-3;
-  c.checkpoint.interval = 0;  // how often it saves must not matter
+  c.checkpoint.interval = 0;  // results must not depend on the interval
   c.checkpoint.keep_latest_k = 3;
   c.validation.freq = 500;
   c.job.dump_folder = "whole";

@@ -6,8 +6,8 @@
 
 namespace hearth::train {
 
-// Trains `config` to its end while killing it `kills` times: half of them at a random disk call (mostly inside a save),
-// half a random time after a random step was logged (mostly inside a step). Returns how many kills really hit.
+// Trains `config` to its end and kills it `kills` times: half of them at a random disk call (mostly inside a save),
+// half a random time after the log of a random step (mostly inside a step). Returns the number of kills that hit.
 inline int64_t train_with_kills(const config::RunConfig& config, int64_t kills, uint64_t seed) {
   const Path toml = write_run_file(config), log = config.base_folder / (config.job.dump_folder + ".log");
   const RandomKey key = random_key(seed, "kills");

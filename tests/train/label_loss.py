@@ -1,10 +1,10 @@
 """The loss of transformers.LlamaForCausalLM on rows of `datasets`, with the weights of a checkpoint of ours.
 
 usage: label_loss.py write FOLDER
-           rows of 32 ids below 258 with labels, of which some are -100, to FOLDER (save_to_disk)
+           writes rows of 32 ids below 258 with labels, some of them -100, to FOLDER (save_to_disk)
        label_loss.py loss CHECKPOINT ROWS SPEC WEIGHTS
-           the mean over all labels that count, and how many there are, as JSON; and PyTorch's cross_entropy(weight=)
-           with those of a .npy
+           prints the mean over all labels that count, and their number, as JSON; also PyTorch's cross_entropy(weight=)
+           with the weights of the .npy file WEIGHTS
   CHECKPOINT  a step-... folder, read by torch.distributed.checkpoint
   SPEC        JSON: L H G norm_eps rope_theta
 """
@@ -24,7 +24,7 @@ datasets.disable_progress_bars()
 
 
 def write(folder):
-    """The first token of a row has no label: Hugging Face never predicts it; we would, from the row before."""
+    """The first token of a row has no label: Hugging Face never predicts it; we would, from the row before it."""
     rng = random.Random(3)
     rows = {"input_ids": [], "labels": []}
     for _ in range(16):

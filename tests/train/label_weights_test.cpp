@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 using nlohmann::json;
 
-// Lines of a prompt and an answer, of which the answers count; with `key` each line weighs something else.
+// Lines of a prompt and an answer; only answers count. With `key` the lines have different weights.
 void build_prompts(const Path& folder, const std::string& key, double validation = 0.3) {
   std::string lines;
   for (uint64_t i = 0; i < 60; ++i)
@@ -50,7 +50,7 @@ std::string oracle(const std::string& arguments) {
   return run.output;
 }
 
-// Sixteen rows with labels: ours are windows of the same tokens, one a row.
+// Sixteen rows with labels. Our windows are the same tokens, one window a row.
 TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
   HEARTH_NEEDS_ARROW();
   const test::ScratchFolder scratch;
@@ -76,7 +76,7 @@ TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
                      {"norm_eps", c.model.norm_eps},
                      {"rope_theta", c.model.rope_theta}};
   write_file_atomic(scratch / "spec.json", spec.dump());
-  std::vector<float> weights;  // every third token does not count at all
+  std::vector<float> weights;  // every third token has weight 0
   for (int id = 0; id < 258; ++id) weights.push_back(id % 3 == 0 ? 0 : static_cast<float>(id) / 100);
   data::write_npy_vector(scratch / "weights.npy", weights);
   const json theirs =
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(All, WeightedRun, ::testing::Values("", "w"),
 TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
   build_prompts(scratch, GetParam());
   std::vector<metrics::Record> one;
-  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of more.
+  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
   const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
   for (const auto& [ranks, sequences] : cuts) {
     config::RunConfig c = tiny_config(scratch);
@@ -125,7 +125,7 @@ TEST_P(WeightedRun, HasOneLossAndGradientHoweverAStepIsCut) {
   }
 }
 
-// A model of zeros finds every token equally hard, so that what is counted has a closed form.
+// A model of zeros gives every token the same loss, so the counted sums have a closed form.
 TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
   build_prompts(scratch, GetParam());
   config::RunConfig c = tiny_config(scratch);
@@ -203,7 +203,7 @@ TEST(WeightedRuns, WhereNothingCountsTrainingAndValidationSaySo) {
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).message(), "no token of split \"validation\" counts in the loss");
 }
 
-// Weights of tokens that the data do not have: no label is left, step by step.
+// Weights only for tokens that the data lack: no step has a label that counts.
 TEST(TokenWeightsOfZero, StepsInWhichNoLabelCountsAreLeftOutAndNamed) {
   const test::ScratchFolder scratch;
   build_tiny_data(scratch);

@@ -1,4 +1,4 @@
-// Signals to a training process, and what its exit code tells a supervisor.
+// Signals to a training process, and its exit codes for a supervisor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ struct Leave : ::testing::Test {
   void SetUp() override {
     build_tiny_data(scratch);
     config = tiny_config(scratch);
-    config.training.steps = 1'000'000;  // ends by a signal only
+    config.training.steps = 1'000'000;  // only a signal ends it
     config.checkpoint.interval = 0;
     toml = write_run_file(config);
   }
@@ -75,7 +75,7 @@ TEST_F(Leave, TheClockDecidesHowOften) {
   c.checkpoint.interval_seconds = 3600;
   c.job.dump_folder = "rarely";
   train(c);
-  EXPECT_EQ(checkpoint::list_steps(c.checkpoint_folder()), (std::vector<int64_t>{12}));  // the end
+  EXPECT_EQ(checkpoint::list_steps(c.checkpoint_folder()), (std::vector<int64_t>{12}));  // the last step
   c.checkpoint.interval_seconds = 1e-9;
   c.checkpoint.keep_latest_k = 0;
   c.job.dump_folder = "always";

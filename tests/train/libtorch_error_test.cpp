@@ -30,7 +30,7 @@ TEST(LibtorchError, MemoryThatIsNotToBeHadSaysWhatToMakeSmaller) {
   EXPECT_THAT(error->fix(), HasSubstr("training.local_batch_size"));
 }
 
-// As c10_cuda words it.
+// The wording of c10_cuda.
 TEST(LibtorchError, AGpuThatFailsIsHardware) {
   const auto error = translated([] { TORCH_CHECK(false, "CUDA error: an illegal memory access was encountered"); });
   ASSERT_TRUE(error.has_value());

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 
 def load(path):
-    """Every model tensor of the checkpoint, without knowing our shapes: they come from torch's own metadata reader."""
+    """Every model tensor of the checkpoint. The shapes come from torch's own metadata reader, not from us."""
     metadata = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
     state = {
         name: torch.empty(m.size, dtype=m.properties.dtype)
@@ -29,7 +29,7 @@ def load(path):
 
 
 def rotate(x_BSNK, theta):
-    """RoPE as Meta published it: neighbouring pairs are complex numbers."""
+    """RoPE in Meta's form: neighbouring pairs are complex numbers."""
     S, K = x_BSNK.shape[1], x_BSNK.shape[3]
     frequency = theta ** (-torch.arange(0, K, 2, dtype=torch.float64) / K)
     angle = torch.outer(torch.arange(S, dtype=torch.float64), frequency)

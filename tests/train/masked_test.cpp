@@ -1,4 +1,4 @@
-// A run that predicts hidden tokens from both sides.
+// A run that predicts hidden tokens from both sides (masked_lm).
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
@@ -27,10 +27,10 @@ config::RunConfig masked(const Path& folder, const std::string& name) {
 
 struct MaskedRun : TinyData {};
 
-// Every row hides another number of positions, so ranks and micro-batches count differently.
+// Every row hides a different number of positions, so ranks and micro-batches count differently.
 TEST_F(MaskedRun, LearnsAndHasOneLossAndGradientHoweverAStepIsCut) {
   std::vector<metrics::Record> one;
-  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of more.
+  // Ranks, and sequences of a micro-batch: 4, 2, 1 micro-batches on one rank, then 2 and 1 on each of several ranks.
   const std::vector<std::pair<int64_t, int64_t>> cuts = {{1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 2}};
   for (const auto& [ranks, sequences] : cuts) {
     config::RunConfig c = masked(scratch, fmt::format("run{}-{}", ranks, sequences));
@@ -60,7 +60,7 @@ TEST_F(MaskedRun, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
 }
 
-// The held-out loss hides the same positions whenever it is measured.
+// The held-out loss hides the same positions at every measurement.
 TEST_F(MaskedRun, ValidationHidesTheSamePositionsEveryTime) {
   config::RunConfig c = masked(scratch, "run");
   c.optimizer.lr = 0;
@@ -72,7 +72,7 @@ TEST_F(MaskedRun, ValidationHidesTheSamePositionsEveryTime) {
   EXPECT_EQ(losses[0], losses[2]);
 }
 
-// A short window is filled up. What stands there must not change what the model says of the text.
+// A short window is padded. The padding's content must not change the model's output for the text.
 TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
   const plan::ModelShape shape = plan::model_shape(masked(scratch, "run"), plan::DataFacts{.vocab_size = 258});
   const plan::ParameterPlan plan = plan::parameter_plan(shape);

@@ -1,4 +1,4 @@
-// What is planned is what is allocated; what does not fit is refused; recomputation changes no loss.
+// The planned memory is the allocated memory. Plans that do not fit are refused. Recomputation changes no loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 struct TrainMemory : TinyData {};
 
-// The time of a step is a product over what it is counted from.
+// The start shows a step's time: its FLOPs divided by the measured speed and the efficiency.
 TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   config::RunConfig c = tiny_config(scratch);
   c.memory.recompute = config::Recompute::kBlock;
@@ -78,7 +78,7 @@ TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {
   struct Case {
     int64_t micro_batches, ranks, sums;
   };
-  // Twelve are four groups of three: while the last group runs, the sums of one and of two groups wait.
+  // Twelve are four groups of three: during the last group, the sums of one group and of two groups are kept.
   for (const Case& of : {Case{1, 1, 0}, {2, 1, 1}, {4, 1, 2}, {8, 1, 3}, {4, 2, 2}, {3, 1, 0}, {6, 1, 1}, {12, 1, 2}}) {
     c.parallelism.data_parallel_shard_degree = of.ranks;
     c.training.global_batch_size = of.micro_batches * of.ranks * c.training.local_batch_size;
@@ -129,7 +129,7 @@ TEST_F(TrainMemory, ARunThatDoesNotFitIsRefusedBeforeItBegins) {
   EXPECT_FALSE(path_exists(c.run_folder()));
 }
 
-// Issue 5: windows of 16,384 tokens of a small model train on a CPU.
+// Windows of 16,384 tokens of a small model train on a CPU.
 TEST_F(TrainMemory, AWindowOf16384TokensTrains) {
   build_tiny_data(scratch / "long", /*words_per_document=*/9000);
   config::RunConfig c = tiny_config(scratch);

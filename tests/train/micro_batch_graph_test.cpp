@@ -1,5 +1,5 @@
-// Steps whose forward and backward are recorded, against the same steps as they are. On the host a graph is its
-// function: what the recorded work reads must still be where the next batch is put.
+// Steps with a recorded forward and backward, compared with the same steps without a graph. On the host a graph is its
+// function: the next batch must be put where the recorded work reads.
 #include "train/micro_batch_graph.h"
 
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ TEST_P(StepsFromAGraph, AreTheSameWhereSumsAreTakenInPairsAndAParameterIsFrozen)
   compare({.micro_batches = 4, .reproducible = true, .frozen = true});
 }
 
-// The head takes other positions together, and its matrix's gradient is summed in another order.
+// The head groups positions differently, and its matrix's gradient is summed in another order.
 TEST_P(StepsFromAGraph, AreNearlyTheSameWhereSomeLabelsDoNotCount) {
   HEARTH_NEEDS_GPU(GetParam());
   const test::TestGpu gpu(GetParam());

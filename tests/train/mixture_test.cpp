@@ -1,4 +1,4 @@
-// Several sources in one run: stopped and resumed, with edited weights, measured on named sets.
+// Several sources in one run: stopped and resumed, with changed weights, measured on named sets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(TrainMixture, WeightsEditedAtAResumeHoldFromTheNextStepOn) {
   EXPECT_THAT(error.message(), HasSubstr("that is not among the sources")) << error.what();
 }
 
-// Checkpoints from before there were mixtures name one dataset and say nothing else.
+// Checkpoints of the time before mixtures have one dataset's hash and no more.
 TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSource) {
   test::ScratchFolder scratch;
   config::RunConfig whole = mixed_config(scratch, "whole");
@@ -100,7 +100,7 @@ TEST(TrainMixture, ACheckpointThatOnlyNamesItsDatasetGoesOnAndMayGetASecondSourc
   EXPECT_EQ(data_state_at(step_of(parts, 14)).segments, (std::vector<data::MixtureSegment>{{0, {1, 0}}, {96, {1, 1}}}));
 }
 
-// Killed after step 8: the checkpoints behind it are not there.
+// Killed after step 8: later checkpoints do not exist.
 TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
   test::ScratchFolder scratch;
   config::RunConfig whole = mixed_config(scratch, "whole");
@@ -117,7 +117,7 @@ TEST(TrainMixture, ARunInGptNeoxsOrderGoesOnAsTheUninterruptedOne) {
     if (name > step_of(parts, 8).filename().string()) remove_tree(parts.checkpoint_folder() / name);
   train(parts);
   EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
-  parts.training.steps = 14;  // longer: the tables stay
+  parts.training.steps = 14;  // a longer run keeps its tables
   train(parts);
   EXPECT_EQ(data_state_at(step_of(parts, 14)).order_samples, 12u * 8);
   parts.data.order = config::DataOrder::kShuffle;
@@ -165,7 +165,7 @@ TEST(TrainMixture, ASetMeasuresTheSplitThatItNames) {
   EXPECT_NE(losses.at("b"), losses.at("c"));
   EXPECT_NE(losses.at("c"), losses.at("d"));
 
-  // A split that is not there, and one that is trained on.
+  // A missing split, and a split of the training.
   c.validation.set = {{"web", "web/data", "test"}};
   EXPECT_THAT(error_of([&] { run_training(c, {}); }).message(), HasSubstr("has no split \"test\""));
   c.validation.set = {{"web", "web/data", "train"}};

@@ -1,5 +1,5 @@
-// plan/micro_batch_ops.h restates what model/ does, op by op. Here a training step is recorded: every kernel that it
-// calls, with what it reads and writes, and the shapes of its products. That must be the plan's list, and its FLOPs.
+// plan/micro_batch_ops.h lists the ops of model/. This test records a training step: every kernel call, with the
+// buffers that it reads and writes, and the shapes of its products. These must be the plan's list, and its FLOPs.
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
@@ -69,10 +69,10 @@ plan::ModelShape shape_of(const OpsCase& c) {
 
 enum class Pass { kStep, kLoss };
 
-// What a training step calls, or a measurement of the loss.
+// The calls of a training step, or of a measurement of the loss.
 Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& levels, bool float8, Pass pass) {
   const c10::InferenceMode no_gradients;
-  ops::prepare_thread(1);  // the model is too small for more
+  ops::prepare_thread(1);  // the model is too small for more threads
   Recorder result;
   recorder = &result;
   const bool training = pass == Pass::kStep;
@@ -100,7 +100,7 @@ Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& lev
   return result;
 }
 
-// What an op of the list calls.
+// The kernels of an op of the list.
 std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
   if (const size_t colon = name.find(": "); colon != std::string::npos) name.erase(0, colon + 2);
   if (name.ends_with(" again")) name.erase(name.size() - 6);
@@ -130,7 +130,7 @@ std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
   return kernels;
 }
 
-// Those that have memory.
+// The places with memory.
 std::set<Buffer> present(const std::vector<plan::Place>& places, const plan::ActivationPlan& plan) {
   std::set<Buffer> buffers;
   for (const plan::Place& place : places)
@@ -138,7 +138,7 @@ std::set<Buffer> present(const std::vector<plan::Place>& places, const plan::Act
   return buffers;
 }
 
-// A product's shape follows from the columns of what it reads and writes. `head`: of some rows at a time.
+// A product's shape follows from the columns of its buffers. `head`: a product over some of the rows.
 void expect_shapes(const Call& call, const plan::ModelShape& s, const plan::ActivationPlan& plan, bool head) {
   if (call.kernel.starts_with("attention")) {
     EXPECT_EQ(call.sizes, (std::vector<int64_t>{kOpsB, kOpsS, s.H, s.G, s.K}));
@@ -160,7 +160,7 @@ double flops_of(const Call& call, bool causal) {
   const auto size = static_cast<double>(
       std::accumulate(call.sizes.begin(), call.sizes.end(), int64_t{1}, std::multiplies<int64_t>()));
   if (!call.kernel.starts_with("attention")) return 2 * size;
-  // [B, S, H, G, K]: two products over S x S forward, twice that backward; a causal mask leaves half.
+  // [B, S, H, G, K]: two products over S x S forward, twice as many backward; a causal mask halves them.
   const double forward = 4 * size / static_cast<double>(call.sizes[3]) * kOpsS / (causal ? 2 : 1);
   return call.kernel == "attention" ? forward : 2 * forward;
 }
@@ -180,7 +180,7 @@ void expect_the_list(const OpsCase& c, plan::Precision precision, const Levels& 
       ASSERT_LT(next, got.calls.size()) << "the step ends before " << kernel;
       const Call& call = got.calls[next++];
       ASSERT_EQ(call.kernel, kernel) << "call " << next - 1;
-      // What the op itself has written is no input of it.
+      // A buffer that the op itself has written is not an input.
       for (const Buffer& buffer : call.reads)
         if (!writes.contains(buffer)) reads.insert(buffer);
       writes.insert(call.writes.begin(), call.writes.end());
@@ -192,7 +192,7 @@ void expect_the_list(const OpsCase& c, plan::Precision precision, const Levels& 
   }
   EXPECT_EQ(next, got.calls.size()) << "the step goes on with "
                                     << got.calls.at(std::min(next, got.calls.size() - 1)).kernel;
-  // Forward is a third of a step.
+  // Forward is a third of a step's FLOPs.
   const double step =
       kOpsT * (plan::computed_flops_per_token(shape, kOpsS) + plan::recompute_flops_per_token(shape, kOpsS, levels));
   EXPECT_DOUBLE_EQ(flops, pass == Pass::kStep ? step : step / 3);
@@ -213,7 +213,7 @@ TEST(PlanOps, ALossDoesWhatThePlanLists) {
   for (const OpsCase& c : kCases) expect_the_list(c, DType::kFloat32, kLevels.front(), /*float8=*/false, Pass::kLoss);
 }
 
-// The emulated GPU takes a hundred times as long: every level at once, each in a layer of its own.
+// The emulated GPU takes a hundred times as long: one case has every level, one a layer.
 TEST(PlanOps, AStepOfAGpuDoesWhatThePlanLists) {
   const test::TestGpu gpu(test::GpuKind::kEmulated);
   for (const OpsCase& c : kCases) {

@@ -1,4 +1,4 @@
-// A checkpoint with a NaN inside, as a run would have written it: all its checksums are right.
+// A checkpoint with a NaN, as if a run had written it: all its checksums are right.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,7 @@
 
 namespace hearth::train {
 
-// Takes `step` of a run of two layers and 258 tokens and writes it into `folder`, with a NaN in layers.1. Returns it.
+// Writes `step` of a run of two layers and 258 tokens to `folder`, with a NaN in layers.1. Returns its path.
 inline Path poisoned_checkpoint(const config::RunConfig& run, int64_t step, const Path& folder) {
   checkpoint::Reader reader = checkpoint::Reader::open(step_of(run, step));
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(run.model, 258));

@@ -1,4 +1,4 @@
-// The number of ranks is a matter of speed: it changes neither the losses nor what a checkpoint can be read by.
+// The number of ranks changes neither the losses nor who can read a checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST_F(Ranks, InFloat32TheGradientsOfStepOneAgreeTo1e6) {
     ASSERT_EQ(tensors.size(), one.size());
     int64_t moments = 0;
     for (const auto& [name, bytes] : tensors) {
-      // After one step exp_avg is the gradient times (1 - beta1) times the clip factor: the same factor everywhere.
+      // After one step exp_avg is the gradient times (1 - beta1) times the clip factor, which is the same for all.
       if (!name.ends_with(".exp_avg")) continue;
       ++moments;
       const auto ours = floats(bytes), theirs = floats(one.at(name));
@@ -134,7 +134,7 @@ TEST_F(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
     train(first);
     const auto written = tensors_of(step_of(first, 4));
     for (const int64_t readers : {1, 2, 4}) {
-      // A branch whose learning rate is zero writes back what it read.
+      // A branch with learning rate zero writes the values that it read.
       config::RunConfig second = with_ranks(scratch, readers, fmt::format("from{}to{}", writers, readers));
       second.checkpoint.initial_load_path = step_of(first, 4).string();
       second.checkpoint.initial_load_model_only = true;

@@ -1,9 +1,9 @@
-// Records what a training step calls: every kernel, which buffers of the arena it reads and writes, and the shapes of
+// Records the calls of a training step: every kernel, the arena's buffers that it reads and writes, and the shapes of
 // products and attention.
 //
-// The linker puts the functions below before those of the product (--wrap: tests/CMakeLists.txt reads their symbols
-// here), so that the product has no hook. They also spread the arena out: no two buffers share memory, so that an
-// address says which buffer it is. One source file of a test binary includes this.
+// The linker puts the functions below in place of the product's (--wrap: tests/CMakeLists.txt reads their symbols
+// here), so the product has no hook. They also spread the arena out: no two buffers share memory, so an address
+// identifies its buffer. One source file of a test binary includes this.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ namespace hearth::train {
 using at::Tensor;
 using plan::Activation;
 
-// A buffer of the arena, as the plan writes it.
+// A buffer of the arena, as in the plan.
 using Buffer = std::pair<Activation, int64_t>;
 
 struct Call {
@@ -50,7 +50,7 @@ class Recorder {
   }
   const plan::ActivationPlan& plan() const { return plan_; }
 
-  std::vector<Call> calls;  // those that touch the arena
+  std::vector<Call> calls;  // only calls with buffers of the arena
 
  private:
   std::vector<Buffer> buffers_of(const std::vector<Tensor>& tensors) const {
@@ -81,7 +81,7 @@ void record(const char* kernel, const std::vector<Tensor>& reads, const std::vec
   if (recorder != nullptr) recorder->add(kernel, reads, writes, std::move(sizes));
 }
 
-// The function whose symbol is given: `real_NAME` calls it, and what follows stands before it.
+// The function after the macro replaces the one with this symbol; `real_NAME` calls the original.
 #define HEARTH_WRAP(result, name, symbol, ...)              \
   result real_##name(__VA_ARGS__) asm("__real_" symbol);    \
   result wrapped_##name(__VA_ARGS__) asm("__wrap_" symbol); \

@@ -1,4 +1,4 @@
-// numerics.reproducible: whatever the number of ranks, the same bits.
+// numerics.reproducible: the same bits for any number of ranks.
 #include <gtest/gtest.h>
 
 #include "ops/cpu/gemm.h"
@@ -53,7 +53,7 @@ TEST_F(Reproducible, WithoutItTheOrderOfSumsShowsInTheLastBits) {
   EXPECT_NE(tensors_of(step_of(one, 6)), tensors_of(step_of(four, 6))) << "the tests above would show nothing";
 }
 
-// Wide enough that two threads share the work of every kernel.
+// Wide enough for two threads to share the work of every kernel.
 TEST_F(Reproducible, OneThreadAndTwoTrainToTheSameBitsWhereProductsAreOurOwn) {
   if (!ops::gemm_is_preferred<float>()) GTEST_SKIP() << "float32 products are ATen's on this CPU";
   config::RunConfig one = tiny_config(scratch);

@@ -1,4 +1,4 @@
-// A resumed run is the run that was never interrupted: loss, gradient norm and weights, bit for bit.
+// A resumed run equals an uninterrupted one: loss, gradient norm and weights, bit for bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,12 +150,12 @@ TEST_F(Resume, ABranchGoesOnFromAnotherRunsCheckpointWithItsOptimizerAndData) {
   branch.checkpoint.initial_load_path = "trunk/checkpoints/step-00000008";
   branch.checkpoint.initial_load_model_only = false;
   auto records = train(branch);
-  // The same schedule: the same steps 9 to 12. The metrics of the new folder begin where it does.
+  // The same schedule: the same steps 9 to 12. The new folder's metrics begin with step 9.
   ASSERT_EQ(records.size(), 4u);
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(records[i].loss, expected[9 + i].loss);
   EXPECT_EQ(tensors_of(step_of(branch, 12)), tensors_of(step_of(trunk, 12)));
 
-  // A cool-down: the last third of twelve steps decays to nothing, and the first eight are those of the trunk.
+  // A cool-down: the last third of twelve steps decays to zero, and the first eight are the trunk's.
   config::RunConfig cooldown = named(scratch, "cooldown");
   cooldown.checkpoint.initial_load_path = "trunk/checkpoints/step-00000008";
   cooldown.checkpoint.initial_load_model_only = false;

@@ -1,4 +1,4 @@
-// A training in a process of its own, that can be signalled and killed.
+// A training in its own process, which tests can signal and kill.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace hearth::train {
 
 inline std::string train_binary() { return std::string(HEARTH_BIN_DIR) + "/hearth-train"; }
 
-// The run file beside the run folder, so that relative paths mean what they mean in `config`.
+// Writes the run file next to the run folder: relative paths then have the same base folder as in `config`.
 inline Path write_run_file(const config::RunConfig& config) {
   const Path path = config.base_folder / (config.job.dump_folder + ".toml");
   write_file_atomic(path, config::to_toml(config));
@@ -31,7 +31,7 @@ inline Path write_run_file(const config::RunConfig& config) {
 
 class RunProcess {
  public:
-  // `failing`: "", or the call to the disk that fails (support/failpoint.h). Output goes to LOG.
+  // `failing`: "", or the disk call that fails (support/failpoint.h). Output goes to LOG.
   RunProcess(const std::vector<std::string>& arguments, const Path& log, const std::string& failing = "") {
     std::vector<std::string> words = {train_binary()};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -42,7 +42,8 @@ class RunProcess {
     if (!failing.empty()) variables = failpoint::environment(failing);
     pid_ = ::fork();
     if (pid_ != 0) return;
-    // Between fork and exec only what a signal handler may do, plus putenv: this process has one thread here.
+    // Between fork and exec: only calls that a signal handler may make, and putenv, because this process has one
+    // thread.
     const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     ::dup2(fd, 1);
     ::dup2(fd, 2);
@@ -82,7 +83,7 @@ class RunProcess {
   int exit_code_ = -1;
 };
 
-// Waits until `condition` holds or the process has ended; false in the latter case.
+// Waits until `condition` holds or the process has ended. Returns false if it has ended.
 template <typename Condition>
 bool wait_until(RunProcess& process, Condition condition) {
   while (!condition()) {

@@ -22,7 +22,7 @@ struct TrainSpikes : ::testing::Test {
     c.job.dump_folder = folder;
     return c;
   }
-  // A file of 256 weights, those of counts and of BOS.
+  // A file of 256 weights: one value for counts, one for BOS.
   std::string weights(const std::string& name, float of_counts, float of_bos) const {
     std::vector<float> values(256, of_counts);
     values[255] = of_bos;
@@ -58,7 +58,8 @@ TEST_F(TrainSpikes, TokenWeightsMakeTheLossTheirMean) {
   expect_same_training(train(same), plain);  // a power of two changes no bit
   none_for_bos.training.token_weights = weights("other.npy", 1, 1e-6F);
   const auto other = train(none_for_bos);
-  // The model knows nothing yet: every token costs about log V, whatever it weighs; later BOS is no part of it.
+  // The untrained model gives every token a loss of about log V, so weights hardly change it. Later losses leave BOS
+  // out.
   EXPECT_NEAR(*other.front().loss, *plain.front().loss, 0.1);
   EXPECT_NE(other.back().loss, plain.back().loss);
   config::RunConfig wrong = config("wrong");
@@ -91,7 +92,7 @@ TEST_F(TrainSpikes, AnEditedFileOfTokenWeightsIsNoticedAtAResumeAndAnotherOneIsA
   EXPECT_EQ(steps_after(8), 8);
 }
 
-// The loss of the held-out recordings, by hand from the dataset's own tokens.
+// The loss of the held-out recordings, computed from the dataset's own tokens.
 TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   config::RunConfig c = config("run");
   c.training.steps = 2;
@@ -115,7 +116,7 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   EXPECT_THAT(text, HasSubstr("nats per token of the same recordings")) << text;
 }
 
-// Single tokens, by hand: how often the run's own recordings had them.
+// Unigrams, computed here: the frequencies of tokens in the run's own recordings.
 TEST_F(TrainSpikes, NgramsOfOtherRecordingsCountThoseOfTheRun) {
   build_tiny_spikes(scratch, "other", 12, 7);
   config::RunConfig c = config("run");

@@ -1,5 +1,4 @@
-// What a training's start leaves behind: a few lines on the console, every key in RUN/config.toml, messages in
-// RUN/logs.
+// The output of a training's start: a few lines on the console, every key in RUN/config.toml, messages in RUN/logs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 struct TrainStart : TinyData {
-  // What a training prints; it ends with `code`.
+  // A training's output. It must end with `code`.
   std::string output_of(const std::vector<std::string>& arguments, int code = 0) {
     std::vector<std::string> words = {"train", (scratch / "run.toml").string()};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -26,7 +25,7 @@ struct TrainStart : TinyData {
     EXPECT_EQ(RunProcess(words, log).wait(), code) << read_file(log);
     return read_file(log);
   }
-  // Lines before the first that tells of a step.
+  // The lines before the first step's.
   static std::vector<std::string> start_of(const std::string& output) {
     std::vector<std::string> lines = split_lines(output);
     const auto step =
@@ -69,7 +68,7 @@ TEST_F(TrainStart, PrintsWhatWasChosenInAFewLinesAndEveryKeyOnRequest) {
   const std::vector<std::string> lines = start_of(output);
   EXPECT_LE(lines.size(), 25u) << output;
   const std::string start = join(lines, "\n");
-  // dim, steps and so on: as the file has them.
+  // dim, steps and so on, as in the file.
   for (const std::string& line : split_lines(file + "max_norm = 0.75\n")) {
     // One of these is the default.
     if (line.starts_with("[") || line == "n_layers = 2") continue;
@@ -109,7 +108,7 @@ TEST_F(TrainStart, AMixtureOfManySourcesTakesNoMoreLines) {
   for (int i = 0; i < 6; ++i) EXPECT_THAT(all, testing::ContainsRegex(fmt::format("% of the sequences.*data-{}\n", i)));
 }
 
-// Read by Python's tomllib, and held against what `hearth config show` prints of the file that was trained.
+// Python's tomllib reads it. The values must be those of `hearth config show` for the trained file.
 TEST_F(TrainStart, RunConfigTomlHasEveryKeyWithTheValueOfThisStart) {
   HEARTH_NEEDS_ORACLE();
   write_file_atomic(scratch / "run.toml", file);
@@ -137,7 +136,7 @@ assert sum(len(section) for section in ours.values()) > 100
   EXPECT_EQ(compared.exit_code, 0) << compared.output;
   const test::CommandResult checked = test::run_hearth("config check " + ours.string());
   EXPECT_EQ(checked.exit_code, 0) << checked.output;
-  // It is a run file of this run, and the previous start's values are those of its checkpoint.
+  // It is a run file of this run. The checkpoint has the previous start's values.
   const Path log = scratch / "output";
   EXPECT_EQ(RunProcess({"train", ours.string(), "--set", "training.steps=4"}, log).wait(), 0) << read_file(log);
   EXPECT_THAT(read_file(log), HasSubstr("continuing after step 3"));
@@ -162,7 +161,7 @@ TEST_F(TrainStart, MessagesAndTheErrorThatEndsARunStandInTheLogOfTheRank) {
   const std::vector<std::string> bfloat16 = {"--set", "training.dtype=bfloat16", "--set",
                                              "training.mixed_precision_param=bfloat16"};
   EXPECT_THAT(output_of(bfloat16), HasSubstr("\nwarning: training.dtype = \"bfloat16\": updates below"));
-  // The tokens' bytes change; where they are does not.
+  // Changes the tokens' bytes only.
   const Path shard = scratch / "data/train-000000-0000.shard";
   const std::string whole = read_file(shard);
   std::string bytes = whole;

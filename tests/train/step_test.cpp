@@ -1,5 +1,5 @@
-// The loss of a step is the sum over all its counted labels by their total weight: exactly, not to the tolerance of a
-// curve. A model small enough that float64 rounding is all that may differ.
+// The loss of a step is the sum over all its counted labels divided by their total weight. The test is exact: the model
+// is so small that only float64 rounding may differ.
 #include "train/step.h"
 
 #include <ATen/TensorOperators.h>
@@ -31,7 +31,7 @@ Shape tiny_shape() {
   return {shape, plan::parameter_plan(shape)};
 }
 
-// What a step takes.
+// The parts of a training step.
 struct Training {
   Training(const Shape& s, comm::Group& group)
       : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining),
@@ -45,7 +45,7 @@ struct Training {
   model::Transformer model;
 };
 
-// Micro-batch `index` of a step: another number of labels that count in each, with or without weights.
+// Micro-batch `index` of a step. Each has a different number of labels that count, with or without weights.
 data::Batch micro_batch(uint64_t index, bool weighted) {
   const RandomKey key = random_key(5, fmt::format("step test {}", index));
   data::Batch batch;
@@ -60,7 +60,7 @@ data::Batch micro_batch(uint64_t index, bool weighted) {
   return batch;
 }
 
-// What a step must say, by ATen: log-softmax of the logits, picked, weighted, divided by what counts.
+// A step's loss by ATen: log-softmax of the logits, at the labels, weighted, divided by the total weight.
 double loss_by_aten(const Shape& s, parallel::ShardedWeights& weights, bool weighted) {
   model::Transformer model(s.model, s.plan, kStepB, kStepS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
   double sum = 0, counted = 0;
@@ -82,7 +82,7 @@ double loss_by_aten(const Shape& s, parallel::ShardedWeights& weights, bool weig
 TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
   const Shape s = tiny_shape();
   for (const bool weighted : {false, true}) {
-    for (const int64_t ranks : {1, 3}) {  // three micro-batches on one rank, or one on each of three
+    for (const int64_t ranks : {1, 3}) {  // three micro-batches on one rank, or one on each of three ranks
       comm::run_ranks(ranks, 60, [&](comm::Group& group) {
         Training training(s, group);
         auto& [no_gradients, weights, optimizer, model] = training;
@@ -100,8 +100,7 @@ TEST(Step, TheLossIsTheMeanOverAllCountedLabelsOfAllMicroBatchesAndRanks) {
   }
 }
 
-// What numerics.loss_average = config::LossAverage::kPerRank is: micro-batches of few labels weigh as much as those of
-// many.
+// numerics.loss_average = config::LossAverage::kPerRank: micro-batches of few labels weigh as much as those of many.
 TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
   const Shape s = tiny_shape();
   for (const int64_t ranks : {1, 3}) {
@@ -122,8 +121,8 @@ TEST(Step, PerRankIsTheMeanOfTheMicroBatchesOwnMeans) {
   }
 }
 
-// The gradient is that of the same mean. A weight w of every label cancels from a mean, so the norm does not change;
-// and the loss falls along the gradient as fast as its norm says.
+// The gradient is the gradient of the same mean. A common weight w of all labels cancels in a mean, so the norm does
+// not change. Along the gradient the loss falls at the rate of its norm.
 TEST(Step, TheGradientIsThatOfTheMean) {
   const Shape s = tiny_shape();
   const auto group = comm::single();
@@ -131,7 +130,7 @@ TEST(Step, TheGradientIsThatOfTheMean) {
   parallel::ShardedWeights& weights = training.weights;
   data::StepBatch batch;
   for (uint64_t index = 0; index < kMicroBatches; ++index) batch.micro_batches.push_back(micro_batch(index, true));
-  // With a learning rate of 0 the weights stay, and the gradient can be read after the step.
+  // With learning rate 0 the weights do not change, and the gradient can be read after the step.
   const StepResult result = TrainStep(training.model, weights, training.optimizer, {}).run(batch, 1, 0).result();
   const auto moved_loss = [&](double step) {
     for (int64_t u = 0; u < weights.num_units(); ++u) weights.master(u).add_(weights.gradient_shard(u), step);
@@ -180,7 +179,7 @@ TEST(Step, WhatDoesNotCountWeighsNothing) {
   EXPECT_EQ(counted_weight(batch), 2.75);
 }
 
-// Two trainings, one with a step of labels that do not count between the others.
+// Two trainings, one with a step without counted labels between the others.
 TEST(Step, WhereNoLabelCountsNothingHappens) {
   const Shape s = tiny_shape();
   const auto masters_after = [&](bool with_empty_step) {

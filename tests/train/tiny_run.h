@@ -1,5 +1,4 @@
-// A dataset and a run small enough that a test can train it many times: some thousand parameters, steps of a
-// millisecond.
+// A dataset and a run so small that a test can train it many times: some thousand parameters, steps of a millisecond.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ namespace hearth::train {
 
 using test::error_of;
 
-// English-like text, the same for the same seed: words of one syllable list, in sentences.
+// English-like text, the same for the same seed: sentences of words from one list of syllables.
 inline std::string tiny_text(uint64_t seed, int64_t words) {
   static const char* kSyllables[] = {"ka", "lo", "mi", "ren", "tus", "ba", "den", "or", "is", "ve"};
   const RandomKey key = random_key(seed, "tiny text");
@@ -36,7 +35,7 @@ inline std::string tiny_text(uint64_t seed, int64_t words) {
   return text;
 }
 
-// FOLDER/data, built from FOLDER/text: eight documents, two of them (by hash, about) held out.
+// FOLDER/data, built from FOLDER/text: eight documents, about two of them held out (by hash).
 inline void build_tiny_data(const Path& folder, int64_t words_per_document = 400) {
   make_folders(folder / "text");
   for (uint64_t i = 0; i < 8; ++i)
@@ -49,7 +48,7 @@ inline void build_tiny_data(const Path& folder, int64_t words_per_document = 400
   data::build_dataset(options, progress);
 }
 
-// FOLDER/NAME of recordings, from FOLDER/NAME-rec: some arrays of counts, each of `neurons` neurons.
+// FOLDER/NAME of recordings, from FOLDER/NAME-rec: six arrays of counts, each of `neurons` neurons.
 inline void build_tiny_spikes(const Path& folder, const std::string& name, int64_t neurons, uint64_t seed = 1,
                               const std::string& tokenizer = "spikes", double validation = 0.3) {
   data::write_synthetic_spikes(folder / (name + "-rec"), seed, 6);
@@ -63,7 +62,7 @@ inline void build_tiny_spikes(const Path& folder, const std::string& name, int64
   data::build_dataset(options, progress);
 }
 
-// The set-up of most tests: that dataset in a folder of their own.
+// The set-up of most tests: that dataset in its own folder.
 struct TinyData : ::testing::Test {
   TinyData() { build_tiny_data(scratch); }
   test::ScratchFolder scratch;
@@ -87,14 +86,13 @@ inline config::RunConfig tiny_config(const Path& folder) {
   c.training.threads = 1;
   c.optimizer.lr = 1e-2;
   c.lr_scheduler.warmup_steps = 3;
-  c.lr_scheduler.decay_type =
-      config::DecayType::kConstant;  // so that a test may prolong a run and expect the same numbers
+  c.lr_scheduler.decay_type = config::DecayType::kConstant;  // a test may prolong a run and expect the same numbers
   c.checkpoint.interval = 4;
   c.memory.loss_chunk_tokens = 48;  // does not divide the 64 tokens of a micro-batch
   return c;
 }
 
-// Trains and returns what the metrics file says happened since the beginning.
+// Trains and returns the records of the metrics file since the beginning.
 inline std::vector<metrics::Record> train(const config::RunConfig& config, const config::TrainOptions& options = {}) {
   EXPECT_EQ(run_training(config, options), ExitCode::kDone);
   return metrics::read_metrics(config.run_folder() / "metrics.jsonl");
@@ -117,7 +115,7 @@ inline Path step_of(const config::RunConfig& config, int64_t step) {
   return checkpoint::step_folder(config.checkpoint_folder(), step);
 }
 
-// What must not depend on interruptions, step by step; times may.
+// Compares all values that must not depend on interruptions, step by step; times may.
 inline void expect_same_training(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -130,7 +128,7 @@ inline void expect_same_training(const std::vector<metrics::Record>& a, const st
   }
 }
 
-// The same curves, as float64 adds in whatever order.
+// Curves that differ only by the order of float64 sums.
 inline void expect_curves_near(const std::vector<metrics::Record>& a, const std::vector<metrics::Record>& b) {
   const auto expect_near = [](const std::optional<double>& x, const std::optional<double>& y, double tolerance) {
     EXPECT_EQ(x.has_value(), y.has_value());
@@ -147,7 +145,7 @@ inline void expect_curves_near(const std::vector<metrics::Record>& a, const std:
   }
 }
 
-// What the checkpoint `folder` says of its data, and of its guard.
+// The data state and the guard's state in checkpoint `folder`.
 inline data::DataState data_state_at(const Path& folder) {
   return run::data_state_of(checkpoint::Reader::open(folder).manifest(), folder);
 }

@@ -1,4 +1,4 @@
-// What can go wrong while a run trains, and what must be left when it has.
+// Failures during a run, and what must be left after them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TEST_F(Trouble, ALossThatIsNoNumberStopsTheRunAndIsNotSaved) {
   EXPECT_THAT(error.message(), HasSubstr("step 1")) << error.what();
   EXPECT_THAT(error.message(), HasSubstr("nan")) << error.what();
   EXPECT_THAT(error.fix(), HasSubstr("optimizer.lr")) << error.what();
-  // The stored state and the log end before the bad step, and hold numbers only.
+  // The stored state and the log end before the bad step, and have only finite numbers.
   const auto records = metrics::read_metrics(c.run_folder() / "metrics.jsonl");
   const auto steps = checkpoint::list_steps(c.checkpoint_folder());
   EXPECT_EQ(steps.back(), records.back().step);
@@ -48,8 +48,8 @@ TEST_F(Trouble, ALossThatIsNoNumberStopsEveryRank) {
   EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kDamaged);
 }
 
-// The N-th call that changes the disk fails, for every N: the newest good checkpoint is always one the run had really
-// reached, and a second start always finishes with the numbers of an undisturbed run.
+// The N-th call that changes the disk fails, for every N. The newest good checkpoint is always one that the run had
+// reached, and a second start always ends with the numbers of an undisturbed run.
 TEST(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch, 60);

@@ -1,9 +1,9 @@
-// Attention in tiles that stay in the caches, never a whole score matrix: FlashAttention-2, arXiv 2307.08691. For
-// attention.cpp, which checks shapes; T is float or c10::BFloat16, sums are float32.
+// Attention in tiles that stay in the caches, without a whole score matrix: FlashAttention-2, arXiv 2307.08691. For
+// attention.cpp, which checks shapes. T is float or c10::BFloat16; sums are float32.
 //
-// Scores are kept transposed, keys down and queries across the vectors: the softmax of a query is then a column, and
-// none of its steps adds up the lanes of a vector. Work is cut at places that follow from the shape alone, and partial
-// sums are added in order, so results do not depend on the number of threads.
+// Scores are kept transposed: keys down, queries across the vectors. A query's softmax is then a column, and no step of
+// it sums over a vector's lanes. The shape alone decides where work is cut, and partial sums are added in order, so
+// results do not depend on the number of threads.
 #pragma once
 
 #include <c10/util/BFloat16.h>

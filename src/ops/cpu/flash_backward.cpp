@@ -16,7 +16,7 @@
 #define HEARTH_OPS_BACKWARD_CUT
 namespace hearth::ops {
 
-// See plan::AttentionCut. `partial` is [num_tasks, 2, rows, width], where there is more than one chunk.
+// See plan::AttentionCut. `partial` is [num_tasks, 2, rows, width], used only with more than one chunk.
 struct BackwardCut {
   plan::AttentionCut sizes;
   int64_t heads, chunks, num_tasks;
@@ -39,7 +39,7 @@ namespace {
 
 constexpr int64_t kMaxTogether = plan::AttentionCut::kMaxTogether, kQueryFloats = plan::AttentionCut::kQueryFloats;
 
-// Where a tile's p and ds are float32, kTileRows keys by kTileColumns queries: with a float a unit where they stay.
+// A tile's p and ds in float32, kTileRows keys by kTileColumns queries. With one float a unit they are in `scores`.
 template <class Unit>
 struct TileScores {
   float *p, *ds;
@@ -62,8 +62,8 @@ struct TileScores {
   }
 };
 
-// scores.p = 2^(K q - lse) and scores.ds = p * (V dout - delta), for the queries of one panel and the keys that one of
-// them sees.
+// scores.p = 2^(K q - lse) and scores.ds = p * (V dout - delta), for one panel's queries and the keys that at least one
+// of them sees.
 template <class Unit>
 HWY_INLINE void score(const QueryBlock& x, int64_t panel, const KeyValue& kv, int64_t K, int64_t j0, int64_t count,
                       const Scores& scores) {
@@ -103,7 +103,7 @@ HWY_INLINE void add_to(float* sum, V32 x) {
   hn::StoreU(hn::Add(hn::LoadU(d, sum), x), d, sum);
 }
 
-// dv += p dout and dk += ds q, each row from those queries that see one of its tile's keys.
+// dv += p dout and dk += ds q, each row summed over the queries that see a key of its tile.
 template <class Unit>
 HWY_INLINE void add_key_gradients(const QueryBlock& x, const KeyValue& kv, int64_t j0, int64_t count,
                                   const Scores& scores) {
@@ -123,7 +123,7 @@ HWY_INLINE void add_key_gradients(const QueryBlock& x, const KeyValue& kv, int64
   }
 }
 
-// dq += ds^T K, each row from those keys that one of its tile's queries sees.
+// dq += ds^T K, each row summed over the keys that a query of its tile sees.
 template <class Unit>
 HWY_INLINE void add_query_gradient(const QueryBlock& x, const KeyValue& kv, int64_t j0, int64_t count,
                                    const Scores& scores) {
@@ -139,7 +139,7 @@ HWY_INLINE void add_query_gradient(const QueryBlock& x, const KeyValue& kv, int6
   }
 }
 
-// Keys j0 .. j0 + count, count perhaps below 1, meet a block of queries.
+// Adds the terms of keys j0 .. j0 + count for a block of queries. count may be below 1.
 template <class Unit>
 HWY_INLINE void attend(const QueryBlock& x, const KeyValue& kv, int64_t K, int64_t j0, int64_t count,
                        const Scores& scores) {
@@ -149,7 +149,7 @@ HWY_INLINE void attend(const QueryBlock& x, const KeyValue& kv, int64_t K, int64
   add_query_gradient<Unit>(x, kv, j0, count, scores);
 }
 
-// dst[s] = factor * (the sum of `parts` blocks that lie `apart` floats apart).
+// dst[s] = factor * (the sum of `parts` blocks, `apart` floats apart).
 template <class T>
 HWY_INLINE void write_rows(T* dst, int64_t stride, const float* rows, int64_t width, int64_t count, int64_t K,
                            float factor, int64_t parts = 1, int64_t apart = 0) {
@@ -180,7 +180,7 @@ void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t ta
   kv.dv = sums.take(rows * width);
   std::fill_n(kv.dk, 2 * rows * width, 0.0f);
 
-  // Blocks of queries in the order of their positions, the heads of the group side by side.
+  // Blocks of queries in the order of their positions; the heads of a group follow each other.
   const int64_t units = (S + kBlockQueries - 1) / kBlockQueries * group, last_unit = (chunk + 1) * units / cut.chunks;
   for (int64_t unit = chunk * units / cut.chunks; unit < last_unit; unit += together) {
     const int64_t num_blocks = std::min(together, last_unit - unit);
@@ -204,7 +204,7 @@ void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t ta
   write_rows(t.dv.at(b, 0, g), t.dv.stride_s, kv.dv, width, S, K, 1);
 }
 
-// Rows first .. last of dk and dv of one head from the parts.
+// Sums rows first .. last of dk and dv of one head from the parts.
 template <class Unit, class T>
 void join_parts(const FlashBackward<T>& t, const BackwardCut& cut, int64_t head, int64_t first, int64_t last) {
   const int64_t K = t.q.K, width = round_up(K, kLanes), size = round_up(t.q.S, kTileRows) * width;

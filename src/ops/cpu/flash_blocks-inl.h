@@ -1,5 +1,5 @@
-// What a task of attention's backward keeps in scratch memory: the keys and values of one head, blocks of its queries,
-// and the scores of both. Included once per instruction set (see simd-inl.h).
+// Scratch memory of a task of attention's backward: the keys and values of one head, blocks of its queries, and the
+// scores of both. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_FLASH_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_FLASH_BLOCKS_INL_H_
 #undef HEARTH_OPS_FLASH_BLOCKS_INL_H_
@@ -23,7 +23,7 @@ constexpr int64_t kPanels = kBlockQueries / kTileColumns;
 static_assert(kBlockQueries <= plan::AttentionCut::kBlockQueries && kLanes <= plan::AttentionCut::kLanes &&
               kTileRows <= plan::AttentionCut::kTileRows);
 
-// The sequence of one key/value head, and the sums of its gradients, [rows, width].
+// The sequence of one key/value head, and its summed gradients, [rows, width].
 struct KeyValue {
   int64_t rows, width;
   float *keys, *values;  // units along the width
@@ -75,7 +75,7 @@ Scores take_scores(Parts& parts) {
   return scores;
 }
 
-// What the sum in `dk` is to be multiplied by: nothing where the queries in it were.
+// The factor of the sum in `dk`: 1 if the queries were scaled before.
 template <class Unit>
 float key_gradient_scale(int64_t K) {
   return Unit::kScalesQueries ? 1 : score_scale(K);
@@ -115,7 +115,7 @@ void load_query_block(QueryBlock& x, const FlashBackward<T>& t, int64_t b, int64
   std::fill_n(x.dq, kBlockQueries * width, 0.0f);
   const VisibleKeys* visible = t.visible + b * S + s;
   for (int64_t i = 0; i < kPanels; ++i) {
-    // A panel without queries sees what the last query sees: its results are multiplied by zeros.
+    // A panel without queries sees the last query's keys: its results are multiplied by zeros.
     const int64_t first = std::min(i * kTileColumns, x.count - 1), n = std::min(kTileColumns, x.count - first);
     x.spans[i] = load_visible(x.begin + i * kTileColumns, x.end + i * kTileColumns, kTileColumns, visible + first, n);
   }

@@ -42,18 +42,18 @@ static_assert(kTaskQueries % kTileColumns == 0 && kTileColumns <= plan::Attentio
               kTileColumns >= plan::AttentionCut::kFewestTileColumns && kLanes <= plan::AttentionCut::kLanes &&
               kTileRows <= plan::AttentionCut::kTileRows);
 
-// kTileColumns queries of one head: what is kept of them between blocks of keys.
+// kTileColumns queries of one head, with their state between blocks of keys.
 struct Panel {
   int64_t h, s, count;
   Span span;
   float *q_t, *out;                            // [units of K, kTileColumns]; [kTileColumns, width] unnormalised
   float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]; scores are powers of 2
-  // [kTileColumns]: the sum of what outputs are weighted with. Not `sum` where that is rounded: an output is then a
-  // mean with weights that add up to 1, whatever they are rounded to, and so is the backward's delta.
+  // [kTileColumns]: the sum of the outputs' weights. It differs from `sum` if weights are rounded. Divided by it, an
+  // output is a mean whose rounded weights add up to 1. The backward's delta then agrees with it.
   float* weight;
 };
 
-// From the product of a query and a key to a score.
+// The factor from the product of a query and a key to a score.
 float scale(int64_t K) { return kLog2E / std::sqrt(static_cast<float>(K)); }
 
 template <class Unit, class T>
@@ -74,8 +74,8 @@ Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int
   return p;
 }
 
-// scores [n, kTileColumns] = K q, scaled, for the rows first .. last of a block that begins with key j0; p.largest
-// grows by them, p.decay becomes what earlier sums are to be multiplied by.
+// scores [n, kTileColumns] = K q, scaled, for rows first .. last of a block that begins with key j0. Raises p.largest
+// to their maximum and sets p.decay, the factor for earlier sums.
 template <class Unit>
 HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t width, int64_t K, int64_t j0,
                       int64_t first, int64_t last) {
@@ -102,7 +102,7 @@ HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t 
   }
 }
 
-// scores = 2^(scores - largest), and their sums. A unit lies where the first of its scores was.
+// scores = 2^(scores - largest), and their sums. A unit overwrites the first of its scores.
 template <class Unit>
 HWY_INLINE void exponentiate(const Panel& p, float* scores, int64_t first, int64_t last) {
   const F32 d;
@@ -129,7 +129,7 @@ HWY_INLINE void exponentiate(const Panel& p, float* scores, int64_t first, int64
   }
 }
 
-// The panel's queries look at the block's `count` keys from j0 on.
+// Adds the block's `count` keys from j0 on to the panel's queries.
 template <class Unit>
 HWY_INLINE void attend(const Panel& p, float* scores, const float* keys, const float* values, int64_t width, int64_t K,
                        int64_t j0, int64_t count) {

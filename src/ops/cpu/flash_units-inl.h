@@ -1,8 +1,8 @@
-// How rows of a head become operands of tiles: FlashFloats and FlashPairs are to attention what Floats and Pairs are to
-// tile-inl.h, and its kernels are templates over them. Included once per instruction set (see simd-inl.h).
+// Packs rows of a head as operands of tiles. FlashFloats and FlashPairs extend Floats and Pairs of tile-inl.h for
+// attention; its kernels are templates over them. Included once per instruction set (see simd-inl.h).
 //
-// The dimension that a product sums over decides how elements lie in units: along a row (scores sum over the width) or
-// down the rows (outputs sum over keys). With one element a unit both are the same.
+// The order of elements in units depends on the product's sum: along a row (scores sum over the width) or down the rows
+// (outputs sum over keys). With one element a unit both are the same.
 #if defined(HEARTH_OPS_FLASH_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_FLASH_UNITS_INL_H_
 #undef HEARTH_OPS_FLASH_UNITS_INL_H_
@@ -28,7 +28,7 @@ struct Rows {
   float factor = 1;
 };
 
-// Begins to bring `count` rows into the second cache: heads lie so far apart that no CPU would guess the next.
+// Prefetches `count` rows into the second-level cache. Rows of a head are too far apart for the CPU's own prefetch.
 template <class T>
 HWY_INLINE void prefetch(const T* x, int64_t stride, int64_t count, int64_t K) {
   constexpr int64_t kLine = 64 / sizeof(T);
@@ -39,10 +39,10 @@ HWY_INLINE void prefetch(const T* x, int64_t stride, int64_t count, int64_t K) {
 
 // T is float or bfloat16, products are float32.
 struct FlashFloats : Floats {
-  static constexpr bool kScalesQueries = true;  // by what scores are to be multiplied with
-  static constexpr bool kRounds = false;        // what unit_of gets
+  static constexpr bool kScalesQueries = true;  // by the scores' factor
+  static constexpr bool kRounds = false;        // scores on their way to units
 
-  // dst [rows, width]; rows and columns behind those of `from` are zero.
+  // dst [rows, width]; rows and columns past those of `from` are zero.
   template <class T>
   static HWY_INLINE void pack_along(float* dst, int64_t rows, int64_t width, const Rows<T>& from) {
     const F32 d;
@@ -62,7 +62,7 @@ struct FlashFloats : Floats {
     pack_along(dst, rows, width, from);
   }
 
-  // dst [K, columns], columns behind those of `from` are zero.
+  // dst [K, columns], columns past those of `from` are zero.
   template <class T>
   static HWY_INLINE void pack_columns(float* dst, int64_t columns, const Rows<T>& from) {
     const F32x4 d;
@@ -87,9 +87,9 @@ struct FlashFloats : Floats {
 };
 
 #if HEARTH_HAS_PAIRS
-// Operands are the bfloat16 that the caller has; only the softmax and its gradient are rounded on the way.
+// Operands are the caller's bfloat16; only the softmax and its gradient are rounded.
 struct FlashPairs : Pairs {
-  static constexpr bool kScalesQueries = false;  // it would round them once more: scores are multiplied instead
+  static constexpr bool kScalesQueries = false;  // it would round queries again: scores are multiplied instead
   static constexpr bool kRounds = true;
 
   // dst [rows, width / 2]: (x[i][2k], x[i][2k+1]); width is a multiple of 16.
@@ -168,7 +168,7 @@ struct FlashPairs : Pairs {
 };
 #endif
 
-// body(FlashPairs()) or body(FlashFloats()); only bfloat16 has `pairs`, and only where has_bf16_dot().
+// body(FlashPairs()) or body(FlashFloats()). `pairs` only with bfloat16 and has_bf16_dot().
 template <class T, class Body>
 HWY_INLINE void with_units([[maybe_unused]] bool pairs, const Body& body) {
 #if HEARTH_HAS_PAIRS

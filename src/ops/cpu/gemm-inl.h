@@ -1,4 +1,4 @@
-// The arithmetic of gemm.h: packing panels, and the micro-kernel. Included once per instruction set (see simd-inl.h).
+// The computation of gemm.h: packing panels, and the micro-kernel. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_GEMM_INL_H_
 #undef HEARTH_OPS_GEMM_INL_H_
@@ -20,20 +20,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// The accumulators, the columns' vectors and one element fit 32 registers, or 16. A core of a Zen 4 reaches 99 % of its
-// multiply-add rate with 8 x 2, 12 x 2, 14 x 2 and 8 x 3 vectors of AVX-512, 98 % with 6 x 2 and 4 x 3 of AVX2; widths
-// of whole 32 divide those of models.
+// The accumulators, the columns' vectors and one element fit 32 registers, or 16. A Zen 4 core reaches 99 % of its
+// multiply-add rate with 8 x 2, 12 x 2, 14 x 2 and 8 x 3 vectors of AVX-512, and 98 % with 6 x 2 and 4 x 3 of AVX2.
+// Model widths are multiples of 32.
 constexpr int64_t kGemmRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr int64_t kGemmVectors = 2;
 constexpr int64_t kGemmColumns = kGemmVectors * kLanes;
 
-// kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
-// registers, while the four rows that come next are prefetched; where kRows is no multiple of four, the last four
-// overlap those before them.
+// Packs kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
+// registers, while the next four rows are prefetched. If kRows is not a multiple of four, the last four rows overlap
+// the ones before them.
 template <class Unit, int64_t kRows>
 HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, int64_t stride, int64_t depth) {
   const F32x4 d;
-  constexpr int64_t kStretch = 128;  // what of the panel stays in the first-level cache while its rows are read
+  constexpr int64_t kStretch = 128;  // a part of the panel that stays in the first-level cache while its rows are read
   constexpr int64_t kStep = 4 * Unit::kPerUnit;
   for (int64_t k0 = 0; k0 < depth; k0 += kStretch) {
     const int64_t count = std::min(kStretch, depth - k0);
@@ -55,8 +55,8 @@ HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, i
   }
 }
 
-// Panels of kRows of the operand's rows [begin, end), over the units [k, k + depth), one behind the other. Rows behind
-// `end` are zero; what is computed from them is never written. K: the operand's elements along it.
+// Packs panels of kRows of the operand's rows [begin, end), over the units [k, k + depth), one after the other. Rows
+// past `end` are zero; their results are never written. K: the operand's elements along it.
 template <class Unit, int64_t kRows>
 HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Element>& x, int64_t K, GemmRows rows,
                               int64_t k, int64_t depth) {
@@ -70,8 +70,8 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
       pack_transposed<Unit, kRows>(to + p * kRows * depth, element(begin + p * kRows, 0), x.stride, whole_depth);
     }
   } else {
-    // Along the rows of memory, because a stride of many pages costs time, but a few of them for each panel: panels lie
-    // apart by multiples of what a set of the first-level cache spans, and its ways are few.
+    // Along the rows of memory, because a stride of many pages costs time, but only a few of them for each panel.
+    // Panels are apart by multiples of the first-level cache's set span, and a set has few ways.
     constexpr int64_t kTogether = 8;
     constexpr int64_t kWidth = kRows % kLanes == 0 ? kLanes : 4;
     const hn::CappedTag<float, kWidth> d;
@@ -102,8 +102,8 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
   }
 }
 
-// What is packed next is brought into the second-level cache while tiles are multiplied, a line now and then: read only
-// when it is packed, it comes at the speed of memory, and 5 to 9 % of a product's time are spent waiting for it.
+// Prefetches the next rows to pack into the second-level cache while tiles are multiplied, one line now and then.
+// Without it packing waits for memory, 5 to 9 % of a product's time.
 class Ahead {
  public:
   // The rows [begin, end) of x over the elements [k, k + depth), spread over the next `steps` calls of step().
@@ -139,7 +139,7 @@ class Ahead {
 
 constexpr int64_t kGemmStep = 16;  // units of a tile's depth between two calls of Ahead::step()
 
-// Where a tile's sums go: operator() takes a vector of them, one() an element.
+// The target of a tile's sums: operator() takes a vector of them, one() an element.
 struct ToFloats {
   float* c;
   int64_t stride;
@@ -176,8 +176,8 @@ struct ToBfloat16 {
   }
 };
 
-// One tile of C, of panels a [depth][kGemmRows] and b [depth][kGemmColumns]. C's lines are brought in meanwhile, one at
-// a time: all at once they would hold every fill buffer of the core, and the panels would wait.
+// One tile of C, of panels a [depth][kGemmRows] and b [depth][kGemmColumns]. C's lines are prefetched meanwhile, one at
+// a time: all at once would fill the core's fill buffers, and the panels would wait.
 template <class Unit, class To>
 HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, const To& to, Ahead& ahead) {
   constexpr int kRows = kGemmRows, kVectors = kGemmVectors;
@@ -195,7 +195,7 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
       if (line < 2 * kRows) __builtin_prefetch(to.at(line / 2, line % 2 * (kGemmColumns - 1)), 1);
       ++line;
     }
-    // Behind a panel lies the next one.
+    // The prefetch runs on into the next panel, which follows.
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + v * kLanes + 8 * kGemmColumns);
     hwy::Prefetch(a + 16 * kRows);
@@ -218,7 +218,7 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
   }
 }
 
-// The same for a tile at C's edge, of which rows x columns exist.
+// The same for a tile at C's edge, with only rows x columns elements.
 template <class Unit, class To>
 HWY_NOINLINE void multiply_edge(const float* a, const float* b, int64_t depth, const To& to, int64_t rows,
                                 int64_t columns, Ahead& ahead) {

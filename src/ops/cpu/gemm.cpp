@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 namespace {
 
-// Panels of the shared operand, from the panel-th on, of the block that begins at k.
+// Packs panels of the shared operand, from number `panel` on, for the block that begins at k.
 template <class T>
 void pack_shared_panels(const GemmOperand<T>& x, int64_t K, const GemmStage& s, int64_t k, int64_t panel,
                         int64_t panels) {
@@ -47,7 +47,7 @@ HWY_INLINE void multiply_any(const float* a, const float* b, int64_t depth, cons
   }
 }
 
-// `rows` of the own operand, packed, against all that is shared; `next` is what this thread does afterwards.
+// Multiplies `rows` of the own operand, packed, by all shared panels. `next` are the thread's rows after these.
 template <class Unit, bool kSharesA, class T, class C>
 void multiply_rows(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows rows, GemmRows next) {
   constexpr int64_t kShared = kSharesA ? kGemmRows : kGemmColumns, kOwn = kSharesA ? kGemmColumns : kGemmRows;
@@ -134,7 +134,7 @@ namespace {
 
 int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-// Panels of x, for all threads: pack(x, K, stage, k, panel, panels).
+// Packs panels of x for all threads: pack(x, K, stage, k, panel, panels).
 template <class T, class Pack>
 void pack_shared(const GemmOperand<T>& x, int64_t K, const GemmStage& s, const Pack& pack) {
   const int64_t together = std::max<int64_t>(1, 128 / s.shared_panel_rows);
@@ -145,8 +145,8 @@ void pack_shared(const GemmOperand<T>& x, int64_t K, const GemmStage& s, const P
   });
 }
 
-// kernel(stage, own, rows, next) for all rows of the stage's own operand. Threads take them as they get free, fewer at
-// a time towards the end, so that they end together. Results do not depend on who takes what.
+// kernel(stage, own, rows, next) for all rows of the stage's own operand. Free threads take the next rows, fewer at a
+// time towards the end, to end together. Results do not depend on which thread takes which rows.
 template <class Kernel>
 void multiply(const GemmStage& s, const Kernel& kernel) {
   const int64_t threads = at::get_num_threads(), panels = ceil_div(s.own_end - s.own_begin, s.own_panel_rows);
@@ -170,7 +170,7 @@ void multiply(const GemmStage& s, const Kernel& kernel) {
   });
 }
 
-// How much of a product a stage takes: as many shared rows as fit with one block of K, then as many blocks.
+// The size of a stage: as many shared rows as fit with one block of K, then as many blocks as fit.
 struct StageSize {
   int64_t shared_rows, k, own_rows;
 };

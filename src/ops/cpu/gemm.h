@@ -1,18 +1,17 @@
-// Matrix products of our own on x86 CPUs, in float32 and bfloat16. Pointers only; the three products of a linear layer
-// on it are ops/matmul.h.
+// Our matrix products on x86 CPUs, in float32 and bfloat16, by pointers. ops/matmul.h has the three products of a
+// linear layer on top of it.
 //
 // float32: every element of C is a sum over blocks of at most kGemmDepth products, added up in the order of k by fused
-// multiply-adds; the blocks' sums are added in their order. Where the blocks lie follows from K alone, so a result is
-// the same bit for bit for any number of threads, and for any instruction set with fused multiply-add.
+// multiply-adds; the blocks' sums are added in their order. K alone decides the blocks, so a result is the same bit for
+// bit for any number of threads, and for any instruction set with fused multiply-add.
 //
-// bfloat16: the same sums in float32, with C rounded once, at the end. Where the processor is fast at multiplying pairs
-// of bfloat16 (ops/cpu/bf16_dot.h) a block is of kGemmDepth pairs, two neighbours in k at a time, and numbers below
-// 2^-126 count as zero; elsewhere both factors are widened to float32 as they are packed. The same bit for bit for any
-// number of threads.
+// bfloat16: the same sums in float32, with C rounded once, at the end. Processors that multiply pairs of bfloat16 fast
+// (ops/cpu/bf16_dot.h) use blocks of kGemmDepth pairs, each of two neighbours in k. Numbers below 2^-126 then count as
+// zero. Other processors widen both factors to float32 as they pack. The same bit for bit for any number of threads.
 //
-// NaN and infinity propagate. Both operands are brought into packed panels in scratch memory (ops/cpu/scratch.h):
-// plan::kGemmSharedFloats of the operand with fewer rows at a time, for all threads, and what fits half a second-level
-// cache of the other. Sums that end in bfloat16 wait for their next block in plan::kGemmSumFloats more.
+// NaN and infinity propagate. Both operands are packed into panels in scratch memory (ops/cpu/scratch.h). The operand
+// with fewer rows takes plan::kGemmSharedFloats at a time, for all threads; the other takes half a second-level cache.
+// Sums that end in bfloat16 wait for their next block in plan::kGemmSumFloats more.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -21,7 +20,7 @@
 
 namespace hearth::ops {
 
-// One factor, with K its inner dimension: element (i, k) stands at data[i * stride + k], or at data[k * stride + i].
+// One factor, with K its inner dimension: element (i, k) is data[i * stride + k], or data[k * stride + i].
 template <class T>
 struct GemmOperand {
   const T* data = nullptr;
@@ -39,16 +38,16 @@ struct Gemm {
   bool accumulate = false;
 };
 
-// Chosen with two threads at the shapes of a step: docs/decisions/matrix_products_intel.md.
+// Chosen with two threads and the shapes of a step: docs/decisions/matrix_products_intel.md.
 constexpr int64_t kGemmDepth = 768;
 
-// Any sizes, 0 too. Threads: the calling thread's pool.
+// Any sizes, also 0. Threads: the calling thread's pool.
 void gemm(const Gemm<float, float>& product);
 void gemm(const Gemm<c10::BFloat16, c10::BFloat16>& product);
 void gemm(const Gemm<c10::BFloat16, float>& product);
 
-// True if gemm() of such operands is the product of choice on this machine: an x86 with AVX2 or AVX-512, except in
-// bfloat16 one with matrix units (AMX), which only oneDNN uses. Does not change while the process lives.
+// True if gemm() is the fastest product of such operands on this machine: an x86 with AVX2 or AVX-512. False for
+// bfloat16 on processors with matrix units (AMX), which only oneDNN uses. Constant for the life of the process.
 template <class T>
 bool gemm_is_preferred();
 template <>

@@ -8,35 +8,35 @@ namespace hearth::ops {
 
 struct GemmTile {
   int64_t rows, columns;  // of C: what one call of the micro-kernel computes
-  bool may_pair;          // the instruction set has units of two bfloat16, where the processor multiplies them
+  bool may_pair;          // the instruction set has units of two bfloat16, for processors that multiply them
 };
 
 struct GemmRows {
   int64_t begin, end;
 };
 
-// A panel is some rows of an operand over a block of K, [depth][rows] units: floats, or pairs of bfloat16 that follow
-// each other in k. Along K everything is counted in units.
+// A panel is some rows of an operand over a block of K, [depth][rows] units. A unit is a float, or a pair of bfloat16
+// that are neighbours in k. All counts along K are in units.
 //
-// The operand with fewer rows is packed once for all threads, in stages that fit the shared buffer; each thread takes
-// rows of the other ("own") operand, and packs those.
+// The operand with fewer rows is packed once for all threads, in stages that fit the shared buffer. Each thread takes
+// rows of the other ("own") operand, and packs them.
 struct GemmStage {
   bool shares_a;
   bool pairs;
-  int64_t depth;                              // of a block of K; the last may have less
-  int64_t shared_panel_rows, own_panel_rows;  // one is the tile's rows (of A), the other its columns (of B)
+  int64_t depth;                              // of a block of K; the last may be shorter
+  int64_t shared_panel_rows, own_panel_rows;  // one: rows of the tile (of A), the other: its columns (of B)
   int64_t shared_begin, shared_end;           // rows of the shared operand
   int64_t own_begin, own_end;                 // rows of the other
-  int64_t K, k_begin, k_end;                  // all units; whole blocks of them
+  int64_t K, k_begin, k_end;                  // K: all units; [k_begin, k_end): whole blocks
   float *shared, *sums;
 
   int64_t shared_panels() const { return (shared_end - shared_begin + shared_panel_rows - 1) / shared_panel_rows; }
-  // Blocks lie one behind the other, in each of them its panels.
+  // Blocks follow each other; a block's panels do, too.
   float* panel(int64_t k, int64_t panel) const {
     const int64_t this_depth = std::min(depth, k_end - k);
     return shared + ((k - k_begin) * shared_panels() + panel * this_depth) * shared_panel_rows;
   }
-  // The sums of a tile so far, [rows][columns], where C itself cannot hold them.
+  // The sums of a tile so far, [rows][columns], if C itself cannot hold them.
   float* sums_of(int64_t own_row, int64_t panel) const {
     return sums + ((own_row - own_begin) * shared_panels() + panel * own_panel_rows) * shared_panel_rows;
   }

@@ -1,4 +1,4 @@
-// How the operands of gemm.h become panels of units. Included once per instruction set (see simd-inl.h).
+// Packs the operands of gemm.h into panels of units. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_GEMM_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_GEMM_UNITS_INL_H_
 #undef HEARTH_OPS_GEMM_UNITS_INL_H_
@@ -15,10 +15,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// What a panel is made of. Each kind of unit says how it comes out of an operand's memory:
+// The elements of a panel. Each kind of unit defines how it is read from an operand's memory:
 //   load(d, x): the units that begin at x, next to each other along K.
 //   across(d, x, stride): the units whose first elements begin at x, of rows next to each other.
-//   one(x, stride, count): the unit at x, of which `count` elements exist; they are `stride` apart.
+// one(x, stride, count): the unit at x, of which `count` elements exist, `stride` apart.
 struct GemmFloats : Floats {
   using Element = float;
   template <class D>
@@ -69,7 +69,7 @@ struct GemmPairs : Pairs {
 };
 #endif
 
-// body(GemmFloats()), or for operands in bfloat16 body(GemmPairs()) or body(GemmWidened()). `pairs`: only where
+// body(GemmFloats()), or for operands in bfloat16 body(GemmPairs()) or body(GemmWidened()). `pairs` only with
 // has_bf16_dot().
 template <class T, class Body>
 HWY_INLINE void with_gemm_units([[maybe_unused]] bool pairs, const Body& body) {

@@ -1,4 +1,5 @@
-// Philox4x32-10 (base/random.h) by vector: a block a lane. Included once per instruction set, as ops/cpu/simd-inl.h is.
+// Philox4x32-10 (base/random.h) by vector, one block a lane. Included once per instruction set, as ops/cpu/simd-inl.h
+// is.
 #if defined(HEARTH_OPS_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_PHILOX_INL_H_
 #undef HEARTH_OPS_PHILOX_INL_H_
@@ -23,11 +24,11 @@ using VU64 = hn::Vec<U64>;
 // in the lower half.
 HWY_INLINE void philox_lanes(U64 d, RandomKey key, VU64 index, VU64& first, VU64& second) {
   const hn::Repartition<uint32_t, U64> d32;
-  const auto product = [&](VU64 a, VU64 b) HWY_ATTR {  // of the lower halves, whole
+  const auto product = [&](VU64 a, VU64 b) HWY_ATTR {  // 64-bit products of the lower halves
     return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
   };
-  // Multipliers and Weyl constants as in base/random.cpp. A word of 32 bits is the lower half of a lane; what its upper
-  // half holds does not matter before the end.
+  // Multipliers and Weyl constants as in base/random.cpp. A word of 32 bits is the lower half of a lane; the upper half
+  // is cleared only at the end.
   const VU64 multiplier0 = hn::Set(d, uint64_t{0xD2511F53}), multiplier1 = hn::Set(d, uint64_t{0xCD9E8D57});
   VU64 c0 = index, c1 = hn::ShiftRight<32>(index), c2 = hn::Zero(d), c3 = hn::Zero(d);
   uint32_t k0 = key.word[0], k1 = key.word[1];

@@ -1,4 +1,4 @@
-// Memory that a kernel works in, kept from call to call: the pool's threads would otherwise allocate, and fault in,
+// Working memory of kernels, kept from call to call. Without it the pool's threads would allocate, and fault in,
 // megabytes at every step.
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace hearth::ops {
 
-// Several may be in use at once: what describes a call, what its tasks share, and what each of them has for itself.
+// Several may be in use at once: a call's description, its tasks' shared part, and each task's own part.
 enum class Scratch { kDescription, kShared, kTask };
 
-// At least `size_bytes` that belong to the calling thread until its next call for the same purpose, 64-byte aligned,
-// contents undefined. Grows to the largest size asked for and is freed when the thread ends.
+// At least `size_bytes`, 64-byte aligned, contents undefined. They belong to the calling thread until its next call for
+// the same purpose. Grows to the largest size asked for and is freed when the thread ends.
 std::byte* thread_scratch(Scratch purpose, int64_t size_bytes);
 
-// What all threads hold together.
+// The sum over all threads.
 int64_t scratch_bytes();
 
 template <class T>

@@ -1,10 +1,10 @@
-// What the vector kernels share: loops over lanes with a safe tail. Included once per instruction set by Highway's
-// foreach_target, inside HWY_BEFORE_NAMESPACE's effect, hence no ordinary guard.
+// Shared by the vector kernels: loops over lanes with a safe tail. Included once per instruction set by Highway's
+// foreach_target, between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE, hence without an ordinary guard.
 //
-// The tail goes through a small buffer: masked loads read past the end below AVX-512.
+// The tail goes through a small buffer: without AVX-512, masked loads may read past the end.
 //
-// Lanes are always float32. Memory is float32 or bfloat16, by the pointer's type: a kernel that is a template over it
-// computes the same either way, and a store to bfloat16 rounds to nearest, ties to even, as c10::BFloat16 does (NaN
+// Lanes are always float32. Memory is float32 or bfloat16, by the pointer's type, and a kernel that is a template over
+// it computes the same for both. A store to bfloat16 rounds to nearest, ties to even, as c10::BFloat16 does (NaN
 // becomes 0x7FC0). HWY_EXPORT takes no templates, so a kernel `row` is exported as row_f32 and row_bf16.
 #if defined(HEARTH_OPS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_SIMD_INL_H_
@@ -25,9 +25,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<F32>;
-constexpr int64_t kLanes = hn::MaxLanes(F32());  // of V32; a number that the compiler knows on x86
+constexpr int64_t kLanes = hn::MaxLanes(F32());  // of V32; a compile-time constant on x86
 
-// All lanes of D, floats, from p. A bfloat16 is the upper half of a float32.
+// All lanes of D as floats, from p. A bfloat16 is the upper half of a float32.
 template <class D>
 HWY_INLINE hn::Vec<D> load_all(D d, const float* p) {
   return hn::LoadU(d, p);
@@ -39,7 +39,7 @@ HWY_INLINE hn::Vec<D> load_all(D d, const c10::BFloat16* p) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)))));
 }
 
-// `count` elements from p as floats; lanes behind them are `fill`.
+// `count` elements from p as floats; the lanes past them are `fill`.
 template <class T>
 HWY_INLINE V32 load(F32 d, const T* p, int64_t count, float fill = 0) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -59,7 +59,7 @@ HWY_INLINE void store(V32 v, F32 d, float* p, int64_t count) {
   std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
 }
 
-// Below half a unit of the last kept place nothing is carried, above it one; at the half, what makes the place even.
+// Rounds up above half a unit of the last kept place, down below it, and at the half to the even number.
 HWY_INLINE void store(V32 v, F32 d, c10::BFloat16* p, int64_t count) {
   const hn::RebindToUnsigned<F32> d32;
   const hn::RebindToSigned<F32> d32_signed;
@@ -91,9 +91,9 @@ HWY_INLINE void for_lanes(F32 d, int64_t n, const Body& body) {
 #undef HEARTH_HAS_PAIRS
 #define HEARTH_HAS_PAIRS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 #if HEARTH_HAS_PAIRS
-// Two bfloat16 to a lane, the first in its lower half: sum + a.first * b.first + a.second * b.second. Only where
-// has_bf16_dot() (ops/cpu/bf16_dot.h). Numbers below 2^-126 count as zero. By the instruction's name, because Highway
-// has no target with it before version 1.1.
+// Two bfloat16 a lane, the first in its lower half: sum + a.first * b.first + a.second * b.second. Only with
+// has_bf16_dot() (ops/cpu/bf16_dot.h). Numbers below 2^-126 count as zero. Calls the instruction by name: Highway has
+// no target with it before version 1.1.
 HWY_INLINE V32 dot_pairs(V32 sum, V32 a, V32 b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
@@ -116,7 +116,7 @@ HWY_INLINE V32 pair_lanes(V32 lower, V32 upper) {
 }
 #endif
 
-// Four rows of four as columns: to[j * stride + i] = row i's element j.
+// Transposes four rows of four: to[j * stride + i] = row i's element j.
 using F32x4 = hn::CappedTag<float, 4>;
 HWY_INLINE void store_transposed(float* to, int64_t stride, hn::Vec<F32x4> r0, hn::Vec<F32x4> r1, hn::Vec<F32x4> r2,
                                  hn::Vec<F32x4> r3) {

@@ -1,9 +1,9 @@
 // Small matrix products for kernels that keep their operands in the caches, and 2^x. Included once per instruction set
 // (see simd-inl.h).
 //
-// One product is C[m][n] (+)= sum_k A(m, k) B[k][n]. B's rows are read as vectors and A element by element, so n runs
-// over whole vectors and neither operand is rearranged in memory. An element is a unit of 32 bits, Floats or Pairs, and
-// strides and k count units; C is float32.
+// One product is C[m][n] (+)= sum_k A(m, k) B[k][n]. B's rows are read as vectors and A element by element: n runs over
+// whole vectors, and neither operand is rearranged in memory. An element is a unit of 32 bits, Floats or Pairs. Strides
+// and k count units; C is float32.
 #if defined(HEARTH_OPS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_TILE_INL_H_
 #undef HEARTH_OPS_TILE_INL_H_
@@ -73,8 +73,8 @@ HWY_INLINE void tile_row(const float* a, int64_t stride_a, const float* b, int64
   if (vectors - n == 2) tile<Unit, 2, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
 }
 
-// 2^x, 0 below 2^-127; NaN stays NaN. Relative error at most 8e-8 before the last rounding: the polynomial is the best
-// of its degree on [-1/2, 1/2] (Remez), with its coefficients rounded to float32.
+// 2^x, 0 below 2^-127; NaN stays NaN. Relative error at most 8e-8 before the last rounding. The polynomial is the best
+// of its degree on [-1/2, 1/2] (Remez), with coefficients rounded to float32.
 HWY_INLINE V32 exp2(F32 d, V32 x) {
   const hn::RebindToSigned<F32> di;
   const V32 magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it leaves round(x) in the lowest bits

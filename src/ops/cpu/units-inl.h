@@ -1,5 +1,5 @@
-// What one lane of a product holds: 32 bits with all the elements that meet there. Kernels are templates over it,
-// strides and depths of packed operands count units. Included once per instruction set (see simd-inl.h).
+// The content of one lane of a product: 32 bits with the elements that are multiplied there. Kernels are templates over
+// it; strides and depths of packed operands count units. Included once per instruction set (see simd-inl.h).
 #if defined(HEARTH_OPS_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_UNITS_INL_H_
 #undef HEARTH_OPS_UNITS_INL_H_
@@ -22,8 +22,8 @@ struct Floats {
 };
 
 #if HEARTH_HAS_PAIRS
-// A unit is two bfloat16 that are neighbours along k, as dot_pairs multiplies them: twice the products in the time. In
-// memory it counts as a float, whose bits are only ever moved.
+// A unit is two bfloat16 that are neighbours along k, as dot_pairs multiplies them: twice the products in the same
+// time. Memory holds it as a float, whose bits are only moved.
 struct Pairs {
   static constexpr int64_t kPerUnit = 2;
   static constexpr int64_t units(int64_t n) { return (n + 1) / 2; }

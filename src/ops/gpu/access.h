@@ -1,4 +1,4 @@
-// From a tensor to what the GPU's kernels take, checked. Only for the .cpp files of ops/.
+// From tensors to the GPU kernels' arguments, checked. Only for the .cpp files of ops/.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ inline kernels::Type type_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat ? kernels::Type::kFloat32 : kernels::Type::kBFloat16;
 }
 
-// [rows, cols] with contiguous rows, of the type that the call names; undefined: absent.
+// [rows, cols] with contiguous rows, of the type that the call names. Undefined: absent.
 inline kernels::ConstRows rows(const at::Tensor& x, kernels::Type type) {
   if (!x.defined()) return {};
   HEARTH_CHECK(x.dim() == 2 && (x.size(1) <= 1 || x.stride(1) == 1) && type_of(x) == type);
@@ -47,7 +47,7 @@ T* pointer(const at::Tensor& x) {
   }
 }
 
-// Scratch memory on the device of `like`: from ATen's caching allocator, which hands it out again in stream order.
+// Scratch memory on the device of `like`, from ATen's caching allocator, which reuses it in stream order.
 template <class T>
 at::Tensor scratch(int64_t numel, const at::Tensor& like) {
   return at::empty({numel}, like.options().dtype(c10::CppTypeToScalarType<T>::value));

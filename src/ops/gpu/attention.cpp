@@ -1,10 +1,10 @@
-// Attention on a GPU: the vendor's kernel where it is fast, ours where the vendor has none.
+// Attention on a GPU: the vendor's kernel if it has a fast one, else ours.
 //
-//   bfloat16, K a multiple of 8   whole rows, Hopper and newer: cuDNN; else FlashAttention-2, which has documents, too
+// bfloat16, K a multiple of 8   whole rows, Hopper and newer: cuDNN; else FlashAttention-2, also with documents
 //   everything else               kernels/attention.cu
 //
-// The vendors' operators return new tensors, which are copied to where the plan wants them: two copies of [T, H*K] a
-// layer, through memory that ATen's allocator keeps.
+// The vendors' operators return new tensors, which are copied to the plan's memory: two copies of [T, H*K] a layer,
+// through memory that ATen's allocator keeps.
 #include <ATen/Context.h>
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
@@ -21,7 +21,7 @@ namespace {
 
 enum class Kernel { kOurs, kFlash, kCudnn };
 
-// cuDNN's backward adds in no fixed order, and has no heads above 128.
+// cuDNN's backward adds in no fixed order, and takes no heads above 128.
 Kernel kernel_for(const at::Tensor& q_BSHK, const AttentionMask& mask) {
   const int64_t K = q_BSHK.size(3);
   if (!q_BSHK.is_cuda() || q_BSHK.scalar_type() != at::kBFloat16 || K % 8 != 0 || K > 256) return Kernel::kOurs;
@@ -34,7 +34,7 @@ int64_t num_documents(const AttentionMask& mask) {
   return mask.document_starts_N.defined() ? mask.document_starts_N.numel() : 0;
 }
 
-// As FlashAttention counts sequences: where each begins, and the end of the last, [N + 1] int32; undefined: rows.
+// FlashAttention's form of sequences: their beginnings and the end of the last, [N + 1] int32. Undefined: whole rows.
 struct Sequences {
   at::Tensor begins;
   int64_t longest;
@@ -44,7 +44,7 @@ struct Sequences {
     begins = at::cat({mask.document_starts_N, at::full({1}, T, mask.document_starts_N.options())});
     if (mask.longest_document > 0) longest = mask.longest_document;
   }
-  // [B, S, N, K] as the operator wants it: packed with documents.
+  // [B, S, N, K], or packed [B * S, N, K] with documents.
   at::Tensor view(const at::Tensor& x) const { return begins.defined() ? x.flatten(0, 1) : x; }
   // lse [B, H, S], or packed [H, B * S] in the same memory.
   at::Tensor view_lse(const at::Tensor& lse_BHS) const {
@@ -53,7 +53,7 @@ struct Sequences {
   std::optional<at::Tensor> optional_begins() const { return begins.defined() ? std::optional(begins) : std::nullopt; }
 };
 
-// What the operators' random numbers would come from, had we dropout.
+// The state of dropout's random numbers, which the operators require. We have no dropout.
 at::Tensor no_random_state(const at::Tensor& like, at::IntArrayRef shape, at::ScalarType type) {
   return at::empty(shape, like.options().dtype(type));
 }

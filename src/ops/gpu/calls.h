@@ -1,5 +1,5 @@
-// The operations of this folder on a GPU, by our kernels: what the function of the same name calls for tensors that are
-// there. Shapes and meanings are those of the operation's own header. Only for the .cpp files of ops/.
+// The operations of this folder on a GPU, by our kernels. The function of the same name calls them for GPU tensors.
+// Shapes and meanings are in the operation's own header. Only for the .cpp files of ops/.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ namespace hearth::ops::gpu {
 void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T);
 void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T);
 
-// r and h undefined: no addition.
+// r and h undefined: nothing is added.
 void norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
                   const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
                   const at::Tensor& weight_D);

@@ -30,8 +30,8 @@ std::vector<Path> places() {
   return found;
 }
 
-// LibTorch's CUDA operators register themselves when their library is loaded. It stands beside libtorch_cpu, which this
-// program is linked with.
+// LibTorch's CUDA operators register themselves when their library is loaded. It is in the folder of libtorch_cpu,
+// which this program is linked with.
 void load_libtorch(const char* library) {
   if (::dlopen(library, RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
   throw user_error("LibTorch cannot use a GPU here", ::dlerror(),
@@ -60,7 +60,7 @@ void scaled_product(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::
                      /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/true);
 }
 
-// By the first library whose driver shows a device: a build may have both.
+// Takes the first library whose driver reports a device: a build may have both.
 Gpu open() {
   const std::vector<Path> found = places();
   if (found.empty())
@@ -116,9 +116,9 @@ std::string why_no_gpu() {
 }
 
 void fix_order_of_sums() {
-  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS reads it when it is first used
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // read at cuBLAS's first use
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  at::globalContext().setDeterministicFillUninitializedMemory(false);  // we never read what we have not written
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // we never read uninitialized memory
 }
 
 bool on_gpu(const at::Tensor& tensor) {

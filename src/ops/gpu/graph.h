@@ -1,5 +1,5 @@
-// Work of a GPU that is enqueued as one piece: recorded once, then only started again. The host takes microseconds
-// for it, however many kernels there are; what it decided while recording stays decided.
+// GPU work that is enqueued as one piece: recorded once, then only replayed. A replay costs the host microseconds for
+// any number of kernels. The host's decisions while it records are final.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,7 +9,7 @@
 
 namespace hearth::ops {
 
-// Throws user_error where this build or this GPU's LibTorch has no graphs. After open_gpu().
+// Throws user_error if this build or this GPU's LibTorch has no graphs. After open_gpu().
 void open_graphs();
 
 class Graph {
@@ -20,19 +20,19 @@ class Graph {
 
   bool recorded() const { return recorded_; }
 
-  // What `work` enqueues becomes the graph; nothing of it is done. It may allocate, but not wait for the GPU, nor copy
-  // from the host. Let it run as it is once before: libraries choose and prepare their kernels then. What it reads and
-  // writes must stay where it is.
+  // Records the GPU work of `work` as the graph; nothing is computed. `work` may allocate, but may not wait for the GPU
+  // or copy from the host. Call it once before without recording: libraries then choose and prepare their kernels. The
+  // memory that it reads and writes must keep its address.
   void record(std::function<void()> work);
 
-  // Enqueues all of it.
+  // Enqueues the whole graph.
   void replay();
 
  private:
   at::Device device_;
   bool recorded_ = false;
   std::function<void()> work_;
-  std::unique_ptr<void, void (*)(void*)> graph_{nullptr, nullptr};  // of a GPU
+  std::unique_ptr<void, void (*)(void*)> graph_{nullptr, nullptr};  // only on a GPU
 };
 
 }  // namespace hearth::ops

@@ -1,7 +1,7 @@
-// LibTorch's CUDA graphs behind a shared object of our own (src/graph), which is loaded when the first graph is made:
-// hearth-train is built without the CUDA toolkit's headers, and runs without LibTorch's CUDA half.
+// LibTorch's CUDA graphs in a shared object of our own (src/graph), which is loaded when the first graph is made.
+// hearth-train is thus built without the CUDA toolkit's headers, and runs without LibTorch's CUDA half.
 //
-// Exceptions pass through: both sides are built together, with one LibTorch.
+// Exceptions pass through: both sides are built together, with the same LibTorch.
 #pragma once
 
 namespace hearth::ops {
@@ -9,8 +9,8 @@ namespace hearth::ops {
 inline constexpr const char* kGraphObject = "libhearth_cuda_graph.so";
 
 struct GraphLibrary {
-  // A graph of what `work(argument)` enqueues on the current stream, which is another while it runs; nothing of it is
-  // done. Tensors that it allocates stay the graph's own, those from outside must stay where they are.
+  // Records the GPU work of `work(argument)`, which runs with another current stream; nothing is computed. Tensors that
+  // it allocates belong to the graph. Tensors from outside must keep their addresses.
   void* (*record)(void (*work)(void* argument), void* argument);
   // Enqueues it on the current stream.
   void (*replay)(void* graph);

@@ -1,4 +1,4 @@
-// config show, check and docs, and what train, eval, generate and bench step find wrong before LibTorch is loaded.
+// config show, check and docs; and the errors that train, eval, generate and bench step find before they load LibTorch.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ constexpr const char* kFiveErrors =
 
 class ConfigCommandsTest : public ::testing::Test {
  protected:
-  ConfigCommandsTest() {  // what looks like a dataset
+  ConfigCommandsTest() {  // looks like a dataset
     make_folders(folder_ / "d");
     file("d/manifest.json", "{}");
   }
@@ -40,7 +40,7 @@ class ConfigCommandsTest : public ::testing::Test {
     write_file_atomic(folder_ / name, text);
     return (folder_ / name).string();
   }
-  // Runs inside the scratch folder, so that messages show what a user would see.
+  // Runs inside the scratch folder: messages then have a user's short paths.
   CommandResult run(const std::string& words) {
     return run_command("cd " + folder_.path().string() + " && " + hearth() + words);
   }
@@ -62,7 +62,7 @@ TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
                           name, name));
   }
   for (const char* words : {"--prompt ''", "--fill '[MASK]' --seed 1 --temperature 0"})
-    EXPECT_THAT(error(words), Not(HasSubstr(" --"))) << error(words);  // it is the checkpoint that is not there
+    EXPECT_THAT(error(words), Not(HasSubstr(" --"))) << error(words);  // the error is about the missing checkpoint
 }
 
 TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
@@ -88,7 +88,7 @@ TEST_F(ConfigCommandsTest, CheckAndTrainReportAllErrorsAndExitWithTwo) {
   for (const char* words : {"config check run.toml", "train run.toml"}) {
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2);
-    // hearth-train, where it is there, also finds that there are no data.
+    // hearth-train, if it is built, also finds that there are no data.
     EXPECT_TRUE(std::regex_search(result.output, std::regex("^error: run.toml has [56] errors\n"))) << result.output;
     for (const char* line :
          {"\n  run.toml:2: training.setps", "\n  run.toml:3: training.seq_len", "\n  run.toml:5: optimizer.beta2",
@@ -135,7 +135,7 @@ TEST_F(ConfigCommandsTest, ShowCountsTheParameters) {
             "# 16 layers, width 2048, 32 heads of 64 (8 for keys and values), feed-forward 8192, vocabulary 128256: "
             "1235814400 parameters");
   EXPECT_EQ(second_line(" --set model.n_heads=3"), "# the keys of [model] conflict: hearth config check says why");
-  // With data, exactly: two matrices of a byte's 256 ids and two more.
+  // With data the number is exact: two matrices of a byte's 256 ids and two more.
   file("one.txt", "some text");
   ASSERT_EQ(run("data build --out real --tokenizer bytes one.txt").exit_code, 0);
   EXPECT_TRUE(second_line(" --set data.path=real")
@@ -184,7 +184,7 @@ TEST_F(ConfigCommandsTest, CheckAndTrainNameADatasetThatIsNotThereBesideTheOther
   EXPECT_FALSE(path_exists(folder_ / "out"));
 }
 
-// The 56 M of docs and bench/results/, counted by hand: two embeddings, eight blocks, a norm.
+// The 56 M of docs and bench/results/, counted here: two embeddings, eight blocks, a norm.
 TEST_F(ConfigCommandsTest, BenchStepTimes56MParametersWhereNothingElseIsSaid) {
   constexpr Command kCommand = {"Training", "bench step", "", "", nullptr};
   const auto config_of = [&](std::vector<std::string> words) {
@@ -203,7 +203,7 @@ TEST_F(ConfigCommandsTest, BenchStepTimes56MParametersWhereNothingElseIsSaid) {
   EXPECT_EQ(c.training.global_batch_size, -1);
   EXPECT_EQ(c.training.dtype, DType::kFloat32);
 
-  c = config_of({"--n-heads", "2", "--dim", "64"});  // key/value heads and the feed-forward width follow
+  c = config_of({"--n-heads", "2", "--dim", "64"});  // key/value heads and the feed-forward width are derived
   EXPECT_EQ(shape_of(c).G, 2);
   EXPECT_EQ(shape_of(c).F, 192);
   EXPECT_EQ(shape_of(c).L, 8);
@@ -231,7 +231,7 @@ TEST_F(ConfigCommandsTest, BenchStepReportsAShapeThatCannotBe) {
 }
 
 TEST_F(ConfigCommandsTest, AMissingHearthTrainIsNamedWithTheFix) {
-  // A copy of `hearth` alone in a folder, and a PATH without the other.
+  // A folder with only a copy of `hearth`, and a PATH without hearth-train.
   file("run.toml", kComplete);
   std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
   const CommandResult result =
@@ -254,7 +254,7 @@ TEST_F(ConfigCommandsTest, AHearthTrainBesideHearthGetsTheSameArguments) {
   EXPECT_EQ(result.output, "<train><run.toml><--set><job.description=a b><--restart>");
   EXPECT_EQ(run_command("cd " + folder_.path().string() + " && ./hearth bench step --dim 64").output,
             "<bench><step><--dim><64>");
-  // It says what is wrong with the run file, for it knows more of that; but what is no run file at all never gets
+  // hearth-train reports a run file's errors, because it knows more of them. A file that is not a run file never gets
   // there.
   EXPECT_EQ(
       run_command("cd " + folder_.path().string() + " && ./hearth train run.toml --set training.seed=x").exit_code, 75);
@@ -271,7 +271,8 @@ TEST_F(ConfigCommandsTest, WithoutHearthTrainWhatIsKnownToBeWrongIsSaidAllTheSam
   EXPECT_EQ(result.output, "error: --set: training.seed = x: not a whole number\n");
 }
 
-// docs/decisions/openmp_waiting.md: threads that spin while they wait burn the machine's time. What a user set stays.
+// docs/decisions/openmp_waiting.md: threads that spin while they wait take the machine's time. A user's setting is
+// kept.
 TEST_F(ConfigCommandsTest, HearthTrainsThreadsWaitAsleepUnlessTheUserSaysOtherwise) {
   file("run.toml", kComplete);
   std::filesystem::copy_file(test::hearth_binary(), folder_ / "hearth");
@@ -283,7 +284,7 @@ TEST_F(ConfigCommandsTest, HearthTrainsThreadsWaitAsleepUnlessTheUserSaysOtherwi
 }
 
 TEST_F(ConfigCommandsTest, AHearthTrainWithoutItsLibrariesIsNamedWithTheFix) {
-  // A program that needs a library, which then goes away: what a moved LibTorch looks like.
+  // A program whose library is then removed, as with a moved LibTorch.
   file("run.toml", kComplete);
   file("lib.c", "int hearth_test_symbol(void) { return 0; }\n");
   file("main.c", "int hearth_test_symbol(void);\nint main(void) { return hearth_test_symbol(); }\n");

@@ -22,7 +22,7 @@ using test::run_hearth;
 using test::ScratchFolder;
 using test::write_text;
 
-// Eight files of text that differ.
+// Eight different files of text.
 void write_corpus(const Path& folder) {
   for (int i = 0; i < 8; ++i) {
     std::string text = fmt::format("Chapter {}\n", i);
@@ -38,7 +38,7 @@ std::string folder_content(const Path& folder) {
   return content;
 }
 
-// For a shell, before a program whose N-th call to the disk has to fail.
+// Goes before a program in a shell command. The program's disk call `where` fails.
 std::string failing(const std::string& where) { return join(failpoint::environment(where), " "); }
 
 std::string text(const Path& path) { return path.string(); }
@@ -56,7 +56,7 @@ TEST(DataBuild, PrintsWhatItFoundAndWroteAndThenThatThereIsNothingToDo) {
   EXPECT_THAT(result.output, HasSubstr("(links resolved: 1, duplicates dropped: 0, empty: 0, not files: 0)"));
   EXPECT_THAT(result.output, HasSubstr("wrote 2 shards of 2 to "));
   EXPECT_THAT(result.output, HasSubstr("MB/s"));
-  EXPECT_THAT(result.output, Not(HasSubstr("\r")));  // no bar where there is no terminal
+  EXPECT_THAT(result.output, Not(HasSubstr("\r")));  // no progress bar without a terminal
 
   result = run_hearth(command);
   EXPECT_EQ(result.exit_code, 0);
@@ -94,7 +94,7 @@ TEST(DataBuild, KilledAtAnyCallItCompletesToTheSameBytes) {
     const CommandResult killed = run_hearth(command("out"), "exec env " + failing(fmt::format("{}:KILL", n)));
     if (killed.exit_code == 0) break;
     ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << "call " << n << ": " << killed.output;
-    // A manifest, where there is one, is a good one.
+    // If there is a manifest, it is a good one.
     if (path_exists(scratch / "out" / "manifest.json")) {
       EXPECT_EQ(run_hearth("data verify " + text(scratch / "out")).exit_code, 0);
     }
@@ -120,11 +120,11 @@ TEST(DataBuild, ADiskFailureIsOneErrorWithExitCode4) {
   EXPECT_THAT(result.output, HasSubstr("why: Input/output error")) << result.output;
 }
 
-// Root may read and write everything: these run as "nobody" there.
+// Root may read and write everything, so as root these run as "nobody".
 CommandResult as_ordinary_user(const ScratchFolder& scratch, const std::string& arguments) {
   const std::string command = test::hearth_binary() + " " + arguments;
   if (::geteuid() != 0) return test::run_command(command);
-  // The binary may lie where nobody may not go: a copy does not.
+  // The binary may be in a folder that "nobody" may not enter; the copy is not.
   const Path copy = scratch / "hearth";
   std::filesystem::copy_file(test::hearth_binary(), copy, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));

@@ -1,4 +1,4 @@
-// hearth data export: what it refuses, and what it writes over.
+// hearth data export: refused folders, and replaced ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

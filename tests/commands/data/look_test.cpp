@@ -78,7 +78,7 @@ TEST_F(DataLook, AFolderThatIsNoDatasetIsAUserError) {
   }
 }
 
-// Each document is one repeated letter, so the text says which file it must have come from.
+// Each document is one repeated letter, so the text identifies its file.
 TEST_F(DataLook, SampleNamesTheFileAndOffsetsOfTheTextItPrints) {
   const CommandResult result = run_hearth(fmt::format("data sample {} --at 3 --count 5 --seed 4 --seq-len 40", out_));
   ASSERT_EQ(result.exit_code, 0) << result.output;
@@ -152,8 +152,8 @@ TEST_F(DataLook, SampleOfARunFilePrintsTheStepsSamples) {
   EXPECT_EQ(run_hearth(fmt::format("data sample {} --seed 4", run.string())).exit_code, 2);
 }
 
-// Steps 1 and 2 had 4 sequences of 40 tokens and step 3, after a resume with another batch, 6; step 4 is yet to come. A
-// step 4 of the time before the resume never happened.
+// Steps 1 and 2 had 4 sequences of 40 tokens. Step 3, after a resume with another batch, had 6; step 4 is yet to come.
+// The step 4 before the resume does not count.
 TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
   const Path run = scratch_ / "run.toml";
   write_text(run,
@@ -179,7 +179,7 @@ TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
   expect_samples(3, 8, 6);
   expect_samples(4, 14, 6);
   expect_samples(6, 26, 6);
-  // What a run says of its samples counts, and after a rewind the next step takes up behind the one that failed.
+  // A run's own record of its samples counts. After a rewind the next step begins after the samples of the failed one.
   const auto at = [&](int64_t step, int64_t tokens, int64_t first, int64_t samples) {
     std::string line = record(step, tokens);
     line.insert(line.find(", \"data_wait_s\""), fmt::format(", \"first_sample\": {}, \"samples\": {}", first, samples));
@@ -194,12 +194,12 @@ TEST_F(DataLook, SampleOfAStepCountsWhatTheRunRecordedWhateverItsBatchWas) {
   write_text(scratch_ / "metrics.jsonl", read_file(scratch_ / "metrics.jsonl") + at(3, 480, 16, 4));
   expect_samples(3, 16, 4);
   expect_samples(4, 20, 6);
-  // A branch that keeps the data and not the steps, and one that keeps the steps and not the data.
+  // A branch that keeps the data without the steps, and one that keeps the steps without the data.
   write_text(scratch_ / "metrics.jsonl", "{\"event\": \"resume\", \"step\": 0, \"next_sample\": 48}\n");
   expect_samples(1, 48, 6);
   write_text(scratch_ / "metrics.jsonl", "{\"event\": \"resume\", \"step\": 12, \"next_sample\": 0}\n");
   expect_samples(13, 0, 6);
-  // One of an older Hearth began in the middle: its first step's batch is the run file's.
+  // A branch of an older Hearth began in the middle: its first step's batch is the run file's.
   write_text(scratch_ / "metrics.jsonl", record(101, 40 * 406) + record(102, 40 * 412));
   expect_samples(101, 400, 6);
   expect_samples(102, 406, 6);
@@ -218,7 +218,7 @@ TEST_F(DataLook, BenchDataMeasuresEverythingAndLeavesNothingBehind) {
   EXPECT_TRUE(list_folder(scratch_ / "tmp").empty());
 }
 
-// Two datasets in one run file; then the run goes on with other weights, and its past stays.
+// Two datasets in one run file. Then the run continues with other weights, and its past is kept.
 TEST_F(DataLook, SampleNamesTheSourceOfEachAndFollowsTheCheckpointsPast) {
   for (int i = 0; i < 26; ++i)
     write_text(scratch_ / "more" / fmt::format("{:02}.txt", i), std::string(40, static_cast<char>('A' + i)) + "\n");
@@ -235,7 +235,7 @@ TEST_F(DataLook, SampleNamesTheSourceOfEachAndFollowsTheCheckpointsPast) {
   EXPECT_EQ(run_hearth("data sample " + toml + " --at 4 --count 4").output, step.output);
 }
 
-// The documents of GPT-NeoX's golden vectors, through a token file, its order and its mixture: every sample of a step.
+// The documents of GPT-NeoX's golden vectors, with a token file, its order and its mixture: every sample of a step.
 TEST(DataSample, AStepOfGptNeoxsOrderIsTheGoldenOne) {
   const ScratchFolder scratch;
   const int documents[][8] = {{5, 6, 7, 2}, {8}, {9, 10, 11, 12, 13, 14, 2}, {15, 16, 2}, {17, 18, 19, 20, 21, 2}};

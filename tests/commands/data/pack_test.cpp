@@ -1,4 +1,4 @@
-// hearth data pack: what it says and what it refuses.
+// hearth data pack: output and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(DataPack, SaysWhatWasDroppedAndWhatWasFilledUp) {
   if (!path_exists(Path(HEARTH_BIN_DIR) / data::kArrowObject)) GTEST_SKIP() << "built without Arrow";
   const Corpus c;
   ASSERT_EQ(c.run(fmt::format("build --out {} {}", c.at("data"), c.at("x.jsonl"))).exit_code, 0);
-  // 15 tokens, EOS included; in pairs 8 and 7.
+  // 15 tokens, including EOS; in pairs 8 and 7.
   const auto all = c.run(fmt::format("pack --length 4 --to save-to-disk --out {} {}", c.at("out"), c.at("data")));
   EXPECT_EQ(all.exit_code, 0);
   EXPECT_THAT(all.output, HasSubstr("wrote 4 rows of 4 tokens from 3 documents of train")) << all.output;

@@ -1,6 +1,6 @@
-"""Holds the page of `hearth data stats --plot` against the numbers of --json.
+"""Compares the page of `hearth data stats --plot` with the numbers of --json.
 
-usage: page_reader.py PAGE STATS.json     prints "N splits", or fails with what differs
+usage: page_reader.py PAGE STATS.json     prints "N splits", or fails with the differences
 """
 
 import json

@@ -1,4 +1,4 @@
-// data stats, against Python that reads the dataset on its own.
+// data stats, compared with Python that reads the dataset by itself.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(DataStats, JsonIsWhatPythonCountsAndTextSaysTheSame) {
   EXPECT_THAT(text, HasSubstr("\"\\x00\"")) << text;
 }
 
-// Read as XML by Python: well-formed, loads nothing, and every bar is as long as its number says.
+// Python reads it as XML: well-formed, without external parts, and every bar is as long as its number.
 TEST(DataStats, ThePictureIsAPageOfItsOwnThatDrawsTheSameNumbers) {
   const test::ScratchFolder scratch;
   for (uint64_t i = 0; i < 60; ++i)

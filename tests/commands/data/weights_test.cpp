@@ -1,4 +1,4 @@
-// What the commands say about data that weigh their tokens.
+// The commands' output for data with token weights.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(DataWeights, BuildInspectStatsAndSampleTellWhatCounts) {
   expect_part(build("--loss-key a --weights-key w"),
               "train      40 of 110 tokens count (36.36 %), with weights of 60 in total\n");
   EXPECT_EQ(nlohmann::json::parse(run_hearth("data stats --json " + out()).output)["splits"][0]["weight_sum"], 60);
-  // Without weights nobody speaks of them.
+  // Without weights no command mentions them.
   build("");
   for (const char* command : {"inspect", "stats", "sample"}) {
     const CommandResult plain = run_hearth(fmt::format("data {} {}", command, out()));

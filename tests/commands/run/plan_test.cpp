@@ -1,4 +1,4 @@
-// `hearth plan`, on the numbers of a published model.
+// `hearth plan`, with the numbers of a published model.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,8 +50,8 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
       << result.output;
 }
 
-// 4,194,304 tokens x 51.4704 GFLOP / (64 x 794 TFLOP/s x 0.75) = 5.66 s. A GPU computes in bfloat16 unless the run file
-// says otherwise, whatever the device that it names for itself.
+// 4,194,304 tokens x 51.4704 GFLOP / (64 x 794 TFLOP/s x 0.75) = 5.66 s, without recomputation. A GPU computes in
+// bfloat16 unless the run file names another type, for any training.device.
 TEST_F(PlanCommand, AGpuComputesInBfloat16) {
   const CommandResult result = run("run.toml --device H200 --set memory.recompute=block");
   EXPECT_THAT(result.output, HasSubstr("    weights, bfloat16 ")) << result.output;
@@ -110,7 +110,7 @@ TEST_F(PlanCommand, OneGpuIsAnEighthOfANode) {
       << text;
 }
 
-// The numbers of the text, by the same closed forms.
+// The numbers in the text, by the same closed forms.
 TEST_F(PlanCommand, SaysTheSameAsJson) {
   const CommandResult result =
       run("run.toml --device MI300X --gemm-tflops 100 --efficiency 0.5 --set memory.recompute=block --json");
@@ -193,7 +193,7 @@ TEST_F(PlanCommand, WithoutARateThereIsNoTime) {
       << result.output;
 }
 
-// A copy of `hearth` beside a hearth-train of the test's own, or of none.
+// A copy of `hearth`, alone or next to the test's own hearth-train.
 struct PlanHere : PlanCommand {
   PlanHere() { std::filesystem::copy_file(test::hearth_binary(), folder / "hearth"); }
   void write_hearth_train(const std::string& script) {

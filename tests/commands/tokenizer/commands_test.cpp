@@ -17,7 +17,7 @@ using test::CommandResult;
 using test::run_hearth;
 using test::ScratchFolder;
 
-// What goes to standard output alone.
+// Only the standard output.
 std::string output_of(const std::string& arguments) {
   return test::run_command("(" + test::hearth_binary() + " " + arguments + " 2>/dev/null)").output;
 }
@@ -136,7 +136,7 @@ TEST_F(TokenizerCommands, SpecialTextOfDocumentsIsCountedTheSameAfterAnInterrupt
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("the text spells special tokens 1 times; they stay text\n")) << result.output;
   const std::string manifest = read_file(scratch / "out" / "manifest.json");
-  remove_file(scratch / "out" / "manifest.json");  // as a kill before the last write leaves it
+  remove_file(scratch / "out" / "manifest.json");  // the state after a kill before the last write
   EXPECT_EQ(run_hearth(build).exit_code, 0);
   EXPECT_EQ(read_file(scratch / "out" / "manifest.json"), manifest);
   EXPECT_EQ(data::Dataset::open(scratch / "out").manifest().special_text_seen, 1);

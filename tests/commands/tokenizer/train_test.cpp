@@ -1,4 +1,4 @@
-// hearth tokenizer train, as a user types it.
+// hearth tokenizer train, from the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +38,7 @@ TEST_F(TokenizerTrain, GivesTheSameFileForAnyNumberOfThreads) {
 }
 
 TEST_F(TokenizerTrain, LeavesOutWhatIsHeldOut) {
-  // Bytes are stored as two each. A word that stands in one document alone: it is merged exactly when that document is
-  // not held out.
+  // Bytes are stored as two each. "zyx" is in one document only: it is merged exactly if that document is not held out.
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "zyx ";
   write_file_atomic(scratch_ / "text" / "z.txt", text);

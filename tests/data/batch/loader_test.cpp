@@ -42,7 +42,7 @@ class LoaderTest : public testing::Test {
   std::unique_ptr<Dataset> dataset_;
 };
 
-// A row as one can compare it.
+// A row in comparable form.
 struct Row {
   std::vector<int32_t> tokens, labels, starts;
   bool operator==(const Row&) const = default;
@@ -92,7 +92,7 @@ TEST_F(LoaderTest, ARowIsItsSamplesWindowWithTheNextTokensAsLabels) {
   EXPECT_TRUE(short_row);  // the text's last window was among them
 }
 
-// The name that the order is keyed by, from the document by Python: the dataset's identity and the split.
+// The name that keys the order, which Python reads as the document says: the dataset's identity and the split.
 TEST_F(LoaderTest, TheOrderIsThatOfTheDatasetAndTheSplit) {
   for (const Split* split : {&train(), &validation()}) {
     const LoaderOptions o = options();
@@ -141,7 +141,7 @@ TEST_F(LoaderTest, SeedAndNextSampleAreTheWholeState) {
   Loader first(train(), options());
   std::map<uint64_t, Row> rows;
   for (int i = 0; i < 7; ++i) collect_rows(first.next(), rows);
-  EXPECT_EQ(first.next_sample(), 84u);  // not what was prefetched
+  EXPECT_EQ(first.next_sample(), 84u);  // the prefetched samples do not count
   LoaderOptions o = options(24, 3);     // resumed with another batch size
   o.first_sample = first.next_sample();
   o.prefetch_threads = 2;
@@ -194,7 +194,7 @@ TEST_F(LoaderTest, WaitingIsMeasured) {
 }
 
 TEST_F(LoaderTest, ADamagedBlockIsThrownByNextInItsTurn) {
-  // A seed whose first samples, one a step, do not touch the second shard; `good` is how many.
+  // A seed whose first `good` samples, one a step, do not touch the second shard.
   LoaderOptions o = options(1, 1);
   const auto& shards = dataset_->manifest().find_split("train")->shards;
   const int64_t begin = shards[0].tokens, end = begin + shards[1].tokens;
@@ -230,7 +230,7 @@ TEST_F(LoaderTest, ADamagedBlockIsThrownByNextInItsTurn) {
   }
 }
 
-// What stands in is restated from where tokens lie: 1, 2, 4, ... windows further, the first beside the damaged shard.
+// Replacements are restated from the tokens' places: 1, 2, 4, ... windows further, the first next to the damaged shard.
 TEST_F(LoaderTest, ADamagedSampleIsReplacedByTheSameOtherOneOnEveryRankAndTold) {
   LoaderOptions o = options();
   const auto whole = rows_of(train(), o, 20);

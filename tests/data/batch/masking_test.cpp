@@ -56,7 +56,7 @@ TEST(Masking, HiddenPositionsShowTheMaskAndAreLabelledWithTheirOwnToken) {
   }
 }
 
-// Within four standard deviations of what independent draws give.
+// Within four standard deviations of independent draws.
 void expect_share(double share, int64_t count, int64_t of) {
   const double n = static_cast<double>(of);
   EXPECT_NEAR(static_cast<double>(count) / n, share, 4 * std::sqrt(share * (1 - share) / n));
@@ -116,7 +116,7 @@ TEST(Masking, ARowHidesAtLeastOnePositionUnlessThatIsNotAsked) {
   config::Objective o = masked();
   o.mlm_probability = 1e-6;
   for (uint64_t g = 0; g < 50; ++g) EXPECT_EQ(hide(masking(o), text(10), g).hidden(), 1) << g;
-  // Nothing that may be hidden.
+  // No position may be hidden.
   EXPECT_EQ(hide(masking(o), std::vector<int32_t>(10, 256)).hidden(), 0);
   o.at_least_one_mask = false;
   EXPECT_EQ(hide(masking(o), text(10)).hidden(), 0);
@@ -169,7 +169,7 @@ struct MaskedLoader : testing::Test {
   std::unique_ptr<Dataset> dataset;
 };
 
-// Where nothing is hidden the row shows the token; where something is, the label does: together they are the text.
+// A hidden position's token is in the label, any other's in the row: together they are the text.
 std::vector<int32_t> truth(const Batch& batch, int64_t row) {
   std::vector<int32_t> tokens;
   for (int64_t p = 0; p < batch.row_tokens[static_cast<size_t>(row)]; ++p) {

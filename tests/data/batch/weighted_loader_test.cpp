@@ -1,4 +1,4 @@
-// Weights of labels in batches: of every order, packing and objective.
+// Weights of labels in batches: with every order, packing and objective.
 #include <algorithm>
 #include <set>
 
@@ -14,11 +14,11 @@ namespace {
 
 using test::ScratchFolder;
 
-// Every token of the test's documents is another one, so that a label tells which token it is.
+// Every token of the test's documents is different, so a label identifies its token.
 float weight_of(int64_t id) { return id % 3 == 0 ? 0 : static_cast<float>(id % 7) / 4; }
 float mask_of(int64_t id) { return id % 3 == 0 ? 0 : 1; }
 
-// A dataset of documents of some 20 tokens, whose ids count from `first` on; and the same without weights.
+// A dataset of documents of some 20 tokens, with ids that count from `first` on; and the same dataset without weights.
 class Twins {
  public:
   Twins() : Twins(0, weight_of, 1000) {}
@@ -86,7 +86,7 @@ std::multiset<RowOf> rows_of(const Sources& sources, const LoaderOptions& option
   return rows;
 }
 
-// What weighing does to rows without weights.
+// The effect of weights on rows without weights.
 std::multiset<RowOf> weighed(const std::multiset<RowOf>& rows, float (*weigh)(int64_t)) {
   std::multiset<RowOf> result;
   for (RowOf row : rows) {
@@ -144,7 +144,7 @@ TEST(WeightedLoader, AMaskOnlyLeavesLabelsOutAndAMixtureWeighsEachSourceByItself
   rows_of({&masked.weighted(), &weighed_twins.weighted(), &third.plain()}, options, 90, [](int64_t id) {
     return id < 1000 ? mask_of(id) : id < 2000 ? weight_of(id) : 1;
   });
-  // Those by token are multiplied with.
+  // Weights by token are factors.
   options.order.segments.clear();
   options.token_weights.resize(5000);
   for (size_t id = 0; id < 5000; ++id) options.token_weights[id] = static_cast<float>(id % 5 + 1);

@@ -62,7 +62,7 @@ TEST(Build, AStrangerReadsTheShardsFromTheDocumentAlone) {
   expect_that_a_stranger_reads_it(false, false);
 }
 
-// Each document but the last ends at the first line end that makes it long enough, and together they are the file.
+// Each document except the last ends at the first line end that makes it long enough. Together they are the file.
 TEST(Build, AFileThatIsCutIntoDocumentsLosesNothing) {
   std::string text;
   for (uint64_t i = 0; i < 60; ++i) text += words(i, static_cast<int64_t>(i % 13)) + "\n";
@@ -271,7 +271,7 @@ TEST(Build, EveryFileIsOnTheDiskBeforeItHasItsNameAndTheManifestComesLast) {
   BuildRules rules;
   rules.shard_tokens = 1000;
   const auto calls = test::disk_calls([&] { build(scratch / "out", {scratch / "text"}, rules); });
-  EXPECT_GE(test::expect_durable(calls), 3);  // two splits and the manifest, at least
+  EXPECT_GE(test::expect_durable(calls), 3);  // at least two splits and the manifest
   Path last;
   for (const auto& [what, path] : calls)
     if (what == "rename") last = path;

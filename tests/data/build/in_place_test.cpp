@@ -1,4 +1,5 @@
-// Datasets whose tokens stay in the token file: against a copying build of the same file, and when that file changes.
+// Datasets whose tokens stay in the token file, compared with a copying build of the same file; and changes of that
+// file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -57,7 +58,7 @@ BuildOptions options_for(const Path& out, std::vector<Path> paths, bool in_place
   return options;
 }
 
-// One file of 400 kB in some shards of several blocks each, and its datasets: "place" and "copy".
+// One file of 400 kB in some shards of several blocks each, and two datasets of it: "place" and "copy".
 struct OneFile {
   ScratchFolder scratch;
   Path bin = scratch / "tokens.bin";
@@ -177,7 +178,7 @@ TEST(InPlace, AFlippedByteIsFoundWhereItLiesAndNowhereElse) {
 
   const Dataset place = Dataset::open(one.scratch / "place"), copy = Dataset::open(one.scratch / "copy");
   const Split& split = place.split("train");
-  // Every other block is read as before.
+  // The other blocks are read as before.
   for (const auto& [first, count] : {std::pair{int64_t{0}, begin / 2}, std::pair{end / 2, split.tokens() - end / 2}}) {
     std::vector<int32_t> here(static_cast<size_t>(count)), there = here;
     split.read(first, here);
@@ -189,7 +190,7 @@ TEST(InPlace, AFlippedByteIsFoundWhereItLiesAndNowhereElse) {
   EXPECT_EQ(e.code(), ExitCode::kDamaged);
   EXPECT_THAT(e.why(), HasSubstr(one.bin.string())) << e.what();
 
-  // A training says so, or goes on with others.
+  // A training reports it, or continues with other samples.
   LoaderOptions o = small_batches();
   const auto windows = static_cast<uint64_t>((split.tokens() + o.seq_len - 2) / o.seq_len);
   Loader strict(split, o);
@@ -259,7 +260,7 @@ TEST(InPlace, PartsThreadsSplitsAndRestartsGiveTheSameBytes) {
             }).message(),
             (scratch / "copy").string() + " holds a different dataset");
 
-  // Equal files elsewhere are not those that the shards refer to.
+  // Equal files elsewhere are not the shards' files.
   std::filesystem::copy(scratch / "in", scratch / "elsewhere");
   BuildOptions elsewhere = options;
   elsewhere.paths = {scratch / "elsewhere"};

@@ -1,4 +1,4 @@
-// Datasets that are joined: against a single build of all their files, and what cannot be one dataset.
+// Joined datasets compared with a single build of all their files, and datasets that cannot be joined.
 #include "data/build/join.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 using test::ScratchFolder;
 
-// Twenty files; a folder of links to the first eight, the next seven, and the others.
+// Twenty files. One folder links to the first eight, the next to seven, the last to the others.
 struct Corpus {
   ScratchFolder scratch;
   Corpus() {
@@ -32,7 +32,7 @@ struct Corpus {
   }
   static std::string part_of(int i) { return i < 8 ? "a" : i < 15 ? "b" : "c"; }
   Path operator/(const std::string& name) const { return scratch / name; }
-  // DATASET-data from FOLDER.
+  // FOLDER-data from FOLDER.
   Manifest make(const std::string& folder, const BuildRules& rules = small()) const {
     return build(data(folder), {scratch / folder}, rules, 2, true, 500).manifest;
   }
@@ -80,7 +80,7 @@ TEST(Join, TheWholeIsWhatASingleBuildOfAllFilesMakes) {
   EXPECT_EQ(Dataset::open(c / "whole").manifest().rules.validation, 0.3);
   EXPECT_TRUE(join_datasets({c.data("a"), c.data("b"), c.data("c")}, c / "whole", false).was_complete);
 
-  // Step by step it is the same, and another order is another dataset.
+  // Joined step by step it is the same; another order gives another dataset.
   join_datasets({c.data("a"), c.data("b")}, c / "first", false);
   const JoinResult steps = join_datasets({c / "first", c.data("c")}, c / "steps", false);
   expect_same_dataset(Dataset::open(c / "steps"), single);
@@ -89,7 +89,7 @@ TEST(Join, TheWholeIsWhatASingleBuildOfAllFilesMakes) {
   EXPECT_NE(join_datasets({c.data("b"), c.data("a"), c.data("c")}, c / "other", false).manifest.identity,
             single.manifest().identity);
 
-  // No byte is stored twice, and the whole does not need the parts.
+  // No byte is stored twice, and the whole does not need its parts.
   const Path shard = c / "whole" / result.manifest.splits[0].shards[0].file;
   struct stat status {};
   ASSERT_EQ(::stat(shard.c_str(), &status), 0);
@@ -232,7 +232,7 @@ TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
       EXPECT_EQ(e.code(), ExitCode::kHardware) << e.what();
     }
     failpoint::disarm();
-    if (!path_exists(c / "whole" / "manifest.json")) {  // between the old one's end and the new one's name
+    if (!path_exists(c / "whole" / "manifest.json")) {  // between the old manifest's end and the new one's name
       remove_tree(c / "whole");
       continue;
     }

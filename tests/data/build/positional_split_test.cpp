@@ -1,4 +1,4 @@
-// --split: borders against GPT-NeoX's rule, and which documents a build puts where.
+// --split: borders by GPT-NeoX's rule, and the documents of each split.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using test::ScratchFolder;
 using Borders = std::array<int64_t, 4>;
 
-// `count` documents in three files of lines; the last quarter repeats what came before, every fifth is empty.
+// `count` documents in three files of lines. The last quarter repeats earlier ones; every fifth is empty.
 void write_lines(const Path& folder, int count) {
   std::string lines[3];
   for (int i = 0; i < count; ++i) {
@@ -34,7 +34,7 @@ BuildRules rules_of(const std::string& split) {
   return rules;
 }
 
-// The documents of the splits named, one split after the other.
+// The documents of the named splits, one split after the other.
 std::vector<std::vector<int32_t>> documents_of(const Path& folder, const std::vector<const char*>& names) {
   const Dataset dataset = Dataset::open(folder);
   std::vector<std::vector<int32_t>> documents;
@@ -69,7 +69,7 @@ TEST(PositionalSplit, BordersAreGptNeoxs) {
                                       test::source_path("tests/data/order/neox_reference.py"), split, sizes));
     EXPECT_EQ(mine, theirs.output) << split;
   }
-  // Where theirs is negative, it reads documents of the end: [0, -1, 1, 3].
+  // GPT-NeoX's border is negative here, so it reads documents from the end: [0, -1, 1, 3].
   EXPECT_EQ(split_borders("0,1,1", 3), (Borders{0, 0, 1, 3}));
 }
 
@@ -162,13 +162,13 @@ TEST(PositionalSplit, APartIsAnotherOneWhenAnothersFileHasOtherDocuments) {
   last.erase(0, last.find('\n', last.size() / 2) + 1);
   last.insert(0, std::filesystem::file_size(scratch / "text" / "2.jsonl") - last.size() - 1, ' ');
   last.back() = ' ';
-  write_text(scratch / "text" / "2.jsonl", last + "\n");  // as long as before
+  write_text(scratch / "text" / "2.jsonl", last + "\n");  // the same size as before
   EXPECT_THAT(error_of([&] { run(options); }).message(), HasSubstr("holds a different dataset"));
   options.overwrite = true;
   EXPECT_LT(documents(), 100);
 }
 
-// GPT-NeoX shuffles the documents of a split; what follows them in the file must not matter.
+// GPT-NeoX shuffles the documents of a split; documents after the split must not matter.
 TEST(PositionalSplit, GptNeoxsOrderOfTheTrainingSplitIsThatOfItsDocumentsAlone) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 30);

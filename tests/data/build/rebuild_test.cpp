@@ -1,4 +1,4 @@
-// Building into a folder that holds a dataset already, whole, damaged, half written or another.
+// Building into a folder with a dataset: a whole, damaged, half-written or different one.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -65,7 +65,7 @@ TEST(Rebuild, AnotherDatasetIsReplacedOnlyWhenAskedFor) {
   EXPECT_EQ(folder_content(scratch / "out"), folder_content(scratch / "fresh"));
 }
 
-// Options that happen to make no difference to a shard are other options all the same.
+// Options that change no shard here are still other options.
 TEST(Rebuild, OtherOptionsAreAnotherDatasetEvenIfEveryShardIsTheSame) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 5);
@@ -76,7 +76,7 @@ TEST(Rebuild, OtherOptionsAreAnotherDatasetEvenIfEveryShardIsTheSame) {
   EXPECT_EQ(error.why(), "its manifest.json was made from other text or with other options");
 }
 
-// What a shard says besides its text: BOS, EOS, and the number of its source.
+// A shard's content besides its text: BOS, EOS, and the number of its source.
 TEST(Rebuild, AReplacedDatasetIsThatOfAFreshBuildWhateverChanged) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 6);
@@ -93,7 +93,7 @@ TEST(Rebuild, AReplacedDatasetIsThatOfAFreshBuildWhateverChanged) {
   expect_fresh("bos");
   rules.eos = false;
   expect_fresh("eos");
-  // A file that is held out and comes first: every training shard keeps its text, and every source its number plus one.
+  // A held-out file that comes first: training shards keep their text, and each source's number grows by one.
   std::string text = "a";
   while (!Holdout{rules.validation, std::nullopt}.contains(xxh3_128(text))) text += "a";
   write_text(scratch / "text" / "aaa.txt", text);
@@ -112,7 +112,7 @@ TEST(Rebuild, BuildingAgainRepairsTheManifest) {
   EXPECT_EQ(read_file(scratch / "out" / "manifest.json"), good);
 }
 
-// Lets `n` calls that change the disk pass, fails the next; then the same build must complete to the same bytes.
+// Lets n calls that change the disk pass and fails the next, for every n. The same build must then give the same bytes.
 void fail_every_call(int64_t threads, int error_number) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 9);
@@ -147,7 +147,7 @@ void fail_every_call(int64_t threads, int error_number) {
   }
 }
 
-// A dataset that is being replaced is the old one, no dataset, or the new one; never a mixture.
+// During a replacement the folder has the old dataset, no dataset, or the new one; never a mixture.
 TEST(Rebuild, DiskFullAtAnyCallOfAReplacementLeavesNoMixture) {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 9);

@@ -1,4 +1,4 @@
-// A source that changes between being found and being read would give documents that nobody hashed.
+// A source that changes after it was found and before it is read would give documents that were never hashed.
 #include "data/build/records.h"
 
 #include <gtest/gtest.h>

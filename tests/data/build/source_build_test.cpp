@@ -1,4 +1,4 @@
-// Builds of several kinds of sources: what becomes of records, parts of a build, restarts.
+// Builds from several kinds of sources: the counts of records, parts of a build, restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -190,7 +190,7 @@ TEST(SourceBuild, PartsThatAreMergedAreTheSingleBuildByteForByte) {
   }
 }
 
-// Each writes a copy of the tokenizer into the folder that they share.
+// Each part writes a copy of the tokenizer into the folder that they share.
 TEST(SourceBuild, PartsThatEndAtTheSameTimeDoNotDisturbEachOther) {
   const ScratchFolder scratch;
   const std::string file = test::small_tokenizer_file("</s>") + std::string(1 << 20, ' ');
@@ -217,7 +217,7 @@ TEST(SourceBuild, PartsThatEndAtTheSameTimeDoNotDisturbEachOther) {
   }
 }
 
-// Killed while it wrote the copy: the next build of the same part clears up.
+// Killed while it wrote the copy: the next build of the same part removes the rest.
 TEST(SourceBuild, ATokenizersCopyThatWasBegunIsRemoved) {
   const ScratchFolder scratch;
   write_text(scratch / "tokenizer.json", test::small_tokenizer_file("</s>"));
@@ -239,7 +239,7 @@ TEST(SourceBuild, ATokenizersCopyThatWasBegunIsRemoved) {
   }
   failpoint::disarm();
   EXPECT_EQ(std::count(left.begin(), left.end(), "manifest.json.tokenizer.tmp"), 1);
-  options.rules.tokenizer = "bytes";  // which writes no copy
+  options.rules.tokenizer = "bytes";  // it writes no copy
   options.overwrite = true;
   run(options);
   EXPECT_EQ(list_folder(scratch / "out"), (std::vector<std::string>{"manifest.json", "train-000000-0000.shard"}));
@@ -304,7 +304,7 @@ TEST(SourceBuild, DiskFailureAtAnyCallOfAPartOrOfTheMergeIsRepairedByRunningAgai
     EXPECT_THROW(run_all(), Error) << n;
     failpoint::disarm();
     run_all();
-    if (!path_exists(options.out / part_manifest_name(2, 2))) {  // else merged, but for tidying up
+    if (!path_exists(options.out / part_manifest_name(2, 2))) {  // merged otherwise, except for the clean-up
       ASSERT_EQ(folder_content(options.out), reference) << n;
     }
     remove_tree(options.out);

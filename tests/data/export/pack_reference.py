@@ -1,9 +1,10 @@
-"""Packing as the Trainium recipe does it, with `datasets`, beside a folder that hearth packed.
+"""Packs as the Trainium recipe does, with `datasets`, and compares with a folder that hearth packed.
 
-usage: pack_reference.py FOLDER LENGTH DOCUMENTS.json   prints JSON: what FOLDER holds, and whether the recipe gives it
+usage: pack_reference.py FOLDER LENGTH DOCUMENTS.json   prints JSON: FOLDER's content, and whether the recipe gives it
 
-DOCUMENTS.json is a list of lists of ids. The recipe: columns of a tokenizing job, of which text and token_count go;
-tokens becomes input_ids; map over batches of (by default) 1000 documents joins each batch and keeps whole blocks.
+DOCUMENTS.json is a list of lists of ids. The recipe starts with a tokenizing job's columns. It drops text and
+token_count and renames tokens to input_ids. A map over batches of (by default) 1000 documents joins each batch and
+keeps whole blocks.
 """
 
 import json

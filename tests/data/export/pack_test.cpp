@@ -1,4 +1,4 @@
-// Packed rows: against the Trainium recipe run with `datasets`, and against the tokens they were made of.
+// Packed rows, compared with the Trainium recipe run with `datasets`, and with the tokens that they were made of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,8 +19,7 @@ using test::ScratchFolder;
 
 constexpr int64_t kLength = 64;
 
-// Documents of 0 to 40 tokens, with BOS and no EOS as the recipe has them; the last group of 1000 is shorter than a
-// row.
+// Documents of 0 to 40 tokens, with BOS and without EOS as in the recipe. The last group of 1000 is shorter than a row.
 struct Packed {
   ScratchFolder scratch;
   std::vector<std::vector<int32_t>> documents;
@@ -48,7 +47,7 @@ struct Packed {
     const Dataset dataset = Dataset::open(scratch / "data");
     return pack_split(dataset, dataset.split("train"), {length, drop_tails}, scratch / "packed", file_bytes);
   }
-  // What `datasets` finds in the folder.
+  // The folder as `datasets` reads it.
   json read() {
     return json::parse(run_oracle(
         "export/pack_reference.py",
@@ -84,7 +83,7 @@ TEST(Pack, DroppingTheTailOfEachThousandDocumentsGivesTheRowsOfTheTrainiumRecipe
   }
   EXPECT_EQ(result.rows, rows);
   EXPECT_EQ(result.dropped, static_cast<int64_t>(packed.tokens.size()) - rows * kLength);
-  EXPECT_GT(result.dropped, 12);  // tails of two groups, and the third as a whole
+  EXPECT_GT(result.dropped, 12);  // tails of two groups, and the whole third group
   EXPECT_EQ(result.padding, 0);
 }
 
@@ -113,7 +112,7 @@ TEST(Pack, EveryTokenIsInARowOnceAndTheLastRowIsFilledUp) {
     labels.resize(kLength, -100);
     EXPECT_EQ(read["last"], json({{"input_ids", ids}, {"attention_mask", mask}, {"labels", labels}}));
 
-    // Back into a dataset: the same tokens, and the padding behind them.
+    // Back into a dataset: the same tokens, and then the padding.
     std::vector<int32_t> expected = packed.tokens;
     expected.resize(expected.size() + static_cast<size_t>(result.padding), 257);
     EXPECT_EQ(packed.read_back(), expected);
@@ -125,7 +124,7 @@ TEST(Pack, ManyFilesHoldTheRowsInOrder) {
   Packed packed;
   const PackResult result = packed.pack(1000);
   const auto expected = packed.read_back();
-  // An offset a column, and 13 bytes a token: three whole files' worth and a little.
+  // 12 bytes of offsets a row, and 13 bytes a token: three whole files and a little.
   packed.pack(1000, kLength, result.rows * (12 + 13 * kLength) / 3 - 1);
   EXPECT_TRUE(path_exists(packed.scratch / "packed" / "data-00003-of-00004.arrow"));
   EXPECT_EQ(packed.read_back(), expected);

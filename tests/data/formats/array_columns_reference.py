@@ -1,11 +1,11 @@
 """Spike arrays as tables: the arrays of a folder of .npy files, written by pyarrow and Hugging Face's `datasets`.
 
 usage: array_columns_reference.py equal_bins FOLDER    .npy files that all have 45 time bins, and their metadata.jsonl
-       array_columns_reference.py write FOLDER OUT     the arrays of FOLDER by name, with their labels, as
+       array_columns_reference.py write FOLDER OUT     the arrays of FOLDER, sorted by name, with their labels, as
            OUT/{a.parquet,b.parquet,c.arrow,d.arrows,saved,saved.parquet}; `saved` is Array2D where all have the same
            number of time bins
-       array_columns_reference.py labels OUT           rows whose labels are of other types, null or no UTF-8
-       array_columns_reference.py wrong OUT            rows that are no arrays, each of another source_dataset
+       array_columns_reference.py labels OUT           rows with labels of other types, null, or not UTF-8
+       array_columns_reference.py wrong OUT            rows that are not arrays, each of another source_dataset
        array_columns_reference.py zeros FILE           30 arrays of 1000 x 1000 zeros as Parquet, some kB
 """
 
@@ -46,7 +46,7 @@ def write(folder, out):
     rows = rows_of(folder)
     columns = {name: [row[name] for row in rows] for name in LABELS}
     lists = [row["spike_counts"].tolist() for row in rows]
-    # The columns in several orders, and one that nobody asks for.
+    # The columns in several orders, and one that is never read.
     table = pa.table({"spike_counts": pa.array(lists, pa.list_(pa.list_(pa.uint8()))), **columns,
                       "n": range(len(rows))})
     pq.write_table(table, f"{out}/a.parquet", row_group_size=2, compression="zstd")

@@ -1,4 +1,4 @@
-// Arrays of spike counts in Parquet, Arrow and save_to_disk: the same as .npy files, and NumPy's restatement.
+// Arrays of spike counts in Parquet, Arrow and save_to_disk give the same as .npy files and as NumPy's restatement.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ using test::ScratchFolder;
 
 BuildRules table_rules(int64_t n_fixed = 0) {
   BuildRules rules = spikes(n_fixed);
-  rules.read.text_keys.clear();  // as the command line does where --text-key is not given
+  rules.read.text_keys.clear();  // as on the command line without --text-key
   return rules;
 }
 
@@ -47,7 +47,7 @@ void expect_equal(const Built& a, const Built& b) {
   }
 }
 
-// The tokens that spikes_reference.py makes of the .npy files.
+// The tokens of spikes_reference.py from the .npy files.
 std::vector<int32_t> numpys(const Path& folder, int64_t n_fixed, const std::string& identity) {
   const std::string out = folder.string() + "-expected";
   run_oracle("shard/spikes_reference.py",
@@ -155,7 +155,7 @@ TEST(ArrayColumns, ARowThatIsNoArrayIsNamedWithWhatIsWrongOrIsSkipped) {
     BuildRules rules = table_rules();
     rules.read.max_record_bytes = 1000;
     for (const auto& [source_dataset, reason] : reasons) {
-      rules.source_dataset = source_dataset;  // the other rows are left out, whatever is wrong with them
+      rules.source_dataset = source_dataset;  // the other rows are left out, even invalid ones
       const Error e = error_of([&] { build(scratch / "out", {path}, rules, 1, true); });
       EXPECT_EQ(e.code(), ExitCode::kUser);
       EXPECT_EQ(e.message(), path + ": " + reason);
@@ -232,12 +232,12 @@ TEST(ArrayColumns, ArraysOfZerosInAFewBytesAreReadOneAfterTheOther) {
   EXPECT_EQ(read(),
             "unreadable decoding it takes more than 8194304 bytes of memory (a larger --max-record-bytes "
             "allows more)");
-  rules.max_record_bytes = ReadRules().max_record_bytes;  // and so room for all of them
+  rules.max_record_bytes = ReadRules().max_record_bytes;  // with room for all of them
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   EXPECT_EQ(read(), "30");
   ::getrusage(RUSAGE_SELF, &after);
-#ifndef __SANITIZE_ADDRESS__                              // which keeps freed memory
+#ifndef __SANITIZE_ADDRESS__                              // it keeps freed memory
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 50'000);  // KiB; all of them are 30 MB, 270 with their levels
 #endif
 }

@@ -1,7 +1,7 @@
-"""Parquet and Arrow files of every kind, written by pyarrow, and what their rows are.
+"""Parquet and Arrow files of every kind, written by pyarrow, and their rows.
 
-usage: columns_reference.py FOLDER     Files into FOLDER; one JSON a line: {"file", "keys", "join_first", "rows"}, a row
-being a string, a list of ids, or {"problem": NAME}.
+usage: columns_reference.py FOLDER     Writes files into FOLDER; prints a JSON a line: {"file", "keys", "join_first",
+"rows"}. A row is a string, a list of ids, or {"problem": NAME}.
 """
 
 import json
@@ -41,7 +41,7 @@ def write_ipc(name, batches, rows, keys=("text",), kind=None, **options):
 
 
 def batches_of(array, rows_a_batch=7, name="text"):
-    """Batches that begin in the middle of the array's buffers, an empty one among them; another column beside it."""
+    """Batches that begin in the middle of the array's buffers, one of them empty, with another column."""
     table = pa.table({"id": pa.array(range(len(array))), name: array})
     batches = table.to_batches(max_chunksize=rows_a_batch)
     return batches[:1] + [batches[0].slice(0, 0)] + batches[1:]
@@ -202,7 +202,7 @@ def bytes_that_are_no_text():
 
 
 def one_text_many_times():
-    """A file of 30 kB that is 4 GB as a column of strings."""
+    """A file of 30 kB whose column of strings has 4 GB."""
     text = "x" * 1_000_000
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), [text])
     pq.write_table(pa.table({"text": rows}), os.path.join(FOLDER, "repeated.parquet"), compression="zstd",

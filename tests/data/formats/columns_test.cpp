@@ -1,4 +1,4 @@
-// Parquet and Arrow files, against pyarrow that wrote them.
+// Parquet and Arrow files, compared with pyarrow, which wrote them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using nlohmann::json;
 using test::ScratchFolder;
 
-// The files and what their rows are: written once for all tests of this process.
+// The files and their rows: written once for all tests of this process.
 struct Cases {
   ScratchFolder folder;
   std::vector<json> all;
@@ -53,7 +53,7 @@ json lists_of(const SpikeArray& array) {
   return lists;
 }
 
-// The records as the reference spells them, each with its row's number in front.
+// The records in the reference's form, each after its row's number.
 json read_rows(const SourceFile& file, const ReadRules& rules, SourceRange range = {}) {
   json rows = json::array();
   const auto reader = open_source(file, rules, range);
@@ -198,7 +198,7 @@ TEST(Columns, ATextThatIsRepeatedFourThousandTimesNeedsNoMemoryForAllOfThem) {
   }
   EXPECT_EQ(rows, 200);
   ::getrusage(RUSAGE_SELF, &after);
-#ifndef __SANITIZE_ADDRESS__                               // which keeps freed memory
+#ifndef __SANITIZE_ADDRESS__                               // it keeps freed memory
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100'000);  // KiB
 #endif
   rules.max_record_bytes = 999'999;
@@ -207,13 +207,13 @@ TEST(Columns, ATextThatIsRepeatedFourThousandTimesNeedsNoMemoryForAllOfThem) {
   EXPECT_EQ(record.problem, Problem::kTooLong);
 }
 
-// What a damaged file gives: rows, and no more than one problem that ends it.
+// The result of reading a damaged file: rows, and at most one problem, which ends them.
 struct Outcome {
   size_t rows = 0;
   bool unreadable = false, refused = false;
 };
 Outcome read_damaged(const Path& path, std::string_view bytes, const std::vector<std::string>& keys) {
-  remove_file(path);  // some file systems wait for the disk when a file is written over
+  remove_file(path);  // some file systems wait for the disk when a file is overwritten
   write_text(path, bytes);
   Outcome outcome;
   try {
@@ -252,7 +252,7 @@ TEST(Columns, AFileThatIsCutShortAnywhereIsUnreadableFromThere) {
       EXPECT_TRUE(cut.unreadable) << name << " cut to " << size << " of " << bytes.size();
       most = std::max(most, cut.rows);
     }
-    // What lies before the cut is read, where the format allows: Parquet has its directory at the end.
+    // The part before the cut is read if the format allows it: Parquet has its directory at the end.
     EXPECT_EQ(most > 1, !name.ends_with(".parquet")) << name;
   }
   const std::string stream = read_file(cases().folder / "nested.arrows");
@@ -283,7 +283,7 @@ TEST(Columns, FlippedBytesNeverDoMoreThanMakeAFileUnreadable) {
       bytes[i] = static_cast<char>(bytes[i] ^ flip);
     }
     EXPECT_GT(noticed, 0) << name;
-    // Pages with checksums: whatever is hit there is found.
+    // Pages with checksums: any damage in them is found.
     if (name.starts_with("packed-zstd-2") || name == "arrays-packed.parquet") {
       EXPECT_GT(noticed, all / 2) << noticed << " of " << all;
     }
@@ -355,7 +355,7 @@ TEST(Columns, WithoutTheSharedObjectOneErrorSaysWhatToInstall) {
   EXPECT_THAT(half.output, HasSubstr("fix: copy the libraries from the build's bin/ folder")) << half.output;
 }
 
-// As it was left behind by an older build: what its functions are like is not known, so none is called.
+// A library of an older build: its functions are unknown, so none is called.
 TEST(Columns, ASharedObjectOfAnotherBuildIsRefused) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using test::ScratchFolder;
 using Sequences = std::vector<std::vector<uint32_t>>;
 
-// Documents that GPT-NeoX's own writer turned into the two files below (vocabulary 32016).
+// Documents that GPT-NeoX's own writer wrote to the two files below (vocabulary 32016).
 const Sequences kGolden = {{5, 6, 7, 2}, {8}, {9, 10, 11, 12, 13, 14, 2}, {15, 16, 2}, {17, 18, 19, 20, 21, 2}};
 constexpr std::string_view kGoldenIndex =
     "4d4d49444944580000010000000000000008050000000000000006000000000000000400000001000000070000000300000006000000000000"
@@ -104,7 +104,7 @@ TEST(Indexed, EveryTypeOfEveryLayoutIsReadAndTheDialectsAreToldApart) {
 TEST(Indexed, ADialectIsThatOfTheFileOrRefused) {
   const ScratchFolder scratch;
   const auto at = [&](const std::string& name) { return scratch / name; };
-  // The last sequences are empty: the one before them tells.
+  // The last sequences are empty: the one before them shows the dialect.
   const Sequences sequences = {{9}, {1, 2, 3}, {}, {}};
   for (const char* type : {"f32", "f64"}) {
     for (const char* layout : {"neox", "megatron"}) {
@@ -128,9 +128,9 @@ TEST(Indexed, ADialectIsThatOfTheFileOrRefused) {
   write_reference(at("legacy"), "f64", "legacy", "[[1, 2]]");  // the older writer's numbers are GPT-NeoX's
   EXPECT_EQ(IndexedFile(at("legacy.bin"), "neox").num_sequences(), 1);
   EXPECT_EQ(error_of([&] { IndexedFile(at("legacy.bin"), "megatron"); }).code(), ExitCode::kUser);
-  write_reference(at("whole"), "i32", "megatron", "[[1, 2]]");  // the same in both
+  write_reference(at("whole"), "i32", "megatron", "[[1, 2]]");  // the same in both dialects
   EXPECT_EQ(IndexedFile(at("whole.bin"), "neox").num_sequences(), 1);
-  write_reference(at("empty"), "f32", "neox", "[[], []]");  // nothing to tell apart
+  write_reference(at("empty"), "f32", "neox", "[[], []]");  // both dialects fit
   EXPECT_EQ(IndexedFile(at("empty.bin"), "neox").num_sequences(), 2);
   EXPECT_EQ(IndexedFile(at("empty.bin"), "megatron").num_sequences(), 2);
 
@@ -173,7 +173,7 @@ TEST(Indexed, TokensAndTextMixAndAFolderCountsEachPairOnce) {
   const Split& split = dataset.split("train");
   EXPECT_EQ(all_tokens(split), (std::vector<int32_t>{104, 105, 257, 72, 105, 256, 'h', 'e', 'l', 'l', 'o', 257}));
   EXPECT_EQ(split.documents(), 4);
-  EXPECT_EQ(split.text_bytes(), 2 + 0 + 2 + 5);  // what the ids spell; specials spell nothing
+  EXPECT_EQ(split.text_bytes(), 2 + 0 + 2 + 5);  // the ids' text; special tokens have none
   EXPECT_EQ(split.origin(2).source_offset, 2);
   export_jsonl(dataset, split, scratch / "x.jsonl");
   EXPECT_EQ(read_file(scratch / "x.jsonl"),
@@ -215,7 +215,8 @@ TEST(Indexed, RangesPartsAndThreadsGiveEachSequenceOnce) {
   EXPECT_EQ(folder_content(scratch / "one"), folder_content(scratch / "two"));
 }
 
-// Every byte of the index changed, every length cut: an error or sequences of the file's own bytes, never a crash.
+// Changes every byte of the index and cuts it to every length: an error, or sequences of the file's own bytes; no
+// crash.
 TEST(Indexed, ADamagedIndexIsAnErrorAndNeverReadOutside) {
   const ScratchFolder scratch;
   int64_t errors = 0, total = 0;

@@ -1,4 +1,4 @@
-"""What Python's json makes of the lines of a file: the test's other opinion.
+"""Reads the lines of a file with Python's json: the test's independent reference.
 
 usage: json_reference.py FILE KEY...     One JSON list a line: ["text", TEXT] or ["problem"].
 """
@@ -8,7 +8,7 @@ import sys
 
 
 def texts_at(value, rest):
-    """The strings at a dotted path, through lists. Raises ValueError where the path leads nowhere."""
+    """The strings at a dotted path, through lists. Raises ValueError if the path does not exist."""
     if isinstance(value, list):
         return [text for item in value for text in texts_at(item, rest)]
     if rest == "":

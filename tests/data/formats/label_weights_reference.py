@@ -1,7 +1,7 @@
 """Rows with label masks and weights, as `datasets`, pyarrow and GPT-NeoX's writer store them.
 
-usage: label_weights_reference.py write FOLDER    Files into FOLDER, and what they hold, as JSON
-       label_weights_reference.py saved FOLDER    what load_from_disk makes of FOLDER, as JSON
+usage: label_weights_reference.py write FOLDER    writes files into FOLDER; prints their content as JSON
+       label_weights_reference.py saved FOLDER    the result of load_from_disk(FOLDER), as JSON
        label_weights_reference.py indexed PREFIX  the sequences of PREFIX.bin and .idx, and their type, as JSON
 """
 
@@ -89,7 +89,7 @@ def write(folder):
 
 
 def bad(folder):
-    """Two rows each: `input_ids` and `w`, of which the second is wrong, or the whole column."""
+    """Two rows each of `input_ids` and `w`: the second `w` is wrong, or the whole column."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -51,7 +51,7 @@ TEST(LabelWeights, RunsMergeAndKeepWhatStandsBeforeAndBehindAText) {
   WeightRuns runs;
   runs.append(0, 0);  // an empty prompt
   runs.append(3, 1);
-  runs.append(0, 0);  // nothing between two texts
+  runs.append(0, 0);  // empty, between two texts
   runs.append(2, 1);
   runs.append(0, 2);  // an empty text at the end
   EXPECT_EQ(runs.runs(), (std::vector<WeightRuns::Run>{{0, 0}, {5, 1}, {5, 2}}));
@@ -93,7 +93,7 @@ TEST(LabelWeights, ColumnsOfHuggingFacesRowsBecomeThoseOfTheTokens) {
     EXPECT_EQ(split.weights()->counted,
               std::count_if(c.weights.begin(), c.weights.end(), [](float weight) { return weight != 0; }));
     EXPECT_EQ(split.weights()->sum, std::accumulate(c.weights.begin(), c.weights.end(), 0.0));
-    // Who they come from does not matter.
+    // The weights' source does not matter.
     EXPECT_EQ(identities.emplace(c.weights, m.identity).first->second, m.identity);
   }
   EXPECT_EQ(identities.size(), 3U);
@@ -122,7 +122,7 @@ TEST(LabelWeights, TheLabelFileOfNeoxBesideItsTokensMasksThemCopiedOrInPlace) {
   EXPECT_EQ(Dataset::open(scratch / "copy").manifest().identity, Dataset::open(scratch / "place").manifest().identity);
 }
 
-// With the tokenizer of bytes a text's tokens are its bytes: what they weigh can be counted.
+// With the tokenizer of bytes a text's tokens are its bytes, so their weights can be counted.
 TEST(LabelWeights, OfTextsThoseNamedCountAndANumberWeighsThemAll) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
@@ -211,7 +211,7 @@ struct Bad {
   std::string row, why;
 };
 
-// Builds from each row alone: it stops there, and without it under --on-error skip there is nothing.
+// Builds from a good row and each bad one: the build stops there, and with --on-error skip it leaves the bad row out.
 void expect_problems(const BuildRules& given, const std::vector<Bad>& rows) {
   const ScratchFolder scratch;
   for (const Bad& bad : rows) {
@@ -246,7 +246,7 @@ TEST(LabelWeights, ALineOfJsonWithAWeightThatIsNoneIsAProblemOfThatLine) {
                    {"{" + texts + R"(, "w": 1e999})", "\"w\" is 1e999: weights are finite and not negative"}});
 }
 
-// Files of two rows each, of which the second is wrong: see bad() in label_weights_reference.py.
+// Files of two rows each; the second is wrong: see bad() in label_weights_reference.py.
 TEST(LabelWeights, ARowOfIdsWithOtherLabelsOrWeightsIsAProblemOfThatRow) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
@@ -274,7 +274,7 @@ TEST(LabelWeights, ARowOfIdsWithOtherLabelsOrWeightsIsAProblemOfThatRow) {
   EXPECT_EQ(m.records.skipped[static_cast<size_t>(Problem::kWrongType)], 1);
 }
 
-// U+FFFD has three bytes where there was one.
+// U+FFFD has three bytes in place of one.
 TEST(LabelWeights, ATextThatIsRepairedKeepsItsWeights) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
@@ -285,7 +285,7 @@ TEST(LabelWeights, ATextThatIsRepairedKeepsItsWeights) {
   EXPECT_EQ(all_weights(dataset.split("train")), (std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1, 1}));
 }
 
-// What a column is, is said once, for the file.
+// A column's type is reported once, for the file.
 TEST(LabelWeights, AColumnThatHoldsNoWeightsIsAnErrorOfItsFile) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
@@ -351,7 +351,7 @@ TEST(LabelWeights, ALabelFileThatDoesNotBelongToItsTokensIsRefused) {
   write_text(scratch / "a.txt", "text");
   options = with_labels(scratch / "out", scratch / "a.txt", scratch / "l.bin");
   EXPECT_EQ(message(options), "--labels " + (scratch / "l.bin").string() + " has no token file");
-  // The same tokens with other labels are another source; with the same they are one.
+  // The same tokens with other labels are another source; with the same labels they are the same source.
   for (const char* ending : {".bin", ".idx"})
     std::filesystem::copy(scratch / (std::string("t") + ending), scratch / (std::string("u") + ending));
   options = with_labels(scratch / "out", scratch / "t.bin", scratch / "l.bin");

@@ -1,4 +1,4 @@
-// .npy files as sources, and as NumPy's own.
+// .npy files as sources, compared with NumPy's own files.
 #include "data/spike_folder.h"
 
 namespace hearth::data {
@@ -29,7 +29,7 @@ TEST(Npy, WrongLabelsAreErrorsWithTheirLine) {
             (folder / "a.npy").string() + ": the array: its subject_id is longer than 1024 bytes");
   write_text(labels, line);
   build(scratch / "out", {folder}, spikes());
-  // Other labels are another build.
+  // Other labels give another build.
   write_text(labels, R"({"file_name": "a.npy", "subject_id": "t", )" + rest);
   EXPECT_EQ(error_of([&] { build(scratch / "out", {folder}, spikes()); }).code(), ExitCode::kUser);
 }

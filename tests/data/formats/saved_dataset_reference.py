@@ -1,7 +1,7 @@
 """Hugging Face's `datasets` on folders of save_to_disk.
 
 usage: saved_dataset_reference.py write FOLDER   FOLDER/{many,dict,one,tokens,selected}, as this file says
-       saved_dataset_reference.py read FOLDER    what load_from_disk makes of FOLDER, as JSON
+       saved_dataset_reference.py read FOLDER    the result of load_from_disk(FOLDER), as JSON
 """
 
 import json

@@ -1,4 +1,4 @@
-// Folders of save_to_disk, against Hugging Face's `datasets`.
+// Folders of save_to_disk, compared with Hugging Face's `datasets`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using nlohmann::json;
 using test::ScratchFolder;
 
-// As the reference writes them.
+// The reference's documents.
 std::string document(int i) {
   std::string text = fmt::format("document {} ", i);
   for (int k = 0; k < i % 17; ++k) text += "word ";
@@ -30,7 +30,7 @@ struct Folders {
   Folders() { run_oracle("formats/saved_dataset_reference.py", "write " + folder.path().string()); }
 };
 
-// The documents of split "train" of a build of bytes.
+// The documents of split "train" in a build with the tokenizer of bytes.
 std::vector<std::string> documents_in(const Path& out) {
   const Dataset dataset = Dataset::open(out);
   const Split& split = dataset.split("train");
@@ -67,7 +67,7 @@ TEST(SavedDataset, TheFilesThatItListsAreReadInTheirOrderAndNothingElse) {
   build(out / "many", {many});
   EXPECT_EQ(documents_in(out / "many"), documents(0, 2500));
 
-  // Another order, through links whose targets sort otherwise.
+  // Another order, through links to targets that sort differently.
   rename_path(many / "data-00002-of-00003.arrow", written.folder / "a.arrow");
   std::filesystem::create_symlink(written.folder / "a.arrow", many / "data-00002-of-00003.arrow");
   build(out / "linked", {many});
@@ -117,7 +117,7 @@ TEST(SavedDataset, ADictOfOneSplitIsReadAndOneOfSeveralIsRefusedByName) {
   EXPECT_EQ(error_of([&] { build(out / "dict", {dict}); }).code(), ExitCode::kDamaged);
 }
 
-// What `datasets` makes of a folder, and whether it would write the same lists.
+// The folder as `datasets` reads it, and whether it would write the same lists.
 TEST(SavedDataset, AnExportIsWhatLoadFromDiskReadsAndWhatSaveToDiskWouldWrite) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;
@@ -149,7 +149,7 @@ TEST(SavedDataset, AnExportIsWhatLoadFromDiskReadsAndWhatSaveToDiskWouldWrite) {
     ASSERT_EQ(read["rows"]["input_ids"][static_cast<size_t>(i)], json(ids)) << i;
   }
 
-  // And back, from either column.
+  // And back, from each column.
   build(scratch / "again", {out}, rules);
   EXPECT_EQ(Dataset::open(scratch / "again").manifest().identity, dataset.manifest().identity);
   BuildRules ids;
@@ -187,7 +187,7 @@ TEST(SavedDataset, AFullDiskAnywhereInAnExportNeverLeavesHalfAFolder) {
       EXPECT_EQ(e.code(), ExitCode::kHardware) << e.what();
     }
     failpoint::disarm();
-    // Between the old one's end and the new one's name there may be neither; never half of one.
+    // After the old one's end and before the new one's name neither may exist; half of one never may.
     if (path_exists(out)) {
       const std::string now = folder_content(out);
       EXPECT_TRUE(now == before || now == after) << "call " << call;
@@ -205,7 +205,7 @@ TEST(SavedDataset, ALargeExportIsCutIntoFilesWhoseRowsDifferByOneAtMost) {
   build(scratch / "data", {scratch / "x.jsonl"});
   const Dataset dataset = Dataset::open(scratch / "data");
   const Split& split = dataset.split("train");
-  // Four bytes a token and an offset: a quarter of them a file, and what is left.
+  // Four bytes a token and an offset a document. A file has a little less than a third of all bytes: four files.
   const int64_t bytes = 4 * (split.tokens() + split.documents());
   export_saved(dataset, split, {"input_ids"}, scratch / "saved", bytes / 3 - 1);
   std::vector<int64_t> rows;

@@ -45,7 +45,7 @@ TEST(TableFile, AnyByteThatChangedAndAnyOtherKeyOrLengthIsDamage) {
   write_table(scratch / "a", "key", numbers(1));
   EXPECT_EQ(error_of([&] { read_table(scratch / "a", "kex"); }).why(), "it was made from other data");
   const std::string whole = read_file(scratch / "a");
-  const size_t padding = whole.size() - 4;  // behind the array of 12 bytes
+  const size_t padding = whole.size() - 4;  // after the array of 12 bytes
   for (size_t i = 0; i < padding; ++i) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ 4);
@@ -60,7 +60,7 @@ TEST(TableFile, AnyByteThatChangedAndAnyOtherKeyOrLengthIsDamage) {
   EXPECT_EQ(error_of([&] { read_table(scratch / "a", "key"); }).code(), ExitCode::kDamaged);
 }
 
-// What keep_table does, and what it says.
+// The result and the note of keep_table.
 struct Kept {
   TableNote note;
   Table table;
@@ -88,7 +88,7 @@ TEST(TableFile, ATableIsMadeOnceForEachKeyAndAgainWhereItIsDamaged) {
   EXPECT_TRUE(again.note.damage.ends_with(".table is damaged")) << again.note.damage;
   EXPECT_FALSE(Kept(folder).note.built);
 
-  // Whole, of the right key, and without sense.
+  // Whole, with the right key, but with meaningless numbers.
   Table senseless;
   senseless.emplace_back(std::vector<uint64_t>{8});
   for (const std::string& name : list_folder(folder)) write_table(folder / name, "key", senseless);
@@ -114,7 +114,7 @@ TEST(TableFile, WhereItCannotBeKeptItIsUsedAndNothingIsLeftBehind) {
   EXPECT_GT(call, 8);
 
   ASSERT_EQ(::chmod(scratch.path().c_str(), 0555), 0);
-  const bool is_root = ::geteuid() == 0;  // whom no mode stops
+  const bool is_root = ::geteuid() == 0;  // no mode stops root
   EXPECT_EQ(Kept(scratch / "tables").note.unkept.empty(), is_root);
   ::chmod(scratch.path().c_str(), 0755);
 }

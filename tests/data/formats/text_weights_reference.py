@@ -1,10 +1,10 @@
-"""Which tokens of a text begin before a place, by the offsets of the library `tokenizers`.
+"""Counts a text's tokens that begin before a place, by the offsets of the library `tokenizers`.
 
 usage: text_weights_reference.py DOCUMENTS TOKENIZER...    One JSON a line for each document with the first tokenizer,
 then with the next: [borders in bytes, number of tokens that begin before each, ids]
 
-A border is where one text of a document ends and the next begins. None is put before a character that the Unicode
-normalization of the tokenizer could join to the one before it, since there is no such place in the normalized text.
+At a border one text of a document ends and the next begins. There is no border before a character that the tokenizer's
+Unicode normalization could join to the one before it: the normalized text has no such place.
 """
 
 import json
@@ -30,7 +30,7 @@ def may_join(before, after):
 def print_documents(path, documents):
     with open(path, encoding="utf-8") as file:
         content = json.load(file)
-    content["post_processor"] = None  # may trim the spaces off a token's place
+    content["post_processor"] = None  # it may remove spaces from a token's offsets
     tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.encode_special_tokens = True
     rng = random.Random(11)

@@ -1,4 +1,4 @@
-// Which tokens begin in the texts that count, against the offsets of `tokenizers`.
+// The tokens that begin in the counted texts, compared with the offsets of `tokenizers`.
 #include "data/formats/text_weights.h"
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// 1 up to the first border, then 0, 1, ... in turn.
+// 1 up to the first border, then 0 and 1 in alternation.
 WeightRuns alternating(const std::vector<int64_t>& borders, int64_t end) {
   WeightRuns runs;
   int64_t begin = 0;
@@ -62,8 +62,8 @@ TEST(TextWeights, ATokenCountsWhereItBeginsInATextThatCountsForEveryStyleOfToken
   EXPECT_GT(inside, 200 * styles.size());
 }
 
-// The library gives no such places for a model alone; but the beginning of a text is tokens of its own where a word
-// ends.
+// The library gives no such offsets for a model alone. But if a word ends before the border, the next text begins with
+// its own token.
 TEST(TextWeights, OfSentencePieceTheTokensOfAPromptThatEndsWithAWordDoNotCount) {
   HEARTH_NEEDS_ORACLE();
   const Path folder = test::reference_folder("sentencepiece");
@@ -87,7 +87,7 @@ TEST(TextWeights, OfSentencePieceTheTokensOfAPromptThatEndsWithAWordDoNotCount) 
   }
 }
 
-// Texts of more than a megabyte are encoded a part at a time.
+// Texts of more than a megabyte are encoded in parts.
 TEST(TextWeights, ALongTextIsWeighedAcrossItsParts) {
   const test::ScratchFolder scratch;
   const std::string prompt = words(1, 1'500'000), completion = words(2, 1'200'000);

@@ -8,8 +8,8 @@
 namespace hearth::data {
 namespace {
 
-// Every sequence of up to three bytes and a sample of four, against the rule written the other way round: decode, then
-// ask whether the shortest encoding of the result is what was read.
+// Every sequence of up to three bytes and a sample of four, compared with the inverse rule: decode, then check that the
+// shortest encoding of the result is the input.
 int64_t count_by_encoding(std::string_view text) {
   int64_t invalid = 0;
   for (size_t i = 0; i < text.size();) {

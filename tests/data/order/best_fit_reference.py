@@ -1,7 +1,7 @@
 """Best-fit packing as docs/data_format.md describes it.
 
-usage: best_fit_reference.py SEQ_LEN GROUP FILE     FILE has a document a line, its ids.
-           For each window a line: inputs, labels and document starts, separated by "|".
+usage: best_fit_reference.py SEQ_LEN GROUP FILE     FILE has one document's ids a line.
+           Prints a line for each window: inputs, labels and document starts, separated by "|".
 """
 
 import sys

@@ -50,7 +50,7 @@ class BestFitTest : public testing::Test {
     return python.output;
   }
 
-  // The windows as the reference writes them.
+  // The windows in the reference's form.
   std::string windows_of(std::shared_ptr<const WindowTable> table) const {
     LoaderOptions o;
     o.seq_len = kSeqLen;
@@ -85,11 +85,11 @@ TEST_F(BestFitTest, WindowsAreThoseThatTheDocumentDescribes) {
   const std::string windows = windows_of(packed), expected = reference(kBestFitGroup);
   EXPECT_TRUE(expected == windows) << expected.substr(0, 500) << "\n...\n" << windows.substr(0, 500);
   EXPECT_EQ(packed->padding(), packed->windows() * kSeqLen - train().tokens());
-  EXPECT_LT(packed->padding(), packed->windows());  // 2 %: small documents fill what large ones leave
+  EXPECT_LT(packed->padding(), packed->windows());  // 2 %: small documents fill the rest of large ones' rows
 }
 
-// Every token but a document's first has one before it, so it is a label, once. No other label but a
-// document's first token stands behind a document's last.
+// Every token except a document's first follows another and is a label once. The only label after a document's last
+// token is another document's first token.
 TEST_F(BestFitTest, EveryTokenIsAnInputOnceAndALabelOnceBehindTheOneBeforeIt) {
   make(700);
   const auto packed = table(1);
@@ -115,7 +115,7 @@ TEST_F(BestFitTest, EveryTokenIsAnInputOnceAndALabelOnceBehindTheOneBeforeIt) {
     for (int64_t t = begin + 1; t < end; ++t) ASSERT_EQ(labels[static_cast<size_t>(t)], 1);
     cuts += (end - begin - 1) / kSeqLen;
   }
-  EXPECT_EQ(cut, cuts);  // only what is longer than a window is cut
+  EXPECT_EQ(cut, cuts);  // only documents longer than a window are cut
 }
 
 TEST_F(BestFitTest, GroupsFollowOneAnotherForAnyNumberOfThreads) {

@@ -20,7 +20,7 @@ TEST(DataState, ReadsBackAsTheSameBits) {
   EXPECT_EQ(parsed(format_data_state(state)), state);
 }
 
-// docs/checkpoint_format.md: a state of before there were mixtures names neither sources nor the order's version.
+// docs/checkpoint_format.md: a state from before mixtures has neither sources nor the order's version.
 TEST(DataState, AnOldOneIsOfItsOneDatasetInTheFirstOrder) {
   const DataState old = parsed(R"({"seed": 5, "next_sample": 24})");
   EXPECT_EQ(old.sources, std::vector<std::string>{"d0"});

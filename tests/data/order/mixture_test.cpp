@@ -57,7 +57,7 @@ TEST(Mixture, SamplesUntilIsTheFirstPrefixThatHoldsTheCount) {
   }
 }
 
-// A slow restatement: the shares of each segment hold from where it begins, and each source goes on counting.
+// A slow restatement: the shares of each segment hold from its beginning, and each source counts on.
 TEST(Mixture, SegmentsChangeTheSharesWithoutRepeatingOrLosingASample) {
   const std::vector<MixtureSegment> segments = {
       {0, {3, 1, 0}}, {1000, {0, 1, 0}}, {70'000, {1, 1, 2}}, {70'001, {0, 0.5, 0.5}}, {200'000, {1, 0, 0}}};
@@ -94,7 +94,7 @@ TEST(Mixture, ACountThatASegmentCompletesIsReachedInIt) {
   const Mixture mixture(std::vector<MixtureSegment>{{0, {1, 1}}, {10, {0, 1}}});
   EXPECT_EQ(mixture.count(0, 10), 5u);
   EXPECT_EQ(mixture.pick(8).source, 0);
-  EXPECT_EQ(mixture.samples_until(0, 5), 9u);  // not with the segment after it
+  EXPECT_EQ(mixture.samples_until(0, 5), 9u);  // the next segment does not count
 }
 
 // docs/data_format.md, computed by Python.
@@ -115,11 +115,11 @@ TEST(Mixture, PicksAreThoseThatTheDocumentDescribes) {
   expect_as_described(
       {{0, {0.4, 0.44, 0.03, 0.02, 0.1, 0.01}}, {70'000, {0, 1, 0, 1, 2, 0}}, {70'003, {1, 1, 1, 1, 1, 1}}}, 140'000,
       "0 0.4,0.44,0.03,0.02,0.1,0.01 70000 0,1,0,1,2,0 70003 1,1,1,1,1,1");
-  // The second sample is another one already if deadlines are rounded down.
+  // Deadlines that are rounded down would already change the second sample.
   expect_as_described({{0, {2, 6, 9, 7}}}, 2000, "0 2,6,9,7");
 }
 
-// A source may join a run later without moving what came before.
+// A source may join a run later without changing earlier samples.
 TEST(Mixture, ASourceWithoutWeightChangesNothingForTheOthers) {
   const Mixture two(std::vector<double>{1, 2}), three(std::vector<double>{1, 0, 2});
   for (uint64_t g = 0; g < 100'000; ++g) {

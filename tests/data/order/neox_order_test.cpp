@@ -1,4 +1,4 @@
-// GPT-NeoX's order, sample by sample: its own golden vectors, and its rules restated with NumPy.
+// GPT-NeoX's order, sample by sample: compared with its own golden vectors and with its rules restated in NumPy.
 #include "data/order/neox_order.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(NumpyShuffle, IsThatOfRandomState) {
   }
 }
 
-// Worked out with GPT-NeoX's own functions.
+// Computed with GPT-NeoX's own functions.
 TEST(NeoxOrder, MapsOfAFewDocumentsAreTheGoldenOnes) {
   const Numbers lengths = {4, 1, 7, 3, 6}, documents = {2, 2, 4, 1, 0, 3, 4, 0, 1, 3};
   const NeoxMaps four = neox_maps(lengths, 4, 9, 1234);
@@ -89,7 +89,7 @@ TEST(NeoxOrder, MapsAreThoseOfTheRulesRestatedWithNumPy) {
   }
 }
 
-// What the loader gives, against GPT-NeoX's rules from the documents' tokens alone.
+// The loader's rows, compared with GPT-NeoX's rules applied to the documents' tokens.
 TEST(NeoxOrder, TheLoaderGivesItsSequencesOneByOne) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
@@ -107,7 +107,7 @@ TEST(NeoxOrder, TheLoaderGivesItsSequencesOneByOne) {
   }
   write_text(scratch / "documents", documents);
 
-  for (const int64_t seq_len : {16, 500}) {  // longer than any document, too
+  for (const int64_t seq_len : {16, 500}) {  // 500 is longer than any document
     const uint64_t samples = 1000;
     const Table table = neox_window_table(split, seq_len, samples, 1234);
     LoaderOptions o;
@@ -130,7 +130,7 @@ TEST(NeoxOrder, TheLoaderGivesItsSequencesOneByOne) {
           if (i > 0) {
             ASSERT_EQ(batch.labels[at - 1], batch.tokens[at]);
           }
-          const bool starts = i == 0 || batch.tokens[at - 1] == 257;  // behind an EOS
+          const bool starts = i == 0 || batch.tokens[at - 1] == 257;  // after an EOS
           ASSERT_EQ(
               std::binary_search(batch.document_starts.begin(), batch.document_starts.end(), static_cast<int32_t>(at)),
               starts);
@@ -187,7 +187,7 @@ TEST(NeoxMixture, OfSourcesThatAreEquallyFarBehindTheFirstIsTaken) {
   for (uint64_t g = 0; g < 8; ++g) EXPECT_EQ(mixture.pick(g).source, static_cast<int64_t>(g % 2));
 }
 
-// 9 and 140 sources: NumPy adds as many weights in another order than one by one.
+// 9 and 140 sources: NumPy adds so many weights in another order than left to right.
 TEST(NeoxMixture, PicksAreThoseOfTheRulesRestatedWithNumPy) {
   HEARTH_NEEDS_ORACLE();
   const RandomKey key = random_key(4, "weights");
@@ -198,7 +198,7 @@ TEST(NeoxMixture, PicksAreThoseOfTheRulesRestatedWithNumPy) {
       weights.push_back(std::ldexp(static_cast<double>(1 + random_u64(key, 1000 * sources + i) % 100'000), -10));
       arguments += fmt::format(" {}", weights.back());
     }
-    const NeoxMixture mixture(weights, 3000);  // and more than were made ready
+    const NeoxMixture mixture(weights, 3000);  // the test reads more than the 3000 that are prepared
     std::string picks;
     for (uint64_t g = 0; g < 4000; ++g) {
       const auto pick = mixture.pick(g);
@@ -210,9 +210,9 @@ TEST(NeoxMixture, PicksAreThoseOfTheRulesRestatedWithNumPy) {
   }
 }
 
-// Weights of one digit: sources are often equally far behind but for the last bit. Without the second division by the
-// sum each of the lists gives other picks; the long ones also where NumPy's sum is added from left to right, or
-// Python's as NumPy does.
+// Weights of one digit: sources often differ only in the last bit of how far they are behind. Without the second
+// division by the sum each list gives other picks. So do the long lists if NumPy's sum is added from left to right, or
+// Python's sum in NumPy's order.
 TEST(NeoxMixture, TheLastBitOfAWeightIsThatOfPythonAndNumpy) {
   HEARTH_NEEDS_ORACLE();
   for (const std::vector<double>& weights :

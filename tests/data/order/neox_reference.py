@@ -3,13 +3,13 @@
 usage: neox_reference.py maps SEQ_LEN SAMPLES SEED LENGTH...
            four lines: epochs; doc_idx; sample_idx row by row; shuffle_idx
        neox_reference.py rows SEQ_LEN SAMPLES SEED FILE
-           FILE has a document a line, its ids: for each sample in order a line of seq_len + 1 ids
+           FILE has one document's ids a line; for each sample in order a line of seq_len + 1 ids
        neox_reference.py mixture COUNT WEIGHT...
-           for each of COUNT samples a line: dataset, how many of its samples came before
+           for each of COUNT samples a line: dataset, number of its earlier samples
        neox_reference.py samples COUNT WEIGHT...
-           how many samples each dataset is asked for
+           the number of samples that each dataset is asked for
        neox_reference.py borders SPLIT SIZE...
-           a line for each number of documents: where train, validation and test begin, and the end
+           a line for each number of documents: the beginnings of train, validation and test, and the end
        neox_reference.py shuffle SEED SIZE...
            a line for each shuffle of arange(SIZE), one stream
 """

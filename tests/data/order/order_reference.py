@@ -1,11 +1,11 @@
 """The order of samples as docs/data_format.md describes it.
 
 usage: order_reference.py permutation N KEY [N KEY ...]
-           for each permutation a line: where the first and the last 20 numbers go, or all if there are fewer
+           for each permutation a line: the images of the first and the last 20 numbers, or of all if there are fewer
        order_reference.py windows SEED IDENTITY TOKENS SEQ_LEN G...
            for each sample a line: epoch, window, first token, number of tokens
        order_reference.py mixture COUNT FIRST WEIGHT,WEIGHT... [FIRST WEIGHT,WEIGHT...]
-           for each of COUNT samples a line: source, how many of its samples came before
+           for each of COUNT samples a line: source, number of its earlier samples
 """
 
 import sys

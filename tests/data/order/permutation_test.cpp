@@ -14,7 +14,7 @@
 namespace hearth::data {
 namespace {
 
-// Every value exactly once, without a hash set: n is small enough for a bitmap.
+// Every value exactly once, checked with a bitmap: n is small enough.
 bool is_bijection(uint64_t n, uint64_t key) {
   const Permutation permutation(n, key);
   std::vector<bool> seen(n);
@@ -39,7 +39,7 @@ TEST(Permutation, PowersOfTwoAndTheirNeighboursAreBijections) {
   }
 }
 
-// Too long to list: different inputs must give different values below n. Consecutive and far-apart inputs, because a
+// Too long to list: different inputs must give different values below n. The inputs are consecutive and far apart: a
 // Feistel network that loses a bit loses it for both.
 TEST(Permutation, SampledInputsOfLongRangesNeverCollide) {
   for (int k = 19; k <= 61; k += 6) {
@@ -65,8 +65,8 @@ double chi_square_sigmas(const std::vector<int>& counts, double expected, double
   return (chi - degrees) / std::sqrt(2 * degrees);
 }
 
-// Over many keys, every input goes everywhere equally often, and so do the gaps between neighbours. Lengths on both
-// sides of the table, where a network has the fewest bits.
+// Over many keys, every input goes to every place equally often, and so do the gaps between neighbours. The lengths are
+// on both sides of the list's limit, where a network has the fewest bits.
 TEST(Permutation, ShortRangesAreUniformOverKeys) {
   for (const uint64_t n : {2u, 3u, 10u, 63u, 64u, 65u, 100u, 127u, 128u, 129u, 257u}) {
     constexpr int kKeysPerCell = 200;
@@ -84,7 +84,7 @@ TEST(Permutation, ShortRangesAreUniformOverKeys) {
     }
     const double m = static_cast<double>(n);
     EXPECT_LT(std::abs(chi_square_sigmas(image, kKeysPerCell, (m - 1) * (m - 1))), 5) << "n = " << n;
-    // A gap of 0 cannot be; the others are equally likely.
+    // A gap of 0 is impossible; the others are equally likely.
     EXPECT_EQ(gap[0], 0);
     if (n < 3) continue;
     const double expected = static_cast<double>(keys) * m / (m - 1);
@@ -92,7 +92,7 @@ TEST(Permutation, ShortRangesAreUniformOverKeys) {
   }
 }
 
-// Resumed runs depend on these values: they must never change. Python computes them from the document alone.
+// Resumed runs depend on these values: never change. Python computes them from the document alone.
 TEST(Permutation, ValuesAreThoseThatTheDocumentDescribes) {
   struct Case {
     uint64_t n, key;
@@ -116,7 +116,7 @@ TEST(Permutation, ReportsItsSpeed) {
   constexpr uint64_t kLength = 1'000'003, kChunk = 50'000;
   const Permutation permutation(kLength, 5);
   uint64_t sum = 0;
-  double best_ns = 1e9;  // the least disturbed of many chunks: other programs only ever add
+  double best_ns = 1e9;  // the fastest of many chunks: other programs only add time
   for (uint64_t begin = 0; begin < kLength; begin += kChunk) {
     const uint64_t end = std::min(begin + kChunk, kLength);
     const auto start = std::chrono::steady_clock::now();

@@ -13,7 +13,7 @@
 namespace hearth::data {
 namespace {
 
-// How often each position of a text is covered as input, and as label, by the windows.
+// How often the windows have each position of a text as input, and as label.
 void count_cover(const Window& window, int64_t tokens, std::vector<int>& inputs, std::vector<int>& labels) {
   inputs.assign(static_cast<size_t>(tokens), 0);
   labels.assign(static_cast<size_t>(tokens), 0);
@@ -41,9 +41,9 @@ TEST(Window, MaskedWindowsHoldEveryTokenExactlyOnce) {
   }
 }
 
-// Restated from torchtitan's loader (a buffer from which pieces of seq_len + 1 are taken while it holds so many) and
-// from GPT-NeoX's sample map: (tokens - 1) / seq_len samples of seq_len + 1, each beginning with the last token of the
-// one before.
+// Restated from torchtitan's loader: while a buffer has seq_len + 1 tokens, they are taken as one piece. And from
+// GPT-NeoX's sample map: (tokens - 1) / seq_len samples of seq_len + 1, each beginning with the last token of the one
+// before.
 TEST(Window, StridesByNameAreThoseOfTheProgramsTheyAreNamedAfter) {
   for (int64_t tokens = 0; tokens < 70; ++tokens) {
     std::vector<int64_t> torchtitan, neox;
@@ -134,7 +134,7 @@ TEST(Sampler, ATextShorterThanOneWindowIsAUserError) {
   EXPECT_THROW(Sampler({{"a", 1, 1}}, Window::causal(8), 5, false), Error);                // nothing to predict
 }
 
-// Resumed runs depend on these values: they must never change. Python computes them from the document alone.
+// Resumed runs depend on these values: never change. Python computes them from the document alone.
 TEST(Sampler, SamplesAreThoseThatTheDocumentDescribes) {
   struct Case {
     uint64_t seed;

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Three datasets of different size and different average document.
+// Three datasets with different sizes and different average documents.
 class TrainingDataTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -98,7 +98,7 @@ TEST_F(TrainingDataTest, WeightsOfDocumentsCountDocuments) {
   const TrainingData data(c);
   const Sampler order = sampler(data);
   const auto use = data.use(order, 65536);
-  // Tokens of each divided by the tokens of its average document: as many documents of the one as of the other.
+  // The tokens of each divided by the tokens of its average document: each source then gives equally many documents.
   std::vector<double> documents;
   for (size_t i = 0; i < 2; ++i) {
     const Split& split = *data.splits()[i];
@@ -125,7 +125,7 @@ TEST_F(TrainingDataTest, AResumeWithTheSameFileIsTheSameMixtureWhereverItHappens
   config::RunConfig c = config({{"a", 3}, {"b", 1}, {"c", 1}});
   c.data.segment = {{16 * 100, {1, 1, 0}}, {16 * 200, {2, 2, 0}}, {16 * 300, {0, 1, 1}}};
   const TrainingData whole(c);
-  EXPECT_EQ(whole.segments().size(), 3u);           // that of 200 has the shares of the one before
+  EXPECT_EQ(whole.segments().size(), 3u);           // the segment from 200 has the shares of the one before
   EXPECT_EQ(whole.state(100).segments.size(), 1u);  // the next has not begun
   EXPECT_EQ(whole.state(101).segments.size(), 2u);
   for (const uint64_t next : {0, 1, 99, 100, 101, 199, 200, 250, 300, 301, 100'000}) {
@@ -142,7 +142,7 @@ TEST_F(TrainingDataTest, WeightsChangedAtAResumeHoldFromThereAndThePastStays) {
   EXPECT_EQ(after.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}, {500, {1, 1}}}));
   const Sampler was = sampler(before), is = sampler(after);
   for (uint64_t g = 0; g < 500; ++g) ASSERT_EQ(was.sample(g).first_token, is.sample(g).first_token) << g;
-  // Twice, and back again: each change is a segment, and a change that gave no sample is not.
+  // Twice, and back again: each change is a segment, except a change without samples.
   TrainingData third(config({{"a", 3}, {"b", 1}}));
   third.continue_from(after.state(800));
   EXPECT_EQ(third.segments(), (std::vector<MixtureSegment>{{0, {3, 1}}, {500, {1, 1}}, {800, {3, 1}}}));
@@ -204,7 +204,7 @@ config::RunConfig neox(config::RunConfig c, int64_t steps) {
 
 TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
   const TrainingData data(neox(config({{"a", 3}, {"b", 1}}), 40));
-  // 400 samples: 302 and 101 are asked for, as many epochs as hold them.
+  // For 400 samples, 302 and 101 are requested: as many epochs as contain them.
   for (size_t i = 0; i < 2; ++i) {
     const int64_t tokens = data.splits()[i]->tokens(), asked = i == 0 ? 302 : 101;
     int64_t epochs = 1;
@@ -221,7 +221,7 @@ TEST_F(TrainingDataTest, TablesOfGptNeoxsOrderAreAsLongAsItsRuleMakesThem) {
   EXPECT_LT(single.order().tables[0]->windows() - (single.splits()[0]->tokens() - 1) / 16 - 1, 400);
   EXPECT_THAT(single.notes().at(0), HasSubstr("in GPT-NeoX's order"));
 
-  // How often it is seen is counted in epochs, not in passes through the table.
+  // Counted in epochs of the data, not in passes through the table.
   const auto use = data.use(sampler(data), 400);
   EXPECT_NEAR(use[0].epochs, 300 * 16 / static_cast<double>(data.splits()[0]->tokens()), 0.05);
 }
@@ -259,7 +259,7 @@ TEST_F(TrainingDataTest, ACheckpointInAnotherVersionOfTheOrderIsNotContinued) {
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_EQ(error.message(),
             "the checkpoint's run takes its samples in an order of version 1, this program in version 2");
-  // GPT-NeoX's order is its own.
+  // GPT-NeoX's order does not depend on our order's version.
   DataState old = TrainingData(neox(config(sources), 40)).state(100);
   old.order_version = 1;
   TrainingData by_neox(neox(config(sources), 40));
@@ -301,7 +301,7 @@ TEST_F(TrainingDataTest, WithGptNeoxsRuleTheMixtureHoldsFromBeginningToEnd) {
 }
 
 TEST_F(TrainingDataTest, BestFitPackingTellsItsPaddingAndIsMadeOnce) {
-  for (const char* name : {"a", "b"}) remove_tree(*scratch_ / name / "tables");  // of the tests before
+  for (const char* name : {"a", "b"}) remove_tree(*scratch_ / name / "tables");  // of earlier tests
   config::RunConfig c = config({{"a"}, {"b"}});
   c.data.packing = config::Packing::kBestFit;
   const TrainingData data(c);
@@ -328,7 +328,7 @@ TEST_F(TrainingDataTest, TheSameDatasetTwiceAndOtherTokenizersAreRefused) {
               })
                   .message()
                   .ends_with("are the same dataset"));
-  // A manifest that names another tokenizer.
+  // A manifest with another tokenizer's name.
   Manifest manifest = read_manifest(*scratch_ / "b");
   manifest.tokenizer_hash = "0123456789abcdef0123456789abcdef";
   make_folders(*scratch_ / "other");

@@ -14,7 +14,7 @@ namespace {
 
 using test::ScratchFolder;
 
-// 30 documents over many shards, and the same tokens put together by hand from the files.
+// 30 documents in many shards, and the same tokens read from the files.
 class DatasetTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -55,7 +55,7 @@ TEST_F(DatasetTest, WindowsAcrossShardsHoldTheTokensOfTheFilesInOrder) {
       ASSERT_TRUE(std::equal(window.begin(), window.end(), expected_.begin() + first)) << first << " " << length;
     }
   }
-  split.read(split.tokens(), {});  // nothing, at the end
+  split.read(split.tokens(), {});  // an empty read at the end
 }
 
 TEST_F(DatasetTest, EveryTokenIsLocatedInItsDocument) {
@@ -133,7 +133,7 @@ TEST_F(DatasetTest, AMissingCutOrForeignShardIsDamage) {
   EXPECT_EQ(error.message(), fmt::format("shard {} is missing", shard.string()));
 }
 
-// Whole, of the right size and with the right counts, but of other text.
+// Whole, with the right size and the right counts, but with other text.
 TEST_F(DatasetTest, AForeignShardOfTheSameSizeIsDamage) {
   for (int i = 0; i < 30; ++i) {
     const Path path = scratch_ / "text" / fmt::format("doc-{:03}.txt", i);
@@ -153,7 +153,7 @@ TEST_F(DatasetTest, AForeignShardOfTheSameSizeIsDamage) {
   EXPECT_EQ(error.why(), "it is not the shard that the manifest names");
 }
 
-// Tokens of two bytes in blocks of 65,536: damage of the second block concerns every window that reaches into it.
+// Tokens of two bytes in blocks of 65,536 bytes: damage in the second block affects every window with a token in it.
 TEST_F(DatasetTest, AWindowThatReachesOneTokenIntoADamagedBlockIsRefused) {
   write_text(scratch_ / "long" / "text.txt", words(1, 50'000));
   build(scratch_ / "long-out", {scratch_ / "long"});
@@ -177,7 +177,7 @@ TEST_F(DatasetTest, ASplitThatIsNotThereSaysHowToGetIt) {
   EXPECT_EQ(error.fix(), "build it with --validation 0.05");
 }
 
-// The error of reading a dataset whose shard of 40 tokens says that its documents end there.
+// The error of reading a dataset whose shard of 40 tokens has these ends of documents.
 template <typename Body>
 std::string why_with_ends(const std::vector<uint64_t>& ends, Body body) {
   const ScratchFolder scratch;

@@ -1,7 +1,7 @@
-// Exactly once, as a ledger: many ranks, killed at random, restarted as other numbers of ranks with other batches.
+// Exactly once, as a ledger: many ranks, killed at random, restarted with other numbers of ranks and other batches.
 //
-// Which window a row holds is read from its text, not asked of the sampler: every 16 bytes of a source spell its letter
-// and the window's number.
+// A row's window is read from its text, not from the sampler: every 16 bytes of a source spell its letter and the
+// window's number.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kSeqLen = 16;
 
-// A window as its own text tells: 'a', 12.
+// A window as its text spells it: 'a', 12.
 using Entry = std::pair<char, int64_t>;
 
 Entry read_row(const Batch& batch, int64_t row) {
@@ -45,7 +45,7 @@ class LedgerTest : public testing::Test {
     config_.data.segment = {{kSeqLen * 700, {2, 4, 1}}, {kSeqLen * 1100, {0, 1, 3}}};
   }
 
-  // What ranks 0 .. ranks - 1 read in `steps` steps, into the ledger; returns the first sample after them.
+  // Reads `steps` steps of ranks 0 .. ranks - 1 into the ledger. Returns the first sample after them.
   uint64_t run_ranks(const TrainingData& data, uint64_t first, int64_t ranks, int64_t batch, int64_t steps,
                      int64_t prefetch_threads) {
     uint64_t next = first;
@@ -75,10 +75,10 @@ class LedgerTest : public testing::Test {
     return next;
   }
 
-  // What was read after the checkpoint never happened.
+  // Samples that were read after the checkpoint do not count.
   void roll_back(uint64_t next_sample) { ledger_.erase(ledger_.lower_bound(next_sample), ledger_.end()); }
 
-  // No sample is missing, and of each source every pass holds each window once.
+  // No sample is missing, and every pass over a source has each window once.
   void expect_exactly_once() const {
     uint64_t g = 0;
     std::map<char, std::vector<int64_t>> passes;
@@ -139,7 +139,7 @@ TEST_F(LedgerTest, KilledAndResizedAtRandomARunReadsWhatOneRankReadsInTheSameOrd
   }
 }
 
-// What needs tables: a row is known by all it holds.
+// Orders with tables: a row is identified by its whole content.
 class TableLedgerTest : public testing::Test {
  protected:
   using Ledger = std::map<uint64_t, std::vector<int32_t>>;
@@ -204,12 +204,12 @@ class TableLedgerTest : public testing::Test {
     return next;
   }
 
-  // Killed at random and restarted with other ranks and batches, against one rank that ran through; and each window
-  // once in each pass through its source.
+  // Killed at random and restarted with other ranks and batches, compared with one rank without interruptions. Each
+  // pass over a source has each window once.
   void expect_exactly_once_and_in_order() {
     const TrainingData whole(config_);
     Ledger expected;
-    run_ranks(whole, 0, 1, 1, 900, expected);  // longer than the run that the tables are made for
+    run_ranks(whole, 0, 1, 1, 900, expected);  // longer than the run of the tables
     const Sampler sampler = sampler_of(whole.splits(), loading(whole, 0));
     std::array<std::vector<int64_t>, 2> windows;
     for (uint64_t g = 0; g < 900; ++g) {
@@ -232,7 +232,7 @@ class TableLedgerTest : public testing::Test {
     Ledger ledger;
     DataState saved = whole.state(0);
     while (saved.next_sample < 900) {
-      config_.training.steps = 100 + random(900);  // prolonged and cut short in between
+      config_.training.steps = 100 + random(900);  // sometimes longer, sometimes shorter
       TrainingData data(config_);
       data.continue_from(saved);
       const int64_t ranks = std::array{1, 2, 3, 4, 8}[static_cast<size_t>(random(5))];
@@ -255,7 +255,7 @@ TEST_F(TableLedgerTest, OfGptNeoxsOrderAndMixture) {
   config_.data.stride = config::Stride::kNeox;
   config_.data.weight_rule = config::WeightRule::kNeox;
   expect_exactly_once_and_in_order();
-  // Another length is another table of each source: that of the first run and those of the others.
+  // Another length needs another table of each source: the first run's, and the others'.
   EXPECT_GT(list_folder(scratch_ / "a" / "tables").size(), 2u);
 }
 

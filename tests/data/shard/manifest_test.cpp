@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 using test::ScratchFolder;
 
-// A built manifest's text.
+// The text of a built manifest.
 std::string example() {
   const ScratchFolder scratch;
   write_corpus(scratch / "text", 6);
@@ -66,7 +66,7 @@ TEST(Manifest, EveryFlippedByteAndEveryCutIsAnError) {
   EXPECT_EQ(edited.why(), "its checksum is wrong: it was changed after it was written");
 }
 
-// A manifest made up with a good checksum.
+// A made-up manifest with a good checksum.
 TEST(Manifest, AShardNameCannotLeadOutOfTheFolder) {
   for (const char* name : {"../secret", "/etc/passwd", "", ".hidden", "a/b"}) {
     Manifest m;
@@ -99,13 +99,13 @@ TEST(Manifest, CountsThatDoNotAddUpAreDamage) {
   EXPECT_EQ(error.code(), ExitCode::kDamaged);
   EXPECT_EQ(error.why(), "the shards of split \"train\" do not add up to its counts");
 
-  // Nor do those whose sum is no number: 2^62 four times.
+  // Nor do counts with a sum that overflows: 2^62 four times.
   const int64_t huge = int64_t{1} << 62;
   m.splits[0] = {"train", 0, 0, 0, "", std::vector<ShardEntry>(4, {"a.shard", huge, huge, 0, "", ""})};
   EXPECT_EQ(error_of([&] { parse_manifest(manifest_text(m), "m"); }).why(), error.why());
 }
 
-// As version 0.1.0 wrote it, but for the checksum, which is worked out here.
+// As version 0.1.0 wrote it, except the checksum, which is computed here.
 TEST(Manifest, OneFromBeforeSourcesHadFormatsIsRead) {
   std::string text = R"({
   "format": "hearth dataset",

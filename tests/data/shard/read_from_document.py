@@ -1,7 +1,7 @@
-"""Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints what it found.
+"""Reads a dataset as docs/data_format.md describes it, checks every checksum, and prints the content.
 
-usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source. Where the
-       tokens stand in other files: each document's ids. With weights: {"ids", "weights"} of each document.
+usage: read_from_document.py DIR     One JSON object: per split, the text of each document and its source. If the
+       tokens are in other files: each document's ids. With weights: {"ids", "weights"} of each document.
 """
 
 import json

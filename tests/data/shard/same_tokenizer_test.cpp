@@ -11,7 +11,7 @@ namespace {
 TEST(SameTokenizer, AnotherOneIsNamedWithWhatToBuildWith) {
   const test::ScratchFolder scratch;
   const TokenizerOf dataset{"books", "bytes", "01"}, kept{"step-4", "tokenizer.json", "02", scratch / "tokenizer.json"};
-  require_same_tokenizer(dataset, {"step-4", "tokenizer.json", "01"});  // the name alone says nothing
+  require_same_tokenizer(dataset, {"step-4", "tokenizer.json", "01"});  // the name alone does not identify a tokenizer
   const std::string before =
       "error: books was built with another tokenizer than step-4\n"
       "  why: its tokenizer is bytes (01), that of step-4 is tokenizer.json (02): the same id would mean two "

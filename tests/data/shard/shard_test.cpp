@@ -19,7 +19,7 @@ using test::ScratchFolder;
 
 constexpr std::string_view kIdentity = "00112233445566778899aabbccddeeff";
 
-// 300 tokens, 3 documents that are 2-D arrays with their shape and a name of four bytes.
+// 300 tokens, 3 documents that are 2-D arrays, with their shape and a name of four bytes.
 void write_example(const Path& path, uint64_t block_bytes = 256) {
   ShardWriter writer(path, kIdentity, block_bytes);
   std::vector<uint16_t> tokens;
@@ -63,7 +63,7 @@ TEST(Shard, TheTokenColumnIsAsNarrowAsTheVocabularyAllows) {
   EXPECT_EQ(token_type(65537), ElementType::kU32);
 }
 
-// Everything that must be noticed when a byte changes: opening throws, or find_damage names the block.
+// All changes of a byte must be found: opening throws, or find_damage names the block.
 std::string what_is_found(const Path& path) {
   try {
     const auto damage = ShardReader(path).find_damage();
@@ -111,7 +111,7 @@ TEST(Shard, AShardCutShortAnywhereIsFound) {
   EXPECT_THAT(what_is_found(scratch / "b.shard"), HasSubstr("instead of"));
 }
 
-// Checksums protect against accidents; a made-up file with good checksums must not lead outside the mapping either.
+// Checksums protect against accidents. A made-up file with good checksums must not lead outside the mapping, either.
 TEST(Shard, TablesThatPointOutsideAreRefused) {
   const ScratchFolder scratch;
   write_example(scratch / "a.shard");
@@ -178,7 +178,7 @@ TEST(Shard, CheckRangeReadsOnlyTheBlocksItIsAskedFor) {
     }
     return true;
   };
-  // Byte ranges against blocks of 256: exactly those that share a byte with block 1.
+  // Byte ranges, with blocks of 256: exactly the ranges with a byte of block 1.
   for (const auto& [begin, end, good] : {std::tuple{0, 1, true},
                                          {0, 256, true},
                                          {512, 600, true},

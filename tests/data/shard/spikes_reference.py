@@ -3,14 +3,14 @@
 usage: spikes_reference.py make FOLDER
            arrays of several shapes as numpy.save writes them, and their metadata.jsonl
        spikes_reference.py tokens FOLDER VOCAB_SIZE N_FIXED PICKLE SEED EPOCH IDENTITY/SPLIT OUT
-           the stream of all arrays of the folder in the order of their names, int32, to OUT; N_FIXED 0: as they are;
-           PICKLE -: a count is its id. Which neurons are taken follows docs/data_format.md
+           writes the stream of all arrays of the folder, sorted by name, to OUT as int32. N_FIXED 0: all neurons;
+           else neurons chosen as in docs/data_format.md. PICKLE -: a count is its id
        spikes_reference.py vocabulary FOLDER PATCH_NEURONS PATCH_BINS VOCAB_SIZE PICKLE KIND
            learns a vocabulary of patches as the repositories do and pickles it as they do; KIND int or numpy: the ids'
            type
        spikes_reference.py read_vocabulary TOKENIZER PICKLE
-           prints "equal" if tokenizer.patches, read as src/tokenizer/arrays/patches.h describes it, says what the
-           pickle says
+           prints "equal" if tokenizer.patches, read as src/tokenizer/arrays/patches.h describes it, has the pickle's
+           content
        spikes_reference.py weights FOLDER FILE
            prints "equal" if FILE has the token weights of the counts in FOLDER, capped at that of id 10
 """
@@ -105,12 +105,12 @@ def tokens(folder, vocab_size, n_fixed, path, seed, epoch, name, out):
 
 
 def nearest(patch, references):
-    """Cosines, exactly: the square of the dot over the square of the length; of equal ones argmax takes the first."""
+    """Cosines, exactly: the square of the dot over the square of the length. Argmax takes the first of equal ones."""
     dots = references.astype(np.int64) @ patch.astype(np.int64)
     squares = (references.astype(np.int64) ** 2).sum(axis=1)
     exact = [Fraction(int(d) ** 2, int(s)) if s else Fraction(0) for d, s in zip(dots, squares)]
     best = exact.index(max(exact))
-    # What the repositories compute agrees but for the last bits.
+    # The repositories' own values agree except in the last bits.
     lengths = np.sqrt(squares.astype(np.float64))
     cosines = np.divide(dots, lengths, out=np.zeros(len(dots)), where=lengths > 0)
     assert cosines[best] >= cosines.max() * (1 - 1e-12)

@@ -1,4 +1,4 @@
-// Arrays of spike counts, from .npy files to the tokens that a training reads, against NumPy.
+// Arrays of spike counts, from .npy files to a training's tokens, compared with NumPy.
 #include <gmock/gmock.h>
 #include <cstring>
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 using test::ScratchFolder;
 
-// Runs the reference; what it prints.
+// Runs the reference; returns its output.
 std::string reference(const std::string& arguments) {
   const auto result = test::run_command(fmt::format(
       "{} {} {}", test::oracle_python(), test::source_path("tests/data/shard/spikes_reference.py"), arguments));
@@ -30,7 +30,7 @@ std::vector<int32_t> stream_of(const Split& split, const Draw& draw = {}) {
   return tokens;
 }
 
-// As the reference makes them of the arrays in `folder`.
+// The reference's tokens of the arrays in `folder`.
 std::vector<int32_t> expected(const Path& folder, const Split& split, int64_t n_fixed, const std::string& pickle,
                               const Draw& draw = {}) {
   const Path out = folder.parent_path() / "expected";
@@ -62,7 +62,7 @@ TEST(Spikes, AnyPartOfTheStreamIsThatPart) {
   const ScratchFolder scratch;
   reference("make " + (scratch / "rec").string());
   BuildRules rules = spikes(16);
-  rules.shard_tokens = 2000;  // several shards, one of them with an array of no time bins
+  rules.shard_tokens = 2000;  // several shards, one with an array without time bins
   build(scratch / "out", {scratch / "rec"}, rules);
   const Dataset dataset = Dataset::open(scratch / "out");
   EXPECT_GT(dataset.manifest().find_split("train")->shards.size(), 3u);
@@ -241,7 +241,7 @@ TEST(Spikes, ALoaderReadsTheSameAfterAResumeAndOtherNeuronsInEachPass) {
   options.prefetch_threads = 0;
   Loader resumed(split, options);
   for (size_t step = 7; step < 20; ++step) EXPECT_EQ(resumed.next().micro_batches[0].tokens, steps[step]) << step;
-  // Each sample is what the split says for its epoch, and the second pass took other neurons than the first.
+  // Each sample is the split's for its epoch, and the second pass has other neurons than the first.
   const Sampler sampler = sampler_of(split, options);
   ASSERT_EQ(epoch, 27u);
   std::vector<int32_t> first_pass(50), second_pass(50);

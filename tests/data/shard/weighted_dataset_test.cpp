@@ -1,4 +1,4 @@
-// What becomes of weights in a dataset's life: rebuilt, built in parts, joined, exported, packed, damaged.
+// A dataset's weights after it is rebuilt, built in parts, joined, exported, packed, or damaged.
 #include <gmock/gmock.h>
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ using testing::Not;
 using nlohmann::json;
 using test::ScratchFolder;
 
-// Lines of prompts and completions, of which some weigh more than others; bytes are tokens.
+// Lines of prompts and completions with different weights; bytes are tokens.
 std::string lines(int first, int end) {
   std::string all;
   for (int i = first; i < end; ++i)
@@ -71,7 +71,7 @@ TEST(WeightedDataset, TheManifestSaysWhatCountsAndHasAVersionOfItsOwn) {
     EXPECT_NEAR(split.weights()->sum, std::accumulate(weights.begin(), weights.end(), 0.0), 1e-9);
     EXPECT_FALSE(split.weights()->is_mask);
   }
-  // Weights that are all 1 are not stored: byte for byte what a build without them writes.
+  // Weights that are all 1 are not stored: the bytes are those of a build without weights.
   BuildRules all = prompts(""), none = prompts("");
   all.read.loss_keys = {"prompt", "completion"};
   none.read.loss_keys.clear();
@@ -184,7 +184,7 @@ TEST(WeightedDataset, ExportedMasksAreReadByNumpyAndDatasetsAndBuiltAgain) {
   EXPECT_EQ(joined<float>(found["rows"]["weights"]), all_weights(split));
   EXPECT_EQ(found["types"]["weights"].get<std::string>().substr(0, 4), "list");
 
-  // Built again from either they are one dataset, whose tokens and weights are the same.
+  // Built again, both exports give one dataset, with the same tokens and weights.
   BuildOptions again = options_for(scratch / "again", scratch / "neox.bin", BuildRules());
   again.rules.tokenizer = "bytes";
   again.labels = {scratch / "neox_label.bin"};

@@ -31,7 +31,7 @@ std::vector<Record> read_all(const Path& path, const ReadRules& rules, std::vect
   return records;
 }
 
-// Lines of JSON of every kind, some of them broken; the same for the same seed.
+// Lines of JSON of every kind, some of them invalid; the same for the same seed.
 std::string random_lines(int count) {
   uint64_t n = 0;
   const auto below = [&](uint64_t limit) { return random_u64(random_key(5, "json"), n++) % limit; };
@@ -178,7 +178,7 @@ TEST(Jsonl, EachProblemIsNamed) {
   EXPECT_EQ(json_text("{\"a\": " + deep).first, Problem::kMalformed);
 }
 
-// What the error says is done as it stands, and gives the ids.
+// The error's advice is followed literally, and gives the ids.
 TEST(Jsonl, IdsInJsonLinesAreRefusedWithTheWayToAFileOfIds) {
   HEARTH_NEEDS_ARROW();
   const ScratchFolder scratch;

@@ -1,6 +1,6 @@
-"""Interpolated Witten-Bell n-grams over bytes, straight from the formula, with dictionaries.
+"""Interpolated Witten-Bell n-grams over bytes, by the formula, with dictionaries.
 
-usage: ngram_reference.py MAX_ORDER TRAIN_DIR VALIDATION_DIR     Bits per byte of orders 1 .. MAX_ORDER, one a line.
+usage: ngram_reference.py MAX_ORDER TRAIN_DIR VALIDATION_DIR   prints bits per byte of orders 1 .. MAX_ORDER, one a line
 """
 
 import math

@@ -47,7 +47,7 @@ TEST(Ngram, NothingLearntCostsEightBitsAByte) {
   for (const double bits : scores.bits_per_byte) EXPECT_DOUBLE_EQ(bits, 8);
 }
 
-// One byte seen once: P(a) = (1 + 1/256) / 2 by hand.
+// One byte seen once: P(a) = (1 + 1/256) / 2 by the formula.
 TEST(Ngram, OneByteByHand) {
   EXPECT_DOUBLE_EQ(score_ngrams({"a"}, {"a"}, 1).bits_per_byte[0], -std::log2((1 + 1.0 / 256) / 2));
   EXPECT_DOUBLE_EQ(score_ngrams({"a"}, {"b"}, 1).bits_per_byte[0], -std::log2((0 + 1.0 / 256) / 2));

@@ -1,6 +1,6 @@
 """The statistics of a dataset of bytes, counted anew from its files by tests/data/shard/read_from_document.py.
 
-usage: stats_reference.py DIR TOP     What `hearth data stats --json` must say of each split, as JSON.
+usage: stats_reference.py DIR TOP     prints the JSON that `hearth data stats --json` must have for each split
 """
 
 import json

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Documents cut from one file at its line ends: what stands twice in it is two equal documents.
+// Documents cut from one file at its line ends: two equal lines are two equal documents.
 Dataset lines(const test::ScratchFolder& scratch, const std::string& text, double validation = 0) {
   write_text(scratch / "text" / "lines.txt", text);
   BuildRules rules;
@@ -54,7 +54,7 @@ TEST(Stats, LengthsTokensAndDuplicatesOfAFewLines) {
 TEST(Stats, AHeldOutDocumentThatIsAlsoTrainedOnIsCounted) {
   const test::ScratchFolder scratch;
   const Dataset dataset = lines(scratch, "one\ntwo\n");
-  // The same shard as two splits.
+  // The same shard in two splits.
   Manifest manifest = dataset.manifest();
   manifest.splits.push_back(manifest.splits[0]);
   manifest.splits[1].name = "validation";

@@ -23,7 +23,7 @@ struct TokenNgram : testing::Test {
     run(options);
     dataset = std::make_unique<Dataset>(Dataset::open(scratch / "data"));
   }
-  // A document a line.
+  // One document a line.
   Path write_tokens(const std::string& split_name) const {
     const Split& split = dataset->split(split_name);
     std::string text;
@@ -40,7 +40,7 @@ struct TokenNgram : testing::Test {
   std::unique_ptr<Dataset> dataset;
 };
 
-// The rule once more in Python, with nested dictionaries.
+// The rule restated in Python, with nested dictionaries.
 TEST_F(TokenNgram, IsThatOfNestedDictionariesWithOneAddedToEveryCount) {
   const Path train = write_tokens("train"), test = write_tokens("validation");
   for (const int32_t uncounted : {-1, 15}) {

@@ -1,4 +1,4 @@
-// Weights of the loss by the token, from counts to batches.
+// Weights of tokens in the loss, from counts to batches.
 #include "data/study/token_weights.h"
 
 #include <gmock/gmock.h>
@@ -31,14 +31,14 @@ TEST(TokenWeights, AreOneByTheProbabilityUpToThatOfTheCapAndOneForBos) {
             (std::vector<float>{2, 4, 10, 10, 10, 10, 10, 1}));
   EXPECT_EQ(token_weights(counted({50, 25, 10, 10, 4, 1, 0, 1000}), spikes, 5),
             (std::vector<float>{2, 4, 10, 10, 25, 100, 100, 1}));
-  // The cap's id, and others below it, need not occur; a token after it may be frequent.
+  // The cap's id, and others below it, may be missing; a token after it may be frequent.
   EXPECT_EQ(token_weights(counted({0, 25, 0, 25, 50, 0, 0, 9}), spikes, 2),
             (std::vector<float>{4, 4, 4, 4, 2, 4, 4, 1}));
   EXPECT_EQ(error_of([&] {
               token_weights(counted({0, 0, 0, 25, 50, 0, 0, 9}), spikes, 2);
             }).message(),
             "no token up to id 2 occurs in split train");
-  // In text BOS is a token like others.
+  // In text BOS is a token like any other.
   std::vector<int64_t> counts(258);
   counts[0] = 3;
   counts[256] = 1;
@@ -119,7 +119,7 @@ TEST(TokenWeights, NumbersOfNumpyAndWhatPyTorchSavedAreReadOrSayHow) {
     EXPECT_EQ(read_token_weights(scratch / name, 3), (std::vector<float>{0, 0.1F, 3}));
 }
 
-// As labels of -100 do, and where hidden tokens are predicted, such a token stays in sight.
+// As with labels of -100. In runs with hidden tokens, such a token is never hidden.
 TEST(TokenWeights, ALabelOfWeightZeroIsNoneAndIsNotHidden) {
   const ScratchFolder scratch;
   write_array(scratch / "rec" / "a.npy", 3, 70, std::string(70, '\1') + std::string(70, '\2') + std::string(70, '\3'));

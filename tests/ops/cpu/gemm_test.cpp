@@ -21,9 +21,9 @@ struct Size {
   int64_t M, N, K;
 };
 
-// Every odd size meets every other in one place or another; 513 and more are several blocks of K, the last five several
-// stages: in K, in the rows of B, in those of A, and where sums wait to be rounded, in K and in the rows that nobody
-// shares.
+// Every odd size is combined with every other. 513 and more have several blocks of K. The last five have several
+// stages: in K, in the rows of B, and in those of A. The other two have sums that wait to be rounded: in K, and in the
+// rows of the own operand.
 std::vector<Size> sizes() {
   const std::vector<int64_t> odd = {1, 2, 3, 7, 15, 17, 31, 33, 100, 257, 513};
   std::vector<Size> all;
@@ -38,7 +38,7 @@ std::vector<Size> sizes() {
 template <class T>
 constexpr at::ScalarType kType = c10::CppTypeToScalarType<T>::value;
 
-// An operand [rows, K], with K along the rows of memory or across them, as a view into wider rows.
+// An operand [rows, K], with K along the rows of memory or across them, as a view of wider rows.
 template <class T>
 struct Factor {
   at::Tensor values_RK, stored;
@@ -61,7 +61,7 @@ at::Tensor exact(const Factor<T>& a, const Factor<T>& b) {
   return at::mm(a.values_RK.to(at::kDouble), b.values_RK.to(at::kDouble).t());
 }
 
-// What gemm() multiplies, and what it writes.
+// The factors of gemm(), and its result.
 template <class Multiplied, class Written>
 struct Kind {
   using T = Multiplied;
@@ -96,13 +96,14 @@ TYPED_TEST(GemmOf, AgreesWithFloat64AtEverySizeAndLayoutAndLeavesWhatLiesBesideI
       run<C>(c, a, b, false);
       ASSERT_LE(relative_error(c, expected), bound(kType<C>, kFloat32));
       run<C>(c, a, b, true);
-      ASSERT_LE(relative_error(c, 2 * expected), bound(kType<C>, kFloat32, 1.5));  // half of it was rounded before
+      ASSERT_LE(relative_error(c, 2 * expected), bound(kType<C>, kFloat32, 1.5));  // half was rounded before the sum
       ASSERT_TRUE(surroundings_untouched(c));
     });
   }
 }
 
-// Products of whole numbers below 9 and their sums are exact in any order; in the end a bfloat16 is rounded, once.
+// Products of whole numbers below 9 and their sums are exact in any order. A bfloat16 result is rounded once, at the
+// end.
 TYPED_TEST(GemmOf, SumsOfWholeNumbersAreExact) {
   using T = typename TypeParam::T;
   using C = typename TypeParam::C;
@@ -119,7 +120,7 @@ TYPED_TEST(GemmOf, SumsOfWholeNumbersAreExact) {
   });
 }
 
-// The order that gemm.h states, by itself. Instruction sets without a fused multiply-add round once more.
+// The order of sums that gemm.h states, as a plain loop. Instruction sets without a fused multiply-add round once more.
 TEST(Gemm, EveryElementInFloat32IsTheStatedSumBitForBitForAnyInstructionSetAndNumberOfThreads) {
   at::manual_seed(2);
   const int64_t M = 150, N = 210, K = 1700, depth = 567;  // three blocks of at most 768
@@ -218,7 +219,7 @@ TEST(Gemm, ABfloat16IsTheSumInFloat32RoundedOnce) {
   }
 }
 
-// A pair's products are one instruction: with it the last bits differ from those of floats, and nothing else does.
+// One instruction multiplies pairs. Its results differ from those of floats only in the last bits.
 TEST(Gemm, Bfloat16GoesByPairsWhereTheProcessorHasThem) {
   if (!has_bf16_dot()) GTEST_SKIP() << "this processor has no AVX512_BF16";
   at::manual_seed(5);

@@ -1,4 +1,4 @@
-// What kernels work in is what plan/scratch.h says, whatever the instruction set.
+// Kernels' working memory is as large as plan/scratch.h says, for any instruction set.
 #include "ops/cpu/scratch.h"
 
 #include <ATen/Parallel.h>
@@ -17,7 +17,7 @@
 namespace hearth::ops::test {
 namespace {
 
-// Bytes that `body` made a new thread of one ATen thread hold.
+// Scratch bytes of a new thread, with one ATen thread, after `body`.
 template <class Body>
 int64_t held_by(const Body& body) {
   int64_t bytes = 0;
@@ -31,7 +31,7 @@ int64_t held_by(const Body& body) {
   return bytes;
 }
 
-// Products of more than one block: their sums in bfloat16 take memory.
+// Products of more than one block: their bfloat16 sums take memory.
 template <class T>
 void multiply() {
   const auto type = c10::CppTypeToScalarType<T>::value;
@@ -48,7 +48,7 @@ void attend(const plan::AttentionCut& s, at::ScalarType type) {
   attention_backward(dq, dk, dv, q, out, lse, q, k, k, {});
 }
 
-// The same thread multiplies, too: both take turns in one buffer.
+// The same thread also multiplies: products and attention share one buffer.
 void expect_as_planned(const plan::AttentionCut& s) {
   plan::ModelShape shape{};
   shape.H = s.H, shape.G = s.G, shape.K = s.K;
@@ -70,7 +70,7 @@ TEST(Scratch, IsAsLargeAsPlannedForEachInstructionSet) {
   });
 }
 
-// One head of keys: its queries are cut into parts, which take more than a product's panels.
+// One head of keys: its queries are cut into parts, which take more memory than a product's panels.
 TEST(Scratch, IsAsLargeAsPlannedWhereHeadsAreFew) {
   expect_as_planned({1, 704, 32, 1, 80});
   EXPECT_GT((plan::AttentionCut{1, 704, 32, 1, 80}.backward_shared_floats()), plan::kGemmSharedFloats);

@@ -27,14 +27,14 @@ void narrow(c10::BFloat16* to, const float* from, int64_t n) {
   for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR { store(load(d, from + i, count), d, to + i, count); });
 }
 
-// All lanes of one load of `count` elements behind which the memory ends, and how many lanes there are.
+// All lanes of one load of `count` elements at the end of the memory. Returns the number of lanes.
 int64_t lanes_of(float* lanes, const c10::BFloat16* from, int64_t count, float fill) {
   const F32 d;
   hn::StoreU(load(d, from, std::min<int64_t>(count, static_cast<int64_t>(hn::Lanes(d))), fill), d, lanes);
   return static_cast<int64_t>(hn::Lanes(d));
 }
 
-// sums[i] += the products of the i-th pairs of a and b; false where there is no such instruction.
+// sums[i] += the products of the i-th pairs of a and b. Returns false without such an instruction.
 bool add_products_of_pairs([[maybe_unused]] float* sums, [[maybe_unused]] const c10::BFloat16* a,
                            [[maybe_unused]] const c10::BFloat16* b, [[maybe_unused]] int64_t n) {
 #if HEARTH_HAS_PAIRS
@@ -49,7 +49,7 @@ bool add_products_of_pairs([[maybe_unused]] float* sums, [[maybe_unused]] const 
 #endif
 }
 
-// to [4 lanes]: neighbours of first and second, then their lanes, as pairs; false as above.
+// to [4 lanes]: neighbours of first and second, then their equal lanes, as pairs. Returns false as above.
 bool pair([[maybe_unused]] c10::BFloat16* to, [[maybe_unused]] const float* first,
           [[maybe_unused]] const float* second) {
 #if HEARTH_HAS_PAIRS
@@ -160,7 +160,7 @@ TEST(Simd, TailsOfBfloat16AreFilledAndNothingBehindThemIsWritten) {
   const std::vector<c10::BFloat16> every = every_bfloat16();
   test::with_each_target([&] {
     for (int64_t n = 0; n <= kMost; ++n) {
-      const std::vector<c10::BFloat16> from(every.begin() + 0x3F80, every.begin() + 0x3F80 + n);  // 1 and up
+      const std::vector<c10::BFloat16> from(every.begin() + 0x3F80, every.begin() + 0x3F80 + n);  // from 1 upward
       std::vector<float> lanes(256);
       const int64_t num_lanes = HWY_DYNAMIC_DISPATCH(lanes_of)(lanes.data(), from.data(), n, -3.0f);
       for (int64_t i = 0; i < num_lanes; ++i)

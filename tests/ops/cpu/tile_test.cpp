@@ -20,11 +20,11 @@ void exp2_all(float* y, const float* x, int64_t n) {
   for_lanes(d, n, [&](int64_t i, int64_t count) HWY_ATTR { store(exp2(d, load(d, x + i, count)), d, y + i, count); });
 }
 
-// The rows that one tile_row writes.
+// The rows that one call of tile_row writes.
 int64_t rows_of_a_tile() { return kTileRows; }
 int64_t lanes() { return kLanes; }
 
-// b is [depth, width], a and b in units; false where there are no such units.
+// b is [depth, width], a and b in units. Returns false without such units.
 template <class Unit>
 void product(float* c, const float* a, int64_t stride_a, bool columns, const float* b, int64_t depth, int64_t width) {
   const F32 d;
@@ -92,7 +92,7 @@ TEST(Exp2, WholeNumbersAreExactAndTheRestOfTheNumbersIsZeroOrNan) {
   });
 }
 
-// Small whole numbers: every sum is exact, whatever its order. Two to a unit they are bfloat16.
+// Small whole numbers: every sum is exact, in any order. With two a unit they are bfloat16.
 void expect_exact_products(bool pairs) {
   const int64_t rows = HWY_DYNAMIC_DISPATCH(rows_of_a_tile)(), depth = 13, per_unit = pairs ? 2 : 1;
   const auto number = [](size_t i, size_t step, size_t most) { return static_cast<float>(i * step % most) - 5; };

@@ -1,4 +1,4 @@
-// The search for the nearest reference against looking at every one.
+// The search for the nearest reference, compared with a scan of all references.
 #include "tokenizer/arrays/nearest_reference.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// The rule as it stands in train_patches.h: the largest cosine, of equal ones the smallest id. cos1 > cos2 where
-// dot1^2 square2 > dot2^2 square1.
+// The rule of train_patches.h: the largest cosine, and the smallest id among equal ones. cos1 > cos2 if dot1^2 square2
+// > dot2^2 square1.
 uint32_t brute_force(const PatchVocabulary& v, std::string_view patch) {
   const auto cells = static_cast<size_t>(v.shape.cells());
   uint32_t best = 0;
@@ -37,7 +37,7 @@ uint32_t brute_force(const PatchVocabulary& v, std::string_view patch) {
   return best;
 }
 
-// Counts as neurons have them: most fire seldom, some often; a cell in `rarity` is drawn large.
+// Counts like neurons': most fire seldom, some often. One cell in `rarity` is drawn large.
 std::string draw(std::mt19937& random, int64_t cells, unsigned rarity) {
   const double mean = std::gamma_distribution<double>(0.5, 0.4)(random);
   std::poisson_distribution<int> counts(mean);
@@ -48,7 +48,7 @@ std::string draw(std::mt19937& random, int64_t cells, unsigned rarity) {
   return patch;
 }
 
-// Different ones, those drawn first having the small ids.
+// Distinct patches; those drawn first have the small ids.
 PatchVocabulary vocabulary(std::mt19937& random, PatchShape shape, size_t references, unsigned rarity) {
   PatchVocabulary v;
   v.shape = shape;
@@ -99,8 +99,7 @@ TEST(NearestReference, EqualCosinesGoToTheSmallestIdWhateverTheirLengths) {
   PatchVocabulary v;
   v.shape = {1, 3};
   v.vocab_size = 8;
-  // Nothing, and three directions, some of them twice; (1, 1, 0) and (2, 2, 0) differ in the last bit in floating
-  // point.
+  // Zeros, and three directions, some of them twice. In floating point (1, 1, 0) and (2, 2, 0) differ in the last bit.
   v.references = std::string(
       "\0\0\0"
       "\3\3\0"
@@ -117,8 +116,8 @@ TEST(NearestReference, EqualCosinesGoToTheSmallestIdWhateverTheirLengths) {
   EXPECT_EQ(id({200, 200, 0}), 1U);
   EXPECT_EQ(id({0, 0, 255}), 3U);
   EXPECT_EQ(id({3, 6, 9}), 5U);
-  EXPECT_EQ(id({5, 0, 0}), 1U);  // 1 / sqrt 2 with two, 1 / sqrt 14 with the others
-  EXPECT_EQ(id({0, 0, 0}), 0U);  // cosine 0 with all
+  EXPECT_EQ(id({5, 0, 0}), 1U);  // 1 / sqrt 2 with two references, at most 1 / sqrt 14 with the others
+  EXPECT_EQ(id({0, 0, 0}), 0U);  // cosine 0 with all references
   v.references = std::string("\1\0\0\0\1\0", 6);
   const NearestReference two(v);
   EXPECT_EQ(two.id_of(std::vector<uint8_t>{0, 0, 4}), 0U);

@@ -52,7 +52,7 @@ Vocabulary random_vocabulary(uint64_t seed, int num_letters, size_t num_merges, 
   return v;
 }
 
-// The rule, word for word: again and again the leftmost of the pairs of lowest rank.
+// The rule as a plain loop: again and again merge the leftmost of the pairs of lowest rank.
 std::vector<uint32_t> merge_plainly(const Vocabulary& v, std::string_view piece) {
   std::vector<uint32_t> symbols;
   for (const char c : piece) symbols.push_back(static_cast<uint8_t>(c));
@@ -92,7 +92,7 @@ TEST(Bpe, MergesAsTheRuleSaysWhateverTheVocabularyAndTheLength) {
       std::vector<uint32_t> ids;
       encoder.encode_piece(piece, ids);
       ASSERT_EQ(ids, merge_plainly(v, piece)) << "vocabulary " << seed << ": " << piece;
-      encoder.encode_piece(piece, ids);  // the cache gives the same
+      encoder.encode_piece(piece, ids);  // the cache gives the same ids
       ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2));
       ASSERT_EQ(ids, merge_plainly(v, piece)) << "again, vocabulary " << seed << ": " << piece;
       ids.clear();
@@ -103,7 +103,7 @@ TEST(Bpe, MergesAsTheRuleSaysWhateverTheVocabularyAndTheLength) {
 }
 
 TEST(Bpe, RanksMergeThePairWhoseBytesAreTheLowestToken) {
-  // Tokens of two and three letters; a pair's rank is its token's, however it is split.
+  // Tokens of two and three letters. A pair's rank is the rank of its token, for any split of it.
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   for (const char* more : {"bc", "ab", "abc", "cd", "bcd", "aaa", "aa"}) tokens.emplace_back(more);
@@ -126,13 +126,13 @@ TEST(Bpe, RanksMergeThePairWhoseBytesAreTheLowestToken) {
     std::vector<uint32_t> ids;
     encoder.encode_piece(piece, ids);
     std::vector<uint32_t> expected = merge_plainly(v, piece);
-    if (bpe.find(piece)) expected = {*bpe.find(piece)};  // a whole piece comes first
+    if (bpe.find(piece)) expected = {*bpe.find(piece)};  // a whole piece has precedence
     ASSERT_EQ(ids, expected) << piece;
   }
 }
 
 TEST(Bpe, AWholePieceComesFirstOnlyWhereTheVocabularySaysSo) {
-  // "abc" is a token that the merges never reach.
+  // The merges never reach the token "abc".
   std::vector<std::string> tokens = {"a", "b", "c", "ab", "bc", "abc"};
   const std::vector<Merge> merges = {{1, 2, 4}, {0, 1, 3}, {3, 2, 5}};
   const auto encode = [&](bool whole_piece_first) {
@@ -167,7 +167,7 @@ TEST(Bpe, BytesWithoutATokenBecomeTheUnknownOneOrAreDroppedAndCounted) {
 TEST(Bpe, ManyPiecesGiveWhatEachGives) {
   const Vocabulary v = random_vocabulary(7, 5, 300, false);
   const Bpe bpe = Bpe::from_merges(v.tokens, v.merges, {});
-  BpeEncoder encoder(bpe, 64);  // so small that entries push each other out
+  BpeEncoder encoder(bpe, 64);  // so small that entries evict each other
   const std::string text = random_piece(random_key(3, "pieces"), 0, 5, 20'000);
   std::vector<std::string_view> pieces;
   for (size_t at = 0, i = 0; at < text.size(); ++i) {
@@ -225,7 +225,7 @@ double cpu_seconds() {
 }
 
 TEST(Bpe, APieceOfAMillionSymbolsTakesTimeInProportion) {
-  // Doubling tokens, which a quadratic algorithm would need minutes for; bench tokenizer says how fast it is.
+  // Tokens double in length: a quadratic algorithm would need minutes. bench tokenizer measures the speed.
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   std::vector<Merge> merges;

@@ -1,4 +1,4 @@
-"""What `tokenizers` trains and encodes, for tests/tokenizer/bpe/train_test.cpp.
+"""Trains and encodes with `tokenizers`, for tests/tokenizer/bpe/train_test.cpp.
 
 train TEXT OUT VOCAB_SIZE PATTERN SPECIAL...   trains on the file TEXT as one document, saves OUT
 encode TOKENIZER TEXT                          prints the ids of the file TEXT

@@ -1,4 +1,4 @@
-// Training against `tokenizers`: the same merges from the same text, and a file that it reads as we do.
+// Training compared with `tokenizers`: the same merges from the same text, and a file that both read alike.
 #include "tokenizer/bpe/train.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::string python_sources() {
          "\u0440\u0443\u0301\u0441\u0441\u043A\u0438\u0439 \u044F\u0437\u044B\u043A\n";
 }
 
-// Few letters, so that counts are often equal, and long runs, where pairs overlap.
+// Few letters, so counts are often equal; long runs, where pairs overlap.
 std::string ties() {
   std::mt19937 random(7);
   std::string text;
@@ -49,7 +49,7 @@ using Json = nlohmann::ordered_json;
 
 class TrainBpe : public testing::Test {
  protected:
-  // Trains both ways and compares vocabulary and merges; then ids of `other`, ours against theirs, from our file.
+  // Trains both ways and compares vocabulary and merges. Then compares our ids of `other` with theirs, from our file.
   void compare(const std::string& text, const std::string& other, int64_t vocab_size, std::string_view pattern) {
     const std::vector<std::string> special = {"<|begin_of_text|>", "<|end_of_text|>", "<pad>"};
     const TrainedBpe bpe =
@@ -69,7 +69,7 @@ class TrainBpe : public testing::Test {
     EXPECT_EQ(ours["model"]["merges"].size(), theirs["model"]["merges"].size());
     for (size_t i = 0; i < ours["model"]["merges"].size(); ++i)
       ASSERT_EQ(ours["model"]["merges"][i], theirs["model"]["merges"][i]) << "merge " << i;
-    // As maps: `tokenizers` orders ids, too, but that is its affair.
+    // Compared as maps: the order of ids in `tokenizers`' file does not matter.
     EXPECT_EQ(nlohmann::json::parse(ours["model"]["vocab"].dump()),
               nlohmann::json::parse(theirs["model"]["vocab"].dump()));
 
@@ -139,7 +139,7 @@ TEST_F(TrainBpe, ATextThatSpellsASpecialTokenNeverBecomesIt) {
   PieceCounts counts;
   counts.add("pad", 100);
   const TrainedBpe bpe = train_bpe(counts, {1000, {"pad"}, std::string(kGpt2Pattern), 2}, nullptr);
-  EXPECT_EQ(bpe.merges.size(), 1u);  // "pa" or "ad", and no further
+  EXPECT_EQ(bpe.merges.size(), 1u);  // "pa" or "ad", without further merges
   write_file_atomic(scratch_ / "t.json", huggingface_file(bpe));
   std::vector<uint32_t> ids;
   open_tokenizer((scratch_ / "t.json").string())->encode("pad", ids);

@@ -44,7 +44,7 @@ TEST(Bytes, AnIdOutsideTheVocabularyIsAUserError) {
   }
 }
 
-// Manifests and checkpoints hold this value: it must never change.
+// Manifests and checkpoints store this value: never change.
 TEST(Bytes, ContentHashIsFixed) {
   EXPECT_EQ(open_tokenizer("bytes")->content_hash(), "2105be2c4cfaa69af2fc47a560700c5c");
   EXPECT_EQ(open_tokenizer("bytes")->name(), "bytes");

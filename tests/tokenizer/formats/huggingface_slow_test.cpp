@@ -1,4 +1,4 @@
-// 100 MB of mixed text in styles of tokenizer.json, id by id.
+// 100 MB of mixed text in several styles of tokenizer.json, id by id.
 #include <gtest/gtest.h>
 
 #include "support/mixed_text.h"

@@ -1,4 +1,4 @@
-// tokenizer.json against the library `tokenizers`, id by id.
+// tokenizer.json compared with the library `tokenizers`, id by id.
 #include "tokenizer/formats/huggingface.h"
 
 #include <nlohmann/json.hpp>
@@ -39,7 +39,7 @@ TEST(HuggingFace, IdsEqualTokenizersForEveryStyleWithSpecialTextPlainAndParsed) 
   }
 }
 
-// Documents of all scripts, emoji and white space, most of whose words no tokenizer has seen.
+// Documents of all scripts, emoji and white space. No tokenizer was trained on most of their words.
 std::vector<std::string> mixed_documents(uint64_t seed, size_t bytes) {
   test::MixedText text(seed);
   std::vector<std::string> documents;
@@ -133,7 +133,7 @@ TEST(HuggingFace, TheTemplateDecidesBosAndTheUsualNamesDecideEos) {
   EXPECT_EQ(neox->eos(), 0u);
 }
 
-// ---- files that are wrong, without the oracle
+// ---- wrong files, without the oracle
 
 Json small_file() { return Json::parse(test::small_tokenizer_file()); }
 

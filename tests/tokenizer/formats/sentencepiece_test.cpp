@@ -1,4 +1,4 @@
-// SentencePiece models against the library's own Python package.
+// SentencePiece models compared with the library's own Python package.
 #include "tokenizer/formats/sentencepiece.h"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ TEST(SentencePiece, IdsAndTextEqualTheLibrarysForBpeAndModelsWithOwnSymbols) {
   for (const char* style : {"bpe", "symbols"}) expect_same(folder, style);
 }
 
-// Where several segmentations have the same score, the choice depends on the library's version (0.1.97, 0.2.0 and
-// 0.2.3 all differ): compared are the scores and the text.
+// Among segmentations of equal score the choice depends on the library's version (0.1.97, 0.2.0 and 0.2.3 all differ).
+// The test compares the scores and the text.
 TEST(SentencePiece, UnigramSegmentationsAreAsGoodAsTheLibrarysAndMostlyTheSame) {
   HEARTH_NEEDS_ORACLE();
   const Path folder = test::reference_folder("sentencepiece"), unigram = folder / "unigram";

@@ -18,7 +18,7 @@ TEST(TiktokenSlow, AHundredMegabytesOfMixedTextHaveTheIdsOfTheReferences) {
     const test::ScratchFolder folder;
     write_file_atomic(folder / "text", text);
     for (const std::string how : {"meta", "huggingface"}) {
-      if (how == "huggingface" && seed % 5 != 0) continue;  // an order slower than the others
+      if (how == "huggingface" && seed % 5 != 0) continue;  // ten times slower than the others
       ask_reference("ids " + (folder / "text").string() + " " + (folder / "ids").string() + " " + how);
       std::vector<uint32_t> ids;
       (how == "meta" ? encoder : plain)->encode(text, ids);

@@ -10,7 +10,7 @@
 namespace hearth::tokenizer {
 namespace {
 
-// The ids of `text` by tiktoken; `how` is one of the script's words.
+// The ids of `text` by tiktoken. `how` is one of the script's modes.
 std::vector<uint32_t> ids_of_reference(const std::string& text, const std::string& how) {
   const test::ScratchFolder folder;
   write_file_atomic(folder / "text", text);
@@ -79,7 +79,7 @@ TEST_F(Tiktoken, SpecialTextIsPlainUnlessItIsToBeParsedAndIsCountedEitherWay) {
   }
 }
 
-// Runs at and around 25,000 characters, parts at 400,000, of characters of one to four bytes.
+// Runs of and around 25,000 characters, parts of 400,000, with characters of one to four bytes.
 std::string text_of_long_runs() {
   std::string text;
   const auto repeat = [&](std::string_view what, size_t count) {
@@ -95,7 +95,7 @@ std::string text_of_long_runs() {
     repeat(space, 25'001);
     text += "x";
   }
-  text += '\x1c';  // white space to Python, so that this run is one longer
+  text += '\x1c';  // white space to Python, so this run is one character longer
   repeat(" ", 25'001);
   repeat("word ", 90'000);
   repeat("\u00e9t\u00e9 ", 110'000);

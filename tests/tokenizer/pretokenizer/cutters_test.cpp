@@ -1,4 +1,4 @@
-// The hand-written cutters against PCRE2, pattern by pattern.
+// The hand-written cutters compared with PCRE2, pattern by pattern.
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -15,7 +15,7 @@ std::vector<std::string_view> all_patterns() {
 
 std::string quoted(std::string_view text) { return testing::PrintToString(std::string(text)); }
 
-// Both cut `text` in the same pieces; says where they part.
+// Checks that both cut `text` into the same pieces; shows the first difference.
 void expect_same_pieces(const std::vector<SplitStep>& steps, std::string_view text) {
   const auto fast = Pretokenizer(steps).pieces(text);
   const auto slow = Pretokenizer(steps, Matching::kRegex).pieces(text);
@@ -39,7 +39,7 @@ TEST(Cutters, CutTextWithInvalidBytesAsTheRegularExpressionsDo) {
 }
 
 TEST(Cutters, CutEveryTextOfAFewCharactersAsTheRegularExpressionsDo) {
-  // One of each kind that any pattern tells apart, in every order, with every end.
+  // One character of each kind that any pattern distinguishes, in every order, with every end.
   const std::vector<std::string> alphabet = {"a", "S",    "'",      " ",      "\n",     "1",
                                              ".", "\t",   "\u0301", "\u01c5", "\u3042", "\u02b0",
                                              "/", "\x01", "\u017f", "\xff",   "l"};
@@ -63,7 +63,7 @@ TEST(Cutters, CutEveryTextOfAFewCharactersAsTheRegularExpressionsDo) {
 }
 
 TEST(Cutters, CutLongRunsAndMixturesOfAsciiAsTheRegularExpressionsDo) {
-  // What ends a window of 64 bytes, or begins one, is left to chance; half of the characters repeat the one before.
+  // Windows of 64 bytes begin and end at random characters. Half of the characters repeat the one before.
   constexpr std::string_view kAlphabet = "aSlrevdtm'''''    \n\n\r\t1234..,/\x01\x0b\x7f";
   const RandomKey key = random_key(3, "ascii runs");
   uint64_t counter = 0;
@@ -79,7 +79,7 @@ TEST(Cutters, CutLongRunsAndMixturesOfAsciiAsTheRegularExpressionsDo) {
   }
   for (const std::string_view pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern})
     expect_same_pieces({{std::string(pattern)}}, text);
-  // Every end of a text, and every place where a piece can lie in its first windows.
+  // Every end of a text, and every place of a piece in its first windows.
   const Pretokenizer fast({{std::string(kLlama3Pattern)}}), slow({{std::string(kLlama3Pattern)}}, Matching::kRegex);
   for (size_t begin = 0; begin < 100; ++begin) {
     for (const size_t size : {64, 65, 66, 100, 128, 129}) {

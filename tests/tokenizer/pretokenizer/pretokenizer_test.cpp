@@ -18,7 +18,7 @@ struct Case {
 
 constexpr const char* kBehaviors[] = {"isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"};
 
-// The script writes begin and end of each piece; empty ones, which ours never gives, are left out.
+// The script writes begin and end of each piece, without empty ones, which we never return.
 std::vector<uint64_t> places_of_reference(const test::ScratchFolder& folder, const Case& c) {
   write_file_atomic(folder / "pattern", c.pattern);
   ask_reference("pieces " + (folder / "pattern").string() + " " + (folder / "text").string() + " " +
@@ -130,7 +130,7 @@ constexpr const char* kCasedText =
     "abc ABC aC c ss SS s\u017f \u00df \u1e9e ff \ufb00 Fi \ufb01 fl \ufb02 st \ufb05 \ufb06 it's IT'S we\u2019LL "
     "i\u0307 \u0130 k \u212a \u0264 \ua7cb \u0390 \u1fd3 Va2 \u0345";
 
-// What PCRE2 alone makes of a pattern: begin and end of each match and of what lies between.
+// PCRE2's result for a pattern: begin and end of each match and of the text between matches.
 std::vector<uint64_t> places_of_pcre2(const std::string& pattern, const std::string& text) {
   const Regex regex = Regex::untranslated(pattern);
   Regex::Matcher matcher(regex);
@@ -162,7 +162,7 @@ TEST(Regex, WhatTheEnginesMatchDifferentlyWhereCaseDoesNotCountIsRefused) {
                                                                                       {"(?i:\\x{df})", "\\x"},
                                                                                       {"(?i:[\\p{Lu}])", "\\p"}}) {
     EXPECT_EQ(refusal(pattern), "the pattern " + pattern + " uses " + what);
-    // The refusal has a reason.
+    // The refusal has a reason: the engines' results differ.
     EXPECT_FALSE(places_of_pcre2(pattern, text) == places_of_reference(folder, {pattern, Behavior::kIsolated}))
         << pattern;
   }
@@ -177,7 +177,7 @@ TEST(Regex, CaseThatDoesNotCountIsReadAsTokenizersReadsIt) {
                              kCasedText);
 }
 
-// PCRE2's Unicode version is the distribution's; ours is pinned.
+// The distribution decides PCRE2's Unicode version; ours is pinned.
 TEST(Regex, PropertiesMeanOurTablesWhateverPcre2Knows) {
   std::string all;
   for (char32_t c = 0; c < 0x110000; ++c)

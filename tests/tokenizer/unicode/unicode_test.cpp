@@ -23,7 +23,7 @@ TEST(Unicode, EveryCodePointHasTheCategoryThatTheReferencesGiveIt) {
   }
 }
 
-// Without the oracle, and should its version change: the tables as they were compared.
+// Also without the oracle, and after a change of its version: the hash of the tables that were compared.
 TEST(Unicode, TheTablesAreTheSameOnEveryMachine) {
   std::string classes;
   for (char32_t c = 0; c < 0x110000; ++c) classes.push_back(static_cast<char>(class_of(c)));
@@ -47,7 +47,7 @@ TEST(Unicode, NfcIsThatOfTokenizers) {
   ASSERT_GT(text.size(), 1'000'000u);
   std::string ours;
   append_nfc(text, ours);
-  // Parts are separated by spaces, which nothing composes with.
+  // Parts are separated by spaces, which compose with nothing.
   size_t a = 0, b = 0, start = 0;
   while (a < ours.size() && b < theirs.size() && ours[a] == theirs[b]) {
     if (ours[a] == ' ') start = a;
