@@ -10,7 +10,7 @@
 #elif defined(__CUDACC__)
 #include <cuda_runtime.h>
 #elif !defined(HEARTH_HOST_PLATFORM)
-#error "nvcc, hipcc, or a header before this file that defines a platform"
+#error "compile with nvcc or hipcc, or include a header that defines a platform before this file"
 #endif
 
 namespace hearth::kernels {

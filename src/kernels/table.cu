@@ -21,8 +21,8 @@ constexpr const char* kPlatform = "host";
 
 const char* error_text(int code) {
   if (code == 0) return "no error";
-  if (code == kTooManyBlocks) return "more blocks than a launch takes";
-  if (code == kTooWide) return "heads wider than the kernel's 256";
+  if (code == kTooManyBlocks) return "more blocks than one launch can have";
+  if (code == kTooWide) return "heads are wider than 256, the kernel's limit";
 #if defined(__HIPCC__)
   return hipGetErrorString(static_cast<hipError_t>(code));
 #elif defined(__CUDACC__)

@@ -200,7 +200,7 @@ void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at
     return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding);
   const kernels::Decision decided = read_decision(decision);
   if (decided.apply == 0) return;
-  HEARTH_CHECK(decided.t > step.updates_before, "update {}, of moments that began after {}", decided.t,
+  HEARTH_CHECK(decided.t > step.updates_before, "update {} of moments that began after update {}", decided.t,
                step.updates_before);
   const auto f = factors(step, decided);
   if (is_float64(parameter_N)) {

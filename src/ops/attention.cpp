@@ -87,7 +87,7 @@ const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t S)
   for (int64_t i = 0; i < N; ++i) {
     const int64_t begin = rows ? i * S : starts[i], end = rows ? begin + S : i + 1 < N ? starts[i + 1] : B * S;
     HEARTH_CHECK(begin < end && begin / S == (end - 1) / S && (i > 0 || begin == 0),
-                 "document {} of {} reaches from {} to {} in rows of {}", i, N, begin, end, S);
+                 "document {} of {} is from {} to {}, with rows of {}", i, N, begin, end, S);
     for (int64_t t = begin; t < end; ++t) {
       visible[t].begin = static_cast<int32_t>(begin % S);
       visible[t].end = static_cast<int32_t>((mask.causal ? t : end - 1) % S + 1);

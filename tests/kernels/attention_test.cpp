@@ -65,7 +65,7 @@ TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
   const int code = table().attention_forward(nullptr, Type::kFloat32, heads(x), nullptr, heads(x), heads(x), heads(x),
                                              1, nullptr, 0);
   EXPECT_NE(code, 0);
-  EXPECT_STREQ(table().error_text(code), "heads wider than the kernel's 256");
+  EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
   EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1), code);
 }
 

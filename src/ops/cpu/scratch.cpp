@@ -35,7 +35,7 @@ std::byte* thread_scratch(Scratch purpose, int64_t size_bytes) {
     const int64_t rounded = (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
     buffer.memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<size_t>(rounded)));
     if (buffer.memory == nullptr) {
-      throw system_error(fmt::format("cannot allocate {} MiB for a kernel to work in", size_bytes >> 20), ENOMEM,
+      throw system_error(fmt::format("cannot allocate {} MiB of working memory for a kernel", size_bytes >> 20), ENOMEM,
                          "lower training.local_batch_size, training.seq_len or the size of the model");
     }
     buffer.size_bytes = rounded;

@@ -78,7 +78,7 @@ void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, co
       const auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
           rows.view(q_BSHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.optional_begins(), rows.optional_begins(),
           rows.longest, rows.longest, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false);
-      HEARTH_CHECK(lse.numel() == lse_BHS.numel(), "attention's denominators are laid out in another way");
+      HEARTH_CHECK(lse.numel() == lse_BHS.numel(), "attention's denominators have an unexpected layout");
       rows.view(out_BSHK).copy_(out);
       rows.view_lse(lse_BHS).copy_(lse);
       return;

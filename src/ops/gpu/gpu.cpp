@@ -64,7 +64,7 @@ void scaled_product(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::
 Gpu open() {
   const std::vector<Path> found = places();
   if (found.empty())
-    throw user_error("this build of Hearth has no GPU kernels", "no libhearth_cuda.so lies beside the program",
+    throw user_error("this build of Hearth has no GPU kernels", "there is no libhearth_cuda.so in the program's folder",
                      "build again where the CUDA toolkit is installed (nvcc), or train with training.device = \"cpu\"");
   std::vector<std::string> platforms;
   for (const Path& path : found) {
@@ -81,7 +81,7 @@ Gpu open() {
     return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
   }
   throw Error(ExitCode::kHardware, "no GPU here",
-              fmt::format("no driver shows a device to this process (asked: {})", join(platforms)),
+              fmt::format("no driver reports a device to this process (asked: {})", join(platforms)),
               "see nvidia-smi or rocm-smi, and CUDA_VISIBLE_DEVICES; or train with training.device = \"cpu\"");
 }
 

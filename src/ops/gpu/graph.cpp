@@ -10,11 +10,11 @@ namespace hearth::ops {
 namespace {
 
 const GraphLibrary& load() {
-  const char* const fix = "remove training.cuda_graph, or build Hearth again where the CUDA toolkit is installed";
+  const char* const fix = "remove training.cuda_graph, or build Hearth again on a machine with the CUDA toolkit";
   const auto path = beside_program(kGraphObject);
   if (!path)
     throw user_error("this build of Hearth has no CUDA graphs",
-                     fmt::format("{} does not lie beside the program", kGraphObject), fix);
+                     fmt::format("{} is not in the program's folder", kGraphObject), fix);
   void* entry =
       load_entry(*path, HEARTH_ENTRY_NAME(HEARTH_GRAPH_ENTRY), fmt::format("cannot load {}", path->string()), fix);
   return *reinterpret_cast<OpenGraphLibrary>(entry)();
@@ -29,8 +29,8 @@ const GraphLibrary& library() {
 
 void open_graphs() {
   if (std::string_view(open_gpu().platform).starts_with("HIP"))
-    throw user_error("no graphs on AMD's GPUs", "LibTorch names them otherwise there, and nobody has tried them",
-                     "remove training.cuda_graph");
+    throw user_error("there are no graphs on AMD's GPUs",
+                     "LibTorch has other names for them there, and they are untested", "remove training.cuda_graph");
   library();
 }
 
