@@ -90,8 +90,7 @@ void check(const Request& r) {
       throw user_error("--vocab-size 1 is too small", "a patch and BOS need two ids", "give 32000, say");
   }
   if (!r.overwrite && path_exists(r.out))
-    throw user_error(fmt::format("{} exists already", r.out.string()), "",
-                     "choose another --out, or add --overwrite");
+    throw user_error(fmt::format("{} exists already", r.out.string()), "", "choose another --out, or add --overwrite");
 }
 
 CountDocument text_counter(const tokenizer::Pretokenizer& cuts) {
