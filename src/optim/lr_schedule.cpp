@@ -15,7 +15,8 @@ int64_t steps_of(double ratio, int64_t total_steps) {
   return static_cast<int64_t>(std::nearbyint(ratio * static_cast<double>(total_steps)));
 }
 
-// From 1 at progress 0 to 0 at progress 1.
+// The factor at a progress in [0, 1] of the decay: 1 at 0. At 1 it is 0, except exp(-0.693) for exponential and 1 for
+// constant.
 double decay(DecayType type, double progress) {
   switch (type) {
     case DecayType::kLinear:

@@ -40,8 +40,9 @@ namespace hearth::parallel {
 
 class ShardedWeights final : public model::Weights {
  public:
-  // Makes one allocation on `device`, zero-filled. kInference has weights only. `trained`: a flag for each of
-  // plan.parameters; empty: all true. Borrows `plan` and `group`, which must outlive this.
+  // Makes one allocation on `device`, zero-filled; partial sums of `reproducible` come with the first step. kInference
+  // has weights only. `trained`: a flag for each of plan.parameters; empty: all true. Borrows `plan` and `group`, which
+  // must outlive this.
   enum class Purpose { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Purpose purpose,
                  std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU);
