@@ -1,5 +1,7 @@
 # The GPU kernels of src/kernels as shared libraries, which hearth-train loads if a run asks for a GPU: targets
-# hearth_cuda (by nvcc) and hearth_hip (by hipcc), each if its compiler is installed. There is one command per file.
+# hearth_cuda (by nvcc) and hearth_hip (by hipcc), each if its compiler is installed. A library that is wanted has one
+# command per file. One that only a test builds compiles up to HEARTH_UNITY files together: hipcc takes 2 s for its own
+# headers.
 # CMake's CUDA language is not used: it tests its compiler for seconds at every first configuration.
 #
 # hearth_cuda comes with hearth_cuda_graph: src/graph, ordinary C++ with the headers of the CUDA toolkit and of
@@ -22,20 +24,39 @@ if(HEARTH_WERROR)
   list(APPEND HEARTH_HIPCC_FLAGS -Werror)
 endif()
 
-# hearth_gpu_library(TARGET COMPILER COMPILE flags... LINK flags...)
-function(hearth_gpu_library target compiler)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "COMPILE;LINK")
+# Sets `result` to files in `folder` that include the sources, at most HEARTH_UNITY each.
+function(hearth_include_together result folder)
+  list(LENGTH ARGN count)
+  set(parts)
+  foreach(begin RANGE 0 ${count} ${HEARTH_UNITY})
+    list(SUBLIST ARGN ${begin} ${HEARTH_UNITY} together)
+    if(together)
+      list(TRANSFORM together REPLACE "(.+)" "#include \"\\1\"")
+      list(JOIN together "\n" together)
+      file(CONFIGURE OUTPUT "${folder}/from_${begin}.cu" CONTENT "${together}\n" @ONLY)
+      list(APPEND parts "${folder}/from_${begin}.cu")
+    endif()
+  endforeach()
+  set(${result} "${parts}" PARENT_SCOPE)
+endfunction()
+
+# hearth_gpu_library(TARGET COMPILER WANTED COMPILE flags... LINK flags...)
+function(hearth_gpu_library target compiler wanted)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "COMPILE;LINK")
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/kernels/*.cu")
   set(folder "${CMAKE_BINARY_DIR}/kernels/${target}")
   file(MAKE_DIRECTORY "${folder}")
+  if(HEARTH_UNITY GREATER 1 AND NOT wanted)
+    hearth_include_together(sources "${folder}" ${sources})
+  endif()
   set(objects)
   foreach(source IN LISTS sources)
     get_filename_component(name "${source}" NAME_WE)
     set(object "${folder}/${name}.o")
     add_custom_command(OUTPUT "${object}"
-      COMMAND "${compiler}" ${arg_COMPILE} "-I${CMAKE_SOURCE_DIR}/src" "-D${HEARTH_KERNELS_INTERFACE}" -MD -MT "${object}" -MF "${object}.d"
-        -c "${source}" -o "${object}"
-      DEPENDS "${source}" DEPFILE "${object}.d" COMMENT "${target}: src/kernels/${name}.cu" VERBATIM)
+      COMMAND "${compiler}" ${arg_COMPILE} "-I${CMAKE_SOURCE_DIR}/src" "-D${HEARTH_KERNELS_INTERFACE}"
+        -MD -MT "${object}" -MF "${object}.d" -c "${source}" -o "${object}"
+      DEPENDS "${source}" DEPFILE "${object}.d" COMMENT "${target}: ${name}.cu" VERBATIM)
     list(APPEND objects "${object}")
   endforeach()
   set(library "${CMAKE_BINARY_DIR}/bin/lib${target}.so")
@@ -50,7 +71,8 @@ endfunction()
 function(hearth_graph_library)
   get_filename_component(toolkit "${HEARTH_NVCC}" REALPATH)
   get_filename_component(toolkit "${toolkit}" DIRECTORY)
-  find_path(HEARTH_CUDA_HEADERS cuda_runtime_api.h HINTS "${toolkit}/../include" "${toolkit}/../targets/x86_64-linux/include")
+  find_path(HEARTH_CUDA_HEADERS cuda_runtime_api.h
+    HINTS "${toolkit}/../include" "${toolkit}/../targets/x86_64-linux/include")
   if(NOT HEARTH_CUDA_HEADERS OR NOT LibTorch_HAS_CUDA)
     return()
   endif()
@@ -59,7 +81,8 @@ function(hearth_graph_library)
   target_include_directories(hearth_cuda_graph PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_include_directories(hearth_cuda_graph SYSTEM PRIVATE "${HEARTH_CUDA_HEADERS}")
   target_link_libraries(hearth_cuda_graph PRIVATE
-    LibTorch::LibTorch "${LibTorch_DIR_USED}/lib/libc10_cuda.so" "${LibTorch_DIR_USED}/lib/libtorch_cuda.so" hearth_warnings)
+    LibTorch::LibTorch "${LibTorch_DIR_USED}/lib/libc10_cuda.so" "${LibTorch_DIR_USED}/lib/libtorch_cuda.so"
+    hearth_warnings)
   set_target_properties(hearth_cuda_graph PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "")
@@ -105,7 +128,8 @@ if(HEARTH_NVCC)
       list(APPEND targets -gencode "arch=compute_${architecture},code=sm_${architecture}")
     endif()
   endforeach()
-  hearth_gpu_library(hearth_cuda "${HEARTH_NVCC}" COMPILE ${HEARTH_NVCC_FLAGS} ${targets} LINK -cudart static ${targets})
+  hearth_gpu_library(hearth_cuda "${HEARTH_NVCC}" "${wants_cuda}"
+    COMPILE ${HEARTH_NVCC_FLAGS} ${targets} LINK -cudart static ${targets})
   hearth_graph_library()
 endif()
 if(HEARTH_HIPCC)
@@ -115,7 +139,8 @@ if(HEARTH_HIPCC)
   if(wants_hip AND version VERSION_GREATER_EQUAL 6.0)
     list(APPEND targets --offload-arch=gfx942)
   endif()
-  hearth_gpu_library(hearth_hip "${HEARTH_HIPCC}" COMPILE ${HEARTH_HIPCC_FLAGS} ${targets} LINK ${targets})
+  hearth_gpu_library(hearth_hip "${HEARTH_HIPCC}" "${wants_hip}"
+    COMPILE ${HEARTH_HIPCC_FLAGS} ${targets} LINK ${targets})
 endif()
 
 if(wants_cuda)

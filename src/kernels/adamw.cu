@@ -4,7 +4,6 @@
 namespace hearth::kernels {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kGroup = 8;  // elements that a thread takes at a time: one Philox block has numbers for as many
 
 // The step's factors. As in ops/adamw.cpp: computed in double, used in float32.

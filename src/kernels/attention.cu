@@ -6,13 +6,11 @@
 // In a row of the result each thread has every kPerRow-th column in its registers.
 #include "kernels/documents.h"
 #include "kernels/entries.h"
+#include "kernels/heads.h"
 #include "kernels/launch.h"
 
 namespace hearth::kernels {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr float kHidden = -3e38f;  // finite: a difference of two is not NaN
 
 template <int kMaxK>
 struct Tile {
@@ -28,11 +26,6 @@ struct Attention {
   bool causal;
   float scale;
 };
-
-template <class T>
-__device__ inline T* row_of(const Heads& x, int64_t b, int64_t s, int64_t n) {
-  return static_cast<T*>(x.data) + b * x.stride_b + s * x.stride_s + n * x.stride_n;
-}
 
 // A thread's part of a tile.
 template <int kMaxK>
@@ -114,7 +107,7 @@ __device__ Task task_of(int64_t N, int64_t S) {
 }
 
 template <class T, int kMaxK>
-__global__ void __launch_bounds__(kThreads, 2) forward_kernel(Attention a) {
+__global__ void __launch_bounds__(kThreads, 2) attention_forward_kernel(Attention a) {
   using Shape = Tile<kMaxK>;
   __shared__ typename Shape::Values q, k, v;
   __shared__ typename Shape::Scores scores;
@@ -276,7 +269,7 @@ int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, H
   arguments.lse = lse;
   return with_type(type, [&](auto zero) {
     return with_max_width(q.K, [&](auto max) {
-      return launch(stream, &forward_kernel<decltype(zero), max()>, num_tasks<max()>(q), kThreads, arguments);
+      return launch(stream, &attention_forward_kernel<decltype(zero), max()>, num_tasks<max()>(q), kThreads, arguments);
     });
   });
 }

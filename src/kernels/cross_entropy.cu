@@ -11,8 +11,7 @@ namespace hearth::kernels {
 namespace {
 
 constexpr int32_t kIgnore = -100;  // ops/cross_entropy.h
-constexpr int kThreads = 256;
-constexpr int kInFlight = 4;  // packs that a thread loads before it uses the first
+constexpr int kInFlight = 4;       // packs that a thread loads before it uses the first
 
 struct Row {
   const int32_t* labels_C;
@@ -63,7 +62,7 @@ __device__ Softmax softmax_of(const T* row, int64_t V) {
 }
 
 template <class T, int W>
-__global__ void __launch_bounds__(kThreads, 3) rows_kernel(Rows logits, Row a) {
+__global__ void __launch_bounds__(kThreads, 3) cross_entropy_rows_kernel(Rows logits, Row a) {
   const int64_t c = blockIdx.x, V = logits.cols, label = a.labels_C[c];
   T* row = static_cast<T*>(logits.data) + c * logits.stride;
   if (label == kIgnore) {
@@ -129,7 +128,7 @@ int cross_entropy(void* stream, Type type, Rows logits_CV, const int32_t* labels
     const bool aligned = V % kWidth<T> == 0 && is_aligned<T>(logits_CV);
     return with_width<T>(aligned, [&](auto W) {
       const int threads = threads_for(ceil_div(V, W()), kThreads);
-      return launch(stream, &rows_kernel<T, W()>, C, threads, logits_CV, arguments);
+      return launch(stream, &cross_entropy_rows_kernel<T, W()>, C, threads, logits_CV, arguments);
     });
   });
   return in_turn(code, [&] { return launch(stream, &sums_kernel, 1, kThreads, scratch, scratch + C, C, sums_2); });

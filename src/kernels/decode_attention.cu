@@ -2,25 +2,19 @@
 // columns of every n-th key.
 #include "kernels/block.h"
 #include "kernels/entries.h"
+#include "kernels/heads.h"
 #include "kernels/launch.h"
 
 namespace hearth::kernels {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kMaxK = 256;
-constexpr float kHidden = -3e38f;  // finite: a difference of two is not NaN
 
 struct Decode {
   Heads out, q, k, v;
   int64_t length;
   float scale;
 };
-
-template <class T>
-__device__ inline T* row_of(const Heads& x, int64_t b, int64_t s, int64_t n) {
-  return static_cast<T*>(x.data) + b * x.stride_b + s * x.stride_s + n * x.stride_n;
-}
 
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads) decode_kernel(Decode a) {

@@ -6,7 +6,7 @@ namespace {
 
 template <class T, int W>
 __global__ void __launch_bounds__(256)
-    forward_kernel(Rows x, ConstRows weight, const int32_t* tokens_T, int32_t chunks) {
+    embedding_forward_kernel(Rows x, ConstRows weight, const int32_t* tokens_T, int32_t chunks) {
   const auto [t, d] = place_of<W>(chunks);
   if (d >= x.cols) return;
   const auto* from = static_cast<const T*>(weight.data) + tokens_T[t] * weight.stride + d;
@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(256)
 // The block at a token's first place in the order adds all its rows, one after the other; other blocks return. It loads
 // several rows at a time, because the loop waits for memory.
 template <class T, int W>
-__global__ void __launch_bounds__(256)
-    backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T, const int64_t* order_T, int32_t chunks) {
+__global__ void __launch_bounds__(256) embedding_backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T,
+                                                                 const int64_t* order_T, int32_t chunks) {
   constexpr int kInFlight = 4;
   const auto [first, d] = place_of<W>(chunks);
   if (d >= dx.cols) return;
@@ -56,7 +56,8 @@ int embedding_forward(void* stream, Type type, Rows x_TD, ConstRows weight_VD, c
     const bool aligned = x_TD.cols % kWidth<T> == 0 && is_aligned<T>(x_TD) && is_aligned<T>(weight_VD);
     return with_width<T>(aligned, [&](auto W) {
       const RowGrid grid = row_grid(x_TD.rows, x_TD.cols, W());
-      return launch(stream, &forward_kernel<T, W()>, grid.blocks, grid.threads, x_TD, weight_VD, tokens_T, grid.chunks);
+      return launch(stream, &embedding_forward_kernel<T, W()>, grid.blocks, grid.threads, x_TD, weight_VD, tokens_T,
+                    grid.chunks);
     });
   });
 }
@@ -68,8 +69,8 @@ int embedding_backward(void* stream, Type type, Rows dweight_VD, ConstRows dx_TD
     const bool aligned = dx_TD.cols % kWidth<T> == 0 && is_aligned<T>(dx_TD) && is_aligned<float>(dweight_VD);
     return with_width<T>(aligned, [&](auto W) {
       const RowGrid grid = row_grid(dx_TD.rows, dx_TD.cols, W());
-      return launch(stream, &backward_kernel<T, W()>, grid.blocks, grid.threads, dweight_VD, dx_TD, tokens_T, order_T,
-                    grid.chunks);
+      return launch(stream, &embedding_backward_kernel<T, W()>, grid.blocks, grid.threads, dweight_VD, dx_TD, tokens_T,
+                    order_T, grid.chunks);
     });
   });
 }

@@ -21,7 +21,7 @@ struct alignas(W) Bytes {
 };
 
 template <class T, int W>
-__global__ void __launch_bounds__(512) rows_kernel(uint8_t* out_RC, float* scale_R, ConstRows x) {
+__global__ void __launch_bounds__(512) float8_rows_kernel(uint8_t* out_RC, float* scale_R, ConstRows x) {
   const int64_t r = blockIdx.x, C = x.cols, step = static_cast<int64_t>(blockDim.x) * W;
   const T* row = static_cast<const T*>(x.data) + r * x.stride;
   uint32_t largest = 0;
@@ -103,7 +103,7 @@ int float8_rows(void* stream, Type type, uint8_t* out_RC, float* scale_R, ConstR
     const bool aligned = x_RC.cols % kWidth<T> == 0 && is_aligned<T>(x_RC) && is_aligned(out_RC);
     return with_width<T>(aligned, [&](auto W) {
       const int threads = threads_for(ceil_div(x_RC.cols, W()), 512);
-      return launch(stream, &rows_kernel<T, W()>, x_RC.rows, threads, out_RC, scale_R, x_RC);
+      return launch(stream, &float8_rows_kernel<T, W()>, x_RC.rows, threads, out_RC, scale_R, x_RC);
     });
   });
 }

@@ -16,6 +16,9 @@ inline constexpr int kTooManyBlocks = -1, kTooWide = -2;
 // device's: it decides how partial sums are cut, so every device adds them in the same order.
 inline constexpr int64_t kFullGrid = 1056;  // 8 blocks on each of 132 multiprocessors
 
+// Threads of a block in most kernels.
+inline constexpr int kThreads = 256;
+
 __host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The threads of a block for `work` items, at most `limit` (a multiple of kBlockUnit).

@@ -33,8 +33,8 @@ __device__ void for_packs(int64_t D, const Body& body) {
 }
 
 template <class T, int W, int kCount>
-__global__ void __launch_bounds__(1024)
-    forward_kernel(Norm norm, Rows h, Rows y, float* size_T, float* mean_T, ConstRows x, ConstRows r, const T* weight) {
+__global__ void __launch_bounds__(1024) norm_forward_kernel(Norm norm, Rows h, Rows y, float* size_T, float* mean_T,
+                                                            ConstRows x, ConstRows r, const T* weight) {
   const int64_t t = blockIdx.x, D = x.cols;
   const T* from = static_cast<const T*>(x.data) + t * x.stride;
   const T* residual = r.data == nullptr ? nullptr : static_cast<const T*>(r.data) + t * r.stride;
@@ -94,7 +94,7 @@ struct Backward {
 // c as in ops/reference.h. The block's part of the weight's gradient, sum of dy n, also stays in registers; for rows
 // that are too long it is in the block's row of `partial`.
 template <class T, int W, int kCount>
-__global__ void __launch_bounds__(512, 1) backward_kernel(Backward a, const T* weight) {
+__global__ void __launch_bounds__(512, 1) norm_backward_kernel(Backward a, const T* weight) {
   const int64_t D = a.x.cols;
   float dw[kCount > 0 ? kCount : 1][W] = {};
   float* partial = a.partial == nullptr ? nullptr : a.partial + blockIdx.x * D;
@@ -214,8 +214,8 @@ int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, 
     const int width = aligned ? kWidth<T> : 1;
     const Cut cut = cut_of(x_TD.cols, width, kMostForward, 1024);
     return with_cut<T, kMostForward>(width, cut, [&](auto W, auto count) {
-      return launch(stream, &forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps), h_TD, y_TD,
-                    size_T, mean_T, x_TD, r_TD, weight);
+      return launch(stream, &norm_forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps), h_TD,
+                    y_TD, size_T, mean_T, x_TD, r_TD, weight);
     });
   });
 }
@@ -237,7 +237,7 @@ int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD
     const int width = aligned ? kWidth<Value> : 1;
     const Cut cut = cut_of(D, width, kMostBackward, 512);
     return with_cut<Value, kMostBackward>(width, cut, [&](auto W, auto count) {
-      return launch(stream, &backward_kernel<Value, W(), count()>, blocks, cut.threads, arguments, weight);
+      return launch(stream, &norm_backward_kernel<Value, W(), count()>, blocks, cut.threads, arguments, weight);
     });
   });
   if (code != 0 || !has_weight || T == 0) return code;

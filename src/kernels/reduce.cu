@@ -5,8 +5,6 @@
 namespace hearth::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-
 // A float32's square is exact in double: only the sums are rounded.
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads) squares_kernel(const T* x, int64_t n, double* partial) {

@@ -8,7 +8,7 @@ namespace {
 __device__ inline float sigmoid(float g) { return 1 / (1 + expf(fminf(-g, 88))); }
 
 template <class T, int W>
-__global__ void __launch_bounds__(256) forward_kernel(Rows a, ConstRows gate_up, int32_t chunks) {
+__global__ void __launch_bounds__(256) swiglu_forward_kernel(Rows a, ConstRows gate_up, int32_t chunks) {
   const auto [t, f] = place_of<W>(chunks);
   if (f >= a.cols) return;
   const T* row = static_cast<const T*>(gate_up.data) + t * gate_up.stride + f;
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(256) forward_kernel(Rows a, ConstRows gate_up,
 // inputs. kAgain: silu(g) * u is written to a.
 template <class T, int W, bool kAgain>
 __global__ void __launch_bounds__(256)
-    backward_kernel(Rows dgate_up, ConstRows da, ConstRows gate_up, Rows a, int32_t chunks) {
+    swiglu_backward_kernel(Rows dgate_up, ConstRows da, ConstRows gate_up, Rows a, int32_t chunks) {
   const auto [t, f] = place_of<W>(chunks);
   if (f >= da.cols) return;
   const T* row = static_cast<const T*>(gate_up.data) + t * gate_up.stride + f;
@@ -51,7 +51,7 @@ int swiglu_forward(void* stream, Type type, Rows a_TF, ConstRows gate_up_T2F) {
     const bool aligned = a_TF.cols % kWidth<T> == 0 && is_aligned<T>(a_TF) && is_aligned<T>(gate_up_T2F);
     return with_width<T>(aligned, [&](auto W) {
       const RowGrid grid = row_grid(a_TF.rows, a_TF.cols, W());
-      return launch(stream, &forward_kernel<T, W()>, grid.blocks, grid.threads, a_TF, gate_up_T2F, grid.chunks);
+      return launch(stream, &swiglu_forward_kernel<T, W()>, grid.blocks, grid.threads, a_TF, gate_up_T2F, grid.chunks);
     });
   });
 }
@@ -66,7 +66,8 @@ int swiglu_backward(void* stream, Type type, Rows dgate_up_T2F, ConstRows da_TF,
       const auto run = [&](auto kernel) {
         return launch(stream, kernel, grid.blocks, grid.threads, dgate_up_T2F, da_TF, gate_up_T2F, a_TF, grid.chunks);
       };
-      return a_TF.data != nullptr ? run(&backward_kernel<T, W(), true>) : run(&backward_kernel<T, W(), false>);
+      return a_TF.data != nullptr ? run(&swiglu_backward_kernel<T, W(), true>)
+                                  : run(&swiglu_backward_kernel<T, W(), false>);
     });
   });
 }

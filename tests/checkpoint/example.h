@@ -17,6 +17,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "support/environment.h"
+#include "support/python.h"
 
 namespace hearth::checkpoint {
 
@@ -165,8 +166,7 @@ inline std::string run_python(const test::ScratchFolder& scratch, const std::str
   File file = File::create(path);
   file.write(script);
   file.close();
-  const test::CommandResult result =
-      test::run_command(test::oracle_python() + " -W ignore " + path.string() + " " + arguments);
+  const test::CommandResult result = test::run_python(path.string() + " " + arguments);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return result.output;
 }

@@ -8,6 +8,7 @@
 
 #include "data/formats/arrow_library.h"
 #include "support/environment.h"
+#include "support/python.h"
 
 // Without Arrow in the build the test is skipped; under CI that is a failure.
 #define HEARTH_NEEDS_ARROW()                                                                   \
@@ -23,8 +24,7 @@ namespace hearth::data {
 
 // The output of a script of tests/data.
 inline std::string run_oracle(const std::string& script, const std::string& arguments) {
-  const auto run = test::run_command(
-      fmt::format("{} {} {}", test::oracle_python(), test::source_path("tests/data/" + script), arguments));
+  const auto run = test::run_python(fmt::format("tests/data/{} {}", script, arguments));
   EXPECT_EQ(run.exit_code, 0) << run.output;
   return run.output;
 }

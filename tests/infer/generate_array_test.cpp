@@ -12,6 +12,7 @@
 #include "data/formats/npy.h"
 #include "model/transformer.h"
 #include "ops/tensor.h"
+#include "support/python.h"
 #include "tokenizer/arrays/patches.h"
 #include "train/tiny_run.h"
 
@@ -188,9 +189,9 @@ TEST_F(GenerateArray, TheFilesHoldWhatIsPrintedAndThePictureShowsWhatReallyCame)
                 .picture = scratch / "out.png"});
   const std::string lines = ::testing::internal::GetCapturedStdout();
   const test::CommandResult numpy =
-      test::run_command(fmt::format("{} -c \"import numpy as n; a = n.load('{}'); print(a.dtype, a.shape); "
-                                    "[print(*row) for row in a.T]\"",
-                                    test::oracle_python(), (scratch / "out.npy").string()));
+      test::run_python(fmt::format("-c \"import numpy as n; a = n.load('{}'); print(a.dtype, a.shape); "
+                                   "[print(*row) for row in a.T]\"",
+                                   (scratch / "out.npy").string()));
   EXPECT_EQ(numpy.output, "uint8 (6, 3)\n" + lines);
   const ArrayPrompt read = read_prompt_array(*model, prompt, 2);
   EXPECT_EQ(read.context.shape.bins, 2);

@@ -14,6 +14,7 @@
 #include "model/unit_views.h"
 #include "support/distance.h"
 #include "support/environment.h"
+#include "support/python.h"
 
 namespace hearth::model {
 namespace {
@@ -106,14 +107,14 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
 
 void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vector<LlamaCase>& cases) {
   const test::ScratchFolder scratch;
-  std::string command = test::oracle_python() + " " + test::source_path("tests/model/" + oracle);
+  std::string command = "tests/model/" + oracle;
   std::vector<Prepared> prepared;
   for (size_t i = 0; i < cases.size(); ++i) {
     const Path folder = scratch / std::to_string(i);
     prepared.push_back(prepare(cases[i], folder));
     command += " " + folder.string();
   }
-  const auto result = test::run_command(command);
+  const auto result = test::run_python(command);
   ASSERT_EQ(result.exit_code, 0) << result.output;
 
   for (size_t i = 0; i < cases.size(); ++i) {

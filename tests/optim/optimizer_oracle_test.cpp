@@ -13,6 +13,7 @@
 #include "parallel/shard_pieces.h"
 #include "support/distance.h"
 #include "support/environment.h"
+#include "support/python.h"
 
 namespace hearth::optim {
 namespace {
@@ -90,9 +91,8 @@ std::vector<Step> ask_pytorch(const plan::ParameterPlan& plan, const std::vector
   nlohmann::json runs;
   for (const Case& c : cases) runs.push_back(settings_of(plan, c));
   write_file_atomic(folder / "settings.json", runs.dump());
-  const test::CommandResult result = test::run_command(
-      fmt::format("{} {} {} {}", test::oracle_python(), test::source_path("tests/optim/optimizer_reference.py"),
-                  (folder / "settings.json").string(), (folder / "out.f64").string()));
+  const test::CommandResult result = test::run_python(fmt::format(
+      "tests/optim/optimizer_reference.py {} {}", (folder / "settings.json").string(), (folder / "out.f64").string()));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   const std::string bytes = read_file(folder / "out.f64");
   const auto row = static_cast<size_t>(2 + plan.num_parameters);

@@ -265,7 +265,7 @@ class Gpu(Scratch):
         """A run that has come to the table mlm_1b_graph, which hangs: gpu.sh's process, and that of the table."""
         self.packed()
         line = ["/bin/bash", "scripts/gpu.sh", "--from", "pack", "--out", "out", "--only", "mlm", *options]
-        settings = {"PATH": self.programs, "HOME": self.folder, "PYTHONPATH": os.path.join(self.folder, "site"), "HANG": "mlm_1b_graph"}
+        settings = {"PATH": self.path, "HOME": self.folder, "PYTHONPATH": os.path.join(self.folder, "site"), "HANG": "mlm_1b_graph"}
         process = subprocess.Popen(line, cwd=self.folder, env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         limit = time.monotonic() + 60

@@ -175,7 +175,7 @@ class Release(Maintainer):
         self.replace("cmake", INSTALLS.format(program=program))
 
     def git(self, *line):
-        settings = {"PATH": self.programs, "HOME": self.folder, **PERSON}
+        settings = {"PATH": self.path, "HOME": self.folder, **PERSON}
         done = subprocess.run(["git", *line], cwd=self.folder, env=settings, check=True, text=True,
                               stdout=subprocess.PIPE)
         return done.stdout

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "support/environment.h"
+#include "support/python.h"
 
 namespace hearth::tokenizer {
 
 // Runs `command` of the script; file names are in `folder`.
 inline void ask_reference(const std::string& arguments) {
-  const auto result = test::run_command(test::oracle_python() + " " +
-                                        test::source_path("tests/tokenizer/llama3_reference.py") + " " + arguments);
+  const auto result = test::run_python("tests/tokenizer/llama3_reference.py " + arguments);
   ASSERT_EQ(result.exit_code, 0) << arguments << "\n" << result.output;
 }
 
@@ -26,10 +26,6 @@ std::vector<T> read_numbers(const Path& path) {
 }
 
 // Llama-3's tokenizer.model, from the package llama_models.
-inline Path llama3_model() {
-  return test::run_command(test::oracle_python() + " " + test::source_path("tests/tokenizer/llama3_reference.py") +
-                           " model-path")
-      .output;
-}
+inline Path llama3_model() { return test::run_python("tests/tokenizer/llama3_reference.py model-path").output; }
 
 }  // namespace hearth::tokenizer

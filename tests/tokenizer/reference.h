@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "support/environment.h"
+#include "support/python.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::test {
@@ -26,7 +27,7 @@ inline Path reference_folder(const std::string& kind) {
   while ((lock = FileLock::try_lock(folder.string() + ".lock")) == nullptr) ::usleep(50'000);  // another test makes it
   if (path_exists(folder)) return folder;
   remove_tree(partial);
-  const CommandResult result = run_command(oracle_python() + " " + script + " " + partial.string() + " " + kind);
+  const CommandResult result = run_python(script + " " + partial.string() + " " + kind);
   if (result.exit_code != 0)
     ADD_FAILURE() << result.output;
   else
@@ -69,9 +70,9 @@ inline std::vector<std::vector<uint32_t>> ids_of_reference(const Path& style,
     rows.append(reinterpret_cast<const char*>(&size), sizeof size).append(document);
   }
   write_file_atomic(scratch / "documents", rows);
-  const CommandResult result = run_command(
-      fmt::format("{} {} encode {} {} {}", oracle_python(), source_path("tests/tokenizer/reference_tokenizers.py"),
-                  (style / "tokenizer.json").string(), (scratch / "documents").string(), (scratch / "ids").string()));
+  const CommandResult result = run_python(fmt::format("tests/tokenizer/reference_tokenizers.py encode {} {} {}",
+                                                      (style / "tokenizer.json").string(),
+                                                      (scratch / "documents").string(), (scratch / "ids").string()));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return read_ids(scratch / "ids");
 }

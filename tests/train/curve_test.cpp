@@ -10,6 +10,7 @@
 #include "data/batch/loader.h"
 #include "initial_weights.h"
 #include "run/run.h"
+#include "support/python.h"
 
 namespace hearth::train {
 namespace {
@@ -57,9 +58,8 @@ void compare_curve(bool tied) {
                          {"lr", nlohmann::json::array()}};
   for (const metrics::Record& r : records) spec["lr"].push_back(*r.lr);
   write_file_atomic(scratch / "spec.json", spec.dump());
-  const auto result = test::run_command(fmt::format("{} {} {} {} {}", test::oracle_python(),
-                                                    test::source_path("tests/train/llama_curve.py"), initial.string(),
-                                                    (scratch / "batches").string(), (scratch / "spec.json").string()));
+  const auto result = test::run_python(fmt::format("tests/train/llama_curve.py {} {} {}", initial.string(),
+                                                   (scratch / "batches").string(), (scratch / "spec.json").string()));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   std::istringstream lines(result.output);
   double worst = 0;

@@ -122,7 +122,7 @@ TEST_P(TrainingOnGpu, LeavesOutAStepThatIsASpikeAndSaysSo) {
 TEST_P(TrainingOnGpu, GoesBackFromASpike) {
   HEARTH_NEEDS_GPU(GetParam());
   config::RunConfig c = config_of("cpu", "cpu");
-  c.training.steps = 12;
+  c.training.steps = 7;
   c.numerics.spike_policy = config::Policy::kRewind;
   c.numerics.spike_window = 2;
   c.numerics.spike_deviations = 4;
@@ -131,7 +131,7 @@ TEST_P(TrainingOnGpu, GoesBackFromASpike) {
   ASSERT_EQ(gpu.size(), cpu.size());
   const auto rewinds = [&c](const char* folder) {
     c.job.dump_folder = folder;
-    return health_at(step_of(c, 12)).rewinds;
+    return health_at(step_of(c, 7)).rewinds;
   };
   EXPECT_GE(rewinds("cpu"), 1);
   EXPECT_EQ(rewinds("gpu"), rewinds("cpu"));

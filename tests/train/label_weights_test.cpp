@@ -12,6 +12,7 @@
 #include "infer/eval.h"
 #include "initial_weights.h"
 #include "run/run.h"
+#include "support/python.h"
 
 namespace hearth::train {
 namespace {
@@ -44,8 +45,7 @@ void build_prompts(const Path& folder, const std::string& key, double validation
 }
 
 std::string oracle(const std::string& arguments) {
-  const auto run = test::run_command(
-      fmt::format("{} {} {}", test::oracle_python(), test::source_path("tests/train/label_loss.py"), arguments));
+  const auto run = test::run_python("tests/train/label_loss.py " + arguments);
   EXPECT_EQ(run.exit_code, 0) << run.output;
   return run.output;
 }

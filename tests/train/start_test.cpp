@@ -7,6 +7,7 @@
 #include "run/run.h"
 #include "run_process.h"
 #include "support/hearth_command.h"
+#include "support/python.h"
 
 namespace hearth::train {
 namespace {
@@ -130,9 +131,8 @@ for config, path in (ours, sys.argv[1]), (shown, sys.argv[2]):
 assert ours == shown, (ours, shown)
 assert sum(len(section) for section in ours.values()) > 100
 )");
-  const test::CommandResult compared =
-      test::run_command(fmt::format("{} {} {} {}", test::oracle_python(), (scratch / "compare.py").string(),
-                                    ours.string(), (scratch / "shown.toml").string()));
+  const test::CommandResult compared = test::run_python(
+      fmt::format("{} {} {}", (scratch / "compare.py").string(), ours.string(), (scratch / "shown.toml").string()));
   EXPECT_EQ(compared.exit_code, 0) << compared.output;
   const test::CommandResult checked = test::run_hearth("config check " + ours.string());
   EXPECT_EQ(checked.exit_code, 0) << checked.output;

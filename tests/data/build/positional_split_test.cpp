@@ -8,6 +8,7 @@
 #include "data/build/positional_split.h"
 #include "data/corpus_folder.h"
 #include "data/order/neox_order.h"
+#include "support/python.h"
 
 namespace hearth::data {
 namespace {
@@ -64,9 +65,7 @@ TEST(PositionalSplit, BordersAreGptNeoxs) {
       const Borders b = split_borders(parse_split(split), n);
       mine += fmt::format("{} {} {} {}\n", b[0], b[1], b[2], b[3]);
     }
-    const auto theirs =
-        test::run_command(fmt::format("{} {} borders {}{}", test::oracle_python(),
-                                      test::source_path("tests/data/order/neox_reference.py"), split, sizes));
+    const auto theirs = test::run_python(fmt::format("tests/data/order/neox_reference.py borders {}{}", split, sizes));
     EXPECT_EQ(mine, theirs.output) << split;
   }
   // GPT-NeoX's border is negative here, so it reads documents from the end: [0, -1, 1, 3].

@@ -1,5 +1,6 @@
 // .npy files as sources, compared with NumPy's own files.
 #include "data/spike_folder.h"
+#include "support/python.h"
 
 namespace hearth::data {
 namespace {
@@ -67,12 +68,11 @@ TEST(Npy, VectorsAreNumpysBothWays) {
   const Path ours = scratch / "ours.npy", theirs = scratch / "theirs.npy";
   const std::vector<float> values = {1.5F, -2, 3e-9F};
   write_npy_vector(ours, values);
-  const auto run =
-      test::run_command(fmt::format("{} -c \"import numpy as n; a = n.load('{}'); assert a.dtype == 'f4' and "
-                                    "a.tolist() == [1.5, -2, n.float32(3e-9)]; "
-                                    "n.save('{}', a); n.save('{}', a.astype('f8')); n.save('{}', a[:0])\"",
-                                    test::oracle_python(), ours.string(), theirs.string(),
-                                    (scratch / "f8.npy").string(), (scratch / "none.npy").string()));
+  const auto run = test::run_python(
+      fmt::format("-c \"import numpy as n; a = n.load('{}'); assert a.dtype == 'f4' and "
+                  "a.tolist() == [1.5, -2, n.float32(3e-9)]; "
+                  "n.save('{}', a); n.save('{}', a.astype('f8')); n.save('{}', a[:0])\"",
+                  ours.string(), theirs.string(), (scratch / "f8.npy").string(), (scratch / "none.npy").string()));
   ASSERT_EQ(run.exit_code, 0) << run.output;
   EXPECT_EQ(read_file(ours), read_file(theirs));
   EXPECT_EQ(read_npy_vector(theirs), values);

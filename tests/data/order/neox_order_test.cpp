@@ -10,6 +10,7 @@
 #include "data/corpus_folder.h"
 #include "data/order/neox_mixture.h"
 #include "data/order/numpy_shuffle.h"
+#include "support/python.h"
 
 namespace hearth::data {
 namespace {
@@ -17,8 +18,7 @@ namespace {
 using Numbers = std::vector<uint32_t>;
 
 std::string reference(const std::string& arguments) {
-  const test::CommandResult result = test::run_command(fmt::format(
-      "{} {} {}", test::oracle_python(), test::source_path("tests/data/order/neox_reference.py"), arguments));
+  const test::CommandResult result = test::run_python("tests/data/order/neox_reference.py " + arguments);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return result.output;
 }

@@ -7,6 +7,7 @@
 #include "data/shard/shard_reader.h"
 #include "data/spike_folder.h"
 #include "data/study/synthetic_spikes.h"
+#include "support/python.h"
 #include "tokenizer/arrays/patches.h"
 
 namespace hearth::data {
@@ -18,8 +19,7 @@ using test::ScratchFolder;
 
 // Runs the reference; returns its output.
 std::string reference(const std::string& arguments) {
-  const auto result = test::run_command(fmt::format(
-      "{} {} {}", test::oracle_python(), test::source_path("tests/data/shard/spikes_reference.py"), arguments));
+  const auto result = test::run_python("tests/data/shard/spikes_reference.py " + arguments);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return result.output;
 }

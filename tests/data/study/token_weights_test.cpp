@@ -8,6 +8,7 @@
 
 #include "data/batch/loader.h"
 #include "data/spike_folder.h"
+#include "support/python.h"
 #include "tokenizer/arrays/spikes.h"
 #include "tokenizer/formats/bytes.h"
 
@@ -50,20 +51,18 @@ TEST(TokenWeights, AreOneByTheProbabilityUpToThatOfTheCapAndOneForBos) {
 TEST(TokenWeights, DataStatsWritesWhatNumpyMakesOfTheStream) {
   HEARTH_NEEDS_ORACLE();
   const ScratchFolder scratch;
-  const auto run = [](const std::string& command) {
-    const auto result = test::run_command(command);
+  const auto python = [](const std::string& words) {
+    const auto result = test::run_python("tests/data/shard/spikes_reference.py " + words);
     EXPECT_EQ(result.exit_code, 0) << result.output;
     return result.output;
   };
   const std::string out = (scratch / "out").string(), weights = (scratch / "weights.npy").string();
-  run(fmt::format("{} {} make {}/rec", test::oracle_python(), test::source_path("tests/data/shard/spikes_reference.py"),
-                  scratch.path().string()));
+  python(fmt::format("make {}/rec", scratch.path().string()));
   build(out, {scratch / "rec"}, spikes());
-  run(fmt::format("{} data stats --token-weights {} {}", test::hearth_binary(), weights, out));
-  EXPECT_EQ(
-      run(fmt::format("{} {} weights {}/rec {}", test::oracle_python(),
-                      test::source_path("tests/data/shard/spikes_reference.py"), scratch.path().string(), weights)),
-      "equal\n");
+  const auto stats =
+      test::run_command(fmt::format("{} data stats --token-weights {} {}", test::hearth_binary(), weights, out));
+  EXPECT_EQ(stats.exit_code, 0) << stats.output;
+  EXPECT_EQ(python(fmt::format("weights {}/rec {}", scratch.path().string(), weights)), "equal\n");
   const auto alone = test::run_command(test::hearth_binary() + " data stats --weight-cap 3 " + out);
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_THAT(alone.output, HasSubstr("--weight-cap goes with --token-weights")) << alone.output;
@@ -89,10 +88,9 @@ TEST(TokenWeights, NumbersOfNumpyAndWhatPyTorchSavedAreReadOrSayHow) {
   HEARTH_NEEDS_ORACLE();
   const ScratchFolder scratch;
   const auto python = [](const std::string& code) {
-    const auto run = test::run_command(fmt::format("{} -c \"{}\"", test::oracle_python(), code));
+    const auto run = test::run_python(fmt::format("-c \"{}\"", code));
     EXPECT_EQ(run.exit_code, 0) << run.output;
   };
-  // Each start of Python with torch takes seconds: one writes every file.
   const Path wide = scratch / "wide.npy", large = scratch / "large.npy", whole = scratch / "whole.npy";
   python(
       fmt::format("import numpy, torch; numpy.save('{}', numpy.array([0, 0.1, 1e39])); "

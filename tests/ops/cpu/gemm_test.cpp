@@ -91,14 +91,17 @@ TYPED_TEST(GemmOf, AgreesWithFloat64AtEverySizeAndLayoutAndLeavesWhatLiesBesideI
     SCOPED_TRACE(fmt::format("{} x {} x {}", M, N, K));
     const Factor<T> a(M, K, ++layout % 2 == 0), b(N, K, layout % 4 < 2);
     const at::Tensor expected = exact(a, b), nothing = at::full({M, N}, std::nan(""), kType<C>);
-    with_each_target([&] {
-      const at::Tensor c = in_wider_rows(nothing);
-      run<C>(c, a, b, false);
-      ASSERT_LE(relative_error(c, expected), bound(kType<C>, kFloat32));
-      run<C>(c, a, b, true);
-      ASSERT_LE(relative_error(c, 2 * expected), bound(kType<C>, kFloat32, 1.5));  // half was rounded before the sum
-      ASSERT_TRUE(surroundings_untouched(c));
-    });
+    with_each_target(
+        [&] {
+          const at::Tensor c = in_wider_rows(nothing);
+          run<C>(c, a, b, false);
+          ASSERT_LE(relative_error(c, expected), bound(kType<C>, kFloat32));
+          run<C>(c, a, b, true);
+          ASSERT_LE(relative_error(c, 2 * expected),
+                    bound(kType<C>, kFloat32, 1.5));  // half was rounded before the sum
+          ASSERT_TRUE(surroundings_untouched(c));
+        },
+        M * N * K < 100'000'000);
   }
 }
 
@@ -209,13 +212,15 @@ TEST(Gemm, ABfloat16IsTheSumInFloat32RoundedOnce) {
     SCOPED_TRACE(fmt::format("{} x {} x {}", M, N, K));
     const Factor<c10::BFloat16> a(M, K, true), b(N, K, false);
     const at::Tensor sum = at::zeros({M, N}), rounded = at::zeros({M, N}, at::kBFloat16);
-    with_each_target([&] {
-      run<float>(sum, a, b, false);
-      run<c10::BFloat16>(rounded, a, b, false);
-      ASSERT_TRUE(same_bits(rounded, sum.to(at::kBFloat16)));
-      run<c10::BFloat16>(rounded, a, b, true);
-      ASSERT_TRUE(same_bits(rounded, (sum.to(at::kBFloat16).to(at::kFloat) + sum).to(at::kBFloat16)));
-    });
+    with_each_target(
+        [&] {
+          run<float>(sum, a, b, false);
+          run<c10::BFloat16>(rounded, a, b, false);
+          ASSERT_TRUE(same_bits(rounded, sum.to(at::kBFloat16)));
+          run<c10::BFloat16>(rounded, a, b, true);
+          ASSERT_TRUE(same_bits(rounded, (sum.to(at::kBFloat16).to(at::kFloat) + sum).to(at::kBFloat16)));
+        },
+        M * N * K < 100'000'000);
   }
 }
 

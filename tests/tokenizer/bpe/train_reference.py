@@ -1,6 +1,6 @@
 """Trains and encodes with `tokenizers`, for tests/tokenizer/bpe/train_test.cpp.
 
-train TEXT OUT VOCAB_SIZE PATTERN SPECIAL...   trains on the file TEXT as one document, saves OUT
+train TEXT OUT VOCAB_SIZE PATTERN SPECIAL...   trains on the file TEXT as one document, saves OUT; PATTERN is a file
 encode TOKENIZER TEXT                          prints the ids of the file TEXT
 """
 import sys
@@ -17,7 +17,7 @@ if command == "train":
     text, out, vocab_size, pattern, *special = arguments
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(pattern), "isolated"),
+        [pre_tokenizers.Split(Regex(read(pattern)), "isolated"),
          pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=int(vocab_size), min_frequency=2, special_tokens=special,

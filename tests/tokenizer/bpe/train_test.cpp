@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "support/environment.h"
+#include "support/python.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -57,11 +58,9 @@ class TrainBpe : public testing::Test {
     write_file_atomic(scratch_ / "ours.json", huggingface_file(bpe));
     write_file_atomic(scratch_ / "text", text);
     write_file_atomic(scratch_ / "pattern", pattern);
-    std::string command = python() + "train " + (scratch_ / "text").string() + " " +
-                          (scratch_ / "theirs.json").string() + " " + std::to_string(vocab_size) + " \"$(cat " +
-                          (scratch_ / "pattern").string() + ")\"";
-    for (const std::string& token : special) command += " '" + token + "'";
-    const test::CommandResult trained = test::run_command(command);
+    const test::CommandResult trained = test::run_python(fmt::format(
+        "{} train {} {} {} {} '{}'", kReference, (scratch_ / "text").string(), (scratch_ / "theirs.json").string(),
+        vocab_size, (scratch_ / "pattern").string(), fmt::join(special, "' '")));
     ASSERT_EQ(trained.exit_code, 0) << trained.output;
 
     const Json ours = Json::parse(read_file(scratch_ / "ours.json"));
@@ -74,8 +73,8 @@ class TrainBpe : public testing::Test {
               nlohmann::json::parse(theirs["model"]["vocab"].dump()));
 
     write_file_atomic(scratch_ / "other", other);
-    const test::CommandResult encoded = test::run_command(python() + "encode " + (scratch_ / "ours.json").string() +
-                                                          " " + (scratch_ / "other").string());
+    const test::CommandResult encoded = test::run_python(
+        fmt::format("{} encode {} {}", kReference, (scratch_ / "ours.json").string(), (scratch_ / "other").string()));
     ASSERT_EQ(encoded.exit_code, 0) << encoded.output;
     std::istringstream numbers(encoded.output);
     std::vector<uint32_t> expected, ids;
@@ -89,9 +88,7 @@ class TrainBpe : public testing::Test {
     EXPECT_EQ(tokenizer->eos(), 1u);
   }
 
-  static std::string python() {
-    return test::oracle_python() + " " + test::source_path("tests/tokenizer/bpe/train_reference.py") + " ";
-  }
+  static constexpr std::string_view kReference = "tests/tokenizer/bpe/train_reference.py";
   test::ScratchFolder scratch_;
 };
 
