@@ -12,17 +12,14 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "support/environment.h"
 #include "support/python.h"
 
 namespace hearth::checkpoint {
-
-// These tests make thousands of small files and fsyncs: in memory where there is such a file system, 60 times as fast.
-inline const bool kScratchInMemory = path_exists("/dev/shm") && ::setenv("TMPDIR", "/dev/shm", 0) == 0;
 
 struct ExampleTensor {
   mesh::TensorInfo info;
