@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
 

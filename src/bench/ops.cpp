@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "metrics/throughput.h"
 #include "ops/adamw.h"
 #include "ops/attention.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "comm/group.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
@@ -110,9 +110,8 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
-  parallel::ShardedWeights weights(s.run.parameters, s.run.precision, group,
-                                   parallel::ShardedWeights::Purpose::kTraining, {},
-                                   options.config.numerics.reproducible, s.device);
+  parallel::ShardedWeights weights(s.run.parameters, s.run.precision, group, parallel::ShardedWeights::Mode::kTraining,
+                                   {}, options.config.numerics.reproducible, s.device);
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);

@@ -134,7 +134,7 @@ class IpcRows final : public data::ColumnRows {
     row.number = messages_->rows_before() + rows_given_;
     if (!status.ok()) {
       done_ = true;
-      row.problem = data::Problem::kUnreadable;
+      row.problem = data::RecordProblem::kUnreadable;
       row.why = message_of(status);
       return true;
     }

@@ -59,7 +59,7 @@ class ParquetRows final : public data::ColumnRows {
     row.number = row_in_file_;
     if (!status.ok()) {
       failed_ = true;
-      row.problem = data::Problem::kUnreadable;
+      row.problem = data::RecordProblem::kUnreadable;
       row.why = message_of(status);
       return true;
     }
@@ -79,7 +79,7 @@ class ParquetRows final : public data::ColumnRows {
   }
 
  private:
-  struct Group {
+  struct RowGroup {
     int index = 0;  // in the file
     int64_t first_row = 0, num_rows = 0;
   };
@@ -151,7 +151,7 @@ class ParquetRows final : public data::ColumnRows {
   }
 
   Status next_batch() {
-    const Group& group = groups_[group_];
+    const RowGroup& group = groups_[group_];
     if (batches_ == nullptr) {
       if (batch_rows_ == 0) batch_rows_ = rows_a_batch(group);
       file_->set_batch_size(batch_rows_);
@@ -182,7 +182,7 @@ class ParquetRows final : public data::ColumnRows {
     return Status::OK();
   }
 
-  int64_t rows_a_batch(const Group& group) const {
+  int64_t rows_a_batch(const RowGroup& group) const {
     const auto metadata = file_->parquet_reader()->metadata()->RowGroup(group.index);
     int64_t bytes = 0;
     for (const int leaf : leaves_) {
@@ -199,7 +199,7 @@ class ParquetRows final : public data::ColumnRows {
   LimitedMemory memory_;  // must outlive all data read
   std::unique_ptr<parquet::arrow::FileReader> file_;
   std::vector<int> leaves_;
-  std::vector<Group> groups_;
+  std::vector<RowGroup> groups_;
   int64_t rows_total_ = 0, rows_done_ = 0;
 
   size_t group_ = 0;

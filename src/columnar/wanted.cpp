@@ -19,7 +19,7 @@ using arrow::ArrayData;
 using arrow::DataType;
 using arrow::Type;
 using data::ColumnKind;
-using data::Problem;
+using data::RecordProblem;
 
 bool is_any_text(Type::type id) {
   return id == Type::STRING || id == Type::LARGE_STRING || id == Type::STRING_VIEW || id == Type::BINARY ||
@@ -228,7 +228,7 @@ class RowWalk {
   RowWalk(data::ColumnRow& row, std::vector<uint32_t>& ids) : row_(row), ids_(ids) {}
 
   void visit(const Array& array, int64_t i) {
-    if (array.IsNull(i)) return note(Problem::kMissingKey, "is null");
+    if (array.IsNull(i)) return note(RecordProblem::kMissingKey, "is null");
     switch (array.type_id()) {
       case Type::BINARY:
       case Type::LARGE_BINARY:
@@ -248,14 +248,14 @@ class RowWalk {
       case Type::LARGE_LIST_VIEW:
         return visit_list(elements_of(array, i));
       default:
-        return note(Problem::kWrongType, "is of type " + array.type()->ToString());
+        return note(RecordProblem::kWrongType, "is of type " + array.type()->ToString());
     }
   }
 
  private:
   // The first problem is kept.
-  void note(Problem problem, std::string why) {
-    if (row_.problem != Problem::kNone) return;
+  void note(RecordProblem problem, std::string why) {
+    if (row_.problem != RecordProblem::kNone) return;
     row_.problem = problem;
     row_.why = std::move(why);
   }
@@ -267,12 +267,13 @@ class RowWalk {
 
   void add_ids(const Elements& list) {
     for (int64_t k = list.begin; list.values.null_count() > 0 && k < list.end; ++k)
-      if (list.values.IsNull(k)) return note(Problem::kWrongType, "has a null among its tokens");
+      if (list.values.IsNull(k)) return note(RecordProblem::kWrongType, "has a null among its tokens");
     with_integers(list.values, [&](const auto* raw) {
       ids_.reserve(ids_.size() + static_cast<size_t>(list.size()));
       for (int64_t k = list.begin; k < list.end; ++k) {
         if (!std::in_range<uint32_t>(raw[k]))
-          return note(Problem::kWrongType, "has " + std::to_string(raw[k]) + " among its tokens, which is not an id");
+          return note(RecordProblem::kWrongType,
+                      "has " + std::to_string(raw[k]) + " among its tokens, which is not an id");
         ids_.push_back(static_cast<uint32_t>(raw[k]));
       }
     });
@@ -337,7 +338,7 @@ arrow::Status BatchRows::set_batch(const arrow::RecordBatch& batch) {
 void BatchRows::read(int64_t i, data::ColumnRow& row) {
   row.texts.clear();
   row.weights = {};
-  row.problem = Problem::kNone;
+  row.problem = RecordProblem::kNone;
   row.why.clear();
   ids_.clear();
   RowWalk walk(row, ids_);
@@ -352,13 +353,13 @@ void BatchRows::read(int64_t i, data::ColumnRow& row) {
     row.text_ends.push_back(row.texts.size());
   }
   row.ids = ids_;
-  if (row.problem == Problem::kNone) read_row_weights(i, row);
+  if (row.problem == RecordProblem::kNone) read_row_weights(i, row);
 }
 
 void BatchRows::read_row_weights(int64_t i, data::ColumnRow& row) {
   weights_.clear();
   if (wanted_.label_mask > 0) read_label_mask(*arrays_[wanted_.label_mask], i, rules_->labels_key, row, weights_);
-  if (wanted_.weights > 0 && row.problem == Problem::kNone)
+  if (wanted_.weights > 0 && row.problem == RecordProblem::kNone)
     read_weights(*arrays_[wanted_.weights], i, rules_->weights_key, wanted_.kind == ColumnKind::kIds, row, weights_);
   row.weights = weights_;
 }

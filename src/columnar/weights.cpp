@@ -10,9 +10,9 @@ namespace {
 
 using arrow::Array;
 using arrow::Type;
-using data::Problem;
+using data::RecordProblem;
 
-void fail(data::ColumnRow& row, Problem problem, std::string why) {
+void fail(data::ColumnRow& row, RecordProblem problem, std::string why) {
   row.problem = problem;
   row.why = std::move(why);
 }
@@ -25,7 +25,7 @@ const Array* inside(const Array& column, int64_t i, const std::string& key, data
   while (array->IsValid(i) && array->type_id() == Type::STRUCT)
     array = static_cast<const arrow::StructArray&>(*array).field(0).get();
   if (array->IsValid(i)) return array;
-  fail(row, Problem::kMissingKey, "has no " + quoted(key) + ": it is null");
+  fail(row, RecordProblem::kMissingKey, "has no " + quoted(key) + ": it is null");
   return nullptr;
 }
 
@@ -35,14 +35,14 @@ std::optional<Elements> list_of(const Array& column, int64_t i, const std::strin
   if (lists == nullptr) return {};
   const Elements list = elements_of(*lists, i);
   if (list.size() != std::ssize(row.ids)) {
-    fail(row, Problem::kWrongType,
+    fail(row, RecordProblem::kWrongType,
          "has " + std::to_string(list.size()) + " numbers in " + quoted(key) + " for " +
              std::to_string(row.ids.size()) + " tokens");
     return {};
   }
   for (int64_t k = list.begin; list.values.null_count() > 0 && k < list.end; ++k) {
     if (list.values.IsValid(k)) continue;
-    fail(row, Problem::kWrongType, "has a null in " + quoted(key) + " at " + std::to_string(k - list.begin));
+    fail(row, RecordProblem::kWrongType, "has a null in " + quoted(key) + " at " + std::to_string(k - list.begin));
     return {};
   }
   return list;
@@ -80,7 +80,7 @@ void read_label_mask(const Array& column, int64_t i, const std::string& key, dat
       const auto label = labels[list->begin + static_cast<int64_t>(t)];
       const bool counts = std::cmp_equal(label, row.ids[t]);
       if (!counts && !std::cmp_equal(label, data::kIgnore))
-        return fail(row, Problem::kWrongType,
+        return fail(row, RecordProblem::kWrongType,
                     "has the label " + std::to_string(label) + " at " + std::to_string(t) +
                         ", neither the token's id " + std::to_string(row.ids[t]) + " nor " +
                         std::to_string(data::kIgnore));
@@ -99,7 +99,7 @@ void read_weights(const Array& column, int64_t i, const std::string& key, bool o
   for (int64_t k = 0; k < count; ++k) {
     const double weight = number_at(*numbers, first + k);
     if (!data::is_weight(weight))
-      return fail(row, Problem::kWrongType,
+      return fail(row, RecordProblem::kWrongType,
                   "has the weight " + std::to_string(weight) + " in " + quoted(key) +
                       (of_ids ? " at " + std::to_string(k) : "") + ": weights are finite and not negative");
     weights[static_cast<size_t>(k)] *= static_cast<float>(weight);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "comm/group.h"
 
 namespace hearth::comm {

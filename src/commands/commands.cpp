@@ -11,7 +11,7 @@ constexpr Command kCommands[] = {
      "data build --out data/books --validation 0.05 books/\n"
      "data build --out data/spikes --tokenizer spikes --n-fixed 256 --validation 0.01 recordings/",
      data_build},
-    {"Data", "data merge", "join the parts of a build, or several datasets, into one",
+    {"Data", "data merge", "merge the parts of a build, or several datasets, into one",
      "data merge data/web\n"
      "data merge --out data/both data/books data/web",
      data_merge},

@@ -6,7 +6,7 @@
 #include <initializer_list>
 
 #include "base/file.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "config/derived.h"
 #include "config/fields.h"
 #include "config/flavors.h"

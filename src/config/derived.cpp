@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "machine/cores.h"
 
 namespace hearth::config {

@@ -8,9 +8,9 @@ namespace hearth::formats {
 namespace {
 
 // Small reads are served from a buffered range of the file; large ones go straight to their target.
-class WindowedFile {
+class BufferedFile {
  public:
-  explicit WindowedFile(const File& file) : file_(file), file_size_(file.size_bytes()) {}
+  explicit BufferedFile(const File& file) : file_(file), file_size_(file.size_bytes()) {}
 
   void read(int64_t at, std::span<std::byte> out) {
     const int64_t count = static_cast<int64_t>(out.size());
@@ -63,7 +63,7 @@ int64_t copy_box(const File& file, const TensorLayout& layout, const mesh::Box& 
     loops.pop_back();
   }
 
-  WindowedFile source(file);
+  BufferedFile source(file);
   const int64_t element = dtype_size(layout.dtype);
   std::vector<int64_t> index(loops.size(), 0);
   while (true) {

@@ -2,7 +2,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "formats/zip.h"
 
 namespace hearth::formats {

@@ -194,10 +194,10 @@ std::vector<std::pair<Wanted, data::Dataset>> open_sets(const LoadedModel& model
 
 }  // namespace
 
-double EvalReport::perplexity() const { return std::exp(evaluation.loss()); }
-double EvalReport::bits_per_unit() const { return evaluation.loss_sum / std::log(2.0) / evaluation.counted_units; }
+double EvalReport::perplexity() const { return std::exp(validation.loss()); }
+double EvalReport::bits_per_unit() const { return validation.loss_sum / std::log(2.0) / validation.counted_units; }
 
-std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) {
+std::vector<EvalReport> eval_checkpoint(const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
   const auto model = load_model(options.checkpoint, options.device);
   const data::LabelRule labels = data::label_rule(model->config.objective, *model->tokenizer, model->shape.V);
@@ -228,7 +228,7 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
     report.units = units_of(*model->tokenizer);
     report.masked = labels.masking.has_value();
     report.weighted = split.weights() && !split.weights()->is_mask;
-    report.evaluation = train::evaluate(transformer, *model->weights, split,
+    report.validation = train::validate(transformer, *model->weights, split,
                                         {.seq_len = seq_len,
                                          .local_batch_size = options.batch_size,
                                          .token_units = token_units,
@@ -242,23 +242,23 @@ std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options) 
 
 std::string format_report(const EvalReport& report) {
   const bool spikes = report.units == Units::kSpikes;
-  const bool has_units = report.units != Units::kNone && report.evaluation.counted_units > 0;
+  const bool has_units = report.units != Units::kNone && report.validation.counted_units > 0;
   const char* unit = spikes ? "spike" : "byte";
   std::string text;
   if (!report.name.empty()) text += fmt::format("{}\n", report.name);
-  text += fmt::format("loss             {:.4f} nats per {}token\n", report.evaluation.loss(),
+  text += fmt::format("loss             {:.4f} nats per {}token\n", report.validation.loss(),
                       report.masked ? "hidden " : "");
   text += fmt::format("perplexity       {:.4f} per {}token\n", report.perplexity(), report.masked ? "hidden " : "");
   if (has_units) text += fmt::format("{:<16} {:.4f}\n", fmt::format("bits per {}", unit), report.bits_per_unit());
-  text += report.weighted ? fmt::format("weights counted  {:.6g}\n", report.evaluation.counted_tokens)
-                          : fmt::format("tokens counted   {:.0f}\n", report.evaluation.counted_tokens);
+  text += report.weighted ? fmt::format("weights counted  {:.6g}\n", report.validation.counted_tokens)
+                          : fmt::format("tokens counted   {:.0f}\n", report.validation.counted_tokens);
   if (has_units)
-    text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.evaluation.counted_units);
+    text += fmt::format("{:<16} {:.0f}\n", fmt::format("{}s counted", unit), report.validation.counted_units);
   if (report.ngram.empty()) return text;
 
   text += spikes ? "\nnats per token of the same recordings, n-gram models over tokens, one added to every count:\n"
                  : "\nbits per byte of the same text, interpolated Witten-Bell n-gram models over bytes:\n";
-  const double ours = spikes ? report.evaluation.loss() : report.bits_per_unit();
+  const double ours = spikes ? report.validation.loss() : report.bits_per_unit();
   for (size_t i = 0; i < report.ngram.size(); ++i) {
     const double theirs = report.ngram[i];
     text +=
@@ -269,7 +269,7 @@ std::string format_report(const EvalReport& report) {
 }
 
 ExitCode run_eval(const config::EvalOptions& options) {
-  const std::vector<EvalReport> reports = evaluate_checkpoint(options);
+  const std::vector<EvalReport> reports = eval_checkpoint(options);
   if (options.json) fmt::print("{}", reports_json(reports));
   for (size_t i = 0; i < reports.size() && !options.json; ++i)
     fmt::print("{}{}", i == 0 ? "" : "\n", format_report(reports[i]));

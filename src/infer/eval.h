@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/options.h"
-#include "train/evaluate.h"
+#include "train/validate.h"
 
 namespace hearth::infer {
 
@@ -16,7 +16,7 @@ struct EvalReport {
   enum class Units { kNone, kBytes, kSpikes };
 
   std::string name;  // the set's name; empty: there is only one set
-  train::Evaluation evaluation;
+  train::ValidationResult validation;
   Units units = Units::kNone;
   bool masked = false;    // hidden tokens are predicted, not the next ones
   bool weighted = false;  // the data weight tokens, so weights are counted, not tokens
@@ -30,7 +30,7 @@ struct EvalReport {
 // One report for each set. For every set the n-gram models count the split "train" of all datasets that the run trains
 // on. Throws user_error if a dataset has another tokenizer than the checkpoint, lacks the split, or is the data that
 // the n-gram models count.
-std::vector<EvalReport> evaluate_checkpoint(const config::EvalOptions& options);
+std::vector<EvalReport> eval_checkpoint(const config::EvalOptions& options);
 
 // The report in the command's format; all reports as one JSON object, whose members `hearth eval --help` lists.
 std::string format_report(const EvalReport& report);

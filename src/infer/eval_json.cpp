@@ -8,7 +8,7 @@ namespace {
 using Json = nlohmann::ordered_json;  // writes NaN and infinity, such as a loss that overflowed, as null
 
 Json report_json(const EvalReport& report) {
-  const train::Evaluation& e = report.evaluation;
+  const train::ValidationResult& e = report.validation;
   Json json;
   json["name"] = report.name.empty() ? Json() : Json(report.name);
   json["loss"] = e.loss();

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
-#include "infer/continuation.h"
+#include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
 #include "infer/text_stream.h"
@@ -32,9 +32,9 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   show(stream.push(request.prompt));
   GenerationCounts counts{static_cast<int64_t>(context.size()), 0, false};
   const RandomKey key = random_key(request.seed, "generate");
-  Continuation continuation(model, std::move(context));
+  Decoding decoding(model, std::move(context));
   while (counts.generated_tokens < request.max_tokens) {
-    const std::vector<double> logits = continuation.logits();
+    const std::vector<double> logits = decoding.logits();
     const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
     const auto id = static_cast<uint32_t>(sample_token(logits, request.sampling, uniform));
     if (tokenizer.eos() == id) {
@@ -42,7 +42,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
       break;
     }
     ++counts.generated_tokens;
-    continuation.append(static_cast<int32_t>(id));
+    decoding.append(static_cast<int32_t>(id));
     std::string bytes;
     tokenizer.decode(id, bytes);
     show(stream.push(bytes));

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "data/formats/npy.h"
 #include "data/shard/array_stream.h"
 #include "data/source/npy_source.h"
-#include "infer/continuation.h"
+#include "infer/decoding.h"
 
 namespace hearth::infer {
 namespace {
@@ -154,17 +154,17 @@ GenerationCounts generate_array(LoadedModel& model, const ArrayGeneration& reque
   GenerationCounts counts{static_cast<int64_t>(context.size()) - 1, 0, false};
   const size_t choices = num_patch_ids(tokenizer);
   const RandomKey key = random_key(request.seed, "generate");
-  Continuation continuation(model, std::move(context));
+  Decoding decoding(model, std::move(context));
   const int64_t columns = div_ceil(request.max_tokens, stream.column_tokens(shape));
   for (int64_t column = 0; column < columns; ++column) {
-    if (column > 0) continuation.append(bos);
+    if (column > 0) decoding.append(bos);
     ++counts.generated_tokens;
     std::vector<uint32_t> ids;
     while (static_cast<int64_t>(ids.size()) + 1 < stream.column_tokens(shape)) {
-      const std::vector<double> logits = continuation.logits();
+      const std::vector<double> logits = decoding.logits();
       const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
       ids.push_back(static_cast<uint32_t>(sample_token(std::span(logits).first(choices), request.sampling, uniform)));
-      continuation.append(static_cast<int32_t>(ids.back()));
+      decoding.append(static_cast<int32_t>(ids.back()));
       ++counts.generated_tokens;
     }
     for (const auto& bin : bins_of(ids, tokenizer, shape.neurons)) show(bin);

@@ -28,7 +28,7 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
   model->dtype = run.precision.compute;
   model->group = comm::single();
   model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, run.precision, *model->group,
-                                                              parallel::ShardedWeights::Purpose::kInference,
+                                                              parallel::ShardedWeights::Mode::kInference,
                                                               std::vector<bool>{}, /*reproducible=*/false, device);
   run::load_weights(reader, *model->weights);
   return model;

@@ -7,7 +7,7 @@ namespace {
 template <class T, int W>
 __global__ void __launch_bounds__(256)
     embedding_forward_kernel(Rows x, ConstRows weight, const int32_t* tokens_T, int32_t chunks) {
-  const auto [t, d] = place_of<W>(chunks);
+  const auto [t, d] = cell_of<W>(chunks);
   if (d >= x.cols) return;
   const auto* from = static_cast<const T*>(weight.data) + tokens_T[t] * weight.stride + d;
   store<W>(static_cast<T*>(x.data) + t * x.stride + d, load<W>(from));
@@ -19,7 +19,7 @@ template <class T, int W>
 __global__ void __launch_bounds__(256) embedding_backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T,
                                                                  const int64_t* order_T, int32_t chunks) {
   constexpr int kInFlight = 4;
-  const auto [first, d] = place_of<W>(chunks);
+  const auto [first, d] = cell_of<W>(chunks);
   if (d >= dx.cols) return;
   const int32_t token = tokens_T[order_T[first]];
   if (first > 0 && tokens_T[order_T[first - 1]] == token) return;

@@ -21,11 +21,11 @@ inline constexpr int kThreads = 256;
 
 __host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The threads of a block for `work` items, at most `limit` (a multiple of kBlockUnit).
+// The threads of a block for `work` items, at most `limit` (a multiple of kBlockMultiple).
 constexpr int threads_for(int64_t work, int limit) {
-  return work >= limit        ? limit
-         : work <= kBlockUnit ? kBlockUnit
-                              : static_cast<int>(ceil_div(work, kBlockUnit) * kBlockUnit);
+  return work >= limit            ? limit
+         : work <= kBlockMultiple ? kBlockMultiple
+                                  : static_cast<int>(ceil_div(work, kBlockMultiple) * kBlockMultiple);
 }
 
 // Enqueues kernel(arguments...). Without blocks it does nothing.
@@ -94,12 +94,12 @@ inline RowGrid row_grid(int64_t rows, int64_t cols, int W) {
   const int64_t chunks = ceil_div(items, threads);
   return {rows * chunks, threads, static_cast<int32_t>(chunks)};
 }
-// A thread's place in such a grid.
-struct Place {
+// A thread's first element in such a grid.
+struct Cell {
   int64_t row, col;
 };
 template <int W>
-__device__ inline Place place_of(int32_t chunks) {
+__device__ inline Cell cell_of(int32_t chunks) {
   const auto block = static_cast<int32_t>(blockIdx.x);
   return {block / chunks, (static_cast<int64_t>(block % chunks) * blockDim.x + threadIdx.x) * W};
 }

@@ -16,7 +16,7 @@
 namespace hearth::kernels {
 
 // Threads that exchange values without a barrier: 32 on NVIDIA's GPUs, 64 on gfx90a. Blocks are always multiples of 64.
-inline constexpr int kFewestLanes = 32, kBlockUnit = 64, kMaxThreads = 1024;
+inline constexpr int kFewestLanes = 32, kBlockMultiple = 64, kMaxThreads = 1024;
 
 #if defined(__HIPCC__)
 

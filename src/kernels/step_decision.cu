@@ -20,12 +20,12 @@ __global__ void decide_kernel(StepGuard* guard, Decision* decision, const double
 
 int total_losses(void* stream, double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
                  int64_t straight) {
-  return launch(stream, &total_losses_kernel, 1, kBlockUnit, totals_2, sums_A2, scales_A, A, straight);
+  return launch(stream, &total_losses_kernel, 1, kBlockMultiple, totals_2, sums_A2, scales_A, A, straight);
 }
 
 int decide(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
            double z_factor, double max_norm) {
-  return launch(stream, &decide_kernel, 1, kBlockUnit, guard, decision, totals_2, grad_squares, z_factor, max_norm);
+  return launch(stream, &decide_kernel, 1, kBlockMultiple, guard, decision, totals_2, grad_squares, z_factor, max_norm);
 }
 
 }  // namespace hearth::kernels

@@ -9,7 +9,7 @@ __device__ inline float sigmoid(float g) { return 1 / (1 + expf(fminf(-g, 88)));
 
 template <class T, int W>
 __global__ void __launch_bounds__(256) swiglu_forward_kernel(Rows a, ConstRows gate_up, int32_t chunks) {
-  const auto [t, f] = place_of<W>(chunks);
+  const auto [t, f] = cell_of<W>(chunks);
   if (f >= a.cols) return;
   const T* row = static_cast<const T*>(gate_up.data) + t * gate_up.stride + f;
   const Pack<T, W> g = load<W>(row), u = load<W>(row + a.cols);
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(256) swiglu_forward_kernel(Rows a, ConstRows g
 template <class T, int W, bool kAgain>
 __global__ void __launch_bounds__(256)
     swiglu_backward_kernel(Rows dgate_up, ConstRows da, ConstRows gate_up, Rows a, int32_t chunks) {
-  const auto [t, f] = place_of<W>(chunks);
+  const auto [t, f] = cell_of<W>(chunks);
   if (f >= da.cols) return;
   const T* row = static_cast<const T*>(gate_up.data) + t * gate_up.stride + f;
   const Pack<T, W> g = load<W>(row), u = load<W>(row + da.cols);

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "metrics/throughput.h"
 
 namespace hearth::metrics {

@@ -9,11 +9,11 @@
 namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
-                               Purpose purpose, std::vector<bool> trained, bool reproducible, at::Device device)
+                               Mode mode, std::vector<bool> trained, bool reproducible, at::Device device)
     : plan_(plan),
       group_(group),
       precision_(precision),
-      purpose_(purpose),
+      mode_(mode),
       trained_(std::move(trained)),
       reproducible_(reproducible),
       device_(device) {

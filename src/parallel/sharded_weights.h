@@ -43,8 +43,8 @@ class ShardedWeights final : public model::Weights {
   // Makes one allocation on `device`, zero-filled; partial sums of `reproducible` come with the first step. kInference
   // has weights only. `trained`: a flag for each of plan.parameters; empty: all true. Borrows `plan` and `group`, which
   // must outlive this.
-  enum class Purpose { kTraining, kInference };
-  ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Purpose purpose,
+  enum class Mode { kTraining, kInference };
+  ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
                  std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU);
 
   // Same as in model::Weights. gather is Collective if the unit is stale, else Local. gradient_ready is Collective for
@@ -92,7 +92,7 @@ class ShardedWeights final : public model::Weights {
   comm::Group& group() const { return group_; }
   const plan::Precision& precision() const { return precision_; }
   at::Device device() const { return device_; }
-  bool training() const { return purpose_ == Purpose::kTraining; }
+  bool training() const { return mode_ == Mode::kTraining; }
   int64_t memory_bytes() const { return memory_bytes_; }
   int64_t partial_sums_bytes() const { return partial_sums_bytes_; }  // not in memory_bytes()
 
@@ -127,7 +127,7 @@ class ShardedWeights final : public model::Weights {
   const plan::ParameterPlan& plan_;
   comm::Group& group_;
   plan::Precision precision_;
-  Purpose purpose_;
+  Mode mode_;
   std::vector<bool> trained_;  // a flag for each parameter
   bool reproducible_;
   at::Device device_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "plan/micro_batch_ops.h"
 
 namespace hearth::plan {
@@ -79,15 +79,15 @@ std::vector<std::vector<Block>> blocks_of(std::vector<ActivationBuffer>& buffers
   }
   for (size_t i = 0; i < ops.size(); ++i) {
     const auto now = static_cast<int64_t>(i);
-    auto at = [&](const Place& p) -> Block& {
+    auto at = [&](const BufferRef& p) -> Block& {
       return blocks[static_cast<size_t>(p.which)].at(static_cast<size_t>(p.copy));
     };
-    for (const Place& p : ops[i].reads) {
+    for (const BufferRef& p : ops[i].reads) {
       HEARTH_CHECK(!at(p).alive.empty(), "{} reads {} before it is written", ops[i].name,
                    buffers[static_cast<size_t>(p.which)].name);
       at(p).alive.back().last = now;
     }
-    for (const Place& p : ops[i].writes)
+    for (const BufferRef& p : ops[i].writes)
       if (at(p).alive.empty() || at(p).alive.back().last < now) at(p).alive.push_back({now, now});
   }
   return blocks;

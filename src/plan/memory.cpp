@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "config/derived.h"
 #include "plan/name_pattern.h"
 #include "plan/scratch.h"

@@ -32,10 +32,10 @@ class Sequence {
     add(l, "w2's input gradient", {{kStreamGradient}}, {{kGatedGradient}});
     // If forward did not keep `gated`, it is computed again into the buffer of its gradient.
     const bool kept = level == Recompute::kNone;
-    std::vector<Place> written = {{kGateUp, l}};
+    std::vector<BufferRef> written = {{kGateUp, l}};
     if (!kept) written.push_back({kGatedGradient});
     add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(written));
-    add(l, "w2's gradient", {{kStreamGradient}, kept ? Place{kGated, l} : Place{kGatedGradient}}, {});
+    add(l, "w2's gradient", {{kStreamGradient}, kept ? BufferRef{kGated, l} : BufferRef{kGatedGradient}}, {});
     add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, {{kInputGradient}});
     add(l, "the norm's gradient", {{kInputGradient}, {kMiddle, l}, {kFeedForwardStatistics, l}, {kStreamGradient}},
         {{kStreamGradient}});
@@ -48,7 +48,7 @@ class Sequence {
         {{kStreamGradient}});
   }
 
-  void add(int64_t layer, std::string_view name, std::vector<Place> reads, std::vector<Place> writes) {
+  void add(int64_t layer, std::string_view name, std::vector<BufferRef> reads, std::vector<BufferRef> writes) {
     ops_.push_back({layer < 0 ? std::string(name) : fmt::format("layer {}: {}", layer, name), std::move(reads),
                     std::move(writes)});
   }

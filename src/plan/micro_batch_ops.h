@@ -16,15 +16,15 @@
 namespace hearth::plan {
 
 // One buffer of an Activation: a layer's, or number 0 if all layers share one.
-struct Place {
+struct BufferRef {
   Activation which;
   int64_t copy = 0;
 };
 
 struct Op {
-  std::string name;           // "layer 3: w1 w3"
-  std::vector<Place> reads;   // alive at least up to this op
-  std::vector<Place> writes;  // begins to live at this op, unless the op also reads it: then it lives on
+  std::string name;               // "layer 3: w1 w3"
+  std::vector<BufferRef> reads;   // alive at least up to this op
+  std::vector<BufferRef> writes;  // begins to live at this op, unless the op also reads it: then it lives on
 };
 
 // `recompute`: one per layer. Without `training` there is no backward.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 
 namespace hearth::plan {
 

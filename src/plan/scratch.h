@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "plan/parameters.h"
 
 namespace hearth::plan {

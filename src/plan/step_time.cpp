@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "config/derived.h"
 
 namespace hearth::plan {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "data/formats/utf8.h"
 
 namespace hearth::report {

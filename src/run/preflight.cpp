@@ -16,7 +16,7 @@
 #include "plan/name_pattern.h"
 #include "run/compute_device.h"
 #include "run/finite.h"
-#include "run/transfer.h"
+#include "run/initial_load.h"
 
 namespace hearth::run {
 namespace {
@@ -62,7 +62,7 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
   errors.attempt_about("checkpoint.initial_load_path", [&] {
     const Path folder = checkpoint::find_checkpoint(config.initial_load_path().lexically_normal());
     checkpoint::Reader reader = checkpoint::Reader::open(folder);
-    if (shapes_are_known) errors.attempt([&] { plan_transfer(keys, plan, reader); });
+    if (shapes_are_known) errors.attempt([&] { plan_initial_load(keys, plan, reader); });
     if (!all) return;
     std::vector<bool> fresh;
     for (const plan::Parameter& p : plan.parameters)

@@ -96,12 +96,13 @@ void continue_from(const Path& folder, Run& run, Start& start) {
 }
 
 // "12 weights are converted from bfloat16 to float32"; nullopt without conversions.
-std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader, const Transfer& transfer) {
+std::optional<std::string> conversion_note(const Run& run, const checkpoint::Reader& reader,
+                                           const InitialLoad& initial_load) {
   const DType masters = run.precision.masters;
   int64_t count = 0;
   std::set<std::string_view> types;
   for (size_t i = 0; i < run.plan.parameters.size(); ++i) {
-    if (transfer.is_fresh(i)) continue;
+    if (initial_load.is_fresh(i)) continue;
     const DType stored = reader.find(plan::weight_name(run.plan.parameters[i].name))->dtype;
     if (stored == masters) continue;
     ++count;
@@ -135,12 +136,12 @@ void check_same_model(const Run& run, const config::RunConfig& before, const Pat
 // Starts a new run with a checkpoint's weights. PyTorch's folders have no manifest, so only shapes are checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
+  start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
   if (reader.has_manifest()) {
-    if (!start.transfer.new_vocabulary(run.plan)) check_same_tokenizer(run, reader.manifest(), folder);
+    if (!start.initial_load.new_vocabulary(run.plan)) check_same_tokenizer(run, reader.manifest(), folder);
     check_same_model(run, config_of(reader), folder, start);
   }
-  if (const auto note = conversion_note(run, reader, start.transfer)) start.notes.push_back(*note);
+  if (const auto note = conversion_note(run, reader, start.initial_load)) start.notes.push_back(*note);
   start.checkpoint = folder;
   start.from_elsewhere = true;
   start.progress.parent = folder.string();
@@ -156,11 +157,11 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
                      "PyTorch wrote it: step, data position and optimizer cannot be taken over",
                      "remove checkpoint.initial_load_model_only to begin with its weights");
-  start.transfer = plan_transfer(run.config.checkpoint, run.plan, reader);
+  start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!new_data) {
     continue_data(run, manifest, data_state_of(manifest, folder), folder);
-  } else if (!start.transfer.new_vocabulary(run.plan)) {
+  } else if (!start.initial_load.new_vocabulary(run.plan)) {
     check_same_tokenizer(run, manifest, folder);
   }
   std::vector<config::Difference> changes = config::differences(config_of(reader), run.config);
@@ -244,7 +245,7 @@ Start find_start(Run& run) {
   } else if (!options.initial_load_path.empty()) {
     branch_off(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
   }
-  start.notes.insert(start.notes.end(), start.transfer.notes.begin(), start.transfer.notes.end());
+  start.notes.insert(start.notes.end(), start.initial_load.notes.begin(), start.initial_load.notes.end());
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
   run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
   for (const std::string& note : run.data.notes()) start.notes.push_back(note);
@@ -262,7 +263,7 @@ Start find_start(Run& run) {
 }
 
 void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
-  const std::vector<bool>& fresh = transfer.fresh;
+  const std::vector<bool>& fresh = initial_load.fresh;
   const bool any_fresh = !checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
   if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
   if (!checkpoint) return;

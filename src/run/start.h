@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "parallel/sharded_weights.h"
+#include "run/initial_load.h"
 #include "run/run.h"
 #include "run/state.h"
-#include "run/transfer.h"
 
 namespace hearth::run {
 
@@ -18,7 +18,7 @@ struct Start {
   std::optional<Path> checkpoint;     // empty: initial values from the seed
   bool from_elsewhere = false;        // the checkpoint is from another training
   bool moments = false;               // moments come from the checkpoint; else they start at zero
-  Transfer transfer;                  // the parts that are not taken over
+  InitialLoad initial_load;           // the parts that are not taken over
   std::vector<std::string> notes;     // for the console
   std::vector<std::string> warnings;  // the same, for doubtful settings
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/quantity.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
@@ -28,18 +28,18 @@
 #include "run/run_folder.h"
 #include "run/start.h"
 #include "run/state.h"
-#include "train/evaluate.h"
 #include "train/guard.h"
 #include "train/journal.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/step.h"
+#include "train/validate.h"
 
 namespace hearth::train {
 namespace {
 
 using metrics::monotonic_seconds;
-using Purpose = parallel::ShardedWeights::Purpose;
+using Mode = parallel::ShardedWeights::Mode;
 
 // The trainer of one rank. Every method is Collective: all ranks make the same decisions after the same step.
 class Trainer {
@@ -49,7 +49,7 @@ class Trainer {
         group_(group),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
-        weights_(run.plan, run.precision, group, Purpose::kTraining, run.trained, run.config.numerics.reproducible,
+        weights_(run.plan, run.precision, group, Mode::kTraining, run.trained, run.config.numerics.reproducible,
                  run.device),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(),
@@ -244,13 +244,13 @@ class Trainer {
 
   // The loss of each validation set, and the mean over all.
   void validate(metrics::Record& record) {
-    const EvaluationOptions options{.seq_len = run_.seq_len(),
+    const ValidationOptions options{.seq_len = run_.seq_len(),
                                     .local_batch_size = run_.config.training.local_batch_size,
                                     .max_sequences = run_.config.validation.steps * run_.global_batch_size,
                                     .labels = run_.labels};
-    Evaluation all;
+    ValidationResult all;
     for (const run::ValidationSet& set : run_.validation) {
-      const Evaluation one = evaluate(model_, weights_, set.dataset.split(set.split), options);
+      const ValidationResult one = train::validate(model_, weights_, set.dataset.split(set.split), options);
       if (!set.name.empty()) record.validation_losses[set.name] = one.loss();
       all.loss_sum += one.loss_sum;
       all.counted_tokens += one.counted_tokens;

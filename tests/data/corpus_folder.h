@@ -49,14 +49,14 @@ inline BuildResult run(const BuildOptions& options) {
 }
 
 inline BuildResult build(const Path& out, std::vector<Path> paths, BuildRules rules = {}, int64_t threads = 1,
-                         bool overwrite = false, int64_t unit_bytes = 64 << 20) {
+                         bool overwrite = false, int64_t portion_bytes = 64 << 20) {
   BuildOptions options;
   options.out = out;
   options.paths = std::move(paths);
   options.rules = rules;
   options.threads = threads;
   options.overwrite = overwrite;
-  options.unit_bytes = unit_bytes;
+  options.portion_bytes = portion_bytes;
   return run(options);
 }
 

@@ -27,11 +27,11 @@ void read(const data::SourceFile& source, const data::ReadRules& rules, data::So
   const auto reader = data::open_source(source, rules, range);
   for (data::Record record; reader->next(record);) {
     require(!out.damaged || range.begin > 0, "a record after the end of what can be read");
-    out.damaged = out.damaged || record.problem == data::Problem::kUnreadable;
-    require(record.problem == data::Problem::kNone || !record.why.empty(), "a problem without a reason");
+    out.damaged = out.damaged || record.problem == data::RecordProblem::kUnreadable;
+    require(record.problem == data::RecordProblem::kNone || !record.why.empty(), "a problem without a reason");
     std::string row = fmt::format("{} {} {}", record.position, data::problem_name(record.problem), record.text);
     for (const uint32_t id : record.ids) row += fmt::format(" {}", id);
-    if (record.problem == data::Problem::kNone && !record.weights.empty())
+    if (record.problem == data::RecordProblem::kNone && !record.weights.empty())
       require(record.weights.places() == std::ssize(record.ids) + std::ssize(record.text), "weights of other tokens");
     for (const auto& run : record.weights.runs()) row += fmt::format(" {} {}", run.end, run.weight);
     if (record.array != nullptr) {

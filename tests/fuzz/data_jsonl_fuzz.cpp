@@ -30,11 +30,11 @@ void run(std::string_view input) {
   rules.weights_key = "meta.w";
   data::JsonText json(rules);
   std::string text;
-  const data::Problem problem = json.read(input, text);
-  if (problem == data::Problem::kNone || problem == data::Problem::kNotUnicode)
+  const data::RecordProblem problem = json.read(input, text);
+  if (problem == data::RecordProblem::kNone || problem == data::RecordProblem::kNotUnicode)
     require(data::count_invalid_utf8(text) == 0 && json.weights().places() == std::ssize(text),
             "a text that is not UTF-8, or has other weights");
-  if (problem != data::Problem::kNone) require(!json.why().empty(), "a problem without a reason");
+  if (problem != data::RecordProblem::kNone) require(!json.why().empty(), "a problem without a reason");
 
   const auto size = static_cast<int64_t>(input.size());
   const Path path = write_scratch("x.jsonl", input);

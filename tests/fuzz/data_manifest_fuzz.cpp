@@ -35,7 +35,7 @@ std::vector<std::string> seeds() {
   rules.shard_tokens = 500;
   const data::Manifest built = data::build(scratch() / "data", {scratch() / "text"}, rules).manifest;
   data::Manifest joined = built;
-  joined.joined.resize(2, {built.identity, built.build, 2, rules});
+  joined.merged.resize(2, {built.identity, built.build, 2, rules});
   joined.splits[0].shards.back().first_source = 2;
   joined.splits[0].shards.back().tokens_in = 3;
   joined.sources[3].size_bytes = 1 << 20;

@@ -15,7 +15,7 @@ void run(std::string_view input) {
     source.format = data::Format::kNpy;
     const auto reader = data::open_source(source, {});
     for (data::Record record; reader->next(record);) {
-      if (record.problem != data::Problem::kNone) continue;
+      if (record.problem != data::RecordProblem::kNone) continue;
       require(record.array->counts.size() <= input.size(), "more counts than the file holds");
       require(static_cast<int64_t>(record.array->counts.size()) == record.array->shape.cells(),
               "another number of counts than the shape says");

@@ -57,7 +57,7 @@ void read_documents(const Split& split) {
   });
   for (int64_t token = 0; token < count; ++token) {
     accepted([&] {
-      const TokenPlace place = split.locate(token);
+      const TokenPosition place = split.locate(token);
       require(place.document >= 0 && place.offset >= 0 && place.offset <= token, "a token outside of its document");
     });
   }

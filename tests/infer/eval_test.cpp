@@ -24,7 +24,7 @@ using testing::HasSubstr;
 Path save_zero_model(const config::RunConfig& config) {
   run::Run run = run::open_run(config);
   const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Mode::kTraining);
   run::save_state(weights, run.folder.checkpoints(), run.manifest({}, {}));
   return train::step_of(config, 0);
 }
@@ -38,14 +38,14 @@ TEST_F(Eval, AModelThatKnowsNothingHasTheLossOfItsVocabulary) {
 
   for (const int64_t batch_size : {1, 3, 8}) {
     const EvalReport report =
-        evaluate_checkpoint({.checkpoint = checkpoint, .ngram = {3}, .batch_size = batch_size}).front();
-    EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
+        eval_checkpoint({.checkpoint = checkpoint, .ngram = {3}, .batch_size = batch_size}).front();
+    EXPECT_NEAR(report.validation.loss(), std::log(258.0), 1e-6);
     EXPECT_NEAR(report.perplexity(), 258, 1e-3);
     // Every token but the first is predicted once. The first is a byte; the ends of documents stand for no bytes.
-    EXPECT_EQ(report.evaluation.counted_tokens, static_cast<double>(held_out.tokens() - 1));
-    EXPECT_EQ(report.evaluation.counted_units, static_cast<double>(held_out.text_bytes() - 1));
+    EXPECT_EQ(report.validation.counted_tokens, static_cast<double>(held_out.tokens() - 1));
+    EXPECT_EQ(report.validation.counted_units, static_cast<double>(held_out.text_bytes() - 1));
     EXPECT_NEAR(report.bits_per_unit(),
-                std::log2(258.0) * report.evaluation.counted_tokens / report.evaluation.counted_units, 1e-6);
+                std::log2(258.0) * report.validation.counted_tokens / report.validation.counted_units, 1e-6);
     ASSERT_EQ(report.ngram.size(), 3u);
     EXPECT_LT(report.ngram[2], report.ngram[0]);
   }
@@ -80,8 +80,8 @@ TEST_F(Eval, JsonHasTheNumbersOfTheReport) {
 TEST(EvalReport, JsonSaysWhatIsCounted) {
   EvalReport report;
   report.masked = report.weighted = true;
-  report.evaluation.loss_sum = 6;
-  report.evaluation.counted_tokens = 2.5;
+  report.validation.loss_sum = 6;
+  report.validation.counted_tokens = 2.5;
   const auto set = nlohmann::json::parse(reports_json({report})).at("sets").at(0);
   EXPECT_EQ(set.at("predicts"), "hidden");
   EXPECT_EQ(set.at("counted_weights"), 2.5);
@@ -94,8 +94,8 @@ TEST_F(Eval, ItAgreesWithTheValidationOfTheTraining) {
   config::RunConfig c = train::tiny_config(scratch);
   c.validation.freq = 12;
   const auto records = train::train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 5}).front();
-  EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
+  const EvalReport report = eval_checkpoint({.checkpoint = c.run_folder(), .batch_size = 5}).front();
+  EXPECT_NEAR(report.validation.loss(), *records.back().validation_loss, 1e-6);
 }
 
 // As the run itself validates on it: all of a dataset of which nothing was held out.
@@ -110,10 +110,10 @@ TEST_F(Eval, AValidationSetWithoutHeldOutDocumentsIsReadWhole) {
   c.validation.freq = 12;
   c.validation.set = {{"whole", "whole", ""}};
   const auto records = train::train(c);
-  const EvalReport report = evaluate_checkpoint({.checkpoint = c.run_folder()}).front();
-  EXPECT_EQ(report.evaluation.counted_tokens,
+  const EvalReport report = eval_checkpoint({.checkpoint = c.run_folder()}).front();
+  EXPECT_EQ(report.validation.counted_tokens,
             static_cast<double>(data::Dataset::open(scratch / "whole").split("train").tokens() - 1));
-  EXPECT_NEAR(report.evaluation.loss(), *records.back().validation_loss, 1e-6);
+  EXPECT_NEAR(report.validation.loss(), *records.back().validation_loss, 1e-6);
 }
 
 // The n-gram model beside it reads the same split, and no other: bytes by a unigram of the training text, by hand.
@@ -144,7 +144,7 @@ TEST_F(Eval, NgramsAreOfTheSplitThatIsEvaluated) {
     const auto n = static_cast<double>(counted.size()), kinds = static_cast<double>(counts.size());
     for (const char byte : scored)
       bits -= std::log2(((counts.contains(byte) ? counts[byte] : 0) + kinds / 256) / (n + kinds));
-    const EvalReport report = evaluate_checkpoint({.checkpoint = checkpoint, .split = split, .ngram = {1}}).front();
+    const EvalReport report = eval_checkpoint({.checkpoint = checkpoint, .split = split, .ngram = {1}}).front();
     EXPECT_NEAR(report.ngram[0], bits / static_cast<double>(scored.size()), 1e-9) << split;
   }
 }
@@ -207,7 +207,7 @@ TEST_F(EvalNgrams, CountWhatTheRunTrainsOnWhateverIsEvaluated) {
     std::filesystem::remove_all(scratch / "scored");
     copy_text(folder("held"), split, scratch / "scored");
     const auto reports =
-        evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .split = split, .ngram = {4}});
+        eval_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .split = split, .ngram = {4}});
     ASSERT_EQ(reports[0].ngram.size(), 4u);
     expect_reference(reports[0].ngram);
   }
@@ -215,14 +215,14 @@ TEST_F(EvalNgrams, CountWhatTheRunTrainsOnWhateverIsEvaluated) {
   std::filesystem::remove_all(scratch / "scored");
   copy_text(folder("unused"), "train", scratch / "scored");
   const auto reports =
-      evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("unused")}, .split = "train", .ngram = {2}});
+      eval_checkpoint({.checkpoint = checkpoint, .data = {folder("unused")}, .split = "train", .ngram = {2}});
   expect_reference(reports[0].ngram);
 }
 
 TEST_F(EvalNgrams, CountAnotherFolderWhereTheDataLieElsewhereNow) {
   std::filesystem::rename(folder("b"), scratch / "moved");
   const Error gone =
-      test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .ngram = {2}}); });
+      test::error_of([&] { eval_checkpoint({.checkpoint = checkpoint, .data = {folder("held")}, .ngram = {2}}); });
   EXPECT_EQ(gone.message(), fmt::format("--ngram has nothing to count: {} does not exist", folder("b")));
   EXPECT_EQ(gone.why(),
             fmt::format("n-gram models count the training data of {}, which was there", checkpoint.string()));
@@ -230,7 +230,7 @@ TEST_F(EvalNgrams, CountAnotherFolderWhereTheDataLieElsewhereNow) {
   copy_text(scratch / "moved", "train", scratch / "counted");
   copy_text(folder("held"), "validation", scratch / "scored");
   expect_reference(
-      evaluate_checkpoint(
+      eval_checkpoint(
           {.checkpoint = checkpoint, .data = {folder("held")}, .ngram = {3}, .ngram_data = {scratch / "moved"}})[0]
           .ngram);
 }
@@ -238,11 +238,11 @@ TEST_F(EvalNgrams, CountAnotherFolderWhereTheDataLieElsewhereNow) {
 TEST_F(EvalNgrams, AreRefusedForWhatTheyCount) {
   const auto message = [&](const std::string& data, std::vector<Path> ngram_data = {}) {
     return test::error_of([&] {
-             evaluate_checkpoint({.checkpoint = checkpoint,
-                                  .data = {folder(data)},
-                                  .split = "train",
-                                  .ngram = {2},
-                                  .ngram_data = std::move(ngram_data)});
+             eval_checkpoint({.checkpoint = checkpoint,
+                              .data = {folder(data)},
+                              .split = "train",
+                              .ngram = {2},
+                              .ngram_data = std::move(ngram_data)});
            })
         .message();
   };
@@ -261,23 +261,23 @@ TEST_F(Eval, EverySetHasAReportUnderItsName) {
   c.validation.freq = 12;
   c.validation.set = {{"own", "data", ""}, {"more", "more/data", "train"}};
   const Path checkpoint = save_zero_model(c);
-  const auto of_run = evaluate_checkpoint({.checkpoint = checkpoint});
+  const auto of_run = eval_checkpoint({.checkpoint = checkpoint});
   ASSERT_EQ(of_run.size(), 2u);
   EXPECT_EQ(of_run[0].name, "own");
   EXPECT_EQ(of_run[1].name, "more");
   const data::Dataset more = data::Dataset::open(scratch / "more/data");
-  EXPECT_EQ(of_run[1].evaluation.counted_tokens, static_cast<double>(more.split("train").tokens() - 1));
-  const auto given = evaluate_checkpoint(
+  EXPECT_EQ(of_run[1].validation.counted_tokens, static_cast<double>(more.split("train").tokens() - 1));
+  const auto given = eval_checkpoint(
       {.checkpoint = checkpoint, .data = {(scratch / "data").string(), "b=" + (scratch / "more/data").string()}});
   ASSERT_EQ(given.size(), 2u);
   EXPECT_EQ(given[0].name, "data");
   EXPECT_EQ(given[1].name, "b");
-  EXPECT_EQ(given[1].evaluation.counted_tokens, static_cast<double>(more.split("validation").tokens() - 1));
+  EXPECT_EQ(given[1].validation.counted_tokens, static_cast<double>(more.split("validation").tokens() - 1));
   EXPECT_EQ(format_report(given[1]).substr(0, 2), "b\n");
-  const Error error = test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .split = "test"}); });
+  const Error error = test::error_of([&] { eval_checkpoint({.checkpoint = checkpoint, .split = "test"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   const Error nope = test::error_of(
-      [&] { evaluate_checkpoint({.checkpoint = checkpoint, .data = {(scratch / "data").string()}, .split = "nope"}); });
+      [&] { eval_checkpoint({.checkpoint = checkpoint, .data = {(scratch / "data").string()}, .split = "nope"}); });
   EXPECT_EQ(nope.message(), fmt::format("dataset {} has no split \"nope\"", (scratch / "data").string()));
   EXPECT_EQ(nope.fix(), "give one of those that it has: train, validation");
 }
@@ -288,7 +288,7 @@ TEST_F(Eval, SetsOfOneNameAreToldApartByTheirPathsOrRefused) {
   const std::string one = (scratch / "data").string(), two = (scratch / "more/data").string();
   const auto names = [&](std::vector<std::string> data) {
     std::vector<std::string> result;
-    for (const EvalReport& report : evaluate_checkpoint({.checkpoint = checkpoint, .data = std::move(data)}))
+    for (const EvalReport& report : eval_checkpoint({.checkpoint = checkpoint, .data = std::move(data)}))
       result.push_back(report.name);
     return result;
   };
@@ -311,16 +311,16 @@ TEST_F(Eval, AMaskedModelIsAskedForTheSameHiddenTokensEveryTime) {
   const Path checkpoint = save_zero_model(c);
   const auto counted = [&](uint64_t seed, int64_t batch_size) {
     const EvalReport report =
-        evaluate_checkpoint({.checkpoint = checkpoint, .seed = seed, .batch_size = batch_size}).front();
-    EXPECT_NEAR(report.evaluation.loss(), std::log(259.0), 1e-6);
+        eval_checkpoint({.checkpoint = checkpoint, .seed = seed, .batch_size = batch_size}).front();
+    EXPECT_NEAR(report.validation.loss(), std::log(259.0), 1e-6);
     EXPECT_THAT(format_report(report), HasSubstr("nats per hidden token"));
-    return report.evaluation.counted_tokens;
+    return report.validation.counted_tokens;
   };
   const double tokens = static_cast<double>(data::Dataset::open(scratch / "data").split("validation").tokens());
   EXPECT_NEAR(counted(0, 8) / tokens, 0.3, 0.05);
   EXPECT_EQ(counted(0, 8), counted(0, 3));
   EXPECT_NE(counted(0, 8), counted(1, 8));
-  EXPECT_EQ(test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint, .ngram = {2}}); }).message(),
+  EXPECT_EQ(test::error_of([&] { eval_checkpoint({.checkpoint = checkpoint, .ngram = {2}}); }).message(),
             "--ngram cannot be compared with a model that fills in hidden tokens");
 }
 
@@ -329,7 +329,7 @@ TEST_F(Eval, ACheckpointOfPyTorchDoesNotSayWhatItIs) {
   const Path ours = save_zero_model(train::tiny_config(scratch));
   for (const char* file : {".metadata", "__R_0.distcp"})
     write_file_atomic(scratch / "theirs" / file, read_file(ours / file));
-  const Error error = test::error_of([&] { evaluate_checkpoint({.checkpoint = scratch / "theirs"}); });
+  const Error error = test::error_of([&] { eval_checkpoint({.checkpoint = scratch / "theirs"}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   EXPECT_THAT(error.message(), HasSubstr("theirs has no hearth.json")) << error.what();
 }
@@ -337,7 +337,7 @@ TEST_F(Eval, ACheckpointOfPyTorchDoesNotSayWhatItIs) {
 TEST(EvalReport, ShowsEveryOrderBesideOurs) {
   EvalReport report;
   report.units = EvalReport::Units::kBytes;
-  report.evaluation = {.loss_sum = 200 * std::log(2.0), .counted_tokens = 110, .counted_units = 100};
+  report.validation = {.loss_sum = 200 * std::log(2.0), .counted_tokens = 110, .counted_units = 100};
   report.ngram = {4.5, 3.0, 1.5};
   const std::string text = format_report(report);
   EXPECT_THAT(text, HasSubstr("bits per byte    2.0000")) << text;
@@ -361,7 +361,7 @@ TEST_F(Eval, ADatasetOfAnotherTokenizerIsRefused) {
   options.overwrite = true;
   data::BuildProgress progress;
   data::build_dataset(options, progress);
-  const Error error = test::error_of([&] { evaluate_checkpoint({.checkpoint = checkpoint}); });
+  const Error error = test::error_of([&] { eval_checkpoint({.checkpoint = checkpoint}); });
   EXPECT_EQ(error.code(), ExitCode::kUser);
   const std::string data_folder = (scratch / "data").string();
   EXPECT_EQ(error.message(),

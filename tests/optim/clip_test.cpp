@@ -26,7 +26,7 @@ TEST(GradientNorm, IsGlobalAndTheSameOnEveryRank) {
   const plan::ParameterPlan plan = tiny_plan();
   for (int64_t ranks = 1; ranks <= 4; ++ranks) {
     comm::run_ranks(ranks, 60, [&](comm::Group& group) {
-      parallel::ShardedWeights weights(plan, DType::kFloat32, group, parallel::ShardedWeights::Purpose::kTraining);
+      parallel::ShardedWeights weights(plan, DType::kFloat32, group, parallel::ShardedWeights::Mode::kTraining);
       for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
         weights.begin_step(1);
         for (int64_t u = 0; u < weights.num_units(); ++u) {
@@ -43,7 +43,7 @@ TEST(GradientNorm, IsGlobalAndTheSameOnEveryRank) {
 TEST(GradientNorm, LetsNanAndInfinityThroughOnEveryRank) {
   const plan::ParameterPlan plan = tiny_plan();
   comm::run_ranks(3, 60, [&](comm::Group& group) {
-    parallel::ShardedWeights weights(plan, DType::kFloat32, group, parallel::ShardedWeights::Purpose::kTraining);
+    parallel::ShardedWeights weights(plan, DType::kFloat32, group, parallel::ShardedWeights::Mode::kTraining);
     const bool last = group.rank() == 2;
     reduce_one(weights, 1, 7, last ? std::numeric_limits<float>::quiet_NaN() : 1);
     EXPECT_TRUE(std::isnan(gradient_norm(weights)));

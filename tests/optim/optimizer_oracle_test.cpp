@@ -162,7 +162,7 @@ void write_gradients(parallel::ShardedWeights& weights, int64_t step) {
 std::vector<Step> run_ours(const plan::ParameterPlan& plan, const Case& c) {
   std::vector<Step> steps;
   comm::run_ranks(c.ranks, 60, [&](comm::Group& group) {
-    parallel::ShardedWeights weights(plan, c.dtype, group, parallel::ShardedWeights::Purpose::kTraining);
+    parallel::ShardedWeights weights(plan, c.dtype, group, parallel::ShardedWeights::Mode::kTraining);
     AdamW optimizer(c.optimizer, weights);
     const ops::StepDecision decision({}, at::kCPU);
     const LrSchedule schedule = lr_schedule(c.scheduler, c.optimizer.lr, kSteps);

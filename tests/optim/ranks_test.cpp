@@ -47,7 +47,7 @@ Run train(int64_t ranks) {
   Run run;
   comm::run_ranks(ranks, 60, [&](comm::Group& group) {
     const DType dtype = sizeof(T) == 8 ? DType::kFloat64 : DType::kFloat32;
-    parallel::ShardedWeights weights(plan, dtype, group, parallel::ShardedWeights::Purpose::kTraining);
+    parallel::ShardedWeights weights(plan, dtype, group, parallel::ShardedWeights::Mode::kTraining);
     AdamW optimizer({.lr = 0.05, .weight_decay = 0.1}, weights);
     const LrSchedule schedule = lr_schedule({.warmup_steps = 10}, 0.05, kDescentSteps);
     const bool writes = group.rank() == 0;

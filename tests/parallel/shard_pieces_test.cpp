@@ -24,7 +24,7 @@ std::map<std::string, Seen> collect(const plan::ParameterPlan& plan, int64_t ran
   std::map<std::string, Seen> seen;
   std::mutex mutex;
   comm::run_ranks(ranks, kExchangeTimeout, [&](comm::Group& group) {
-    const ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining);
+    const ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Mode::kTraining);
     for (const ShardPiece& piece : moments ? optimizer_pieces(weights) : parameter_pieces(weights)) {
       const std::lock_guard lock(mutex);
       Seen& s = seen[piece.name];
@@ -64,7 +64,7 @@ TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
   const plan::ParameterPlan plan = test::small_plan();
   for (int64_t ranks = 1; ranks <= 4; ++ranks) {
     comm::run_ranks(ranks, kExchangeTimeout, [&](comm::Group& group) {
-      ShardedWeights weights(plan, DType::kFloat64, group, ShardedWeights::Purpose::kTraining);
+      ShardedWeights weights(plan, DType::kFloat64, group, ShardedWeights::Mode::kTraining);
       for (const ShardPiece& piece : parameter_pieces(weights)) {
         ASSERT_EQ(piece.dtype, DType::kFloat64);
         const auto index = static_cast<double>(plan.find(piece.name));
@@ -96,7 +96,7 @@ TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
 TEST(ShardPieces, PutEachMomentIntoItsOwnBuffer) {
   const plan::ParameterPlan plan = test::tiny_plan();
   const auto group = comm::single();
-  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kTraining);
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kTraining);
   for (const ShardPiece& piece : optimizer_pieces(weights)) {
     const bool square = piece.name.ends_with(".exp_avg_sq");
     const std::string name =

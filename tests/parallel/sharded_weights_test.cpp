@@ -44,7 +44,7 @@ class ShardedWeightsOn : public testing::TestWithParam<Layout> {
   void on_every_rank(const std::function<void(ShardedWeights&)>& body) {
     for (const plan::ParameterPlan& plan : {small_plan(), small_plan(true), tiny_plan()}) {
       comm::run_ranks(GetParam().ranks, kTimeout, [&](comm::Group& group) {
-        ShardedWeights weights(plan, GetParam().dtype, group, ShardedWeights::Purpose::kTraining);
+        ShardedWeights weights(plan, GetParam().dtype, group, ShardedWeights::Mode::kTraining);
         body(weights);
       });
     }
@@ -142,7 +142,7 @@ TEST_P(ShardedWeightsOn, OwnEveryElementOnce) {
   const plan::ParameterPlan plan = tiny_plan();
   std::vector<plan::Slice> slices(static_cast<size_t>(GetParam().ranks));
   comm::run_ranks(GetParam().ranks, kTimeout, [&](comm::Group& group) {
-    const ShardedWeights weights(plan, GetParam().dtype, group, ShardedWeights::Purpose::kInference);
+    const ShardedWeights weights(plan, GetParam().dtype, group, ShardedWeights::Mode::kInference);
     slices[static_cast<size_t>(group.rank())] = weights.slice(weights.num_units() - 1);
   });
   int64_t end = 0;
@@ -184,7 +184,7 @@ TEST(ShardedWeights, CommunicateOncePerUnitAndStep) {
   const plan::ParameterPlan plan = small_plan();
   const auto units = static_cast<int64_t>(plan.units.size());
   CountingGroup group;
-  ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining);
+  ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Mode::kTraining);
   for (int64_t step = 1; step <= 2; ++step) {
     weights.begin_step(3);
     for (int64_t micro = 0; micro < 3; ++micro) {
@@ -204,7 +204,7 @@ TEST(ShardedWeights, CommunicateOncePerUnitAndStep) {
 TEST(ShardedWeights, OfOneRankCopyNothing) {
   const plan::ParameterPlan plan = small_plan();
   const auto group = comm::single();
-  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kTraining);
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kTraining);
   for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
     EXPECT_EQ(weights.gather(unit).data_ptr(), weights.master(unit).data_ptr());
     EXPECT_EQ(weights.gradient(unit).data_ptr(), weights.gradient_shard(unit).data_ptr());
@@ -219,7 +219,7 @@ TEST(ShardedWeights, OfOneRankCopyNothing) {
 TEST(ShardedWeights, ForInferenceHaveNoGradients) {
   const plan::ParameterPlan plan = small_plan();
   const auto group = comm::single();
-  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kInference);
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kInference);
   EXPECT_FALSE(weights.gradient(0).defined());
   EXPECT_FALSE(weights.gradient_shard(0).defined());
   EXPECT_FALSE(weights.owned(0).gradient.defined());
@@ -232,7 +232,7 @@ TEST(ShardedWeights, ComputeInBfloat16FromMastersInFloat32) {
   for (int64_t ranks = 1; ranks <= 5; ++ranks) {
     comm::run_ranks(ranks, kTimeout, [&](comm::Group& group) {
       const plan::Precision mixed{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
-      ShardedWeights weights(plan, mixed, group, ShardedWeights::Purpose::kTraining);
+      ShardedWeights weights(plan, mixed, group, ShardedWeights::Mode::kTraining);
       write_masters(weights, 0.3);
       weights.masters_changed();
       for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
@@ -257,8 +257,8 @@ TEST(ShardedWeights, ThatAreFrozenHaveNoMomentsAndNoGradient) {
       const auto frozen = static_cast<size_t>(plan.find("layers.1.attention.wk.weight"));
       trained[frozen] = false;
       trained[0] = false;  // the whole of unit 0
-      const ShardedWeights all(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining);
-      ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Purpose::kTraining, trained);
+      const ShardedWeights all(plan, DType::kFloat32, group, ShardedWeights::Mode::kTraining);
+      ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Mode::kTraining, trained);
       const int64_t spared = weights.owned(0).numel() + weights.owned(static_cast<int64_t>(frozen)).numel();
       EXPECT_NEAR(static_cast<double>(all.memory_bytes() - weights.memory_bytes()), 8.0 * static_cast<double>(spared),
                   4 * 64);
@@ -281,7 +281,7 @@ TEST(ShardedWeights, ThatAreFrozenHaveNoMomentsAndNoGradient) {
 TEST(ShardedWeights, NoticeAStepThatForgotAUnit) {
   const plan::ParameterPlan plan = tiny_plan();
   const auto group = comm::single();
-  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Purpose::kTraining);
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kTraining);
   EXPECT_THROW(weights.gradient_ready(0), Error);  // outside a step
   weights.begin_step(1);
   weights.gradient_ready(0);

@@ -34,22 +34,22 @@ void run_on_bytes(const ActivationPlan& plan, int64_t layers, bool training) {
   int32_t now = 0;
   for (const Op& op : micro_batch_ops(layers, plan.recompute, training)) {
     ++now;
-    const auto range = [&](const Place& p) {
+    const auto range = [&](const BufferRef& p) {
       const ActivationBuffer& b = plan[p.which];
       const int64_t offset = b.offset_bytes.at(static_cast<size_t>(p.copy));
       EXPECT_EQ(offset % 64, 0);
       EXPECT_LE(offset + bytes_of(b), plan.total_bytes);
       return std::span(memory).subspan(static_cast<size_t>(offset / 4), static_cast<size_t>(bytes_of(b) / 4));
     };
-    for (const Place& p : op.writes) std::fill_n(range(p).begin(), range(p).size(), now);
+    for (const BufferRef& p : op.writes) std::fill_n(range(p).begin(), range(p).size(), now);
     // After the writes: what an op reads must not be overwritten by what it writes, but where it is the same buffer.
-    for (const Place& p : op.reads) {
+    for (const BufferRef& p : op.reads) {
       const bool also_written = std::any_of(op.writes.begin(), op.writes.end(),
-                                            [&](const Place& w) { return w.which == p.which && w.copy == p.copy; });
+                                            [&](const BufferRef& w) { return w.which == p.which && w.copy == p.copy; });
       const int32_t expected = also_written ? now : stamps.at({p.which, p.copy});
       for (const int32_t stamp : range(p)) ASSERT_EQ(stamp, expected) << op.name << " reads " << plan[p.which].name;
     }
-    for (const Place& p : op.writes) stamps[{p.which, p.copy}] = now;
+    for (const BufferRef& p : op.writes) stamps[{p.which, p.copy}] = now;
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "config/flavors.h"
 #include "machine/device.h"
 #include "plan/run_shape.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <regex>
 
+#include "base/quantity.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "machine/device.h"

@@ -125,8 +125,8 @@ TEST_F(Bfloat16, ACheckpointIsEvaluatedAndContinuedAndMayGoOnInFloat32) {
   c.training.steps = 8;
   c.validation.freq = 8;
   const auto records = train(c);
-  const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2}).front();
-  EXPECT_NEAR(report.evaluation.loss() / *records.back().validation_loss, 1, 1e-6);
+  const infer::EvalReport report = infer::eval_checkpoint({.checkpoint = step_of(c, 8), .batch_size = 2}).front();
+  EXPECT_NEAR(report.validation.loss() / *records.back().validation_loss, 1, 1e-6);
 
   const auto model = infer::load_model(step_of(c, 8));
   EXPECT_EQ(model->dtype, DType::kBFloat16);

@@ -147,10 +147,10 @@ TEST_P(TrainingOnGpu, EvaluatesACheckpointOfTheCpu) {
   options.checkpoint = c.run_folder();
   build_tiny_data(scratch / "few", 60);
   options.data = {(scratch / "few" / "data").string()};
-  const double cpu = infer::evaluate_checkpoint(options).front().evaluation.loss();
+  const double cpu = infer::eval_checkpoint(options).front().validation.loss();
   const test::TestGpu gpu(GetParam());
   options.device = gpu.name();
-  EXPECT_NEAR(infer::evaluate_checkpoint(options).front().evaluation.loss() / cpu, 1, 1e-5);
+  EXPECT_NEAR(infer::eval_checkpoint(options).front().validation.loss() / cpu, 1, 1e-5);
 }
 
 HEARTH_ON_EACH_GPU(TrainingOnGpu);

@@ -135,7 +135,7 @@ struct GuardPolicy : ::testing::Test {
     c.numerics.rewind_limit = 100;
     run::Run run = run::open_run(c);
     const auto group = comm::single();
-    parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+    parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Mode::kTraining);
     run::initialize_weights(weights, 0);
     const plan::Parameter& embedding = run.plan.parameters.front();
     weights.master(0).data_ptr<float>()[embedding.offset + '#' * embedding.shape[1]] = HUGE_VALF;

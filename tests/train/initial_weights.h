@@ -12,7 +12,7 @@ namespace hearth::train {
 inline Path save_initial_weights(const config::RunConfig& config) {
   run::Run run = run::open_run(config);
   const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Mode::kTraining);
   run::initialize_weights(weights, static_cast<uint64_t>(config.training.seed));
   run::save_state(weights, config.base_folder / "initial", run.manifest({}, {}));
   return checkpoint::step_folder(config.base_folder / "initial", 0);

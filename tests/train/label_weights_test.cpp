@@ -1,4 +1,4 @@
-// Weights and label masks of the data, in training and evaluation.
+// Weights and label masks of the data, in training and validation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,11 +90,11 @@ TEST(LabelWeightsOfRows, GiveTheLossOfLlamaForCausalLMWithTheSameLabels) {
   EXPECT_NEAR(*train(c).back().loss, theirs["weighted"].get<double>(), 1e-5);
   for (const int64_t batch : {1, 5}) {
     const infer::EvalReport report =
-        infer::evaluate_checkpoint(
+        infer::eval_checkpoint(
             {.checkpoint = initial, .data = {(scratch / "data").string()}, .split = "train", .batch_size = batch})
             .front();
-    EXPECT_EQ(report.evaluation.counted_tokens, theirs["counted"].get<double>());
-    EXPECT_NEAR(report.evaluation.loss(), loss, 1e-5);
+    EXPECT_EQ(report.validation.counted_tokens, theirs["counted"].get<double>());
+    EXPECT_NEAR(report.validation.loss(), loss, 1e-5);
   }
 }
 
@@ -131,9 +131,9 @@ TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
   config::RunConfig c = tiny_config(scratch);
   run::Run run = run::open_run(c);
   const auto group = comm::single();
-  parallel::ShardedWeights zeros(run.plan, run.precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights zeros(run.plan, run.precision, *group, parallel::ShardedWeights::Mode::kTraining);
   run::save_state(zeros, run.folder.checkpoints(), run.manifest({}, {}));
-  const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = step_of(c, 0), .batch_size = 3}).front();
+  const infer::EvalReport report = infer::eval_checkpoint({.checkpoint = step_of(c, 0), .batch_size = 3}).front();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   const data::Split& split = dataset.split("validation");
   std::vector<float> weights(static_cast<size_t>(split.tokens()));
@@ -146,11 +146,11 @@ TEST_P(WeightedRun, EvaluationCountsWhatTheDataSay) {
     bytes += tokens[i] < 256 ? static_cast<double>(weights[i]) : 0;
   }
   EXPECT_LT(counted, 0.7 * static_cast<double>(split.tokens()));
-  EXPECT_NEAR(report.evaluation.counted_tokens, counted, 1e-6);
-  EXPECT_NEAR(report.evaluation.counted_units, bytes, 1e-6);
-  EXPECT_NEAR(report.evaluation.loss(), std::log(258.0), 1e-6);
+  EXPECT_NEAR(report.validation.counted_tokens, counted, 1e-6);
+  EXPECT_NEAR(report.validation.counted_units, bytes, 1e-6);
+  EXPECT_NEAR(report.validation.loss(), std::log(258.0), 1e-6);
   EXPECT_THAT(infer::format_report(report), HasSubstr(*GetParam() == 0 ? "tokens counted " : "weights counted "));
-  const Error ngram = error_of([&] { infer::evaluate_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
+  const Error ngram = error_of([&] { infer::eval_checkpoint({.checkpoint = step_of(c, 0), .ngram = {2}}); });
   EXPECT_EQ(ngram.message(), "--ngram cannot evaluate data that weight their tokens");
 }
 

@@ -78,7 +78,7 @@ TEST_F(MaskedRun, PaddingIsSeenByNoToken) {
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   const c10::InferenceMode no_gradients;
-  parallel::ShardedWeights weights(plan, DType::kFloat64, *group, parallel::ShardedWeights::Purpose::kInference);
+  parallel::ShardedWeights weights(plan, DType::kFloat64, *group, parallel::ShardedWeights::Mode::kInference);
   run::initialize_weights(weights, 3);
   const auto loss_of = [&](int64_t S, int32_t padding) {
     data::Batch batch;

@@ -52,7 +52,7 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
             plan::memory_plan(c, shape, parameters, precision, int64_t{1} << 40, ranks, ranks);
         comm::run_ranks(ranks, 60, [&](comm::Group& group) {
           const parallel::ShardedWeights weights(parameters, precision.compute, group,
-                                                 parallel::ShardedWeights::Purpose::kTraining);
+                                                 parallel::ShardedWeights::Mode::kTraining);
           if (group.rank() == 0) {
             EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << ranks << dtype_name(dtype);
           }
@@ -85,7 +85,7 @@ TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {
     const plan::MemoryPlan planned =
         plan::memory_plan(c, shape, parameters, plan::precision(c), int64_t{1} << 40, of.ranks, /*cpu_threads=*/0);
     comm::run_ranks(of.ranks, 60, [&](comm::Group& group) {
-      parallel::ShardedWeights weights(parameters, DType::kFloat32, group, parallel::ShardedWeights::Purpose::kTraining,
+      parallel::ShardedWeights weights(parameters, DType::kFloat32, group, parallel::ShardedWeights::Mode::kTraining,
                                        {}, /*reproducible=*/true);
       int64_t gradients = 0;
       weights.begin_step(of.micro_batches);

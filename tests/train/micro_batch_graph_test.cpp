@@ -57,7 +57,7 @@ Outcome outcome_of(at::Device device, const GraphCase& c, bool graph) {
   precision.compute = DType::kBFloat16;
   std::vector<bool> trained(plan.parameters.size(), true);
   trained.front() = !c.frozen;
-  parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Purpose::kTraining, trained,
+  parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Mode::kTraining, trained,
                                    c.reproducible, device);
   optim::AdamW optimizer({}, weights);
   model::Transformer model(shape, plan, kGraphB, kGraphS,

@@ -79,7 +79,7 @@ Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& lev
   const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan parameters = plan::parameter_plan(shape);
   const auto group = comm::single();
-  parallel::ShardedWeights weights(parameters, precision, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(parameters, precision, *group, parallel::ShardedWeights::Mode::kTraining);
   optim::AdamW optimizer(config::Optimizer{}, weights);
   model::Transformer model(shape, parameters, kOpsB, kOpsS,
                            {.dtype = precision.compute,
@@ -131,9 +131,9 @@ std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
 }
 
 // The places with memory.
-std::set<Buffer> present(const std::vector<plan::Place>& places, const plan::ActivationPlan& plan) {
+std::set<Buffer> present(const std::vector<plan::BufferRef>& places, const plan::ActivationPlan& plan) {
   std::set<Buffer> buffers;
-  for (const plan::Place& place : places)
+  for (const plan::BufferRef& place : places)
     if (plan[place.which].size_bytes > 0) buffers.emplace(place.which, place.copy);
   return buffers;
 }

@@ -15,7 +15,7 @@ inline Path poisoned_checkpoint(const config::RunConfig& run, int64_t step, cons
   checkpoint::Reader reader = checkpoint::Reader::open(step_of(run, step));
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(run.model, 258));
   const auto group = comm::single();
-  parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Purpose::kTraining);
+  parallel::ShardedWeights weights(plan, DType::kFloat32, *group, parallel::ShardedWeights::Mode::kTraining);
   run::load_weights(reader, weights);
   weights.master(2).data_ptr<float>()[weights.master(2).numel() / 2] = std::numeric_limits<float>::quiet_NaN();
   run::save_state(weights, folder, reader.manifest());

@@ -98,7 +98,7 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   c.training.steps = 2;
   train(c);
   const infer::EvalReport report =
-      infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}, .batch_size = 4}).front();
+      infer::eval_checkpoint({.checkpoint = c.run_folder(), .ngram = {2}, .batch_size = 4}).front();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   const data::Split& split = dataset.split("validation");
   std::vector<int32_t> tokens(static_cast<size_t>(split.tokens()));
@@ -106,8 +106,8 @@ TEST_F(TrainSpikes, EvalCountsBitsPerSpikeAndShowsNgramsOfTheSameTokens) {
   double spikes = 0;
   for (size_t i = 1; i < tokens.size(); ++i) spikes += tokens[i] == 255 ? 0 : tokens[i];
   EXPECT_GT(spikes, 0);
-  EXPECT_EQ(report.evaluation.counted_units, spikes);
-  EXPECT_NEAR(report.bits_per_unit(), report.evaluation.loss_sum / std::log(2.0) / spikes, 1e-12);
+  EXPECT_EQ(report.validation.counted_units, spikes);
+  EXPECT_NEAR(report.bits_per_unit(), report.validation.loss_sum / std::log(2.0) / spikes, 1e-12);
   ASSERT_EQ(report.ngram.size(), 2u);
   EXPECT_LT(report.ngram[1], report.ngram[0]);
   const std::string text = infer::format_report(report);
@@ -136,7 +136,7 @@ TEST_F(TrainSpikes, NgramsOfOtherRecordingsCountThoseOfTheRun) {
   for (const int32_t token : scored)
     nats -= std::log((counts[token] + 1) / (static_cast<double>(counted.size()) + 256));
   const auto reports =
-      infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .data = {(scratch / "other").string()}, .ngram = {1}});
+      infer::eval_checkpoint({.checkpoint = c.run_folder(), .data = {(scratch / "other").string()}, .ngram = {1}});
   EXPECT_NEAR(reports[0].ngram[0], nats / static_cast<double>(scored.size()), 1e-12);
 }
 
@@ -146,11 +146,11 @@ TEST_F(TrainSpikes, EvalLeavesOutTheBosThatTheObjectiveLeavesOut) {
   c.objective.kind = config::ObjectiveKind::kSpikeLm;
   c.objective.count_bos = false;
   train(c);
-  const infer::EvalReport report = infer::evaluate_checkpoint({.checkpoint = c.run_folder(), .batch_size = 4}).front();
+  const infer::EvalReport report = infer::eval_checkpoint({.checkpoint = c.run_folder(), .batch_size = 4}).front();
   const data::Dataset dataset = data::Dataset::open(scratch / "data");
   std::vector<int32_t> tokens(static_cast<size_t>(dataset.split("validation").tokens()));
   dataset.split("validation").read(0, tokens);
-  EXPECT_EQ(report.evaluation.counted_tokens,
+  EXPECT_EQ(report.validation.counted_tokens,
             static_cast<double>(tokens.size()) - static_cast<double>(std::count(tokens.begin(), tokens.end(), 255)));
 }
 

@@ -34,7 +34,7 @@ Shape tiny_shape() {
 // The parts of a training step.
 struct Training {
   Training(const Shape& s, comm::Group& group)
-      : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Purpose::kTraining),
+      : weights(s.plan, DType::kFloat64, group, parallel::ShardedWeights::Mode::kTraining),
         optimizer({}, weights),
         model(s.model, s.plan, kStepB, kStepS, {.dtype = DType::kFloat64, .loss_chunk_tokens = 5, .training = true}) {
     run::initialize_weights(weights, 3);

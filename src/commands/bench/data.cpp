@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "commands/commands.h"
 #include "data/batch/loader.h"
 #include "data/build/build.h"

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "commands/commands.h"
 #include "tokenizer/tokenizer.h"
 

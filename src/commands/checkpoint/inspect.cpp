@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/quantity.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
 #include "data/order/data_state.h"

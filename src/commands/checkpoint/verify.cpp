@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 
 namespace hearth::commands {

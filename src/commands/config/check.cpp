@@ -2,8 +2,8 @@
 // keys. `hearth train` also checks the files that it names.
 #include <fmt/format.h>
 
+#include "base/quantity.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "commands/commands.h"
 #include "commands/run_file.h"
 #include "config/derived.h"

@@ -1,7 +1,7 @@
 // `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors.
 #include <fmt/format.h>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "config/fields.h"
 #include "config/flavors.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/data/first_document.h"
 #include "commands/progress_line.h"
@@ -64,7 +64,8 @@ void print_found(const data::Manifest& m) {
   if (records.repaired > 0) fmt::print("repaired {} records with U+FFFD\n", records.repaired);
   for (size_t i = 0; i < records.skipped.size(); ++i) {
     if (records.skipped[i] > 0)
-      fmt::print("skipped {} records: {}\n", records.skipped[i], data::problem_name(static_cast<data::Problem>(i)));
+      fmt::print("skipped {} records: {}\n", records.skipped[i],
+                 data::problem_name(static_cast<data::RecordProblem>(i)));
   }
   if (records.duplicates_dropped > 0) fmt::print("dropped {} repeated documents\n", records.duplicates_dropped);
   if (records.other_source_dataset > 0)
@@ -184,7 +185,7 @@ int data_build(CommandLine& line) {
   line.option("--out", "DIR", &request.options.out, "folder to make").required();
   declare_rules(line, request);
   declare_weights(line, request);
-  line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` joins them");
+  line.option("--part", "I/N", &request.part, "build part I of N alone; `hearth data merge` merges them");
   request.options.threads = 0;
   line.option("--threads", "N", &request.options.threads, "files and shards worked on at a time; 0: one per core")
       .range(0, 4096);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "data/shard/dataset.h"
 

@@ -1,10 +1,10 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
-#include "data/build/join.h"
-#include "data/build/merge.h"
+#include "data/build/merge_datasets.h"
+#include "data/build/merge_parts.h"
 
 namespace hearth::commands {
 namespace {
@@ -15,9 +15,9 @@ void print_sizes(const data::Manifest& manifest) {
                split.tokens, format_bytes(split.text_bytes), split.shards.size());
 }
 
-void join(const std::vector<Path>& folders, const Path& out, bool overwrite) {
+void merge_into(const std::vector<Path>& folders, const Path& out, bool overwrite) {
   if (out.has_parent_path()) make_folders(out.parent_path());
-  const data::JoinResult result = data::join_datasets(folders, out, overwrite);
+  const data::MergeResult result = data::merge_datasets(folders, out, overwrite);
   print_sizes(result.manifest);
   for (const std::string& note : result.notes) fmt::print("{}\n", note);
   if (result.was_complete)
@@ -34,18 +34,18 @@ int data_merge(CommandLine& line) {
   Path out;
   bool overwrite = false;
   line.positional("DIR", &folders,
-                  "one: the --out of every `hearth data build --part I/N`; several: datasets, joined in this order");
+                  "one: the --out of every `hearth data build --part I/N`; several: datasets, merged in this order");
   line.option("--out", "DIR", &out, "of several datasets: folder to make");
   line.flag("--overwrite", &overwrite, "of several datasets: replace a dataset that is there");
   if (!line.parse()) return 0;
   if (folders.size() > 1 && out.empty())
     throw user_error("several datasets become a new one", fmt::format("{} are given", folders.size()),
-                     "say where: --out DIR; or name one folder, to join the parts of a build in it");
+                     "say where: --out DIR; or name one folder, to merge the parts of a build in it");
   if (folders.size() == 1 && (!out.empty() || overwrite))
     throw user_error(fmt::format("{} goes with several datasets", out.empty() ? "--overwrite" : "--out"),
-                     "the parts of a build are joined where they are", "name another dataset, or leave it out");
+                     "the parts of a build are merged where they are", "name another dataset, or leave it out");
   if (folders.size() > 1)
-    join(folders, out, overwrite);
+    merge_into(folders, out, overwrite);
   else
     print_sizes(data::merge_parts(folders.front()));
   return 0;

@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "data/study/verify.h"
 #include "machine/cores.h"

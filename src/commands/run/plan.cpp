@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/run_file.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <functional>
 
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 #include "data/shard/manifest.h"
 #include "data/source/discover.h"
 #include "tokenizer/bpe/train.h"
@@ -21,7 +21,7 @@ using CountDocument =
     std::function<void(const data::Document& document, const std::string& path, tokenizer::PieceCounts& counts)>;
 
 // Counts all documents that are not held out. The result does not depend on the number of threads. make_counter returns
-// a new function for each unit of the corpus.
+// a new function for each portion of the corpus.
 tokenizer::PieceCounts count_pieces(const data::Discovery& found, const data::BuildRules& rules, int64_t threads,
                                     const std::function<CountDocument()>& make_counter, TrainingProgress& progress);
 

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "commands/source_options.h"

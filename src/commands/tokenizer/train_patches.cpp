@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "commands/progress_line.h"
 #include "data/shard/array_stream.h"
 #include "tokenizer/arrays/nearest_reference.h"

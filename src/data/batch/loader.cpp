@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 
 namespace hearth::data {
 namespace {

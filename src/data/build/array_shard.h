@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "data/build/build.h"
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 #include "data/shard/array_stream.h"
 #include "data/shard/shard_reader.h"
 

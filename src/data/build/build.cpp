@@ -6,64 +6,64 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/build/bundle.h"
+#include "data/build/bundle_queue.h"
 #include "data/build/folder.h"
-#include "data/build/group.h"
-#include "data/build/group_queue.h"
 #include "data/build/plan.h"
 
 namespace hearth::data {
 namespace {
 
-// The output of a unit, in the order of its groups.
-struct BuiltUnit {
-  std::vector<std::array<GroupSplit, kNumSplits>> groups;
+// The output of a portion, in the order of its bundles.
+struct BuiltPortion {
+  std::vector<std::array<BundleSplit, kNumSplits>> bundles;
   RecordCounts counts;
 };
 
 class Build {
  public:
   Build(const BuildOptions& options, const BuildPlan& plan, BuildProgress& progress)
-      : options_(options), plan_(plan), progress_(progress), units_(plan.units.size()) {}
+      : options_(options), plan_(plan), progress_(progress), portions_(plan.portions.size()) {}
 
   void run() {
-    for (size_t u = plan_.first_unit; u < plan_.end_unit; ++u)
-      progress_.source_bytes_total += plan_.units[u].size_bytes;
-    run_units(
-        plan_.first_unit, plan_.end_unit, options_.threads, [this](size_t unit, const auto& emit) { read(unit, emit); },
-        [this](Group group) { write(group); });
+    for (size_t u = plan_.first_portion; u < plan_.end_portion; ++u)
+      progress_.source_bytes_total += plan_.portions[u].size_bytes;
+    run_portions(
+        plan_.first_portion, plan_.end_portion, options_.threads,
+        [this](size_t portion, const auto& emit) { read(portion, emit); }, [this](Bundle bundle) { write(bundle); });
   }
 
-  const std::vector<BuiltUnit>& units() const { return units_; }
+  const std::vector<BuiltPortion>& portions() const { return portions_; }
 
  private:
-  // Reads documents in order. A group is closed when it reaches rules.shard_tokens bytes, or with the unit.
-  void read(size_t unit, const std::function<void(Group)>& emit) {
-    UnitRecords records(plan_.found.sources, plan_.units[unit], options_.rules);
+  // Reads documents in order. A bundle is closed when it reaches rules.shard_tokens bytes, or with the portion.
+  void read(size_t portion, const std::function<void(Bundle)>& emit) {
+    PortionReader records(plan_.found.sources, plan_.portions[portion], options_.rules);
     int64_t bytes_before = 0, index = 0;
     int64_t duplicates = 0, kept = 0;
     uint32_t number = 0;
-    Group group(unit, index);
+    Bundle bundle(portion, index);
     for (Document document; records.next(document); ++number) {
-      if (is_duplicate(unit, number)) {
+      if (is_duplicate(portion, number)) {
         ++duplicates;
         continue;
       }
       check_kind(document);
-      group.add(document, plan_.positions                         ? plan_.positions->split_of(unit, kept)
-                          : plan_.holdout.contains(document.hash) ? 1
-                                                                  : 0);
+      bundle.add(document, plan_.positions                         ? plan_.positions->split_of(portion, kept)
+                           : plan_.holdout.contains(document.hash) ? 1
+                                                                   : 0);
       ++kept;
       progress_.source_bytes_done += records.bytes_read() - bytes_before;
       bytes_before = records.bytes_read();
-      if (group.data_bytes() < options_.rules.shard_tokens) continue;
-      emit(std::move(group));
-      group = Group(unit, ++index);
+      if (bundle.data_bytes() < options_.rules.shard_tokens) continue;
+      emit(std::move(bundle));
+      bundle = Bundle(portion, ++index);
     }
-    emit(std::move(group));
-    progress_.source_bytes_done += plan_.units[unit].size_bytes - bytes_before;
+    emit(std::move(bundle));
+    progress_.source_bytes_done += plan_.portions[portion].size_bytes - bytes_before;
     const std::lock_guard lock(mutex_);
-    units_[unit].counts = records.counts();
-    units_[unit].counts.duplicates_dropped = duplicates;
+    portions_[portion].counts = records.counts();
+    portions_[portion].counts.duplicates_dropped = duplicates;
   }
 
   // Text needs a tokenizer of text, an array one of arrays.
@@ -81,24 +81,24 @@ class Build {
         "give a tokenizer of text");
   }
 
-  bool is_duplicate(size_t unit, uint32_t number) const {
+  bool is_duplicate(size_t portion, uint32_t number) const {
     return !plan_.duplicates.empty() &&
-           std::binary_search(plan_.duplicates[unit].begin(), plan_.duplicates[unit].end(), number);
+           std::binary_search(plan_.duplicates[portion].begin(), plan_.duplicates[portion].end(), number);
   }
 
-  void write(const Group& group) {
-    auto splits = write_group(group, plan_, options_, progress_);
+  void write(const Bundle& bundle) {
+    auto splits = write_bundle(bundle, plan_, options_, progress_);
     const std::lock_guard lock(mutex_);
-    auto& groups = units_[group.unit()].groups;
-    groups.resize(std::max(groups.size(), static_cast<size_t>(group.index()) + 1));
-    groups[static_cast<size_t>(group.index())] = std::move(splits);
+    auto& bundles = portions_[bundle.portion()].bundles;
+    bundles.resize(std::max(bundles.size(), static_cast<size_t>(bundle.index()) + 1));
+    bundles[static_cast<size_t>(bundle.index())] = std::move(splits);
   }
 
   const BuildOptions& options_;
   const BuildPlan& plan_;
   BuildProgress& progress_;
   std::mutex mutex_;
-  std::vector<BuiltUnit> units_;
+  std::vector<BuiltPortion> portions_;
 };
 
 // The manifest's fields that the plan decides.
@@ -117,30 +117,31 @@ Manifest planned_manifest(const BuildPlan& plan, const BuildOptions& options) {
   m.skipped = plan.found.skipped;
   m.part = {options.part, options.num_parts, 0, {}};
   if (options.num_parts > 1) {
-    m.part.first_unit = static_cast<int64_t>(plan.first_unit);
-    for (size_t u = plan.first_unit; u < plan.end_unit; ++u) m.part.units.push_back(plan.unit_identities[u]);
+    m.part.first_portion = static_cast<int64_t>(plan.first_portion);
+    for (size_t u = plan.first_portion; u < plan.end_portion; ++u)
+      m.part.portions.push_back(plan.portion_identities[u]);
   }
   return m;
 }
 
-// Adds the counts of the units.
-void add_units(Manifest& m, const std::vector<BuiltUnit>& units) {
+// Adds the counts of the portions.
+void add_units(Manifest& m, const std::vector<BuiltPortion>& portions) {
   const size_t num_splits = !m.rules.split.empty() ? kNumSplits : m.rules.validation > 0 ? 2 : 1;
   std::vector<SequenceHash> content(num_splits);
   for (size_t s = 0; s < num_splits; ++s) m.splits.emplace_back().name = kSplitNames[s];
-  for (const BuiltUnit& unit : units) {
-    m.records.add(unit.counts);
-    for (const auto& group : unit.groups) {
+  for (const BuiltPortion& portion : portions) {
+    m.records.add(portion.counts);
+    for (const auto& bundle : portion.bundles) {
       for (size_t s = 0; s < num_splits; ++s) {
-        if (!group[s].shard) continue;
+        if (!bundle[s].shard) continue;
         SplitEntry& split = m.splits[s];
-        split.shards.push_back(*group[s].shard);
-        split.documents += group[s].shard->documents;
-        split.tokens += group[s].shard->tokens;
-        split.text_bytes += group[s].text_bytes;
-        m.special_text_seen += group[s].special_text_seen;
-        m.invalid_bytes_replaced += group[s].invalid_bytes_replaced;
-        content[s].append(group[s].content);
+        split.shards.push_back(*bundle[s].shard);
+        split.documents += bundle[s].shard->documents;
+        split.tokens += bundle[s].shard->tokens;
+        split.text_bytes += bundle[s].text_bytes;
+        m.special_text_seen += bundle[s].special_text_seen;
+        m.invalid_bytes_replaced += bundle[s].invalid_bytes_replaced;
+        content[s].append(bundle[s].content);
       }
     }
   }
@@ -191,18 +192,18 @@ BuildResult build_dataset(const BuildOptions& given, BuildProgress& progress) {
 
   folder.open_for_writing();
   if (options.rules.dedup_exact)
-    plan.duplicates = find_duplicates(plan.found.sources, plan.units, options.rules, options.threads);
+    plan.duplicates = find_duplicates(plan.found.sources, plan.portions, options.rules, options.threads);
   if (!options.rules.split.empty())
-    plan.positions.emplace(plan.found.sources, plan.units, options.rules, plan.duplicates, options.threads);
+    plan.positions.emplace(plan.found.sources, plan.portions, options.rules, plan.duplicates, options.threads);
   Build build(options, plan, progress);
   build.run();
-  for (const BuiltUnit& unit : build.units()) {
-    for (const auto& group : unit.groups) {
-      for (const GroupSplit& split : group)
+  for (const BuiltPortion& portion : build.portions()) {
+    for (const auto& bundle : portion.bundles) {
+      for (const BundleSplit& split : bundle)
         if (split.shard) ++(split.kept ? result.shards_kept : result.shards_written);
     }
   }
-  add_units(result.manifest, build.units());
+  add_units(result.manifest, build.portions());
   if (options.num_parts == 1) refuse_empty(result.manifest);
   folder.finish(result.manifest);
   return result;

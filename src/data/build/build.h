@@ -1,11 +1,11 @@
 // Turns sources into shards, in four steps:
 //
 //   discover   files, each once, with format and hash                              discover.h
-//   units      the work of one thread: small files, a large one, a range of one    units.h
-//   records    a unit's documents in order, after the rules for bad ones           records.h, holdout.h
-//   groups     a run of documents becomes one shard per split                      group.h, group_queue.h
+//   portions   the work of one thread: small files, a large one, a range of one    portions.h
+//   records    a portion's documents in order, after the rules for bad ones        portion_reader.h, holdout.h
+//   bundles    a run of documents becomes one shard per split                      bundle.h, bundle_queue.h
 //
-// The groups in flight bound the memory, for any corpus. A build can be restarted: finished and whole shards are kept,
+// The bundles in flight bound the memory, for any corpus. A build can be restarted: finished and whole shards are kept,
 // and the folder ends up with the same bytes after any interruption.
 #pragma once
 
@@ -32,10 +32,10 @@ struct BuildOptions {
       eos_token;                   // special tokens by name; empty: found, see tokenizer/formats/document_tokens.h
   bool without_meta_cuts = false;  // tokenizer::OpenOptions
   int64_t threads = 1;
-  int64_t part = 1, num_parts = 1;  // build only this part of the corpus, counted from 1: see merge.h
+  int64_t part = 1, num_parts = 1;  // build only this part of the corpus, counted from 1: see merge_parts.h
   bool overwrite = false;           // a different dataset in `out` is removed
-  // Least size of a unit (and rules.shard_tokens at least). It decides the shards' borders; tests make it small.
-  int64_t unit_bytes = 64 << 20;
+  // Least size of a portion (and rules.shard_tokens at least). It decides the shards' borders; tests make it small.
+  int64_t portion_bytes = 64 << 20;
 };
 
 // For a progress bar in another thread.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 #include "data/shard/shard_writer.h"
 
 namespace hearth::data {

@@ -7,14 +7,14 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 
 namespace hearth::data {
 namespace {
 
 struct Seen {
   Hash128 content;
-  uint32_t unit = 0, index = 0;
+  uint32_t portion = 0, index = 0;
   auto operator<=>(const Seen&) const = default;
 };
 
@@ -27,30 +27,30 @@ constexpr size_t kBins = 64;
 
 }  // namespace
 
-Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::vector<Unit>& units,
+Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::vector<Portion>& portions,
                            const BuildRules& rules, int64_t threads) {
-  HEARTH_CHECK(units.size() < std::numeric_limits<uint32_t>::max());
+  HEARTH_CHECK(portions.size() < std::numeric_limits<uint32_t>::max());
   std::array<Bin, kBins> bins;
-  for_each_index(static_cast<int64_t>(units.size()), threads, [&](int64_t unit) {
+  for_each_index(static_cast<int64_t>(portions.size()), threads, [&](int64_t portion) {
     std::array<std::vector<Seen>, kBins> found;
-    UnitRecords records(sources, units[static_cast<size_t>(unit)], rules);
+    PortionReader records(sources, portions[static_cast<size_t>(portion)], rules);
     uint32_t index = 0;
     for (Document document; records.next(document); ++index)
-      found[document.content.high % kBins].push_back({document.content, static_cast<uint32_t>(unit), index});
+      found[document.content.high % kBins].push_back({document.content, static_cast<uint32_t>(portion), index});
     for (size_t i = 0; i < kBins; ++i) {
       const std::lock_guard lock(bins[i].mutex);
       bins[i].seen.insert(bins[i].seen.end(), found[i].begin(), found[i].end());
     }
   });
 
-  Duplicates duplicates(units.size());
+  Duplicates duplicates(portions.size());
   std::mutex mutex;
   for_each_index(kBins, threads, [&](int64_t i) {
     std::vector<Seen>& seen = bins[static_cast<size_t>(i)].seen;
     std::sort(seen.begin(), seen.end());
     const std::lock_guard lock(mutex);
     for (size_t k = 1; k < seen.size(); ++k) {
-      if (seen[k].content == seen[k - 1].content) duplicates[seen[k].unit].push_back(seen[k].index);
+      if (seen[k].content == seen[k - 1].content) duplicates[seen[k].portion].push_back(seen[k].index);
     }
     seen = {};
   });

@@ -4,17 +4,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/build/units.h"
+#include "data/build/portions.h"
 #include "data/shard/manifest.h"
 
 namespace hearth::data {
 
-// For each unit, the indices of its documents (as UnitRecords counts them) that repeat an earlier one; ascending.
+// For each portion, the indices of its documents (as PortionReader counts them) that repeat an earlier one; ascending.
 using Duplicates = std::vector<std::vector<uint32_t>>;
 
 // Reads all documents once, on several threads; their number does not change the result. Takes 24 bytes of memory per
 // document.
-Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::vector<Unit>& units,
+Duplicates find_duplicates(const std::vector<SourceFile>& sources, const std::vector<Portion>& portions,
                            const BuildRules& rules, int64_t threads);
 
 }  // namespace hearth::data

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/parallel.h"
-#include "data/build/group.h"
+#include "data/build/bundle.h"
 #include "data/shard/shard_reader.h"
 
 namespace hearth::data {

@@ -1,7 +1,7 @@
 #include "data/build/holdout.h"
 
 #include "base/error.h"
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 
 namespace hearth::data {
 
@@ -11,13 +11,14 @@ bool Holdout::contains(const Hash128& content) const {
   return held_out != (moved == content);
 }
 
-Holdout find_holdout(const std::vector<SourceFile>& sources, const std::vector<Unit>& units, const BuildRules& rules) {
+Holdout find_holdout(const std::vector<SourceFile>& sources, const std::vector<Portion>& portions,
+                     const BuildRules& rules) {
   Holdout holdout{rules.validation, {}};
   if (holdout.fraction == 0) return holdout;
   std::optional<Hash128> smallest;
   bool several = false, train = false, held_out = false;
-  for (const Unit& unit : units) {
-    UnitRecords records(sources, unit, rules);
+  for (const Portion& portion : portions) {
+    PortionReader records(sources, portion, rules);
     for (Document document; records.next(document);) {
       (holdout.contains(document.hash) ? held_out : train) = true;
       if (train && held_out) return holdout;

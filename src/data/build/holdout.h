@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "data/build/units.h"
+#include "data/build/portions.h"
 #include "data/shard/manifest.h"
 
 namespace hearth::data {
@@ -19,6 +19,7 @@ struct Holdout {
 
 // Reads documents in order until both sides have one: a few hundred of a large corpus, with a usual fraction. If a side
 // stays empty, the content with the smallest hash is moved there. Throws user_error if all documents are equal.
-Holdout find_holdout(const std::vector<SourceFile>& sources, const std::vector<Unit>& units, const BuildRules& rules);
+Holdout find_holdout(const std::vector<SourceFile>& sources, const std::vector<Portion>& portions,
+                     const BuildRules& rules);
 
 }  // namespace hearth::data

@@ -75,10 +75,10 @@ std::string rules_text(const BuildPlan& plan, const BuildRules& rules) {
                      rules.shard_tokens, of_arrays, by_position);
 }
 
-std::string unit_identity(const BuildPlan& plan, const Unit& unit, const std::string& rules, bool in_place) {
+std::string portion_identity(const BuildPlan& plan, const Portion& portion, const std::string& rules, bool in_place) {
   StreamingHash hash;
   hash.update(rules);
-  for (const UnitPiece& piece : unit.pieces) {
+  for (const PortionPiece& piece : portion.pieces) {
     const SourceFile& source = plan.found.sources[piece.source];
     hash.update(fmt::format("{} {} {} {} {} {} {}\n", piece.source, source.size_bytes, source.hash,
                             format_name(source.format), compression_name(source.compression), piece.range.begin,
@@ -102,8 +102,8 @@ std::vector<uint32_t> text_bytes_of_ids(const tokenizer::Tokenizer& tokenizer) {
 
 }  // namespace
 
-std::string shard_name(size_t split, size_t unit, int64_t group) {
-  return fmt::format("{}-{:06}-{:04}.shard", kSplitNames[split], unit, group);
+std::string shard_name(size_t split, size_t portion, int64_t bundle) {
+  return fmt::format("{}-{:06}-{:04}.shard", kSplitNames[split], portion, bundle);
 }
 
 int64_t BuildPlan::text_bytes_of(const Document& document) const {
@@ -119,24 +119,24 @@ int64_t BuildPlan::text_bytes_of(const Document& document) const {
   return bytes;
 }
 
-std::string BuildPlan::shard_identity(size_t split, size_t unit, int64_t group) const {
-  return xxh3_128_hex(fmt::format("{} {} {}", unit_identities[unit], kSplitNames[split], group));
+std::string BuildPlan::shard_identity(size_t split, size_t portion, int64_t bundle) const {
+  return xxh3_128_hex(fmt::format("{} {} {}", portion_identities[portion], kSplitNames[split], bundle));
 }
 
 namespace {
 
 struct ShardName {
-  size_t split = 0, unit = 0;
-  int64_t group = 0;
+  size_t split = 0, portion = 0;
+  int64_t bundle = 0;
 };
 
 std::optional<ShardName> parse_shard_name(const std::string& name) {
   for (size_t split = 0; split < kNumSplits; ++split) {
     const std::string pattern = std::string(kSplitNames[split]) + "-%zu-%lld";
-    size_t unit = 0;
-    long long group = 0;
-    if (std::sscanf(name.c_str(), pattern.c_str(), &unit, &group) != 2) continue;
-    if (shard_name(split, unit, group) == name) return ShardName{split, unit, group};
+    size_t portion = 0;
+    long long bundle = 0;
+    if (std::sscanf(name.c_str(), pattern.c_str(), &portion, &bundle) != 2) continue;
+    if (shard_name(split, portion, bundle) == name) return ShardName{split, portion, bundle};
   }
   return {};
 }
@@ -145,13 +145,14 @@ std::optional<ShardName> parse_shard_name(const std::string& name) {
 
 std::string planned_identity(const BuildPlan& plan, const std::string& name) {
   const auto shard = parse_shard_name(name);
-  const bool ours = shard && shard->unit >= plan.first_unit && shard->unit < plan.end_unit;
-  return ours ? plan.shard_identity(shard->split, shard->unit, shard->group) : "";
+  const bool ours = shard && shard->portion >= plan.first_portion && shard->portion < plan.end_portion;
+  return ours ? plan.shard_identity(shard->split, shard->portion, shard->bundle) : "";
 }
 
 bool is_of_another_part(const BuildPlan& plan, const std::string& name) {
   const auto shard = parse_shard_name(name);
-  return shard && shard->unit < plan.units.size() && (shard->unit < plan.first_unit || shard->unit >= plan.end_unit);
+  return shard && shard->portion < plan.portions.size() &&
+         (shard->portion < plan.first_portion || shard->portion >= plan.end_portion);
 }
 
 BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tokenizer> tokenizer,
@@ -166,27 +167,28 @@ BuildPlan plan_build(const BuildOptions& options, std::unique_ptr<tokenizer::Tok
       discover({options.paths, options.labels, options.include, options.out, rules.read, options.threads}, progress);
   for (const SourceFile& source : plan.found.sources) check_weight_keys(source, rules.read);
   if (rules.in_place) check_in_place(plan.found.sources, rules);
-  plan.units = plan_units(plan.found.sources, std::max(options.unit_bytes, rules.shard_tokens), rules.in_place);
-  std::tie(plan.first_unit, plan.end_unit) = units_of_part(plan.units, options.part - 1, options.num_parts);
+  plan.portions =
+      plan_portions(plan.found.sources, std::max(options.portion_bytes, rules.shard_tokens), rules.in_place);
+  std::tie(plan.first_portion, plan.end_portion) = portions_of_part(plan.portions, options.part - 1, options.num_parts);
   const bool reads_all = rules.dedup_exact || !rules.split.empty();
   std::set<size_t> read;
-  for (size_t u = reads_all ? 0 : plan.first_unit; u < (reads_all ? plan.units.size() : plan.end_unit); ++u) {
-    for (const UnitPiece& piece : plan.units[u].pieces) read.insert(piece.source);
+  for (size_t u = reads_all ? 0 : plan.first_portion; u < (reads_all ? plan.portions.size() : plan.end_portion); ++u) {
+    for (const PortionPiece& piece : plan.portions[u].pieces) read.insert(piece.source);
   }
   hash_sources(plan.found.sources, {read.begin(), read.end()}, options.threads, progress);
   if (std::any_of(plan.found.sources.begin(), plan.found.sources.end(),
                   [](const SourceFile& source) { return may_give_ids(source.format); }))
     plan.id_text_bytes = text_bytes_of_ids(*plan.tokenizer);
-  plan.holdout = find_holdout(plan.found.sources, plan.units, rules);
+  plan.holdout = find_holdout(plan.found.sources, plan.portions, rules);
 
   std::string text = rules_text(plan, rules);
-  if (reads_all) {  // a unit's documents and their splits depend on all other units
+  if (reads_all) {  // a portion's documents and their splits depend on all other portions
     for (const SourceFile& source : plan.found.sources) text += source.hash + "\n";
   }
   StreamingHash hash;
-  plan.unit_identities.resize(plan.units.size());
-  for (size_t u = plan.first_unit; u < plan.end_unit; ++u)
-    hash.update(plan.unit_identities[u] = unit_identity(plan, plan.units[u], text, rules.in_place));
+  plan.portion_identities.resize(plan.portions.size());
+  for (size_t u = plan.first_portion; u < plan.end_portion; ++u)
+    hash.update(plan.portion_identities[u] = portion_identity(plan, plan.portions[u], text, rules.in_place));
   plan.identity = hash.digest_128_hex();
   return plan;
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 
 namespace hearth::data {
 namespace {
@@ -65,14 +65,14 @@ std::array<int64_t, 4> split_borders(std::string_view split, int64_t documents) 
   return borders;
 }
 
-PositionalSplit::PositionalSplit(const std::vector<SourceFile>& sources, const std::vector<Unit>& units,
+PositionalSplit::PositionalSplit(const std::vector<SourceFile>& sources, const std::vector<Portion>& portions,
                                  const BuildRules& rules, const Duplicates& duplicates, int64_t threads) {
-  std::vector<int64_t> counts(units.size());
-  for_each_index(static_cast<int64_t>(units.size()), threads, [&](int64_t i) {
-    const auto unit = static_cast<size_t>(i);
-    UnitRecords records(sources, units[unit], rules);
-    for (Document document; records.next(document);) ++counts[unit];
-    if (!duplicates.empty()) counts[unit] -= static_cast<int64_t>(duplicates[unit].size());
+  std::vector<int64_t> counts(portions.size());
+  for_each_index(static_cast<int64_t>(portions.size()), threads, [&](int64_t i) {
+    const auto portion = static_cast<size_t>(i);
+    PortionReader records(sources, portions[portion], rules);
+    for (Document document; records.next(document);) ++counts[portion];
+    if (!duplicates.empty()) counts[portion] -= static_cast<int64_t>(duplicates[portion].size());
   });
   int64_t documents = 0;
   for (const int64_t count : counts) {
@@ -82,8 +82,8 @@ PositionalSplit::PositionalSplit(const std::vector<SourceFile>& sources, const s
   borders_ = split_borders(rules.split, documents);
 }
 
-size_t PositionalSplit::split_of(size_t unit, int64_t number) const {
-  const int64_t document = first_document_[unit] + number;
+size_t PositionalSplit::split_of(size_t portion, int64_t number) const {
+  const int64_t document = first_document_[portion] + number;
   HEARTH_CHECK(document < borders_[3]);
   return document < borders_[1] ? 0 : document < borders_[2] ? 1 : 2;
 }

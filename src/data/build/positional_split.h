@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/build/duplicates.h"
-#include "data/build/units.h"
+#include "data/build/portions.h"
 #include "data/shard/manifest.h"
 
 namespace hearth::data {
@@ -27,13 +27,13 @@ std::array<int64_t, 4> split_borders(std::string_view split, int64_t documents);
 class PositionalSplit {
  public:
   // Counts all kept documents: reads everything once, on several threads.
-  PositionalSplit(const std::vector<SourceFile>& sources, const std::vector<Unit>& units, const BuildRules& rules,
+  PositionalSplit(const std::vector<SourceFile>& sources, const std::vector<Portion>& portions, const BuildRules& rules,
                   const Duplicates& duplicates, int64_t threads);
-  // The split of the unit's kept document `number`, counted from 0.
-  size_t split_of(size_t unit, int64_t number) const;
+  // The split of the portion's kept document `number`, counted from 0.
+  size_t split_of(size_t portion, int64_t number) const;
 
  private:
-  std::vector<int64_t> first_document_;  // of each unit
+  std::vector<int64_t> first_document_;  // of each portion
   std::array<int64_t, 4> borders_;
 };
 

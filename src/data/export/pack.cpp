@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "data/export/export.h"
 #include "data/formats/saved_folder.h"
 

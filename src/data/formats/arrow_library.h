@@ -45,7 +45,7 @@ struct ColumnRow {
   ArrayLabels labels;  // from the columns of these names, also of a wrong array; empty: no such column
   // kMissingKey (null), kWrongType (a token that is no id, a list that is no array), kTooLong (an array), or
   // kUnreadable, which is always the last row.
-  Problem problem = Problem::kNone;
+  RecordProblem problem = RecordProblem::kNone;
   std::string why;
 };
 

@@ -16,8 +16,8 @@ namespace {
 constexpr int kMaxDepth = 500;  // of nested lists and objects; Python gives up at about 1000
 
 struct Failure : std::exception {
-  Failure(Problem p, std::string w) : problem(p), why(std::move(w)) {}
-  Problem problem;
+  Failure(RecordProblem p, std::string w) : problem(p), why(std::move(w)) {}
+  RecordProblem problem;
   std::string why;
 };
 
@@ -53,22 +53,22 @@ class Scanner {
     std::vector<Wanted> wanted;
     for (size_t k = 0; k < keys_.size(); ++k) wanted.push_back({k, 0});
     skip_space();
-    if (p_ != end_ && *p_ == '[') throw Failure(Problem::kMalformed, "it is a list instead of a JSON object");
+    if (p_ != end_ && *p_ == '[') throw Failure(RecordProblem::kMalformed, "it is a list instead of a JSON object");
     if (p_ == end_ || *p_ != '{') fail("it is no JSON object");
     value(wanted, 0);
     skip_space();
     if (p_ != end_) fail("something follows the object");
     for (const std::string& problem : wrong_) {
-      if (!problem.empty()) throw Failure(Problem::kWrongType, problem);
+      if (!problem.empty()) throw Failure(RecordProblem::kWrongType, problem);
     }
     for (const std::string& problem : missing_) {
-      if (!problem.empty()) throw Failure(Problem::kMissingKey, problem);
+      if (!problem.empty()) throw Failure(RecordProblem::kMissingKey, problem);
     }
   }
 
  private:
   [[noreturn]] void fail(std::string_view what) const {
-    throw Failure(Problem::kMalformed, fmt::format("not JSON at column {}: {}", p_ - begin_ + 1, what));
+    throw Failure(RecordProblem::kMalformed, fmt::format("not JSON at column {}: {}", p_ - begin_ + 1, what));
   }
 
   void skip_space() {
@@ -328,19 +328,19 @@ JsonText::JsonText(const ReadRules& rules) : rules_(rules), keys_(rules.text_key
   if (!rules_.weights_key.empty()) keys_.push_back(rules_.weights_key);
 }
 
-Problem JsonText::read_weight(float& weight) {
+RecordProblem JsonText::read_weight(float& weight) {
   const std::vector<JsonPart>& numbers = parts_.back();
   const std::string_view text = numbers.size() == 1 ? numbers[0].text : std::string_view();
   double value = text == "true" ? 1 : text == "false" ? 0 : -1;
   if (value < 0) std::from_chars(text.data(), text.data() + text.size(), value);  // out of range: stays negative
   if (is_weight(value)) {
     weight = static_cast<float>(value);
-    return Problem::kNone;
+    return RecordProblem::kNone;
   }
   why_ = numbers.size() == 1
              ? fmt::format("\"{}\" is {}: weights are finite and not negative", rules_.weights_key, numbers[0].text)
              : fmt::format("\"{}\" is {} numbers instead of one", rules_.weights_key, numbers.size());
-  return Problem::kWrongType;
+  return RecordProblem::kWrongType;
 }
 
 // Whether some text was repaired.
@@ -361,7 +361,7 @@ bool JsonText::join_texts(std::string& text) {
   return repaired;
 }
 
-Problem JsonText::read(std::string_view json, std::string& text) {
+RecordProblem JsonText::read(std::string_view json, std::string& text) {
   text.clear();
   weights_ = {};
   parts_.assign(keys_.size(), {});
@@ -380,20 +380,20 @@ Problem JsonText::read(std::string_view json, std::string& text) {
   }
   float weight = 1;
   if (!rules_.weights_key.empty()) {
-    if (const Problem problem = read_weight(weight); problem != Problem::kNone) return problem;
+    if (const RecordProblem problem = read_weight(weight); problem != RecordProblem::kNone) return problem;
   }
   const bool repaired = join_texts(text);
   weights_ = weights_of_texts(rules_, joined_, weight);
-  if (!invalid && !repaired) return Problem::kNone;
+  if (!invalid && !repaired) return RecordProblem::kNone;
   why_ = invalid ? "it has bytes that are not UTF-8" : "it has an unpaired surrogate (\\ud800 to \\udfff)";
-  return Problem::kNotUnicode;
+  return RecordProblem::kNotUnicode;
 }
 
 bool is_json_object(std::string_view text) {
   ReadRules no_keys;
   no_keys.text_keys.clear();
   std::string ignored;
-  return JsonText(no_keys).read(text, ignored) == Problem::kNone;
+  return JsonText(no_keys).read(text, ignored) == RecordProblem::kNone;
 }
 
 }  // namespace hearth::data

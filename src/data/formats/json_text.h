@@ -28,13 +28,13 @@ class JsonText {
 
   // Puts the text of the object `json` into `text`. Its problems are kMalformed, kMissingKey, kWrongType and
   // kNotUnicode; why() explains them. With kNotUnicode `text` has U+FFFD for each invalid byte or unpaired surrogate.
-  Problem read(std::string_view json, std::string& text);
+  RecordProblem read(std::string_view json, std::string& text);
   // The weights of that text's bytes; empty: each is 1.
   const WeightRuns& weights() const { return weights_; }
   const std::string& why() const { return why_; }
 
  private:
-  Problem read_weight(float& weight);
+  RecordProblem read_weight(float& weight);
   bool join_texts(std::string& text);
 
   const ReadRules& rules_;

@@ -46,7 +46,7 @@ Format parse_format(std::string_view name) {
   return row->format;
 }
 
-std::string_view problem_name(Problem problem) {
+std::string_view problem_name(RecordProblem problem) {
   constexpr std::array<std::string_view, kNumProblems> kNames = {
       "none", "malformed", "missing_key", "wrong_type", "not_unicode", "too_long", "unreadable"};
   return kNames.at(static_cast<size_t>(problem));

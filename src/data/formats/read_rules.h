@@ -59,7 +59,7 @@ struct SourceRange {
 void check_read_rules(const ReadRules& rules);
 
 // Problems of a record. The names are stored in manifests: never change.
-enum class Problem {
+enum class RecordProblem {
   kNone,
   kMalformed,   // the record is not of its format
   kMissingKey,  // it has no text
@@ -69,6 +69,6 @@ enum class Problem {
   kUnreadable,  // the rest of the file cannot be read: cut short, or damaged
 };
 inline constexpr int kNumProblems = 7;
-std::string_view problem_name(Problem problem);  // "malformed"
+std::string_view problem_name(RecordProblem problem);  // "malformed"
 
 }  // namespace hearth::data

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/units.h"
+#include "base/quantity.h"
 
 namespace hearth::data {
 namespace {

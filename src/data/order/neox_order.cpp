@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "data/order/numpy_shuffle.h"
 
 namespace hearth::data {

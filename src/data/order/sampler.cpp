@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/random.h"
-#include "base/units.h"
 
 namespace hearth::data {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "config/derived.h"
 #include "data/order/neox_order.h"
 #include "data/order/training_tables.h"

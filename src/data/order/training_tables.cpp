@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "data/formats/table_file.h"
 #include "data/order/best_fit.h"
 #include "data/order/neox_order.h"

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "tokenizer/arrays/patches.h"
 
 namespace hearth::data {

@@ -200,8 +200,8 @@ int64_t Split::shard_of(int64_t token) const {
   return find_last(first_token_, token);
 }
 
-TokenPlace Split::locate(int64_t token) const {
-  TokenPlace place;
+TokenPosition Split::locate(int64_t token) const {
+  TokenPosition place;
   place.shard = shard_of(token);
   const auto i = static_cast<size_t>(place.shard);
   const OpenShard& shard = shards_->open(place.shard);

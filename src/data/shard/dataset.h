@@ -21,7 +21,7 @@
 namespace hearth::data {
 
 // The position of a token.
-struct TokenPlace {
+struct TokenPosition {
   int64_t document = 0;  // index in the split
   int64_t offset = 0;    // tokens since the document's first
   int64_t shard = 0;     // index in the split's shards
@@ -71,7 +71,7 @@ class Split {
   // The same for `count` documents from `first` on, in one read. The last may be documents().
   std::vector<int64_t> document_begins(int64_t first, int64_t count) const;
 
-  TokenPlace locate(int64_t token) const;
+  TokenPosition locate(int64_t token) const;
   int64_t shard_of(int64_t token) const;  // touches no shard
 
   DocumentOrigin origin(int64_t document) const;

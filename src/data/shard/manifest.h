@@ -85,20 +85,20 @@ struct RecordCounts {
 
 // The part of a build that a manifest describes; not stored for a whole build.
 struct BuildPart {
-  int64_t index = 1, count = 1;    // counted from 1
-  int64_t first_unit = 0;          // of the corpus
-  std::vector<std::string> units;  // identities
+  int64_t index = 1, count = 1;       // counted from 1
+  int64_t first_portion = 0;          // of the corpus
+  std::vector<std::string> portions;  // identities
   bool operator==(const BuildPart&) const = default;
 };
 std::string part_manifest_name(int64_t index, int64_t count);  // "part-00001-of-00008.json"
 bool is_part_manifest(std::string_view name);
 
-// A dataset that was joined into another one: see join.h.
-struct JoinedDataset {
+// A dataset that was merged into another one: see merge_datasets.h.
+struct MergedDataset {
   std::string identity, build;
   int64_t num_sources = 0;  // of the manifest's, in order
   BuildRules rules;
-  bool operator==(const JoinedDataset&) const = default;
+  bool operator==(const MergedDataset&) const = default;
 };
 
 struct Manifest {
@@ -108,14 +108,14 @@ struct Manifest {
   int64_t vocab_size = 0;
   int64_t bos = -1, eos = -1;  // ids; -1: the tokenizer has no such token
   BuildRules rules;
-  std::vector<SourceFile> sources;  // in Discovery's order; those of joined datasets one after the other
+  std::vector<SourceFile> sources;  // in Discovery's order; those of merged datasets one after the other
   std::vector<SplitEntry> splits;
   // Counts of files: see Discovery.
   int64_t links_resolved = 0, duplicates_dropped = 0, empty_dropped = 0, skipped = 0;
   RecordCounts records;
   int64_t special_text_seen = 0, invalid_bytes_replaced = 0;  // tokenizer::EncodeCounts over all documents
   BuildPart part;
-  std::vector<JoinedDataset> joined;  // empty: the dataset was built
+  std::vector<MergedDataset> merged;  // empty: the dataset was built
 
   const SplitEntry* find_split(std::string_view name) const;
   bool has_split(std::string_view name) const;  // with documents in it

@@ -178,7 +178,7 @@ RecordCounts parse_record_counts(const Json& json) {
   if (records.contains("other_source_dataset")) counts.other_source_dataset = count_at(records, "other_source_dataset");
   for (int i = 1; i < kNumProblems; ++i)
     counts.skipped[static_cast<size_t>(i)] =
-        count_at(records.at("skipped"), std::string(problem_name(static_cast<Problem>(i))).c_str());
+        count_at(records.at("skipped"), std::string(problem_name(static_cast<RecordProblem>(i))).c_str());
   return counts;
 }
 
@@ -198,8 +198,8 @@ BuildPart parse_part(const Json& json) {
   BuildPart part;
   part.index = count_at(json, "index");
   part.count = count_at(json, "count");
-  part.first_unit = count_at(json, "first_unit");
-  part.units = json.at("units").get<std::vector<std::string>>();
+  part.first_portion = count_at(json, "first_unit");
+  part.portions = json.at("units").get<std::vector<std::string>>();
   if (part.index < 1 || part.index > part.count) throw damaged(fmt::format("part {} of {}", part.index, part.count));
   return part;
 }
@@ -225,11 +225,11 @@ Manifest parse_json(const Json& json) {
   m.invalid_bytes_replaced = counts.value("invalid_bytes_replaced", int64_t{0});
   if (json.contains("part")) m.part = parse_part(json.at("part"));
   for (const Json& item : json.value("joined", Json::array())) {
-    JoinedDataset& joined = m.joined.emplace_back();
-    joined = {item.at("identity").get<std::string>(), item.at("build").get<std::string>(), count_at(item, "sources"),
+    MergedDataset& merged = m.merged.emplace_back();
+    merged = {item.at("identity").get<std::string>(), item.at("build").get<std::string>(), count_at(item, "sources"),
               parse_rules(item.at("options"))};
-    joined.rules.tokenizer = m.rules.tokenizer;
-    joined.rules.read.vocab_size = m.vocab_size;
+    merged.rules.tokenizer = m.rules.tokenizer;
+    merged.rules.read.vocab_size = m.vocab_size;
   }
   for (const Json& item : json.at("sources")) m.sources.push_back(parse_source(item));
   for (const Json& item : json.at("splits")) m.splits.push_back(parse_split(item, m.rules, m.sources));
@@ -265,7 +265,7 @@ Json rules_json(const BuildRules& rules) {
 Json counts_json(const Manifest& m) {
   Json skipped = Json::object();
   for (int i = 1; i < kNumProblems; ++i)
-    skipped[std::string(problem_name(static_cast<Problem>(i)))] = m.records.skipped[static_cast<size_t>(i)];
+    skipped[std::string(problem_name(static_cast<RecordProblem>(i)))] = m.records.skipped[static_cast<size_t>(i)];
   return {{"links_resolved", m.links_resolved},
           {"duplicates_dropped", m.duplicates_dropped},
           {"empty_dropped", m.empty_dropped},
@@ -286,7 +286,7 @@ Json counts_json(const Manifest& m) {
 int64_t version_of(const Manifest& m) {
   const auto weighs = [](const SplitEntry& split) { return split.weights().has_value(); };
   if (std::any_of(m.splits.begin(), m.splits.end(), weighs)) return kWeightsManifestVersion;
-  if (!m.joined.empty()) return kWiderManifestVersion;
+  if (!m.merged.empty()) return kWiderManifestVersion;
   for (const SplitEntry& split : m.splits) {
     for (const ShardEntry& shard : split.shards) {
       if (shard.tokens_in >= 0) return kWiderManifestVersion;
@@ -307,13 +307,15 @@ std::string manifest_text(const Manifest& m) {
   json["options"] = rules_json(m.rules);
   json["counts"] = counts_json(m);
   if (m.part.count > 1)
-    json["part"] = {
-        {"index", m.part.index}, {"count", m.part.count}, {"first_unit", m.part.first_unit}, {"units", m.part.units}};
-  for (const JoinedDataset& joined : m.joined)
-    json["joined"].push_back({{"identity", joined.identity},
-                              {"build", joined.build},
-                              {"sources", joined.num_sources},
-                              {"options", rules_json(joined.rules)}});
+    json["part"] = {{"index", m.part.index},
+                    {"count", m.part.count},
+                    {"first_unit", m.part.first_portion},
+                    {"units", m.part.portions}};
+  for (const MergedDataset& merged : m.merged)
+    json["joined"].push_back({{"identity", merged.identity},
+                              {"build", merged.build},
+                              {"sources", merged.num_sources},
+                              {"options", rules_json(merged.rules)}});
   json["splits"] = Json::array();
   for (const SplitEntry& split : m.splits) json["splits"].push_back(split_json(split));
   json["sources"] = Json::array();

@@ -35,7 +35,7 @@ enum class Axis : uint32_t {
 };
 
 // The place of a column's data. Stored on disk: never renumber.
-enum class Place : uint32_t {
+enum class Storage : uint32_t {
   kHere = 0,     // in the shard
   kOutside = 1,  // in the file that the columns below name; only in version 2, one column per shard
 };
@@ -60,19 +60,19 @@ struct ShardHeader {
 };
 static_assert(sizeof(ShardHeader) == 128);
 
-struct ColumnRecord {
+struct ColumnEntry {
   char name[32];  // ASCII, padded with zero bytes
   uint32_t element_type;
   uint32_t axis;
   uint32_t row_rank;  // number of used entries of row_shape; 0: one element per row
-  uint32_t place;
+  uint32_t storage;
   uint64_t row_shape[4];
   uint64_t num_rows;
   uint64_t data_offset;  // in the file; for kHere a multiple of kColumnAlignment
   uint64_t data_bytes;   // num_rows * elements of a row * size of an element
   uint64_t zero;         // 0
 };
-static_assert(sizeof(ColumnRecord) == 112);
+static_assert(sizeof(ColumnEntry) == 112);
 
 // Column names with a meaning. Readers ignore columns they do not know.
 inline constexpr std::string_view kTokensColumn = "tokens";    // kToken, u8, u16 or u32

@@ -37,7 +37,7 @@ ShardHeader read_header(const Path& path, std::span<const std::byte> file) {
   return header;
 }
 
-Column parse_column(const Path& path, const ColumnRecord& record, const ShardHeader& header) {
+Column parse_column(const Path& path, const ColumnEntry& record, const ShardHeader& header) {
   Column column;
   column.name.assign(record.name, ::strnlen(record.name, sizeof record.name));
   const uint64_t size = element_size(record.element_type);
@@ -45,9 +45,9 @@ Column parse_column(const Path& path, const ColumnRecord& record, const ShardHea
       record.axis == static_cast<uint32_t>(Axis::kShard) && header.version == kOutsideVersion;  // the axis has no size
   const bool axis_known = any_rows || record.axis == static_cast<uint32_t>(Axis::kToken) ||
                           record.axis == static_cast<uint32_t>(Axis::kDocument);
-  const bool outside = record.place == static_cast<uint32_t>(Place::kOutside) && header.version == kOutsideVersion;
+  const bool outside = record.storage == static_cast<uint32_t>(Storage::kOutside) && header.version == kOutsideVersion;
   const bool lies_well = outside ? fits(record.data_offset, record.data_bytes, INT64_MAX)
-                                 : record.place == static_cast<uint32_t>(Place::kHere) &&
+                                 : record.storage == static_cast<uint32_t>(Storage::kHere) &&
                                        fits(record.data_offset, record.data_bytes, header.columns_offset) &&
                                        record.data_offset >= header.header_bytes &&
                                        record.data_offset % kColumnAlignment == 0;
@@ -59,7 +59,7 @@ Column parse_column(const Path& path, const ColumnRecord& record, const ShardHea
   column.num_rows = record.num_rows;
   column.data_offset = record.data_offset;
   column.data_bytes = record.data_bytes;
-  column.place = outside ? Place::kOutside : Place::kHere;
+  column.storage = outside ? Storage::kOutside : Storage::kHere;
   // rows * bytes of a row == data_bytes, by division to avoid overflow.
   uint64_t rows = record.data_bytes / size;
   bool exact = record.data_bytes % size == 0;
@@ -83,7 +83,7 @@ void ShardReader::read_tables() {
   const ShardHeader& h = header_;
   if (h.header_bytes != sizeof(ShardHeader) || !std::has_single_bit(h.block_bytes) ||
       !fits(h.header_bytes, 0, h.columns_offset) || h.columns_offset % 8 != 0 ||
-      !fits(h.columns_offset, uint64_t{h.num_columns} * sizeof(ColumnRecord), h.checksums_offset) ||
+      !fits(h.columns_offset, uint64_t{h.num_columns} * sizeof(ColumnEntry), h.checksums_offset) ||
       h.num_blocks > h.file_bytes / sizeof(uint64_t) ||
       !fits(h.checksums_offset, h.num_blocks * sizeof(uint64_t), h.file_bytes) ||
       h.num_blocks != (h.columns_offset - h.header_bytes + h.block_bytes - 1) / h.block_bytes)
@@ -92,13 +92,13 @@ void ShardReader::read_tables() {
   if (xxh3_64(tables) != h.tables_checksum)
     throw bad_shard(path_, "its tables (columns and block checksums) have a wrong checksum");
   for (uint32_t i = 0; i < h.num_columns; ++i) {
-    ColumnRecord record;
+    ColumnEntry record;
     std::memcpy(&record, tables.data() + i * sizeof record, sizeof record);
     columns_.push_back(parse_column(path_, record, h));
   }
   checksums_ = file_.bytes().subspan(h.checksums_offset, h.num_blocks * sizeof(uint64_t));
   uint64_t blocks = h.num_blocks;
-  const auto is_outside = [](const Column& column) { return column.place == Place::kOutside; };
+  const auto is_outside = [](const Column& column) { return column.storage == Storage::kOutside; };
   const auto outside = std::find_if(columns_.begin(), columns_.end(), is_outside);
   if (outside != columns_.end()) {
     if (std::count_if(columns_.begin(), columns_.end(), is_outside) > 1)
@@ -112,7 +112,7 @@ void ShardReader::read_tables() {
 // A column on axis kShard, with every byte checked.
 std::span<const std::byte> ShardReader::whole_column(std::string_view name, ElementType type, uint64_t rows) const {
   const Column* column = find_column(name);
-  if (column == nullptr || column->axis != Axis::kShard || column->place != Place::kHere || column->type != type ||
+  if (column == nullptr || column->axis != Axis::kShard || column->storage != Storage::kHere || column->type != type ||
       !column->row_shape.empty() || (rows > 0 && column->num_rows != rows))
     throw bad_shard(path_, fmt::format("its column \"{}\" is missing or invalid", name));
   const uint64_t base = column->data_offset - header_.header_bytes;
@@ -156,7 +156,7 @@ const Column* ShardReader::find_column(std::string_view name) const {
 }
 
 std::span<const std::byte> ShardReader::column_bytes(const Column& column) const {
-  if (column.place == Place::kOutside) return outside_.bytes();
+  if (column.storage == Storage::kOutside) return outside_.bytes();
   return file_.bytes().subspan(column.data_offset, column.data_bytes);
 }
 
@@ -183,13 +183,13 @@ bool ShardReader::block_is_good(uint64_t block) const {
 
 std::string ShardReader::describe_block(uint64_t block) const {
   const auto [begin, end, bytes, checksum] = block_at(block);
-  const Place place = block < header_.num_blocks ? Place::kHere : Place::kOutside;
+  const Storage storage = block < header_.num_blocks ? Storage::kHere : Storage::kOutside;
   std::string names;
   for (const Column& column : columns_) {
-    if (column.place == place && column.data_offset < end && begin < column.data_offset + column.data_bytes)
+    if (column.storage == storage && column.data_offset < end && begin < column.data_offset + column.data_bytes)
       names += fmt::format("{}{}", names.empty() ? "" : ", ", column.name);
   }
-  if (place == Place::kOutside)
+  if (storage == Storage::kOutside)
     return fmt::format("bytes {} to {} of {} (column {}) have a wrong checksum", begin, end, outside_path_.string(),
                        names);
   return fmt::format("block {} (bytes {} to {}, column {}) has a wrong checksum", block, begin, end,
@@ -199,7 +199,7 @@ std::string ShardReader::describe_block(uint64_t block) const {
 void ShardReader::check_range(const Column& column, uint64_t begin, uint64_t end) const {
   HEARTH_CHECK(begin <= end && end <= column.data_bytes);
   if (begin == end) return;
-  const bool here = column.place == Place::kHere;
+  const bool here = column.storage == Storage::kHere;
   const uint64_t base = here ? column.data_offset - header_.header_bytes : 0;
   const uint64_t first_block = here ? 0 : header_.num_blocks;
   const uint64_t last = first_block + (base + end - 1) / header_.block_bytes;

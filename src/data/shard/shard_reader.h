@@ -21,7 +21,7 @@ struct Column {
   Axis axis = Axis::kToken;
   std::vector<uint64_t> row_shape;  // empty: one element a row
   uint64_t num_rows = 0, data_offset = 0, data_bytes = 0;
-  Place place = Place::kHere;
+  Storage storage = Storage::kHere;
 };
 
 class ShardReader {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 
 namespace hearth::data {
 
@@ -50,8 +50,8 @@ ShardWriter::~ShardWriter() {
   }
 }
 
-ColumnRecord& ShardWriter::add_record(std::string_view name, ElementType type, Axis axis) {
-  ColumnRecord record{};
+ColumnEntry& ShardWriter::add_record(std::string_view name, ElementType type, Axis axis) {
+  ColumnEntry record{};
   HEARTH_CHECK(!name.empty() && name.size() < sizeof record.name);
   end_column();
   std::copy(name.begin(), name.end(), record.name);
@@ -62,7 +62,7 @@ ColumnRecord& ShardWriter::add_record(std::string_view name, ElementType type, A
 
 void ShardWriter::begin_column(std::string_view name, ElementType type, Axis axis, std::vector<uint64_t> row_shape) {
   HEARTH_CHECK(row_shape.size() <= 4);
-  ColumnRecord& record = add_record(name, type, axis);
+  ColumnEntry& record = add_record(name, type, axis);
   static constexpr std::byte kZeros[kColumnAlignment] = {};
   put(std::span(kZeros).first((kColumnAlignment - offset_ % kColumnAlignment) % kColumnAlignment));
   record.row_rank = static_cast<uint32_t>(row_shape.size());
@@ -74,8 +74,8 @@ void ShardWriter::add_outside_column(std::string_view name, ElementType type, Ax
                                      uint64_t file_bytes, uint64_t offset, std::span<const std::byte> elements) {
   HEARTH_CHECK(path.is_absolute() && header_.version == kShardVersion);
   header_.version = kOutsideVersion;
-  ColumnRecord& record = add_record(name, type, axis);
-  record.place = static_cast<uint32_t>(Place::kOutside);
+  ColumnEntry& record = add_record(name, type, axis);
+  record.storage = static_cast<uint32_t>(Storage::kOutside);
   record.data_offset = offset;
   record.data_bytes = elements.size();
   begin_column(kOutsidePathColumn, ElementType::kU8, Axis::kShard);
@@ -98,7 +98,7 @@ void ShardWriter::append(std::span<const std::byte> elements) {
 
 void ShardWriter::end_column() {
   if (columns_.empty()) return;
-  ColumnRecord& column = columns_.back();
+  ColumnEntry& column = columns_.back();
   uint64_t row_bytes = element_size(column.element_type);
   for (uint32_t i = 0; i < column.row_rank; ++i) row_bytes *= column.row_shape[i];
   HEARTH_CHECK(row_bytes > 0 && column.data_bytes % row_bytes == 0);
@@ -133,7 +133,7 @@ ShardHeader ShardWriter::finish() {
   flush_block();
   header_.columns_offset = offset_;
   header_.num_columns = static_cast<uint32_t>(columns_.size());
-  header_.checksums_offset = offset_ + columns_.size() * sizeof(ColumnRecord);
+  header_.checksums_offset = offset_ + columns_.size() * sizeof(ColumnEntry);
   header_.num_blocks = checksums_.size();
   header_.file_bytes = header_.checksums_offset + checksums_.size() * sizeof(uint64_t);
 

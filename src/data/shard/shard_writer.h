@@ -40,7 +40,7 @@ class ShardWriter {
   ShardHeader finish();
 
  private:
-  ColumnRecord& add_record(std::string_view name, ElementType type, Axis axis);
+  ColumnEntry& add_record(std::string_view name, ElementType type, Axis axis);
   void end_column();
   void put(std::span<const std::byte> bytes);
   void flush_block();
@@ -48,7 +48,7 @@ class ShardWriter {
   Path path_, temporary_;
   File file_;
   ShardHeader header_{};
-  std::vector<ColumnRecord> columns_;
+  std::vector<ColumnEntry> columns_;
   std::vector<std::byte> block_;  // not yet written
   std::vector<uint64_t> checksums_;
   uint64_t offset_ = sizeof(ShardHeader);  // of the next byte in the file

@@ -51,19 +51,19 @@ class ColumnReader final : public SourceReader {
     record = {};
     if (rows_ == nullptr) {
       if (damage_.empty()) return false;
-      record.problem = Problem::kUnreadable;
+      record.problem = RecordProblem::kUnreadable;
       record.why = std::exchange(damage_, {});
-      record.place = "the file";
+      record.location = "the file";
       return true;
     }
     if (!rows_->next(row_)) return false;
     record.position = row_.number;
-    record.place = fmt::format("row {}", row_.number);
+    record.location = fmt::format("row {}", row_.number);
     record.is_ids = rows_->kind() == ColumnKind::kIds;
     record.problem = row_.problem;
     record.why = std::move(row_.why);
     if (rows_->kind() == ColumnKind::kArrays) return set_array(record);
-    if (record.problem != Problem::kNone) return true;
+    if (record.problem != RecordProblem::kNone) return true;
     if (record.is_ids)
       check_ids(record);
     else
@@ -80,16 +80,16 @@ class ColumnReader final : public SourceReader {
     const auto outside = std::find_if(row_.ids.begin(), row_.ids.end(),
                                       [&](uint32_t id) { return rules_.vocab_size > 0 && id >= rules_.vocab_size; });
     if (outside == row_.ids.end()) return;
-    record.problem = Problem::kWrongType;
+    record.problem = RecordProblem::kWrongType;
     record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, rules_.vocab_size);
   }
 
   // A row with a problem gives only its labels: rows of other datasets are left out before the problem is reported.
   bool set_array(Record& record) {
-    if (record.problem == Problem::kUnreadable) return true;
+    if (record.problem == RecordProblem::kUnreadable) return true;
     auto array = std::make_shared<SpikeArray>();
     array->labels = std::move(row_.labels);
-    if (record.problem == Problem::kNone) {
+    if (record.problem == RecordProblem::kNone) {
       array->shape = row_.shape;
       array->counts = time_major(row_.counts, row_.shape);
       for (size_t i = 0; i < kLabelNames.size(); ++i) check_label(kLabelNames[i], array->labels[i], record);
@@ -103,7 +103,7 @@ class ColumnReader final : public SourceReader {
     std::string valid;
     tokenizer::append_valid_utf8(label, valid);
     label = std::move(valid);
-    record.problem = Problem::kNotUnicode;
+    record.problem = RecordProblem::kNotUnicode;
     record.why = fmt::format("its {} has bytes that are not UTF-8", name);
   }
 
@@ -112,14 +112,14 @@ class ColumnReader final : public SourceReader {
     record.is_utf8 = true;
     weigh_texts(record);
     if (record.text.size() > static_cast<size_t>(rules_.max_record_bytes)) {
-      record.problem = Problem::kTooLong;
+      record.problem = RecordProblem::kTooLong;
       record.why = fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes);
     } else if (count_invalid_utf8(record.text) > 0) {
       record.weights = weights_of_valid(record);
       valid_.clear();
       tokenizer::append_valid_utf8(record.text, valid_);
       record.text = valid_;
-      record.problem = Problem::kNotUnicode;
+      record.problem = RecordProblem::kNotUnicode;
       record.why = "it has bytes that are not UTF-8";
     }
   }

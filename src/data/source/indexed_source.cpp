@@ -25,21 +25,21 @@ class IndexedReader final : public SourceReader {
     record = {};
     record.is_ids = true;
     record.position = next_;
-    record.place = fmt::format("sequence {}", next_);
+    record.location = fmt::format("sequence {}", next_);
     try {
       file_.read(next_, ids_);
       record.ids = ids_;
       const auto outside = std::find_if(ids_.begin(), ids_.end(), [&](uint32_t id) { return id >= vocab_size_; });
       if (vocab_size_ > 0 && outside != ids_.end()) {
-        record.problem = Problem::kWrongType;
+        record.problem = RecordProblem::kWrongType;
         record.why = fmt::format("token {} is outside the vocabulary of {}", *outside, vocab_size_);
       } else if (labels_ && !labels_->read(next_, ids_, record.weights, record.why)) {
-        record.problem = Problem::kWrongType;
+        record.problem = RecordProblem::kWrongType;
       }
       ++next_;
     } catch (const Error& e) {
       if (e.code() == ExitCode::kHardware) throw;
-      record.problem = e.code() == ExitCode::kDamaged ? Problem::kUnreadable : Problem::kWrongType;
+      record.problem = e.code() == ExitCode::kDamaged ? RecordProblem::kUnreadable : RecordProblem::kWrongType;
       record.why = e.why().empty() ? e.message() : e.why();
       next_ = e.code() == ExitCode::kDamaged ? file_.num_sequences() : next_ + 1;
     }

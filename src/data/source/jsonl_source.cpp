@@ -37,13 +37,13 @@ class JsonlReader final : public SourceReader {
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged) throw;
       unreadable_ = true;
-      record.problem = Problem::kUnreadable;
+      record.problem = RecordProblem::kUnreadable;
       record.position = next_position_;
       record.why = e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why());
     }
     // Lines are counted from the file's start: a range does not know how many lines come before it.
-    record.place = whole_ ? fmt::format("line {}", number_ + (unreadable_ ? 1 : 0))
-                          : fmt::format("the line at byte {}", record.position);
+    record.location = whole_ ? fmt::format("line {}", number_ + (unreadable_ ? 1 : 0))
+                             : fmt::format("the line at byte {}", record.position);
     return true;
   }
 
@@ -60,7 +60,7 @@ class JsonlReader final : public SourceReader {
   void read(const Line& line, Record& record) {
     record.position = line.position;
     if (line.too_long) {
-      record.problem = Problem::kTooLong;
+      record.problem = RecordProblem::kTooLong;
       record.why = fmt::format("it has more than {} bytes (--max-record-bytes)", rules_.max_record_bytes);
       return;
     }
@@ -68,9 +68,9 @@ class JsonlReader final : public SourceReader {
     record.text = text_;
     record.weights = json_.weights();
     record.is_utf8 = true;
-    if (record.problem != Problem::kNone) record.why = json_.why();
+    if (record.problem != RecordProblem::kNone) record.why = json_.why();
     if (record.why.ends_with(kIdsForText)) record.fix = ids_fix();
-    if (record.problem == Problem::kMissingKey && rules_.weights_key.empty())
+    if (record.problem == RecordProblem::kMissingKey && rules_.weights_key.empty())
       record.fix = "name the key of the text (--text-key), or leave out such records with --on-error skip";
   }
 

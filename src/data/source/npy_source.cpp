@@ -17,12 +17,12 @@ class NpyReader final : public SourceReader {
     if (done_) return false;
     done_ = true;
     record = {};
-    record.place = "the array";
+    record.location = "the array";
     try {
       read(record);
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged && e.code() != ExitCode::kUser) throw;
-      record.problem = e.code() == ExitCode::kDamaged ? Problem::kUnreadable : Problem::kMalformed;
+      record.problem = e.code() == ExitCode::kDamaged ? RecordProblem::kUnreadable : RecordProblem::kMalformed;
       record.why = e.message() + (e.why().empty() ? "" : ": " + e.why());
     }
     return true;
@@ -34,25 +34,26 @@ class NpyReader final : public SourceReader {
   void read(Record& record) const {
     const std::string_view bytes(reinterpret_cast<const char*>(mapped_.bytes().data()), mapped_.bytes().size());
     const NpyHeader header = parse_npy_header(bytes, "it");
-    const auto wrong = [&](Problem problem, std::string why) {
+    const auto wrong = [&](RecordProblem problem, std::string why) {
       record.problem = problem;
       record.why = std::move(why);
     };
     if (header.descr != "|u1" && header.descr != "u1")
-      return wrong(Problem::kWrongType, fmt::format("its elements are \"{}\", not uint8 (\"|u1\")", header.descr));
+      return wrong(RecordProblem::kWrongType,
+                   fmt::format("its elements are \"{}\", not uint8 (\"|u1\")", header.descr));
     if (header.shape.size() != 2)
-      return wrong(Problem::kWrongType,
+      return wrong(RecordProblem::kWrongType,
                    fmt::format("it has {} dimensions, not the two of neurons and time bins", header.shape.size()));
     const ArrayShape shape{header.shape[0], header.shape[1]};
     const auto size = static_cast<int64_t>(bytes.size() - header.data_offset);
     if (shape.bins > 0 && shape.neurons > std::numeric_limits<int64_t>::max() / shape.bins)
-      return wrong(Problem::kMalformed, fmt::format("its shape is ({}, {})", shape.neurons, shape.bins));
+      return wrong(RecordProblem::kMalformed, fmt::format("its shape is ({}, {})", shape.neurons, shape.bins));
     if (shape.cells() > size)
-      return wrong(Problem::kUnreadable, fmt::format("it is cut short: {} bytes of {}", size, shape.cells()));
+      return wrong(RecordProblem::kUnreadable, fmt::format("it is cut short: {} bytes of {}", size, shape.cells()));
     if (shape.cells() < size)
-      return wrong(Problem::kMalformed, fmt::format("{} bytes follow its end", size - shape.cells()));
+      return wrong(RecordProblem::kMalformed, fmt::format("{} bytes follow its end", size - shape.cells()));
     if (shape.cells() > max_bytes_)
-      return wrong(Problem::kTooLong, fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes_));
+      return wrong(RecordProblem::kTooLong, fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes_));
     auto array = std::make_shared<SpikeArray>();
     array->shape = shape;
     const std::span counts(reinterpret_cast<const uint8_t*>(bytes.data()) + header.data_offset,

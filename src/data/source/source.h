@@ -56,10 +56,10 @@ struct Record {
   std::shared_ptr<const void> owner;
   bool is_utf8 = false;  // `text` is known to be UTF-8; false: not checked
 
-  Problem problem = Problem::kNone;
-  std::string why;    // the problem, for people: "it has no key \"text\""
-  std::string fix;    // how to read the record without a correction; empty: there is no way
-  std::string place;  // for people, after the file's name: "line 17", "row 3"
+  RecordProblem problem = RecordProblem::kNone;
+  std::string why;       // the problem, for people: "it has no key \"text\""
+  std::string fix;       // how to read the record without a correction; empty: there is no way
+  std::string location;  // for people, after the file's name: "line 17", "row 3"
 };
 
 class SourceReader {

@@ -28,7 +28,7 @@ class TextReader final : public SourceReader {
   }
 
   bool next(Record& record) override {
-    if (problem_.problem != Problem::kNone) {
+    if (problem_.problem != RecordProblem::kNone) {
       record = std::exchange(problem_, {});
       return true;
     }
@@ -50,10 +50,10 @@ class TextReader final : public SourceReader {
 
  private:
   void inflate(const SourceFile& file, size_t max_bytes) {
-    const auto fail = [&](Problem problem, std::string why) {
+    const auto fail = [&](RecordProblem problem, std::string why) {
       problem_.problem = problem;
       problem_.why = std::move(why);
-      problem_.place = "the text";
+      problem_.location = "the text";
       content_.clear();
     };
     try {
@@ -62,11 +62,12 @@ class TextReader final : public SourceReader {
       for (size_t n; (n = stream->read(chunk)) > 0;) {
         content_.append(chunk, 0, n);
         if (content_.size() > max_bytes)
-          return fail(Problem::kTooLong, fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes));
+          return fail(RecordProblem::kTooLong,
+                      fmt::format("it has more than {} bytes (--max-record-bytes)", max_bytes));
       }
     } catch (const Error& e) {
       if (e.code() != ExitCode::kDamaged) throw;
-      fail(Problem::kUnreadable, e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why()));
+      fail(RecordProblem::kUnreadable, e.why().empty() ? e.message() : fmt::format("{}: {}", e.message(), e.why()));
     }
   }
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/parallel.h"
-#include "base/units.h"
+#include "base/quantity.h"
 
 namespace hearth::data {
 namespace {

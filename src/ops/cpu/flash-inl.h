@@ -11,9 +11,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/units.h"
+#include "base/quantity.h"
 #include "ops/cpu/flash_attention.h"
-#include "ops/cpu/flash_units-inl.h"
+#include "ops/cpu/flash_lane-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {

@@ -26,8 +26,8 @@ static_assert(kBlockQueries <= plan::AttentionCut::kBlockQueries && kLanes <= pl
 // The sequence of one key/value head, and its summed gradients, [rows, width].
 struct KeyValue {
   int64_t rows, width;
-  float *keys, *values;  // units along the width
-  float* keys_down;      // units down the rows
+  float *keys, *values;  // lanes along the width
+  float* keys_down;      // lanes down the rows
   float *dk, *dv;
 };
 
@@ -35,8 +35,8 @@ struct KeyValue {
 struct QueryBlock {
   int64_t h, s, count;
   Span spans[kPanels];
-  float *q_t, *dout_t;  // [units of K, kBlockQueries]
-  float *q, *dout;      // units down the rows, [units of kBlockQueries, width]
+  float *q_t, *dout_t;  // [lanes of K, kBlockQueries]
+  float *q, *dout;      // lanes down the rows, [lanes of kBlockQueries, width]
   float* dq;            // [kBlockQueries, width]
   float *lse, *delta;   // [kBlockQueries], lse in powers of 2; delta = rowsum(dout * out)
   float *begin, *end;   // [kBlockQueries]
@@ -46,58 +46,58 @@ struct QueryBlock {
 
 // The softmax and the gradient of the scores, of kBlockKeys by kBlockQueries.
 struct Scores {
-  float *p, *ds;   // units of queries: [kBlockKeys, units of kBlockQueries]
-  float* ds_down;  // units of keys: [units of kBlockKeys, kBlockQueries]
+  float *p, *ds;   // lanes of queries: [kBlockKeys, lanes of kBlockQueries]
+  float* ds_down;  // lanes of keys: [lanes of kBlockKeys, kBlockQueries]
 };
 
-template <class Unit>
+template <class Lane>
 int64_t query_block_floats(int64_t K, int64_t width) {
-  return 2 * Unit::units(K) * kBlockQueries + (2 * Unit::units(kBlockQueries) + kBlockQueries) * width +
+  return 2 * Lane::lanes(K) * kBlockQueries + (2 * Lane::lanes(kBlockQueries) + kBlockQueries) * width +
          4 * kBlockQueries + 9 * 16;
 }
 
-template <class Unit>
+template <class Lane>
 QueryBlock take_query_block(int64_t K, int64_t width, Parts& parts) {
   QueryBlock x{};
-  for (float** part : {&x.q_t, &x.dout_t}) *part = parts.take(Unit::units(K) * kBlockQueries);
-  for (float** part : {&x.q, &x.dout}) *part = parts.take(Unit::units(kBlockQueries) * width);
+  for (float** part : {&x.q_t, &x.dout_t}) *part = parts.take(Lane::lanes(K) * kBlockQueries);
+  for (float** part : {&x.q, &x.dout}) *part = parts.take(Lane::lanes(kBlockQueries) * width);
   x.dq = parts.take(kBlockQueries * width);
   for (float** part : {&x.lse, &x.delta, &x.begin, &x.end}) *part = parts.take(kBlockQueries);
   return x;
 }
 
-template <class Unit>
+template <class Lane>
 Scores take_scores(Parts& parts) {
   Scores scores{};
-  scores.p = parts.take(kBlockKeys * Unit::units(kBlockQueries));
-  scores.ds = parts.take(kBlockKeys * Unit::units(kBlockQueries));
-  scores.ds_down = Unit::kPerUnit == 1 ? scores.ds : parts.take(Unit::units(kBlockKeys) * kBlockQueries);
+  scores.p = parts.take(kBlockKeys * Lane::lanes(kBlockQueries));
+  scores.ds = parts.take(kBlockKeys * Lane::lanes(kBlockQueries));
+  scores.ds_down = Lane::kPerLane == 1 ? scores.ds : parts.take(Lane::lanes(kBlockKeys) * kBlockQueries);
   return scores;
 }
 
 // The factor of the sum in `dk`: 1 if the queries were scaled before.
-template <class Unit>
+template <class Lane>
 float key_gradient_scale(int64_t K) {
-  return Unit::kScalesQueries ? 1 : score_scale(K);
+  return Lane::kScalesQueries ? 1 : score_scale(K);
 }
 
-template <class Unit, class T>
+template <class Lane, class T>
 KeyValue load_key_value(const FlashBackward<T>& t, int64_t b, int64_t g, int64_t rows, int64_t width, Parts& parts) {
   KeyValue kv{};
   kv.rows = rows, kv.width = width;
   const Rows<T> keys{t.k.at(b, 0, g), t.k.stride_s, t.k.S, t.k.K};
-  for (float** part : {&kv.keys, &kv.values}) *part = parts.take(rows * width / Unit::kPerUnit);
-  Unit::pack_along(kv.keys, rows, width, keys);
-  Unit::pack_along(kv.values, rows, width, Rows<T>{t.v.at(b, 0, g), t.v.stride_s, t.v.S, t.v.K});
+  for (float** part : {&kv.keys, &kv.values}) *part = parts.take(rows * width / Lane::kPerLane);
+  Lane::pack_along(kv.keys, rows, width, keys);
+  Lane::pack_along(kv.values, rows, width, Rows<T>{t.v.at(b, 0, g), t.v.stride_s, t.v.S, t.v.K});
   kv.keys_down = kv.keys;
-  if constexpr (Unit::kPerUnit > 1) {
-    kv.keys_down = parts.take(rows * width / Unit::kPerUnit);
-    Unit::pack_down(kv.keys_down, rows, width, keys);
+  if constexpr (Lane::kPerLane > 1) {
+    kv.keys_down = parts.take(rows * width / Lane::kPerLane);
+    Lane::pack_down(kv.keys_down, rows, width, keys);
   }
   return kv;
 }
 
-template <class Unit, class T>
+template <class Lane, class T>
 void load_query_block(QueryBlock& x, const FlashBackward<T>& t, int64_t b, int64_t h, int64_t s, int64_t width) {
   const F32 d;
   const int64_t S = t.q.S, K = t.q.K;
@@ -107,11 +107,11 @@ void load_query_block(QueryBlock& x, const FlashBackward<T>& t, int64_t b, int64
   prefetch(t.out.at(b, s, h), t.out.stride_s, x.count, K);
   Rows<T> q{t.q.at(b, s, h), t.q.stride_s, x.count, K, kLog2E * score_scale(K)};
   const Rows<T> dout{t.dout.at(b, s, h), t.dout.stride_s, x.count, K};
-  Unit::pack_columns(x.q_t, kBlockQueries, q);
-  Unit::pack_columns(x.dout_t, kBlockQueries, dout);
+  Lane::pack_columns(x.q_t, kBlockQueries, q);
+  Lane::pack_columns(x.dout_t, kBlockQueries, dout);
   q.factor = score_scale(K);
-  Unit::pack_down(x.q, kBlockQueries, width, q);
-  Unit::pack_down(x.dout, kBlockQueries, width, dout);
+  Lane::pack_down(x.q, kBlockQueries, width, q);
+  Lane::pack_down(x.dout, kBlockQueries, width, dout);
   std::fill_n(x.dq, kBlockQueries * width, 0.0f);
   const VisibleKeys* visible = t.visible + b * S + s;
   for (int64_t i = 0; i < kPanels; ++i) {

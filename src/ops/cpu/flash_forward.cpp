@@ -46,7 +46,7 @@ static_assert(kTaskQueries % kTileColumns == 0 && kTileColumns <= plan::Attentio
 struct Panel {
   int64_t h, s, count;
   Span span;
-  float *q_t, *out;                            // [units of K, kTileColumns]; [kTileColumns, width] unnormalised
+  float *q_t, *out;                            // [lanes of K, kTileColumns]; [kTileColumns, width] unnormalised
   float *begin, *end, *largest, *sum, *decay;  // [kTileColumns]; scores are powers of 2
   // [kTileColumns]: the sum of the outputs' weights. It differs from `sum` if weights are rounded. Divided by it, an
   // output is a mean whose rounded weights add up to 1. The backward's delta then agrees with it.
@@ -56,17 +56,17 @@ struct Panel {
 // The factor from the product of a query and a key to a score.
 float scale(int64_t K) { return kLog2E / std::sqrt(static_cast<float>(K)); }
 
-template <class Unit, class T>
+template <class Lane, class T>
 Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int64_t width, Parts& parts) {
   Panel p{};
   p.h = h, p.s = s, p.count = std::min(kTileColumns, t.q.S - s);
   const int64_t K = t.q.K;
-  p.q_t = parts.take(Unit::units(K) * kTileColumns);
+  p.q_t = parts.take(Lane::lanes(K) * kTileColumns);
   p.out = parts.take(kTileColumns * width);
   for (float** part : {&p.begin, &p.end, &p.largest, &p.sum, &p.decay}) *part = parts.take(kTileColumns);
-  p.weight = Unit::kRounds ? parts.take(kTileColumns) : p.sum;
+  p.weight = Lane::kRounds ? parts.take(kTileColumns) : p.sum;
   p.span = load_visible(p.begin, p.end, kTileColumns, t.visible + b * t.q.S + s, p.count);
-  Unit::pack_columns(p.q_t, kTileColumns, Rows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, scale(K)});
+  Lane::pack_columns(p.q_t, kTileColumns, Rows<T>{t.q.at(b, s, h), t.q.stride_s, p.count, K, scale(K)});
   std::fill_n(p.out, kTileColumns * width, 0.0f);
   std::fill_n(p.largest, kTileColumns, kHidden);
   std::fill_n(p.sum, kTileColumns, 0.0f);
@@ -76,19 +76,19 @@ Panel start_panel(const FlashForward<T>& t, int64_t b, int64_t h, int64_t s, int
 
 // scores [n, kTileColumns] = K q, scaled, for rows first .. last of a block that begins with key j0. Raises p.largest
 // to their maximum and sets p.decay, the factor for earlier sums.
-template <class Unit>
+template <class Lane>
 HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t width, int64_t K, int64_t j0,
                       int64_t first, int64_t last) {
   const F32 d;
-  const int64_t stride = width / Unit::kPerUnit;
+  const int64_t stride = width / Lane::kPerLane;
   const V32 factor = hn::Set(d, scale(K));
   V32 largest[kTileVectors];
   for (int v = 0; v < kTileVectors; ++v) largest[v] = hn::LoadU(d, p.largest + v * kLanes);
   for (int64_t j = first; j < last; j += kTileRows) {
     const bool hides = p.span.hides_some(j0 + j, j0 + j + kTileRows);
-    tile<Unit, kTileVectors, Layout::kRows>(
-        keys + j * stride, stride, p.q_t, kTileColumns, Unit::units(K), [&](int r, int v, V32 x) HWY_ATTR {
-          if constexpr (!Unit::kScalesQueries) x = hn::Mul(x, factor);
+    tile<Lane, kTileVectors, Layout::kRows>(
+        keys + j * stride, stride, p.q_t, kTileColumns, Lane::lanes(K), [&](int r, int v, V32 x) HWY_ATTR {
+          if constexpr (!Lane::kScalesQueries) x = hn::Mul(x, factor);
           if (hides) {
             x = hn::IfThenElse(sees(d, j0 + j + r, p.begin + v * kLanes, p.end + v * kLanes), x, hn::Set(d, kHidden));
           }
@@ -102,46 +102,46 @@ HWY_INLINE void score(const Panel& p, float* scores, const float* keys, int64_t 
   }
 }
 
-// scores = 2^(scores - largest), and their sums. A unit overwrites the first of its scores.
-template <class Unit>
+// scores = 2^(scores - largest), and their sums. A lane overwrites the first of its scores.
+template <class Lane>
 HWY_INLINE void exponentiate(const Panel& p, float* scores, int64_t first, int64_t last) {
   const F32 d;
   for (int v = 0; v < kTileVectors; ++v) {
     const V32 largest = hn::LoadU(d, p.largest + v * kLanes);
     V32 sum = hn::Zero(d), weight = hn::Zero(d);
-    for (int64_t j = first; j < last; j += Unit::kPerUnit) {
+    for (int64_t j = first; j < last; j += Lane::kPerLane) {
       float* x = scores + j * kTileColumns + v * kLanes;
-      V32 e[Unit::kPerUnit];
+      V32 e[Lane::kPerLane];
 #pragma GCC unroll 2
-      for (int r = 0; r < Unit::kPerUnit; ++r) {
+      for (int r = 0; r < Lane::kPerLane; ++r) {
         e[r] = exp2(d, hn::Sub(hn::LoadU(d, x + r * kTileColumns), largest));
         sum = hn::Add(sum, e[r]);
       }
-      const V32 unit = Unit::unit_of(e);
-      hn::StoreU(unit, d, x);
-      if constexpr (Unit::kRounds) weight = Unit::add_product(weight, unit, Unit::ones());
+      const V32 lane = Lane::unit_of(e);
+      hn::StoreU(lane, d, x);
+      if constexpr (Lane::kRounds) weight = Lane::add_product(weight, lane, Lane::ones());
     }
     const V32 decay = hn::LoadU(d, p.decay + v * kLanes);
     const auto add = [&](float* total, V32 x)
                          HWY_ATTR { hn::StoreU(hn::MulAdd(hn::LoadU(d, total), decay, x), d, total); };
     add(p.sum + v * kLanes, sum);
-    if constexpr (Unit::kRounds) add(p.weight + v * kLanes, weight);
+    if constexpr (Lane::kRounds) add(p.weight + v * kLanes, weight);
   }
 }
 
 // Adds the block's `count` keys from j0 on to the panel's queries.
-template <class Unit>
+template <class Lane>
 HWY_INLINE void attend(const Panel& p, float* scores, const float* keys, const float* values, int64_t width, int64_t K,
                        int64_t j0, int64_t count) {
   const F32 d;
   const int64_t first = std::max<int64_t>(0, p.span.begin_min - j0) / kTileRows * kTileRows;
   const int64_t last = round_up(std::min(count, p.span.end_max - j0), kTileRows);
   if (first >= last) return;
-  score<Unit>(p, scores, keys, width, K, j0, first, last);
-  exponentiate<Unit>(p, scores, first, last);
+  score<Lane>(p, scores, keys, width, K, j0, first, last);
+  exponentiate<Lane>(p, scores, first, last);
   for (int64_t i = 0; i < kTileColumns; i += kTileRows) {
-    tile_row<Unit, Layout::kColumns>(scores + first * kTileColumns + i, Unit::kPerUnit * kTileColumns,
-                                     values + first / Unit::kPerUnit * width, width, (last - first) / Unit::kPerUnit,
+    tile_row<Lane, Layout::kColumns>(scores + first * kTileColumns + i, Lane::kPerLane * kTileColumns,
+                                     values + first / Lane::kPerLane * width, width, (last - first) / Lane::kPerLane,
                                      width / kLanes, [&](int r, int64_t k, V32 x) HWY_ATTR {
                                        float* out = p.out + (i + r) * width + k;
                                        const V32 decay = hn::Set(d, p.decay[i + r]);
@@ -163,7 +163,7 @@ void finish_panel(const FlashForward<T>& t, int64_t b, const Panel& p, int64_t w
   }
 }
 
-template <class Unit, class T>
+template <class Lane, class T>
 void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task) {
   constexpr int64_t kMaxPanels = kTaskQueries / kTileColumns;
   const int64_t K = t.q.K, S = t.q.S, width = round_up(K, kLanes);
@@ -179,24 +179,24 @@ void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task)
   for (int64_t h = h0; h < h0 + cut.heads; ++h) prefetch(t.q.at(b, s0, h), t.q.stride_s, s1 - s0, K);
   for (int64_t h = h0; h < h0 + cut.heads; ++h) {
     for (int64_t s = s0; s < s1; s += kTileColumns) {
-      const Panel& p = panels[num_panels++] = start_panel<Unit>(t, b, h, s, width, parts);
+      const Panel& p = panels[num_panels++] = start_panel<Lane>(t, b, h, s, width, parts);
       begin = std::min(begin, p.span.begin_min);
       end = std::max(end, p.span.end_max);
     }
   }
-  constexpr int64_t kBlockUnits = kBlockKeys / Unit::kPerUnit;
-  float *keys = parts.take(kBlockUnits * width), *values = parts.take(kBlockUnits * width);
+  constexpr int64_t kBlockLanes = kBlockKeys / Lane::kPerLane;
+  float *keys = parts.take(kBlockLanes * width), *values = parts.take(kBlockLanes * width);
   float* scores = parts.take(kBlockKeys * kTileColumns);
   for (int64_t j0 = begin; j0 < end; j0 += kBlockKeys) {
     const int64_t count = std::min(kBlockKeys, end - j0), rows = round_up(count, kTileRows);
-    Unit::pack_along(keys, rows, width, Rows<T>{t.k.at(b, j0, g), t.k.stride_s, count, K});
-    Unit::pack_down(values, rows, width, Rows<T>{t.v.at(b, j0, g), t.v.stride_s, count, K});
+    Lane::pack_along(keys, rows, width, Rows<T>{t.k.at(b, j0, g), t.k.stride_s, count, K});
+    Lane::pack_down(values, rows, width, Rows<T>{t.v.at(b, j0, g), t.v.stride_s, count, K});
     const int64_t next = j0 + kBlockKeys, share = (std::min(kBlockKeys, end - next) + num_panels - 1) / num_panels;
     for (int64_t i = 0; i < num_panels; ++i) {
       const int64_t first = std::min(end, next + i * share), n = std::min(share, end - first);
       prefetch(t.k.at(b, first, g), t.k.stride_s, n, K);
       prefetch(t.v.at(b, first, g), t.v.stride_s, n, K);
-      attend<Unit>(panels[i], scores, keys, values, width, K, j0, count);
+      attend<Lane>(panels[i], scores, keys, values, width, K, j0, count);
     }
   }
   for (int64_t i = 0; i < num_panels; ++i) finish_panel(t, b, panels[i], width);
@@ -208,7 +208,7 @@ void forward_task_float32(const FlashForward<float>& t, const ForwardCut& cut, i
   forward_task<FlashFloats>(t, cut, task);
 }
 void forward_task_bfloat16(const FlashForward<c10::BFloat16>& t, const ForwardCut& cut, int64_t task) {
-  with_units<c10::BFloat16>(cut.pairs, [&]<class Unit>(Unit) HWY_ATTR { forward_task<Unit>(t, cut, task); });
+  with_lane<c10::BFloat16>(cut.pairs, [&]<class Lane>(Lane) HWY_ATTR { forward_task<Lane>(t, cut, task); });
 }
 
 }  // namespace hearth::ops::HWY_NAMESPACE

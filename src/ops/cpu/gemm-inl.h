@@ -14,7 +14,7 @@
 
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/gemm_cut.h"
-#include "ops/cpu/gemm_units-inl.h"
+#include "ops/cpu/gemm_lane-inl.h"
 #include "ops/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,47 +27,47 @@ constexpr int64_t kGemmRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr int64_t kGemmVectors = 2;
 constexpr int64_t kGemmColumns = kGemmVectors * kLanes;
 
-// Packs kRows rows with K along them, `depth` whole units of each. Four rows by four units at a time are transposed in
+// Packs kRows rows with K along them, `depth` whole lanes of each. Four rows by four lanes at a time are transposed in
 // registers, while the next four rows are prefetched. If kRows is not a multiple of four, the last four rows overlap
 // the ones before them.
-template <class Unit, int64_t kRows>
-HWY_INLINE void pack_transposed(float* panel, const typename Unit::Element* x, int64_t stride, int64_t depth) {
+template <class Lane, int64_t kRows>
+HWY_INLINE void pack_transposed(float* panel, const typename Lane::Element* x, int64_t stride, int64_t depth) {
   const F32x4 d;
   constexpr int64_t kStretch = 128;  // a part of the panel that stays in the first-level cache while its rows are read
-  constexpr int64_t kStep = 4 * Unit::kPerUnit;
+  constexpr int64_t kStep = 4 * Lane::kPerLane;
   for (int64_t k0 = 0; k0 < depth; k0 += kStretch) {
     const int64_t count = std::min(kStretch, depth - k0);
     for (int64_t i = 0; i < kRows; i += 4) {
       const int64_t row = std::min(i, kRows - 4);
-      const auto* from = x + row * stride + k0 * Unit::kPerUnit;
-      const auto* next = i + 4 < kRows ? from + 4 * stride : x + (k0 + kStretch) * Unit::kPerUnit;
+      const auto* from = x + row * stride + k0 * Lane::kPerLane;
+      const auto* next = i + 4 < kRows ? from + 4 * stride : x + (k0 + kStretch) * Lane::kPerLane;
       float* to = panel + k0 * kRows + row;
       int64_t k = 0;
       for (; k + 4 <= count; k += 4, from += kStep, next += kStep, to += 4 * kRows) {
         for (int64_t j = 0; j < 4; ++j) __builtin_prefetch(next + j * stride);
-        store_transposed(to, kRows, Unit::load(d, from), Unit::load(d, from + stride), Unit::load(d, from + 2 * stride),
-                         Unit::load(d, from + 3 * stride));
+        store_transposed(to, kRows, Lane::load(d, from), Lane::load(d, from + stride), Lane::load(d, from + 2 * stride),
+                         Lane::load(d, from + 3 * stride));
       }
-      for (; k < count; ++k, from += Unit::kPerUnit, to += kRows) {
-        for (int64_t j = 0; j < 4; ++j) to[j] = Unit::one(from + j * stride, 1, Unit::kPerUnit);
+      for (; k < count; ++k, from += Lane::kPerLane, to += kRows) {
+        for (int64_t j = 0; j < 4; ++j) to[j] = Lane::one(from + j * stride, 1, Lane::kPerLane);
       }
     }
   }
 }
 
-// Packs panels of kRows of the operand's rows [begin, end), over the units [k, k + depth), one after the other. Rows
+// Packs panels of kRows of the operand's rows [begin, end), over the lanes [k, k + depth), one after the other. Rows
 // past `end` are zero; their results are never written. K: the operand's elements along it.
-template <class Unit, int64_t kRows>
-HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Element>& x, int64_t K, GemmRows rows,
+template <class Lane, int64_t kRows>
+HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Lane::Element>& x, int64_t K, GemmRows rows,
                               int64_t k, int64_t depth) {
   const int64_t begin = rows.begin, end = rows.end;
   const int64_t whole = (end - begin) / kRows, rest = (end - begin) % kRows;
-  const int64_t whole_depth = std::min(depth, K / Unit::kPerUnit - k);  // without half a unit at the end of K
+  const int64_t whole_depth = std::min(depth, K / Lane::kPerLane - k);  // without half a lane at the end of K
   const int64_t step_i = x.k_is_contiguous ? x.stride : 1, step_k = x.k_is_contiguous ? 1 : x.stride;
-  const auto element = [&](int64_t i, int64_t j) { return x.data + i * step_i + (k + j) * Unit::kPerUnit * step_k; };
+  const auto element = [&](int64_t i, int64_t j) { return x.data + i * step_i + (k + j) * Lane::kPerLane * step_k; };
   if (x.k_is_contiguous) {
     for (int64_t p = 0; p < whole; ++p) {
-      pack_transposed<Unit, kRows>(to + p * kRows * depth, element(begin + p * kRows, 0), x.stride, whole_depth);
+      pack_transposed<Lane, kRows>(to + p * kRows * depth, element(begin + p * kRows, 0), x.stride, whole_depth);
     }
   } else {
     // Along the rows of memory, because a stride of many pages costs time, but only a few of them for each panel.
@@ -82,15 +82,15 @@ HWY_NOINLINE void pack_panels(float* to, const GemmOperand<typename Unit::Elemen
           float* panel = to + (p * depth + j) * kRows;
           for (int64_t i = 0; i < kRows; i += kWidth) {
             const int64_t row = std::min(i, kRows - kWidth);
-            hn::StoreU(Unit::across(d, from + row, x.stride), d, panel + row);
+            hn::StoreU(Lane::across(d, from + row, x.stride), d, panel + row);
           }
         }
       }
     }
   }
   const auto pack_one = [&](int64_t row, int64_t j) {
-    const int64_t count = std::min(Unit::kPerUnit, K - (k + j) * Unit::kPerUnit);
-    to[(row / kRows * depth + j) * kRows + row % kRows] = Unit::one(element(begin + row, j), step_k, count);
+    const int64_t count = std::min(Lane::kPerLane, K - (k + j) * Lane::kPerLane);
+    to[(row / kRows * depth + j) * kRows + row % kRows] = Lane::one(element(begin + row, j), step_k, count);
   };
   for (int64_t j = whole_depth; j < depth; ++j) {
     for (int64_t row = 0; row < whole * kRows; ++row) pack_one(row, j);
@@ -137,7 +137,7 @@ class Ahead {
   int64_t rows_, line_ = 0, lines_per_row_, total_, steps_, jump_, due_ = 0;
 };
 
-constexpr int64_t kGemmStep = 16;  // units of a tile's depth between two calls of Ahead::step()
+constexpr int64_t kGemmStep = 16;  // lanes of a tile's depth between two calls of Ahead::step()
 
 // The target of a tile's sums: operator() takes a vector of them, one() an element.
 struct ToFloats {
@@ -178,7 +178,7 @@ struct ToBfloat16 {
 
 // One tile of C, of panels a [depth][kGemmRows] and b [depth][kGemmColumns]. C's lines are prefetched meanwhile, one at
 // a time: all at once would fill the core's fill buffers, and the panels would wait.
-template <class Unit, class To>
+template <class Lane, class To>
 HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, const To& to, Ahead& ahead) {
   constexpr int kRows = kGemmRows, kVectors = kGemmVectors;
   const F32 d;
@@ -204,9 +204,9 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
     for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const V32 unit = hn::Set(d, a[r]);
+      const V32 lane = hn::Set(d, a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = Unit::add_product(sums[r][v], unit, columns[v]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = Lane::add_product(sums[r][v], lane, columns[v]);
     }
     a += kRows;
     b += kGemmColumns;
@@ -219,11 +219,11 @@ HWY_INLINE void multiply_tile(const float* a, const float* b, int64_t depth, con
 }
 
 // The same for a tile at C's edge, with only rows x columns elements.
-template <class Unit, class To>
+template <class Lane, class To>
 HWY_NOINLINE void multiply_edge(const float* a, const float* b, int64_t depth, const To& to, int64_t rows,
                                 int64_t columns, Ahead& ahead) {
   HWY_ALIGN float whole[kGemmRows * kGemmColumns];
-  multiply_tile<Unit>(a, b, depth, ToFloats{whole, kGemmColumns, false}, ahead);
+  multiply_tile<Lane>(a, b, depth, ToFloats{whole, kGemmColumns, false}, ahead);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < columns; ++n) to.one(r, n, whole[r * kGemmColumns + n]);
   }

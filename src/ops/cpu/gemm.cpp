@@ -28,38 +28,38 @@ void pack_shared_panels(const GemmOperand<T>& x, int64_t K, const GemmStage& s, 
   const int64_t begin = s.shared_begin + panel * s.shared_panel_rows;
   const GemmRows rows{begin, std::min(s.shared_end, begin + panels * s.shared_panel_rows)};
   const int64_t depth = std::min(s.depth, s.k_end - k);
-  with_gemm_units<T>(s.pairs, [&]<class Unit>(Unit) HWY_ATTR {
+  with_gemm_lane<T>(s.pairs, [&]<class Lane>(Lane) HWY_ATTR {
     if (s.shares_a) {
-      pack_panels<Unit, kGemmRows>(s.panel(k, panel), x, K, rows, k, depth);
+      pack_panels<Lane, kGemmRows>(s.panel(k, panel), x, K, rows, k, depth);
     } else {
-      pack_panels<Unit, kGemmColumns>(s.panel(k, panel), x, K, rows, k, depth);
+      pack_panels<Lane, kGemmColumns>(s.panel(k, panel), x, K, rows, k, depth);
     }
   });
 }
 
-template <class Unit, class To>
+template <class Lane, class To>
 HWY_INLINE void multiply_any(const float* a, const float* b, int64_t depth, const To& to, int64_t rows, int64_t columns,
                              Ahead& ahead) {
   if (rows >= kGemmRows && columns >= kGemmColumns) {
-    multiply_tile<Unit>(a, b, depth, to, ahead);
+    multiply_tile<Lane>(a, b, depth, to, ahead);
   } else {
-    multiply_edge<Unit>(a, b, depth, to, std::min(kGemmRows, rows), std::min(kGemmColumns, columns), ahead);
+    multiply_edge<Lane>(a, b, depth, to, std::min(kGemmRows, rows), std::min(kGemmColumns, columns), ahead);
   }
 }
 
 // Multiplies `rows` of the own operand, packed, by all shared panels. `next` are the thread's rows after these.
-template <class Unit, bool kSharesA, class T, class C>
+template <class Lane, bool kSharesA, class T, class C>
 void multiply_rows(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows rows, GemmRows next) {
   constexpr int64_t kShared = kSharesA ? kGemmRows : kGemmColumns, kOwn = kSharesA ? kGemmColumns : kGemmRows;
   const GemmOperand<T>& own_operand = kSharesA ? g.b : g.a;
   for (int64_t k = s.k_begin; k < s.k_end; k += s.depth) {
     const int64_t depth = std::min(s.depth, s.k_end - k);
-    pack_panels<Unit, kOwn>(own, own_operand, g.K, rows, k, depth);
+    pack_panels<Lane, kOwn>(own, own_operand, g.K, rows, k, depth);
     const int64_t tiles = s.shared_panels() * ((rows.end - rows.begin + kOwn - 1) / kOwn);
     const bool is_last_of_stage = k + depth == s.k_end;
     const int64_t then_k = is_last_of_stage ? s.k_begin : k + depth;
-    Ahead ahead(own_operand, is_last_of_stage ? next : rows, then_k * Unit::kPerUnit,
-                std::min(s.depth, s.k_end - then_k) * Unit::kPerUnit, tiles * ((depth + kGemmStep - 1) / kGemmStep));
+    Ahead ahead(own_operand, is_last_of_stage ? next : rows, then_k * Lane::kPerLane,
+                std::min(s.depth, s.k_end - then_k) * Lane::kPerLane, tiles * ((depth + kGemmStep - 1) / kGemmStep));
     for (int64_t i = s.shared_begin; i < s.shared_end; i += kShared) {
       const int64_t shared_panel = (i - s.shared_begin) / kShared;
       const float* shared = s.panel(k, shared_panel);
@@ -69,13 +69,13 @@ void multiply_rows(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows
         const int64_t m = kSharesA ? i : j, n = kSharesA ? j : i;
         C* c = g.c + m * g.stride_c + n;
         if constexpr (std::is_same_v<C, float>) {
-          multiply_any<Unit>(a, b, depth, ToFloats{c, g.stride_c, g.accumulate || k > 0}, g.M - m, g.N - n, ahead);
+          multiply_any<Lane>(a, b, depth, ToFloats{c, g.stride_c, g.accumulate || k > 0}, g.M - m, g.N - n, ahead);
         } else {
           float* sums = s.sums_of(j, shared_panel);
           if (k + depth < s.K) {
-            multiply_tile<Unit>(a, b, depth, ToFloats{sums, kGemmColumns, k > 0}, ahead);
+            multiply_tile<Lane>(a, b, depth, ToFloats{sums, kGemmColumns, k > 0}, ahead);
           } else {
-            multiply_any<Unit>(a, b, depth, ToBfloat16{c, g.stride_c, g.accumulate, k > 0 ? sums : nullptr}, g.M - m,
+            multiply_any<Lane>(a, b, depth, ToBfloat16{c, g.stride_c, g.accumulate, k > 0 ? sums : nullptr}, g.M - m,
                                g.N - n, ahead);
           }
         }
@@ -86,8 +86,8 @@ void multiply_rows(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows
 
 template <class T, class C>
 void multiply(const Gemm<T, C>& g, const GemmStage& s, float* own, GemmRows rows, GemmRows next) {
-  with_gemm_units<T>(s.pairs, [&]<class Unit>(Unit) HWY_ATTR {
-    s.shares_a ? multiply_rows<Unit, true>(g, s, own, rows, next) : multiply_rows<Unit, false>(g, s, own, rows, next);
+  with_gemm_lane<T>(s.pairs, [&]<class Lane>(Lane) HWY_ATTR {
+    s.shares_a ? multiply_rows<Lane, true>(g, s, own, rows, next) : multiply_rows<Lane, false>(g, s, own, rows, next);
   });
 }
 

@@ -8,15 +8,15 @@ namespace hearth::ops {
 
 struct GemmTile {
   int64_t rows, columns;  // of C: what one call of the micro-kernel computes
-  bool may_pair;          // the instruction set has units of two bfloat16, for processors that multiply them
+  bool may_pair;          // the instruction set has lanes of two bfloat16, for processors that multiply them
 };
 
 struct GemmRows {
   int64_t begin, end;
 };
 
-// A panel is some rows of an operand over a block of K, [depth][rows] units. A unit is a float, or a pair of bfloat16
-// that are neighbours in k. All counts along K are in units.
+// A panel is some rows of an operand over a block of K, [depth][rows] lanes. A lane is a float, or a pair of bfloat16
+// that are neighbours in k. All counts along K are in lanes.
 //
 // The operand with fewer rows is packed once for all threads, in stages that fit the shared buffer. Each thread takes
 // rows of the other ("own") operand, and packs them.
@@ -27,7 +27,7 @@ struct GemmStage {
   int64_t shared_panel_rows, own_panel_rows;  // one: rows of the tile (of A), the other: its columns (of B)
   int64_t shared_begin, shared_end;           // rows of the shared operand
   int64_t own_begin, own_end;                 // rows of the other
-  int64_t K, k_begin, k_end;                  // K: all units; [k_begin, k_end): whole blocks
+  int64_t K, k_begin, k_end;                  // K: all lanes; [k_begin, k_end): whole blocks
   float *shared, *sums;
 
   int64_t shared_panels() const { return (shared_end - shared_begin + shared_panel_rows - 1) / shared_panel_rows; }

@@ -2,8 +2,8 @@
 // (see simd-inl.h).
 //
 // One product is C[m][n] (+)= sum_k A(m, k) B[k][n]. B's rows are read as vectors and A element by element: n runs over
-// whole vectors, and neither operand is rearranged in memory. An element is a unit of 32 bits, Floats or Pairs. Strides
-// and k count units; C is float32.
+// whole vectors, and neither operand is rearranged in memory. An element is a lane of 32 bits, Floats or Pairs. Strides
+// and k count lanes; C is float32.
 #if defined(HEARTH_OPS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEARTH_OPS_TILE_INL_H_
 #undef HEARTH_OPS_TILE_INL_H_
@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
+#include "ops/cpu/lane-inl.h"
 #include "ops/cpu/simd-inl.h"
-#include "ops/cpu/units-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
@@ -28,7 +28,7 @@ constexpr int64_t kTileColumns = kTileVectors * kLanes;
 enum class Layout { kRows, kColumns };  // A(m, k) = a[m * stride + k], or a[k * stride + m]
 
 // One tile: kTileRows rows of C, kVectors vectors wide; finish(row, vector, sum) gets each of its sums.
-template <class Unit, int kVectors, Layout kLayout, class Finish>
+template <class Lane, int kVectors, Layout kLayout, class Finish>
 HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t stride_b, int64_t depth,
                      const Finish& finish) {
   const F32 d;
@@ -47,7 +47,7 @@ HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t s
       const V32 element = hn::Set(d, kLayout == Layout::kRows ? a[r * stride_a] : a[r]);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = Unit::add_product(sums[r][v], element, columns[v]);
+        sums[r][v] = Lane::add_product(sums[r][v], element, columns[v]);
       }
     }
     a += kLayout == Layout::kRows ? 1 : stride_a;
@@ -61,16 +61,16 @@ HWY_INLINE void tile(const float* a, int64_t stride_a, const float* b, int64_t s
 }
 
 // kTileRows rows of C over `vectors` vectors of columns; finish(row, column, sum) with column in floats.
-template <class Unit, Layout kLayout, class Finish>
+template <class Lane, Layout kLayout, class Finish>
 HWY_INLINE void tile_row(const float* a, int64_t stride_a, const float* b, int64_t stride_b, int64_t depth,
                          int64_t vectors, const Finish& finish) {
   int64_t n = 0;
   const auto at = [&](int r, int v, V32 sum) HWY_ATTR { finish(r, (n + v) * kLanes, sum); };
   for (; n + kTileVectors <= vectors; n += kTileVectors) {
-    tile<Unit, kTileVectors, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+    tile<Lane, kTileVectors, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
   }
-  if (vectors - n == 1) tile<Unit, 1, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
-  if (vectors - n == 2) tile<Unit, 2, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+  if (vectors - n == 1) tile<Lane, 1, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
+  if (vectors - n == 2) tile<Lane, 2, kLayout>(a, stride_a, b + n * kLanes, stride_b, depth, at);
 }
 
 // 2^x, 0 below 2^-127; NaN stays NaN. Relative error at most 8e-8 before the last rounding. The polynomial is the best

@@ -90,7 +90,7 @@ auto contractions(const Characters& text, size_t begin) {
 }
 
 struct Gpt2 {
-  static uint64_t starts(const AsciiWindow& w, const Characters& text, size_t begin) {
+  static uint64_t starts(const AsciiBlock& w, const Characters& text, size_t begin) {
     return gpt2_starts(w, contractions<false>(text, begin));
   }
   static size_t end_of_piece(const Characters& text, size_t begin) {
@@ -115,7 +115,7 @@ struct Gpt2 {
 
 template <unsigned kMostNumbers>
 struct Llama3 {
-  static uint64_t starts(const AsciiWindow& w, const Characters& text, size_t begin) {
+  static uint64_t starts(const AsciiBlock& w, const Characters& text, size_t begin) {
     return llama3_starts<kMostNumbers>(w, contractions<true>(text, begin));
   }
   static size_t end_of_piece(const Characters& text, size_t begin) {
@@ -233,7 +233,7 @@ struct WithGaps {
 };
 
 template <class Pattern>
-concept ByWindow = requires(const AsciiWindow& w, const Characters& text) {
+concept ByWindow = requires(const AsciiBlock& w, const Characters& text) {
   Pattern::starts(w, text, size_t{});
 };
 
@@ -242,8 +242,8 @@ concept ByWindow = requires(const AsciiWindow& w, const Characters& text) {
 template <ByWindow Pattern>
 bool cut_window(const Characters& text, const char* data, size_t& begin, std::span<std::string_view> out,
                 size_t& count) {
-  if (text.size() - begin < AsciiWindow::kBytes || !text.is_ascii8(begin)) return false;
-  const AsciiWindow w = AsciiWindow::of(data + begin);
+  if (text.size() - begin < AsciiBlock::kBytes || !text.is_ascii8(begin)) return false;
+  const AsciiBlock w = AsciiBlock::of(data + begin);
   uint64_t starts = known_starts(w, Pattern::starts(w, text, begin));
   if (starts == 0) return false;
   const char* const window = data + begin;

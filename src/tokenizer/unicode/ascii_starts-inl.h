@@ -9,14 +9,14 @@
 #include <bit>
 #include <cstdint>
 
-#include "tokenizer/unicode/ascii_window.h"
+#include "tokenizer/unicode/ascii_block.h"
 
 namespace hearth::tokenizer {
 
 constexpr uint64_t bits_below(unsigned n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
 
 // The starts after the first one that do not depend on bytes outside the window.
-inline uint64_t known_starts(const AsciiWindow& w, uint64_t starts) {
+inline uint64_t known_starts(const AsciiBlock& w, uint64_t starts) {
   const unsigned size = w.size();
   const uint64_t inside = bits_below(size);
   // The start of the run of white space at the window's end; the end if there is no such run.
@@ -56,7 +56,7 @@ void apply_contractions(uint64_t apostrophes, uint64_t& starts, const EndOf& end
 }
 
 template <class EndOf>
-uint64_t gpt2_starts(const AsciiWindow& w, const EndOf& end_of_contraction) {
+uint64_t gpt2_starts(const AsciiBlock& w, const EndOf& end_of_contraction) {
   const uint64_t other = w.other(), white = w.white();
   const auto starts_of_run = [&](uint64_t run) { return run & ~(run << 1) & ~(w.space << 1); };
   const uint64_t other_starts = starts_of_run(other);
@@ -67,7 +67,7 @@ uint64_t gpt2_starts(const AsciiWindow& w, const EndOf& end_of_contraction) {
 }
 
 template <unsigned kMostNumbers, class EndOf>
-uint64_t llama3_starts(const AsciiWindow& w, const EndOf& end_of_contraction) {
+uint64_t llama3_starts(const AsciiBlock& w, const EndOf& end_of_contraction) {
   const uint64_t other = w.other();
   // A space begins the piece of a run of others. Otherwise the run's first character joins the letters that follow it.
   const uint64_t other_starts = other & ~(other << 1) & ~(w.space << 1);

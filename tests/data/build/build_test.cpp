@@ -118,10 +118,10 @@ TEST(Build, TheOrderOfArgumentsAndThreadsDoesNotMatter) {
   BuildRules rules;
   rules.validation = 0.2;
   rules.shard_tokens = 700;
-  for (const int64_t unit_bytes : {100'000, 1500}) {
-    const std::string name = std::to_string(unit_bytes);
-    build(scratch / ("one" + name), {scratch / "a", scratch / "b"}, rules, 1, false, unit_bytes);
-    build(scratch / ("two" + name), {scratch / "b", scratch / "a"}, rules, 4, false, unit_bytes);
+  for (const int64_t portion_bytes : {100'000, 1500}) {
+    const std::string name = std::to_string(portion_bytes);
+    build(scratch / ("one" + name), {scratch / "a", scratch / "b"}, rules, 1, false, portion_bytes);
+    build(scratch / ("two" + name), {scratch / "b", scratch / "a"}, rules, 4, false, portion_bytes);
     EXPECT_EQ(folder_content(scratch / ("one" + name)), folder_content(scratch / ("two" + name)));
   }
 }
@@ -135,10 +135,10 @@ TEST(Build, ShardAndUnitSizesChangeNeitherTokensNorIdentity) {
   std::set<std::vector<int32_t>> train, validation;
   size_t most = 0;
   for (const int64_t shard_tokens : {300, 1000, 1 << 20}) {
-    for (const int64_t unit_bytes : {1, 2500, 1 << 20}) {
+    for (const int64_t portion_bytes : {1, 2500, 1 << 20}) {
       rules.shard_tokens = shard_tokens;
-      const Path out = scratch / fmt::format("out-{}-{}", shard_tokens, unit_bytes);
-      const Manifest m = build(out, {scratch / "text"}, rules, 2, false, unit_bytes).manifest;
+      const Path out = scratch / fmt::format("out-{}-{}", shard_tokens, portion_bytes);
+      const Manifest m = build(out, {scratch / "text"}, rules, 2, false, portion_bytes).manifest;
       identities.insert(m.identity);
       most = std::max(most, m.splits[0].shards.size());
       const Dataset dataset = Dataset::open(out);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/batch/loader.h"
-#include "data/build/merge.h"
+#include "data/build/merge_parts.h"
 #include "data/corpus_folder.h"
 #include "data/order/neox_order.h"
 #include "data/study/verify.h"
@@ -53,7 +53,7 @@ BuildOptions options_for(const Path& out, std::vector<Path> paths, bool in_place
   options.rules.tokenizer = "ids:100";
   options.rules.in_place = in_place;
   options.rules.shard_tokens = 100'000;  // bytes of ids: several shards
-  options.unit_bytes = 1;
+  options.portion_bytes = 1;
   options.threads = 2;
   return options;
 }

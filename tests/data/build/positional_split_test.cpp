@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/build/merge.h"
+#include "data/build/merge_parts.h"
 #include "data/build/positional_split.h"
 #include "data/corpus_folder.h"
 #include "data/order/neox_order.h"
@@ -125,7 +125,7 @@ TEST(PositionalSplit, PartsOfABuildCountTheDocumentsOfAll) {
     BuildOptions options;
     options.paths = {scratch / "text"};
     options.rules = rules;
-    options.unit_bytes = 1000;
+    options.portion_bytes = 1000;
     options.out = scratch / fmt::format("whole-{}", dropping);
     const BuildResult whole = run(options);
     const auto kept =
@@ -152,7 +152,7 @@ TEST(PositionalSplit, APartIsAnotherOneWhenAnothersFileHasOtherDocuments) {
   BuildOptions options;
   options.paths = {scratch / "text"};
   options.rules = rules_of("50,50");
-  options.unit_bytes = 1000;
+  options.portion_bytes = 1000;
   options.out = scratch / "out";
   options.num_parts = 2;
   const auto documents = [&] { return run(options).manifest.splits[0].documents; };

@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "data/build/merge.h"
+#include "data/build/merge_parts.h"
 #include "data/corpus_folder.h"
 #include "data/source/path_list.h"
 #include "data/study/verify.h"
@@ -48,7 +48,7 @@ std::vector<std::string> documents_of(const Path& folder, const std::string& nam
   return texts;
 }
 
-// Text, JSON lines (cut into units) and a compressed file, in one folder.
+// Text, JSON lines (cut into portions) and a compressed file, in one folder.
 void write_mixture(const Path& folder) {
   write_corpus(folder / "text", 8);
   write_text(folder / "lines.jsonl", json_lines(0, 40));
@@ -63,7 +63,7 @@ BuildOptions small_units(const Path& out, const Path& folder) {
   options.paths = {folder};
   options.rules.validation = 0.2;
   options.rules.shard_tokens = 900;
-  options.unit_bytes = 1500;
+  options.portion_bytes = 1500;
   return options;
 }
 
@@ -138,7 +138,8 @@ TEST(SourceBuild, ABadRecordStopsOrIsLeftOutOrRepairedAndCounted) {
 
   RecordCounts counts = attempt(OnError::kSkip);
   EXPECT_EQ(counts.num_skipped(), 4);
-  for (const Problem problem : {Problem::kMalformed, Problem::kMissingKey, Problem::kWrongType, Problem::kNotUnicode})
+  for (const RecordProblem problem :
+       {RecordProblem::kMalformed, RecordProblem::kMissingKey, RecordProblem::kWrongType, RecordProblem::kNotUnicode})
     EXPECT_EQ(counts.skipped[static_cast<size_t>(problem)], 1) << problem_name(problem);
   EXPECT_EQ(documents_of(scratch / "skip"), (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(read_manifest(scratch / "skip").records, counts);
@@ -161,7 +162,7 @@ TEST(SourceBuild, ASourceThatIsCutShortIsDamageAndSkippingKeepsWhatCameBefore) {
   BuildRules rules;
   rules.on_error = OnError::kSkip;
   const Manifest m = build(scratch / "out", {scratch / "x.jsonl.gz"}, rules, 1, true).manifest;
-  EXPECT_EQ(m.records.skipped[static_cast<size_t>(Problem::kUnreadable)], 1);
+  EXPECT_EQ(m.records.skipped[static_cast<size_t>(RecordProblem::kUnreadable)], 1);
   EXPECT_GT(m.find_split("train")->documents, 1000);
 }
 
@@ -204,7 +205,7 @@ TEST(SourceBuild, PartsThatEndAtTheSameTimeDoNotDisturbEachOther) {
       parts.emplace_back([&, part] {
         BuildOptions options = small_units(scratch / "out", scratch / "in");
         options.rules.tokenizer = (scratch / "tokenizer.json").string();
-        options.unit_bytes = 1;
+        options.portion_bytes = 1;
         options.part = part;
         options.num_parts = 6;
         EXPECT_NO_THROW(run(options));

@@ -27,8 +27,9 @@ struct Built {
   std::vector<ArrayInfo> arrays;
 };
 
-Built built(const Path& out, const std::vector<Path>& paths, const BuildRules& rules, int64_t unit_bytes = 64 << 20) {
-  build(out, paths, rules, 2, true, unit_bytes);
+Built built(const Path& out, const std::vector<Path>& paths, const BuildRules& rules,
+            int64_t portion_bytes = int64_t{64} << 20) {
+  build(out, paths, rules, 2, true, portion_bytes);
   const Dataset dataset = Dataset::open(out);
   const Split& split = dataset.split("train");
   Built result{dataset.manifest().identity, std::vector<int32_t>(static_cast<size_t>(split.tokens())), {}};
@@ -72,8 +73,8 @@ TEST(ArrayColumns, EveryContainerOfTheSameArraysGivesTheSameDataset) {
       EXPECT_EQ(npy.tokens, numpys(folder, n_fixed, npy.identity));
       for (const char* name : {"a.parquet", "b.parquet", "c.arrow", "d.arrows", "saved", "saved.parquet"}) {
         SCOPED_TRACE(folder.string() + " " + name);
-        const int64_t unit_bytes = n_fixed == 0 ? 1 : 64 << 20;  // pieces of a file, or whole ones
-        expect_equal(built(scratch / "out", {tables / name}, table_rules(n_fixed), unit_bytes), npy);
+        const int64_t portion_bytes = n_fixed == 0 ? 1 : 64 << 20;  // pieces of a file, or whole ones
+        expect_equal(built(scratch / "out", {tables / name}, table_rules(n_fixed), portion_bytes), npy);
       }
     }
   }
@@ -170,9 +171,9 @@ TEST(ArrayColumns, ARowThatIsNoArrayIsNamedWithWhatIsWrongOrIsSkipped) {
     for (const OnError on_error : {OnError::kSkip, OnError::kReplace}) {
       rules.on_error = on_error;
       const auto skipped = build(scratch / "out", {path}, rules, 1, true).manifest.records.skipped;
-      EXPECT_EQ(skipped[static_cast<size_t>(Problem::kWrongType)], 7);
-      EXPECT_EQ(skipped[static_cast<size_t>(Problem::kMissingKey)], 1);
-      EXPECT_EQ(skipped[static_cast<size_t>(Problem::kTooLong)], 1);
+      EXPECT_EQ(skipped[static_cast<size_t>(RecordProblem::kWrongType)], 7);
+      EXPECT_EQ(skipped[static_cast<size_t>(RecordProblem::kMissingKey)], 1);
+      EXPECT_EQ(skipped[static_cast<size_t>(RecordProblem::kTooLong)], 1);
       EXPECT_EQ(Dataset::open(scratch / "out").split("train").documents(), 1);
     }
   }
@@ -224,7 +225,7 @@ TEST(ArrayColumns, ArraysOfZerosInAFewBytesAreReadOneAfterTheOther) {
     const auto reader = open_source(file, rules);
     int64_t rows = 0;
     for (Record record; reader->next(record); ++rows) {
-      if (record.problem != Problem::kNone) return std::string(problem_name(record.problem)) + " " + record.why;
+      if (record.problem != RecordProblem::kNone) return std::string(problem_name(record.problem)) + " " + record.why;
       EXPECT_EQ(record.array->shape, (ArrayShape{1000, 1000}));
     }
     return fmt::format("{}", rows);

@@ -59,10 +59,10 @@ json read_rows(const SourceFile& file, const ReadRules& rules, SourceRange range
   const auto reader = open_source(file, rules, range);
   for (Record record; reader->next(record);) {
     json value;
-    if (record.problem != Problem::kNone) {
+    if (record.problem != RecordProblem::kNone) {
       value = {{"problem", problem_name(record.problem)}};
-      if (record.problem == Problem::kNotUnicode) value["text"] = record.text;
-      if (record.problem == Problem::kUnreadable) value["text"] = record.why;
+      if (record.problem == RecordProblem::kNotUnicode) value["text"] = record.text;
+      if (record.problem == RecordProblem::kUnreadable) value["text"] = record.why;
       EXPECT_FALSE(record.why.empty());
     } else if (record.array != nullptr) {
       value = lists_of(*record.array);
@@ -145,7 +145,7 @@ TEST(Columns, TokenColumnsKeepTheirIdsAndTextGetsItsOwn) {
   rules.read.text_keys = {"input_ids"};
   rules.on_error = OnError::kSkip;
   const auto result = build(scratch / "out", {cases().folder / "ids-list-int16.parquet"}, rules);
-  EXPECT_EQ(result.manifest.records.skipped[static_cast<size_t>(Problem::kMissingKey)], 1);
+  EXPECT_EQ(result.manifest.records.skipped[static_cast<size_t>(RecordProblem::kMissingKey)], 1);
   std::vector<int32_t> expected;
   for (const json& c : cases().all) {
     if (c["file"] != "ids-list-int16.parquet") continue;
@@ -192,7 +192,7 @@ TEST(Columns, ATextThatIsRepeatedFourThousandTimesNeedsNoMemoryForAllOfThem) {
   const auto reader = open_source(file, rules);
   int64_t rows = 0;
   for (Record record; rows < 200 && reader->next(record); ++rows) {
-    ASSERT_EQ(record.problem, Problem::kNone) << record.why;
+    ASSERT_EQ(record.problem, RecordProblem::kNone) << record.why;
     ASSERT_EQ(record.position, rows);
     ASSERT_EQ(record.text.size(), 1'000'000U);
   }
@@ -204,7 +204,7 @@ TEST(Columns, ATextThatIsRepeatedFourThousandTimesNeedsNoMemoryForAllOfThem) {
   rules.max_record_bytes = 999'999;
   Record record;
   ASSERT_TRUE(open_source(file, rules)->next(record));
-  EXPECT_EQ(record.problem, Problem::kTooLong);
+  EXPECT_EQ(record.problem, RecordProblem::kTooLong);
 }
 
 // The result of reading a damaged file: rows, and at most one problem, which ends them.
@@ -223,8 +223,9 @@ Outcome read_damaged(const Path& path, std::string_view bytes, const std::vector
     const auto reader = open_source(file, rules);
     for (Record record; reader->next(record); ++outcome.rows) {
       if (outcome.unreadable) ADD_FAILURE() << "something follows kUnreadable";
-      outcome.unreadable = record.problem == Problem::kUnreadable;
-      if (!outcome.unreadable && record.problem != Problem::kNone && record.why.empty()) ADD_FAILURE() << "no reason";
+      outcome.unreadable = record.problem == RecordProblem::kUnreadable;
+      if (!outcome.unreadable && record.problem != RecordProblem::kNone && record.why.empty())
+        ADD_FAILURE() << "no reason";
     }
   } catch (const Error& e) {
     outcome.refused = true;
@@ -322,7 +323,7 @@ TEST(Columns, DamageEndsABuildWithItsNameOrIsCounted) {
   BuildRules rules;
   rules.on_error = OnError::kSkip;
   const auto result = build(scratch / "out", {scratch / "in"}, rules, 2, false, 100);
-  EXPECT_EQ(result.manifest.records.skipped[static_cast<size_t>(Problem::kUnreadable)], 1);
+  EXPECT_EQ(result.manifest.records.skipped[static_cast<size_t>(RecordProblem::kUnreadable)], 1);
   EXPECT_EQ(result.manifest.splits[0].documents, 1);
 }
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/build/merge.h"
+#include "data/build/merge_parts.h"
 #include "data/corpus_folder.h"
 #include "data/export/export.h"
 #include "data/formats/indexed_file.h"
@@ -200,7 +200,7 @@ TEST(Indexed, RangesPartsAndThreadsGiveEachSequenceOnce) {
   write_reference(scratch / "x", "i32", "neox", nlohmann::json(sequences).dump());
   BuildOptions options = options_for(scratch / "one", scratch / "x", 1000);  // Megatron names the prefix
   options.rules.shard_tokens = 40;
-  options.unit_bytes = 100;
+  options.portion_bytes = 100;
   const Manifest m = run(options).manifest;
   EXPECT_EQ(m.find_split("train")->documents, 303);
   EXPECT_GT(m.find_split("train")->shards.size(), 30u);

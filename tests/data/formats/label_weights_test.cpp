@@ -271,7 +271,7 @@ TEST(LabelWeights, ARowOfIdsWithOtherLabelsOrWeightsIsAProblemOfThatRow) {
   skip.on_error = OnError::kSkip;
   const Manifest m = build(scratch / "out", {weight_rows().folder / "bad-nan.parquet"}, skip, 1, true).manifest;
   EXPECT_EQ(m.find_split("train")->tokens, 1);
-  EXPECT_EQ(m.records.skipped[static_cast<size_t>(Problem::kWrongType)], 1);
+  EXPECT_EQ(m.records.skipped[static_cast<size_t>(RecordProblem::kWrongType)], 1);
 }
 
 // U+FFFD has three bytes in place of one.

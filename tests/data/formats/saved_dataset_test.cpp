@@ -219,7 +219,7 @@ TEST(SavedDataset, ALargeExportIsCutIntoFilesWhoseRowsDifferByOneAtMost) {
     rules.text_keys = {"input_ids"};
     const auto reader = open_source(file, rules);
     int64_t& count = rows.emplace_back();
-    for (Record record; reader->next(record); ++count) EXPECT_EQ(record.problem, Problem::kNone);
+    for (Record record; reader->next(record); ++count) EXPECT_EQ(record.problem, RecordProblem::kNone);
   }
   EXPECT_EQ(rows, (std::vector<int64_t>{3, 3, 3, 2}));
   build(scratch / "again", {scratch / "saved"}, [] {

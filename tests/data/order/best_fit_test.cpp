@@ -101,7 +101,7 @@ TEST_F(BestFitTest, EveryTokenIsAnInputOnceAndALabelOnceBehindTheOneBeforeIt) {
     for (const Part& part : parts) {
       for (int64_t t = 0; t < part.num_inputs; ++t) ++inputs[static_cast<size_t>(part.first_token + t)];
       for (int64_t t = 1; t < part.num_tokens(); ++t) ++labels[static_cast<size_t>(part.first_token + t)];
-      const TokenPlace first = train().locate(part.first_token);
+      const TokenPosition first = train().locate(part.first_token);
       EXPECT_EQ(part.joins, first.offset == 0);
       EXPECT_EQ(train().locate(part.first_token + part.num_tokens() - 1).document, first.document);
       cut += part.joins ? 0 : 1;

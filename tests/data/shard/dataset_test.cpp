@@ -64,7 +64,7 @@ TEST_F(DatasetTest, EveryTokenIsLocatedInItsDocument) {
   int64_t document = 0;
   for (int64_t token = 0; token < split.tokens(); ++token) {
     if (document + 1 < 30 && token == starts_[static_cast<size_t>(document) + 1]) ++document;
-    const TokenPlace place = split.locate(token);
+    const TokenPosition place = split.locate(token);
     ASSERT_EQ(place.document, document);
     ASSERT_EQ(place.offset, token - starts_[static_cast<size_t>(document)]);
   }

@@ -80,7 +80,7 @@ TEST(Manifest, AShardCannotReferToASourceThatIsNotListed) {
   for (const bool tokens : {false, true}) {
     Manifest m = parse_manifest(example(), "m");
     ShardEntry& shard = m.splits[0].shards[0];
-    m.joined.push_back({m.identity, m.build, 1, m.rules});
+    m.merged.push_back({m.identity, m.build, 1, m.rules});
     m.sources.back().size_bytes = 1 << 20;  // room for the tokens
     const auto count = static_cast<int64_t>(m.sources.size());
     (tokens ? shard.tokens_in : shard.first_source) = count - 1;

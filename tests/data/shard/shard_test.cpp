@@ -120,7 +120,7 @@ TEST(Shard, TablesThatPointOutsideAreRefused) {
     std::string bad = good;
     ShardHeader header;
     std::memcpy(&header, bad.data(), sizeof header);
-    ColumnRecord column;
+    ColumnEntry column;
     std::memcpy(&column, bad.data() + header.columns_offset, sizeof column);
     const uint64_t columns_offset = header.columns_offset;
     change(header, column);
@@ -133,20 +133,20 @@ TEST(Shard, TablesThatPointOutsideAreRefused) {
     return what_is_found(scratch / "b.shard");
   };
   constexpr uint64_t kHuge = ~uint64_t{0} - 63;
-  EXPECT_EQ(with([](ShardHeader&, ColumnRecord&) {}), "");
+  EXPECT_EQ(with([](ShardHeader&, ColumnEntry&) {}), "");
   const auto expect_damaged = [](const std::string& found) { EXPECT_TRUE(found.starts_with("3: ")) << found; };
-  expect_damaged(with([](ShardHeader& h, ColumnRecord&) { h.num_columns = 0xFFFFFFFF; }));
-  expect_damaged(with([](ShardHeader& h, ColumnRecord&) { h.num_blocks = kHuge; }));
-  expect_damaged(with([](ShardHeader& h, ColumnRecord&) { h.columns_offset = kHuge; }));
-  expect_damaged(with([](ShardHeader& h, ColumnRecord&) { h.checksums_offset = kHuge; }));
-  expect_damaged(with([](ShardHeader& h, ColumnRecord&) { h.block_bytes = 0; }));
-  expect_damaged(with([](ShardHeader& h, ColumnRecord&) { h.num_tokens = kHuge; }));
-  expect_damaged(with([](ShardHeader&, ColumnRecord& c) { c.data_offset = kHuge; }));
-  expect_damaged(with([](ShardHeader&, ColumnRecord& c) { c.data_bytes = kHuge; }));
-  expect_damaged(with([](ShardHeader&, ColumnRecord& c) { c.num_rows = kHuge; }));
-  expect_damaged(with([](ShardHeader&, ColumnRecord& c) { c.element_type = 77; }));
-  expect_damaged(with([](ShardHeader&, ColumnRecord& c) { c.axis = 3; }));
-  expect_damaged(with([](ShardHeader&, ColumnRecord& c) { c.row_rank = 1; }));  // with an extent of 0
+  expect_damaged(with([](ShardHeader& h, ColumnEntry&) { h.num_columns = 0xFFFFFFFF; }));
+  expect_damaged(with([](ShardHeader& h, ColumnEntry&) { h.num_blocks = kHuge; }));
+  expect_damaged(with([](ShardHeader& h, ColumnEntry&) { h.columns_offset = kHuge; }));
+  expect_damaged(with([](ShardHeader& h, ColumnEntry&) { h.checksums_offset = kHuge; }));
+  expect_damaged(with([](ShardHeader& h, ColumnEntry&) { h.block_bytes = 0; }));
+  expect_damaged(with([](ShardHeader& h, ColumnEntry&) { h.num_tokens = kHuge; }));
+  expect_damaged(with([](ShardHeader&, ColumnEntry& c) { c.data_offset = kHuge; }));
+  expect_damaged(with([](ShardHeader&, ColumnEntry& c) { c.data_bytes = kHuge; }));
+  expect_damaged(with([](ShardHeader&, ColumnEntry& c) { c.num_rows = kHuge; }));
+  expect_damaged(with([](ShardHeader&, ColumnEntry& c) { c.element_type = 77; }));
+  expect_damaged(with([](ShardHeader&, ColumnEntry& c) { c.axis = 3; }));
+  expect_damaged(with([](ShardHeader&, ColumnEntry& c) { c.row_rank = 1; }));  // with an extent of 0
 }
 
 TEST(Shard, AnotherVersionOrKindOfFileIsAUserError) {

@@ -159,7 +159,7 @@ TEST(Spikes, ACountThatEqualsBosIsNamedWithItsPlace) {
   rules.on_error = OnError::kSkip;
   const BuildResult result = build(scratch / "out", {scratch / "rec"}, rules);
   EXPECT_EQ(result.manifest.find_split("train")->documents, 1);
-  EXPECT_EQ(result.manifest.records.skipped[static_cast<size_t>(Problem::kWrongType)], 1);
+  EXPECT_EQ(result.manifest.records.skipped[static_cast<size_t>(RecordProblem::kWrongType)], 1);
   rules = spikes();
   rules.tokenizer = "spikes:257";  // every uint8 is a count
   build(scratch / "all", {scratch / "rec"}, rules);

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "data/build/join.h"
-#include "data/build/merge.h"
+#include "data/build/merge_datasets.h"
+#include "data/build/merge_parts.h"
 #include "data/export/export.h"
 #include "data/export/pack.h"
 #include "data/label_weights_support.h"
@@ -49,7 +49,7 @@ BuildOptions options_for(const Path& out, const Path& in, const BuildRules& rule
   options.out = out;
   options.paths = {in};
   options.rules = rules;
-  options.unit_bytes = 1500;
+  options.portion_bytes = 1500;
   return options;
 }
 
@@ -140,7 +140,7 @@ TEST(WeightedDataset, JoinedWithAnotherEachKeepsItsWeights) {
   run(options_for(scratch / "a", scratch / "a.jsonl"));
   run(options_for(scratch / "b", scratch / "b.jsonl", plain));
   run(options_for(scratch / "c", scratch / "c.jsonl", prompts("")));
-  const Manifest m = join_datasets({scratch / "a", scratch / "b", scratch / "c"}, scratch / "all", false).manifest;
+  const Manifest m = merge_datasets({scratch / "a", scratch / "b", scratch / "c"}, scratch / "all", false).manifest;
   EXPECT_TRUE(m.rules.read.loss_keys.empty());
   EXPECT_TRUE(m.rules.read.weights_key.empty());
   std::vector<float> expected;

@@ -127,9 +127,9 @@ void compare_with_python(const std::vector<std::string>& keys) {
     const auto at = static_cast<size_t>(records[i].position);
     const std::string source = content.substr(at, content.find('\n', at) - at);
     if (expected[0] == "problem") {
-      EXPECT_NE(records[i].problem, Problem::kNone) << source;
+      EXPECT_NE(records[i].problem, RecordProblem::kNone) << source;
     } else {
-      EXPECT_EQ(records[i].problem, Problem::kNone) << source << "\n" << records[i].why;
+      EXPECT_EQ(records[i].problem, RecordProblem::kNone) << source << "\n" << records[i].why;
       EXPECT_EQ(texts[i], expected[1].get<std::string>()) << source;
       ++good;
     }
@@ -142,40 +142,42 @@ void compare_with_python(const std::vector<std::string>& keys) {
 TEST(Jsonl, FourThousandLinesAreReadAsPythonReadsThem) { compare_with_python({"text"}); }
 TEST(Jsonl, DottedKeysAndListsAreReadAsPythonReadsThem) { compare_with_python({"a.b", "text"}); }
 
-std::pair<Problem, std::string> json_text(std::string_view json, std::vector<std::string> keys = {"text"},
-                                          bool join_first = false) {
+std::pair<RecordProblem, std::string> json_text(std::string_view json, std::vector<std::string> keys = {"text"},
+                                                bool join_first = false) {
   ReadRules rules;
   rules.text_keys = std::move(keys);
   rules.join_first = join_first;
   JsonText reader(rules);
   std::string text;
-  const Problem problem = reader.read(json, text);
-  return {problem, problem == Problem::kNone ? text : reader.why() + "|" + text};
+  const RecordProblem problem = reader.read(json, text);
+  return {problem, problem == RecordProblem::kNone ? text : reader.why() + "|" + text};
 }
 
 TEST(Jsonl, EachProblemIsNamed) {
-  using P = std::pair<Problem, std::string>;
-  EXPECT_EQ(json_text(R"({"a": 1})"), P(Problem::kMissingKey, "it has no key \"text\"|"));
-  EXPECT_EQ(json_text(R"({"text": 1})"), P(Problem::kWrongType, "\"text\" is a number instead of a string|"));
-  EXPECT_EQ(json_text(R"({"text": null})"), P(Problem::kWrongType, "\"text\" is null instead of a string|"));
-  EXPECT_EQ(json_text(R"({"text": {"a": "x"}})"), P(Problem::kWrongType, "\"text\" is an object instead of a string|"));
-  EXPECT_EQ(json_text(R"({"a": "x"})", {"a.b"}), P(Problem::kMissingKey, "it has no key \"a.b\": \"a\" is a string|"));
-  EXPECT_EQ(json_text(R"({"text": "x")"), P(Problem::kMalformed, "not JSON at column 13: it ends early|"));
-  EXPECT_EQ(json_text(R"(["text"])"), P(Problem::kMalformed, "it is a list instead of a JSON object|"));
-  EXPECT_EQ(json_text("3"), P(Problem::kMalformed, "not JSON at column 1: it is no JSON object|"));
-  const P ids(Problem::kWrongType, "\"text\" is a list of numbers instead of a string|");
+  using P = std::pair<RecordProblem, std::string>;
+  EXPECT_EQ(json_text(R"({"a": 1})"), P(RecordProblem::kMissingKey, "it has no key \"text\"|"));
+  EXPECT_EQ(json_text(R"({"text": 1})"), P(RecordProblem::kWrongType, "\"text\" is a number instead of a string|"));
+  EXPECT_EQ(json_text(R"({"text": null})"), P(RecordProblem::kWrongType, "\"text\" is null instead of a string|"));
+  EXPECT_EQ(json_text(R"({"text": {"a": "x"}})"),
+            P(RecordProblem::kWrongType, "\"text\" is an object instead of a string|"));
+  EXPECT_EQ(json_text(R"({"a": "x"})", {"a.b"}),
+            P(RecordProblem::kMissingKey, "it has no key \"a.b\": \"a\" is a string|"));
+  EXPECT_EQ(json_text(R"({"text": "x")"), P(RecordProblem::kMalformed, "not JSON at column 13: it ends early|"));
+  EXPECT_EQ(json_text(R"(["text"])"), P(RecordProblem::kMalformed, "it is a list instead of a JSON object|"));
+  EXPECT_EQ(json_text("3"), P(RecordProblem::kMalformed, "not JSON at column 1: it is no JSON object|"));
+  const P ids(RecordProblem::kWrongType, "\"text\" is a list of numbers instead of a string|");
   EXPECT_EQ(json_text(R"({"text": [1, 2]})"), ids);
   EXPECT_EQ(json_text(R"({"text": [["a"], [[2]]]})"), ids);
   EXPECT_EQ(json_text(R"({"text": [{"a": [1]}, null]})").second, "\"text\" is null instead of a string|");
   EXPECT_EQ(json_text(R"({"a": [1]})", {"a.b"}).second, "it has no key \"a.b\": \"a\" is a list of numbers|");
   EXPECT_EQ(json_text("{\"text\": \"a\xff\"}"),
-            P(Problem::kNotUnicode, "it has bytes that are not UTF-8|a\xef\xbf\xbd"));
-  EXPECT_EQ(json_text(R"({"text": "a\ud800b"})"), P(Problem::kNotUnicode,
+            P(RecordProblem::kNotUnicode, "it has bytes that are not UTF-8|a\xef\xbf\xbd"));
+  EXPECT_EQ(json_text(R"({"text": "a\ud800b"})"), P(RecordProblem::kNotUnicode,
                                                     "it has an unpaired surrogate (\\ud800 to \\udfff)|a\xef\xbf\xbd"
                                                     "b"));
-  EXPECT_EQ(json_text(R"({"other": "\ud800", "text": "fine"})"), P(Problem::kNone, "fine"));
+  EXPECT_EQ(json_text(R"({"other": "\ud800", "text": "fine"})"), P(RecordProblem::kNone, "fine"));
   const std::string deep(100'000, '[');
-  EXPECT_EQ(json_text("{\"a\": " + deep).first, Problem::kMalformed);
+  EXPECT_EQ(json_text("{\"a\": " + deep).first, RecordProblem::kMalformed);
 }
 
 // The error's advice is followed literally, and gives the ids.
@@ -206,8 +208,8 @@ TEST(Jsonl, FilesOfARepositoryAreJoinedAsTheStackRecipeDoes) {
   const char* repository = R"({"files": [{"text": "one", "id": 1}, {"id": 2, "text": "two"}, {"text": "three"}]})";
   EXPECT_EQ(json_text(repository, {"files.text"}).second, "one\n\ntwo\n\nthree");
   EXPECT_EQ(json_text(repository, {"files.text"}, true).second, "\n\none\n\ntwo\n\nthree");
-  EXPECT_EQ(json_text(R"({"files": [{"text": "one"}, {"id": 2}]})", {"files.text"}).first, Problem::kMissingKey);
-  EXPECT_EQ(json_text(R"({"files": []})", {"files.text"}), std::make_pair(Problem::kNone, std::string()));
+  EXPECT_EQ(json_text(R"({"files": [{"text": "one"}, {"id": 2}]})", {"files.text"}).first, RecordProblem::kMissingKey);
+  EXPECT_EQ(json_text(R"({"files": []})", {"files.text"}), std::make_pair(RecordProblem::kNone, std::string()));
   EXPECT_EQ(json_text(R"({"title": "t", "text": "x"})", {"title", "text"}).second, "t\n\nx");
   EXPECT_EQ(json_text(R"({"a.b": "literal", "a": {"c": 1}})", {"a.b"}).second, "literal");
 }
@@ -278,10 +280,10 @@ TEST(Jsonl, CompressedFilesThatAreCutOrDamagedSaySoAfterTheirLastGoodRecord) {
       std::vector<std::string> texts;
       const auto records = read_all(scratch / "x", rules, texts);
       ASSERT_FALSE(records.empty());
-      EXPECT_EQ(records.back().problem, Problem::kUnreadable);
+      EXPECT_EQ(records.back().problem, RecordProblem::kUnreadable);
       EXPECT_FALSE(records.back().why.empty());
       for (size_t i = 0; i + 1 < records.size() && bad != flipped; ++i)
-        ASSERT_EQ(records[i].problem, Problem::kNone) << i << records[i].why;
+        ASSERT_EQ(records[i].problem, RecordProblem::kNone) << i << records[i].why;
     }
   }
 }
@@ -316,11 +318,11 @@ TEST(Jsonl, ALineThatIsTooLongIsPassedOverInLittleMemory) {
   std::vector<std::string> texts;
   const auto records = read_all(scratch / "x.jsonl", rules, texts);
   ASSERT_EQ(records.size(), 5u);
-  EXPECT_EQ(records[2].problem, Problem::kTooLong);
+  EXPECT_EQ(records[2].problem, RecordProblem::kTooLong);
   EXPECT_EQ(records[2].why, "it has more than 1000 bytes (--max-record-bytes)");
-  EXPECT_EQ(records[2].place, "line 3");
-  EXPECT_EQ(records[3].problem, Problem::kNone);
-  EXPECT_EQ(records[4].problem, Problem::kTooLong);
+  EXPECT_EQ(records[2].location, "line 3");
+  EXPECT_EQ(records[3].problem, RecordProblem::kNone);
+  EXPECT_EQ(records[4].problem, RecordProblem::kTooLong);
 }
 
 TEST(Jsonl, AZipBombIsRefusedBeforeItIsUnpacked) {
@@ -333,7 +335,7 @@ TEST(Jsonl, AZipBombIsRefusedBeforeItIsUnpacked) {
   std::vector<std::string> texts;
   const auto records = read_all(scratch / "x.jsonl.zst", {}, texts);
   ASSERT_EQ(records.size(), 1u);
-  EXPECT_EQ(records[0].problem, Problem::kUnreadable);
+  EXPECT_EQ(records[0].problem, RecordProblem::kUnreadable);
   EXPECT_THAT(records[0].why, HasSubstr("it looks like a zip bomb")) << records[0].why;
 }
 

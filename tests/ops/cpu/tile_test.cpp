@@ -24,15 +24,15 @@ void exp2_all(float* y, const float* x, int64_t n) {
 int64_t rows_of_a_tile() { return kTileRows; }
 int64_t lanes() { return kLanes; }
 
-// b is [depth, width], a and b in units. Returns false without such units.
-template <class Unit>
+// b is [depth, width], a and b in lanes. Returns false without such lanes.
+template <class Lane>
 void product(float* c, const float* a, int64_t stride_a, bool columns, const float* b, int64_t depth, int64_t width) {
   const F32 d;
   const auto write = [&](int r, int64_t n, V32 x) HWY_ATTR { hn::StoreU(x, d, c + r * width + n); };
   if (columns) {
-    tile_row<Unit, Layout::kColumns>(a, stride_a, b, width, depth, width / kLanes, write);
+    tile_row<Lane, Layout::kColumns>(a, stride_a, b, width, depth, width / kLanes, write);
   } else {
-    tile_row<Unit, Layout::kRows>(a, stride_a, b, width, depth, width / kLanes, write);
+    tile_row<Lane, Layout::kRows>(a, stride_a, b, width, depth, width / kLanes, write);
   }
 }
 bool product_of_floats(float* c, const float* a, int64_t stride_a, bool columns, const float* b, int64_t depth,
@@ -92,17 +92,17 @@ TEST(Exp2, WholeNumbersAreExactAndTheRestOfTheNumbersIsZeroOrNan) {
   });
 }
 
-// Small whole numbers: every sum is exact, in any order. With two a unit they are bfloat16.
+// Small whole numbers: every sum is exact, in any order. With two a lane they are bfloat16.
 void expect_exact_products(bool pairs) {
   const int64_t rows = HWY_DYNAMIC_DISPATCH(rows_of_a_tile)(), depth = 13, per_unit = pairs ? 2 : 1;
   const auto number = [](size_t i, size_t step, size_t most) { return static_cast<float>(i * step % most) - 5; };
   const auto units_of = [&](size_t n, size_t step, size_t most) {
-    std::vector<float> units(n);
+    std::vector<float> lanes(n);
     for (size_t i = 0; i < n; ++i) {
       const c10::BFloat16 pair[2] = {number(2 * i, step, most), number(2 * i + 1, step, most)};
-      units[i] = pairs ? std::bit_cast<float>(pair) : number(i, step, most);
+      lanes[i] = pairs ? std::bit_cast<float>(pair) : number(i, step, most);
     }
-    return units;
+    return lanes;
   };
   for (int64_t vectors = 1; vectors <= 7; ++vectors) {
     const int64_t width = vectors * HWY_DYNAMIC_DISPATCH(lanes)();
@@ -119,8 +119,8 @@ void expect_exact_products(bool pairs) {
         for (int64_t n = 0; n < width; ++n) {
           float expected = 0;
           for (int64_t k = 0; k < depth * per_unit; ++k) {
-            const int64_t unit = k / per_unit, part = k % per_unit;
-            const int64_t in_a = columns ? unit * stride + r : r * stride + unit, in_b = unit * width + n;
+            const int64_t lane = k / per_unit, part = k % per_unit;
+            const int64_t in_a = columns ? lane * stride + r : r * stride + lane, in_b = lane * width + n;
             expected += number(static_cast<size_t>(in_a * per_unit + part), 7, 11) *
                         number(static_cast<size_t>(in_b * per_unit + part), 5, 13);
           }

@@ -1,4 +1,4 @@
-// Joins several datasets into one, without reading their tokens.
+// Merges several datasets into one, without reading their tokens.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hearth::data {
 
-struct JoinResult {
+struct MergeResult {
   Manifest manifest;
   int64_t shards_linked = 0, shards_copied = 0;
   bool was_complete = false;       // `out` was this dataset already; nothing was written
@@ -24,6 +24,6 @@ struct JoinResult {
 // the same way (a build would take it once). Also throws user_error if `out` exists; with `overwrite` a dataset there
 // is replaced, unless it is one of `folders`. Throws damaged() for a shard that is missing, cut or not the one that its
 // manifest names.
-JoinResult join_datasets(const std::vector<Path>& folders, const Path& out, bool overwrite);
+MergeResult merge_datasets(const std::vector<Path>& folders, const Path& out, bool overwrite);
 
 }  // namespace hearth::data

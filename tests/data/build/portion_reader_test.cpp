@@ -1,5 +1,5 @@
 // A source that changes after it was found and before it is read would give documents that were never hashed.
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 class ChangingSource : public testing::Test {
  protected:
-  // `count` JSON lines, found and planned as one unit.
+  // `count` JSON lines, found and planned as one portion.
   void make(int count) {
     std::string lines;
     for (int i = 0; i < count; ++i) lines += fmt::format("{{\"text\": \"{}\"}}\n", i);
@@ -21,7 +21,7 @@ class ChangingSource : public testing::Test {
     options.paths = {path_};
     HashProgress progress;
     found_ = discover(options, progress);
-    units_ = plan_units(found_.sources, 1 << 20);
+    portions_ = plan_portions(found_.sources, 1 << 20);
   }
   void set_time(int seconds) const {
     std::filesystem::last_write_time(path_, std::filesystem::last_write_time(path_) + std::chrono::seconds(seconds));
@@ -37,25 +37,25 @@ class ChangingSource : public testing::Test {
   const Path path_ = scratch_ / "lines.jsonl";
   const BuildRules rules_{};
   Discovery found_;
-  std::vector<Unit> units_;
+  std::vector<Portion> portions_;
 };
 
 TEST_F(ChangingSource, OfAnotherSizeOrTimeIsToldBeforeItsFirstDocument) {
   make(3);
   Document document;
-  EXPECT_TRUE(UnitRecords(found_.sources, units_[0], rules_).next(document));
+  EXPECT_TRUE(PortionReader(found_.sources, portions_[0], rules_).next(document));
   set_time(10);
-  expect_told([&] { UnitRecords(found_.sources, units_[0], rules_).next(document); });
+  expect_told([&] { PortionReader(found_.sources, portions_[0], rules_).next(document); });
   make(3);
   const auto time = std::filesystem::last_write_time(path_);
   append();
   std::filesystem::last_write_time(path_, time);
-  expect_told([&] { UnitRecords(found_.sources, units_[0], rules_).next(document); });
+  expect_told([&] { PortionReader(found_.sources, portions_[0], rules_).next(document); });
 }
 
 TEST_F(ChangingSource, WhileItIsReadIsToldAtItsEnd) {
   make(3);
-  UnitRecords records(found_.sources, units_[0], rules_);
+  PortionReader records(found_.sources, portions_[0], rules_);
   Document document;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(records.next(document));
   set_time(10);

@@ -1,4 +1,4 @@
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,17 +21,17 @@ std::string weighted_text(const Document& document) {
 
 }  // namespace
 
-UnitRecords::UnitRecords(const std::vector<SourceFile>& sources, const Unit& unit, const BuildRules& rules)
-    : sources_(sources), unit_(unit), rules_(rules), largest_count_(255) {
+PortionReader::PortionReader(const std::vector<SourceFile>& sources, const Portion& portion, const BuildRules& rules)
+    : sources_(sources), portion_(portion), rules_(rules), largest_count_(255) {
   // Patches have their own ids; a plain count equal to BOS would be taken for BOS.
   if (const auto vocab_size = tokenizer::parse_spikes_name(rules.tokenizer))
     largest_count_ = static_cast<int>(*vocab_size - 2);
 }
 
-int64_t UnitRecords::bytes_read() const { return bytes_before_ + (reader_ == nullptr ? 0 : reader_->bytes_read()); }
+int64_t PortionReader::bytes_read() const { return bytes_before_ + (reader_ == nullptr ? 0 : reader_->bytes_read()); }
 
-bool UnitRecords::next_record() {
-  const UnitPiece& piece = unit_.pieces[piece_];
+bool PortionReader::next_record() {
+  const PortionPiece& piece = portion_.pieces[piece_];
   const SourceFile& source = sources_[piece.source];
   if (reader_ == nullptr) {
     check_unchanged(source);
@@ -44,51 +44,52 @@ bool UnitRecords::next_record() {
   return false;
 }
 
-void UnitRecords::stop() const {
-  const SourceFile& source = sources_[unit_.pieces[piece_].source];
-  std::string what = fmt::format("{}: {}: {}", source.path, record_.place, record_.why);
-  if (record_.problem == Problem::kUnreadable)
+void PortionReader::stop() const {
+  const SourceFile& source = sources_[portion_.pieces[piece_].source];
+  std::string what = fmt::format("{}: {}: {}", source.path, record_.location, record_.why);
+  if (record_.problem == RecordProblem::kUnreadable)
     throw damaged(std::move(what), "", "get the file again, or leave out unreadable records with --on-error skip");
   if (!record_.fix.empty()) throw user_error(std::move(what), "", record_.fix);
   throw user_error(std::move(what), "",
-                   record_.problem == Problem::kNotUnicode
+                   record_.problem == RecordProblem::kNotUnicode
                        ? "correct the record, or replace its invalid parts by U+FFFD with --on-error replace"
                        : "correct the record, or leave out such records with --on-error skip");
 }
 
-void UnitRecords::check_array() {
+void PortionReader::check_array() {
   const auto& [shape, counts, labels] = *record_.array;
-  const auto wrong = [&](Problem problem, std::string why) {
+  const auto wrong = [&](RecordProblem problem, std::string why) {
     record_.problem = problem;
     record_.why = std::move(why);
   };
-  if (shape.neurons == 0) return wrong(Problem::kWrongType, "it has no neurons");
+  if (shape.neurons == 0) return wrong(RecordProblem::kWrongType, "it has no neurons");
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].size() > kMostLabelBytes)
-      return wrong(Problem::kTooLong, fmt::format("its {} is longer than {} bytes", kLabelNames[i], kMostLabelBytes));
+      return wrong(RecordProblem::kTooLong,
+                   fmt::format("its {} is longer than {} bytes", kLabelNames[i], kMostLabelBytes));
     if (labels[i].find('\0') != std::string::npos)
-      return wrong(Problem::kWrongType, fmt::format("its {} has a zero byte", kLabelNames[i]));
+      return wrong(RecordProblem::kWrongType, fmt::format("its {} has a zero byte", kLabelNames[i]));
   }
   const auto large = std::find_if(counts.begin(), counts.end(), [this](int count) { return count > largest_count_; });
   if (large == counts.end()) return;
   const auto at = static_cast<int64_t>(large - counts.begin());
-  wrong(Problem::kWrongType,
+  wrong(RecordProblem::kWrongType,
         fmt::format("neuron {} has the count {} in time bin {}, but {} is BOS{}", at % shape.neurons, *large,
                     at / shape.neurons, largest_count_ + 1,
                     *large == largest_count_ + 1 ? "" : fmt::format(" and {} the largest count", largest_count_)));
 }
 
-bool UnitRecords::judge() {
+bool PortionReader::judge() {
   if (record_.array != nullptr && !rules_.source_dataset.empty() &&
       record_.array->labels[kSourceDataset] != rules_.source_dataset) {
     ++counts_.other_source_dataset;
     return false;
   }
-  const bool may_stay = record_.problem == Problem::kNone || record_.problem == Problem::kNotUnicode;
+  const bool may_stay = record_.problem == RecordProblem::kNone || record_.problem == RecordProblem::kNotUnicode;
   if (record_.array != nullptr && may_stay) check_array();
-  if (record_.problem != Problem::kNone) {
+  if (record_.problem != RecordProblem::kNone) {
     if (rules_.on_error == OnError::kStop) stop();
-    if (rules_.on_error == OnError::kSkip || record_.problem != Problem::kNotUnicode) {
+    if (rules_.on_error == OnError::kSkip || record_.problem != RecordProblem::kNotUnicode) {
       ++counts_.skipped[static_cast<size_t>(record_.problem)];
       return false;
     }
@@ -102,16 +103,16 @@ bool UnitRecords::judge() {
   return true;
 }
 
-bool UnitRecords::next(Document& document) {
+bool PortionReader::next(Document& document) {
   for (;;) {
-    if (piece_ == unit_.pieces.size()) return false;
+    if (piece_ == portion_.pieces.size()) return false;
     if (!next_record()) {
       ++piece_;
       continue;
     }
     if (judge()) break;
   }
-  document.source = unit_.pieces[piece_].source;
+  document.source = portion_.pieces[piece_].source;
   document.position = record_.position;
   document.is_ids = record_.is_ids;
   document.data = document.is_ids ? std::string_view(reinterpret_cast<const char*>(record_.ids.data()),

@@ -1,9 +1,9 @@
-#include "train/evaluate.h"
+#include "train/validate.h"
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/quantity.h"
 #include "data/batch/loader.h"
 #include "train/step.h"
 
@@ -22,8 +22,8 @@ double counted_units(const data::Batch& batch, std::span<const int64_t> token_un
 
 }  // namespace
 
-Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
-                    const EvaluationOptions& options) {
+ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
+                          const ValidationOptions& options) {
   comm::Group& group = weights.group();
   data::LoaderOptions loading;
   loading.seq_len = options.seq_len;
@@ -43,7 +43,7 @@ Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights
   int64_t batches = loader.steps_left();
   if (options.max_sequences > 0)
     batches = std::min(batches, div_ceil(options.max_sequences, loading.global_batch_size));
-  Evaluation result;
+  ValidationResult result;
   for (int64_t i = 0; i < batches; ++i) {
     const data::StepBatch step = loader.next();
     for (const data::Batch& batch : step.micro_batches) {

@@ -12,10 +12,10 @@
 
 namespace hearth::infer {
 
-class Continuation {
+class Decoding {
  public:
   // `context` is not empty. Borrows the model.
-  Continuation(LoadedModel& model, std::vector<int32_t> context);
+  Decoding(LoadedModel& model, std::vector<int32_t> context);
 
   // The logits of the next token, for the tokenizer's own ids (a model's vocabulary may be padded). Call it once after
   // each append().

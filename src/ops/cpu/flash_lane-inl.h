@@ -1,13 +1,13 @@
 // Packs rows of a head as operands of tiles. FlashFloats and FlashPairs extend Floats and Pairs of tile-inl.h for
 // attention; its kernels are templates over them. Included once per instruction set (see simd-inl.h).
 //
-// The order of elements in units depends on the product's sum: along a row (scores sum over the width) or down the rows
-// (outputs sum over keys). With one element a unit both are the same.
-#if defined(HEARTH_OPS_FLASH_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEARTH_OPS_FLASH_UNITS_INL_H_
-#undef HEARTH_OPS_FLASH_UNITS_INL_H_
+// The order of elements in lanes depends on the product's sum: along a row (scores sum over the width) or down the rows
+// (outputs sum over keys). With one element a lane both are the same.
+#if defined(HEARTH_OPS_FLASH_LANE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEARTH_OPS_FLASH_LANE_INL_H_
+#undef HEARTH_OPS_FLASH_LANE_INL_H_
 #else
-#define HEARTH_OPS_FLASH_UNITS_INL_H_
+#define HEARTH_OPS_FLASH_LANE_INL_H_
 #endif
 
 #include <algorithm>
@@ -40,7 +40,7 @@ HWY_INLINE void prefetch(const T* x, int64_t stride, int64_t count, int64_t K) {
 // T is float or bfloat16, products are float32.
 struct FlashFloats : Floats {
   static constexpr bool kScalesQueries = true;  // by the scores' factor
-  static constexpr bool kRounds = false;        // scores on their way to units
+  static constexpr bool kRounds = false;        // scores on their way to lanes
 
   // dst [rows, width]; rows and columns past those of `from` are zero.
   template <class T>
@@ -147,7 +147,7 @@ struct FlashPairs : Pairs {
     const hn::RebindToUnsigned<F32> bits;
     return hn::BitCast(F32(), hn::Set(bits, 0x3F803F80u));
   }
-  // From a tile's floats: units of neighbouring columns, dst [kTileRows, kTileColumns / 2], and of neighbouring rows,
+  // From a tile's floats: lanes of neighbouring columns, dst [kTileRows, kTileColumns / 2], and of neighbouring rows,
   // dst [kTileRows / 2, kTileColumns].
   static HWY_INLINE void round_along(float* dst, int64_t stride, const float* from) {
     static_assert(kTileVectors == 2);
@@ -170,7 +170,7 @@ struct FlashPairs : Pairs {
 
 // body(FlashPairs()) or body(FlashFloats()). `pairs` only with bfloat16 and has_bf16_dot().
 template <class T, class Body>
-HWY_INLINE void with_units([[maybe_unused]] bool pairs, const Body& body) {
+HWY_INLINE void with_lane([[maybe_unused]] bool pairs, const Body& body) {
 #if HEARTH_HAS_PAIRS
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
     if (pairs) return body(FlashPairs());

@@ -1,4 +1,4 @@
-#include "data/build/group.h"
+#include "data/build/bundle.h"
 
 #include <algorithm>
 #include <cstring>
@@ -149,7 +149,7 @@ Hash128 content_of(const Document& document) {
 
 }  // namespace
 
-void Group::add(const Document& document, size_t split) {
+void Bundle::add(const Document& document, size_t split) {
   std::vector<Document>& documents = documents_[split];
   documents.push_back(document);
   data_bytes_ += static_cast<int64_t>(document.data.size());
@@ -176,18 +176,18 @@ std::optional<ShardHeader> find_whole_shard(const Path& path, const std::string&
   return {};
 }
 
-std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPlan& plan, const BuildOptions& options,
-                                               BuildProgress& progress) {
-  std::array<GroupSplit, kNumSplits> result;
+std::array<BundleSplit, kNumSplits> write_bundle(const Bundle& bundle, const BuildPlan& plan,
+                                                 const BuildOptions& options, BuildProgress& progress) {
+  std::array<BundleSplit, kNumSplits> result;
   for (size_t s = 0; s < kNumSplits; ++s) {
-    const std::vector<Document>& documents = group.documents(s);
+    const std::vector<Document>& documents = bundle.documents(s);
     if (documents.empty()) continue;
     for (const Document& document : documents) {
       result[s].text_bytes += plan.text_bytes_of(document);
       result[s].content.append(content_of(document));
     }
-    const std::string file = shard_name(s, group.unit(), group.index());
-    const std::string identity = plan.shard_identity(s, group.unit(), group.index());
+    const std::string file = shard_name(s, bundle.portion(), bundle.index());
+    const std::string identity = plan.shard_identity(s, bundle.portion(), bundle.index());
     std::optional<ShardHeader> header = find_whole_shard(options.out / file, identity);
     result[s].kept = header.has_value();
     if (!header && plan.arrays)

@@ -1,10 +1,11 @@
-// Joined datasets compared with a single build of all their files, and datasets that cannot be joined.
-#include "data/build/join.h"
+// Merged datasets compared with a single build of all their files, and datasets that cannot be merged.
+#include "data/build/merge_datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -68,25 +69,25 @@ void expect_same_dataset(const Dataset& a, const Dataset& b) {
   EXPECT_EQ(a.manifest().records, b.manifest().records);
 }
 
-TEST(Join, TheWholeIsWhatASingleBuildOfAllFilesMakes) {
+TEST(MergeDatasets, TheWholeIsWhatASingleBuildOfAllFilesMakes) {
   const Corpus c;
   for (const char* folder : {"a", "b", "c", "all"}) c.make(folder);
-  const JoinResult result = join_datasets({c.data("a"), c.data("b"), c.data("c")}, c / "whole", false);
+  const MergeResult result = merge_datasets({c.data("a"), c.data("b"), c.data("c")}, c / "whole", false);
   EXPECT_TRUE(result.notes.empty());
   EXPECT_EQ(result.shards_copied, 0);
   EXPECT_GT(result.shards_linked, 10);
   const Dataset single = Dataset::open(c.data("all"));
   expect_same_dataset(Dataset::open(c / "whole"), single);
   EXPECT_EQ(Dataset::open(c / "whole").manifest().rules.validation, 0.3);
-  EXPECT_TRUE(join_datasets({c.data("a"), c.data("b"), c.data("c")}, c / "whole", false).was_complete);
+  EXPECT_TRUE(merge_datasets({c.data("a"), c.data("b"), c.data("c")}, c / "whole", false).was_complete);
 
   // Joined step by step it is the same; another order gives another dataset.
-  join_datasets({c.data("a"), c.data("b")}, c / "first", false);
-  const JoinResult steps = join_datasets({c / "first", c.data("c")}, c / "steps", false);
+  merge_datasets({c.data("a"), c.data("b")}, c / "first", false);
+  const MergeResult steps = merge_datasets({c / "first", c.data("c")}, c / "steps", false);
   expect_same_dataset(Dataset::open(c / "steps"), single);
-  EXPECT_EQ(steps.manifest.joined, result.manifest.joined);
-  EXPECT_EQ(steps.manifest.joined.size(), 3U);
-  EXPECT_NE(join_datasets({c.data("b"), c.data("a"), c.data("c")}, c / "other", false).manifest.identity,
+  EXPECT_EQ(steps.manifest.merged, result.manifest.merged);
+  EXPECT_EQ(steps.manifest.merged.size(), 3U);
+  EXPECT_NE(merge_datasets({c.data("b"), c.data("a"), c.data("c")}, c / "other", false).manifest.identity,
             single.manifest().identity);
 
   // No byte is stored twice, and the whole does not need its parts.
@@ -100,11 +101,11 @@ TEST(Join, TheWholeIsWhatASingleBuildOfAllFilesMakes) {
   EXPECT_EQ(manifest_text(read_manifest(c / "whole")), read_file(c / "whole" / "manifest.json"));
 }
 
-TEST(Join, WhatCannotBeOneDatasetIsNamed) {
+TEST(MergeDatasets, WhatCannotBeOneDatasetIsNamed) {
   const Corpus c;
   for (const char* folder : {"a", "b"}) c.make(folder);
   const auto refused = [&](const std::vector<Path>& folders) {
-    const Error e = error_of([&] { join_datasets(folders, c / "whole", false); });
+    const Error e = error_of([&] { merge_datasets(folders, c / "whole", false); });
     EXPECT_EQ(e.code(), ExitCode::kUser) << e.what();
     EXPECT_FALSE(path_exists(c / "whole"));
     EXPECT_FALSE(path_exists(c / "whole.tmp"));
@@ -128,7 +129,7 @@ TEST(Join, WhatCannotBeOneDatasetIsNamed) {
   EXPECT_TRUE(refused({a, (c / "nothing").string()}).starts_with((c / "nothing").string() + " holds no dataset"));
 }
 
-TEST(Join, TokenizersMustBeTheSame) {
+TEST(MergeDatasets, TokenizersMustBeTheSame) {
   const ScratchFolder scratch;
   write_text(scratch / "one.txt", "one");
   const auto jobs =
@@ -141,12 +142,12 @@ TEST(Join, TokenizersMustBeTheSame) {
   BuildRules rules;
   rules.tokenizer = "ids:258";
   build(scratch / "ids-data", {scratch / "ids.bin"}, rules);
-  const Error e = error_of([&] { join_datasets({scratch / "bytes", scratch / "ids-data"}, scratch / "out", false); });
+  const Error e = error_of([&] { merge_datasets({scratch / "bytes", scratch / "ids-data"}, scratch / "out", false); });
   EXPECT_EQ(e.code(), ExitCode::kUser);
   EXPECT_TRUE(e.why().starts_with("they have different tokenizers: bytes (")) << e.why();
 }
 
-TEST(Join, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
+TEST(MergeDatasets, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
   const Corpus c;
   BuildRules rules = Corpus::small();
   rules.dedup_exact = true;
@@ -154,14 +155,14 @@ TEST(Join, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
   rules.split = "2,1,1";
   c.make("a", rules);
   c.make("b");
-  const JoinResult result = join_datasets({c.data("a"), c.data("b")}, c / "whole", false);
+  const MergeResult result = merge_datasets({c.data("a"), c.data("b")}, c / "whole", false);
   ASSERT_EQ(result.notes.size(), 3U);
   EXPECT_THAT(result.notes[0], HasSubstr("a document in two datasets is there twice"));
   EXPECT_EQ(result.notes[1], "each dataset was split by position separately");
   EXPECT_THAT(result.notes[2], HasSubstr("different shares were held out"));
   const Manifest m = read_manifest(c / "whole");
   EXPECT_EQ(std::tuple(m.rules.split, m.rules.validation, m.rules.dedup_exact), std::tuple("", 0.0, false));
-  EXPECT_EQ(std::tuple(m.joined[0].rules.split, m.joined[1].rules.validation), std::tuple("2,1,1", 0.3));
+  EXPECT_EQ(std::tuple(m.merged[0].rules.split, m.merged[1].rules.validation), std::tuple("2,1,1", 0.3));
   ASSERT_EQ(m.splits.size(), 3U);
   EXPECT_EQ(m.splits[2].documents, 2);
   const Dataset a = Dataset::open(c.data("a")), b = Dataset::open(c.data("b")), whole = Dataset::open(c / "whole");
@@ -172,7 +173,7 @@ TEST(Join, RulesThatWorkWithinADatasetAreSaidNotToWorkAcross) {
   }
 }
 
-TEST(Join, TheSameFileMayGiveTwoColumnsAndTokensMayStayInPlace) {
+TEST(MergeDatasets, TheSameFileMayGiveTwoColumnsAndTokensMayStayInPlace) {
   const ScratchFolder scratch;
   write_text(scratch / "x.jsonl", "{\"question\": \"why\", \"answer\": \"so\"}\n");
   for (const char* key : {"question", "answer"}) {
@@ -180,7 +181,7 @@ TEST(Join, TheSameFileMayGiveTwoColumnsAndTokensMayStayInPlace) {
     rules.read.text_keys = {key};
     build(scratch / key, {scratch / "x.jsonl"}, rules);
   }
-  join_datasets({scratch / "question", scratch / "answer"}, scratch / "both", false);
+  merge_datasets({scratch / "question", scratch / "answer"}, scratch / "both", false);
   EXPECT_EQ(all_tokens(Dataset::open(scratch / "both").split("train")),
             (std::vector<int32_t>{'w', 'h', 'y', 257, 's', 'o', 257}));
 
@@ -199,7 +200,7 @@ TEST(Join, TheSameFileMayGiveTwoColumnsAndTokensMayStayInPlace) {
     rules.in_place = *name == 'q';
     build(scratch / fmt::format("{}-data", name), {scratch / fmt::format("{}.bin", name)}, rules);
   }
-  join_datasets({scratch / "p-data", scratch / "q-data"}, scratch / "ids", false);
+  merge_datasets({scratch / "p-data", scratch / "q-data"}, scratch / "ids", false);
   const Dataset dataset = Dataset::open(scratch / "ids");
   EXPECT_EQ(all_tokens(dataset.split("train")), (std::vector<int32_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(dataset.manifest().splits[0].shards[1].tokens_in, 1);
@@ -208,15 +209,15 @@ TEST(Join, TheSameFileMayGiveTwoColumnsAndTokensMayStayInPlace) {
   EXPECT_THAT(error_of([&] { Dataset::open(scratch / "ids"); }).why(), HasSubstr("q.bin, which is missing"));
 }
 
-TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
+TEST(MergeDatasets, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
   const Corpus c;
   for (const char* folder : {"a", "b", "c"}) c.make(folder);
   const std::vector<Path> new_ones = {c.data("b"), c.data("c")};
-  const auto make_old = [&] { join_datasets({c.data("a"), c.data("b")}, c / "whole", true); };
+  const auto make_old = [&] { merge_datasets({c.data("a"), c.data("b")}, c / "whole", true); };
   make_old();
   const std::string before = folder_content(c / "whole");
-  EXPECT_THAT(error_of([&] { join_datasets(new_ones, c / "whole", false); }).message(), HasSubstr("exists already"));
-  join_datasets(new_ones, c / "whole", true);
+  EXPECT_THAT(error_of([&] { merge_datasets(new_ones, c / "whole", false); }).message(), HasSubstr("exists already"));
+  merge_datasets(new_ones, c / "whole", true);
   const std::string after = folder_content(c / "whole");
   ASSERT_NE(before, after);
   int failures = 0;
@@ -225,7 +226,7 @@ TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
     make_old();
     failpoint::arm(call, ENOSPC);
     try {
-      join_datasets(new_ones, c / "whole", true);
+      merge_datasets(new_ones, c / "whole", true);
       done = true;
     } catch (const Error& e) {
       ++failures;
@@ -243,11 +244,11 @@ TEST(Join, AFullDiskAnywhereLeavesTheOldDatasetOrTheNewOne) {
   for (const char* folder : {"a", "b", "c"}) EXPECT_TRUE(verify_dataset(c.data(folder), 1).damage.empty());
 }
 
-TEST(Join, NothingElseIsReplacedAndADamagedShardIsNotTakenOver) {
+TEST(MergeDatasets, NothingElseIsReplacedAndADamagedShardIsNotTakenOver) {
   const Corpus c;
   for (const char* folder : {"a", "b"}) c.make(folder);
   const std::vector<Path> both = {c.data("a"), c.data("b")};
-  const auto message = [&](const Path& out) { return error_of([&] { join_datasets(both, out, true); }).message(); };
+  const auto message = [&](const Path& out) { return error_of([&] { merge_datasets(both, out, true); }).message(); };
   write_text(c / "home" / "letters.txt", "dear");
   EXPECT_EQ(message(c / "home"), (c / "home").string() + " is not a dataset");
   EXPECT_EQ(message(c.data("b")), c.data("b").string() + " is one of the datasets that are merged");
@@ -257,26 +258,28 @@ TEST(Join, NothingElseIsReplacedAndADamagedShardIsNotTakenOver) {
   std::string bytes = read_file(c.data("b") / shard.file);
   bytes[100] = static_cast<char>(bytes[100] ^ 1);  // in its header
   write_text(c.data("b") / shard.file, bytes);
-  EXPECT_EQ(error_of([&] { join_datasets(both, c / "whole", false); }).code(), ExitCode::kDamaged);
+  EXPECT_EQ(error_of([&] { merge_datasets(both, c / "whole", false); }).code(), ExitCode::kDamaged);
   EXPECT_FALSE(path_exists(c / "whole"));
 }
 
-TEST(Join, OnAnotherFileSystemFilesAreCopied) {
-  if (!path_exists("/dev/shm")) GTEST_SKIP() << "there is no second file system here";
+TEST(MergeDatasets, OnAnotherFileSystemFilesAreCopied) {
   const ScratchFolder scratch;
-  const Path other = Path("/dev/shm") / scratch.path().filename();
+  const auto device_of = [](const Path& path) {
+    struct stat facts {};
+    return ::stat(path.c_str(), &facts) == 0 ? facts.st_dev : 0;
+  };
+  const std::vector<Path> folders = {"/dev/shm", "/tmp", "/var/tmp"};
+  const auto elsewhere = std::find_if(folders.begin(), folders.end(), [&](const Path& folder) {
+    return device_of(folder) != 0 && device_of(folder) != device_of(scratch);
+  });
+  if (elsewhere == folders.end()) GTEST_SKIP() << "there is no second file system here";
+  const Path other = *elsewhere / scratch.path().filename();
   make_folders(other);
-  struct stat here {
-  }, there{};
-  ASSERT_EQ(::stat(scratch.path().c_str(), &here), 0);
-  ASSERT_EQ(::stat(other.c_str(), &there), 0);
   const std::string content = words(1, 2'500'000);
   write_text(scratch / "from", content);
   EXPECT_TRUE(link_or_copy(scratch / "from", scratch / "to"));
-  if (here.st_dev != there.st_dev) {
-    EXPECT_FALSE(link_or_copy(scratch / "from", other / "to"));
-    EXPECT_TRUE(read_file(other / "to") == content);
-  }
+  EXPECT_FALSE(link_or_copy(scratch / "from", other / "to"));
+  EXPECT_TRUE(read_file(other / "to") == content);
   remove_tree(other);
 }
 

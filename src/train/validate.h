@@ -12,14 +12,14 @@
 
 namespace hearth::train {
 
-struct Evaluation {
+struct ValidationResult {
   double loss_sum = 0;        // in nats, over all ranks
   double counted_tokens = 0;  // their number, or the sum of their weights
   double counted_units = 0;   // bytes or spikes of the counted tokens; 0 without token_units
   double loss() const { return loss_sum / counted_tokens; }
 };
 
-struct EvaluationOptions {
+struct ValidationOptions {
   int64_t seq_len = 0;
   int64_t local_batch_size = 0;            // the model's batch size
   int64_t max_sequences = 0;               // over all ranks, rounded up to whole batches; 0: the whole split
@@ -29,7 +29,7 @@ struct EvaluationOptions {
 };
 
 // Collective; every rank gets the same result. The weights are not changed.
-Evaluation evaluate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
-                    const EvaluationOptions& options);
+ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
+                          const ValidationOptions& options);
 
 }  // namespace hearth::train

@@ -1,4 +1,4 @@
-#include "run/transfer.h"
+#include "run/initial_load.h"
 
 #include <fmt/format.h>
 
@@ -31,11 +31,11 @@ std::string listed(std::vector<std::string> names) {
 
 // One line for each parameter that should be taken over but does not fit.
 std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoint::Reader& reader,
-                                 const Transfer& transfer) {
+                                 const InitialLoad& initial_load) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& p = plan.parameters[i];
-    if (transfer.is_fresh(i)) continue;
+    if (initial_load.is_fresh(i)) continue;
     const mesh::TensorInfo* found = reader.find(plan::weight_name(p.name));
     if (found == nullptr)
       lines.push_back(fmt::format("{}: missing in the checkpoint", p.name));
@@ -48,8 +48,8 @@ std::vector<std::string> misfits(const plan::ParameterPlan& plan, const checkpoi
   return lines;
 }
 
-void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& reader, const Transfer& transfer) {
-  const std::vector<std::string> problems = misfits(plan, reader, transfer);
+void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& reader, const InitialLoad& initial_load) {
+  const std::vector<std::string> problems = misfits(plan, reader, initial_load);
   if (problems.empty()) return;
   throw user_error(
       fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
@@ -72,7 +72,7 @@ std::vector<std::string> left_over(const plan::ParameterPlan& plan, const checkp
 
 }  // namespace
 
-bool Transfer::new_vocabulary(const plan::ParameterPlan& plan) const {
+bool InitialLoad::new_vocabulary(const plan::ParameterPlan& plan) const {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const std::string& name = plan.parameters[i].name;
     if ((name == "tok_embeddings.weight" || name == "output.weight") && !is_fresh(i)) return false;
@@ -80,12 +80,12 @@ bool Transfer::new_vocabulary(const plan::ParameterPlan& plan) const {
   return true;
 }
 
-Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
-                       const checkpoint::Reader& reader) {
-  Transfer transfer;
+InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
+                              const checkpoint::Reader& reader) {
+  InitialLoad initial_load;
   ErrorList errors;
-  if (errors.attempt([&] { transfer.fresh = plan::matching_parameters(keys.fresh, plan, "checkpoint.fresh"); }))
-    errors.attempt([&] { require_fit(plan, reader, transfer); });
+  if (errors.attempt([&] { initial_load.fresh = plan::matching_parameters(keys.fresh, plan, "checkpoint.fresh"); }))
+    errors.attempt([&] { require_fit(plan, reader, initial_load); });
   std::vector<std::string> dropped, unnamed;
   std::vector<bool> used(keys.drop.size());
   for (const std::string& name : left_over(plan, reader)) {
@@ -114,11 +114,11 @@ Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan
   errors.throw_if_any("[checkpoint]");
   std::vector<std::string> fresh;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (transfer.is_fresh(i)) fresh.push_back(plan.parameters[i].name);
+    if (initial_load.is_fresh(i)) fresh.push_back(plan.parameters[i].name);
   }
-  if (!fresh.empty()) transfer.notes.push_back(fmt::format("begins with initial values: {}", listed(fresh)));
-  if (!dropped.empty()) transfer.notes.push_back(fmt::format("left out of the checkpoint: {}", listed(dropped)));
-  return transfer;
+  if (!fresh.empty()) initial_load.notes.push_back(fmt::format("begins with initial values: {}", listed(fresh)));
+  if (!dropped.empty()) initial_load.notes.push_back(fmt::format("left out of the checkpoint: {}", listed(dropped)));
+  return initial_load;
 }
 
 }  // namespace hearth::run

@@ -1,4 +1,4 @@
-// A run of a unit's documents, held in memory. It becomes one shard per split.
+// A run of a portion's documents, held in memory. It becomes one shard per split.
 #pragma once
 
 #include <array>
@@ -9,24 +9,24 @@
 #include <vector>
 
 #include "data/build/plan.h"
-#include "data/build/records.h"
+#include "data/build/portion_reader.h"
 #include "data/shard/sequence_hash.h"
 #include "data/shard/shard_format.h"
 
 namespace hearth::data {
 
-class Group {
+class Bundle {
  public:
-  Group(size_t unit, int64_t index) : unit_(unit), index_(index) {}
+  Bundle(size_t portion, int64_t index) : portion_(portion), index_(index) {}
 
   void add(const Document& document, size_t split);  // copies data without an owner
-  size_t unit() const { return unit_; }
-  int64_t index() const { return index_; }  // in its unit
+  size_t portion() const { return portion_; }
+  int64_t index() const { return index_; }  // in its portion
   int64_t data_bytes() const { return data_bytes_; }
   const std::vector<Document>& documents(size_t split) const { return documents_[split]; }
 
  private:
-  size_t unit_;
+  size_t portion_;
   int64_t index_;
   int64_t data_bytes_ = 0;
   std::array<std::vector<Document>, kNumSplits> documents_;
@@ -34,8 +34,8 @@ class Group {
       std::make_unique<std::pmr::monotonic_buffer_resource>(1 << 16);
 };
 
-// A group's contribution to a split.
-struct GroupSplit {
+// A bundle's contribution to a split.
+struct BundleSplit {
   std::optional<ShardEntry> shard;  // nothing: there is no document
   bool kept = false;
   int64_t text_bytes = 0;
@@ -43,10 +43,10 @@ struct GroupSplit {
   SequenceHash content;
 };
 
-// Writes the group's shards, except those that exist and are whole. These are read to the end, so building again also
+// Writes the bundle's shards, except those that exist and are whole. These are read to the end, so building again also
 // repairs.
-std::array<GroupSplit, kNumSplits> write_group(const Group& group, const BuildPlan& plan, const BuildOptions& options,
-                                               BuildProgress& progress);
+std::array<BundleSplit, kNumSplits> write_bundle(const Bundle& bundle, const BuildPlan& plan,
+                                                 const BuildOptions& options, BuildProgress& progress);
 
 // The header of the shard at `path`, if it is whole and has this identity.
 std::optional<ShardHeader> find_whole_shard(const Path& path, const std::string& identity);

@@ -1,4 +1,4 @@
-#include "infer/continuation.h"
+#include "infer/decoding.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace hearth::infer {
 
-Continuation::Continuation(LoadedModel& model, std::vector<int32_t> context)
+Decoding::Decoding(LoadedModel& model, std::vector<int32_t> context)
     : window_(model.config.training.seq_len),
       vocab_size_(model.tokenizer->vocab_size()),
       context_(std::move(context)),
@@ -15,19 +15,19 @@ Continuation::Continuation(LoadedModel& model, std::vector<int32_t> context)
   if (static_cast<int64_t>(fresh_.size()) > window_) forget_older_half();
 }
 
-void Continuation::forget_older_half() {
+void Decoding::forget_older_half() {
   decoder_.clear();
   fresh_.assign(context_.end() - (window_ + 1) / 2, context_.end());
 }
 
-std::vector<double> Continuation::logits() {
+std::vector<double> Decoding::logits() {
   if (decoder_.size() + static_cast<int64_t>(fresh_.size()) > window_) forget_older_half();
   const at::Tensor logits_V = decoder_.append(fresh_);
   fresh_.clear();
   return ops::to_doubles(logits_V.narrow(0, 0, std::min(logits_V.numel(), vocab_size_)));
 }
 
-void Continuation::append(int32_t token) {
+void Decoding::append(int32_t token) {
   context_.push_back(token);
   fresh_.push_back(token);
 }

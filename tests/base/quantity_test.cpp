@@ -1,19 +1,19 @@
 // Amounts as people read them.
-#include "base/units.h"
+#include "base/quantity.h"
 
 #include <gtest/gtest.h>
 
 namespace hearth {
 namespace {
 
-TEST(Units, FlopsHaveThePrefixesOfPhysics) {
+TEST(Quantity, FlopsHaveThePrefixesOfPhysics) {
   EXPECT_EQ(format_flops(12), "12 FLOP");
   EXPECT_EQ(format_flops(172e3), "172 kFLOP");
   EXPECT_EQ(format_flops(29.12e9), "29.1 GFLOP");
   EXPECT_EQ(format_flops(3.4e12), "3.40 TFLOP");
 }
 
-TEST(Units, ADurationHasTheTwoDigitsThatMatter) {
+TEST(Quantity, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(0), "0.0 s");
   EXPECT_EQ(format_duration(0.0128), "13 ms");
   EXPECT_EQ(format_duration(0.0994), "99 ms");
@@ -25,7 +25,7 @@ TEST(Units, ADurationHasTheTwoDigitsThatMatter) {
   EXPECT_EQ(format_duration(3 * 86400 + 4 * 3600), "3 d 04 h");
 }
 
-TEST(Units, BytesHaveThreeDigitsOrMore) {
+TEST(Quantity, BytesHaveThreeDigitsOrMore) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");
   EXPECT_EQ(format_bytes(1024), "1.00 KiB");
@@ -37,7 +37,7 @@ TEST(Units, BytesHaveThreeDigitsOrMore) {
   EXPECT_EQ(format_bytes(int64_t{80} << 40), "80.0 TiB");
 }
 
-TEST(Units, AmountsThatDifferAreWrittenUntilItShows) {
+TEST(Quantity, AmountsThatDifferAreWrittenUntilItShows) {
   using Two = std::pair<std::string, std::string>;
   constexpr int64_t kGiB = int64_t{1} << 30;
   EXPECT_EQ(format_bytes_apart(kGiB, 2 * kGiB), Two("1.00 GiB", "2.00 GiB"));
@@ -47,7 +47,7 @@ TEST(Units, AmountsThatDifferAreWrittenUntilItShows) {
   EXPECT_EQ(format_bytes_apart(kGiB + 64, kGiB), Two("1073741888 B", "1073741824 B"));
 }
 
-TEST(Units, ACountHasThreeDigits) {
+TEST(Quantity, ACountHasThreeDigits) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1250), "1.25 k");
   EXPECT_EQ(format_count(56.1e6), "56.1 M");

@@ -1,4 +1,4 @@
-#include "data/build/units.h"
+#include "data/build/portions.h"
 
 #include <gtest/gtest.h>
 
@@ -14,32 +14,32 @@ std::vector<SourceFile> files_of(std::initializer_list<int64_t> sizes) {
   return files;
 }
 
-TEST(Units, SmallFilesShareAUnitAndALargeOneHasItsOwn) {
-  const auto units = plan_units(files_of({30, 50, 40, 10, 500, 20, 100, 1}), 100);
+TEST(Portions, SmallFilesShareAPortionAndALargeOneHasItsOwn) {
+  const auto portions = plan_portions(files_of({30, 50, 40, 10, 500, 20, 100, 1}), 100);
   std::vector<std::vector<size_t>> sources;
-  for (const Unit& unit : units) {
+  for (const Portion& portion : portions) {
     sources.emplace_back();
-    for (const UnitPiece& piece : unit.pieces) sources.back().push_back(piece.source);
+    for (const PortionPiece& piece : portion.pieces) sources.back().push_back(piece.source);
   }
   EXPECT_EQ(sources, (std::vector<std::vector<size_t>>{{0, 1, 2}, {3}, {4}, {5, 6}, {7}}));
-  EXPECT_EQ(units[0].size_bytes, 120);
+  EXPECT_EQ(portions[0].size_bytes, 120);
 }
 
-TEST(Units, PartsCoverEachUnitOnceAndAreAboutEqual) {
-  std::vector<Unit> units(100);
+TEST(Portions, PartsCoverEachPortionOnceAndAreAboutEqual) {
+  std::vector<Portion> portions(100);
   int64_t total = 0;
-  for (size_t i = 0; i < units.size(); ++i) total += units[i].size_bytes = static_cast<int64_t>(1 + i % 7);
+  for (size_t i = 0; i < portions.size(); ++i) total += portions[i].size_bytes = static_cast<int64_t>(1 + i % 7);
   for (const int64_t count : {1, 2, 3, 8, 99, 250}) {
     size_t next = 0;
     for (int64_t part = 0; part < count; ++part) {
-      const auto [first, end] = units_of_part(units, part, count);
+      const auto [first, end] = portions_of_part(portions, part, count);
       EXPECT_EQ(first, next);
       next = end;
       int64_t bytes = 0;
-      for (size_t i = first; i < end; ++i) bytes += units[i].size_bytes;
+      for (size_t i = first; i < end; ++i) bytes += portions[i].size_bytes;
       EXPECT_LE(bytes, total / count + 8) << part << "/" << count;
     }
-    EXPECT_EQ(next, units.size());
+    EXPECT_EQ(next, portions.size());
   }
 }
 

@@ -1,4 +1,4 @@
-#include "data/build/merge.h"
+#include "data/build/merge_parts.h"
 
 #include <algorithm>
 
@@ -87,14 +87,14 @@ Manifest merge_parts(const Path& folder) {
   const std::vector<Manifest> parts = read_parts(folder);
   Manifest whole = parts[0];
   StreamingHash build;
-  int64_t next_unit = 0;
+  int64_t next_portion = 0;
   for (const Manifest& part : parts) {
     if (part.rules != whole.rules) throw different(folder, part.part.index, "options");
     if (part.tokenizer_hash != whole.tokenizer_hash || part.splits.size() != whole.splits.size())
       throw different(folder, part.part.index, "tokenizer");
-    if (part.part.first_unit != next_unit) throw different(folder, part.part.index, "files");
-    next_unit += static_cast<int64_t>(part.part.units.size());
-    for (const std::string& unit : part.part.units) build.update(unit);
+    if (part.part.first_portion != next_portion) throw different(folder, part.part.index, "files");
+    next_portion += static_cast<int64_t>(part.part.portions.size());
+    for (const std::string& portion : part.part.portions) build.update(portion);
     if (&part == &parts[0]) continue;
     join_sources(folder, whole, part);
     for (size_t s = 0; s < whole.splits.size(); ++s) join_split(whole.splits[s], part.splits[s]);

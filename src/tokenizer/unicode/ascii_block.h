@@ -10,7 +10,7 @@ namespace hearth::tokenizer {
 
 // Bit i is for byte i. A byte is in at most one of letter, number, newline, blank and beyond. Punctuation and controls
 // are in none of these.
-struct AsciiWindow {
+struct AsciiBlock {
   static constexpr size_t kBytes = 64;
 
   uint64_t letter, number;
@@ -21,7 +21,7 @@ struct AsciiWindow {
   uint64_t beyond;  // not ASCII
 
   // 64 bytes must be readable.
-  static AsciiWindow of(const char* bytes);
+  static AsciiBlock of(const char* bytes);
 
   uint64_t white() const { return newline | blank; }
   uint64_t other() const { return ~(letter | number | newline | blank | beyond); }

@@ -1,4 +1,4 @@
-#include "tokenizer/unicode/ascii_window.h"
+#include "tokenizer/unicode/ascii_block.h"
 
 // Highway with static dispatch, so the instruction set of the build. Choosing a wider one at run time needs Highway's
 // shared library, which `hearth` does not use otherwise.
@@ -8,7 +8,7 @@ namespace hearth::tokenizer {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using Bytes = hn::CappedTag<uint8_t, AsciiWindow::kBytes>;
+using Bytes = hn::CappedTag<uint8_t, AsciiBlock::kBytes>;
 using Vector = hn::Vec<Bytes>;
 using Mask = hn::Mask<Bytes>;
 
@@ -25,10 +25,10 @@ HWY_INLINE void store(Mask mask, size_t at, uint64_t& bits) {
 
 }  // namespace
 
-AsciiWindow AsciiWindow::of(const char* text) {
+AsciiBlock AsciiBlock::of(const char* text) {
   const Bytes d;
-  AsciiWindow w;
-  for (size_t at = 0; at < AsciiWindow::kBytes; at += hn::Lanes(d)) {
+  AsciiBlock w;
+  for (size_t at = 0; at < AsciiBlock::kBytes; at += hn::Lanes(d)) {
     const Vector bytes = hn::LoadU(d, reinterpret_cast<const uint8_t*>(text) + at);
     const Mask newline = hn::Or(hn::Eq(bytes, hn::Set(d, '\n')), hn::Eq(bytes, hn::Set(d, '\r')));
     const Mask space = hn::Eq(bytes, hn::Set(d, ' '));

@@ -1,24 +1,24 @@
-// Packs the operands of gemm.h into panels of units. Included once per instruction set (see simd-inl.h).
-#if defined(HEARTH_OPS_GEMM_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEARTH_OPS_GEMM_UNITS_INL_H_
-#undef HEARTH_OPS_GEMM_UNITS_INL_H_
+// Packs the operands of gemm.h into panels of lanes. Included once per instruction set (see simd-inl.h).
+#if defined(HEARTH_OPS_GEMM_LANE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEARTH_OPS_GEMM_LANE_INL_H_
+#undef HEARTH_OPS_GEMM_LANE_INL_H_
 #else
-#define HEARTH_OPS_GEMM_UNITS_INL_H_
+#define HEARTH_OPS_GEMM_LANE_INL_H_
 #endif
 
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/cpu/units-inl.h"
+#include "ops/cpu/lane-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hearth::ops::HWY_NAMESPACE {
 
-// The elements of a panel. Each kind of unit defines how it is read from an operand's memory:
-//   load(d, x): the units that begin at x, next to each other along K.
-//   across(d, x, stride): the units whose first elements begin at x, of rows next to each other.
-// one(x, stride, count): the unit at x, of which `count` elements exist, `stride` apart.
+// The elements of a panel. Each kind of lane defines how it is read from an operand's memory:
+//   load(d, x): the lanes that begin at x, next to each other along K.
+//   across(d, x, stride): the lanes whose first elements begin at x, of rows next to each other.
+// one(x, stride, count): the lane at x, of which `count` elements exist, `stride` apart.
 struct GemmFloats : Floats {
   using Element = float;
   template <class D>
@@ -72,7 +72,7 @@ struct GemmPairs : Pairs {
 // body(GemmFloats()), or for operands in bfloat16 body(GemmPairs()) or body(GemmWidened()). `pairs` only with
 // has_bf16_dot().
 template <class T, class Body>
-HWY_INLINE void with_gemm_units([[maybe_unused]] bool pairs, const Body& body) {
+HWY_INLINE void with_gemm_lane([[maybe_unused]] bool pairs, const Body& body) {
   if constexpr (std::is_same_v<T, float>) {
     body(GemmFloats());
   } else {

@@ -1,4 +1,4 @@
-#include "base/units.h"
+#include "base/quantity.h"
 
 #include <fmt/core.h>
 

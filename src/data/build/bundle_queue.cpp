@@ -1,4 +1,4 @@
-#include "data/build/group_queue.h"
+#include "data/build/bundle_queue.h"
 
 #include <condition_variable>
 #include <deque>
@@ -15,8 +15,8 @@ struct Stopped {};  // thrown inside a reader when another thread has failed
 
 class Workers {
  public:
-  using Read = std::function<void(size_t, const std::function<void(Group)>&)>;
-  using Write = std::function<void(Group)>;
+  using Read = std::function<void(size_t, const std::function<void(Bundle)>&)>;
+  using Write = std::function<void(Bundle)>;
 
   Workers(size_t first, size_t end, int64_t threads, const Read& read, const Write& write)
       : next_unit_(first), end_unit_(end), threads_(threads), read_(read), write_(write) {}
@@ -30,23 +30,23 @@ class Workers {
   }
 
  private:
-  // Waiting groups first: they hold memory.
+  // Waiting bundles first: they hold memory.
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (failure_ != nullptr) break;
       if (!waiting_.empty()) {
-        Group group = std::move(waiting_.front());
+        Bundle bundle = std::move(waiting_.front());
         waiting_.pop_front();
         lock.unlock();
-        const size_t unit = group.unit();
-        guarded(unit, [&] { write_(std::move(group)); });
+        const size_t portion = bundle.portion();
+        guarded(portion, [&] { write_(std::move(bundle)); });
         lock.lock();
       } else if (next_unit_ < end_unit_) {
-        const size_t unit = next_unit_++;
+        const size_t portion = next_unit_++;
         ++readers_;
         lock.unlock();
-        guarded(unit, [&] { read_(unit, [this](Group group) { emit(std::move(group)); }); });
+        guarded(portion, [&] { read_(portion, [this](Bundle bundle) { emit(std::move(bundle)); }); });
         lock.lock();
         --readers_;
       } else if (readers_ == 0) {
@@ -60,28 +60,28 @@ class Workers {
     changed_.notify_all();
   }
 
-  void emit(Group group) {
+  void emit(Bundle bundle) {
     {
       const std::lock_guard lock(mutex_);
       if (failure_ != nullptr) throw Stopped();
       if (static_cast<int64_t>(waiting_.size()) < threads_ - 1) {
-        waiting_.push_back(std::move(group));
+        waiting_.push_back(std::move(bundle));
         changed_.notify_one();
         return;
       }
     }
-    write_(std::move(group));
+    write_(std::move(bundle));
   }
 
   template <typename Body>
-  void guarded(size_t unit, const Body& body) {
+  void guarded(size_t portion, const Body& body) {
     try {
       body();
     } catch (const Stopped&) {
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      if (failure_ == nullptr || unit < failed_unit_) {
-        failed_unit_ = unit;
+      if (failure_ == nullptr || portion < failed_unit_) {
+        failed_unit_ = portion;
         failure_ = std::current_exception();
       }
     }
@@ -89,7 +89,7 @@ class Workers {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Group> waiting_;
+  std::deque<Bundle> waiting_;
   size_t next_unit_, end_unit_;
   int64_t threads_, readers_ = 0;
   size_t failed_unit_ = 0;
@@ -100,9 +100,9 @@ class Workers {
 
 }  // namespace
 
-void run_units(size_t first, size_t end, int64_t threads,
-               const std::function<void(size_t unit, const std::function<void(Group)>& emit)>& read,
-               const std::function<void(Group)>& write) {
+void run_portions(size_t first, size_t end, int64_t threads,
+                  const std::function<void(size_t portion, const std::function<void(Bundle)>& emit)>& read,
+                  const std::function<void(Bundle)>& write) {
   Workers(first, end, threads, read, write).run();
 }
 

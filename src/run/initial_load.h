@@ -11,7 +11,7 @@
 
 namespace hearth::run {
 
-struct Transfer {
+struct InitialLoad {
   std::vector<bool> fresh;         // by parameter of the plan: true means initial values, and moments at zero
   std::vector<std::string> notes;  // for the console
 
@@ -23,7 +23,7 @@ struct Transfer {
 // Compares the checkpoint's tensors with the run's model. `keys` lists the exceptions. Throws one user_error for all
 // problems: a tensor that is not fresh is missing or has another shape or type, or the checkpoint has a weight that is
 // neither in the model nor in checkpoint.drop.
-Transfer plan_transfer(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
-                       const checkpoint::Reader& reader);
+InitialLoad plan_initial_load(const config::Checkpoint& keys, const plan::ParameterPlan& plan,
+                              const checkpoint::Reader& reader);
 
 }  // namespace hearth::run

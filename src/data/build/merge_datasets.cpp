@@ -1,4 +1,4 @@
-#include "data/build/join.h"
+#include "data/build/merge_datasets.h"
 
 #include <algorithm>
 #include <map>
@@ -35,9 +35,9 @@ void check_same_tokens(const Dataset& a, const Dataset& b) {
     throw different(a, b, "--n-fixed", std::to_string(first.rules.n_fixed), std::to_string(other.rules.n_fixed));
 }
 
-// The datasets from which a dataset was joined, or itself.
-std::vector<JoinedDataset> origins_of(const Manifest& m) {
-  if (!m.joined.empty()) return m.joined;
+// The datasets from which a dataset was merged, or itself.
+std::vector<MergedDataset> origins_of(const Manifest& m) {
+  if (!m.merged.empty()) return m.merged;
   return {{m.identity, m.build, static_cast<int64_t>(m.sources.size()), m.rules}};
 }
 
@@ -47,7 +47,7 @@ void check_no_file_twice(const std::vector<Dataset>& datasets) {
   std::map<Key, std::pair<const Dataset*, const SourceFile*>> seen;
   for (const Dataset& dataset : datasets) {
     auto source = dataset.manifest().sources.begin();
-    for (const JoinedDataset& origin : origins_of(dataset.manifest())) {
+    for (const MergedDataset& origin : origins_of(dataset.manifest())) {
       for (int64_t i = 0; i < origin.num_sources && source != dataset.manifest().sources.end(); ++i, ++source) {
         if (source->hash.empty()) continue;
         const auto [first, is_new] = seen.emplace(
@@ -63,10 +63,10 @@ void check_no_file_twice(const std::vector<Dataset>& datasets) {
   }
 }
 
-// The rules of the whole. Rules in which the datasets differ are unset here, and only in Manifest::joined.
-BuildRules common_rules(const std::vector<JoinedDataset>& origins) {
+// The rules of the whole. Rules in which the datasets differ are unset here, and only in Manifest::merged.
+BuildRules common_rules(const std::vector<MergedDataset>& origins) {
   BuildRules rules = origins.front().rules;
-  for (const JoinedDataset& origin : origins) {
+  for (const MergedDataset& origin : origins) {
     if (origin.rules.validation != rules.validation) rules.validation = 0;
     if (origin.rules.source_dataset != rules.source_dataset) rules.source_dataset.clear();
     rules.in_place = rules.in_place && origin.rules.in_place;
@@ -79,10 +79,10 @@ BuildRules common_rules(const std::vector<JoinedDataset>& origins) {
   return rules;
 }
 
-std::vector<std::string> notes_on(const std::vector<JoinedDataset>& origins) {
+std::vector<std::string> notes_on(const std::vector<MergedDataset>& origins) {
   std::vector<std::string> notes;
   bool deduplicated = false, by_position = false, other_holdout = false;
-  for (const JoinedDataset& origin : origins) {
+  for (const MergedDataset& origin : origins) {
     deduplicated = deduplicated || origin.rules.dedup_exact;
     by_position = by_position || !origin.rules.split.empty();
     other_holdout = other_holdout || origin.rules.validation != origins.front().rules.validation;
@@ -96,14 +96,14 @@ std::vector<std::string> notes_on(const std::vector<JoinedDataset>& origins) {
   return notes;
 }
 
-class Join {
+class Merge {
  public:
-  explicit Join(const std::vector<Dataset>& datasets) : datasets_(datasets) {}
+  explicit Merge(const std::vector<Dataset>& datasets) : datasets_(datasets) {}
 
   Manifest plan() {
     Manifest m = datasets_.front().manifest();
     StreamingHash build;
-    m.joined.clear();
+    m.merged.clear();
     m.sources.clear();
     m.splits.clear();
     m.records = {};
@@ -112,7 +112,7 @@ class Join {
     for (const Dataset& dataset : datasets_) {
       const Manifest& part = dataset.manifest();
       build.update(fmt::format("joined {} {}\n", part.identity, part.build));
-      for (JoinedDataset& origin : origins_of(part)) m.joined.push_back(std::move(origin));
+      for (MergedDataset& origin : origins_of(part)) m.merged.push_back(std::move(origin));
       m.sources.insert(m.sources.end(), part.sources.begin(), part.sources.end());
       m.links_resolved += part.links_resolved;
       m.duplicates_dropped += part.duplicates_dropped;
@@ -123,7 +123,7 @@ class Join {
       m.invalid_bytes_replaced += part.invalid_bytes_replaced;
     }
     for (const std::string_view name : kSplitNames) add_split(m, name);
-    m.rules = common_rules(m.joined);
+    m.rules = common_rules(m.merged);
     m.build = build.digest_128_hex();
     m.identity = dataset_identity(m);
     return m;
@@ -200,7 +200,7 @@ bool is_complete(const Path& out, const Manifest& m) {
 
 }  // namespace
 
-JoinResult join_datasets(const std::vector<Path>& folders, const Path& out, bool overwrite) {
+MergeResult merge_datasets(const std::vector<Path>& folders, const Path& out, bool overwrite) {
   HEARTH_CHECK(folders.size() >= 2);
   std::vector<Dataset> datasets;
   for (const Path& folder : folders) datasets.push_back(Dataset::open(folder));
@@ -215,10 +215,10 @@ JoinResult join_datasets(const std::vector<Path>& folders, const Path& out, bool
   check_no_file_twice(datasets);
   Path temporary = out;
   temporary += ".tmp";
-  Join join(datasets);
-  JoinResult result;
-  result.manifest = join.plan();
-  result.notes = notes_on(result.manifest.joined);
+  Merge merge(datasets);
+  MergeResult result;
+  result.manifest = merge.plan();
+  result.notes = notes_on(result.manifest.merged);
   if (is_complete(out, result.manifest)) {
     result.was_complete = true;
     return result;
@@ -227,7 +227,7 @@ JoinResult join_datasets(const std::vector<Path>& folders, const Path& out, bool
   remove_tree(temporary);
   make_folders(temporary);
   const bool arrays = tokenizer::is_name_of_arrays(result.manifest.rules.tokenizer);
-  join.for_each_shard(result.manifest, [&](const Path& from, const ShardEntry& shard) {
+  merge.for_each_shard(result.manifest, [&](const Path& from, const ShardEntry& shard) {
     const OpenShard checked(from, shard, arrays);
     ++(link_or_copy(from, temporary / shard.file) ? result.shards_linked : result.shards_copied);
   });

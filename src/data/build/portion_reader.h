@@ -1,4 +1,4 @@
-// The documents of a unit, in order: its sources' records after the rules for bad and empty ones.
+// The documents of a portion, in order: its sources' records after the rules for bad and empty ones.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "data/build/units.h"
+#include "data/build/portions.h"
 #include "data/shard/manifest.h"
 #include "data/source/source.h"
 
@@ -24,16 +24,16 @@ struct Document {
   std::shared_ptr<const void> owner;        // as in Record
 };
 
-class UnitRecords {
+class PortionReader {
  public:
-  UnitRecords(const std::vector<SourceFile>& sources, const Unit& unit, const BuildRules& rules);
+  PortionReader(const std::vector<SourceFile>& sources, const Portion& portion, const BuildRules& rules);
 
   // False at the end. `document` has views like Record. Throws for a bad record under OnError::kStop (user_error or
   // damaged(), with file and record), and for a file that changed since it was found.
   bool next(Document& document);
 
   const RecordCounts& counts() const { return counts_; }  // so far
-  int64_t bytes_read() const;                             // of the unit, on disk
+  int64_t bytes_read() const;                             // of the portion, on disk
 
  private:
   bool next_record();  // false: the piece has no more records
@@ -42,7 +42,7 @@ class UnitRecords {
   [[noreturn]] void stop() const;
 
   const std::vector<SourceFile>& sources_;
-  const Unit& unit_;
+  const Portion& portion_;
   const BuildRules& rules_;
   int largest_count_;  // of an array
   RecordCounts counts_;
