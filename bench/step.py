@@ -1,20 +1,23 @@
-"""A training step of Hearth beside LlamaForCausalLM on PyTorch, in turns: what bench/results/ quotes.
+"""A training step of Hearth compared with LlamaForCausalLM on PyTorch, in alternation: what bench/results/ quotes.
 
-    .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16] [--eager-only]
-    .deps/oracle/bin/python bench/step.py --device cuda [--rounds 9] [--shape mlm_1b|llama3_8b_slice|llama3_1b|llama3_3b|all]
-        [--table eager|compiled|float8|graph|all]
+    .deps/oracle/bin/python bench/step.py [--rounds 9] [--shape small|medium|all] [--dtype float32|bfloat16]
+        [--eager-only]
+    .deps/oracle/bin/python bench/step.py --device cuda [--rounds 9] [--table eager|compiled|float8|graph|all]
+        [--shape mlm_1b|llama3_8b_slice|llama3_1b|llama3_3b|all]
+    .deps/oracle/bin/python bench/step.py --against OTHER/bin/hearth [--shape small]   two builds, without PyTorch
 
-Every program is a process that takes steps by turns: two to warm up, then in each round one step of every program, the
-order rotated. So a machine whose speed changes within minutes is the same for all of a round. PyTorch runs as installed
-and with glibc's malloc told to keep what is freed, because a third of its time on a CPU is page faults; eager, then
-compiled (all of them at once would not fit the memory). Before every step the rate of a float32 GEMM is measured. Ratios
-are medians over the rounds of the ratio within a round; timings of different runs do not compare.
+Every program is a process. It takes two steps to warm up, then one step in each round; the order of programs rotates.
+So a machine whose speed changes within minutes is the same for all of a round. PyTorch runs as installed, and with
+glibc's malloc told to keep what is freed, because a third of its time on a CPU is page faults. It runs eager, then
+compiled: all of them at once would not fit the memory. Before every step the rate of a float32 GEMM is measured.
+Ratios are medians over the rounds of the ratio within a round; timings of different runs do not compare.
 
-On a GPU everything computes in bfloat16 from float32 masters, Hearth in float8 and from a CUDA graph besides, and the rate is
-that of a bfloat16 GEMM of 8192^3. Two programs at a time, Hearth and another: their memory adds up. Memory is then the peak of what tensors take there.
+On a GPU everything computes in bfloat16 from float32 masters. Hearth also runs in float8 and from a CUDA graph, and
+the rate is that of a bfloat16 GEMM of 8192^3. Two programs run at a time, Hearth and another, because their memory
+adds up. Memory is then the peak of what tensors take there.
 
-Needs build/release/bin/hearth, or --hearth PATH, and the oracle environment (scripts/setup.sh --oracle). "start" is the time from exec to the
-end of the first step, less a median step.
+Needs build/release/bin/hearth, or --hearth PATH, and the oracle environment (scripts/setup.sh --oracle). "start" is
+the time from exec to the end of the first step, less a median step.
 """
 
 import argparse
@@ -59,6 +62,8 @@ def tables(shape, options):
     hearth = [options.hearth, "bench", "step", "--json"] + arguments
     if options.dtype != "float32" and options.device == "cpu":
         hearth += ["--set", f"training.mixed_precision_param={options.dtype}"]
+    if options.against:
+        return {"builds": {"Hearth": (hearth, {}), options.against: ([options.against] + hearth[1:], {})}}
     torch_step = [sys.executable, os.path.join(ROOT, "bench/pytorch_step.py"), f"--dtype={options.dtype}"] + arguments
     compiled = torch_step + ["--compile"]
     if options.device == "cuda":
@@ -153,8 +158,12 @@ parser.add_argument("--table", choices=("eager", "compiled", "float8", "graph", 
 parser.add_argument("--eager-only", action="store_const", dest="table", const="eager",
                     help="without torch.compile, which takes most of the time")
 parser.add_argument("--hearth", default=os.path.join(ROOT, "build/release/bin/hearth"))
+parser.add_argument("--against", metavar="PATH",
+                    help="another build's hearth: one table of the two builds, without PyTorch")
 parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
 options = parser.parse_args()
+if options.against and options.table != "all":
+    parser.error("--against has one table: leave out --table")
 shapes = SHAPES
 if options.device == "cuda":
     shapes, options.dtype = GPU_SHAPES, "bfloat16"

@@ -56,7 +56,7 @@ Path find_checkpoint(const Path& folder) {
   const char* const fix = "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest";
   if (!path_exists(folder)) throw user_error(fmt::format("there is no folder {}", folder.string()), {}, fix);
   throw user_error(
-      fmt::format("{} is no checkpoint", folder.string()),
+      fmt::format("{} is not a checkpoint", folder.string()),
       fmt::format("it holds neither a {}, nor PyTorch's {}, nor a step-... folder", kManifestFile, kMetadataFile), fix);
 }
 

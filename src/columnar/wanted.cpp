@@ -138,7 +138,7 @@ bool find_weights(const arrow::Schema& schema, const data::ReadRules& rules, Wan
     return refuse("--labels-key", "its column is text; only token ids have labels",
                   "name the texts that count with --loss-key, or a column of token ids with --text-key");
   if (wanted.kind != ColumnKind::kText && !rules.loss_keys.empty())
-    return refuse("--loss-key", "its column is no text", "give --labels-key or --weights-key for token ids");
+    return refuse("--loss-key", "its column is not text", "give --labels-key or --weights-key for token ids");
   return find_weight_column(schema, "--labels-key", rules.labels_key, wanted.kind, wanted.label_mask, wanted,
                             failure) &&
          find_weight_column(schema, "--weights-key", rules.weights_key, wanted.kind, wanted.weights, wanted, failure);

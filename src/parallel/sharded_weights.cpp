@@ -21,7 +21,7 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
   HEARTH_CHECK(trained_.size() == plan.parameters.size(), "{} flags for {} parameters", trained_.size(),
                plan.parameters.size());
   const int64_t R = group.size(), rank = group.rank();
-  HEARTH_CHECK(!reproducible || (R & (R - 1)) == 0, "{} ranks are no power of two", R);
+  HEARTH_CHECK(!reproducible || (R & (R - 1)) == 0, "the number of ranks, {}, is not a power of two", R);
   memory_bytes_ = planned_bytes();
   ops::Arena arena(memory_bytes_, device);
   for (const plan::Unit& unit : plan.units) {

@@ -34,7 +34,7 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
                                     {"the width of all heads", shape.H * shape.K},
                                     {"the width of queries, keys and values", (shape.H + 2 * shape.G) * shape.K}}) {
     if (width % 16 != 0)
-      throw user_error(fmt::format("numerics.fp8: {} is {}, no multiple of 16", name, width),
+      throw user_error(fmt::format("numerics.fp8: {} is {}, which is not a multiple of 16", name, width),
                        "the GPU's float8 products need a multiple of 16", "remove numerics.fp8, or change the shape");
   }
 }

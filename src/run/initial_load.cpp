@@ -54,7 +54,7 @@ void require_fit(const plan::ParameterPlan& plan, const checkpoint::Reader& read
   throw user_error(
       fmt::format("{} does not fit the model:\n    {}", reader.folder().string(), fmt::join(problems, "\n    ")),
       "every weight of the model must be in the checkpoint or in checkpoint.fresh",
-      "give [model] the checkpoint's shape (`hearth inspect` prints it), or name what begins anew in "
+      "give [model] the checkpoint's shape (`hearth inspect` prints it), or name new weights in "
       "checkpoint.fresh")
       .about("checkpoint.initial_load_path");
 }

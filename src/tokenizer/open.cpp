@@ -102,7 +102,7 @@ std::unique_ptr<Tokenizer> open_any(const std::string& name, const OpenOptions& 
     search.file_eos = tokenizer->eos();
     return finish(std::move(tokenizer), options, search);
   }
-  throw user_error(fmt::format("{} is no tokenizer that Hearth reads", path.string()),
+  throw user_error(fmt::format("{} is not a tokenizer that Hearth reads", path.string()),
                    "its content is of an unknown kind", fmt::format("give one of: {}", kKinds));
 }
 

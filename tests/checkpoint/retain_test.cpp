@@ -42,7 +42,7 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
   EXPECT_EQ(find_checkpoint(scratch / "pytorch"), scratch / "pytorch");
   const auto problem = [](const Path& folder) { return test::error_of([&] { find_checkpoint(folder); }).message(); };
   make_folders(scratch / "empty");
-  EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is no checkpoint");
+  EXPECT_EQ(problem(scratch / "empty"), (scratch / "empty").string() + " is not a checkpoint");
   EXPECT_EQ(problem(scratch / "nowhere"), "there is no folder " + (scratch / "nowhere").string());
 }
 

@@ -295,7 +295,7 @@ TEST(Float8, AGpuThatHasNoneIsNamed) {
   run::check_float8(gpu, c, shape);
   shape.F = 24;
   EXPECT_EQ(error_of([&] { run::check_float8(gpu, c, shape); }).message(),
-            "numerics.fp8: the feed-forward width is 24, no multiple of 16");
+            "numerics.fp8: the feed-forward width is 24, which is not a multiple of 16");
   c.numerics.fp8 = false;
   run::check_float8(gpu, c, shape);
 }

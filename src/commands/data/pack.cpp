@@ -11,7 +11,7 @@ namespace {
 // Plain text is not a dataset: a build chooses the tokenizer and the documents.
 data::Dataset open_built(const Path& folder) {
   if (path_exists(folder) && !path_exists(folder / data::kManifestName))
-    throw user_error(fmt::format("{} is no dataset", folder.string()), "rows are made of tokens",
+    throw user_error(fmt::format("{} is not a dataset", folder.string()), "rows are made of tokens",
                      fmt::format("build one first: hearth data build --out DATA --tokenizer FILE {}; then: hearth data "
                                  "pack ... DATA",
                                  folder.string()));

@@ -19,7 +19,7 @@ std::vector<uint32_t> parse_ids(std::string_view line) {
     uint32_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size())
-      throw user_error(fmt::format("\"{}\" is no token id", word.substr(0, 40)), "",
+      throw user_error(fmt::format("\"{}\" is not a token id", word.substr(0, 40)), "",
                        "give ids as `hearth tokenizer encode` prints them: numbers with spaces between them");
     ids.push_back(id);
     at = line.find_first_not_of(kSpace, end);

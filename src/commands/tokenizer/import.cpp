@@ -25,7 +25,7 @@ int64_t integer(const Pickle& pickle, PickleValue value, std::string_view what) 
   if (pickle.kind(value) != PickleKind::kObject) return pickle.integer(value, what);
   const Pickle::Object scalar = pickle.object(value, what);
   if (!scalar.name.ends_with("multiarray.scalar") || scalar.arguments.size() != 2)
-    throw damaged(fmt::format("{}: {} is no integer", pickle.origin(), what));
+    throw damaged(fmt::format("{}: {} is not an integer", pickle.origin(), what));
   const Pickle::Object type = pickle.object(scalar.arguments[0], what);
   const std::string_view name = type.arguments.empty() ? "" : pickle.text(type.arguments[0], what);
   const std::string_view bytes = pickle.text(scalar.arguments[1], what);

@@ -21,7 +21,7 @@ CountDocument patch_counter(tokenizer::PatchShape shape) {
   return [shape, patch = std::vector<uint8_t>(static_cast<size_t>(shape.cells()))](
              const data::Document& document, const std::string& path, tokenizer::PieceCounts& counts) mutable {
     if (document.array == nullptr)
-      throw user_error(fmt::format("{} is no array", path), "patches are parts of arrays",
+      throw user_error(fmt::format("{} is not an array", path), "patches are parts of arrays",
                        "leave it out (--include \"*.parquet\"), name a table's column of arrays with --text-key, or "
                        "train with --kind bpe");
     const data::SpikeArray& array = *document.array;

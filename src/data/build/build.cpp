@@ -75,7 +75,7 @@ class Build {
                        fmt::format("tokenizer \"{}\" has no tokens for it", plan_.tokenizer->name()),
                        "give --tokenizer spikes, or a tokenizer.patches");
     throw user_error(
-        fmt::format("{} is no array", path),
+        fmt::format("{} is not an array", path),
         fmt::format("tokenizer \"{}\" has only tokens for arrays", plan_.tokenizer->name()),
         "leave the file out (--include \"*.parquet\"), name a table's column of arrays with --text-key, or "
         "give a tokenizer of text");

@@ -15,7 +15,7 @@ std::vector<Manifest> read_parts(const Path& folder) {
     if (is_part_manifest(name)) parts.push_back(parse_manifest(read_file(folder / name), (folder / name).string()));
   }
   if (parts.empty())
-    throw user_error(fmt::format("{} holds no part of a build", folder.string()), "",
+    throw user_error(fmt::format("{} has no part of a build", folder.string()), "",
                      "make the parts with `hearth data build --part I/N` first");
   const int64_t count = parts[0].part.count;
   for (const Manifest& part : parts) {

@@ -19,7 +19,7 @@ constexpr int kBuildVersion = 1;
 
 void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer) {
   if (!(rules.validation >= 0 && rules.validation < 1))
-    throw user_error(fmt::format("--validation {} is no share", rules.validation), "",
+    throw user_error(fmt::format("--validation {} is not a share", rules.validation), "",
                      "give 0 or more and less than 1");
   if (rules.validation > 0 && !rules.split.empty())
     throw user_error("--validation and --split are given both",
@@ -34,7 +34,7 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
                      "neither its template nor its special tokens define it",
                      "name it with --eos-token TEXT, or give --eos none");
   if (rules.n_fixed < 0 || rules.n_fixed > kMostNeurons)
-    throw user_error(fmt::format("--n-fixed {} is no number of neurons", rules.n_fixed), "",
+    throw user_error(fmt::format("--n-fixed {} is outside its range", rules.n_fixed), "",
                      fmt::format("give 1 to {}, or 0 to keep those of each array", kMostNeurons));
   if (tokenizer.arrays() == nullptr && (rules.n_fixed > 0 || !rules.source_dataset.empty()))
     throw user_error(fmt::format("{} is only for arrays", rules.n_fixed > 0 ? "--n-fixed" : "--source-dataset"),
@@ -45,7 +45,7 @@ void check_rules(const BuildRules& rules, const tokenizer::Tokenizer& tokenizer)
 
 void check_part(const BuildOptions& options) {
   if (options.part < 1 || options.part > options.num_parts)
-    throw user_error(fmt::format("--part {}/{} is no part of a build", options.part, options.num_parts), "",
+    throw user_error(fmt::format("--part {}/{} is not a part of a build", options.part, options.num_parts), "",
                      "give I/N with I from 1 to N");
 }
 

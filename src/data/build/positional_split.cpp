@@ -24,7 +24,7 @@ double parse_share(std::string_view text, std::string_view share) {
   double value = 0;
   const auto [end, error] = std::from_chars(share.data(), share.data() + share.size(), value);
   if (error != std::errc() || end != share.data() + share.size() || !(value >= 0 && value <= 1e15))
-    throw bad_split(text, fmt::format("\"{}\" is no share", share));
+    throw bad_split(text, fmt::format("\"{}\" is not a share", share));
   return value;
 }
 

@@ -14,7 +14,7 @@ const ArrowLibrary* load() {
   const auto place = beside_program(kArrowObject);
   if (!place)
     throw user_error(what,
-                     fmt::format("{} does not lie beside the program: Hearth was built without Arrow", kArrowObject),
+                     fmt::format("{} is not in the program's folder: Hearth was built without Arrow", kArrowObject),
                      "run scripts/setup.sh, and build again");
   void* entry = load_entry(*place, HEARTH_ENTRY_NAME(HEARTH_ARROW_ENTRY), what,
                            "copy the libraries from the build's bin/ folder, which also has libarrow and libparquet");

@@ -85,7 +85,7 @@ std::vector<std::string> index_dialects() { return {std::string(kNeox), std::str
 IndexedFile::IndexedFile(const Path& bin, std::string_view dialect) {
   const auto index = index_of(bin);
   if (!index)
-    throw user_error(fmt::format("{} is no token file of Megatron or GPT-NeoX", bin.string()),
+    throw user_error(fmt::format("{} is not a token file of Megatron or GPT-NeoX", bin.string()),
                      "there is no .idx file of that format in its folder",
                      "give NAME.bin with NAME.idx in the same folder");
   index_path_ = *index;
@@ -180,7 +180,7 @@ void IndexedFile::tell_dialect(std::string_view dialect) {
 
 void IndexedFile::check_dialect(std::string_view dialect) const {
   if (dialect.empty() || !is_float(type_) || element_bytes_ == size_of_float(type_, dialect)) return;
-  throw user_error(fmt::format("{} was not written in the dialect of {}", index_path_.string(), dialect),
+  throw user_error(fmt::format("{} is not in the dialect \"{}\"", index_path_.string(), dialect),
                    fmt::format("its tokens have type {} and {} bytes, which is {}'s", type_, element_bytes_,
                                dialect == kNeox ? kMegatron : kNeox),
                    "leave --dialect out");
@@ -219,7 +219,7 @@ void IndexedFile::read_as(int64_t i, std::vector<Element>& ids) const {
   const uint64_t size = tokens_.bytes().size();
   if (begin < 0 || static_cast<uint64_t>(begin) > size || count < 0 ||
       static_cast<uint64_t>(count) > (size - static_cast<uint64_t>(begin)) / element_bytes_)
-    fail(fmt::format("sequence {} lies outside the tokens", i));
+    fail(fmt::format("sequence {} is outside the tokens", i));
   const int64_t bytes = count * static_cast<int64_t>(element_bytes_);
   if ((i == 0 && begin != 0) || offset(i + 1) != begin + bytes)
     fail(fmt::format("sequence {} does not end where the next one begins", i));
@@ -232,7 +232,7 @@ void IndexedFile::read_as(int64_t i, std::vector<Element>& ids) const {
                         : type_ == 8          ? widen<uint16_t>(data, ids)
                         : element_bytes_ == 4 ? widen<float>(data, ids)
                                               : widen<double>(data, ids);
-  if (wrong >= 0) throw user_error(fmt::format("its token {} is no id: negative, not whole, or too large", wrong));
+  if (wrong >= 0) throw user_error(fmt::format("its token {} is not an id: negative, not whole, or too large", wrong));
 }
 
 void IndexedFile::check_documents() const {

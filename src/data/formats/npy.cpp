@@ -148,7 +148,7 @@ std::vector<float> read_npy_vector(const Path& path) {
   const NpyHeader header = parse_npy_header(file, path.string());
   const bool is_float = header.descr == "<f4", is_double = header.descr == "<f8";
   if ((!is_float && !is_double) || header.shape.size() != 1)
-    throw user_error(fmt::format("{} is no vector of float32 or float64", path.string()),
+    throw user_error(fmt::format("{} is not a vector of float32 or float64", path.string()),
                      fmt::format("it has {} dimensions and elements \"{}\"", header.shape.size(), header.descr),
                      "write one: numpy.save(FILE, values.astype(numpy.float32)), with one number for each id");
   const auto size = static_cast<uint64_t>(header.shape[0]);

@@ -18,8 +18,8 @@ std::string text_at(const Json& json, std::string_view key, const std::string& p
   if (found == json.end() || !found->is_string())
     throw user_error(fmt::format("{}: {}", place,
                                  found == json.end() ? fmt::format("there is no \"{}\"", key)
-                                                     : fmt::format("\"{}\" is no text", key)),
-                     fmt::format("a line names a file (\"file_name\") and has the texts {}",
+                                                     : fmt::format("\"{}\" is not a string", key)),
+                     fmt::format("each line is an object with the strings \"file_name\", {}",
                                  join(std::vector<std::string>(kLabelNames.begin(), kLabelNames.end()))),
                      "correct the line");
   return found->get<std::string>();
@@ -33,7 +33,8 @@ FolderLabels parse(const Path& path) {
     const std::string place = fmt::format("{}:{}", path.string(), ++number);
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) throw user_error(fmt::format("{}: no JSON object", place), "", "correct the line");
+    if (!json.is_object())
+      throw user_error(fmt::format("{}: the line is not a JSON object", place), "", "correct the line");
     auto labels = std::make_shared<ArrayLabels>();
     for (size_t i = 0; i < kLabelNames.size(); ++i) (*labels)[i] = text_at(json, kLabelNames[i], place);
     if (!all.emplace(text_at(json, "file_name", place), std::move(labels)).second)

@@ -22,7 +22,7 @@ void attach_label_files(const std::vector<Path>& paths, const std::vector<Path>&
                        fmt::format("{} is not a token file", paths[i].string()),
                        "give NAME.bin itself as PATH; for tables and JSON lines there are --labels-key and --loss-key");
     if (!path_exists(file) || !index_of(file))
-      throw user_error(fmt::format("--labels {} is no token file of Megatron or GPT-NeoX", labels[i].string()),
+      throw user_error(fmt::format("--labels {} is not a token file of Megatron or GPT-NeoX", labels[i].string()),
                        "a label file has the layout of a token file, and there is no .bin with an .idx file",
                        "give NAME_label.bin with NAME_label.idx in the same folder");
     const std::string real_labels = std::filesystem::canonical(file).string();

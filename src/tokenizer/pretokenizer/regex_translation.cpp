@@ -120,7 +120,7 @@ class Translation {
       } else if (c == '{' && in_.substr(at_).starts_with("{,")) {
         refuse("{,", "a repetition without a lower bound");
       } else if (c == '}' && in_.substr(at_).starts_with("}+")) {
-        refuse("}+", "a repeated repetition in one engine, a possessive one in the other");
+        refuse("}+", "one engine reads it as a repeated repetition, the other as a possessive one");
       } else {
         literal();
       }

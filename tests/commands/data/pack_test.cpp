@@ -30,7 +30,7 @@ TEST(DataPack, TextIsRefusedWithTheCommandThatMakesTokensOfIt) {
   for (const std::string& path : {c.at("x.jsonl"), c.scratch.path().string()}) {
     const auto raw = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), path));
     EXPECT_EQ(raw.exit_code, 2);
-    EXPECT_THAT(raw.output, HasSubstr("is no dataset")) << raw.output;
+    EXPECT_THAT(raw.output, HasSubstr("is not a dataset")) << raw.output;
     EXPECT_THAT(raw.output, HasSubstr("hearth data build --out DATA")) << raw.output;
   }
   const auto missing = c.run(fmt::format("pack --length 4 --out {} {}", c.at("out"), c.at("nowhere")));

@@ -73,7 +73,7 @@ TEST_F(TokenizerCommands, DecodeGivesEveryByteBack) {
   EXPECT_EQ(run_hearth("tokenizer decode" + with + path("ids")).output, bytes + "ab ab\n\n");
   const CommandResult result = run_hearth("tokenizer decode" + with + path("text"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.output.substr(0, 35), "error: \"ab\" is no token id\n  fix: g");
+  EXPECT_EQ(result.output.substr(0, 38), "error: \"ab\" is not a token id\n  fix: g");
   write_file_atomic(scratch / "wrong", "258\n");
   EXPECT_EQ(run_hearth("tokenizer decode" + with + path("wrong")).output,
             "error: token 258 is outside the vocabulary\n  why: the tokenizer has 258 tokens\n");

@@ -304,8 +304,8 @@ TEST(Build, WrongRulesAreUserErrors) {
     EXPECT_EQ(error.code(), ExitCode::kUser);
     return error.message();
   };
-  EXPECT_EQ(message([](BuildRules& r) { r.validation = 1; }), "--validation 1 is no share");
-  EXPECT_EQ(message([](BuildRules& r) { r.validation = -0.1; }), "--validation -0.1 is no share");
+  EXPECT_EQ(message([](BuildRules& r) { r.validation = 1; }), "--validation 1 is not a share");
+  EXPECT_EQ(message([](BuildRules& r) { r.validation = -0.1; }), "--validation -0.1 is not a share");
   EXPECT_EQ(message([](BuildRules& r) { r.shard_tokens = 0; }), "--shard-tokens 0 is too small");
   EXPECT_EQ(message([](BuildRules& r) { r.read.document_bytes = -1; }), "--document-bytes -1 is negative");
   EXPECT_EQ(message([](BuildRules& r) { r.tokenizer = "words"; }), "there is no tokenizer \"words\"");

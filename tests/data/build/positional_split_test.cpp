@@ -77,11 +77,11 @@ TEST(PositionalSplit, SharesAreReadInAnySpellingAndNonsenseIsNamed) {
   EXPECT_EQ(parse_split("969/30/1"), "969,30,1");
   EXPECT_EQ(parse_split("0.98,0.02"), "0.98,0.02");
   EXPECT_EQ(parse_split("1"), "1");
-  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{{"a,b", "\"a\" is no share"},
-                                                                                  {"9,,1", "\"\" is no share"},
-                                                                                  {"9,-1", "\"-1\" is no share"},
-                                                                                  {"9,nan", "\"nan\" is no share"},
-                                                                                  {"9,1/2", "\"1/2\" is no share"},
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{{"a,b", "\"a\" is not a share"},
+                                                                                  {"9,,1", "\"\" is not a share"},
+                                                                                  {"9,-1", "\"-1\" is not a share"},
+                                                                                  {"9,nan", "\"nan\" is not a share"},
+                                                                                  {"9,1/2", "\"1/2\" is not a share"},
                                                                                   {"1,2,3,4", "it has 4 shares"},
                                                                                   {"0,0", "all shares are 0"}}) {
     const Error e = error_of([&, spelled = text] { parse_split(spelled); });

@@ -251,7 +251,7 @@ TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
   write_mixture(scratch / "in");
   BuildOptions options = small_units(scratch / "out", scratch / "in");
   Error error = error_of([&] { merge_parts(scratch / "in"); });
-  EXPECT_EQ(error.message(), (scratch / "in").string() + " holds no part of a build");
+  EXPECT_EQ(error.message(), (scratch / "in").string() + " has no part of a build");
   options.num_parts = 3;
   run(options);
   options.part = 3;
@@ -279,7 +279,7 @@ TEST(SourceBuild, PartsThatDoNotBelongTogetherAreRefused) {
   options.overwrite = false;
   EXPECT_EQ(error_of([&] { run(options); }).message(), options.out.string() + " holds a different dataset");
   options.part = 4;
-  EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 is no part of a build");
+  EXPECT_EQ(error_of([&] { run(options); }).message(), "--part 4/3 is not a part of a build");
 }
 
 TEST(SourceBuild, DiskFailureAtAnyCallOfAPartOrOfTheMergeIsRepairedByRunningAgain) {

@@ -195,8 +195,8 @@ TEST(ArrayColumns, AColumnOfSomethingElseIsRefusedWithItsType) {
   EXPECT_EQ(refused({"deep"}).why(), "it is list<element: list<element: list<element: uint8>>>" + neither);
   EXPECT_EQ(refused({"floats"}).why(), "it is list<element: list<element: float>>" + neither);
   EXPECT_EQ(refused({"inside.counts"}).why(), "inside of a list it is list<element: list<element: uint8>>" + neither);
-  EXPECT_EQ(refused({"ids"}).message(), other.string() + " is no array");
-  EXPECT_EQ(refused({"text"}).message(), other.string() + " is no array");
+  EXPECT_EQ(refused({"ids"}).message(), other.string() + " is not an array");
+  EXPECT_EQ(refused({"text"}).message(), other.string() + " is not an array");
   const Path arrays = scratch / "tables" / "x.parquet";
   BuildRules text;
   text.read.text_keys = {"spike_counts"};

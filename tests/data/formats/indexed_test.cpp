@@ -120,7 +120,7 @@ TEST(Indexed, ADialectIsThatOfTheFileOrRefused) {
         }
         const Error e = error_of([&] { run(options); });
         EXPECT_EQ(e.code(), ExitCode::kUser);
-        EXPECT_EQ(e.message(), at("x.idx").string() + " was not written in the dialect of " + dialect);
+        EXPECT_EQ(e.message(), at("x.idx").string() + " is not in the dialect \"" + dialect + "\"");
         EXPECT_THAT(e.why(), HasSubstr(std::string("which is ") + layout + "'s")) << e.why();
       }
     }
@@ -151,9 +151,10 @@ TEST(Indexed, ValuesThatAreNoIdsAreNamed) {
     return error_of([&] { run(options_for(scratch / "out", scratch / "x.bin", vocab_size)); }).message();
   };
   const std::string where = (scratch / "x.bin").string() + ": sequence 1: ";
-  EXPECT_EQ(message("i16", "[[1],[2,-3]]"), where + "its token 1 is no id: negative, not whole, or too large");
-  EXPECT_EQ(message("f32", "[[1],[2.5]]"), where + "its token 0 is no id: negative, not whole, or too large");
-  EXPECT_EQ(message("i64", "[[1],[4294967296]]"), where + "its token 0 is no id: negative, not whole, or too large");
+  EXPECT_EQ(message("i16", "[[1],[2,-3]]"), where + "its token 1 is not an id: negative, not whole, or too large");
+  EXPECT_EQ(message("f32", "[[1],[2.5]]"), where + "its token 0 is not an id: negative, not whole, or too large");
+  EXPECT_EQ(message("i64", "[[1],[4294967296]]"),
+            where + "its token 0 is not an id: negative, not whole, or too large");
   EXPECT_EQ(message("u16", "[[1],[1000]]"), where + "token 1000 is outside the vocabulary of 1000");
   EXPECT_EQ(message("u16", "[[1],[300]]", 258), where + "token 300 is outside the vocabulary of 258");
 }

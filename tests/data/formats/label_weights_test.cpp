@@ -338,14 +338,14 @@ TEST(LabelWeights, ALabelFileThatDoesNotBelongToItsTokensIsRefused) {
   EXPECT_EQ(of({{1, 2}, {4, 4}}, "i32"), at + "it has 2 labels for 3 tokens");
   EXPECT_EQ(of({{1, -100, 9}, {4}}, "i32"), at + "label 2 is 9, neither the token's id 3 nor -100");
   EXPECT_EQ(of({{1, -1, 3}, {4}}, "i64"),
-            at + "in its labels: its token 1 is no id: negative, not whole, or too large");
+            at + "in its labels: its token 1 is not an id: negative, not whole, or too large");
   EXPECT_EQ(of({{1, 65436, 3}, {4}}, "u16"), at + "label 1 is 65436, neither the token's id 2 nor -100");
   EXPECT_EQ(of({{1, 2, 3}}, "i32"),
             (scratch / "l.bin").string() + " does not belong to " + (scratch / "t.bin").string());
   write("l", {{1, -100, 3}, {4}}, "i32");
   BuildOptions options = with_labels(scratch / "out", scratch / "t.bin", scratch / "nothing");
   EXPECT_EQ(message(options),
-            "--labels " + (scratch / "nothing").string() + " is no token file of Megatron or GPT-NeoX");
+            "--labels " + (scratch / "nothing").string() + " is not a token file of Megatron or GPT-NeoX");
   options.labels.push_back(scratch / "l.bin");
   EXPECT_EQ(message(options), "there are 2 --labels for 1 paths");
   write_text(scratch / "a.txt", "text");

@@ -19,8 +19,8 @@ TEST(Npy, WrongLabelsAreErrorsWithTheirLine) {
   const std::string line = R"({"file_name": "a.npy", "subject_id": "s", )" + rest;
   EXPECT_EQ(message("\n{\"file_name\": 3}"), labels.string() + ":2: there is no \"subject_id\"");
   EXPECT_EQ(message(R"({"file_name": "a.npy", "subject_id": 1, )" + rest),
-            labels.string() + ":1: \"subject_id\" is no text");
-  EXPECT_EQ(message("[1]"), labels.string() + ":1: no JSON object");
+            labels.string() + ":1: \"subject_id\" is not a string");
+  EXPECT_EQ(message("[1]"), labels.string() + ":1: the line is not a JSON object");
   EXPECT_EQ(message(line + "\n" + line), labels.string() + ":2: an earlier line names the file");
   EXPECT_EQ(message(R"({"file_name": "b.npy", "subject_id": "s", )" + rest),
             labels.string() + " has no line for a.npy");

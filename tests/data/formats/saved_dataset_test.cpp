@@ -112,7 +112,7 @@ TEST(SavedDataset, ADictOfOneSplitIsReadAndOneOfSeveralIsRefusedByName) {
   write_text(dict / "dataset_dict.json", R"({"splits": ["train", "validation"]})");
   const Error missing = error_of([&] { build(out / "dict", {dict}); });
   EXPECT_EQ(missing.code(), ExitCode::kDamaged);
-  EXPECT_THAT(missing.message(), HasSubstr("lists the split validation, which is not there"));
+  EXPECT_THAT(missing.message(), HasSubstr("lists the split validation, which is missing"));
   write_text(dict / "dataset_dict.json", R"({"splits": ["../one"]})");
   EXPECT_EQ(error_of([&] { build(out / "dict", {dict}); }).code(), ExitCode::kDamaged);
 }
@@ -246,12 +246,12 @@ TEST(SavedDataset, ListsThatMakeNoSenseAndIndicesAreNamed) {
   EXPECT_TRUE(says(message(R"({"_data_files": [{"fil)", ExitCode::kDamaged), "state.json is not JSON"));
   for (const char* name : {"../secret", "/etc/passwd", "", "..", "sub/data.arrow"})
     EXPECT_TRUE(says(message(json{{"_data_files", {{{"filename", name}}}}}.dump(), ExitCode::kDamaged),
-                     "is no name of a file beside it"));
-  EXPECT_TRUE(says(message(R"({"_data_files": [{"filename": 1}]})", ExitCode::kDamaged), "a name is no string"));
+                     "is not the name of a file in its folder"));
+  EXPECT_TRUE(says(message(R"({"_data_files": [{"filename": 1}]})", ExitCode::kDamaged), "a name is not a string"));
   EXPECT_TRUE(says(message(R"({"_data_files": [{"filename": "b.arrow"}]})", ExitCode::kDamaged),
-                   "lists b.arrow, which is not there"));
+                   "lists b.arrow, which is missing"));
   EXPECT_TRUE(says(message(R"({"_data_files": [{"name": 1}]})", ExitCode::kDamaged), "has no \"filename\""));
-  EXPECT_TRUE(says(message(R"({"_data_files": "data.arrow"})", ExitCode::kDamaged), "\"_data_files\" is no list"));
+  EXPECT_TRUE(says(message(R"({"_data_files": "data.arrow"})", ExitCode::kDamaged), "\"_data_files\" is not a list"));
   EXPECT_TRUE(says(message(R"({"_data_files": [{"filename": "data.arrow"}], "_indices_files": [{"filename": "i"}]})",
                            ExitCode::kUser),
                    "indices.arrow"));

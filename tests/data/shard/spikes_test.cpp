@@ -200,14 +200,14 @@ TEST(Spikes, TokenizersAndSourcesMustBeOfOneKind) {
     return error_of([&] { build(scratch / "out", {scratch / source}, rules); }).message();
   };
   EXPECT_EQ(message("rec", {}), (scratch / "rec" / "a.npy").string() + " is an array");
-  EXPECT_EQ(message("text", spikes()), (scratch / "text" / "a.txt").string() + " is no array");
+  EXPECT_EQ(message("text", spikes()), (scratch / "text" / "a.txt").string() + " is not an array");
   BuildRules rules;
   rules.n_fixed = 3;
   EXPECT_EQ(message("text", rules), "--n-fixed is only for arrays");
   rules = {};
   rules.source_dataset = "x";
   EXPECT_EQ(message("text", rules), "--source-dataset is only for arrays");
-  EXPECT_EQ(message("rec", spikes(-1)), "--n-fixed -1 is no number of neurons");
+  EXPECT_EQ(message("rec", spikes(-1)), "--n-fixed -1 is outside its range");
   BuildOptions options;
   options.out = scratch / "out";
   options.paths = {scratch / "rec"};

@@ -164,7 +164,7 @@ TEST(Jsonl, EachProblemIsNamed) {
             P(RecordProblem::kMissingKey, "it has no key \"a.b\": \"a\" is a string|"));
   EXPECT_EQ(json_text(R"({"text": "x")"), P(RecordProblem::kMalformed, "not JSON at column 13: it ends early|"));
   EXPECT_EQ(json_text(R"(["text"])"), P(RecordProblem::kMalformed, "it is a list instead of a JSON object|"));
-  EXPECT_EQ(json_text("3"), P(RecordProblem::kMalformed, "not JSON at column 1: it is no JSON object|"));
+  EXPECT_EQ(json_text("3"), P(RecordProblem::kMalformed, "not JSON at column 1: it is not a JSON object|"));
   const P ids(RecordProblem::kWrongType, "\"text\" is a list of numbers instead of a string|");
   EXPECT_EQ(json_text(R"({"text": [1, 2]})"), ids);
   EXPECT_EQ(json_text(R"({"text": [["a"], [[2]]]})"), ids);
