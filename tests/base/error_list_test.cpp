@@ -22,7 +22,7 @@ TEST(ErrorList, SeveralAreOneErrorThatListsThem) {
   ErrorList inner, errors;
   for (const char* what : {"a", "b"}) inner.attempt([&] { throw user_error(what, "why " + std::string(what)); });
   errors.attempt([] { throw user_error("first", {}, "a fix"); });
-  errors.attempt([&] { inner.throw_if_any("inner"); });    // its errors, not their list
+  errors.attempt([&] { inner.throw_if_any("inner"); });    // the errors remain after the list is gone
   errors.attempt([] { throw user_error("b", "why b"); });  // met again
   const Error error = error_of([&] { errors.throw_if_any("the run"); });
   EXPECT_STREQ(error.what(),

@@ -45,7 +45,7 @@ TEST(BenchOps, EveryKernelOfAStepHasARate) {
   }
 }
 
-// By hand: what each kernel reads and writes at the least.
+// By hand: the least bytes that each kernel reads and writes.
 TEST(BenchOps, BytesAreThoseOfEachOperandInItsType) {
   config::BenchStepOptions options = tiny_options();
   options.config.model.norm_type = config::NormType::kLayerNorm;

@@ -42,7 +42,7 @@ TEST(BenchStep, TheNumbersBelongTogether) {
   }
 }
 
-// Faults cost PyTorch a third of its step on a CPU. What is left here are a few tensors of tokens and results.
+// Faults cost PyTorch a third of its step on a CPU. Ours has only the faults of a few tensors of tokens and results.
 TEST(BenchStep, AStepFaultsInHardlyAnyMemory) {
   config::BenchStepOptions options = tiny_bench(1);
   options.warmup = 3;

@@ -33,7 +33,7 @@ inline int64_t numel_of(const std::vector<int64_t>& shape) {
 }
 inline mesh::Box whole_box(const std::vector<int64_t>& shape) { return {std::vector<int64_t>(shape.size(), 0), shape}; }
 
-// Random bytes of a type; floats are made from small numbers, so that none is a NaN (which never equals itself).
+// Random bytes of a type. Floats are made from small numbers, so that none is a NaN, which never equals itself.
 inline ExampleTensor example_tensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape) {
   ExampleTensor tensor{{name, dtype, shape}, {}};
   const int64_t n = numel_of(shape);

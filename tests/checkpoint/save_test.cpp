@@ -39,7 +39,8 @@ void save_state(const Path& checkpoints, int64_t step, int64_t value) {
   save_example(checkpoints, state_at(value), step, 2);
 }
 
-// Calls `body` with every one of its disk calls failing once, until it succeeds; `check` looks at what is left.
+// Calls `body` again and again: each time the next of its disk calls fails, until none does. `check` looks at what is
+// left.
 int64_t with_every_failure(int error_number, const std::function<void()>& prepare, const std::function<void()>& body,
                            const std::function<void(bool failed)>& check) {
   for (int64_t nth = 1;; ++nth) {

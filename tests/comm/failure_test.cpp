@@ -1,4 +1,4 @@
-// A rank that fails, hangs, is late, or takes part in something else: everybody stops, and the right one is named.
+// A rank fails, hangs, is late, or calls another operation: all ranks stop, and the error names the right one.
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

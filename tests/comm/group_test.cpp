@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kTimeout = 60;
 
-// Element `index` of what rank `rank` brings: far from round, so that the order of a float32 sum shows.
+// Element `index` of rank `rank`'s input. It is not a round number, so the order of a float32 sum shows.
 double value_at(int64_t seed, int64_t rank, int64_t index) {
   const RandomKey key = random_key(static_cast<uint64_t>(seed), fmt::format("rank {}", rank));
   return random_normal(key, static_cast<uint64_t>(index));

@@ -9,7 +9,7 @@
 namespace hearth::config {
 namespace {
 
-// What is wrong with a complete run file with `sets` applied.
+// The problems of a complete run file after `sets`.
 std::vector<std::string> problems(std::vector<std::string> sets, Purpose purpose = Purpose::kTrain) {
   const test::ScratchFolder data;  // looks like a dataset
   write_file_atomic(data / "manifest.json", "{}");
@@ -88,7 +88,7 @@ TEST(Check, TheWarmUpIsGivenOnceAndFitsIn) {
             one("lr_scheduler.warmup_steps and lr_scheduler.warmup_fraction are both given"));
   EXPECT_EQ(problems({"lr_scheduler.warmup_steps=1001"}),
             one("lr_scheduler.warmup_steps = 1001 is more than training.steps = 1000"));
-  EXPECT_TRUE(problems({"training.steps=100"}).empty());  // the default of 200 is nobody's wish
+  EXPECT_TRUE(problems({"training.steps=100"}).empty());  // nobody asked for the default of 200
   EXPECT_TRUE(problems({"training.steps=100", "lr_scheduler.warmup_fraction=0.1"}).empty());
   EXPECT_TRUE(problems({"lr_scheduler.warmup_steps=1000"}).empty());  // all of it
 }
@@ -117,7 +117,7 @@ TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
             one("model.output_init = \"wang_init\" has no effect with model.init = \"torchtitan\""));
   EXPECT_EQ(problems({"model.init=normal", "model.depth_init=false"}),
             one("model.depth_init = false has no effect with model.init = \"normal\""));
-  EXPECT_TRUE(problems({"model.init=small_init", "model.init_std=0.1"}).empty());  // of scaled_normal, of wo and w2
+  EXPECT_TRUE(problems({"model.init=small_init", "model.init_std=0.1"}).empty());  // wo and w2 use it
   EXPECT_EQ(problems({"validation.steps=3"}), one("validation.steps = 3 has no effect with validation.freq = 0"));
   EXPECT_EQ(problems({"checkpoint.initial_load_model_only=false"}),
             one("checkpoint.initial_load_model_only = false has no effect without checkpoint.initial_load_path"));

@@ -48,7 +48,7 @@ TEST(Chosen, LinesHoldAllThatFitsAndSayHowManyDoNot) {
   EXPECT_EQ(chosen_lines({}, 10, 1), Lines{});
 }
 
-// The start of every recipe shows all of its keys in the lines that it has.
+// At the start of every recipe, all of its keys fit into the lines.
 TEST(Chosen, KeysOfEveryRecipeFit) {
   size_t recipes = 0;
   for (const auto& file : std::filesystem::directory_iterator(test::source_path("configs"))) {

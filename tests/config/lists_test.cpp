@@ -1,4 +1,4 @@
-// [[data.source]] and the other tables that stand several times, in files and in --set.
+// [[data.source]] and the other tables that may occur several times, in files and in --set.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -140,7 +140,7 @@ TEST_F(LoadTest, ACheckpointToBeginWithIsLookedForWhereTheTrainingLooksForIt) {
   EXPECT_THAT(error_of(text),
               HasSubstr("before does not exist\n  fix: paths start at the run file's folder; give a checkpoint"));
   EXPECT_EQ(error_of(text, {"checkpoint.initial_load_path=web"}), "no error");
-  make_folders(folder_ / "checkpoints");  // the run has begun, and goes on with its own
+  make_folders(folder_ / "checkpoints");  // the run has begun, and continues with its own file
   EXPECT_EQ(error_of(text), "no error");
 }
 
@@ -156,7 +156,7 @@ TEST_F(LoadTest, ValuesOfTorchtitansHaveOurNames) {
       "their own)");
 }
 
-// What torchtitan's own files say (its llama3_8b.toml of 2025 and the forks' of 2024), line by line.
+// torchtitan's own files, line by line: llama3_8b.toml of 2025, and those of its forks of 2024.
 TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead) {
   EXPECT_EQ(
       error_of("[job]\ndescription = \"Llama 3 8B\"\nprint_args = true\n"
@@ -232,7 +232,7 @@ TEST_F(LoadTest, ASyntaxErrorNamesItsLineAndNothingThatMayStandBelow) {
   EXPECT_EQ(error_of("[training]\nsteps = 5\nsteps = 6\n"),
             "error: run.toml:3: this is not TOML: cannot redefine existing integer 'steps'");
   EXPECT_EQ(error_of("[training]\nsteps = \n").find("error: run.toml:2: this is not TOML: "), 0u);
-  // Here toml++, left to itself, ends the process, or anything may happen (U+FEC0), or it ends the stack.
+  // Without our checks, toml++ ends the process here, overflows the stack, or has undefined behaviour (U+FEC0).
   EXPECT_EQ(error_of("[training]\nsteps = 5\n[\n[data]\n"), "error: run.toml:3: this is not TOML: a key was expected");
   EXPECT_EQ(error_of("[training]\n\xef\xbb\x80steps = 5\n").find("error: run.toml:2: this is not TOML: "), 0u);
   std::string deep = "[training]\n";
@@ -319,7 +319,7 @@ std::string hex(const std::string& text) {
   return digits;
 }
 
-// Python's TOML reader is the judge of what to_toml writes.
+// Python's TOML reader checks what to_toml writes.
 TEST_F(LoadTest, PythonReadsTheSameValuesFromTheResolvedConfiguration) {
   const RunConfig config = unusual();
   const Path toml = file(to_toml(config));

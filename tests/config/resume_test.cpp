@@ -58,8 +58,8 @@ TEST(Resume, ChangesThatMakeItAnotherTrainingAreRefusedAllAtOnce) {
   }
 }
 
-// The promise of docs/config.md in both directions: what decides the weights' shapes or the order of the data refuses,
-// the rest does not.
+// docs/config.md in both directions: keys that decide the weights' shapes or the order of the data must not change, the
+// others may.
 TEST(Resume, TheShapeTheSeedAndTheWindowRefuseAndNothingElse) {
   const std::vector<std::string> refused = {"model.dim",
                                             "model.n_layers",

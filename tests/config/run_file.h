@@ -1,4 +1,4 @@
-// A run file in a folder of its own, beside what looks like datasets.
+// A run file in a folder of its own, next to folders that look like datasets.
 #pragma once
 
 #include <gtest/gtest.h>

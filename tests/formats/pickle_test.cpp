@@ -78,7 +78,7 @@ TEST(Pickle, AMemberOfAnEnumMayBeNamedByGetattrAndNothingElseMay) {
   EXPECT_TRUE(refused(getattr4(stack_global("torch", "Size"), name)));
   EXPECT_TRUE(refused(getattr4(stack_global(module, "_MEM_FORMAT_ENCODING"), "K\x01")));
   EXPECT_TRUE(refused("\x80\x04" + stack_global("builtins", "getattr") + ")R."));
-  // Nor may what getattr gave be called.
+  // The result of getattr must not be called either.
   std::string call = getattr4(stack_global(module, "_MEM_FORMAT_ENCODING"), name);
   call.pop_back();
   EXPECT_THAT(refusal(call + ")R."), HasSubstr("not a class is called"));
@@ -143,7 +143,7 @@ TEST(Pickle, LengthsThatAreNotThereAllocateNothing) {
   EXPECT_THAT(refusal("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fx."s), HasSubstr("longer than the limit"));
   EXPECT_THAT(refusal("\x80\x02X\xff\xff\x0f\x00x."s), HasSubstr("bytes early"));
   EXPECT_THAT(refusal("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN."s), HasSubstr("frame"));
-  // A memo index of four billion is an entry, not a table.
+  // A memo index of four billion makes one entry, not a table of that length.
   EXPECT_EQ(refusal("\x80\x02Nr\xff\xff\xff\xff."s), "accepted");
   EXPECT_THAT(refusal("\x80\x02j\xff\xff\xff\xff."s), HasSubstr("never stored"));
 }

@@ -1,5 +1,5 @@
-// Parquet and Arrow files: whole, and where all is well in ranges too. Seeds of Parquet and of arrays, which we do not
-// write, lie in the corpus.
+// Parquet and Arrow files: whole, and in ranges if the whole file is good. Seeds of Parquet and of arrays, which we do
+// not write, are in the corpus.
 #include "data/formats/arrow_library.h"
 #include "data/source/source.h"
 #include "target.h"

@@ -1,4 +1,4 @@
-// The index of a Megatron or GPT-NeoX token file, beside tokens of a fixed size.
+// The index of a Megatron or GPT-NeoX token file, next to a token file of a fixed size.
 #include <cstring>
 
 #include "data/formats/indexed_file.h"

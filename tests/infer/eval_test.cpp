@@ -98,7 +98,7 @@ TEST_F(Eval, ItAgreesWithTheValidationOfTheTraining) {
   EXPECT_NEAR(report.validation.loss(), *records.back().validation_loss, 1e-6);
 }
 
-// As the run itself validates on it: all of a dataset of which nothing was held out.
+// As in the run's own validation: the whole dataset, where nothing was held out.
 TEST_F(Eval, AValidationSetWithoutHeldOutDocumentsIsReadWhole) {
   config::RunConfig c = train::tiny_config(scratch);
   train::build_tiny_data(scratch / "more", 100);
@@ -116,7 +116,8 @@ TEST_F(Eval, AValidationSetWithoutHeldOutDocumentsIsReadWhole) {
   EXPECT_NEAR(report.validation.loss(), *records.back().validation_loss, 1e-6);
 }
 
-// The n-gram model beside it reads the same split, and no other: bytes by a unigram of the training text, by hand.
+// The n-gram model reads the same split and no other. The expected bytes come from a unigram of the training text, by
+// hand.
 TEST_F(Eval, NgramsAreOfTheSplitThatIsEvaluated) {
   config::RunConfig c = train::tiny_config(scratch);
   data::BuildOptions options;
@@ -211,7 +212,7 @@ TEST_F(EvalNgrams, CountWhatTheRunTrainsOnWhateverIsEvaluated) {
     ASSERT_EQ(reports[0].ngram.size(), 4u);
     expect_reference(reports[0].ngram);
   }
-  // A source without any weight was not counted, so it may be asked about.
+  // The n-gram model did not count a source of weight 0, so that source may be evaluated.
   std::filesystem::remove_all(scratch / "scored");
   copy_text(folder("unused"), "train", scratch / "scored");
   const auto reports =
@@ -368,7 +369,7 @@ TEST_F(Eval, ADatasetOfAnotherTokenizerIsRefused) {
             fmt::format("{} was built with another tokenizer than {}", data_folder, checkpoint.string()));
   EXPECT_EQ(error.fix(), fmt::format("build {} again: hearth data build --tokenizer bytes ...", data_folder));
 
-  // A run goes on with its own tokenizer only.
+  // A run continues only with its own tokenizer.
   config::RunConfig c = train::tiny_config(scratch);
   const Error resume = test::error_of([&] { train::run_training(c, {}); });
   EXPECT_EQ(resume.code(), ExitCode::kUser);

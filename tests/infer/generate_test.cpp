@@ -70,8 +70,8 @@ int64_t next_without_cache(LoadedModel& model, const std::vector<int32_t>& visib
   return ids[i].item<int64_t>();
 }
 
-// What the window of 32 tokens holds when token number n is chosen, told apart from the code: as long as it fits,
-// everything; then what came since the last time it was full, and the 16 before.
+// The content of the window of 32 tokens when token number n is chosen, by a rule of the test's own. While everything
+// fits, it is everything. Then it is what came since the window was last full, and the 16 tokens before.
 void expect_text_of_an_uncached_model(LoadedModel& model, const Generation& request, const std::string& text,
                                       int64_t tokens, bool ended) {
   const c10::InferenceMode no_gradients;
@@ -94,8 +94,8 @@ void expect_text_of_an_uncached_model(LoadedModel& model, const Generation& requ
   }
 }
 
-// A short prompt begins a document; of a prompt longer than the window its newer half stays: thirty of each, of which
-// each could tell.
+// A short prompt begins a document. A prompt longer than the window keeps its newer half. There are thirty of each, and
+// each would show a wrong rule.
 TEST_F(Generate, TheFirstTokenSeesTheStartOfADocumentOrTheNewerHalfOfAWindow) {
   const auto model = load_model(*scratch / "run");
   const std::string source = train::tiny_text(9, 200);

@@ -70,7 +70,7 @@ TEST_F(ControlGroup, OnlyAPartOfTheTreeMayBeMounted) {
   EXPECT_EQ(limit_gib(), 5);
   limit("sys/fs/cgroup/docker/4f0c/worker/memory.max", 1);
   EXPECT_EQ(limit_gib(), 5) << "that is another group";
-  // A group that this namespace has no name for.
+  // A group that has no name in this namespace.
   write("proc/self/cgroup", "0::/../../4f0c\n");
   EXPECT_EQ(limit_gib(), 9);
 }

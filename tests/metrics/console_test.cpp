@@ -91,8 +91,8 @@ double seconds_left(const std::string& text) {
   return std::stod(text.substr(begin, end - begin));
 }
 
-// A run that went on after step 1000: three steps in 0.3 s or a little more, and one to go. What came before the first
-// step, a look at the held-out text, is no step's time.
+// A run that continued after step 1000: three steps in 0.3 s or a little more, and one to go. The validation before the
+// first step is not part of any step's time.
 TEST(Console, TheTimeLeftIsTheMeanOfThisRunsStepsTimesThoseThatRemain) {
   for (const bool looks : {false, true}) {
     double begin_s = monotonic_seconds(), end_s = 0;

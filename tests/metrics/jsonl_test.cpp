@@ -169,7 +169,7 @@ TEST(Jsonl, AStepThatIsToldTwiceCountsOnceAsToldLast) {
   EXPECT_EQ(*records[1].loss, 20);
 }
 
-// What lies between two resumes counts as long as nothing goes further back.
+// Steps between two resumes count unless a later resume goes back behind them.
 TEST(Jsonl, EventsAreReadBackButForThoseThatWereUndone) {
   test::ScratchFolder scratch;
   const Path path = scratch / "metrics.jsonl";

@@ -193,8 +193,8 @@ struct Reference {
   std::vector<at::Tensor> gradients;
 };
 
-// Nobody's bfloat16 is exact: ours is to be as near to float64 as PyTorch's, whose roundings are other ones. Over all
-// gradients these average out; a single one may be twice as far off.
+// bfloat16 is never exact. Ours must be as near to float64 as PyTorch's, which rounds at other places. Over all
+// gradients the differences average out; a single gradient may be twice as far off.
 TEST_P(WholeModel, Bfloat16IsAsNearToFloat64AsPyTorchs) {
   const ModelCase& c = GetParam();
   plan::ModelShape shape = plan::model_shape(model_config(c), c.V);

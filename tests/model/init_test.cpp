@@ -48,7 +48,7 @@ TEST(Init, StandardDeviationsAreTheSeedsRecipe) {
   EXPECT_LE(parameter_view(whole(plan, output.unit), output).abs().max().item<double>(), 3 / std::sqrt(128.0));
 }
 
-// GPT-NeoX's laws, by their formulas: width 128, 2 layers. Llemma began its own with small_init and wang_init.
+// GPT-NeoX's laws, by their formulas: width 128, 2 layers. Llemma's weights began with small_init and wang_init.
 TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
   struct Case {
     InitLaw init, output_init;

@@ -75,7 +75,7 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
   m.attention_scope = c.documents.empty() ? config::AttentionScope::kWindow : config::AttentionScope::kDocument;
   m.norm_type = c.norm_type;
-  // So large beside the first rows that it matters where it is added.
+  // So large compared with the first rows that it matters where it is added.
   if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
   p.shape.causal = c.causal;

@@ -63,8 +63,8 @@ TEST(LrSchedule, TakesTheWarmupAsAFraction) {
   expect_rates(rates(config, 1, 8), {0.5, 1, 1, 1, 1, 1, 1, 1});
 }
 
-// A WSD run that goes on longer is the same run as far as both are stable, and a cool-down that branches from it is
-// the same schedule over a nearer end.
+// A longer WSD run is the same run as long as both are in the stable phase. A cool-down that branches from it is the
+// same schedule with an earlier end.
 TEST(LrSchedule, CanBeProlongedAndBranched) {
   const LrSchedule whole = lr_schedule(scheduler(10, 0.2, DecayType::kLinear), 1, 1000);
   const LrSchedule longer = lr_schedule(scheduler(10, 0.1, DecayType::kLinear), 1, 2000);

@@ -26,8 +26,8 @@ int64_t bytes_of(const ActivationBuffer& b) {
   return bytes;
 }
 
-// Runs the ops on the plan's bytes: every op stamps what it writes, and finds what it reads as it was left. Nothing of
-// how the plan was made is used.
+// Runs the ops on the plan's bytes. Every op marks the bytes that it writes, and checks that the bytes it reads still
+// have their writer's mark. The test uses nothing of how the plan was made.
 void run_on_bytes(const ActivationPlan& plan, int64_t layers, bool training) {
   std::vector<int32_t> memory(static_cast<size_t>(plan.total_bytes / 4));  // who wrote these four bytes last
   std::map<std::pair<Activation, int64_t>, int32_t> stamps;

@@ -75,7 +75,7 @@ TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation
             recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_a100.activations.recompute));
 }
 
-// Any way to leave fewer layers to recompute, or to recompute less of them, does not fit: tried one by one.
+// No plan that recomputes fewer layers, or less of a layer, fits: each is tried.
 TEST(Memory, AutoTakesTheCheapestThatFits) {
   config::RunConfig c;
   c.model.dim = 64, c.model.n_layers = 6, c.model.n_heads = 4, c.model.hidden_dim = 96, c.model.vocab_size = 64;
@@ -144,7 +144,7 @@ TEST(Memory, ATrainingThatAlmostFitsSaysByHowMuchItDoesNot) {
       << format_memory(plan);
 }
 
-// Attention over a long window works in as much memory as a small model's weights take.
+// Attention over a long window needs as much memory as a small model's weights.
 TEST(Memory, WhatKernelsWorkInIsNamedWhereItMatters) {
   config::RunConfig c;
   c.model.dim = 64, c.model.n_heads = 4, c.model.n_layers = 1, c.model.vocab_size = 64;

@@ -93,7 +93,7 @@ TEST_F(Assembly, ACudaGraphOfWeightedDataIsPlannedAsItTrains) {
   EXPECT_EQ(plan.at("memory").at("activations"), items(plan::peak_activations(run.memory)));
 }
 
-// What the loss is measured on goes through the training's buffers, also where the training data weigh nothing.
+// Validation data with weights use the training's buffers, also where the training data have no weights.
 TEST_F(Assembly, WeightsOfAValidationSetArePlanned) {
   const int64_t without = open_run(c).memory.total_bytes;
   c.validation.freq = 4;

@@ -179,7 +179,7 @@ TEST_P(Recipes, OpensWithItsPlan) {
   EXPECT_THAT(text, HasSubstr(many)) << many;
 }
 
-// In an empty folder: what is wrong is that a file is not there, and no word of the command line.
+// In an empty folder the only error is the missing file: the command line itself is right.
 TEST_P(Recipes, ItsCommandsAreTaken) {
   const std::string prefix = "#   hearth ";
   bool trains = false;
@@ -199,7 +199,7 @@ TEST_P(Recipes, ItsCommandsAreTaken) {
   EXPECT_TRUE(trains);
 }
 
-// "--set key=value" of its variants, which stand in one line each.
+// "--set key=value" of its variants, one line each.
 TEST_P(Recipes, ItsVariantsAreTaken) {
   const std::regex set("--set ([^ ]+[^ .,;:])");
   for (const std::string& line : split_lines(opening())) {

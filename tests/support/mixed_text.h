@@ -1,5 +1,5 @@
-// Made-up text with all that a tokenizer meets: all scripts, code, numbers, emoji, white space, marks, controls. The
-// same for the same seed, on every machine.
+// Random text with everything that a tokenizer meets: all scripts, code, numbers, emoji, white space, marks, controls.
+// It is the same for the same seed, on every machine.
 #pragma once
 
 #include <cstdint>
