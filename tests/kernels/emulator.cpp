@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -24,6 +25,8 @@ namespace {
 // -------------------------------------------------------------------------------------------------
 
 constexpr size_t kStackBytes = size_t{256} << 10;  // mapped; only used pages are touched
+// Stacks begin at this many different distances from a page's end, so that not all use the same lines of the caches.
+constexpr size_t kStackStarts = 61;
 
 #if defined(__x86_64__)
 
@@ -52,8 +55,8 @@ hearth_emulator_switch:
 .size hearth_emulator_switch, .-hearth_emulator_switch
 )");
 
-void prepare(Context* context, std::byte* stack, void (*entry)()) {
-  auto* top = reinterpret_cast<void**>(stack + kStackBytes);
+void prepare(Context* context, std::byte* stack, size_t bytes, void (*entry)()) {
+  auto* top = reinterpret_cast<void**>(stack + bytes);
   *--top = nullptr;  // entry's return address: it never returns
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
@@ -64,10 +67,10 @@ void switch_context(Context* from, Context* to) { hearth_emulator_switch(from, *
 #else
 
 using Context = ucontext_t;
-void prepare(Context* context, std::byte* stack, void (*entry)()) {
+void prepare(Context* context, std::byte* stack, size_t bytes, void (*entry)()) {
   getcontext(context);
   context->uc_stack.ss_sp = stack;
-  context->uc_stack.ss_size = kStackBytes;
+  context->uc_stack.ss_size = bytes;
   makecontext(context, entry, 0);
 }
 void switch_context(Context* from, Context* to) { swapcontext(from, to); }
@@ -124,6 +127,7 @@ class Block {
 
   std::vector<Thread> threads_;
   std::vector<std::unique_ptr<Fiber>> free_fibers_;
+  size_t num_fibers_ = 0;
   Context scheduler_ = {};
   Thread* current_ = nullptr;
   size_t num_threads_ = 0;
@@ -172,7 +176,8 @@ void Block::resume(size_t index) {
     if (free_fibers_.empty()) {
       free_fibers_.push_back(std::make_unique<Fiber>());
       free_fibers_.back()->stack = new_stack();
-      prepare(&free_fibers_.back()->context, free_fibers_.back()->stack.get(), &entry);
+      const size_t unused = num_fibers_++ % kStackStarts * 64;
+      prepare(&free_fibers_.back()->context, free_fibers_.back()->stack.get(), kStackBytes - unused, &entry);
     }
     thread.fiber = std::move(free_fibers_.back());
     free_fibers_.pop_back();
@@ -212,7 +217,7 @@ size_t stride_for(size_t n, uint64_t scramble) {
   for (size_t stride = static_cast<size_t>(scramble % n) | 1;; stride += 2) {
     size_t a = n, b = stride % n;
     while (b != 0) a = std::exchange(b, a % b);
-    if (a == 1) return stride;
+    if (a == 1) return stride % n;
   }
 }
 
@@ -222,7 +227,7 @@ int Block::run_block() {
     threads_[i].shuffles = 0;
   }
   size_t done = 0;
-  const auto warp = static_cast<size_t>(lanes());
+  const int warp_bits = std::countr_zero(static_cast<unsigned>(lanes()));
   while (done < num_threads_) {
     scramble_ = scramble_ * 6364136223846793005u + 1442695040888963407u;
     const size_t stride = stride_for(num_threads_, scramble_ >> 33);
@@ -232,14 +237,15 @@ int Block::run_block() {
     for (size_t i = 0, thread = (scramble_ >> 40) % num_threads_; i < num_threads_; ++i) {
       const State state = threads_[thread].state;
       if (state == State::kNew || state == State::kReady) {
-        if ((asleep >> thread / warp & 1u) == 0) {
+        if ((asleep >> (thread >> warp_bits) & 1u) == 0) {
           resume(thread);
           if (threads_[thread].state == State::kDone) ++done;
         } else {
           all_wait = false;
         }
       }
-      thread = (thread + stride) % num_threads_;
+      thread += stride;
+      if (thread >= num_threads_) thread -= num_threads_;  // a division takes as long as a switch of fibers
     }
     if (done < num_threads_ && !open_barriers() && all_wait) {
       for (size_t i = 0; i < num_threads_; ++i) {
