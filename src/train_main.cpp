@@ -1,17 +1,23 @@
 // hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; users can start it, too.
 #include <c10/util/Exception.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "bench/gemm.h"
 #include "bench/ops.h"
 #include "bench/step.h"
+#include "comm/join.h"
 #include "commands/commands.h"
 #include "commands/run/options.h"
 #include "config/load.h"
 #include "infer/eval.h"
 #include "infer/generate.h"
+#include "launch/local_ranks.h"
+#include "launch/place.h"
 #include "ops/runtime.h"
 #include "train/libtorch_error.h"
+#include "train/signals.h"
 #include "train/trainer.h"
 
 namespace hearth {
@@ -19,12 +25,50 @@ namespace {
 
 using commands::CommandLine;
 
+// Trains as one of several processes. With `known`, the run file has been read and has no problem.
+int train_as(const launch::Place& place, const config::TrainOptions& options, const config::LoadResult* known) {
+  const comm::Membership membership{.rank = place.rank,
+                                    .size = place.size,
+                                    .address = place.address,
+                                    .key = place.key,
+                                    .supervised = place.supervised};
+  return comm::run_as_rank(membership, [&](comm::Control& control, const comm::MakeGroup& make_group) {
+    const train::SignalScope signals;
+    config::LoadResult loaded;
+    control.together("the run file", [&] {
+      loaded = known ? *known : config::read_and_check(options.run_toml, options.sets, place.size);
+      if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
+    });
+    ops::prepare_process(loaded.config.training.threads);
+    const auto group = make_group(loaded.config.comm.train_timeout_seconds);
+    return static_cast<int>(train::run_training(loaded, options, *group));
+  });
+}
+
+int train_alone(const config::LoadResult& loaded, const config::TrainOptions& options) {
+  ops::prepare_process(loaded.config.training.threads);
+  const train::SignalScope signals;
+  return static_cast<int>(train::run_training(loaded, options, *comm::single()));
+}
+
 int train_command(CommandLine& line) {
   const auto options = commands::train_options(line);
   if (!options) return 0;
-  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets);
-  ops::prepare_process(loaded.config.training.threads);
-  return static_cast<int>(train::run_training(loaded, *options));
+  const std::optional<launch::Place> place = launch::place_in_environment();
+  if (place && place->size > 1) {
+    if (options->ranks > 0 && place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
+    if (options->ranks > 0)
+      throw user_error(
+          fmt::format("--ranks {} was given to a process that {} started", options->ranks, place->launcher),
+          fmt::format("{} ranks were started already", place->size), "remove --ranks");
+    return train_as(*place, *options, nullptr);
+  }
+  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
+  const int64_t ranks = loaded.config.parallelism.data_parallel_shard_degree;
+  if (ranks == 1) return train_alone(loaded, *options);
+  // Errors that need no data are reported here, before there are several processes.
+  if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
+  return launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, *options, &loaded); });
 }
 
 int eval_command(CommandLine& line) {

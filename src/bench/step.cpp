@@ -11,7 +11,7 @@
 
 #include "base/quantity.h"
 #include "base/random.h"
-#include "comm/group.h"
+#include "comm/ranks.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
 #include "metrics/throughput.h"

@@ -3,7 +3,7 @@
 //   rank 0:     begin_save(temporary)                        the folder, new and empty
 //   barrier
 //   every rank: items = write_rank_file(temporary, rank, pieces)
-//   gather the strings (Group::all_gather_bytes)
+//   gather the strings (Control::all_gather)
 //   rank 0:     commit(temporary, final, gathered, manifest)
 //
 // When commit() returns, every byte was fsynced, read back and compared with memory, and the folder has its final name.

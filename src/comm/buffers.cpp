@@ -1,5 +1,7 @@
 #include "comm/buffers.h"
 
+#include <c10/util/BFloat16.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -17,26 +19,28 @@ constexpr int64_t kBlock = 1024;
 // In the pairwise sum of n > 1 numbers: how many are in the left operand of the last addition.
 int64_t left_of(int64_t n) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n - 1))); }
 
-// total[i] = the sum of inputs[k][at + i], k = 0 .. n - 1, in pairs.
-template <typename T>
-void sum_block(T* total, const std::byte* const* inputs, int64_t n, int64_t at, int64_t count) {
+// total[i] = the sum of inputs[k][at + i], k = 0 .. n - 1, in pairs. T: the elements; Sum: the type of the addition.
+template <typename T, typename Sum>
+void sum_block(Sum* total, const std::byte* const* inputs, int64_t n, int64_t at, int64_t count) {
   if (n == 1) {
-    std::memcpy(total, reinterpret_cast<const T*>(inputs[0]) + at, static_cast<size_t>(count) * sizeof(T));
+    const T* input = reinterpret_cast<const T*>(inputs[0]) + at;
+    for (int64_t i = 0; i < count; ++i) total[i] = static_cast<Sum>(input[i]);
     return;
   }
-  T right[kBlock];
-  sum_block(total, inputs, left_of(n), at, count);
-  sum_block(right, inputs + left_of(n), n - left_of(n), at, count);
+  Sum right[kBlock];
+  sum_block<T>(total, inputs, left_of(n), at, count);
+  sum_block<T>(right, inputs + left_of(n), n - left_of(n), at, count);
   for (int64_t i = 0; i < count; ++i) total[i] += right[i];
 }
 
-template <typename T>
+template <typename T, typename Sum = T>
 void sum(std::byte* out, const std::byte* const* inputs, int64_t num_inputs, int64_t begin, int64_t end) {
-  T total[kBlock];
+  Sum total[kBlock];
   for (int64_t at = begin; at < end; at += kBlock) {
     const int64_t count = std::min(kBlock, end - at);
-    sum_block(total, inputs, num_inputs, at, count);
-    std::memcpy(reinterpret_cast<T*>(out) + (at - begin), total, static_cast<size_t>(count) * sizeof(T));
+    sum_block<T>(total, inputs, num_inputs, at, count);
+    T* to = reinterpret_cast<T*>(out) + (at - begin);
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(total[i]);
   }
 }
 
@@ -65,8 +69,16 @@ void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t 
                operation, rank);
 }
 
+void check_exchange(const Buffer& to, const Buffer& from, int64_t size, std::string_view operation) {
+  HEARTH_CHECK(to.type == from.type && to.numel == from.numel && to.numel % size == 0,
+               "{}: {} elements to {}, for {} ranks, of one type", operation, from.numel, to.numel, size);
+  HEARTH_CHECK(to.numel == 0 || to.at(to.numel) <= from.data || to.data >= from.at(from.numel), "{}: the two overlap",
+               operation);
+}
+
 void check_summable(const Buffer& buffer, std::string_view operation) {
-  HEARTH_CHECK(buffer.type == at::kFloat || buffer.type == at::kDouble, "{} adds float32 or float64 only", operation);
+  HEARTH_CHECK(buffer.type == at::kFloat || buffer.type == at::kDouble || buffer.type == at::kBFloat16,
+               "{} adds float32, float64 or bfloat16 only", operation);
 }
 
 void copy_elements(std::byte* to, const std::byte* from, int64_t bytes) {
@@ -77,6 +89,8 @@ void sum_elements(std::byte* out, const std::byte* const* inputs, int64_t num_in
                   at::ScalarType type) {
   if (type == at::kDouble) {
     sum<double>(out, inputs, num_inputs, begin, end);
+  } else if (type == at::kBFloat16) {
+    sum<c10::BFloat16, float>(out, inputs, num_inputs, begin, end);
   } else {
     sum<float>(out, inputs, num_inputs, begin, end);
   }

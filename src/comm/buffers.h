@@ -1,6 +1,6 @@
 // Checks of tensors that all implementations of Group share, and copies and sums in plain host memory. Sums go in
-// pairs, in the elements' own type: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...). So an input may itself be a pairwise sum of
-// 2, 4 or 8 neighbours, and the result has the same bits.
+// pairs: ((0 + 1) + (2 + 3)) + ((4 + 5) + ...), in the elements' own type, or in float32 for bfloat16. So an input of
+// float32 or float64 may itself be a pairwise sum of 2, 4 or 8 neighbours, and the result has the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +31,10 @@ Buffer host_buffer_of(const at::Tensor& tensor, std::string_view operation);
 // `rank`.
 void check_shard(const Buffer& full, const Buffer& shard, int64_t rank, int64_t size, std::string_view operation);
 
-// float32 or float64.
+// Checks that both are [size * n], of one type, and do not overlap.
+void check_exchange(const Buffer& to, const Buffer& from, int64_t size, std::string_view operation);
+
+// float32, float64 or bfloat16.
 void check_summable(const Buffer& buffer, std::string_view operation);
 
 // Copies unless both are the same memory. Otherwise they must not overlap.

@@ -107,7 +107,7 @@ struct Training {
 };
 
 struct Parallelism {
-  int64_t data_parallel_shard_degree = 1;  // ranks; on a CPU they are threads of one process
+  int64_t data_parallel_shard_degree = 1;  // ranks that share the weights and the batch; resolved: at least 1
 };
 
 struct Checkpoint {

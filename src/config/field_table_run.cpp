@@ -48,7 +48,8 @@ std::vector<Field> training_fields() {
 
     {"parallelism", "data_parallel_shard_degree",
      slot<&RunConfig::parallelism, &Parallelism::data_parallel_shard_degree>, kMayChange, "ranks",
-     "that share the weights and the batch; on a CPU they are threads of one process", between(1, 1 << 20)},
+     "processes that share the weights and the batch; -1, or no value: as many as were started (--ranks, srun, mpirun, "
+     "torchrun)", between(-1, 1 << 20)},
 
   };
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -319,6 +320,23 @@ void resolve(LoadResult& result) {
     result.config.lr_scheduler.warmup_steps = 0;
 }
 
+void resolve_ranks(LoadResult& result, int64_t world) {
+  const std::string_view key = "parallelism.data_parallel_shard_degree";
+  int64_t& degree = result.config.parallelism.data_parallel_shard_degree;
+  const Origin origin = result.origin(key);
+  if (degree == -1 || (!origin.given() && world > 0)) {
+    degree = std::max<int64_t>(world, 1);
+  } else if (degree == 0 || (world > 0 && degree != world)) {
+    const bool none = std::exchange(degree, std::max<int64_t>(degree, 1)) == 0;
+    result.problems.push_back({result.where(key), origin.line,
+                               none ? fmt::format("{} = 0 is not a number of ranks", key)
+                                    : fmt::format("{} = {}, but {} ranks were started", key, degree, world),
+                               none ? "give 1 or more, or -1 for all ranks that are started"
+                                    : fmt::format("start {} ranks, or give -1, for all that are started", degree),
+                               std::string(key)});
+  }
+}
+
 LoadResult start(const std::string& file_name, const Path& base_folder) {
   LoadResult result;
   result.file_name = file_name;
@@ -336,17 +354,18 @@ void compute_on_gpu(LoadResult& run) {
     training.mixed_precision_param = DType::kBFloat16;
 }
 
-LoadResult read_run(const Path& toml, const std::vector<std::string>& sets) {
+LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world) {
   const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");
   LoadResult result = start(toml.string(), folder);
   if (!toml.empty()) apply_file(result, read_file(toml));
   apply_sets(result, sets);
   resolve(result);
+  resolve_ranks(result, world);
   return result;
 }
 
-LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets) {
-  LoadResult result = read_run(toml, sets);
+LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets, int64_t world) {
+  LoadResult result = read_run(toml, sets, world);
   check(result, Purpose::kTrain);
   return result;
 }

@@ -44,11 +44,13 @@ struct LoadResult {
 };
 
 // Reads a file and checks types; the rules between keys are in config/check.h. All errors are in `problems`, but an
-// unreadable file throws. `toml` may be empty: only defaults and `sets` ("section.key=value").
-LoadResult read_run(const Path& toml, const std::vector<std::string>& sets);
+// unreadable file throws. `toml` may be empty: only defaults and `sets` ("section.key=value"). `world`: the number of
+// ranks that were started; 0: not known. parallelism.data_parallel_shard_degree becomes this number if it is -1 or not
+// given, and has to equal it otherwise.
+LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world = 0);
 
 // read_run and all rules for training.
-LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets);
+LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets, int64_t world = 0);
 
 // As above, and throws if there are problems.
 RunConfig load(const Path& toml, const std::vector<std::string>& sets);

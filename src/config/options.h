@@ -15,6 +15,7 @@ struct TrainOptions {
   std::vector<std::string> sets;  // "section.key=value"
   bool restart = false;           // starts over although there is a checkpoint; the old run is moved aside
   bool verbose = false;           // the start prints every key
+  int64_t ranks = 0;              // processes to start on this host; 0: as the run file says
 };
 
 struct EvalOptions {

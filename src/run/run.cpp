@@ -1,10 +1,13 @@
 #include "run/run.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "comm/group.h"
 #include "config/derived.h"
 #include "config/load.h"
+#include "machine/cores.h"
 #include "metrics/console.h"
 #include "ops/runtime.h"
 #include "run/compute_device.h"
@@ -21,6 +24,21 @@ std::string format_chosen(const std::vector<config::ChosenKey>& keys) {
   if (keys.empty()) return "  chosen       nothing: every key has its default\n";
   return fmt::format("  chosen       {}\n",
                      fmt::join(config::chosen_lines(keys, kColumns, kLinesOfKeys), "\n               "));
+}
+
+struct Threads {
+  int64_t of_rank, of_run;
+};
+
+// Ranks that may use the same cores share them. A launcher may also give each rank cores of its own.
+Threads share_threads(const config::RunConfig& config, int64_t threads, comm::Control& control) {
+  const int64_t ranks = control.size();
+  if (config.training.threads > 0) return {std::max<int64_t>(1, threads / ranks), threads};
+  const std::string mine = machine::core_list();
+  const std::vector<std::string> all = control.all_gather("the cores of the ranks", mine);
+  const std::set<std::string> different(all.begin(), all.end());
+  return {std::max<int64_t>(1, threads / std::count(all.begin(), all.end(), mine)),
+          threads * static_cast<int64_t>(different.size())};
 }
 
 }  // namespace
@@ -122,21 +140,28 @@ std::string Run::describe(bool verbose) const {
          plan::format_step_time(expected_time);
 }
 
-Run open_run(const config::LoadResult& loaded) {
-  Preflight checked = check_run(loaded);
+Run open_run(const config::LoadResult& loaded, comm::Control& control) {
+  Preflight checked;
+  control.together("the checks of the run file", [&] { checked = check_run(loaded); });
+  const bool first = control.rank() == 0;
+  const Threads threads = share_threads(checked.config, checked.threads, control);
+  // Rank 0 measures with all its cores, which are this part of the run's.
+  const double share = static_cast<double>(threads.of_run) / static_cast<double>(checked.threads);
+  std::optional<RunFolder> folder;
+  control.together("the run folder", [&] { folder.emplace(checked.config, first); });
   const config::RunConfig& config = checked.config;
   const int64_t samples_per_epoch = checked.data->windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
-  ops::prepare_thread(checked.threads);
+  if (first) ops::prepare_thread(checked.threads);
   const DType compute = checked.shape.precision.compute;
   const metrics::Throughput throughput{static_cast<double>(config::tokens_per_step(config)),
                                        plan::computed_flops_per_token(checked.shape.model, config.training.seq_len),
-                                       peak_flops(checked.device, compute, checked.threads)};
+                                       first ? share * peak_flops(checked.device, compute, checked.threads) : 0};
   const plan::StepTime expected_time =
       plan::step_time(config, checked.shape.model, checked.memory, steps,
-                      {.gemm_flops = gemm_flops(checked.device, compute, checked.threads)});
-  return {.folder = RunFolder(config),
+                      {.gemm_flops = first ? share * gemm_flops(checked.device, compute, checked.threads) : 0});
+  return {.folder = std::move(*folder),
           .config = config,
           .config_toml = config::to_toml(config),
           .chosen = config::chosen_keys(loaded),
@@ -153,7 +178,8 @@ Run open_run(const config::LoadResult& loaded) {
           .device = checked.device,
           .memory = std::move(checked.memory),
           .ranks = config.parallelism.data_parallel_shard_degree,
-          .threads = checked.threads,
+          .threads = threads.of_run,
+          .rank_threads = threads.of_rank,
           .global_batch_size = batch,
           .accumulation_steps = config::accumulation_steps(config),
           .steps = steps,
@@ -163,6 +189,9 @@ Run open_run(const config::LoadResult& loaded) {
           .expected_time = expected_time};
 }
 
-Run open_run(const config::RunConfig& config) { return open_run(config::without_file(config)); }
+Run open_run(const config::RunConfig& config) {
+  const std::unique_ptr<comm::Group> alone = comm::single();
+  return open_run(config::without_file(config), alone->control());
+}
 
 }  // namespace hearth::run

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
+#include "comm/control.h"
 #include "config/chosen.h"
 #include "config/load.h"
 #include "data/batch/loader.h"
@@ -51,6 +52,7 @@ struct Run {
   at::Device device;        // the device of all computation
   plan::MemoryPlan memory;  // it fits this machine
   int64_t ranks, threads;   // threads: over all ranks
+  int64_t rank_threads;     // of this rank
   int64_t global_batch_size, accumulation_steps, steps;
   double steps_per_epoch;
   optim::LrSchedule schedule;
@@ -78,9 +80,10 @@ struct Run {
 };
 
 // Opens the data and the run folder and fills every field. Throws all errors of the run file and of the files it names
-// together (run/preflight.h), before it makes the folder. Gives the calling thread a pool of training.threads and
-// measures the machine's GEMM rate with it.
-Run open_run(const config::LoadResult& loaded);
-Run open_run(const config::RunConfig& config);  // for a configuration without a file
+// together (run/preflight.h), before it makes the folder. Rank 0 takes the folder's lock, and measures the machine's
+// GEMM rate with a pool of training.threads; on other ranks the rates are 0. Collective: all ranks throw the first
+// rank's errors.
+Run open_run(const config::LoadResult& loaded, comm::Control& control);
+Run open_run(const config::RunConfig& config);  // one rank, a configuration without a file
 
 }  // namespace hearth::run

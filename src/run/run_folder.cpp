@@ -6,10 +6,11 @@
 
 namespace hearth::run {
 
-RunFolder::RunFolder(const config::RunConfig& config)
+RunFolder::RunFolder(const config::RunConfig& config, bool locks)
     : path_(config.run_folder().lexically_normal()),
       checkpoints_(config.checkpoint_folder().lexically_normal()),
-      is_new_(!path_exists(path_)) {
+      is_new_(locks && !path_exists(path_)) {
+  if (!locks) return;
   make_folders(path_);
   lock_ = FileLock::try_lock(path_ / "run.lock");
   if (lock_ == nullptr)

@@ -24,8 +24,8 @@ inline constexpr std::string_view kRunFileHeading =
 
 class RunFolder {
  public:
-  // Makes the folder and takes its lock. Throws user_error if another training has the lock.
-  explicit RunFolder(const config::RunConfig& config);
+  // With `locks` (rank 0): makes the folder and takes its lock. Throws user_error if another training has the lock.
+  explicit RunFolder(const config::RunConfig& config, bool locks = true);
 
   const Path& path() const { return path_; }
   const Path& checkpoints() const { return checkpoints_; }

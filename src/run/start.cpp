@@ -231,11 +231,19 @@ std::vector<std::string> doubts(const Run& run) {
   return notes;
 }
 
-}  // namespace
+// The newest good checkpoint of the run folder; nullopt: none. Reading it, and removing leftovers, is for one rank.
+std::optional<Path> newest_checkpoint(Run& run, comm::Control& control, std::vector<std::string>& warnings) {
+  std::optional<Path> own;
+  control.together("the search for a checkpoint", [&] {
+    if (control.rank() == 0) own = run.folder.newest_checkpoint(warnings);
+  });
+  const std::string path = control.broadcast("the checkpoint to go on from", own ? own->string() : std::string());
+  if (path.empty()) return std::nullopt;
+  return path;
+}
 
-Start find_start(Run& run) {
+Start start_at(const std::optional<Path>& own, Run& run) {
   Start start;
-  const std::optional<Path> own = run.folder.newest_checkpoint(start.warnings);
   const config::Checkpoint& options = run.config.checkpoint;
   if (own) {
     continue_from(*own, run, start);
@@ -259,6 +267,17 @@ Start find_start(Run& run) {
     start.notes.push_back(
         fmt::format("nothing to do: {} of {} steps are done; a larger training.steps prolongs the run",
                     start.progress.step, run.steps));
+  return start;
+}
+
+}  // namespace
+
+Start find_start(Run& run, comm::Control& control) {
+  std::vector<std::string> warnings;
+  const std::optional<Path> own = newest_checkpoint(run, control, warnings);
+  Start start;
+  control.together("the start", [&] { start = start_at(own, run); });
+  start.warnings.insert(start.warnings.begin(), warnings.begin(), warnings.end());
   return start;
 }
 

@@ -26,11 +26,11 @@ struct Start {
   void fill(const Run& run, parallel::ShardedWeights& weights) const;
 };
 
-// Finds the start. The newest good checkpoint in the run folder continues exactly. Without one,
-// checkpoint.initial_load_path gives the weights, except those of checkpoint.fresh. With
-// checkpoint.initial_load_model_only = false it also gives moments, step and data position: a branch, such as another
-// cool-down. checkpoint.exclude_from_loading makes exceptions. Throws user_error if the configuration, the data or the
-// tokenizer does not match the checkpoint. Allowed differences become notes.
-Start find_start(Run& run);
+// Finds the start, the same on all ranks. Rank 0 looks for the newest good checkpoint in the run folder, which
+// continues exactly. Without one, checkpoint.initial_load_path gives the weights, except those of checkpoint.fresh.
+// With checkpoint.initial_load_model_only = false it also gives moments, step and data position: a branch, such as
+// another cool-down. checkpoint.exclude_from_loading makes exceptions. Throws user_error if the configuration, the data
+// or the tokenizer does not match the checkpoint. Allowed differences become notes. Collective.
+Start find_start(Run& run, comm::Control& control);
 
 }  // namespace hearth::run

@@ -131,6 +131,7 @@ Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
 
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
   comm::Group& group = weights.group();
+  comm::Control& control = group.control();
   std::vector<mesh::TensorPiece> pieces;
   std::vector<at::Tensor> on_host;  // owns the memory of `pieces`
   for (const auto& of : {parallel::parameter_pieces(weights), parallel::optimizer_pieces(weights)}) {
@@ -152,8 +153,9 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
 
   const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step);
   if (group.rank() == 0) checkpoint::begin_save(temporary);
-  group.barrier();
-  const auto items = group.all_gather_bytes(checkpoint::write_rank_file(temporary, group.rank(), pieces));
+  control.barrier("the beginning of a save");
+  const std::string mine = checkpoint::write_rank_file(temporary, group.rank(), pieces);
+  const std::vector<std::string> items = control.all_gather("the items of a checkpoint", mine);
   manifest.ranks = group.size();
   checkpoint::stamp(manifest);
   if (group.rank() == 0) {
@@ -161,7 +163,7 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
     checkpoint::commit(temporary, final_folder, items, std::move(manifest));
   }
   // All ranks wait until the checkpoint is complete. If rank 0 fails, no other rank may be a step ahead.
-  group.barrier();
+  control.barrier("the end of a save");
 }
 
 }  // namespace hearth::run

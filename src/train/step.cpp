@@ -50,9 +50,10 @@ std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group
   const std::vector<double> ones(weights.size(), 1);
   double totals[2];
   kernels::total_losses(totals, pairs.data(), ones.data(), static_cast<int64_t>(weights.size()), straight);
-  const double counted = group.all_reduce(totals[0]);
+  const double mine[] = {totals[0], static_cast<double>(weights.size())};
+  const std::vector<double> sums = group.control().sum("the count of labels", mine);
+  const double counted = sums[0], means = sums[1];
   if (counted <= 0) return {};
-  const double means = group.all_reduce(static_cast<double>(weights.size()));
   // A micro-batch without counted labels has no mean and contributes nothing.
   for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
   return weights;

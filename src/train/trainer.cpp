@@ -16,7 +16,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
-#include "comm/group.h"
+#include "comm/ranks.h"
 #include "data/batch/loader.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
@@ -47,6 +47,7 @@ class Trainer {
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
       : run_(run),
         group_(group),
+        control_(group.control()),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
         weights_(run.plan, run.precision, group, Mode::kTraining, run.trained, run.config.numerics.reproducible,
@@ -68,11 +69,12 @@ class Trainer {
                   .next_sample = progress_.next_sample,
                   .log = &log}) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
-    start.fill(run, weights_);
+    control_.together("the first weights", [&] { start.fill(run, weights_); });
     begin_from(progress_.next_sample);
   }
 
   ExitCode train() {
+    control_.set_timeout(run_.config.comm.train_timeout_seconds);
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
       validate(before);
@@ -80,6 +82,7 @@ class Trainer {
     }
     saved_s_ = ended_s_ = monotonic_seconds();
     while (progress_.step < run_.steps) {
+      control_.set_step(progress_.step + 1);
       Launched now = next_ ? std::move(*next_) : launch(progress_.step + 1);
       next_.reset();
       // A GPU computes the next step while the host finishes this one, unless the host needs the weights before that
@@ -127,7 +130,7 @@ class Trainer {
     Pause pause;
     const bool last = t == run_.steps;
     pause.validate = run_.validates() && t % run_.config.validation.freq == 0;
-    const bool leave = group_.any(leave_requested());
+    const bool leave = control_.any("the vote to leave", leave_requested());
     pause.save = save_is_due(t) || last || leave;
     pause.leave = leave && !last;
     return pause;
@@ -219,7 +222,7 @@ class Trainer {
                      .reason = reason,
                      .loss = if_finite(result.loss),
                      .grad_norm = if_finite(result.grad_norm)});
-    group_.barrier();  // no rank may delete the checkpoint while another reads it
+    control_.barrier("a rewind");  // no rank may delete the checkpoint while another reads it
   }
 
   static std::optional<double> if_finite(double value) {
@@ -229,11 +232,13 @@ class Trainer {
   // With data.on_damage = "substitute": reports the substitutes for damaged sequences on all ranks and returns their
   // number.
   int64_t tell_substitutes(const data::StepBatch& batch) {
-    if (run_.config.data.on_damage == config::OnDamage::kStop || !group_.any(!batch.substitutes.empty())) return 0;
+    if (run_.config.data.on_damage == config::OnDamage::kStop ||
+        !control_.any("the vote on damaged data", !batch.substitutes.empty()))
+      return 0;
     std::string lines;
     for (const std::string& line : batch.substitutes) lines += line + "\n";
     int64_t count = 0;
-    for (const std::string& of_rank : group_.all_gather_bytes(lines)) {
+    for (const std::string& of_rank : control_.all_gather("damaged data", lines)) {
       for (const std::string& line : split_lines(of_rank)) {
         journal_.message(LogLevel::kWarning, "damaged data, " + line);
         ++count;
@@ -264,7 +269,7 @@ class Trainer {
     const bool by_step = when.interval > 0 && t % when.interval == 0;
     const bool by_clock =
         when.interval_seconds > 0 && group_.rank() == 0 && monotonic_seconds() - saved_s_ >= when.interval_seconds;
-    return group_.any(take_save_request() || by_clock) || by_step;
+    return control_.any("the vote to save", take_save_request() || by_clock) || by_step;
   }
 
   void save(const metrics::Record& record) {
@@ -283,6 +288,7 @@ class Trainer {
 
   const run::Run& run_;
   comm::Group& group_;
+  comm::Control& control_;
   run::Progress progress_;
   Guard guard_;
   parallel::ShardedWeights weights_;
@@ -297,63 +303,87 @@ class Trainer {
   std::optional<Launched> next_;    // a step that a GPU computes already
 };
 
-// Prints on the console and writes to the log of rank 0.
-void say(RankLog& log, LogLevel level, const std::string& text) {
-  fmt::print("{}{}\n", console_prefix(level), text);
-  log.write(level, text);
-}
+// A rank's output outside of its steps: rank 0 also prints it on the console.
+class Voice {
+ public:
+  Voice(const run::Run& run, int64_t rank) : log_(run.folder.logs(), rank), prints_(rank == 0) {
+    log_.write(LogLevel::kDebug, fmt::format("hearth {} ({}), LibTorch {}, process {}", HEARTH_VERSION, HEARTH_BUILD,
+                                             HEARTH_LIBTORCH_VERSION, ::getpid()));
+  }
+  void say(LogLevel level, const std::string& text) {
+    print(fmt::format("{}{}\n", console_prefix(level), text));
+    log_.write(level, text);
+  }
+  void print(const std::string& text) const {
+    if (prints_) fmt::print("{}", text);
+  }
+  RankLog& log() { return log_; }
 
-ExitCode train_ranks(const run::Run& run, const run::Start& start, RankLog& log) {
-  std::atomic<ExitCode> outcome{ExitCode::kDone};
-  comm::run_ranks(run.ranks, run.config.comm.train_timeout_seconds, [&](comm::Group& group) {
-    const c10::InferenceMode no_gradients;
-    ops::prepare_thread(std::max<int64_t>(1, run.threads / run.ranks));
-    Trainer trainer(run, start, group, log);
-    const ExitCode code = trainer.train();
-    if (group.rank() == 0) outcome = code;
-  });
-  return outcome;
-}
+ private:
+  RankLog log_;
+  bool prints_;
+};
 
-ExitCode train(run::Run& run, const config::TrainOptions& options) {
-  run.folder.check_run_file();
-  std::optional<Path> aside;
-  if (options.restart) aside = run.folder.move_aside();
-  const run::Start start = run::find_start(run);
-  RankLog log(run.folder.logs(), 0);
-  log.write(LogLevel::kDebug, fmt::format("hearth {} ({}), LibTorch {}, process {}", HEARTH_VERSION, HEARTH_BUILD,
-                                          HEARTH_LIBTORCH_VERSION, ::getpid()));
-  if (aside) say(log, LogLevel::kInfo, fmt::format("moved the old run to {}", aside->string()));
-  fmt::print("{}", run.describe(options.verbose));
-  for (const std::string& warning : start.warnings) say(log, LogLevel::kWarning, warning);
-  for (const std::string& note : start.notes) say(log, LogLevel::kInfo, note);
-  std::fflush(stdout);
-  if (start.progress.step >= run.steps) return ExitCode::kDone;
-  run.folder.write_run_file(run.run_file());
+ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log) {
+  const c10::InferenceMode no_gradients;
+  ops::prepare_thread(run.rank_threads);
   try {
-    return train_ranks(run, start, log);
+    return Trainer(run, start, group, log).train();
   } catch (const c10::Error& e) {
     log.write(LogLevel::kError, from_libtorch(e).what());
-    throw;
+    throw from_libtorch(e);
   } catch (const std::exception& e) {
-    log.write(LogLevel::kError, e.what());  // the program prints it to stderr at its end
+    log.write(LogLevel::kError, e.what());  // rank 0 prints it to stderr at its end
     throw;
   }
 }
 
+ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& group) {
+  comm::Control& control = group.control();
+  std::optional<Path> aside;
+  control.together("the run file", [&] {
+    if (group.rank() != 0) return;
+    run.folder.check_run_file();
+    if (options.restart) aside = run.folder.move_aside();
+  });
+  const run::Start start = run::find_start(run, control);
+  Voice voice(run, group.rank());
+  if (aside) voice.say(LogLevel::kInfo, fmt::format("moved the old run to {}", aside->string()));
+  if (group.rank() == 0) voice.print(run.describe(options.verbose));
+  for (const std::string& warning : start.warnings) voice.say(LogLevel::kWarning, warning);
+  for (const std::string& note : start.notes) voice.say(LogLevel::kInfo, note);
+  std::fflush(stdout);
+  if (start.progress.step >= run.steps) return ExitCode::kDone;
+  control.together("the run file's copy", [&] {
+    if (group.rank() == 0) run.folder.write_run_file(run.run_file());
+  });
+  return train_from(run, start, group, voice.log());
+}
+
 }  // namespace
 
-ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options) {
-  const SignalScope signals;
-  run::Run run = run::open_run(loaded);
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group) {
+  run::Run run = run::open_run(loaded, group.control());
   ExitCode code = ExitCode::kDone;
   try {
-    config::with_places(loaded, [&] { code = train(run, options); });
+    config::with_places(loaded, [&] { code = train(run, options, group); });
   } catch (const Error&) {
     run.folder.remove_if_unused();
     throw;
   }
   return code;
+}
+
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options) {
+  const SignalScope signals;
+  std::atomic<ExitCode> outcome{ExitCode::kDone};
+  const config::RunConfig& config = loaded.config;
+  comm::run_ranks(config.parallelism.data_parallel_shard_degree, config.comm.train_timeout_seconds,
+                  [&](comm::Group& group) {
+                    const ExitCode code = run_training(loaded, options, group);
+                    if (group.rank() == 0) outcome = code;
+                  });
+  return outcome;
 }
 
 ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options) {

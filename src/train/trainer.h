@@ -2,16 +2,20 @@
 #pragma once
 
 #include "base/error.h"
+#include "comm/group.h"
 #include "config/load.h"
 #include "config/options.h"
 
 namespace hearth::train {
 
-// Trains from the run folder's state to the last step (kDone) or until a request to leave (kAskedToLeave, after a
-// checkpoint). Starts the ranks itself. Every other end is an Error:
+// Trains as one rank, from the run folder's state to the last step (kDone) or until a request to leave (kAskedToLeave,
+// after a checkpoint). Collective. Every other end is an Error, the same on all ranks if they can agree on it:
 //   kUser      the configuration does not fit the data or the checkpoint; another training has the folder
 //   kDamaged   data or every checkpoint is damaged; or the loss became NaN or infinite, which is not saved
 // Errors about a key name its place in the run file. All errors that can be known before the run begins come together.
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group);
+
+// The same with threads of this process as ranks, for tests.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options);
 ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options);  // without a file
 

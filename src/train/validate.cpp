@@ -52,9 +52,11 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
       result.counted_units += counted_units(batch, options.token_units);
     }
   }
-  result.loss_sum = group.all_reduce(result.loss_sum);
-  result.counted_tokens = group.all_reduce(result.counted_tokens);
-  result.counted_units = group.all_reduce(result.counted_units);
+  const double mine[] = {result.loss_sum, result.counted_tokens, result.counted_units};
+  const std::vector<double> all = group.control().sum("the sums of a validation", mine);
+  result.loss_sum = all[0];
+  result.counted_tokens = all[1];
+  result.counted_units = all[2];
   if (result.counted_tokens <= 0)
     throw user_error(
         fmt::format("no token of split \"{}\" counts in the loss", split.name()),

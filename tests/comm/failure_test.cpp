@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "comm/group.h"
+#include "comm/ranks.h"
 
 namespace hearth::comm {
 namespace {
@@ -32,9 +32,9 @@ Error error_of(int64_t ranks, double timeout_s, const std::function<void(Group&)
 TEST(Failure, OfOneRankEndsTheOthersAndIsTheOneReported) {
   for (const int64_t failing : {0, 1, 3}) {
     const Error error = error_of(4, 60, [&](Group& group) {
-      group.barrier();
+      group.control().barrier("a barrier");
       if (group.rank() == failing) throw user_error(fmt::format("rank {} has a reason", failing));
-      group.all_reduce(1.0);
+      group.control().sum("a sum", std::vector<double>{1});
       FAIL() << "went on";
     });
     EXPECT_EQ(error.message(), fmt::format("rank {} has a reason", failing));
@@ -63,7 +63,7 @@ TEST(Failure, LetsARankThatIsBusyNoticeAtItsNextCall) {
     if (group.rank() == 0) throw user_error("early");
     sleep_ms(50);
     try {
-      group.barrier();
+      group.control().barrier("a barrier");
     } catch (const Aborted&) {
       noticed = true;
       throw;
@@ -75,8 +75,8 @@ TEST(Failure, LetsARankThatIsBusyNoticeAtItsNextCall) {
 
 TEST(Failure, OfARankThatOnlyAbortsIsOurBug) {
   const Error error = error_of(2, 60, [](Group& group) {
-    if (group.rank() == 0) group.abort();
-    group.barrier();
+    if (group.rank() == 0) group.control().abort();
+    group.control().barrier("a barrier");
   });
   EXPECT_EQ(error.code(), ExitCode::kBug);
 }
@@ -84,13 +84,15 @@ TEST(Failure, OfARankThatOnlyAbortsIsOurBug) {
 TEST(Timeout, NamesTheLateRanksAndTheOperation) {
   const auto begin = std::chrono::steady_clock::now();
   const Error error = error_of(4, 0.2, [](Group& group) {
-    group.barrier();
+    group.control().barrier("a barrier");
     if (group.rank() == 1 || group.rank() == 3) sleep_ms(600);
     const at::Tensor values = at::empty({12});
     group.all_reduce(values);
   });
   EXPECT_EQ(error.code(), ExitCode::kHardware);
-  EXPECT_THAT(error.message(), HasSubstr("all_reduce of 12 x Float; not arrived: rank 1, rank 3")) << error.message();
+  EXPECT_THAT(error.message(),
+              HasSubstr("all_reduce of 12 x Float; not arrived: rank 1 (its last call: none), rank 3 (its"))
+      << error.message();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
 }
 
@@ -98,29 +100,29 @@ TEST(Timeout, DoesNotHitRanksThatAreSlowButInTime) {
   run_ranks(3, 5, [](Group& group) {
     for (int64_t i = 0; i < 3; ++i) {
       if (group.rank() == i) sleep_ms(60);
-      EXPECT_EQ(group.all_reduce(1.0), 3.0);
+      EXPECT_THAT(group.control().sum("a sum", std::vector<double>{1}), testing::ElementsAre(3));
     }
   });
 }
 
 TEST(Timeout, IsNotNeededWhenAnAwaitedRankHasEnded) {
   const Error error = error_of(3, 60, [](Group& group) {
-    if (group.rank() != 1) group.barrier();
+    if (group.rank() != 1) group.control().barrier("a barrier");
   });
   EXPECT_EQ(error.code(), ExitCode::kBug);
-  EXPECT_THAT(error.message(), HasSubstr("barrier for ranks that have ended: rank 1")) << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("waits in a barrier for ranks that have ended: rank 1")) << error.message();
 }
 
 TEST(Disagreement, OverTheOperationIsOurBugAndNamed) {
   const Error error = error_of(3, 60, [](Group& group) {
     if (group.rank() == 2) {
-      group.any(true);
+      group.control().any("a vote", true);
     } else {
-      group.barrier();
+      group.control().barrier("a barrier");
     }
   });
   EXPECT_EQ(error.code(), ExitCode::kBug);
-  EXPECT_EQ(error.message(), "ranks disagree: rank 0 is in barrier, rank 2 in any");
+  EXPECT_EQ(error.message(), "ranks disagree: rank 0 is in a barrier, rank 2 in a vote");
 }
 
 TEST(Disagreement, OverSizeOrTypeIsOurBugAndNamed) {

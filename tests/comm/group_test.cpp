@@ -1,7 +1,7 @@
-// Collectives against sums and copies computed directly, for one rank and for threads.
-#include "comm/group.h"
-
+// Collectives against sums and copies computed directly, for one rank, for threads and for processes.
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "comm/host_memory.h"
+#include "comm/join.h"
+#include "comm/ranks.h"
+#include "launch/local_ranks.h"
 
 namespace hearth::comm {
 namespace {
@@ -21,8 +24,20 @@ constexpr double kTimeout = 60;
 
 // Element `index` of rank `rank`'s input. It is not a round number, so the order of a float32 sum shows.
 double value_at(int64_t seed, int64_t rank, int64_t index) {
-  const RandomKey key = random_key(static_cast<uint64_t>(seed), fmt::format("rank {}", rank));
-  return random_normal(key, static_cast<uint64_t>(index));
+  auto x = static_cast<uint64_t>(seed * 1000003 + rank * 31 + index) * 0x9E3779B97F4A7C15u;  // SplitMix64
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-52 - 1;
+}
+
+// The nearest T. c10::BFloat16 is made of float only.
+template <typename T>
+T nearest(double value) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    return static_cast<T>(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
 }
 
 template <typename T>
@@ -33,16 +48,14 @@ at::Tensor tensor_of(int64_t numel) {
 template <typename T>
 at::Tensor filled(int64_t seed, int64_t rank, int64_t numel) {
   at::Tensor tensor = tensor_of<T>(numel);
-  for (int64_t i = 0; i < numel; ++i) tensor.mutable_data_ptr<T>()[i] = static_cast<T>(value_at(seed, rank, i));
+  for (int64_t i = 0; i < numel; ++i) tensor.mutable_data_ptr<T>()[i] = nearest<T>(value_at(seed, rank, i));
   return tensor;
 }
 
-// ((x_0 + x_1) + (x_2 + x_3)) + ... in T.
+// ((x_0 + x_1) + (x_2 + x_3)) + ..., written out: neighbours are added until one number is left; one without a
+// neighbour waits.
 template <typename T>
-T sum_at(int64_t seed, int64_t ranks, int64_t index) {
-  // In pairs, written out: neighbours are added until one number is left; one without a neighbour waits.
-  std::vector<T> sums;
-  for (int64_t r = 0; r < ranks; ++r) sums.push_back(static_cast<T>(value_at(seed, r, index)));
+T pairwise(std::vector<T> sums) {
   while (sums.size() > 1) {
     for (size_t i = 0; i + 1 < sums.size(); ++i) {
       sums[i] += sums[i + 1];
@@ -50,6 +63,14 @@ T sum_at(int64_t seed, int64_t ranks, int64_t index) {
     }
   }
   return sums.front();
+}
+
+// The same over ranks, in T.
+template <typename T>
+T sum_at(int64_t seed, int64_t ranks, int64_t index) {
+  std::vector<T> numbers;
+  for (int64_t r = 0; r < ranks; ++r) numbers.push_back(static_cast<T>(value_at(seed, r, index)));
+  return pairwise(numbers);
 }
 
 template <typename T>
@@ -93,22 +114,92 @@ void check_all_reduce(Group& group, int64_t seed, int64_t n) {
   expect_elements<T>(values, [&](int64_t i) { return sum_at<T>(seed, group.size(), i); });
 }
 
-void check_small(Group& group, int64_t seed) {
-  const int64_t R = group.size();
-  EXPECT_EQ(group.all_reduce(value_at(seed, group.rank(), 0)), sum_at<double>(seed, R, 0));
-  EXPECT_EQ(group.any(seed % (2 * R) == group.rank()), seed % (2 * R) < R);
-  const std::vector<std::string> all =
-      group.all_gather_bytes(std::string(static_cast<size_t>(group.rank()), 'x') + "\0!");
-  ASSERT_EQ(static_cast<int64_t>(all.size()), R);
-  for (int64_t r = 0; r < R; ++r) {
-    EXPECT_EQ(all[static_cast<size_t>(r)], std::string(static_cast<size_t>(r), 'x') + "\0!");
-  }
+template <typename T>
+void check_all_to_all(Group& group, int64_t seed, int64_t n) {
+  const int64_t rank = group.rank();
+  const at::Tensor to = tensor_of<T>(group.size() * n);
+  group.all_to_all(to, filled<T>(seed, rank, group.size() * n));
+  expect_elements<T>(to, [&](int64_t i) { return static_cast<T>(value_at(seed, i / n, rank * n + i % n)); });
 }
 
-class Collectives : public testing::TestWithParam<int64_t> {};
+// bfloat16 is added in float32 and rounded once.
+void check_bfloat16(Group& group, int64_t seed, int64_t n) {
+  const auto rounded = [&](int64_t rank, int64_t i) { return nearest<c10::BFloat16>(value_at(seed, rank, i)); };
+  const auto sum = [&](int64_t i) {
+    std::vector<float> sums;
+    for (int64_t r = 0; r < group.size(); ++r) sums.push_back(static_cast<float>(rounded(r, i)));
+    return static_cast<c10::BFloat16>(pairwise(sums));
+  };
+  const at::Tensor full = filled<c10::BFloat16>(seed, group.rank(), group.size() * n);
+  const at::Tensor shard = tensor_of<c10::BFloat16>(n);
+  group.reduce_scatter(shard, full);
+  expect_elements<c10::BFloat16>(shard, [&](int64_t i) { return sum(group.rank() * n + i); });
+  group.all_reduce(full);
+  expect_elements<c10::BFloat16>(full, sum);
+}
+
+void check_control(Group& group, int64_t seed) {
+  const int64_t R = group.size();
+  Control& control = group.control();
+  EXPECT_EQ(control.rank(), group.rank());
+  EXPECT_EQ(control.size(), R);
+  const double mine[] = {value_at(seed, group.rank(), 0), value_at(seed, group.rank(), 1)};
+  EXPECT_THAT(control.sum("a sum", mine), testing::ElementsAre(sum_at<double>(seed, R, 0), sum_at<double>(seed, R, 1)));
+  EXPECT_EQ(control.any("a vote", seed % (2 * R) == group.rank()), seed % (2 * R) < R);
+  EXPECT_EQ(control.broadcast("a name", group.rank() == 0 ? "of rank 0" : "of another"), "of rank 0");
+  const std::string bytes(static_cast<size_t>(group.rank()), '\0');
+  const std::vector<std::string> all = control.all_gather("bytes", bytes + "!");
+  ASSERT_EQ(static_cast<int64_t>(all.size()), R);
+  for (int64_t r = 0; r < R; ++r)
+    EXPECT_EQ(all[static_cast<size_t>(r)], std::string(static_cast<size_t>(r), '\0') + "!");
+}
+
+// An error of one rank, or of several, is thrown by all: that of the first.
+void check_together(Group& group) {
+  Control& control = group.control();
+  control.together("nothing wrong", [] {});
+  const int64_t last = group.size() - 1;
+  try {
+    control.together("an error", [&] {
+      if (group.rank() == last) throw damaged("what of the last", "why", "fix").about("data.path");
+    });
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), damaged("what of the last", "why", "fix").what());
+    EXPECT_EQ(error.code(), ExitCode::kDamaged);
+    EXPECT_EQ(error.key(), "data.path");
+  }
+  EXPECT_THROW(control.together("errors", [&] { throw user_error(std::to_string(group.rank())); }), Error);
+}
+
+// Calls `body` as each of R ranks.
+using RunRanks = void (*)(int64_t ranks, const std::function<void(Group&)>& body);
+
+void as_threads(int64_t ranks, const std::function<void(Group&)>& body) { run_ranks(ranks, kTimeout, body); }
+
+// A failure in a rank's process is printed there, and is its exit code here.
+void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {
+  const int code = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
+    at::set_num_threads(1);  // OpenMP's threads do not survive a fork
+    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
+      body(*make_group(kTimeout));
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  });
+  EXPECT_EQ(code, 0);
+}
+
+struct Kind {
+  const char* name;
+  RunRanks run;
+  int64_t ranks;
+};
+
+class Collectives : public testing::TestWithParam<Kind> {};
 
 TEST_P(Collectives, EqualDirectSumsAndCopiesInPlaceAndOutOfPlace) {
-  run_ranks(GetParam(), kTimeout, [](Group& group) {
+  GetParam().run(GetParam().ranks, [](Group& group) {
     for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{1024}, int64_t{3001}}) {
       for (const bool in_place : {false, true}) {
         check_all_gather<float>(group, n, n, in_place);
@@ -119,21 +210,36 @@ TEST_P(Collectives, EqualDirectSumsAndCopiesInPlaceAndOutOfPlace) {
       }
       check_all_reduce<float>(group, n + 5, n);  // 1, 7 and 3001 do not divide by the ranks
       check_all_reduce<double>(group, n + 6, n);
-      check_small(group, n + 7);
-      group.barrier();
+      check_all_to_all<float>(group, n + 7, n);
+      check_bfloat16(group, n + 8, n);
+      check_control(group, n + 9);
+      group.control().barrier("a barrier");
     }
+    check_together(group);
+  });
+}
+
+// Larger than the place of a rank (comm/host_memory.h), and not a multiple of it.
+class LargeCollectives : public Collectives {};
+TEST_P(LargeCollectives, TakeTensorsOfAnySize) {
+  GetParam().run(GetParam().ranks, [](Group& group) {
+    const int64_t n = HostMemory::kPlaceBytes / 4 + 1000;
+    check_all_gather<float>(group, 1, n, true);
+    check_reduce_scatter<float>(group, 2, n, false);
+    check_all_reduce<float>(group, 3, 2 * n);
+    check_all_to_all<float>(group, 4, n);
   });
 }
 
 // The ranks draw the same plan from the same seed and reach each operation at different times.
 TEST_P(Collectives, StayRightInThousandsOfRandomCalls) {
-  run_ranks(GetParam(), kTimeout, [](Group& group) {
+  GetParam().run(GetParam().ranks, [](Group& group) {
     std::mt19937_64 plan(17);
     std::mt19937_64 own(static_cast<uint64_t>(group.rank()));
     for (int64_t i = 0; i < 3000 && !testing::Test::HasFailure(); ++i) {
       const auto n = static_cast<int64_t>(plan() % 40);
       const bool in_place = plan() % 2 == 0;
-      const auto kind = plan() % 6;
+      const auto kind = plan() % 7;
       if (own() % 4 == 0) std::this_thread::yield();
       if (own() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (kind == 0) check_all_gather<float>(group, i, n, in_place);
@@ -141,25 +247,33 @@ TEST_P(Collectives, StayRightInThousandsOfRandomCalls) {
       if (kind == 2) check_reduce_scatter<float>(group, i, n, in_place);
       if (kind == 3) check_reduce_scatter<double>(group, i, n, in_place);
       if (kind == 4) check_all_reduce<float>(group, i, n);
-      if (kind == 5) check_small(group, i);
+      if (kind == 5) check_control(group, i);
+      if (kind == 6) check_all_to_all<double>(group, i, n);
     }
   });
 }
 
-TEST_P(Collectives, GiveEveryRankItsOwnNumber) {
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
+                         testing::Values(Kind{"threads", as_threads, 1}, Kind{"threads", as_threads, 2},
+                                         Kind{"threads", as_threads, 3}, Kind{"threads", as_threads, 4},
+                                         Kind{"threads", as_threads, 5}, Kind{"processes", as_processes, 2},
+                                         Kind{"processes", as_processes, 5}),
+                         [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
+
+INSTANTIATE_TEST_SUITE_P(Ranks, LargeCollectives,
+                         testing::Values(Kind{"threads", as_threads, 3}, Kind{"processes", as_processes, 2}),
+                         [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
+
+TEST(Threads, GiveEveryRankItsOwnNumber) {
   std::mutex mutex;
   std::set<int64_t> seen;
-  run_ranks(GetParam(), kTimeout, [&](Group& group) {
-    EXPECT_EQ(group.size(), GetParam());
+  run_ranks(5, kTimeout, [&](Group& group) {
+    EXPECT_EQ(group.size(), 5);
     const std::lock_guard lock(mutex);
     seen.insert(group.rank());
   });
-  EXPECT_EQ(static_cast<int64_t>(seen.size()), GetParam());
-  EXPECT_EQ(*seen.begin(), 0);
-  EXPECT_EQ(*seen.rbegin(), GetParam() - 1);
+  EXPECT_THAT(seen, testing::ElementsAre(0, 1, 2, 3, 4));
 }
-
-INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 3, 4, 5));
 
 TEST(Single, IsAGroupOfOne) {
   const std::unique_ptr<Group> group = single();
@@ -167,8 +281,9 @@ TEST(Single, IsAGroupOfOne) {
   EXPECT_EQ(group->size(), 1);
   check_all_gather<float>(*group, 1, 100, false);
   check_reduce_scatter<float>(*group, 2, 100, true);
-  group->abort();
-  EXPECT_THROW(group->barrier(), Aborted);
+  check_control(*group, 3);
+  group->control().abort();
+  EXPECT_THROW(group->control().barrier("a barrier"), Aborted);
 }
 
 TEST(Single, RunsInTheCallingThread) {

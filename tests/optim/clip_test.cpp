@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "comm/ranks.h"
 #include "decide.h"
 #include "optim/adamw.h"
 #include "support/small_plan.h"

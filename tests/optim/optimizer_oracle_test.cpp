@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "comm/ranks.h"
 #include "decide.h"
 #include "optim/adamw.h"
 #include "optim/lr_schedule.h"

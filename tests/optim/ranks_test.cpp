@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "comm/ranks.h"
 #include "decide.h"
 #include "optim/adamw.h"
 #include "optim/lr_schedule.h"
@@ -61,14 +62,14 @@ Run train(int64_t ranks) {
         }
         for (int64_t unit = weights.num_units() - 1; unit >= 0; --unit) weights.gradient_ready(unit);
       }
-      loss = group.all_reduce(loss) / kSamples;
+      loss = group.control().sum("the loss", std::vector{loss}).front() / kSamples;
       if (step == 1) {
         for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
           const at::Tensor shard = weights.gradient_shard(unit);
           std::vector<double> mine;
           for (int64_t i = 0; i < shard.numel(); ++i) mine.push_back(shard.const_data_ptr<T>()[i]);
           const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double));
-          for (const std::string& part : group.all_gather_bytes(bytes)) {
+          for (const std::string& part : group.control().all_gather("the weights", bytes)) {
             const auto* values = reinterpret_cast<const double*>(part.data());
             if (writes) run.first_gradient.insert(run.first_gradient.end(), values, values + part.size() / 8);
           }

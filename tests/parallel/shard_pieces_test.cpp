@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "comm/ranks.h"
 #include "support/small_plan.h"
 
 namespace hearth::parallel {

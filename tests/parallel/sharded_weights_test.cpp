@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/ranks.h"
 #include "support/small_plan.h"
 
 namespace hearth::parallel {
@@ -168,11 +169,8 @@ class CountingGroup final : public comm::Group {
     ++scatters, one_->reduce_scatter(shard, full);
   }
   void all_reduce(at::Tensor values) override { one_->all_reduce(values); }
-  double all_reduce(double value) override { return value; }
-  bool any(bool value) override { return value; }
-  std::vector<std::string> all_gather_bytes(const std::string& bytes) override { return {bytes}; }
-  void barrier() override {}
-  void abort() override {}
+  void all_to_all(at::Tensor to, const at::Tensor& from) override { one_->all_to_all(to, from); }
+  comm::Control& control() override { return one_->control(); }
 
   int64_t gathers = 0, scatters = 0;
 

@@ -27,7 +27,7 @@ OBJECTS = {"columnar": ["data", "columnar"], "graph": ["ops", "graph"]}
 ALONE = ["kernels"]
 TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "convert", "metrics", "report"]
 # hearth-train reads the command line that hearth checked.
-SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["commands"]}
+SIDES = {"main.cpp": CORE, "train_main.cpp": TORCH + TRAIN_ALSO + ["launch", "commands"]}
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

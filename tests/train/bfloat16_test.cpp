@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/group.h"
 #include "infer/eval.h"
 #include "infer/generate.h"
 #include "run/start.h"
@@ -89,7 +90,7 @@ TEST_F(Bfloat16, WeightsInItWithoutRoundingAtRandomAreDoubted) {
   config::RunConfig c = tiny_config(scratch);
   const auto doubted = [&] {
     run::Run run = run::open_run(c);
-    const std::vector<std::string> notes = run::find_start(run).warnings;
+    const std::vector<std::string> notes = run::find_start(run, comm::single()->control()).warnings;
     return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
       return note.starts_with("training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish");
     });

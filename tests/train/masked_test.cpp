@@ -115,7 +115,7 @@ TEST_F(MaskedRun, AMaskThatStandsForTextIsDoubted) {
     c.objective.mask_id = id;
     run::Run run = run::open_run(c);
     std::string found;
-    for (const std::string& note : run::find_start(run).warnings)
+    for (const std::string& note : run::find_start(run, comm::single()->control()).warnings)
       if (note.starts_with("objective.mask_id")) found += note.substr(0, note.find(','));
     return found;
   };

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/group.h"
+#include "comm/ranks.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "plan/run_shape.h"

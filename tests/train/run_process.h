@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,6 +62,13 @@ class RunProcess {
   RunProcess& operator=(const RunProcess&) = delete;
 
   void signal(int number) { ::kill(pid_, number); }
+  // The processes of the ranks, in their order.
+  std::vector<pid_t> ranks() const {
+    std::vector<pid_t> children;
+    std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", pid_));
+    for (pid_t child = 0; list >> child;) children.push_back(child);
+    return children;
+  }
   // Exit code, or 128 + signal.
   int wait() {
     if (!ended_) reap(0);

@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "comm/group.h"
+#include "comm/ranks.h"
 #include "run/state.h"
 #include "tiny_run.h"
 

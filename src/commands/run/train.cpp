@@ -4,6 +4,7 @@
 #include "commands/run/options.h"
 #include "commands/run_file.h"
 #include "config/load.h"
+#include "launch/place.h"
 
 namespace hearth::commands {
 
@@ -15,6 +16,10 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
             "start over where the run folder has a checkpoint; the old run is moved aside, not deleted");
   line.flag("--verbose", &options.verbose,
             "print every key with its value, and every part of the memory, when the training starts");
+  line.option("--ranks", "N", &options.ranks,
+              "start N processes on this host that share the training; under srun, mpirun and torchrun leave it out: "
+              "they start the processes")
+      .range(1, 4096);
   line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
   if (!line.parse()) return std::nullopt;
   return options;
@@ -23,7 +28,9 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
 int train(CommandLine& line) {
   const auto options = train_options(line);
   if (!options) return 0;
-  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets);
+  // A process of srun, mpirun or torchrun: hearth-train meets the other ranks first, so that one rank reports errors.
+  if (launch::place_in_environment()) become_hearth_train(line);
+  const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
   // hearth-train checks more and reports all errors together. If it is missing, `hearth` reports the errors of the run
   // file.
   if (loaded.syntax_error || !has_hearth_train()) config::throw_problems(loaded.file_name, loaded.problems);

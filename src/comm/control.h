@@ -1,0 +1,60 @@
+// What ranks tell each other besides tensors: votes, counts, names of files, errors. Messages are short, so latency
+// matters and bandwidth does not. Tensors go through comm/group.h.
+//
+// Every call is Collective: all ranks make the same calls in the same order. `operation` names the call in errors. A
+// rank in another operation is our bug, and the error names it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace hearth::comm {
+
+// Thrown in ranks that did not fail first.
+struct Aborted {};
+
+class Control {
+ public:
+  virtual ~Control() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+
+  // Every rank's bytes, in rank order. The lengths may differ. Throws Aborted after abort(); an Error (kHardware) that
+  // names the missing ranks if they do not arrive in time.
+  virtual std::vector<std::string> all_gather(std::string_view operation, std::string_view bytes) = 0;
+  // Local: makes every waiting and future call of all ranks throw Aborted. Any thread may call it.
+  virtual void abort() = 0;
+  // Local: from now on, a rank is waited for this long. Ranks that are threads keep the time that they began with.
+  virtual void set_timeout(double timeout_s) = 0;
+  // Local: the training step of this rank. Errors about other ranks name it.
+  virtual void set_step(int64_t step) = 0;
+
+  void barrier(std::string_view operation) { all_gather(operation, {}); }
+  std::string broadcast(std::string_view operation, std::string_view bytes);  // those of rank 0
+  bool any(std::string_view operation, bool value);                           // true if true on any rank
+  // The sums over ranks, element by element, in pairs of ranks: the same bits on every rank.
+  std::vector<double> sum(std::string_view operation, std::span<const double> values);
+  // Runs `body`, whose calls are Local, on every rank. If it throws an Error on any rank, all ranks throw the Error of
+  // the first of them.
+  template <class Body>
+  void together(std::string_view operation, Body body) {
+    std::optional<Error> error;
+    try {
+      body();
+    } catch (const Error& e) {
+      error = e;
+    }
+    throw_first(operation, error);
+  }
+
+ private:
+  void throw_first(std::string_view operation, const std::optional<Error>& error);
+};
+
+}  // namespace hearth::comm

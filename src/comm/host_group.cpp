@@ -1,0 +1,130 @@
+#include "comm/host_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "comm/buffers.h"
+
+namespace hearth::comm {
+
+namespace {
+
+class HostGroup final : public Group {
+ public:
+  HostGroup(HostMemory& memory, Control& control, double timeout_s)
+      : memory_(memory), control_(control), timeout_s_(timeout_s) {}
+
+  int64_t rank() const override { return control_.rank(); }
+  int64_t size() const override { return control_.size(); }
+  Control& control() override { return control_; }
+
+  void all_gather(at::Tensor full, const at::Tensor& shard) override {
+    const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
+    check_shard(to, from, rank(), size(), "all_gather");
+    const int64_t n = from.numel, most = HostMemory::kPlaceBytes / from.element_bytes;
+    in_pieces("all_gather", from, n, most, [&](int64_t begin, int64_t count) {
+      const int64_t bytes = count * from.element_bytes;
+      copy_elements(mine(), from.at(begin), bytes);
+      arrive();
+      for (int64_t r = 0; r < size(); ++r)
+        if (r != rank() || to.at(r * n) != from.data) copy_elements(to.at(r * n + begin), of(r), bytes);
+    });
+  }
+
+  void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
+    const Buffer to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
+    check_shard(from, to, rank(), size(), "reduce_scatter");
+    check_summable(from, "reduce_scatter");
+    const int64_t n = to.numel, most = HostMemory::kPlaceBytes / from.element_bytes / size();
+    in_pieces("reduce_scatter", from, n, most, [&](int64_t begin, int64_t count) {
+      write_parts(from, n, begin, count);
+      arrive();
+      sum(to.at(begin), rank() * count, (rank() + 1) * count, from.type);
+    });
+  }
+
+  // Each rank sums one part, and all gather the parts.
+  void all_reduce(at::Tensor values) override {
+    const Buffer all = host_buffer_of(values, "all_reduce");
+    check_summable(all, "all_reduce");
+    const int64_t most = HostMemory::kPlaceBytes / all.element_bytes;
+    in_pieces("all_reduce", all, all.numel, most, [&](int64_t begin, int64_t count) {
+      copy_elements(mine(), all.at(begin), count * all.element_bytes);
+      arrive();
+      if (count * all.element_bytes <= kSmallBytes) return sum(all.at(begin), 0, count, all.type);
+      const auto part = [&](int64_t r) { return count * r / size(); };
+      const std::vector<const std::byte*> inputs = everyones();
+      ++phase_;
+      const int64_t first = part(rank()), last = part(rank() + 1);
+      sum_elements(mine(), inputs.data(), size(), first, last, all.type);
+      arrive();
+      for (int64_t r = 0; r < size(); ++r)
+        copy_elements(all.at(begin + part(r)), of(r), (part(r + 1) - part(r)) * all.element_bytes);
+    });
+  }
+
+  void all_to_all(at::Tensor to, const at::Tensor& from) override {
+    const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
+    check_exchange(out, in, size(), "all_to_all");
+    const int64_t n = in.numel / size(), most = HostMemory::kPlaceBytes / in.element_bytes / size();
+    in_pieces("all_to_all", in, n, most, [&](int64_t begin, int64_t count) {
+      write_parts(in, n, begin, count);
+      arrive();
+      const int64_t bytes = count * in.element_bytes;
+      for (int64_t r = 0; r < size(); ++r) copy_elements(out.at(r * n + begin), of(r) + rank() * bytes, bytes);
+    });
+  }
+
+ private:
+  static constexpr int64_t kSmallBytes = 4096;  // below it one phase is faster than two
+
+  // Calls body(begin, count) for pieces of [0, n) of at most `most` elements, each in a new phase; at least once, so
+  // that ranks with different calls meet.
+  void in_pieces(const char* operation, const Buffer& buffer, int64_t n, int64_t most,
+                 const std::function<void(int64_t begin, int64_t count)>& body) {
+    call_ = {};
+    std::strncpy(call_.operation, operation, sizeof call_.operation - 1);
+    call_.type = buffer.type;
+    call_.numel = buffer.numel;
+    int64_t begin = 0;
+    do {
+      const int64_t count = std::min(most, n - begin);
+      ++phase_;
+      body(begin, count);
+      begin += count;
+    } while (begin < n);
+  }
+
+  void arrive() { memory_.arrive(rank(), phase_, call_, timeout_s_); }
+  std::byte* mine() const { return memory_.place(rank(), phase_); }
+  const std::byte* of(int64_t r) const { return memory_.place(r, phase_); }
+  std::vector<const std::byte*> everyones() const {
+    std::vector<const std::byte*> places;
+    for (int64_t r = 0; r < size(); ++r) places.push_back(of(r));
+    return places;
+  }
+  // Writes elements [begin, begin + count) of each rank's part of `from` to this rank's place, in rank order.
+  void write_parts(const Buffer& from, int64_t n, int64_t begin, int64_t count) {
+    const int64_t bytes = count * from.element_bytes;
+    for (int64_t r = 0; r < size(); ++r) copy_elements(mine() + r * bytes, from.at(r * n + begin), bytes);
+  }
+  void sum(std::byte* out, int64_t begin, int64_t end, at::ScalarType type) const {
+    sum_elements(out, everyones().data(), size(), begin, end, type);
+  }
+
+  HostMemory& memory_;
+  Control& control_;
+  const double timeout_s_;
+  uint32_t phase_ = 0;
+  Call call_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s) {
+  return std::make_unique<HostGroup>(memory, control, timeout_s);
+}
+
+}  // namespace hearth::comm

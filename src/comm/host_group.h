@@ -1,0 +1,14 @@
+// The ranks of one host as a Group: data go through the memory that they share (comm/host_memory.h).
+#pragma once
+
+#include <memory>
+
+#include "comm/group.h"
+#include "comm/host_memory.h"
+
+namespace hearth::comm {
+
+// Borrows both. A rank that waits longer than timeout_s for the others throws an Error (comm/host_memory.h).
+std::unique_ptr<Group> host_group(HostMemory& memory, Control& control, double timeout_s);
+
+}  // namespace hearth::comm

@@ -1,0 +1,63 @@
+// Memory in which the ranks of one host meet: for each rank a counter of its calls, a description of the call, and a
+// place for the data. Ranks are processes that map one memfd, or threads that share an allocation.
+//
+// A call has phases. In a phase a rank writes its place, arrives, waits until all ranks have arrived, and reads the
+// others' places. A rank has two places and uses them in turn. It writes a place again only two phases later: all ranks
+// have arrived in the phase between by then, so they have finished reading. So one wait per phase is enough.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace hearth::comm {
+
+// What a rank does in a phase. operation, numel and type must be equal on all ranks.
+struct Call {
+  char operation[24] = "nothing";
+  at::ScalarType type = at::kByte;
+  int64_t numel = 0;
+};
+
+class HostMemory {
+ public:
+  static constexpr int64_t kPlaceBytes = int64_t{1} << 20;
+
+  static int64_t bytes_for(int64_t ranks);
+  // Borrows `memory`: bytes_for(ranks) bytes, zero-filled, at an address that is a multiple of 4096.
+  HostMemory(std::byte* memory, int64_t ranks) : memory_(memory), ranks_(ranks) {}
+
+  int64_t ranks() const { return ranks_; }
+  // The place of `rank` in phase number `phase`, from 1.
+  std::byte* place(int64_t rank, uint32_t phase) const;
+
+  // Arrives in phase number `phase` and waits for the others. Throws Aborted after abort(); an Error (kHardware), which
+  // names the operation and the missing ranks with their last calls, after timeout_s; an Error (kBug) if ranks made
+  // different calls or one has ended.
+  void arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s);
+
+  void abort();
+  // Marks this rank as ended: a rank that waits for it gets an error.
+  void end(int64_t rank);
+  // The last call of `rank`, for errors: "all_reduce of 12 x Float".
+  std::string last_call(int64_t rank) const;
+
+ private:
+  struct Rank;
+  struct Header;
+  Rank& of(int64_t rank) const;
+  Header& header() const;
+  // False after the deadline.
+  bool wait_for(int64_t rank, uint32_t phase, double deadline_s) const;
+  std::string missing(uint32_t phase) const;
+  void compare(uint32_t phase) const;
+
+  std::byte* memory_;
+  int64_t ranks_;
+};
+
+}  // namespace hearth::comm

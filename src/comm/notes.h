@@ -1,0 +1,37 @@
+// The notes of all ranks in one call of Control::all_gather.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth::comm {
+
+struct Note {
+  std::string operation, bytes;
+};
+
+class Notes {
+ public:
+  explicit Notes(int64_t ranks) : notes_(static_cast<size_t>(ranks)) {}
+
+  void add(int64_t rank, Note note);
+  bool complete() const { return missing_ranks().empty(); }
+  // The ranks whose note is not here, in order.
+  std::vector<int64_t> missing_ranks() const;
+  // Their bytes, in rank order. Throws an Error (kBug) if ranks name different operations.
+  std::vector<std::string> bytes() const;
+
+ private:
+  std::vector<std::optional<Note>> notes_;
+};
+
+// "rank 1, rank 3".
+std::string list_ranks(const std::vector<int64_t>& ranks);
+
+// The error of a rank that waited timeout_s for `missing` in vain. `detail` of each may follow.
+[[noreturn]] void throw_missing(int64_t rank, std::string_view operation, double timeout_s, const std::string& missing);
+
+}  // namespace hearth::comm

@@ -1,0 +1,31 @@
+// Zero-filled memory that other processes of this host can map.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace hearth::comm {
+
+class SharedPages {
+ public:
+  // Makes `bytes` of new memory. Throws system_error.
+  explicit SharedPages(size_t bytes);
+  // Maps what another process made; `address` is its address(). Throws system_error.
+  SharedPages(const std::string& address, size_t bytes);
+  ~SharedPages();
+  SharedPages(const SharedPages&) = delete;
+  SharedPages& operator=(const SharedPages&) = delete;
+
+  std::byte* data() const { return data_; }
+  // Where other processes of this host and user find it, for as long as this object lives: "/proc/PID/fd/N".
+  std::string address() const;
+
+ private:
+  void map();
+
+  int fd_ = -1;
+  size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace hearth::comm

@@ -1,0 +1,147 @@
+#include "launch/local_ranks.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace hearth::launch {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Rank 0 tells the others of a failure within this time; what still runs afterwards hangs.
+constexpr auto kGrace = std::chrono::milliseconds(800);
+constexpr std::array kForwarded = {SIGTERM, SIGINT, SIGUSR1};
+
+struct Child {
+  int64_t rank;
+  pid_t process;
+  std::optional<int> status;  // of waitpid
+  bool killed_by_us = false;
+
+  bool killed() const { return status && WIFSIGNALED(*status) && !killed_by_us; }
+  int code() const { return status && WIFEXITED(*status) ? WEXITSTATUS(*status) : 0; }
+};
+
+// Blocks the signals that this waits for, and restores the mask.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    ::sigemptyset(&set_);
+    ::sigaddset(&set_, SIGCHLD);
+    for (const int number : kForwarded) ::sigaddset(&set_, number);
+    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~BlockedSignals() { restore(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  // The next signal; 0 after `wait`.
+  int next(std::chrono::milliseconds wait) const {
+    const timespec time{wait.count() / 1000, wait.count() % 1000 * 1000000};
+    const int number = ::sigtimedwait(&set_, nullptr, &time);
+    return number < 0 ? 0 : number;
+  }
+
+ private:
+  sigset_t set_, before_;
+};
+
+void collect(std::vector<Child>& children) {
+  int status = 0;
+  for (pid_t process = 0; (process = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (Child& child : children)
+      if (child.process == process) child.status = status;
+  }
+}
+
+// A rank that was asked to leave has not failed.
+bool failed(const Child& child) {
+  return child.killed() || (child.code() != 0 && child.code() != static_cast<int>(ExitCode::kAskedToLeave));
+}
+
+// Waits for all; kills those that a failure leaves behind.
+void supervise(std::vector<Child>& children, const BlockedSignals& signals) {
+  std::optional<Clock::time_point> deadline;
+  const auto runs = [](const Child& child) { return !child.status; };
+  while (std::any_of(children.begin(), children.end(), runs)) {
+    const int number = signals.next(std::chrono::milliseconds(deadline ? 20 : 1000));
+    if (std::find(kForwarded.begin(), kForwarded.end(), number) != kForwarded.end()) {
+      for (const Child& child : children)
+        if (!child.status) ::kill(child.process, number);
+    }
+    collect(children);
+    if (!deadline && std::any_of(children.begin(), children.end(), failed)) deadline = Clock::now() + kGrace;
+    if (!deadline || Clock::now() < *deadline) continue;
+    for (Child& child : children) {
+      if (child.status) continue;
+      child.killed_by_us = true;
+      ::kill(child.process, SIGKILL);
+    }
+  }
+}
+
+int outcome(const std::vector<Child>& children) {
+  const Child& first = children.front();
+  // Rank 0 has named what it saw, unless it was killed itself.
+  if (first.killed())
+    log_error(
+        "error: rank 0 (process {}) was killed by signal {} ({})\n  fix: see the kernel's log for a lack of "
+        "memory; the run goes on from its last checkpoint",
+        first.process, WTERMSIG(*first.status), ::strsignal(WTERMSIG(*first.status)));
+  if (first.code() != 0) return first.code();
+  for (const Child& child : children)
+    if (child.code() != 0) return child.code();
+  const auto killed = [](const Child& child) { return child.status && WIFSIGNALED(*child.status); };
+  return std::any_of(children.begin(), children.end(), killed) ? static_cast<int>(ExitCode::kHardware) : 0;
+}
+
+}  // namespace
+
+int run_local_ranks(int64_t ranks, const std::function<int(const Place&)>& rank_main) {
+  const pid_t parent = ::getpid();
+  const auto now = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
+  const std::string name = fmt::format("hearth-{}-{}-{:x}", ::getuid(), parent, now);
+  std::fflush(nullptr);
+  const BlockedSignals signals;
+  std::vector<Child> children;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const pid_t process = ::fork();
+    if (process == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without a parent: save and leave
+      signals.restore();
+      if (::getppid() != parent) ::_exit(static_cast<int>(ExitCode::kHardware));
+      const int code = rank_main({.rank = rank,
+                                  .size = ranks,
+                                  .launcher = "hearth",
+                                  .address = "unix:" + name,
+                                  .key = name,
+                                  .supervised = true});
+      std::fflush(nullptr);
+      std::_Exit(code);
+    }
+    if (process < 0) {
+      const int error = errno;
+      for (const Child& child : children) ::kill(child.process, SIGKILL);
+      throw system_error(fmt::format("cannot start rank {} of {}", rank, ranks), error);
+    }
+    children.push_back({rank, process, std::nullopt});
+  }
+  supervise(children, signals);
+  return outcome(children);
+}
+
+}  // namespace hearth::launch

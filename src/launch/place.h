@@ -1,0 +1,33 @@
+// This process's place among the processes of a training, as its launcher says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace hearth::launch {
+
+struct Place {
+  int64_t rank = 0, size = 1;
+  std::string launcher;     // "srun", "mpirun", "torchrun", "hearth"; for messages
+  std::string address;      // where rank 0 listens: "unix:NAME" or "tcp:HOST:PORT"
+  std::string key;          // of this start of the training: equal on its ranks, other elsewhere
+  bool supervised = false;  // by `hearth train --ranks` (launch/local_ranks.h)
+};
+
+// An environment variable; nullopt if it is not set.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+// The place that the environment describes: that of the innermost of these launchers.
+//   torchrun   RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+//   mpirun     OMPI_COMM_WORLD_RANK, ... (Open MPI), or PMI_RANK, PMI_SIZE, ... (MPICH)
+//   srun       SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...
+// nullopt without a launcher. One task is a place, too: a launcher that started one process did not start more. Ranks
+// of one host meet by a name in Linux's abstract namespace. Ranks of several hosts meet at MASTER_ADDR:MASTER_PORT;
+// under srun the defaults are the step's first host, and a port made of the job's number. Throws user_error for numbers
+// that are not numbers or contradict each other.
+std::optional<Place> place_in(const Environment& environment);
+std::optional<Place> place_in_environment();
+
+}  // namespace hearth::launch

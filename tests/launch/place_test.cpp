@@ -1,0 +1,125 @@
+// Ranks as srun, mpirun and torchrun describe them. The variables are those that Slurm 22.05, Open MPI 4.1, MPICH 4.0
+// and PyTorch 2.11 set.
+#include "launch/place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "base/error.h"
+
+namespace hearth::launch {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+std::optional<Place> place_of(const Variables& variables) {
+  return place_in([&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+std::string refusal_of(const Variables& variables) {
+  try {
+    place_of(variables);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUser);
+    return error.what();
+  }
+  return "nothing";
+}
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+const Variables kSlurmStep = {{"SLURM_PROCID", "5"},
+                              {"SLURM_STEP_NUM_TASKS", "8"},
+                              {"SLURM_STEP_NUM_NODES", "2"},
+                              {"SLURM_STEP_NODELIST", "node[03-05,7]"},
+                              {"SLURM_JOB_ID", "123456"},
+                              {"SLURM_STEP_ID", "2"},
+                              {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}};
+const Variables kOpenMpiRank = {
+    {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+const Variables kTorchrunRank = {{"RANK", "3"},
+                                 {"WORLD_SIZE", "4"},
+                                 {"LOCAL_WORLD_SIZE", "2"},
+                                 {"MASTER_ADDR", "10.0.0.1"},
+                                 {"MASTER_PORT", "29500"}};
+
+TEST(Place, IsNoneWithoutALauncher) {
+  EXPECT_FALSE(place_of({}));
+  // A batch script, and a shell in an allocation, are not steps.
+  EXPECT_FALSE(place_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}}));
+}
+
+TEST(Place, OfSrunOnSeveralHostsIsReachedByThePortOfTheJob) {
+  const std::optional<Place> place = place_of(kSlurmStep);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 5);
+  EXPECT_EQ(place->size, 8);
+  EXPECT_EQ(place->launcher, "srun");
+  EXPECT_EQ(place->address, "tcp:node03:23456");
+  EXPECT_EQ(place->key, "slurm-123456-2");
+  EXPECT_EQ(place_of(with(kSlurmStep, {{"SLURM_STEP_NODELIST", "login1,node2"}}))->address, "tcp:login1:23456");
+  EXPECT_EQ(place_of(with(kSlurmStep, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "77"}}))->address, "tcp:h:77");
+}
+
+TEST(Place, OnOneHostIsReachedByName) {
+  const auto name = [](const char* key) { return fmt::format("unix:hearth-{}-{}", ::getuid(), key); };
+  EXPECT_EQ(place_of(with(kSlurmStep, {{"SLURM_STEP_NUM_NODES", "1"}}))->address, name("slurm-123456-2"));
+  EXPECT_EQ(place_of(kOpenMpiRank)->address, name(fmt::format("parent-{}", ::getppid()).c_str()));
+  EXPECT_EQ(place_of(with(kTorchrunRank, {{"LOCAL_WORLD_SIZE", "4"}}))->address, name("port-29500"));
+}
+
+TEST(Place, OfTorchrunLeavesItsStoreThePort) {
+  const std::optional<Place> place = place_of(kTorchrunRank);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 3);
+  EXPECT_EQ(place->size, 4);
+  EXPECT_EQ(place->address, "tcp:10.0.0.1:29500");
+  EXPECT_EQ(place_of(with(kTorchrunRank, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->address, "tcp:10.0.0.1:29501");
+}
+
+TEST(Place, OfMpirunInAnAllocationIsMpirunsAndNotSlurms) {
+  const std::optional<Place> place = place_of(with(kSlurmStep, kOpenMpiRank));
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->launcher, "mpirun");
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "3"}})->rank, 2);
+}
+
+TEST(Place, OfOneTaskIsAPlaceToo) {
+  const std::optional<Place> place =
+      place_of(with(kSlurmStep, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_STEP_NUM_NODES", "1"}}));
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->size, 1);
+}
+
+TEST(Place, ThatContradictsSlurmIsRefused) {
+  const Variables alone = {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"MPI_LOCALNRANKS", "1"}};
+  EXPECT_THAT(refusal_of(with(kSlurmStep, alone)),
+              HasSubstr("srun started 8 tasks, and mpirun says that each is a world"));
+  EXPECT_EQ(place_of(alone)->size, 1);
+}
+
+TEST(Place, OfWrongNumbersIsRefused) {
+  EXPECT_THAT(refusal_of(with(kOpenMpiRank, {{"OMPI_COMM_WORLD_RANK", "4"}})),
+              StartsWith("error: the environment variable OMPI_COMM_WORLD_RANK is \"4\""));
+  EXPECT_THAT(refusal_of(with(kOpenMpiRank, {{"OMPI_COMM_WORLD_SIZE", "four"}})), HasSubstr("is \"four\""));
+  EXPECT_THAT(refusal_of(with(kOpenMpiRank, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})),
+              HasSubstr("MASTER_ADDR and MASTER_PORT are not set"));
+  EXPECT_THAT(refusal_of(with(kTorchrunRank, {{"MASTER_PORT", "70000"}})), HasSubstr("a number from 1 to 65535"));
+}
+
+}  // namespace
+}  // namespace hearth::launch

@@ -1,0 +1,145 @@
+// Ranks as processes, as `hearth train --ranks` starts them: the numbers of threads, and no failure that goes unnamed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_process.h"
+
+namespace hearth::train {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+constexpr int64_t kForever = 1'000'000;
+
+int times(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+struct Processes : TinyData {
+  config::RunConfig of_ranks(const std::string& name, int64_t ranks) const {
+    config::RunConfig c = tiny_config(scratch);
+    c.job.dump_folder = name;
+    c.training.threads = ranks;
+    c.parallelism.data_parallel_shard_degree = ranks;
+    return c;
+  }
+  std::vector<std::string> words(const config::RunConfig& c) const { return {"train", write_run_file(c).string()}; }
+  // Starts a run of `ranks` that does not end by itself, and waits for its third step.
+  std::unique_ptr<RunProcess> started(config::RunConfig& c) const {
+    c.training.steps = kForever;
+    auto process = std::make_unique<RunProcess>(words(c), log);
+    EXPECT_TRUE(wait_until(*process, [&] { return steps_logged(c) >= 3; })) << read_file(log);
+    EXPECT_EQ(std::ssize(process->ranks()), c.parallelism.data_parallel_shard_degree);
+    return process;
+  }
+  Path log = scratch / "log";
+};
+
+TEST_F(Processes, TrainToTheBitsOfThreads) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    config::RunConfig threads = of_ranks(fmt::format("threads-{}", dtype_name(dtype)), 2);
+    threads.validation.freq = 5;
+    threads.training.mixed_precision_param = dtype;
+    config::RunConfig processes = threads;
+    processes.job.dump_folder = fmt::format("processes-{}", dtype_name(dtype));
+    const auto expected = train(threads);
+    RunProcess process(words(processes), log);
+    ASSERT_EQ(process.wait(), 0) << read_file(log);
+    expect_same_training(metrics::read_metrics(processes.run_folder() / "metrics.jsonl"), expected);
+    EXPECT_EQ(tensors_of(step_of(processes, 12)), tensors_of(step_of(threads, 12)));
+    EXPECT_TRUE(path_exists(processes.run_folder() / "logs" / "rank-00001.log"));
+  }
+}
+
+TEST_F(Processes, AsManyAsAreAskedForTakeTheDegreeThatTheFileLeavesOpen) {
+  config::RunConfig c = of_ranks("run", 1);
+  c.parallelism.data_parallel_shard_degree = -1;
+  c.training.threads = 2;
+  std::vector<std::string> line = words(c);
+  line.insert(line.end(), {"--ranks", "2"});
+  RunProcess process(line, log);
+  EXPECT_EQ(process.wait(), 0) << read_file(log);
+  EXPECT_THAT(read_file(log), HasSubstr("2 ranks x 2 micro-batches"));
+
+  c.parallelism.data_parallel_shard_degree = 4;
+  line = words(c);
+  line.insert(line.end(), {"--ranks", "2"});
+  RunProcess refused(line, log);
+  EXPECT_EQ(refused.wait(), 2);
+  EXPECT_THAT(read_file(log), HasSubstr("data_parallel_shard_degree = 4, but 2 ranks were started"));
+  EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+}
+
+TEST_F(Processes, OneThatIsKilledIsNamedAndTheRunGoesOnToTheSameBits) {
+  config::RunConfig whole = of_ranks("whole", 3);
+  whole.training.steps = 40;
+  whole.training.global_batch_size = 6;
+  const auto expected = train(whole);
+
+  config::RunConfig c = whole;
+  c.job.dump_folder = "killed";
+  for (const size_t victim : {2u, 0u}) {
+    RunProcess process(words(c), log);
+    const int64_t before = std::max<int64_t>(steps_logged(c), 0);
+    ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= before + 6; })) << read_file(log);
+    const std::vector<pid_t> ranks = process.ranks();
+    ASSERT_EQ(ranks.size(), 3u);
+    const auto begin = std::chrono::steady_clock::now();
+    ::kill(ranks[victim], SIGKILL);
+    EXPECT_EQ(process.wait(), 4);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+    for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank " << rank << " is still there";
+    EXPECT_THAT(read_file(log), ContainsRegex(fmt::format("error: rank {} \\(.*{}", victim, ranks[victim])));
+  }
+  RunProcess last(words(c), log);
+  EXPECT_EQ(last.wait(), 0) << read_file(log);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(c, 40)), tensors_of(step_of(whole, 40)));
+}
+
+TEST_F(Processes, OneThatHangsIsNamedWithItsLastCall) {
+  config::RunConfig c = of_ranks("run", 2);
+  c.comm.train_timeout_seconds = 1;
+  const auto process = started(c);
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(process->ranks().at(1), SIGSTOP);
+  EXPECT_EQ(process->wait(), 4);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  EXPECT_THAT(read_file(log), ContainsRegex("rank 1 .*its last call"));
+  EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+}
+
+TEST_F(Processes, AskedToLeaveWithADeadPeerTheyEndAndDoNotSave) {
+  config::RunConfig c = of_ranks("run", 2);
+  c.checkpoint.interval = 0;
+  const auto process = started(c);
+  const std::vector<pid_t> ranks = process->ranks();
+  ::kill(ranks[1], SIGKILL);
+  ::kill(ranks[0], SIGTERM);
+  EXPECT_EQ(process->wait(), 4);
+  EXPECT_FALSE(path_exists(step_of(c, steps_logged(c))));
+}
+
+TEST_F(Processes, OneOfThemAskedToLeaveAllSaveTheSameStep) {
+  config::RunConfig c = of_ranks("run", 2);
+  c.checkpoint.interval = 0;
+  const auto process = started(c);
+  ::kill(process->ranks().at(1), SIGTERM);
+  EXPECT_EQ(process->wait(), 75) << read_file(log);
+  EXPECT_TRUE(path_exists(step_of(c, steps_logged(c))));
+}
+
+TEST_F(Processes, AnErrorOfOneRankIsPrintedOnce) {
+  config::RunConfig c = of_ranks("run", 2);
+  c.data.path = "nothing";
+  RunProcess process(words(c), log);
+  EXPECT_EQ(process.wait(), 2);
+  EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+  EXPECT_FALSE(path_exists(c.run_folder()));
+}
+
+}  // namespace
+}  // namespace hearth::train
