@@ -1,9 +1,11 @@
 // hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; users can start it, too.
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
 #include <optional>
 
 #include "base/error.h"
+#include "bench/comm.h"
 #include "bench/gemm.h"
 #include "bench/ops.h"
 #include "bench/step.h"
@@ -15,6 +17,7 @@
 #include "infer/generate.h"
 #include "launch/local_ranks.h"
 #include "launch/place.h"
+#include "metrics/throughput.h"
 #include "ops/runtime.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
@@ -25,14 +28,28 @@ namespace {
 
 using commands::CommandLine;
 
-// Trains as one of several processes. With `known`, the run file has been read and has no problem.
+comm::Membership membership_of(const launch::Place& place) {
+  return {.rank = place.rank,
+          .size = place.size,
+          .address = place.address,
+          .key = place.key,
+          .supervised = place.supervised};
+}
+
+// The place that a launcher gave this process among several; nullopt: this process is alone, and may start `ranks`.
+std::optional<launch::Place> place_of(int64_t ranks) {
+  const std::optional<launch::Place> place = launch::place_in_environment();
+  if (!place || place->size == 1) return std::nullopt;
+  if (ranks > 0 && place->rank == 0)
+    throw user_error(fmt::format("--ranks {} was given to a process that {} started", ranks, place->launcher),
+                     fmt::format("{} ranks were started already", place->size), "remove --ranks");
+  if (ranks > 0) std::exit(static_cast<int>(ExitCode::kUser));  // rank 0 says why
+  return place;
+}
+
+// Trains as one of several processes. With `known`, the run file has been read and checked.
 int train_as(const launch::Place& place, const config::TrainOptions& options, const config::LoadResult* known) {
-  const comm::Membership membership{.rank = place.rank,
-                                    .size = place.size,
-                                    .address = place.address,
-                                    .key = place.key,
-                                    .supervised = place.supervised};
-  return comm::run_as_rank(membership, [&](comm::Control& control, const comm::MakeGroup& make_group) {
+  return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
     const train::SignalScope signals;
     config::LoadResult loaded;
     control.together("the run file", [&] {
@@ -45,30 +62,33 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
   });
 }
 
-int train_alone(const config::LoadResult& loaded, const config::TrainOptions& options) {
-  ops::prepare_process(loaded.config.training.threads);
-  const train::SignalScope signals;
-  return static_cast<int>(train::run_training(loaded, options, *comm::single()));
-}
-
 int train_command(CommandLine& line) {
   const auto options = commands::train_options(line);
   if (!options) return 0;
-  const std::optional<launch::Place> place = launch::place_in_environment();
-  if (place && place->size > 1) {
-    if (options->ranks > 0 && place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
-    if (options->ranks > 0)
-      throw user_error(
-          fmt::format("--ranks {} was given to a process that {} started", options->ranks, place->launcher),
-          fmt::format("{} ranks were started already", place->size), "remove --ranks");
-    return train_as(*place, *options, nullptr);
-  }
+  if (const auto place = place_of(options->ranks)) return train_as(*place, *options, nullptr);
   const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
-  const int64_t ranks = loaded.config.parallelism.data_parallel_shard_degree;
-  if (ranks == 1) return train_alone(loaded, *options);
-  // Errors that need no data are reported here, before there are several processes.
+  // hearth-train is started by itself, too.
   if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
-  return launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, *options, &loaded); });
+  const int64_t ranks = loaded.config.parallelism.data_parallel_shard_degree;
+  if (ranks > 1)
+    return launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, *options, &loaded); });
+  ops::prepare_process(loaded.config.training.threads);
+  const train::SignalScope signals;
+  return static_cast<int>(train::run_training(loaded, *options, *comm::single()));
+}
+
+int bench_comm_command(CommandLine& line) {
+  const double began_s = metrics::monotonic_seconds();
+  const auto options = commands::bench_comm_options(line);
+  if (!options) return 0;
+  const auto as_rank = [&](const launch::Place& place) {
+    return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      ops::prepare_process(1);
+      return static_cast<int>(bench::run_bench_comm(*options, control, make_group, began_s));
+    });
+  };
+  if (const auto place = place_of(options->ranks)) return as_rank(*place);
+  return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank);
 }
 
 int eval_command(CommandLine& line) {
@@ -113,7 +133,8 @@ int run(int argc, char** argv) {
                                                                          .generate = generate_command,
                                                                          .bench_step = bench_step_command,
                                                                          .bench_ops = bench_ops_command,
-                                                                         .bench_gemm = bench_gemm_command});
+                                                                         .bench_gemm = bench_gemm_command,
+                                                                         .bench_comm = bench_comm_command});
   try {
     return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, table}, argc, argv);
   } catch (const c10::Error& e) {

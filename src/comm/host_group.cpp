@@ -41,7 +41,10 @@ class HostGroup final : public Group {
     in_pieces("reduce_scatter", from, n, most, [&](int64_t begin, int64_t count) {
       write_parts(from, n, begin, count);
       arrive();
-      sum(to.at(begin), rank() * count, (rank() + 1) * count, from.type);
+      std::vector<const std::byte*> inputs = everyones();
+      for (const std::byte*& input : inputs) input += rank() * count * from.element_bytes;
+      inputs[static_cast<size_t>(rank())] = from.at(rank() * n + begin);
+      sum_elements(to.at(begin), inputs.data(), size(), 0, count, from.type);
     });
   }
 
@@ -73,7 +76,8 @@ class HostGroup final : public Group {
       write_parts(in, n, begin, count);
       arrive();
       const int64_t bytes = count * in.element_bytes;
-      for (int64_t r = 0; r < size(); ++r) copy_elements(out.at(r * n + begin), of(r) + rank() * bytes, bytes);
+      for (int64_t r = 0; r < size(); ++r)
+        copy_elements(out.at(r * n + begin), r == rank() ? in.at(r * n + begin) : of(r) + rank() * bytes, bytes);
     });
   }
 
@@ -105,10 +109,12 @@ class HostGroup final : public Group {
     for (int64_t r = 0; r < size(); ++r) places.push_back(of(r));
     return places;
   }
-  // Writes elements [begin, begin + count) of each rank's part of `from` to this rank's place, in rank order.
+  // Writes elements [begin, begin + count) of each other rank's part of `from` to this rank's place, in rank order.
+  // This rank reads its own part where it is.
   void write_parts(const Buffer& from, int64_t n, int64_t begin, int64_t count) {
     const int64_t bytes = count * from.element_bytes;
-    for (int64_t r = 0; r < size(); ++r) copy_elements(mine() + r * bytes, from.at(r * n + begin), bytes);
+    for (int64_t r = 0; r < size(); ++r)
+      if (r != rank()) copy_elements(mine() + r * bytes, from.at(r * n + begin), bytes);
   }
   void sum(std::byte* out, int64_t begin, int64_t end, at::ScalarType type) const {
     sum_elements(out, everyones().data(), size(), begin, end, type);

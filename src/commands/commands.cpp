@@ -66,6 +66,8 @@ constexpr Command kCommands[] = {
      &TorchCommands::bench_ops},
     {"Training", "bench gemm", "measure the speed of matrix products on this machine", "bench gemm --dtype bfloat16",
      bench_gemm, &TorchCommands::bench_gemm},
+    {"Training", "bench comm", "measure how fast ranks talk to each other", "bench comm --ranks 4", bench_comm,
+     &TorchCommands::bench_comm},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},

@@ -37,6 +37,7 @@ int generate(CommandLine& line);
 int bench_step(CommandLine& line);
 int bench_ops(CommandLine& line);
 int bench_gemm(CommandLine& line);
+int bench_comm(CommandLine& line);
 
 int bench_tokenizer(CommandLine& line);
 
@@ -55,6 +56,7 @@ struct TorchCommands {
   int (*bench_step)(CommandLine& line);
   int (*bench_ops)(CommandLine& line);
   int (*bench_gemm)(CommandLine& line);
+  int (*bench_comm)(CommandLine& line);
 };
 
 std::span<const Command> all_commands();
