@@ -1,0 +1,96 @@
+// The ranks of a training along five axes: which ranks shard weights, add gradients or count a loss together.
+//
+// This is arithmetic without communication. All calls are Local, and a plan can make them without a training.
+//
+// The ranks stand in a row-major array [pp, dp_replicate, dp_shard, cp, tp], as in torchtitan. tp communicates most and
+// varies fastest: the ranks of a tp group are neighbours and mostly share a node. pp communicates least and varies
+// slowest.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace hearth::mesh {
+
+// The number of ranks along each axis. torchtitan's keys are in resolve().
+struct Degrees {
+  int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, pp = 1;
+  bool operator==(const Degrees&) const = default;
+  // The number of ranks: the product.
+  int64_t size() const;
+};
+
+// Degrees whose product is `world`, the number of ranks (at least 1). A dp_shard of -1 becomes the ranks that the other
+// degrees leave. Throws user errors that name torchtitan's keys (parallelism.tensor_parallel_degree):
+//   - a degree below 1; several of them are reported at once
+//   - degrees that do not multiply to `world`
+//   - a dp_shard of -1 where the other degrees do not divide `world`
+Degrees resolve(Degrees given, int64_t world);
+
+// Slowest first.
+enum class Axis { kPp, kDpReplicate, kDpShard, kCp, kTp };
+inline constexpr size_t kNumAxes = 5;
+
+// A set of axes. The order in which they are written has no meaning.
+class Axes {
+ public:
+  constexpr Axes(std::initializer_list<Axis> axes) {
+    for (const Axis axis : axes) has_[static_cast<size_t>(axis)] = true;
+  }
+  constexpr bool has(Axis axis) const { return has_[static_cast<size_t>(axis)]; }
+  bool operator==(const Axes&) const = default;
+
+ private:
+  std::array<bool, kNumAxes> has_ = {};
+};
+
+// dp: ranks that differ here read different sequences. A rank's number in this group is its rank in the data's order.
+inline constexpr Axes kDataAxes = {Axis::kDpReplicate, Axis::kDpShard};
+// Each weight is cut into shards over these ranks. Gradients are reduced over them first, each rank to its own shard.
+inline constexpr Axes kShardAxes = {Axis::kDpShard, Axis::kCp};
+// These ranks hold the same shard. Its gradient is reduced over them afterwards, so only shards cross this axis.
+inline constexpr Axes kReplicaAxes = {Axis::kDpReplicate};
+// dp x cp: losses and counts of tokens are added over these ranks. With pp, that happens on the last stage.
+inline constexpr Axes kLossAxes = {Axis::kDpReplicate, Axis::kDpShard, Axis::kCp};
+
+// A rank's index along each axis, from 0.
+struct Coordinates {
+  int64_t pp = 0, dp_replicate = 0, dp_shard = 0, cp = 0, tp = 0;
+  bool operator==(const Coordinates&) const = default;
+};
+
+// A rank's group along a set of axes holds the ranks with its coordinates on all other axes, and the rank itself. Its
+// ranks ascend, as in a DeviceMesh that PyTorch flattens. Along no axis, every rank is its own group.
+class Mesh {
+ public:
+  // Each degree is at least 1; resolve() checks a user's.
+  explicit Mesh(const Degrees& degrees);
+
+  int64_t size() const { return size_; }
+  Coordinates coordinates(int64_t rank) const;
+  int64_t rank(const Coordinates& coordinates) const;
+
+  // The number of ranks in each group along `axes`.
+  int64_t group_size(const Axes& axes) const;
+  // The group of `rank`.
+  std::vector<int64_t> group(int64_t rank, const Axes& axes) const;
+  // The index of `rank` in group(rank, axes): comm::Group's rank() there.
+  int64_t rank_in_group(int64_t rank, const Axes& axes) const;
+  // Every group, in the order of their first ranks. Each rank is in exactly one of them.
+  std::vector<std::vector<int64_t>> groups(const Axes& axes) const;
+
+  // Whether a group has ranks on two nodes, where each node holds `ranks_per_node` consecutive ranks (at least 1). The
+  // last node may hold fewer.
+  bool crosses_nodes(const Axes& axes, int64_t ranks_per_node) const;
+
+ private:
+  int64_t coordinate(int64_t rank, size_t axis) const { return rank / strides_[axis] % degrees_[axis]; }
+
+  std::array<int64_t, kNumAxes> degrees_, strides_;  // by Axis; a stride is the distance of neighbours along the axis
+  int64_t size_ = 1;
+};
+
+}  // namespace hearth::mesh
