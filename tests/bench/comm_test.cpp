@@ -15,8 +15,8 @@ TEST(BenchComm, MeasuresEveryCollective) {
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_EQ(json["ranks"], 3);
   EXPECT_EQ(json["bytes"], 1 << 20);
-  for (const char* name : {"start_s", "message_s", "all_gather_s", "reduce_scatter_s", "all_reduce_s", "all_to_all_s",
-                           "memcpy_s"}) {
+  for (const char* name :
+       {"start_s", "message_s", "all_gather_s", "reduce_scatter_s", "all_reduce_s", "all_to_all_s", "memcpy_s"}) {
     EXPECT_GT(json[name].get<double>(), 0) << name;
     EXPECT_LT(json[name].get<double>(), 10) << name;
   }

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Ranks as processes beside one rank with as many threads, in alternation; and how fast ranks talk to each other.
+
+    python3 bench/distributed.py [--dim 256] [--rounds 5] [--ranks 2]
+
+Both runs train on the same made-up text, with the same global batch: one rank in twice as many micro-batches. The
+figure of a run is the median of its steps' tokens per second, without the first five.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import tempfile
+
+HEARTH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build/release/bin/hearth")
+
+
+def hearth(*words):
+    return subprocess.run([HEARTH, *map(str, words)], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def run_file(folder, dim):
+    text, data, toml = (os.path.join(folder, name) for name in ("text.txt", "data", "run.toml"))
+    draw = random.Random(0)
+    with open(text, "w", encoding="utf-8") as file:
+        for _ in range(2000):
+            file.write(" ".join("".join(draw.choices("abcdefgh", k=5)) for _ in range(100)) + "\n\n")
+    hearth("data", "build", text, "--out", data)
+    with open(toml, "w", encoding="utf-8") as file:
+        file.write(f'[data]\npath = "{data}"\n[model]\ndim = {dim}\nn_layers = 4\nn_heads = {dim // 64}\n'
+                   "[training]\nseq_len = 256\nlocal_batch_size = 4\nsteps = 25\n[checkpoint]\ninterval = 0\n")
+    return toml
+
+
+def tokens_per_second(folder, toml, ranks, global_batch):
+    out = tempfile.mkdtemp(dir=folder)
+    hearth("train", toml, "--ranks", ranks, "--set", f"job.dump_folder={out}",
+           "--set", f"training.global_batch_size={global_batch}")
+    with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
+        steps = [json.loads(line) for line in file]
+    return statistics.median(step["tokens_per_second"] for step in steps[5:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ranks", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        toml = run_file(folder, options.dim)
+        ratios = []
+        for _ in range(options.rounds):
+            one, several = (tokens_per_second(folder, toml, n, 4 * options.ranks) for n in (1, options.ranks))
+            ratios.append(several / one)
+            print(f"1 rank {one:8.0f} tokens/s   {options.ranks} ranks {several:8.0f}   ratio {ratios[-1]:.3f}", flush=True)
+        print(f"median ratio {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+    for ranks in (2, 4, 64):
+        print(hearth("bench", "comm", "--ranks", ranks))
+
+
+if __name__ == "__main__":
+    main()
