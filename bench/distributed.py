@@ -55,7 +55,8 @@ def main():
         for _ in range(options.rounds):
             one, several = (tokens_per_second(folder, toml, n, 4 * options.ranks) for n in (1, options.ranks))
             ratios.append(several / one)
-            print(f"1 rank {one:8.0f} tokens/s   {options.ranks} ranks {several:8.0f}   ratio {ratios[-1]:.3f}", flush=True)
+            ranks = f"{options.ranks} ranks {several:8.0f}"
+            print(f"1 rank {one:8.0f} tokens/s   {ranks}   ratio {ratios[-1]:.3f}", flush=True)
         print(f"median ratio {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
     for ranks in (2, 4, 64):
         print(hearth("bench", "comm", "--ranks", ranks))
