@@ -33,8 +33,9 @@ inline Path write_run_file(const config::RunConfig& config) {
 class RunProcess {
  public:
   // `failing`: "", or the disk call that fails (support/failpoint.h). Output goes to LOG.
-  RunProcess(const std::vector<std::string>& arguments, const Path& log, const std::string& failing = "") {
-    std::vector<std::string> words = {train_binary()};
+  RunProcess(const std::vector<std::string>& arguments, const Path& log, const std::string& failing = "",
+             const std::string& program = train_binary()) {
+    std::vector<std::string> words = {program};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -62,6 +63,7 @@ class RunProcess {
   RunProcess& operator=(const RunProcess&) = delete;
 
   void signal(int number) { ::kill(pid_, number); }
+  pid_t pid() const { return pid_; }
   // The processes of the ranks, in their order.
   std::vector<pid_t> ranks() const {
     std::vector<pid_t> children;

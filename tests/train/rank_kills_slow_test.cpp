@@ -1,0 +1,104 @@
+// SIGKILL of a random rank at a random moment, again and again: the rank is named, the others end in time, and the run
+// ends with the bits of an undisturbed one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/random.h"
+#include "run_process.h"
+
+namespace hearth::train {
+namespace {
+
+constexpr int64_t kRanks = 3;
+constexpr int kKills = 200;
+
+// The processes of hearth-train that descend from `process`, whichever launcher stands between.
+void find_ranks(pid_t process, std::vector<pid_t>& ranks) {
+  std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", process));
+  for (pid_t child = 0; list >> child;) {
+    std::string name;
+    std::getline(std::ifstream(fmt::format("/proc/{}/comm", child)), name);
+    if (name == "hearth-train") ranks.push_back(child);
+    find_ranks(child, ranks);
+  }
+}
+
+bool runs(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("State:")) return line.find('Z') == std::string::npos;
+  return false;
+}
+
+struct Launcher {
+  const char* name;
+  const char* path;  // empty: hearth-train itself
+  std::vector<std::string> words;
+};
+
+class RankKills : public testing::TestWithParam<Launcher> {};
+
+TEST_P(RankKills, ChangeNothing) {
+  const Launcher& launcher = GetParam();
+  if (*launcher.path != '\0' && !std::filesystem::exists(launcher.path))
+    GTEST_SKIP() << launcher.path << " is not here";
+  test::ScratchFolder scratch;
+  build_tiny_data(scratch);
+  config::RunConfig c = tiny_config(scratch);
+  c.parallelism.data_parallel_shard_degree = kRanks;
+  c.training.threads = kRanks;
+  c.training.global_batch_size = 6;
+  c.training.steps = 5 * kKills;
+  c.checkpoint.interval = 3;
+  c.checkpoint.keep_latest_k = 3;
+  c.job.dump_folder = "whole";
+  const auto expected = train(c);
+  const auto tensors = tensors_of(step_of(c, c.training.steps));
+
+  c.job.dump_folder = "killed";
+  const Path log = scratch / "log";
+  std::vector<std::string> words = launcher.words;
+  if (*launcher.path != '\0') words.push_back(train_binary());
+  words.insert(words.end(), {"train", write_run_file(c).string()});
+  const std::string program = *launcher.path == '\0' ? train_binary() : launcher.path;
+  const RandomKey key = random_key(1, "rank kills");
+  double slowest_s = 0;
+  int kills = 0;
+  for (uint64_t i = 0; kills < kKills && steps_logged(c) < c.training.steps; ++i) {
+    write_file_atomic(log, "");
+    RunProcess process(words, log, "", program);
+    const int64_t at_step = steps_logged(c) + 1 + static_cast<int64_t>(random_u64(key, 3 * i) % 5);
+    if (!wait_until(process, [&] { return steps_logged(c) >= at_step; })) break;  // the run is done
+    std::this_thread::sleep_for(std::chrono::microseconds(random_u64(key, 3 * i + 1) % 8000));
+    std::vector<pid_t> ranks;
+    find_ranks(process.pid(), ranks);
+    if (std::ssize(ranks) != kRanks) break;
+    const pid_t victim = ranks[random_u64(key, 3 * i + 2) % kRanks];
+    const auto begin = std::chrono::steady_clock::now();
+    ::kill(victim, SIGKILL);
+    while (std::any_of(ranks.begin(), ranks.end(), runs)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    slowest_s = std::max(slowest_s, taken.count());
+    EXPECT_NE(process.wait(), 0);
+    EXPECT_THAT(read_file(log), testing::HasSubstr(fmt::format("process {})", victim)));
+    ++kills;
+  }
+  EXPECT_EQ(kills, kKills) << "the run ended too early\n" << read_file(log);
+  EXPECT_LT(slowest_s, 1);
+  std::printf("the slowest end took %.2f s\n", slowest_s);
+  RunProcess last(words, log, "", program);
+  EXPECT_EQ(last.wait(), 0) << read_file(log);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(c, c.training.steps)), tensors);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Under, RankKills,
+    testing::Values(Launcher{"Hearth", "", {}},
+                    Launcher{"Mpirun", "/usr/bin/mpirun", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}}),
+    [](const auto& about) { return about.param.name; });
+
+}  // namespace
+}  // namespace hearth::train
