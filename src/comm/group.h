@@ -6,13 +6,18 @@
 // types. A rank that makes a different call is our bug, and the error names it. Tensors are contiguous and used as 1-D
 // arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type; bfloat16 is added in
 // float32 and rounded once. So the result does not depend on timing, and every rank gets the same bits.
+//
+// The calls of a group and of the groups that were split from it run in one stream (comm/stream.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "comm/control.h"
+#include "comm/stream.h"
 
 namespace hearth::comm {
 
@@ -21,22 +26,47 @@ class Group {
   virtual ~Group() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  // The same ranks' messages.
+  // Messages of all ranks that were started, also for a group that was split.
   virtual Control& control() = 0;
+  virtual Stream& stream() = 0;
+
+  // The group of some of these ranks: `members` ascend and contain this rank. The lists of all ranks cut the group into
+  // parts. Must not outlive this group. Collective over this group.
+  virtual std::unique_ptr<Group> split(const std::vector<int64_t>& members) = 0;
 
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
   // place); otherwise they must not overlap. With one rank, in place does nothing and out of place copies.
-  virtual void all_gather(at::Tensor full, const at::Tensor& shard) = 0;
+  void all_gather(const at::Tensor& full, const at::Tensor& shard) {
+    stream().run([&] { all_gather_now(full, shard); });
+  }
   // shard[i] = sum over ranks of full[rank * n + i]; float32, float64 or bfloat16. If `shard` is the view of `full` at
   // rank * n, the rest of `full` keeps this rank's own values.
-  virtual void reduce_scatter(at::Tensor shard, const at::Tensor& full) = 0;
+  void reduce_scatter(const at::Tensor& shard, const at::Tensor& full) {
+    stream().run([&] { reduce_scatter_now(shard, full); });
+  }
   // In place, sum; float32, float64 or bfloat16.
-  virtual void all_reduce(at::Tensor values) = 0;
+  void all_reduce(const at::Tensor& values) {
+    stream().run([&] { all_reduce_now(values); });
+  }
   // to[r * n + i] = rank r's from[rank * n + i]; both [size * n], of any one type. They must not overlap.
-  virtual void all_to_all(at::Tensor to, const at::Tensor& from) = 0;
+  void all_to_all(const at::Tensor& to, const at::Tensor& from) {
+    stream().run([&] { all_to_all_now(to, from); });
+  }
+
+  // Runs `calls` in the stream while the caller goes on: calls of these groups, and operations on their results. Groups
+  // and tensors in it must live until the Work is done.
+  Work start(std::function<void()> calls) { return stream().start(std::move(calls)); }
+
+ protected:
+  virtual void all_gather_now(at::Tensor full, const at::Tensor& shard) = 0;
+  virtual void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) = 0;
+  virtual void all_reduce_now(at::Tensor values) = 0;
+  virtual void all_to_all_now(at::Tensor to, const at::Tensor& from) = 0;
 };
 
 // The group of one.
 std::unique_ptr<Group> single();
+// The same as a part of larger ranks. Borrows both.
+std::unique_ptr<Group> single(Control& control, Stream& stream);
 
 }  // namespace hearth::comm

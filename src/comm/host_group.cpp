@@ -1,26 +1,52 @@
 #include "comm/host_group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/buffers.h"
+#include "comm/shared_pages.h"
 
 namespace hearth::comm {
 
 namespace {
 
+// Shared by a group and all groups split from it.
+struct Common {
+  Control& control;
+  const double timeout_s;
+  std::atomic<bool> abandoned = false;
+  Stream stream{[this] { abandoned = true; }};
+};
+
 class HostGroup final : public Group {
  public:
+  // The group of all ranks.
   HostGroup(HostMemory& memory, Control& control, double timeout_s)
-      : memory_(memory), control_(control), timeout_s_(timeout_s) {}
+      : common_(std::make_shared<Common>(control, timeout_s)), rank_(control.rank()), memory_(&memory) {}
+  // A group of some of them; `place` is its part of `pages`.
+  HostGroup(std::shared_ptr<Common> common, std::unique_ptr<SharedPages> pages, std::byte* place,
+            const std::vector<int64_t>& members, int64_t rank, HostMemory& all)
+      : common_(std::move(common)), rank_(rank), pages_(std::move(pages)) {
+    own_memory_.emplace(place, members, all);
+    memory_ = &*own_memory_;
+  }
 
-  int64_t rank() const override { return control_.rank(); }
-  int64_t size() const override { return control_.size(); }
-  Control& control() override { return control_; }
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return memory_->ranks(); }
+  Control& control() override { return common_->control; }
+  Stream& stream() override { return common_->stream; }
 
-  void all_gather(at::Tensor full, const at::Tensor& shard) override {
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members) override;
+
+ protected:
+  void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
     const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
     check_shard(to, from, rank(), size(), "all_gather");
     const int64_t n = from.numel, most = HostMemory::kPlaceBytes / from.element_bytes;
@@ -33,7 +59,7 @@ class HostGroup final : public Group {
     });
   }
 
-  void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
+  void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
     const Buffer to = host_buffer_of(shard, "reduce_scatter"), from = host_buffer_of(full, "reduce_scatter");
     check_shard(from, to, rank(), size(), "reduce_scatter");
     check_summable(from, "reduce_scatter");
@@ -49,7 +75,7 @@ class HostGroup final : public Group {
   }
 
   // Each rank sums one part, and all gather the parts.
-  void all_reduce(at::Tensor values) override {
+  void all_reduce_now(at::Tensor values) override {
     const Buffer all = host_buffer_of(values, "all_reduce");
     check_summable(all, "all_reduce");
     const int64_t most = HostMemory::kPlaceBytes / all.element_bytes;
@@ -68,7 +94,7 @@ class HostGroup final : public Group {
     });
   }
 
-  void all_to_all(at::Tensor to, const at::Tensor& from) override {
+  void all_to_all_now(at::Tensor to, const at::Tensor& from) override {
     const Buffer out = host_buffer_of(to, "all_to_all"), in = host_buffer_of(from, "all_to_all");
     check_exchange(out, in, size(), "all_to_all");
     const int64_t n = in.numel / size(), most = HostMemory::kPlaceBytes / in.element_bytes / size();
@@ -101,9 +127,9 @@ class HostGroup final : public Group {
     } while (begin < n);
   }
 
-  void arrive() { memory_.arrive(rank(), phase_, call_, timeout_s_); }
-  std::byte* mine() const { return memory_.place(rank(), phase_); }
-  const std::byte* of(int64_t r) const { return memory_.place(r, phase_); }
+  void arrive() { memory_->arrive(rank(), phase_, call_, common_->timeout_s, common_->abandoned); }
+  std::byte* mine() const { return memory_->place(rank(), phase_); }
+  const std::byte* of(int64_t r) const { return memory_->place(r, phase_); }
   std::vector<const std::byte*> everyones() const {
     std::vector<const std::byte*> places;
     for (int64_t r = 0; r < size(); ++r) places.push_back(of(r));
@@ -120,12 +146,32 @@ class HostGroup final : public Group {
     sum_elements(out, everyones().data(), size(), begin, end, type);
   }
 
-  HostMemory& memory_;
-  Control& control_;
-  const double timeout_s_;
+  std::shared_ptr<Common> common_;
+  const int64_t rank_;
+  std::unique_ptr<SharedPages> pages_;  // of a split
+  std::optional<HostMemory> own_memory_;
+  HostMemory* memory_;
   uint32_t phase_ = 0;
   Call call_;
 };
+
+// One segment of memory holds the parts of all new groups, one after the other.
+std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members) {
+  HEARTH_CHECK(!own_memory_, "a group that was split is split again");
+  const std::string mine(reinterpret_cast<const char*>(members.data()), members.size() * sizeof(int64_t));
+  std::map<std::string, int64_t> offsets;  // of each list of members
+  int64_t bytes = 0;
+  for (const std::string& list : control().all_gather("the ranks of a group", mine)) {
+    if (!offsets.try_emplace(list, bytes).second) continue;
+    bytes += HostMemory::bytes_for(static_cast<int64_t>(list.size() / sizeof(int64_t)));
+  }
+  const auto place = std::find(members.begin(), members.end(), rank_);
+  HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
+  std::unique_ptr<SharedPages> pages = share_pages(control(), static_cast<size_t>(bytes));
+  if (members.size() == 1) return single(control(), stream());
+  std::byte* const part = pages->data() + offsets.at(mine);
+  return std::make_unique<HostGroup>(common_, std::move(pages), part, members, place - members.begin(), *memory_);
+}
 
 }  // namespace
 

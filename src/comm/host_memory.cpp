@@ -7,6 +7,8 @@
 #include <chrono>
 #include <climits>
 #include <ctime>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/quantity.h"
@@ -59,6 +61,14 @@ int64_t HostMemory::bytes_for(int64_t ranks) {
   return div_ceil(heads, kPage) * kPage + 2 * ranks * kPlaceBytes;
 }
 
+HostMemory::HostMemory(std::byte* memory, int64_t ranks)
+    : memory_(memory), members_(static_cast<size_t>(ranks)), all_(nullptr) {
+  std::iota(members_.begin(), members_.end(), 0);
+}
+
+HostMemory::HostMemory(std::byte* memory, std::vector<int64_t> members, HostMemory& all)
+    : memory_(memory), members_(std::move(members)), all_(&all) {}
+
 HostMemory::Header& HostMemory::header() const { return *reinterpret_cast<Header*>(memory_); }
 
 HostMemory::Rank& HostMemory::of(int64_t rank) const {
@@ -66,26 +76,27 @@ HostMemory::Rank& HostMemory::of(int64_t rank) const {
 }
 
 std::byte* HostMemory::place(int64_t rank, uint32_t phase) const {
-  const int64_t places = bytes_for(ranks_) - 2 * ranks_ * kPlaceBytes;
+  const int64_t places = bytes_for(ranks()) - 2 * ranks() * kPlaceBytes;
   return memory_ + places + (2 * rank + phase % 2) * kPlaceBytes;
 }
 
-void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s) {
+void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s,
+                        const std::atomic<bool>& abandoned) {
   Rank& mine = of(rank);
-  if (header().aborted != 0) throw Aborted{};
+  if (aborted() || abandoned) throw Aborted{};
   mine.calls[phase % 2] = call;
   mine.phase = phase;
   if (mine.sleepers != 0) futex_wake_all(mine.phase);
   const double deadline_s = now_s() + timeout_s;
-  for (int64_t r = 0; r < ranks_; ++r) {
-    if (wait_for(r, phase, deadline_s)) continue;
+  for (int64_t r = 0; r < ranks(); ++r) {
+    if (wait_for(r, phase, deadline_s, abandoned)) continue;
     abort();  // the group is broken: late ranks must not wait for this one
-    throw_missing(rank, describe(call), timeout_s, missing(phase));
+    throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s, missing(phase));
   }
   compare(phase);
 }
 
-bool HostMemory::wait_for(int64_t rank, uint32_t phase, double deadline_s) const {
+bool HostMemory::wait_for(int64_t rank, uint32_t phase, double deadline_s, const std::atomic<bool>& abandoned) {
   Rank& other = of(rank);
   // Phases are compared by their difference: the counter may wrap.
   const auto arrived = [&] { return static_cast<int32_t>(other.phase - phase) >= 0; };
@@ -96,10 +107,11 @@ bool HostMemory::wait_for(int64_t rank, uint32_t phase, double deadline_s) const
 #endif
   }
   while (!arrived()) {
-    if (header().aborted != 0) throw Aborted{};
-    if (other.ended != 0 && !arrived()) {
-      header().aborted = 1;
-      throw Error(ExitCode::kBug, fmt::format("a rank waits in a call for rank {}, which has ended", rank));
+    if (aborted() || abandoned) throw Aborted{};
+    if (ended(rank) && !arrived()) {
+      abort();
+      throw Error(ExitCode::kBug, fmt::format("a rank waits in a call for rank {}, which has ended",
+                                              members_[static_cast<size_t>(rank)]));
     }
     if (now_s() > deadline_s) return false;
     ++other.sleepers;
@@ -112,26 +124,36 @@ bool HostMemory::wait_for(int64_t rank, uint32_t phase, double deadline_s) const
 
 std::string HostMemory::missing(uint32_t phase) const {
   std::string list;
-  for (int64_t r = 0; r < ranks_; ++r) {
+  for (int64_t r = 0; r < ranks(); ++r) {
     if (static_cast<int32_t>(of(r).phase - phase) >= 0) continue;
-    list += fmt::format("{}rank {} (its last call: {})", list.empty() ? "" : ", ", r, last_call(r));
+    list += fmt::format("{}rank {} (its last call: {})", list.empty() ? "" : ", ", members_[static_cast<size_t>(r)],
+                        last_call(r));
   }
   return list;
 }
 
 void HostMemory::compare(uint32_t phase) const {
   const Call& first = of(0).calls[phase % 2];
-  for (int64_t r = 1; r < ranks_; ++r) {
+  for (int64_t r = 1; r < ranks(); ++r) {
     const Call& other = of(r).calls[phase % 2];
     if (!same(first, other))
-      throw Error(ExitCode::kBug,
-                  fmt::format("ranks disagree: rank 0 is in {}, rank {} in {}", describe(first), r, describe(other)));
+      throw Error(ExitCode::kBug, fmt::format("ranks disagree: rank {} is in {}, rank {} in {}", members_[0],
+                                              describe(first), members_[static_cast<size_t>(r)], describe(other)));
   }
 }
 
-void HostMemory::abort() { header().aborted = 1; }
+void HostMemory::abort() {
+  if (all_ != nullptr) return all_->abort();
+  header().aborted = 1;
+}
+
+bool HostMemory::aborted() const { return (all_ != nullptr ? *all_ : *this).header().aborted != 0; }
 
 void HostMemory::end(int64_t rank) { of(rank).ended = 1; }
+
+bool HostMemory::ended(int64_t rank) const {
+  return (all_ != nullptr ? all_->of(members_[static_cast<size_t>(rank)]) : of(rank)).ended != 0;
+}
 
 std::string HostMemory::last_call(int64_t rank) const {
   const Rank& other = of(rank);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hearth::comm {
 
@@ -29,19 +30,21 @@ class HostMemory {
 
   static int64_t bytes_for(int64_t ranks);
   // Borrows `memory`: bytes_for(ranks) bytes, zero-filled, at an address that is a multiple of 4096.
-  HostMemory(std::byte* memory, int64_t ranks) : memory_(memory), ranks_(ranks) {}
+  HostMemory(std::byte* memory, int64_t ranks);
+  // The memory of some ranks of `all`, which ends where `all` ends. Borrows both.
+  HostMemory(std::byte* memory, std::vector<int64_t> members, HostMemory& all);
 
-  int64_t ranks() const { return ranks_; }
+  int64_t ranks() const { return static_cast<int64_t>(members_.size()); }
   // The place of `rank` in phase number `phase`, from 1.
   std::byte* place(int64_t rank, uint32_t phase) const;
 
-  // Arrives in phase number `phase` and waits for the others. Throws Aborted after abort(); an Error (kHardware), which
-  // names the operation and the missing ranks with their last calls, after timeout_s; an Error (kBug) if ranks made
-  // different calls or one has ended.
-  void arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s);
+  // Arrives in phase number `phase` and waits for the others. Throws Aborted after abort(), or once `abandoned` is set;
+  // an Error (kHardware), which names the operation and the missing ranks with their last calls, after timeout_s; an
+  // Error (kBug) if ranks made different calls or one has ended.
+  void arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s, const std::atomic<bool>& abandoned);
 
   void abort();
-  // Marks this rank as ended: a rank that waits for it gets an error.
+  // Marks this rank as ended: a rank that waits for it gets an error. Only for the memory of all ranks.
   void end(int64_t rank);
   // The last call of `rank`, for errors: "all_reduce of 12 x Float".
   std::string last_call(int64_t rank) const;
@@ -51,13 +54,16 @@ class HostMemory {
   struct Header;
   Rank& of(int64_t rank) const;
   Header& header() const;
+  bool aborted() const;
+  bool ended(int64_t rank) const;
   // False after the deadline.
-  bool wait_for(int64_t rank, uint32_t phase, double deadline_s) const;
+  bool wait_for(int64_t rank, uint32_t phase, double deadline_s, const std::atomic<bool>& abandoned);
   std::string missing(uint32_t phase) const;
   void compare(uint32_t phase) const;
 
   std::byte* memory_;
-  int64_t ranks_;
+  std::vector<int64_t> members_;  // their ranks in `all_`, or in this
+  HostMemory* all_;               // null: this is the memory of all ranks
 };
 
 }  // namespace hearth::comm

@@ -35,17 +35,6 @@ void check_one_host(Control& control) {
   }
 }
 
-// Rank 0 makes the memory in which all meet.
-std::unique_ptr<SharedPages> share_memory(Control& control) {
-  const auto bytes = static_cast<size_t>(HostMemory::bytes_for(control.size()));
-  std::unique_ptr<SharedPages> pages;
-  if (control.rank() == 0) pages = std::make_unique<SharedPages>(bytes);
-  const std::string address = control.broadcast("the shared memory", pages ? pages->address() : std::string());
-  if (!pages) pages = std::make_unique<SharedPages>(address, bytes);
-  control.barrier("the shared memory is mapped");
-  return pages;
-}
-
 }  // namespace
 
 int run_as_rank(const Membership& membership, const std::function<int(Control&, const MakeGroup&)>& body) {
@@ -54,7 +43,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   std::optional<HostMemory> memory;
   const MakeGroup make_group = [&](double timeout_s) {
     check_one_host(control);
-    pages = share_memory(control);
+    pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
     return host_group(*memory, control, timeout_s);
   };

@@ -42,4 +42,13 @@ SharedPages::~SharedPages() {
 
 std::string SharedPages::address() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_); }
 
+std::unique_ptr<SharedPages> share_pages(Control& control, size_t bytes) {
+  std::unique_ptr<SharedPages> pages;
+  if (control.rank() == 0) pages = std::make_unique<SharedPages>(bytes);
+  const std::string address = control.broadcast("the shared memory", pages ? pages->address() : std::string());
+  if (!pages) pages = std::make_unique<SharedPages>(address, bytes);
+  control.barrier("the shared memory is mapped");
+  return pages;
+}
+
 }  // namespace hearth::comm

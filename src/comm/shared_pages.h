@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
+
+#include "comm/control.h"
 
 namespace hearth::comm {
 
@@ -27,5 +30,8 @@ class SharedPages {
   size_t bytes_;
   std::byte* data_ = nullptr;
 };
+
+// New memory of all ranks of one host, which rank 0 makes. Collective.
+std::unique_ptr<SharedPages> share_pages(Control& control, size_t bytes);
 
 }  // namespace hearth::comm

@@ -1,5 +1,6 @@
 #include <atomic>
 
+#include "base/error.h"
 #include "comm/buffers.h"
 #include "comm/group.h"
 
@@ -12,15 +13,12 @@ class SingleControl final : public Control {
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   std::vector<std::string> all_gather(std::string_view, std::string_view bytes) override {
-    return check_alive(), std::vector{std::string(bytes)};
+    if (aborted_) throw Aborted{};
+    return {std::string(bytes)};
   }
   void abort() override { aborted_ = true; }
   void set_step(int64_t) override {}
   void set_timeout(double) override {}
-
-  void check_alive() const {
-    if (aborted_) throw Aborted{};
-  }
 
  private:
   std::atomic<bool> aborted_ = false;
@@ -28,39 +26,45 @@ class SingleControl final : public Control {
 
 class Single final : public Group {
  public:
+  Single() : own_control_(std::make_unique<SingleControl>()), control_(*own_control_), stream_(own_stream_) {}
+  Single(Control& control, Stream& stream) : control_(control), stream_(stream) {}
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   Control& control() override { return control_; }
+  Stream& stream() override { return stream_; }
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members) override {
+    HEARTH_CHECK(members == std::vector<int64_t>{0}, "{} members of one rank", members.size());
+    return single(control_, stream_);
+  }
 
-  void all_gather(at::Tensor full, const at::Tensor& shard) override {
-    control_.check_alive();
+ protected:
+  void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
     const Buffer to = buffer_of(full, "all_gather"), from = buffer_of(shard, "all_gather");
     check_shard(to, from, 0, 1, "all_gather");
     if (to.data != from.data) full.view({-1}).copy_(shard.view({-1}));
   }
-  void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
-    control_.check_alive();
+  void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
     const Buffer to = buffer_of(shard, "reduce_scatter"), from = buffer_of(full, "reduce_scatter");
     check_shard(from, to, 0, 1, "reduce_scatter");
     check_summable(from, "reduce_scatter");
     if (to.data != from.data) shard.view({-1}).copy_(full.view({-1}));
   }
-  void all_reduce(at::Tensor values) override {
-    control_.check_alive();
-    check_summable(buffer_of(values, "all_reduce"), "all_reduce");
-  }
-  void all_to_all(at::Tensor to, const at::Tensor& from) override {
-    control_.check_alive();
+  void all_reduce_now(at::Tensor values) override { check_summable(buffer_of(values, "all_reduce"), "all_reduce"); }
+  void all_to_all_now(at::Tensor to, const at::Tensor& from) override {
     check_exchange(buffer_of(to, "all_to_all"), buffer_of(from, "all_to_all"), 1, "all_to_all");
     to.view({-1}).copy_(from.view({-1}));
   }
 
  private:
-  SingleControl control_;
+  std::unique_ptr<SingleControl> own_control_;
+  Stream own_stream_{[] {}};
+  Control& control_;
+  Stream& stream_;
 };
 
 }  // namespace
 
 std::unique_ptr<Group> single() { return std::make_unique<Single>(); }
+std::unique_ptr<Group> single(Control& control, Stream& stream) { return std::make_unique<Single>(control, stream); }
 
 }  // namespace hearth::comm

@@ -73,6 +73,35 @@ TEST(Failure, LetsARankThatIsBusyNoticeAtItsNextCall) {
   EXPECT_TRUE(noticed);
 }
 
+// The started call waits for a rank that will never make it.
+TEST(Failure, DoesNotWaitForItsStartedCalls) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Error error = error_of(3, 60, [](Group& group) {
+    const auto others = group.split(group.rank() == 2 ? std::vector<int64_t>{2} : std::vector<int64_t>{0, 1});
+    const at::Tensor values = at::empty({12});
+    struct Finish {
+      Group& group;
+      ~Finish() { group.stream().finish(); }
+    } finish{group};
+    Work work = group.start([&] { (group.rank() == 2 ? group : *others).all_reduce(values); });
+    if (group.rank() == 2) throw user_error("early");
+    group.start([&] { group.all_reduce(values); }).wait();
+  });
+  EXPECT_EQ(error.message(), "early");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
+}
+
+TEST(Failure, OfAStartedCallIsThrownWhereItIsAwaited) {
+  const Error error = error_of(2, 60, [](Group& group) {
+    Work work = group.start([&] {
+      if (group.rank() == 1) throw user_error("started");
+    });
+    work.wait();
+    group.control().barrier("a barrier");
+  });
+  EXPECT_EQ(error.message(), "started");
+}
+
 TEST(Failure, OfARankThatOnlyAbortsIsOurBug) {
   const Error error = error_of(2, 60, [](Group& group) {
     if (group.rank() == 0) group.control().abort();

@@ -253,6 +253,58 @@ TEST_P(Collectives, StayRightInThousandsOfRandomCalls) {
   });
 }
 
+// The ranks that are equal to this one modulo `stride`, or those of its block of `stride` neighbours.
+std::vector<int64_t> members_of(int64_t rank, int64_t ranks, int64_t stride, bool neighbours) {
+  std::vector<int64_t> members;
+  for (int64_t r = 0; r < ranks; ++r)
+    if (neighbours ? r / stride == rank / stride : r % stride == rank % stride) members.push_back(r);
+  return members;
+}
+
+TEST_P(Collectives, OfGroupsThatWereSplitConcernTheirRanksOnly) {
+  GetParam().run(GetParam().ranks, [](Group& all) {
+    const auto rows = all.split(members_of(all.rank(), all.size(), 2, true));
+    const auto columns = all.split(members_of(all.rank(), all.size(), 2, false));
+    EXPECT_EQ(columns->rank(), all.rank() / 2);
+    EXPECT_EQ(rows->rank(), all.rank() % 2);
+    EXPECT_EQ(&rows->control(), &all.control());
+    std::mt19937_64 plan(29);
+    for (int64_t i = 0; i < 200; ++i) {
+      const auto n = static_cast<int64_t>(plan() % 3000);
+      Group& group = plan() % 3 == 0 ? all : plan() % 2 == 0 ? *rows : *columns;
+      check_all_gather<float>(group, i, n, plan() % 2 == 0);
+      check_reduce_scatter<float>(group, i, n, plan() % 2 == 0);
+      check_all_reduce<double>(group, i, n);
+      check_all_to_all<float>(group, i, n);
+    }
+  });
+}
+
+// Calls that were started run in their order, between those that the caller waits for.
+TEST_P(Collectives, GoOnWhileTheCallerComputes) {
+  GetParam().run(GetParam().ranks, [](Group& all) {
+    const int64_t R = all.size();
+    const auto pairs = all.split(members_of(all.rank(), R, 2, true));
+    std::vector<at::Tensor> values;
+    std::vector<Work> works;
+    for (int64_t i = 0; i < 50; ++i) {
+      const at::Tensor mine = filled<float>(i, all.rank(), 100);
+      values.push_back(mine);
+      Group& group = i % 2 == 0 ? all : *pairs;
+      works.push_back(all.start([&group, mine] {
+        group.all_reduce(mine);
+        mine.mutable_data_ptr<float>()[0] += 1;  // the caller sees this, too
+      }));
+      if (i % 7 == 0) check_all_gather<float>(all, i, 10, false);
+    }
+    for (Work& work : works) work.wait();
+    for (int64_t i = 0; i < 50; i += 2) {
+      expect_elements<float>(values[static_cast<size_t>(i)],
+                             [&](int64_t k) { return sum_at<float>(i, R, k) + (k == 0 ? 1.0F : 0.0F); });
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
                          testing::Values(Kind{"threads", as_threads, 1}, Kind{"threads", as_threads, 2},
                                          Kind{"threads", as_threads, 3}, Kind{"threads", as_threads, 4},

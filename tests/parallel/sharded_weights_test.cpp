@@ -164,15 +164,19 @@ class CountingGroup final : public comm::Group {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
-  void all_gather(at::Tensor full, const at::Tensor& shard) override { ++gathers, one_->all_gather(full, shard); }
-  void reduce_scatter(at::Tensor shard, const at::Tensor& full) override {
-    ++scatters, one_->reduce_scatter(shard, full);
-  }
-  void all_reduce(at::Tensor values) override { one_->all_reduce(values); }
-  void all_to_all(at::Tensor to, const at::Tensor& from) override { one_->all_to_all(to, from); }
   comm::Control& control() override { return one_->control(); }
+  comm::Stream& stream() override { return one_->stream(); }
+  std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members) override { return one_->split(members); }
 
   int64_t gathers = 0, scatters = 0;
+
+ protected:
+  void all_gather_now(at::Tensor full, const at::Tensor& shard) override { ++gathers, one_->all_gather(full, shard); }
+  void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) override {
+    ++scatters, one_->reduce_scatter(shard, full);
+  }
+  void all_reduce_now(at::Tensor values) override { one_->all_reduce(values); }
+  void all_to_all_now(at::Tensor to, const at::Tensor& from) override { one_->all_to_all(to, from); }
 
  private:
   std::unique_ptr<comm::Group> one_ = comm::single();

@@ -1,0 +1,67 @@
+// The one communication stream of a process: calls to its groups run one after the other, in the order in which they
+// were started. So all ranks make their calls in one total order, whichever groups the calls belong to. (Communicators
+// that run at the same time deadlock on some GPUs: ROCm/rccl#2191.)
+//
+// A started call runs in a thread of the stream, while the caller computes. A call that the caller waits for runs in
+// the caller's thread if nothing is under way. All calls are Local.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace hearth::comm {
+
+// A started call. One without a call is done.
+class Work {
+ public:
+  Work() = default;
+
+  // Waits for the call, and throws what it threw.
+  void wait();
+  bool done() const;
+
+ private:
+  friend class Stream;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+class Stream {
+ public:
+  // `abandon` makes waits of the call under way, and of later ones, throw.
+  explicit Stream(std::function<void()> abandon) : abandon_(std::move(abandon)) {}
+  ~Stream();  // as finish()
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Runs `call` after all earlier calls, and returns before that. What `call` uses must live until the Work is done.
+  // After a call threw, every later one throws the same.
+  Work start(std::function<void()> call);
+  // The same, and waits. A call of this stream may make further ones, which are parts of it.
+  void run(const std::function<void()>& call);
+  // Waits for the calls that were started. Abandons them first if an exception is on its way: the other ranks may never
+  // make them. For destructors of what the calls use; errors stay with the calls' Work.
+  void finish();
+
+ private:
+  struct Started {
+    std::function<void()> call;
+    std::shared_ptr<Work::State> state;
+  };
+  void work();
+
+  const std::function<void()> abandon_;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  std::deque<Started> waiting_;
+  bool busy_ = false, stopping_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;  // begins with the first started call
+};
+
+}  // namespace hearth::comm
