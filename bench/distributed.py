@@ -34,10 +34,10 @@ def run_file(folder, dim):
     return toml
 
 
-def tokens_per_second(folder, toml, ranks, global_batch):
+def tokens_per_second(folder, toml, ranks, global_batch, stage=1):
     out = tempfile.mkdtemp(dir=folder)
     hearth("train", toml, "--ranks", ranks, "--set", f"job.dump_folder={out}",
-           "--set", f"training.global_batch_size={global_batch}")
+           "--set", f"training.global_batch_size={global_batch}", "--set", f"parallelism.zero_stage={stage}")
     with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
         steps = [json.loads(line) for line in file]
     return statistics.median(step["tokens_per_second"] for step in steps[5:])
@@ -51,13 +51,18 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         toml = run_file(folder, options.dim)
-        ratios = []
+        ratios = {stage: [] for stage in (1, 2, 3)}
         for _ in range(options.rounds):
-            one, several = (tokens_per_second(folder, toml, n, 4 * options.ranks) for n in (1, options.ranks))
-            ratios.append(several / one)
-            ranks = f"{options.ranks} ranks {several:8.0f}"
-            print(f"1 rank {one:8.0f} tokens/s   {ranks}   ratio {ratios[-1]:.3f}", flush=True)
-        print(f"median ratio {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+            one = tokens_per_second(folder, toml, 1, 4 * options.ranks)
+            line = f"1 rank {one:8.0f} tokens/s   {options.ranks} ranks:"
+            for stage, of_stage in ratios.items():
+                several = tokens_per_second(folder, toml, options.ranks, 4 * options.ranks, stage)
+                of_stage.append(several / one)
+                line += f"   ZeRO-{stage} {several:8.0f}, ratio {of_stage[-1]:.3f}"
+            print(line, flush=True)
+        for stage, of_stage in ratios.items():
+            median = statistics.median(of_stage)
+            print(f"ZeRO-{stage}: median ratio {median:.3f}, from {min(of_stage):.3f} to {max(of_stage):.3f}")
     for ranks in (2, 4, 64):
         print(hearth("bench", "comm", "--ranks", ranks))
 

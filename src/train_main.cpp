@@ -69,7 +69,7 @@ int train_command(CommandLine& line) {
   const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
   // hearth-train is started by itself, too.
   if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
-  const int64_t ranks = loaded.config.parallelism.data_parallel_shard_degree;
+  const int64_t ranks = loaded.config.parallelism.ranks();
   if (ranks > 1)
     return launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, *options, &loaded); });
   ops::prepare_process(loaded.config.training.threads);

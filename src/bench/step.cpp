@@ -83,7 +83,7 @@ struct Shape {
 Shape shape_of(const config::RunConfig& config) {
   Shape s;
   s.run = plan::run_shape(config, data::data_facts(config));
-  s.ranks = config.parallelism.data_parallel_shard_degree;
+  s.ranks = config.parallelism.ranks();
   s.micro_batches = config::accumulation_steps(config);
   s.threads = config::cpu_threads(config);
   s.device = run::open_compute_device(config);
@@ -111,7 +111,7 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
   parallel::ShardedWeights weights(s.run.parameters, s.run.precision, group, parallel::ShardedWeights::Mode::kTraining,
-                                   {}, options.config.numerics.reproducible, s.device);
+                                   {}, plan::sharding_of(options.config), s.device);
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);

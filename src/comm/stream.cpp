@@ -15,7 +15,7 @@ struct Work::State {
   std::exception_ptr failure;
 };
 
-void Work::wait() {
+void Work::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });

@@ -22,7 +22,7 @@ class Work {
   Work() = default;
 
   // Waits for the call, and throws what it threw.
-  void wait();
+  void wait() const;
   bool done() const;
 
  private:

@@ -84,7 +84,7 @@ void check_schedule(Rules& rules, const RunConfig& c) {
 }
 
 void check_batch(Rules& rules, const RunConfig& c) {
-  const int64_t local = c.training.local_batch_size, ranks = c.parallelism.data_parallel_shard_degree;
+  const int64_t local = c.training.local_batch_size, ranks = c.parallelism.ranks();
   const int64_t global = global_batch_size(c);
   const int64_t step = local * ranks;
   const int64_t below = std::max<int64_t>(global / step, 1) * step;

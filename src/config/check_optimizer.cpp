@@ -57,19 +57,24 @@ void check_device(Rules& rules, const RunConfig& c) {
                 {"training.cuda_graph", "objective.kind", "model.attention_scope"},
                 "training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch",
                 "remove it, or train causally over whole windows");
+  rules.require(!t.cuda_graph || c.parallelism.zero_stage == 1, {"training.cuda_graph", "parallelism.zero_stage"},
+                "training.cuda_graph needs weights and gradients that keep their places",
+                "remove it, or give parallelism.zero_stage = 1");
   rules.require(!gpu || t.dtype != DType::kFloat64, {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");
-  rules.require(!gpu || c.parallelism.data_parallel_shard_degree == 1,
-                {"parallelism.data_parallel_shard_degree", "training.device"},
-                fmt::format("parallelism.data_parallel_shard_degree = {} does not go with training.device = \"cuda\"",
-                            c.parallelism.data_parallel_shard_degree),
+  const Parallelism& p = c.parallelism;
+  rules.require(!gpu || p.ranks() == 1,
+                {p.data_parallel_shard_degree > 1 ? "parallelism.data_parallel_shard_degree"
+                                                  : "parallelism.data_parallel_replicate_degree",
+                 "training.device"},
+                fmt::format("{} ranks do not go with training.device = \"cuda\"", p.ranks()),
                 "remove it: a training uses one GPU, and gradients accumulate up to training.global_batch_size");
 }
 
 void check_reproducible(Rules& rules, const RunConfig& c) {
   if (!c.numerics.reproducible) return;
-  const int64_t ranks = c.parallelism.data_parallel_shard_degree, threads = c.training.threads;
+  const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads;
   rules.require((ranks & (ranks - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},
                 fmt::format("numerics.reproducible does not go with {} ranks", ranks), "give 1, 2, 4, 8, ...");
   const int64_t wanted = threads > 0 ? threads : int64_t{std::max(1U, std::thread::hardware_concurrency())};

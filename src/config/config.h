@@ -107,7 +107,11 @@ struct Training {
 };
 
 struct Parallelism {
-  int64_t data_parallel_shard_degree = 1;  // ranks that share the weights and the batch; resolved: at least 1
+  int64_t data_parallel_replicate_degree = 1;  // HSDP: copies of the sharded weights
+  int64_t data_parallel_shard_degree = 1;      // ranks that share the weights; resolved: at least 1
+  int64_t zero_stage = 1;                      // 1, 2 or 3 (plan/sharding.h)
+
+  int64_t ranks() const { return data_parallel_replicate_degree * data_parallel_shard_degree; }
 };
 
 struct Checkpoint {

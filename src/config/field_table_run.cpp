@@ -46,10 +46,17 @@ std::vector<Field> training_fields() {
      "CPU threads; 0 means all that the process may use; another number changes the last bits of the results",
      between(0, 4096)},
 
+    {"parallelism", "data_parallel_replicate_degree",
+     slot<&RunConfig::parallelism, &Parallelism::data_parallel_replicate_degree>, kMayChange, "copies",
+     "copies of the sharded weights (HSDP): each set of data_parallel_shard_degree ranks holds one, and only sums of "
+     "gradient shards go between them", between(1, 1 << 20)},
     {"parallelism", "data_parallel_shard_degree",
      slot<&RunConfig::parallelism, &Parallelism::data_parallel_shard_degree>, kMayChange, "ranks",
      "processes that share the weights and the batch; -1, or no value: as many as were started (--ranks, srun, mpirun, "
      "torchrun)", between(-1, 1 << 20)},
+    {"parallelism", "zero_stage", slot<&RunConfig::parallelism, &Parallelism::zero_stage>, kMayChange, "",
+     "what ranks hold only a shard of (ZeRO): 1: moments; 2: gradients, too; 3: weights, too, as in torchtitan's FSDP. "
+     "A higher stage takes less memory and communicates more", between(1, 3)},
 
   };
 }

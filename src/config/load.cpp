@@ -15,6 +15,7 @@
 #include "config/flavors.h"
 #include "config/import/torchtitan.h"
 #include "config/toml_text.h"
+#include "mesh/mesh.h"
 
 namespace hearth::config {
 namespace {
@@ -322,18 +323,21 @@ void resolve(LoadResult& result) {
 
 void resolve_ranks(LoadResult& result, int64_t world) {
   const std::string_view key = "parallelism.data_parallel_shard_degree";
-  int64_t& degree = result.config.parallelism.data_parallel_shard_degree;
-  const Origin origin = result.origin(key);
-  if (degree == -1 || (!origin.given() && world > 0)) {
-    degree = std::max<int64_t>(world, 1);
-  } else if (degree == 0 || (world > 0 && degree != world)) {
-    const bool none = std::exchange(degree, std::max<int64_t>(degree, 1)) == 0;
-    result.problems.push_back({result.where(key), origin.line,
-                               none ? fmt::format("{} = 0 is not a number of ranks", key)
-                                    : fmt::format("{} = {}, but {} ranks were started", key, degree, world),
-                               none ? "give 1 or more, or -1 for all ranks that are started"
-                                    : fmt::format("start {} ranks, or give -1, for all that are started", degree),
-                               std::string(key)});
+  Parallelism& p = result.config.parallelism;
+  if (world > 0 && !result.origin(key).given()) p.data_parallel_shard_degree = -1;
+  // Unknown ranks: as many as the other degrees say.
+  if (world == 0) world = p.data_parallel_replicate_degree * std::max<int64_t>(p.data_parallel_shard_degree, 1);
+  try {
+    p.data_parallel_shard_degree =
+        mesh::resolve({.dp_replicate = p.data_parallel_replicate_degree, .dp_shard = p.data_parallel_shard_degree},
+                      world)
+            .dp_shard;
+  } catch (const Error& error) {
+    p.data_parallel_shard_degree = std::max<int64_t>(p.data_parallel_shard_degree, 1);
+    const std::string at = error.key().empty() ? std::string(key) : error.key();
+    result.problems.push_back({result.where(at), result.origin(at).line,
+                               error.why().empty() ? error.message() : error.message() + ": " + error.why(),
+                               error.fix(), at});
   }
 }
 

@@ -29,7 +29,7 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
   model->group = comm::single();
   model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, run.precision, *model->group,
                                                               parallel::ShardedWeights::Mode::kInference,
-                                                              std::vector<bool>{}, /*reproducible=*/false, device);
+                                                              std::vector<bool>{}, plan::Sharding{}, device);
   run::load_weights(reader, *model->weights);
   return model;
 }

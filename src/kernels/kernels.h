@@ -114,8 +114,7 @@ struct Table {
                void* exp_avg, void* exp_avg_sq, int64_t n);
 
   // kernels/step_decision.h, by one thread.
-  int (*total_losses)(void* stream, double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
-                      int64_t straight);
+  int (*total_losses)(void* stream, double* totals_2, const double* sums_A2, int64_t A, int64_t paired);
   int (*decide)(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
                 double z_factor, double max_norm);
 

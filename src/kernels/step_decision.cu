@@ -6,9 +6,8 @@
 namespace hearth::kernels {
 namespace {
 
-__global__ void total_losses_kernel(double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
-                                    int64_t straight) {
-  if (threadIdx.x == 0) total_losses(totals_2, sums_A2, scales_A, A, straight);
+__global__ void total_losses_kernel(double* totals_2, const double* sums_A2, int64_t A, int64_t paired) {
+  if (threadIdx.x == 0) total_losses(totals_2, sums_A2, A, paired);
 }
 
 __global__ void decide_kernel(StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,
@@ -18,9 +17,8 @@ __global__ void decide_kernel(StepGuard* guard, Decision* decision, const double
 
 }  // namespace
 
-int total_losses(void* stream, double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
-                 int64_t straight) {
-  return launch(stream, &total_losses_kernel, 1, kBlockMultiple, totals_2, sums_A2, scales_A, A, straight);
+int total_losses(void* stream, double* totals_2, const double* sums_A2, int64_t A, int64_t paired) {
+  return launch(stream, &total_losses_kernel, 1, kBlockMultiple, totals_2, sums_A2, A, paired);
 }
 
 int decide(void* stream, StepGuard* guard, Decision* decision, const double* totals_2, const double* grad_squares,

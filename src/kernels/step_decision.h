@@ -43,22 +43,19 @@ struct Decision {
   int32_t apply;                            // 0: the update is not made
 };
 
-// The weighted sum over A micro-batches of sums_A2[a][k] * scales_A[a], k = 0 and 1. Each `straight` neighbours are
-// added in sequence and these sums in pairs, in the order of their gradients (parallel/sharded_weights.h).
-HEARTH_HOST_DEVICE inline void total_losses(double* totals_2, const double* sums_A2, const double* scales_A, int64_t A,
-                                            int64_t straight) {
+// The sums over A micro-batches of sums_A2[a][k], k = 0 and 1. Each `paired` neighbours, a power of two, are added in
+// pairs, and these sums in sequence, in the order of their gradients (plan/sharding.h).
+HEARTH_HOST_DEVICE inline void total_losses(double* totals_2, const double* sums_A2, int64_t A, int64_t paired) {
   for (int k = 0; k < 2; ++k) {
     double partial[64] = {};
-    int depth = 0;
-    double sum = 0;
+    totals_2[k] = 0;
     for (int64_t a = 0; a < A; ++a) {
-      sum += sums_A2[2 * a + k] * scales_A[a];
-      if ((a + 1) % straight != 0) continue;
-      for (int64_t groups = (a + 1) / straight; groups % 2 == 0; groups /= 2) sum += partial[--depth];
-      partial[depth++] = sum;
-      sum = 0;
+      double sum = sums_A2[2 * a + k];
+      int digit = 0;
+      for (int64_t count = a % paired + 1; count % 2 == 0; count /= 2) sum = partial[digit++] + sum;
+      partial[digit] = sum;
+      if ((a + 1) % paired == 0) totals_2[k] += sum;
     }
-    totals_2[k] = partial[0];
   }
 }
 

@@ -55,11 +55,11 @@ int64_t ranks_left_to_shard(const Degrees& given, int64_t world) {
   return left;
 }
 
-// "tensor_parallel_degree 2 x pipeline_parallel_degree 4" for all keys; a degree of -1 is left out.
+// "data_parallel_shard_degree 2 x pipeline_parallel_degree 4". A dp_shard of -1, and other degrees of 1, are left out.
 std::string product_text(const Degrees& given) {
   std::string text;
   for (const auto& [name, degree] : kDegreeKeys) {
-    if (given.*degree == -1) continue;
+    if (given.*degree == -1 || (given.*degree == 1 && degree != &Degrees::dp_shard)) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name, given.*degree);
   }
   return text;

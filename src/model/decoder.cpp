@@ -41,6 +41,7 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
 
   const at::Tensor embedding_VD = parameter_view(weights_.gather(0), plan_.parameters.front());
   ops::embedding_forward(a(kStream), embedding_VD, ops::from_int32(tokens, device_));
+  if (!shape_.tied) weights_.release(0);
   for (int64_t layer = 0; layer < shape_.L; ++layer) {
     const BlockViews w = block_views(weights_.gather(1 + layer), plan_, layer);
     if (layer == 0) {
@@ -53,15 +54,19 @@ at::Tensor Decoder::append(const std::vector<int32_t>& tokens) {
     ops::add_norm_forward(shape_.norm, a(kMiddle, layer), a(kFeedForwardInput, layer), a(kFeedForwardStatistics, layer),
                           a(kStream, layer), a(kBranch), w.ffn_norm_D);
     feedforward_forward(a, w, layer);
+    weights_.release(1 + layer);
   }
   size_ += N;
 
-  const at::Tensor last_flat = weights_.gather(static_cast<int64_t>(plan_.units.size()) - 1);
+  const int64_t last_unit = static_cast<int64_t>(plan_.units.size()) - 1;
+  const at::Tensor last_flat = weights_.gather(last_unit);
   const at::Tensor norm_D = final_norm_view(last_flat, plan_);
   ops::add_norm_forward(shape_.norm, a(kStream, shape_.L), a(kFinalInput), a(kFinalStatistics),
                         a(kMiddle, shape_.L - 1), a(kBranch), norm_D);
   const at::Tensor output_VD = shape_.tied ? embedding_VD : parameter_view(last_flat, plan_.parameters.back());
   ops::matmul(a(kLogits), a(kFinalInput).narrow(0, N - 1, 1), output_VD);
+  weights_.release(last_unit);
+  if (shape_.tied) weights_.release(0);
   return a(kLogits).view({shape_.V});
 }
 

@@ -18,12 +18,14 @@ using enum plan::Activation;
 void Transformer::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch) {
   forward(weights, batch);
   loss_forward(sums_2, a_, output_VD(weights), batch);
+  release_output(weights);
 }
 
 void Transformer::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch,
                                     const LossScale& scale) {
   forward(weights, batch);
   loss_forward_backward(sums_2, a_, output_VD(weights), output_gradient_VD(weights), batch, scale);
+  weights.prefetch(last_unit() - 1);
   backward(weights, batch);
 }
 
@@ -46,10 +48,13 @@ void Transformer::forward(Weights& weights, const MicroBatch& batch) {
   HEARTH_CHECK(batch.tokens_T.numel() == a_.B * a_.S, "{} tokens for {} x {}", batch.tokens_T.numel(), a_.B, a_.S);
 
   const at::Tensor embedding_VD = parameter_view(weights.gather(0), plan_.parameters.front());
+  weights.prefetch(1);
   ops::embedding_forward(a_(kStream, 0), embedding_VD, batch.tokens_T);
+  weights.release(0);
 
   for (int64_t layer = 0; layer < s.L; ++layer) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
+    weights.prefetch(2 + layer);
     if (layer == 0) {
       ops::norm_forward(s.norm, a_(kAttentionInput, 0), a_(kAttentionStatistics, 0), a_(kStream, 0),
                         w.attention_norm_D);
@@ -62,6 +67,7 @@ void Transformer::forward(Weights& weights, const MicroBatch& batch) {
     ops::add_norm_forward(s.norm, a_(kMiddle, layer), a_(kFeedForwardInput, layer), a_(kFeedForwardStatistics, layer),
                           a_(kStream, layer), a_(kBranch), w.ffn_norm_D);
     feedforward_forward(a_, w, layer);
+    weights.release(1 + layer);
   }
 
   const at::Tensor norm_D = final_norm_view(weights.gather(last_unit()), plan_);
@@ -80,9 +86,11 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
   ops::norm_backward(s.norm, dstream_TD, dnorm_D, a_(kInputGradient), a_(kStream, s.L), a_(kFinalStatistics), norm_D,
                      /*accumulate=*/false);
   weights.gradient_ready(last_unit());
+  release_output(weights);
 
   for (int64_t layer = s.L - 1; layer >= 0; --layer) {
     const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
+    if (layer > 0) weights.prefetch(layer);
     BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
     // The sum's gradient is the gradient of both summands: of the branch and of the stream before it.
     recompute_for_feedforward(a_, w, mask, layer);
@@ -94,6 +102,7 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
     ops::norm_backward(s.norm, dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
                        a_(kAttentionStatistics, layer), w.attention_norm_D, /*accumulate=*/true);
     weights.gradient_ready(1 + layer);
+    weights.release(1 + layer);
   }
 
   const at::Tensor dembedding_VD = parameter_view(weights.gradient(0), plan_.parameters.front());
@@ -112,12 +121,18 @@ at::Tensor Transformer::logits(Weights& weights, const at::Tensor& positions_N) 
   const at::Tensor input = positions_N.defined() ? ops::gathered(a_(kFinalInput), positions_N) : a_(kFinalInput);
   const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input), device());
   ops::matmul(logits, input, output_VD(weights));
+  weights.release(a_.shape.tied ? 0 : last_unit());
   return logits;
 }
 
 at::Tensor Transformer::output_VD(Weights& weights) {
   return a_.shape.tied ? parameter_view(weights.gather(0), plan_.parameters.front())
                        : parameter_view(weights.gather(last_unit()), plan_.parameters.back());
+}
+
+void Transformer::release_output(Weights& weights) {
+  weights.release(last_unit());  // forward gathered it for the norm
+  if (a_.shape.tied) weights.release(0);
 }
 
 at::Tensor Transformer::output_gradient_VD(Weights& weights) {

@@ -8,7 +8,7 @@
 // with the addition of the previous block's output.
 //
 // Weights come unit by unit through model::Weights, which may gather and reduce over ranks. So every call here with
-// weights is Collective over dp.
+// weights is Collective over dp. The next unit is gathered while one computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -60,6 +60,8 @@ class Transformer {
   // The output matrix, or its gradient, in the unit that holds it (tied weights: the embedding's).
   at::Tensor output_VD(Weights& weights);
   at::Tensor output_gradient_VD(Weights& weights);
+  // The weights of the final norm and of the output matrix are no longer needed.
+  void release_output(Weights& weights);
 
   const plan::ParameterPlan& plan_;
   Activations a_;

@@ -4,9 +4,12 @@
 #define HWY_TARGET_INCLUDE "ops/reduce.cpp"
 #include <hwy/foreach_target.h>
 //
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "base/error.h"
+#include "base/quantity.h"
 #include "ops/access.h"
 #include "ops/cpu/simd-inl.h"
 #include "ops/gpu/calls.h"
@@ -75,6 +78,53 @@ double sum_of_squares_of(const at::Tensor& x) {
 void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {
   if (on_gpu(x)) return gpu::add_sum_of_squares(sum_1, x);
   *flat<double>(sum_1, 1) += is_float32(x) ? sum_of_squares_of<float>(x) : sum_of_squares_of<double>(x);
+}
+
+namespace {
+
+template <class T>
+void block_sums_of(double* sums, const at::Tensor& x) {
+  const int64_t n = x.numel();
+  const T* data = flat<const T>(x, n);
+  parallel(div_ceil(n, kSumBlock), kSumBlock, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      sums[i] = sum_of_squares_span(data + i * kSumBlock, std::min(kSumBlock, n - i * kSumBlock));
+  });
+}
+
+}  // namespace
+
+void block_sums_of_squares(const at::Tensor& sums_N, const at::Tensor& x) {
+  const int64_t blocks = div_ceil(x.numel(), kSumBlock), whole = x.numel() / kSumBlock;
+  HEARTH_CHECK(sums_N.numel() == blocks, "{} sums of {} blocks", sums_N.numel(), blocks);
+  if (on_gpu(x)) {
+    // In parts: the squares in float64 take eight bytes an element.
+    constexpr int64_t kPart = 4096;
+    for (int64_t begin = 0; begin < blocks; begin += kPart) {
+      const int64_t count = std::min(kPart, whole - begin);
+      if (count > 0) {
+        const at::Tensor part = x.narrow(0, begin * kSumBlock, count * kSumBlock).view({count, kSumBlock});
+        sums_N.narrow(0, begin, count).copy_(part.to(at::kDouble).square_().sum(1));
+      }
+    }
+    if (whole < blocks)
+      sums_N.select(0, whole).copy_(
+          x.narrow(0, whole * kSumBlock, x.numel() % kSumBlock).to(at::kDouble).square_().sum());
+    return;
+  }
+  double* const sums = flat<double>(sums_N, blocks);
+  is_float32(x) ? block_sums_of<float>(sums, x) : block_sums_of<double>(sums, x);
+}
+
+void add_in_order(const at::Tensor& sum_1, const at::Tensor& values_N) {
+  if (on_gpu(values_N)) {
+    sum_1.add_(values_N.sum());
+    return;
+  }
+  const double* values = flat<const double>(values_N, values_N.numel());
+  double total = 0;
+  for (int64_t i = 0; i < values_N.numel(); ++i) total += values[i];
+  *flat<double>(sum_1, 1) += total;
 }
 
 }  // namespace hearth::ops

@@ -61,16 +61,15 @@ void StepDecision::begin_from(const GuardState& state) {
   guard_ = from_bytes(as_bytes(guard), device_);
 }
 
-void StepDecision::total(const at::Tensor& totals_2, const at::Tensor& sums_A2, const at::Tensor& scales_A,
-                         int64_t straight) const {
-  const int64_t A = scales_A.numel();
-  HEARTH_CHECK(sums_A2.numel() == 2 * A && totals_2.numel() == 2 && A % straight == 0);
+void StepDecision::total(const at::Tensor& totals_2, const at::Tensor& sums_A2, int64_t paired) const {
+  const int64_t A = sums_A2.size(0);
+  HEARTH_CHECK(sums_A2.numel() == 2 * A && totals_2.numel() == 2 && A % paired == 0);
   auto* totals = totals_2.mutable_data_ptr<double>();
-  const auto *sums = sums_A2.const_data_ptr<double>(), *scales = scales_A.const_data_ptr<double>();
+  const auto* sums = sums_A2.const_data_ptr<double>();
   if (is_elsewhere(totals_2)) {
-    check_gpu(gpu_kernels().total_losses(gpu_stream(), totals, sums, scales, A, straight), "total_losses");
+    check_gpu(gpu_kernels().total_losses(gpu_stream(), totals, sums, A, paired), "total_losses");
   } else {
-    kernels::total_losses(totals, sums, scales, A, straight);
+    kernels::total_losses(totals, sums, A, paired);
   }
 }
 

@@ -34,9 +34,8 @@ class StepDecision {
   // Replaces the guard's memory, and releases a held step.
   void begin_from(const GuardState& state);
 
-  // totals_2 [2] float64 = the sums over A micro-batches, sums_A2 [A, 2] times scales_A [A], float64. `straight` as in
-  // kernels::total_losses.
-  void total(const at::Tensor& totals_2, const at::Tensor& sums_A2, const at::Tensor& scales_A, int64_t straight) const;
+  // totals_2 [2] = the sums over A micro-batches, sums_A2 [A, 2], all float64. `paired` as in kernels::total_losses.
+  void total(const at::Tensor& totals_2, const at::Tensor& sums_A2, int64_t paired) const;
 
   // Judges a step by its totals and the squared norm of its gradient, [1] float64, all summed over all ranks.
   void decide(const at::Tensor& totals_2, const at::Tensor& grad_squares_1, double z_factor, double max_norm) const;

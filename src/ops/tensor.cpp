@@ -157,6 +157,11 @@ void add_(const at::Tensor& dst, const at::Tensor& src) {
   dst.add_(src);
 }
 
+void scale_rows_(const at::Tensor& matrix, const at::Tensor& factors) {
+  HEARTH_CHECK(matrix.dim() == 2 && factors.numel() == matrix.size(0));
+  matrix.mul_(factors.view({-1, 1}));
+}
+
 at::Tensor on_device(const at::Tensor& tensor, at::Device device) {
   if (tensor.device().type() == device.type()) return tensor;
   const at::Tensor there = empty(tensor.sizes(), dtype_of(tensor), device);

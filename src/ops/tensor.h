@@ -57,6 +57,9 @@ void zero_(const at::Tensor& dst);
 // dst += src, of one type and shape.
 void add_(const at::Tensor& dst, const at::Tensor& src);
 
+// matrix[i, :] *= factors[i], of one type.
+void scale_rows_(const at::Tensor& matrix, const at::Tensor& factors);
+
 // The tensor itself if it is on this device, else a copy. A copy from a GPU waits.
 at::Tensor on_device(const at::Tensor& tensor, at::Device device);
 at::Tensor on_host(const at::Tensor& tensor);

@@ -13,25 +13,31 @@ void add_piece(std::vector<ShardPiece>& pieces, std::string name, const plan::Pa
   pieces.push_back({std::move(name), ops::dtype_of(values), p.shape, owned.begin, owned.end, values});
 }
 
+bool has_turn(const ShardedWeights& weights, size_t index, PiecesFor use) {
+  const int64_t replicas = weights.sharding().replicas;
+  return use == PiecesFor::kLoading || static_cast<int64_t>(index) % replicas == weights.replica();
+}
+
 }  // namespace
 
-std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights) {
+std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights, PiecesFor use) {
   std::vector<ShardPiece> pieces;
   const auto& parameters = weights.plan().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto owned = weights.owned(static_cast<int64_t>(i));
-    if (owned.numel() > 0) add_piece(pieces, plan::weight_name(parameters[i].name), parameters[i], owned, owned.master);
+    if (owned.numel() > 0 && has_turn(weights, i, use))
+      add_piece(pieces, plan::weight_name(parameters[i].name), parameters[i], owned, owned.master);
   }
   return pieces;
 }
 
-std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights) {
+std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights, PiecesFor use) {
   HEARTH_CHECK(weights.training(), "weights for inference have no optimizer state");
   std::vector<ShardPiece> pieces;
   const auto& parameters = weights.plan().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto owned = weights.owned(static_cast<int64_t>(i));
-    if (owned.numel() == 0 || !owned.exp_avg.defined()) continue;
+    if (owned.numel() == 0 || !owned.exp_avg.defined() || !has_turn(weights, i, use)) continue;
     const plan::Parameter& parameter = parameters[i];
     add_piece(pieces, plan::exp_avg_name(parameter.name), parameter, owned, owned.exp_avg);
     add_piece(pieces, plan::exp_avg_sq_name(parameter.name), parameter, owned, owned.exp_avg_sq);

@@ -1,5 +1,5 @@
 // This rank's part of each parameter, as flat ranges with their memory. Checkpoints save and load these pieces. Over
-// all ranks of a group, every element of every parameter is in exactly one piece, for any number of ranks. Padding of
+// the ranks of a replica, every element of every parameter is in exactly one piece, for any number of ranks. Padding of
 // the flat buffers is in no piece.
 #pragma once
 
@@ -24,11 +24,14 @@ struct ShardPiece {
   at::Tensor values;  // [end - begin], contiguous
 };
 
+// Replicas of HSDP have the same pieces. Each loads all of its pieces; for saving, they take the parameters in turn.
+enum class PiecesFor { kLoading, kSaving };
+
 // Pieces of parameters, under the names of plan/tensor_names.h, in disk order. Parameters without elements on this rank
 // are left out. After writing to the values, call weights.masters_changed(). Local.
-std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights);
+std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights, PiecesFor use);
 
 // Pieces of moments, two for each trained parameter, under the names of plan/tensor_names.h. Training only. Local.
-std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights);
+std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights, PiecesFor use);
 
 }  // namespace hearth::parallel

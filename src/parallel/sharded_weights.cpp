@@ -1,40 +1,42 @@
 #include "parallel/sharded_weights.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
-#include "ops/tensor.h"
-#include "plan/scratch.h"
+#include "mesh/mesh.h"
 
 namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
-                               Mode mode, std::vector<bool> trained, bool reproducible, at::Device device)
+                               Mode mode, std::vector<bool> trained, plan::Sharding sharding, at::Device device)
     : plan_(plan),
       group_(group),
+      shards_(&group),
       precision_(precision),
       mode_(mode),
       trained_(std::move(trained)),
-      reproducible_(reproducible),
+      sharding_(sharding),
       device_(device) {
   if (trained_.empty()) trained_.assign(plan.parameters.size(), true);
   HEARTH_CHECK(trained_.size() == plan.parameters.size(), "{} flags for {} parameters", trained_.size(),
                plan.parameters.size());
-  const int64_t R = group.size(), rank = group.rank();
-  HEARTH_CHECK(!reproducible || (R & (R - 1)) == 0, "the number of ranks, {}, is not a power of two", R);
+  const int64_t ranks = group.size();
+  HEARTH_CHECK(!sharding.reproducible || (ranks & (ranks - 1)) == 0, "{} ranks are not a power of two", ranks);
+  HEARTH_CHECK(ranks % sharding.replicas == 0, "{} ranks for {} replicas", ranks, sharding.replicas);
+  if (sharding.replicas > 1) {
+    const mesh::Mesh mesh({.dp_replicate = sharding.replicas, .dp_shard = ranks / sharding.replicas});
+    own_shards_ = group.split(mesh.group(group.rank(), mesh::kShardAxes));
+    replicas_ = group.split(mesh.group(group.rank(), mesh::kReplicaAxes));
+    shards_ = own_shards_.get();
+  }
   memory_bytes_ = planned_bytes();
   ops::Arena arena(memory_bytes_, device);
-  for (const plan::Unit& unit : plan.units) {
-    UnitBuffers b;
-    b.numel = unit.numel;
-    b.shard_numel = plan::slice_numel(unit, R);
-    b.slice = plan::unit_slice(unit, rank, R);
-    b.weights = arena.take({R * b.shard_numel}, precision_.compute);
-    b.masters = has_own_masters() ? arena.take({b.slice.numel()}, precision_.masters)
-                                  : b.weights.narrow(0, b.slice.begin, b.slice.numel());
-    if (training()) b.gradients = arena.take({R * b.shard_numel}, precision_.gradients);
-    units_.push_back(std::move(b));
-  }
+  for (const plan::Unit& unit : plan.units) allocate_unit(unit, arena);
+  if (!has_whole_weights())
+    weight_slots_ = UnitSlots(plan::weight_slots(plan, shards_->size()), precision_.compute, arena);
+  if (training() && !has_whole_gradients())
+    gradient_slots_ = UnitSlots(plan::gradient_slots(plan, shards_->size()), precision_.gradients, arena);
   for (const plan::Parameter& p : plan.parameters) {
     Moments& m = moments_.emplace_back();
     if (!training() || !trained_[moments_.size() - 1]) continue;
@@ -44,17 +46,39 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
   }
 }
 
-// Whole buffers have space for R equal shards; masters and moments for this rank's part only.
+// The calls under way use the buffers and groups of this object.
+ShardedWeights::~ShardedWeights() { group_.stream().finish(); }
+
+void ShardedWeights::allocate_unit(const plan::Unit& unit, ops::Arena& arena) {
+  const int64_t R = shards_->size();
+  UnitBuffers b;
+  b.numel = unit.numel;
+  b.shard_numel = plan::slice_numel(unit, R);
+  b.slice = plan::unit_slice(unit, shards_->rank(), R);
+  if (has_whole_weights()) b.weights = arena.take({R * b.shard_numel}, precision_.compute);
+  const bool in_place = b.weights.defined() && !has_own_masters();
+  b.masters = in_place ? shard_of(b, b.weights) : arena.take({b.shard_numel}, precision_.masters);
+  if (training()) {
+    if (has_whole_gradients()) b.gradients = arena.take({R * b.shard_numel}, precision_.gradients);
+    b.gradient_shard =
+        b.gradients.defined() ? shard_of(b, b.gradients) : arena.take({b.shard_numel}, precision_.gradients);
+  }
+  units_.push_back(std::move(b));
+}
+
+// Buffers of a unit have space for equal shards; moments for this rank's part only.
 int64_t ShardedWeights::planned_bytes() const {
-  const int64_t R = group_.size(), rank = group_.rank();
+  const int64_t R = shards_->size();
   int64_t bytes = 0;
   for (const plan::Unit& unit : plan_.units) {
-    const int64_t whole = R * plan::slice_numel(unit, R), own = plan::unit_slice(unit, rank, R).numel();
-    bytes += ops::Arena::bytes_for({whole}, precision_.compute);
-    if (has_own_masters()) bytes += ops::Arena::bytes_for({own}, precision_.masters);
-    if (training()) bytes += ops::Arena::bytes_for({whole}, precision_.gradients);
+    const int64_t shard = plan::slice_numel(unit, R);
+    if (has_whole_weights()) bytes += ops::Arena::bytes_for({R * shard}, precision_.compute);
+    if (!has_whole_weights() || has_own_masters()) bytes += ops::Arena::bytes_for({shard}, precision_.masters);
+    if (training()) bytes += ops::Arena::bytes_for({has_whole_gradients() ? R * shard : shard}, precision_.gradients);
   }
+  if (!has_whole_weights()) bytes += UnitSlots::bytes_for(plan::weight_slots(plan_, R), precision_.compute);
   if (!training()) return bytes;
+  if (!has_whole_gradients()) bytes += UnitSlots::bytes_for(plan::gradient_slots(plan_, R), precision_.gradients);
   for (size_t i = 0; i < plan_.parameters.size(); ++i) {
     const int64_t numel = owned_range(plan_.parameters[i]).numel();
     if (trained_[i]) bytes += 2 * ops::Arena::bytes_for({numel}, precision_.moments);
@@ -63,75 +87,146 @@ int64_t ShardedWeights::planned_bytes() const {
 }
 
 plan::Slice ShardedWeights::owned_range(const plan::Parameter& p) const {
-  const plan::Slice slice = plan::unit_slice(plan_.units[static_cast<size_t>(p.unit)], group_.rank(), group_.size());
+  const plan::Slice slice =
+      plan::unit_slice(plan_.units[static_cast<size_t>(p.unit)], shards_->rank(), shards_->size());
   const int64_t begin = std::clamp<int64_t>(slice.begin - p.offset, 0, p.numel);
   return {begin, std::clamp<int64_t>(slice.end - p.offset, begin, p.numel)};
 }
 
 at::Tensor ShardedWeights::gather(int64_t unit) {
   UnitBuffers& b = buffers(unit);
-  if (b.stale) {
-    if (has_own_masters()) ops::copy_(b.weights.narrow(0, b.slice.begin, b.slice.numel()), b.masters);
-    group_.all_gather(b.weights, shard_of(b, b.weights));
-    b.stale = false;
+  if (weight_slots_.empty()) {
+    if (std::exchange(b.stale, false)) b.gathering = gather_into(b, b.weights, /*ahead=*/false);
+    b.gathering.wait();
+    return b.weights.narrow(0, 0, b.numel);
   }
-  return b.weights.narrow(0, 0, b.numel);
+  UnitSlot* slot = weight_slots_.find(unit);
+  if (slot == nullptr) {
+    slot = &weight_slots_.take(unit);
+    slot->work = gather_into(b, slot->whole, /*ahead=*/false);
+  }
+  slot->work.wait();
+  slot->in_use = true;
+  return slot->whole.narrow(0, 0, b.numel);
+}
+
+void ShardedWeights::prefetch(int64_t unit) {
+  if (shards_->size() == 1) return;  // nothing to wait for
+  UnitBuffers& b = buffers(unit);
+  if (weight_slots_.empty()) {
+    if (std::exchange(b.stale, false)) b.gathering = gather_into(b, b.weights, /*ahead=*/true);
+  } else if (weight_slots_.find(unit) == nullptr) {
+    UnitSlot& slot = weight_slots_.take(unit);
+    slot.work = gather_into(b, slot.whole, /*ahead=*/true);
+  }
+}
+
+void ShardedWeights::release(int64_t unit) {
+  if (weight_slots_.empty()) return;
+  UnitSlot* slot = weight_slots_.find(unit);
+  HEARTH_CHECK(slot != nullptr && slot->in_use, "unit {} is released and was not gathered", unit);
+  slot->in_use = false;
+}
+
+comm::Work ShardedWeights::gather_into(const UnitBuffers& b, const at::Tensor& whole, bool ahead) {
+  const at::Tensor full = whole.narrow(0, 0, shards_->size() * b.shard_numel), own = shard_of(b, full);
+  if (has_own_masters()) ops::copy_(own, b.masters);
+  const at::Tensor shard = has_own_masters() ? own : b.masters;
+  return start_or_run(ahead, [this, full, shard] { shards_->all_gather(full, shard); });
+}
+
+comm::Work ShardedWeights::start_or_run(bool ahead, std::function<void()> calls) {
+  if (ahead) return group_.start(std::move(calls));
+  group_.stream().run(calls);
+  return {};
 }
 
 at::Tensor ShardedWeights::gradient(int64_t unit) {
-  const UnitBuffers& b = buffers(unit);
-  return training() ? b.gradients.narrow(0, 0, b.numel) : at::Tensor();
+  if (!training()) return {};
+  UnitBuffers& b = buffers(unit);
+  if (!gradient_slots_.empty()) {
+    UnitSlot* slot = gradient_slots_.find(unit);
+    if (slot == nullptr) {
+      slot = &gradient_slots_.take(unit);
+      slot->in_use = true;
+      ops::zero_(slot->whole);
+    }
+    return slot->whole.narrow(0, 0, b.numel);
+  }
+  if (std::exchange(b.begins, false)) {
+    b.reducing.wait();
+    ops::zero_(b.gradients);
+  }
+  return b.gradients.narrow(0, 0, b.numel);
 }
 
 void ShardedWeights::gradient_ready(int64_t unit) {
   UnitBuffers& b = buffers(unit);
   HEARTH_CHECK(b.num_ready < num_micro_batches_, "unit {} of a step of {} micro-batches", unit, num_micro_batches_);
+  gradient(unit);  // zero, if the micro-batch added nothing
   ++b.num_ready;
-  add_in_pairs(b);
-  if (b.num_ready < num_micro_batches_) return;
-  zero_frozen_gradients(unit);
-  group_.reduce_scatter(shard_of(b, b.gradients), b.gradients);
-}
-
-// A binary counter of complete groups. Where its last digits change from 1 to 0, the partial sums of these digits are
-// added. The next group begins from zero.
-void ShardedWeights::add_in_pairs(UnitBuffers& b) {
-  if (b.num_ready % straight_ != 0) return;
-  size_t level = 0;
-  for (int64_t groups = b.num_ready / straight_; groups % 2 == 0; groups /= 2)
-    ops::add_(b.gradients, b.partial_sums[level++]);
-  if (b.num_ready == num_micro_batches_) return;
-  ops::copy_(b.partial_sums.at(level), b.gradients);
-  ops::zero_(b.gradients);
-}
-
-void ShardedWeights::gather_gradients() {
-  for (const UnitBuffers& b : units_) {
-    HEARTH_CHECK(b.num_ready == num_micro_batches_, "gradients are not complete");
-    group_.all_gather(b.gradients, shard_of(b, b.gradients));
+  const bool each = sharding_.reproducible || !gradient_slots_.empty();
+  if (!each && b.num_ready < num_micro_batches_) return;
+  UnitSlot* const slot = gradient_slots_.empty() ? nullptr : gradient_slots_.find(unit);
+  const at::Tensor whole = slot == nullptr ? b.gradients : slot->whole.narrow(0, 0, shards_->size() * b.shard_numel);
+  zero_frozen_gradients(unit, whole);
+  b.reducing = start_or_run(group_.size() > 1, [this, &b, whole] { reduce(b, whole); });
+  if (slot == nullptr) {
+    b.begins = each && b.num_ready < num_micro_batches_;
+  } else {
+    slot->work = b.reducing;
+    slot->unit = -1;
+    slot->in_use = false;
   }
 }
 
-void ShardedWeights::zero_frozen_gradients(int64_t unit) {
+void ShardedWeights::reduce(UnitBuffers& b, const at::Tensor& whole) {
+  const at::Tensor sum = shard_of(b, whole);
+  shards_->reduce_scatter(sum, whole);
+  if (replicas_ && sharding_.reproducible) replicas_->all_reduce(sum);
+  add_micro_batch(b, sum);
+  if (!replicas_ || sharding_.reproducible) return;
+  // Once a step: whole gradients are reduced once, slots with each micro-batch.
+  if (gradient_slots_.empty() || b.num_reduced == num_micro_batches_) replicas_->all_reduce(b.gradient_shard);
+}
+
+// A binary counter of the micro-batches of a block. Where its last digits change from 1 to 0, the partial sums of these
+// digits are added. Complete blocks are added in sequence.
+void ShardedWeights::add_micro_batch(UnitBuffers& b, const at::Tensor& sum) {
+  const int64_t number = ++b.num_reduced;  // from 1
+  const bool in_place = b.gradients.defined();
+  if (in_place && !sharding_.reproducible) return;  // it is the sum of all micro-batches
+  size_t digit = 0;
+  for (int64_t count = (number - 1) % paired_ + 1; count % 2 == 0; count /= 2)
+    ops::add_(sum, b.partial_sums.at(digit++));
+  if (number % paired_ != 0) return ops::copy_(b.partial_sums.at(digit), sum);
+  const auto blocks_so_far = [&] { return in_place ? b.partial_sums.at(digit) : b.gradient_shard; };
+  if (number > paired_) ops::add_(sum, blocks_so_far());
+  if (!in_place || number < num_micro_batches_) ops::copy_(blocks_so_far(), sum);
+}
+
+void ShardedWeights::zero_frozen_gradients(int64_t unit, const at::Tensor& gradients) {
   const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
   for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
     const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
-    if (!trained(i)) ops::zero_(buffers(unit).gradients.narrow(0, p.offset, p.numel));
+    if (!trained(i)) ops::zero_(gradients.narrow(0, p.offset, p.numel));
   }
 }
 
 void ShardedWeights::begin_step(int64_t num_micro_batches) {
   HEARTH_CHECK(training() && num_micro_batches >= 1, "{} micro-batches", num_micro_batches);
   num_micro_batches_ = num_micro_batches;
-  straight_ = plan::straight_micro_batches(num_micro_batches, group_.size(), reproducible_);
-  const int64_t num_sums = plan::num_partial_sums(num_micro_batches, straight_);
+  paired_ = plan::paired_micro_batches(num_micro_batches, sharding_.reproducible);
+  const int64_t num_sums = plan::num_partial_sums(num_micro_batches, sharding_, shards_->size());
+  if (!gradient_slots_.empty()) gradient_slots_.clear();
   for (UnitBuffers& b : units_) {
-    b.num_ready = 0;
-    while (static_cast<int64_t>(b.partial_sums.size()) < num_sums) {
-      b.partial_sums.push_back(ops::empty(b.gradients.sizes(), precision_.gradients, device_));
-      partial_sums_bytes_ += ops::Arena::bytes_for(b.gradients.sizes(), precision_.gradients);
+    b.reducing.wait();
+    b.num_ready = b.num_reduced = 0;
+    b.begins = true;
+    while (std::ssize(b.partial_sums) < num_sums) {
+      b.partial_sums.push_back(ops::empty({b.shard_numel}, precision_.gradients, device_));
+      partial_sums_bytes_ += ops::Arena::bytes_for({b.shard_numel}, precision_.gradients);
     }
-    ops::zero_(b.gradients);
   }
 }
 
@@ -145,16 +240,25 @@ void ShardedWeights::end_step() {
 }
 
 void ShardedWeights::masters_changed() {
-  for (UnitBuffers& b : units_) b.stale = true;
+  for (UnitBuffers& b : units_) {
+    b.gathering.wait();
+    b.stale = true;
+  }
+  if (!weight_slots_.empty()) weight_slots_.clear();
 }
 
 plan::Slice ShardedWeights::slice(int64_t unit) const { return buffers(unit).slice; }
 
-at::Tensor ShardedWeights::master(int64_t unit) const { return buffers(unit).masters; }
+at::Tensor ShardedWeights::master(int64_t unit) const {
+  const UnitBuffers& b = buffers(unit);
+  return b.masters.narrow(0, 0, b.slice.numel());
+}
 
 at::Tensor ShardedWeights::gradient_shard(int64_t unit) const {
+  if (!training()) return {};
   const UnitBuffers& b = buffers(unit);
-  return training() ? b.gradients.narrow(0, b.slice.begin, b.slice.numel()) : at::Tensor();
+  b.reducing.wait();
+  return b.gradient_shard.narrow(0, 0, b.slice.numel());
 }
 
 ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
@@ -184,7 +288,7 @@ const ShardedWeights::UnitBuffers& ShardedWeights::buffers(int64_t unit) const {
 }
 
 at::Tensor ShardedWeights::shard_of(const UnitBuffers& b, const at::Tensor& whole) const {
-  return whole.narrow(0, group_.rank() * b.shard_numel, b.shard_numel);
+  return whole.narrow(0, shards_->rank() * b.shard_numel, b.shard_numel);
 }
 
 }  // namespace hearth::parallel

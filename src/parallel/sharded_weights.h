@@ -1,26 +1,23 @@
-// The weights of one rank of a data-parallel group. Every unit (plan/parameters.h) is one flat buffer. Rank r owns
-// slice r of it, the master copy. The optimizer writes masters; gather() completes a unit.
+// The weights of one of the data-parallel ranks. Every unit (plan/parameters.h) is one flat buffer. Rank r of R shards
+// owns slice r of it, the master copy. The optimizer writes masters; gather() completes a unit. plan/sharding.h has the
+// stages of ZeRO and HSDP.
 //
-// Memory of a rank, N parameters, R ranks (ZeRO-1, arXiv 1910.02054): weights N and gradients N, whole; moments 2 N /
-// R, sharded. If masters and compute have one type, masters are a part of the whole buffer and are gathered in place,
-// and a gradient's slice is reduced in place. So with R = 1 nothing is copied. If the types differ (float32 masters,
-// bfloat16 compute), masters add N / R, and a gather first casts this rank's slice. ZeRO-2 and 3 free the whole buffers
-// between uses; they need changes in this file only.
+// If a unit has a whole buffer, and masters and compute have one type, masters are a part of it and are gathered in
+// place, and a gradient's slice is reduced in place. So with one rank nothing is copied. If the types differ (float32
+// masters, bfloat16 compute), a gather first casts this rank's slice. Without whole buffers, units use slots in turn
+// (parallel/unit_slots.h), and the slices are separate.
 //
 // Frozen parameters (`trained` false) are gathered like all others but have no moments. Their gradient is set to zero
 // before the reduction, so it adds nothing to a norm.
 //
 // A step:
 //   begin_step(A)          gradients are zero
-//   A micro-batches        gather(u), gradient(u) +=, gradient_ready(u): with the A-th, reduce-scatter
+//   A micro-batches        prefetch(u), gather(u), release(u), gradient(u) +=, gradient_ready(u)
 //   AdamW on the slices    owned(p) for each parameter: reads its gradient, writes master and moments
-//   end_step()             the whole buffers are stale: the next gather(u) communicates
-// Within a step, gradients accumulate locally over micro-batches. Each unit is reduce-scattered once per step.
-//
-// reproducible: the sum over a step's micro-batches is the same to the bit for any number of ranks that is a power of
-// two. There are 2^a m micro-batches in total, m odd. Each m neighbours are added in sequence. The 2^a sums are added
-// in pairs, first within a rank, then between ranks (comm/group.h). For this a rank has up to log2(micro-batches of its
-// own) extra buffers of partial sums for a unit's gradient.
+//   end_step()             gathered weights are stale: the next gather(u) communicates
+// Gradients accumulate locally and are reduced with the last micro-batch, or with each one (stages 2 and 3, and
+// reproducible: plan::paired_micro_batches has the order of the sum). Gathers ahead and reductions run in the
+// communication stream (comm/stream.h) while the caller computes.
 //
 // Slices: all but the last have slice_numel(unit, R) elements; trailing ranks may own nothing. Collectives move equal
 // shards. The elements after unit.numel are padding and stay zero.
@@ -29,41 +26,47 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "comm/group.h"
 #include "model/weights.h"
+#include "parallel/unit_slots.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
+#include "plan/sharding.h"
 
 namespace hearth::parallel {
 
 class ShardedWeights final : public model::Weights {
  public:
-  // Makes one allocation on `device`, zero-filled; partial sums of `reproducible` come with the first step. kInference
-  // has weights only. `trained`: a flag for each of plan.parameters; empty: all true. Borrows `plan` and `group`, which
-  // must outlive this.
+  // `group`: all data-parallel ranks, the shards of a replica next to each other. Makes one allocation on `device`,
+  // zero-filled; partial sums of `reproducible` come with the first step. kInference has weights only. `trained`: a
+  // flag for each of plan.parameters; empty: all true. Borrows `plan` and `group`, which must outlive this. Collective
+  // with replicas, else Local.
   enum class Mode { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
-                 std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU);
+                 std::vector<bool> trained = {}, plan::Sharding sharding = {}, at::Device device = at::kCPU);
+  ~ShardedWeights() override;
 
-  // Same as in model::Weights. gather is Collective if the unit is stale, else Local. gradient_ready is Collective for
-  // the last micro-batch.
+  // Same as in model::Weights. gather and prefetch are Collective if the unit is not there, else Local. gradient_ready
+  // is Collective for the micro-batches whose gradients are reduced.
   at::Tensor gather(int64_t unit) override;
+  void prefetch(int64_t unit) override;
+  void release(int64_t unit) override;
   at::Tensor gradient(int64_t unit) override;
   void gradient_ready(int64_t unit) override;
 
   // Begins a step, or begins a step again that threw. Local.
   void begin_step(int64_t num_micro_batches);
-  // After the last gradient_ready: makes gradient(unit) of every unit the whole sum on every rank. Collective.
-  void gather_gradients();
   // Local. Checks that every unit was reduced.
   void end_step();
   // Call this on all ranks after masters were written outside a step (initialisation, loading). Local.
   void masters_changed();
 
-  // This rank's part of a unit: both [slice(unit).numel()], possibly empty. After the unit's reduction, the gradient's
-  // shard is the sum over ranks and micro-batches. It is undefined for inference.
+  // This rank's part of a unit: both [slice(unit).numel()], possibly empty. After the unit's last gradient_ready, the
+  // gradient's shard is the sum over ranks and micro-batches; the call waits for the reduction. It is undefined for
+  // inference.
   plan::Slice slice(int64_t unit) const;
   at::Tensor master(int64_t unit) const;
   at::Tensor gradient_shard(int64_t unit) const;
@@ -76,9 +79,9 @@ class ShardedWeights final : public model::Weights {
     int64_t numel() const { return end - begin; }
   };
   Owned owned(int64_t index) const;
-  bool reproducible() const { return reproducible_; }
-  // The number of neighbouring micro-batches that are added in sequence: all of a rank's unless reproducible.
-  int64_t straight_micro_batches() const { return straight_; }
+  const plan::Sharding& sharding() const { return sharding_; }
+  // The number of neighbouring micro-batches of this rank that are added in pairs (plan/sharding.h).
+  int64_t paired_micro_batches() const { return paired_; }
   bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
   // The number of the optimizer's updates before this parameter's moments began. Nonzero only if its moments began anew
   // while others continued (checkpoint.fresh in a branch).
@@ -89,7 +92,10 @@ class ShardedWeights final : public model::Weights {
 
   const plan::ParameterPlan& plan() const { return plan_; }
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
-  comm::Group& group() const { return group_; }
+  comm::Group& group() const { return group_; }          // all data-parallel ranks
+  comm::Group& shard_group() const { return *shards_; }  // this rank's replica
+  // The number of this rank's replica, from 0.
+  int64_t replica() const { return group_.rank() / shards_->size(); }
   const plan::Precision& precision() const { return precision_; }
   at::Device device() const { return device_; }
   bool training() const { return mode_ == Mode::kTraining; }
@@ -98,15 +104,18 @@ class ShardedWeights final : public model::Weights {
 
  private:
   struct UnitBuffers {
-    int64_t numel;                         // of the unit
-    int64_t shard_numel;                   // of a full slice, the size of a collective's shard
-    plan::Slice slice;                     // of this rank
-    at::Tensor weights;                    // [R * shard_numel]
-    at::Tensor masters;                    // [slice.numel()]; a view of `weights` if the types are equal
-    at::Tensor gradients;                  // [R * shard_numel]
+    int64_t numel;        // of the unit
+    int64_t shard_numel;  // of a full slice, the size of a collective's shard
+    plan::Slice slice;    // of this rank
+    // Whole: [R * shard_numel], undefined where units use slots. Shards: [shard_numel], views of the whole where there
+    // is one and the types are equal.
+    at::Tensor weights, masters, gradients, gradient_shard;
+    std::vector<at::Tensor> partial_sums;  // [shard_numel] each: the digits of a binary counter, then the blocks so far
     bool stale = true;                     // `weights` are out of date
+    bool begins = true;                    // `gradients` must be set to zero before they are added to
     int64_t num_ready = 0;                 // number of gradient_ready calls in this step
-    std::vector<at::Tensor> partial_sums;  // [R * shard_numel] each; number k is the sum of 2^k groups of micro-batches
+    int64_t num_reduced = 0;               // number of reductions in this step; the communication stream counts it
+    comm::Work gathering, reducing;
   };
   // The moments of this rank's elements of a parameter: [numel] each, undefined for a frozen parameter.
   struct Moments {
@@ -114,11 +123,19 @@ class ShardedWeights final : public model::Weights {
     int64_t updates_before = 0;
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
+  bool has_whole_weights() const { return sharding_.has_whole_weights(shards_->size(), precision_); }
+  bool has_whole_gradients() const { return sharding_.has_whole_gradients(shards_->size()); }
   int64_t planned_bytes() const;
+  void allocate_unit(const plan::Unit& unit, ops::Arena& arena);
   // This rank's part of a parameter, as a range of the parameter's elements.
   plan::Slice owned_range(const plan::Parameter& parameter) const;
-  void zero_frozen_gradients(int64_t unit);
-  void add_in_pairs(UnitBuffers& unit);
+  // Fills `whole` from the masters of all ranks: casts here, then gathers, in the communication stream if `ahead`.
+  comm::Work gather_into(const UnitBuffers& unit, const at::Tensor& whole, bool ahead);
+  comm::Work start_or_run(bool ahead, std::function<void()> calls);
+  void zero_frozen_gradients(int64_t unit, const at::Tensor& gradients);
+  // The sum over ranks of a micro-batch's gradient, or of all micro-batches', added to the step's sum.
+  void reduce(UnitBuffers& unit, const at::Tensor& whole);
+  void add_micro_batch(UnitBuffers& unit, const at::Tensor& sum);
   UnitBuffers& buffers(int64_t unit);
   const UnitBuffers& buffers(int64_t unit) const;
   // This rank's part of a whole buffer, for collectives: [shard_numel].
@@ -126,15 +143,18 @@ class ShardedWeights final : public model::Weights {
 
   const plan::ParameterPlan& plan_;
   comm::Group& group_;
+  std::unique_ptr<comm::Group> own_shards_, replicas_;  // null without replicas
+  comm::Group* shards_;
   plan::Precision precision_;
   Mode mode_;
   std::vector<bool> trained_;  // a flag for each parameter
-  bool reproducible_;
+  plan::Sharding sharding_;
   at::Device device_;
   int64_t memory_bytes_ = 0, partial_sums_bytes_ = 0;
-  int64_t num_micro_batches_ = 0, straight_ = 1;
+  int64_t num_micro_batches_ = 0, paired_ = 1;
   std::vector<UnitBuffers> units_;
   std::vector<Moments> moments_;  // of each parameter
+  UnitSlots weight_slots_, gradient_slots_;
 };
 
 }  // namespace hearth::parallel

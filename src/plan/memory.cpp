@@ -93,15 +93,20 @@ Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_by
   return bytes_at(all) <= bytes_at(all_but_one) ? all : all_but_one;
 }
 
+int64_t slots_bytes(const std::vector<SlotPool>& pools, DType dtype) {
+  int64_t bytes = 0;
+  for (const SlotPool& pool : pools) bytes += pool.count * aligned_bytes(pool.numel, dtype);
+  return bytes;
+}
+
 // Memory of a rank other than weights and activations. `threads`: the rank's CPU threads; 0: on a GPU.
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
-  const int64_t ranks = config.parallelism.data_parallel_shard_degree, A = config::accumulation_steps(config);
-  const int64_t sums = num_partial_sums(A, straight_micro_batches(A, ranks, config.numerics.reproducible));
+  const int64_t shards = config.parallelism.data_parallel_shard_degree;
+  const int64_t sums = num_partial_sums(config::accumulation_steps(config), sharding_of(config), shards);
   int64_t gradients = 0;
-  for (const Unit& unit : parameters.units)
-    gradients += aligned_bytes(ranks * slice_numel(unit, ranks), precision.gradients);
+  for (const Unit& unit : parameters.units) gradients += aligned_bytes(slice_numel(unit, shards), precision.gradients);
   if (sums > 0) items.push_back({fmt::format("{} partial sums of gradients", sums), sums * gradients});
   if (threads == 0) return items;
   const ScratchPlan scratch =
@@ -113,24 +118,31 @@ std::vector<MemoryItem> work_memory(const config::RunConfig& config, const Model
 
 }  // namespace
 
-std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t ranks,
-                                       const std::vector<bool>& trained) {
+std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t shards,
+                                       const Sharding& sharding, const std::vector<bool>& trained) {
+  const bool whole_weights = sharding.has_whole_weights(shards, p);
+  const bool whole_gradients = sharding.has_whole_gradients(shards);
   int64_t weights = 0, masters = 0, gradients = 0, moments = 0;
   for (const Unit& unit : plan.units) {
-    const int64_t whole = ranks * slice_numel(unit, ranks);
-    weights += aligned_bytes(whole, p.compute);
-    if (p.masters != p.compute) masters += aligned_bytes(unit_slice(unit, 0, ranks).numel(), p.masters);
-    gradients += aligned_bytes(whole, p.gradients);
+    const int64_t shard = slice_numel(unit, shards);
+    if (whole_weights) weights += aligned_bytes(shards * shard, p.compute);
+    if (!whole_weights || p.masters != p.compute) masters += aligned_bytes(shard, p.masters);
+    gradients += aligned_bytes(whole_gradients ? shards * shard : shard, p.gradients);
   }
+  if (!whole_weights) weights = slots_bytes(weight_slots(plan, shards), p.compute);
+  const int64_t slots = whole_gradients ? 0 : slots_bytes(gradient_slots(plan, shards), p.gradients);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Parameter& parameter = plan.parameters[i];
-    const Slice slice = unit_slice(plan.units[static_cast<size_t>(parameter.unit)], 0, ranks);
+    const Slice slice = unit_slice(plan.units[static_cast<size_t>(parameter.unit)], 0, shards);
     const int64_t owned = std::clamp<int64_t>(slice.end - parameter.offset, 0, parameter.numel);
     if (trained.empty() || trained[i]) moments += 2 * aligned_bytes(owned, p.moments);
   }
-  std::vector<MemoryItem> items = {{fmt::format("weights, {}", dtype_name(p.compute)), weights}};
+  const auto slots_of = [](bool whole) { return whole ? "" : "blocks in use, "; };
+  std::vector<MemoryItem> items = {
+      {fmt::format("weights, {}{}", slots_of(whole_weights), dtype_name(p.compute)), weights}};
   if (masters > 0) items.push_back({fmt::format("master weights, {}", dtype_name(p.masters)), masters});
   items.push_back({fmt::format("gradients, {}", dtype_name(p.gradients)), gradients});
+  if (slots > 0) items.push_back({fmt::format("gradients, {}{}", slots_of(false), dtype_name(p.gradients)), slots});
   items.push_back({fmt::format("moments, {}", dtype_name(p.moments)), moments});
   return items;
 }
@@ -140,10 +152,11 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
+  plan.shards_more = config.parallelism.data_parallel_shard_degree > 1 && config.parallelism.zero_stage < 3;
   plan.limit_bytes = config.training.device == config::DeviceKind::kCpu ? memory_bytes : memory_bytes - kLibrariesBytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
   plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
-                                trained_parameters(config.checkpoint.freeze, parameters));
+                                sharding_of(config), trained_parameters(config.checkpoint.freeze, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   const int64_t threads = cpu_threads == 0 ? 0 : std::max<int64_t>(1, cpu_threads / ranks_here);
   plan.work = work_memory(config, shape, parameters, precision, threads);
@@ -263,7 +276,8 @@ void require_fits(const MemoryPlan& plan) {
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
                   describe(plan.activations.recompute),
                   rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : ""),
-      weights_alone
+      weights_alone && plan.shards_more ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"
+      : weights_alone
           ? "no recomputation helps: take a smaller model, optimizer.moments_dtype = \"bfloat16\", or more memory"
       : all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"
             : "set memory.recompute = \"auto\", or lower training.local_batch_size");

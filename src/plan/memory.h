@@ -10,6 +10,7 @@
 #include "plan/activations.h"
 #include "plan/parameters.h"
 #include "plan/precision.h"
+#include "plan/sharding.h"
 
 namespace hearth::plan {
 
@@ -29,14 +30,15 @@ struct MemoryPlan {
   int64_t total_bytes = 0;      // per rank
   int64_t ranks_here = 1;       // ranks of one process or device: they share limit_bytes
   int64_t limit_bytes = 0;
+  bool shards_more = false;  // ranks share weights, and a higher stage of ZeRO leaves less on each
 
   bool fits() const { return total_bytes * ranks_here <= limit_bytes; }
 };
 
-// The memory of weights that are whole on every rank, with masters and moments sharded over `ranks`: the allocations of
-// parallel::ShardedWeights on rank 0. `trained`: a flag for each parameter; empty: all are trained.
-std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t ranks,
-                                       const std::vector<bool>& trained = {});
+// The allocations of parallel::ShardedWeights on rank 0 of `shards` ranks in each replica, which owns most. `trained`:
+// a flag for each parameter; empty: all are trained.
+std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t shards,
+                                       const Sharding& sharding = {}, const std::vector<bool>& trained = {});
 
 // `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
 // memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =

@@ -165,7 +165,7 @@ Slice unit_slice(const Unit& unit, int64_t rank, int64_t ranks) {
   return {std::min(rank * size, unit.numel), std::min((rank + 1) * size, unit.numel)};
 }
 
-int64_t slice_numel(const Unit& unit, int64_t ranks) { return round_up(div_ceil(unit.numel, ranks), kUnitAlignment); }
+int64_t slice_numel(const Unit& unit, int64_t ranks) { return round_up(div_ceil(unit.numel, ranks), kSliceAlignment); }
 
 double flops_per_token(const ModelShape& s, int64_t seq_len) {
   const int64_t block = s.D * (s.H + 2 * s.G) * s.K + s.D * s.H * s.K + 3 * s.D * s.F;

@@ -80,6 +80,9 @@ struct Unit {
 // Groups that share one GEMM have no gap (wq|wk|wv and w1|w3). Every group starts at a multiple of this many elements:
 // it is 64-byte aligned in float32 and float64, as is any slice at such a multiple.
 inline constexpr int64_t kUnitAlignment = 16;
+// A slice begins at a multiple of this, so that the blocks of a reproducible sum (ops/reduce.h) are the same for any
+// number of ranks.
+inline constexpr int64_t kSliceAlignment = 256;
 
 struct ParameterPlan {
   std::vector<Parameter> parameters;  // in disk order
@@ -92,7 +95,7 @@ struct ParameterPlan {
 ParameterPlan parameter_plan(const ModelShape& shape);
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
-// last have the same size, a multiple of kUnitAlignment; trailing ranks of a small unit may own nothing.
+// last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.
 struct Slice {
   int64_t begin, end;
   int64_t numel() const { return end - begin; }

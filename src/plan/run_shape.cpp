@@ -34,8 +34,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int
   // On a CPU all ranks are threads of one process; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   return memory_plan(config, run.model, run.parameters, run.precision, memory_bytes,
-                     on_cpu ? config.parallelism.data_parallel_shard_degree : 1,
-                     on_cpu ? config::cpu_threads(config) : 0);
+                     on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0);
 }
 
 }  // namespace hearth::plan

@@ -1,7 +1,5 @@
 #include "plan/scratch.h"
 
-#include <bit>
-
 namespace hearth::plan {
 
 // Both functions count products of floats. Products of bfloat16 pairs need less: operands are half as large. This saves
@@ -38,20 +36,6 @@ ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType co
       std::max(kGemmOwnFloats, flash ? std::max(cut.forward_task_floats(), cut.backward_task_floats()) : 0);
   const auto bytes = [](int64_t floats) { return round_up(floats * dtype_size(DType::kFloat32), 64); };
   return {round_up(B * S * kVisibleKeysBytes, 64) + bytes(shared), bytes(task)};
-}
-
-int64_t straight_micro_batches(int64_t micro_batches_of_rank, int64_t ranks, bool reproducible) {
-  int64_t straight = micro_batches_of_rank;
-  if (!reproducible) return straight;
-  straight *= ranks;
-  while (straight % 2 == 0) straight /= 2;
-  return straight;
-}
-
-int64_t num_partial_sums(int64_t micro_batches_of_rank, int64_t straight) {
-  // The sum after group g of n, except the last, goes to the slot with the number of trailing zero bits of g: as many
-  // slots as n - 1 has binary digits.
-  return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(micro_batches_of_rank / straight - 1)));
 }
 
 }  // namespace hearth::plan

@@ -63,11 +63,4 @@ struct ScratchPlan {
 
 ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType compute);
 
-// With numerics.reproducible: the number of a rank's micro-batches that are added one after the other, before sums are
-// added in pairs (parallel/sharded_weights.h). Otherwise all of them.
-int64_t straight_micro_batches(int64_t micro_batches_of_rank, int64_t ranks, bool reproducible);
-
-// The number of partial sums of its gradients that a rank keeps in addition.
-int64_t num_partial_sums(int64_t micro_batches_of_rank, int64_t straight);
-
 }  // namespace hearth::plan

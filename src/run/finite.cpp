@@ -65,7 +65,7 @@ void require_none(std::vector<std::string> names, const Path& from) {
 
 void check_finite(const parallel::ShardedWeights& weights, const Path& from) {
   std::vector<std::string> names;
-  for (const parallel::ShardPiece& piece : parallel::parameter_pieces(weights)) {
+  for (const parallel::ShardPiece& piece : parallel::parameter_pieces(weights, parallel::PiecesFor::kLoading)) {
     const at::Tensor host = ops::on_host(piece.values);
     if (!all_finite(ops::bytes_of(host), piece.dtype)) names.push_back(piece.name);
   }

@@ -177,7 +177,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .precision = checked.shape.precision,
           .device = checked.device,
           .memory = std::move(checked.memory),
-          .ranks = config.parallelism.data_parallel_shard_degree,
+          .ranks = config.parallelism.ranks(),
           .threads = threads.of_run,
           .rank_threads = threads.of_rank,
           .global_batch_size = batch,

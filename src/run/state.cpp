@@ -96,12 +96,14 @@ void initialize_weights(parallel::ShardedWeights& weights, uint64_t seed) {
 
 void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip,
                   OtherTypes other_types) {
-  load(reader, parallel::parameter_pieces(weights), skipped_names(weights.plan(), skip), other_types);
+  load(reader, parallel::parameter_pieces(weights, parallel::PiecesFor::kLoading), skipped_names(weights.plan(), skip),
+       other_types);
   weights.masters_changed();
 }
 
 void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
-  load(reader, parallel::optimizer_pieces(weights), skipped_names(weights.plan(), skip), OtherTypes::kRefuse);
+  load(reader, parallel::optimizer_pieces(weights, parallel::PiecesFor::kLoading), skipped_names(weights.plan(), skip),
+       OtherTypes::kRefuse);
   const checkpoint::Manifest& manifest = reader.manifest();
   const int64_t updates = manifest.step - manifest.optimizer_start;
   for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
@@ -134,7 +136,8 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
   comm::Control& control = group.control();
   std::vector<mesh::TensorPiece> pieces;
   std::vector<at::Tensor> on_host;  // owns the memory of `pieces`
-  for (const auto& of : {parallel::parameter_pieces(weights), parallel::optimizer_pieces(weights)}) {
+  constexpr auto kSaving = parallel::PiecesFor::kSaving;
+  for (const auto& of : {parallel::parameter_pieces(weights, kSaving), parallel::optimizer_pieces(weights, kSaving)}) {
     for (const parallel::ShardPiece& piece : of) {
       on_host.push_back(ops::on_host(piece.values));
       for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));

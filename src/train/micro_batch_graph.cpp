@@ -10,6 +10,7 @@ namespace hearth::train {
 MicroBatchGraph::MicroBatchGraph(model::Transformer& model, parallel::ShardedWeights& weights, double z_factor)
     : model_(model), weights_(weights), whole_(weights), z_factor_(z_factor), graph_(model.device()) {
   HEARTH_CHECK(!model.needs_boundaries(), "attention depends on more than the batch's shape");
+  HEARTH_CHECK(weights.sharding().zero_stage == 1, "recorded work needs all weights at fixed addresses");
   const at::Device device = model.device();
   const int64_t T = model.tokens();
   batch_.tokens_T = ops::empty({T}, DType::kInt32, device);
@@ -21,7 +22,10 @@ MicroBatchGraph::MicroBatchGraph(model::Transformer& model, parallel::ShardedWei
 }
 
 void MicroBatchGraph::run(const at::Tensor& sums_2, const model::MicroBatch& batch, const at::Tensor& scale_1) {
-  for (int64_t unit = 0; unit < weights_.num_units(); ++unit) weights_.gather(unit);
+  for (int64_t unit = 0; unit < weights_.num_units(); ++unit) {
+    weights_.gather(unit);
+    weights_.gradient(unit);  // zero where a sum begins
+  }
   ops::copy_(batch_.tokens_T, batch.tokens_T);
   ops::copy_(batch_.labels_T, batch.labels_T);
   ops::copy_(batch_.weights_T, batch.weights_T.defined() ? batch.weights_T : ones_T_);

@@ -29,6 +29,8 @@ class MicroBatchGraph {
    public:
     explicit Whole(model::Weights& weights) : weights_(weights) {}
     at::Tensor gather(int64_t unit) override { return weights_.gather(unit); }
+    void prefetch(int64_t) override {}
+    void release(int64_t) override {}
     at::Tensor gradient(int64_t unit) override { return weights_.gradient(unit); }
     void gradient_ready(int64_t) override {}
 

@@ -41,18 +41,14 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
 // The factor of each micro-batch's sums. The mean's denominator is over all ranks and must be known before the first
 // backward. A mean of per-rank means would weight tokens differently if ranks have different counts. Empty if no label
 // counts.
-std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t straight) {
-  std::vector<double> weights, pairs;  // pairs: the form that total_losses needs
-  for (const data::Batch& micro : batch.micro_batches) {
-    weights.push_back(counted_weight(micro));
-    pairs.insert(pairs.end(), {weights.back(), 0});
-  }
-  const std::vector<double> ones(weights.size(), 1);
+std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t paired) {
+  std::vector<double> weights;
+  for (const data::Batch& micro : batch.micro_batches) weights.push_back(counted_weight(micro));
+  std::vector<double> pairs;  // the form that total_losses needs
+  for (const double sum : group.control().sum("the count of labels", weights)) pairs.insert(pairs.end(), {sum, 0});
   double totals[2];
-  kernels::total_losses(totals, pairs.data(), ones.data(), static_cast<int64_t>(weights.size()), straight);
-  const double mine[] = {totals[0], static_cast<double>(weights.size())};
-  const std::vector<double> sums = group.control().sum("the count of labels", mine);
-  const double counted = sums[0], means = sums[1];
+  kernels::total_losses(totals, pairs.data(), std::ssize(weights), paired);
+  const double counted = totals[0], means = static_cast<double>(std::ssize(weights) * group.size());
   if (counted <= 0) return {};
   // A micro-batch without counted labels has no mean and contributes nothing.
   for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
@@ -123,9 +119,9 @@ PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr
   const at::Device device = weights_.device();
   const auto A = static_cast<int64_t>(batch.micro_batches.size());
   weights_.begin_step(A);
-  const int64_t straight = weights_.straight_micro_batches();
+  const int64_t paired = weights_.paired_micro_batches();
   StepResult times;
-  const std::vector<double> scales = loss_scales(batch, group, options_.per_rank, straight);
+  const std::vector<double> scales = loss_scales(batch, group, options_.per_rank, paired);
   if (scales.empty()) {
     times.counted = false;
     times.loss = times.z_loss = times.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -144,8 +140,9 @@ PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr
     }
   }
   const at::Tensor totals_2 = ops::empty({2}, DType::kFloat64, device);
-  decision_.total(totals_2, sums_A2, scales_A, straight);
-  group.all_reduce(totals_2);
+  ops::scale_rows_(sums_A2, scales_A);
+  group.all_reduce(sums_A2);
+  decision_.total(totals_2, sums_A2, paired);
   times.forward_backward_s = watch.lap();
   const at::Tensor grad_squares_1 = optim::squared_gradient_norm(weights_);
   decision_.decide(totals_2, grad_squares_1, options_.z_factor, options_.max_norm);

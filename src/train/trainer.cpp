@@ -50,7 +50,7 @@ class Trainer {
         control_(group.control()),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
-        weights_(run.plan, run.precision, group, Mode::kTraining, run.trained, run.config.numerics.reproducible,
+        weights_(run.plan, run.precision, group, Mode::kTraining, run.trained, plan::sharding_of(run.config),
                  run.device),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(),
@@ -378,11 +378,10 @@ ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptio
   const SignalScope signals;
   std::atomic<ExitCode> outcome{ExitCode::kDone};
   const config::RunConfig& config = loaded.config;
-  comm::run_ranks(config.parallelism.data_parallel_shard_degree, config.comm.train_timeout_seconds,
-                  [&](comm::Group& group) {
-                    const ExitCode code = run_training(loaded, options, group);
-                    if (group.rank() == 0) outcome = code;
-                  });
+  comm::run_ranks(config.parallelism.ranks(), config.comm.train_timeout_seconds, [&](comm::Group& group) {
+    const ExitCode code = run_training(loaded, options, group);
+    if (group.rank() == 0) outcome = code;
+  });
   return outcome;
 }
 

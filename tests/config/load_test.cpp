@@ -273,7 +273,8 @@ RunConfig unusual() {
     const Field& field = *at;
     const Slot slot = field.slot(config, item);
     if (auto* const* flag = std::get_if<bool*>(&slot)) **flag = !**flag;
-    if (auto* const* whole = std::get_if<int64_t*>(&slot)) **whole += i;
+    if (auto* const* whole = std::get_if<int64_t*>(&slot))
+      **whole = static_cast<int64_t>(std::min(static_cast<double>(**whole + i), field.limits.most));
     if (auto* const* number = std::get_if<double*>(&slot)) **number = 1.0 / static_cast<double>(3 * i + 1);
     if (auto* const* numbers = std::get_if<Numbers*>(&slot)) **numbers = {1.0 / 3, static_cast<double>(i), 0};
     if (auto* const* names = std::get_if<Names*>(&slot)) {

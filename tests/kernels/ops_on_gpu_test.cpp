@@ -173,12 +173,13 @@ TEST_P(OpsOnGpu, AdamWBehindADecision) {
     const at::Tensor p = in.values({1000}), g = in.values({1000}).to(at::kFloat), m = in.floats({1000});
     const at::Tensor v = in.floats({1000}), squares = in.doubles(1), totals = in.doubles(2);
     const StepDecision step({.on_nan = kernels::Reaction::kSkip, .skip_limit = 3}, in.device());
-    const at::Tensor sums = in.there(at::tensor({1.0, 2.0, 3.0, 4.0}, at::kDouble)).view({2, 2});
     for (int i = 0; i < 3; ++i) {
+      const at::Tensor sums = in.there(at::tensor({1.0, 2.0, 3.0, 4.0}, at::kDouble)).view({2, 2});
       squares.zero_();
       add_sum_of_squares(squares, g);
       if (i == 1) squares.fill_(std::nan(""));  // this step is not applied
-      step.total(totals, sums, in.doubles(2, 0.5), 2);
+      scale_rows_(sums, in.doubles(2, 0.5));
+      step.total(totals, sums, 2);
       step.decide(totals, squares, 0.1, 1);
       adamw(p, g, m, v, {.lr = 0.01, .decay = 0.1}, step.decision());
     }

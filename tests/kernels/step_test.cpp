@@ -61,15 +61,17 @@ class StepKernel : public DeviceTest {
   StepGuard guard_;
 };
 
-TEST_P(StepKernel, LossesAreAddedInPairsOfStraightNeighbours) {
-  // Large values that cancel within their pair: only this order of sums gives these results.
-  const std::vector<double> sums = {1e17, 1, 1, 2, -1e17, 3, 5, 4, 7, 5, 2, 6}, scales = {1, 0.5, 1, 2, 1, 1};
+TEST_P(StepKernel, LossesAreAddedInPairsAndThePairsInSequence) {
+  // Large values that cancel: only this order of sums gives these results.
+  const std::vector<double> sums = {1e17, 1, 0.5, 1, 10, 3, -1e17, 8, 7, 5, 2, 6};
   double totals[2];
-  run(table().total_losses(nullptr, totals, sums.data(), scales.data(), 6, 3));
-  EXPECT_EQ(totals[0], ((1e17 + 0.5) + -1e17) + ((10.0 + 7) + 2));
-  EXPECT_EQ(totals[1], ((1 + 1.0) + 3) + ((8.0 + 5) + 6));
-  run(table().total_losses(nullptr, totals, sums.data(), scales.data(), 4, 1));
-  EXPECT_EQ(totals[0], (1e17 + 0.5) + (-1e17 + 10.0));
+  run(table().total_losses(nullptr, totals, sums.data(), 6, 2));
+  EXPECT_EQ(totals[0], ((1e17 + 0.5) + (10 - 1e17)) + (7.0 + 2));
+  EXPECT_EQ(totals[1], ((1 + 1.0) + (3.0 + 8)) + (5.0 + 6));
+  run(table().total_losses(nullptr, totals, sums.data(), 6, 1));
+  EXPECT_EQ(totals[0], ((((1e17 + 0.5) + 10) - 1e17) + 7) + 2);
+  run(table().total_losses(nullptr, totals, sums.data(), 4, 4));
+  EXPECT_EQ(totals[0], (1e17 + 0.5) + (10 - 1e17));
 }
 
 TEST_P(StepKernel, AnAppliedStepIsClippedAsTorchDoesItAndCounted) {

@@ -310,8 +310,7 @@ TEST(Resolve, RefusesDegreesThatDoNotMultiplyToTheRanks) {
   const Error some = error_of([] { resolve({.dp_shard = 3, .tp = 4}, 8); });
   EXPECT_STREQ(some.what(),
                "error: the degrees of parallelism do not multiply to the number of ranks, 8\n"
-               "  why: data_parallel_replicate_degree 1 x data_parallel_shard_degree 3 x context_parallel_degree 1 x "
-               "tensor_parallel_degree 4 x pipeline_parallel_degree 1 is not 8\n"
+               "  why: data_parallel_shard_degree 3 x tensor_parallel_degree 4 is not 8\n"
                "  fix: give parallelism.data_parallel_shard_degree = 2, or another number of ranks");
   EXPECT_EQ(some.key(), "parallelism.data_parallel_shard_degree");
   EXPECT_EQ(error_of([] { resolve({.tp = 3}, 8); }).fix(),
@@ -325,8 +324,7 @@ TEST(Resolve, RefusesARestThatDoesNotDivide) {
   const Error error = error_of([] { resolve({.dp_replicate = 2, .dp_shard = -1, .pp = 2}, 6); });
   EXPECT_STREQ(error.what(),
                "error: parallelism.data_parallel_shard_degree = -1 cannot be the rest of the number of ranks, 6\n"
-               "  why: data_parallel_replicate_degree 2 x context_parallel_degree 1 x tensor_parallel_degree 1 x "
-               "pipeline_parallel_degree 2 does not divide 6\n"
+               "  why: data_parallel_replicate_degree 2 x pipeline_parallel_degree 2 does not divide 6\n"
                "  fix: give degrees whose product divides 6, or another number of ranks");
   EXPECT_EQ(error.key(), "parallelism.data_parallel_shard_degree");
 }

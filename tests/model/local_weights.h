@@ -25,6 +25,8 @@ class LocalWeights : public model::Weights {
   }
   const at::Tensor& whole(int64_t unit) const { return values_.at(static_cast<size_t>(unit)); }
   at::Tensor gather(int64_t unit) override { return values_.at(static_cast<size_t>(unit)); }
+  void prefetch(int64_t) override {}
+  void release(int64_t) override {}
   at::Tensor gradient(int64_t unit) override { return gradients_.at(static_cast<size_t>(unit)); }
   void gradient_ready(int64_t unit) override { ready.push_back(unit); }
 

@@ -47,5 +47,28 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Reduce,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble),
                                           testing::Values<int64_t>(0, 1, 23, 16384, 100003)));
 
+TEST(BlockSums, AddUpToTheSameBitsWhereverATensorIsCut) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const int64_t n = 9 * kSumBlock + 77, blocks = 10;
+    const at::Tensor x = random({n}, type);
+    const at::Tensor whole = at::empty({blocks}, at::kDouble);
+    block_sums_of_squares(whole, x);
+    const at::Tensor exact = x.to(at::kDouble).square();
+    for (int64_t i = 0; i < blocks; ++i) {
+      const double expected =
+          exact.narrow(0, i * kSumBlock, std::min(kSumBlock, n - i * kSumBlock)).sum().item<double>();
+      EXPECT_NEAR(whole[i].item<double>(), expected, 1e-12 * expected) << i;
+    }
+    const int64_t cut = 4 * kSumBlock;
+    const at::Tensor parts = at::empty({blocks}, at::kDouble);
+    block_sums_of_squares(parts.narrow(0, 0, 4), x.narrow(0, 0, cut));
+    block_sums_of_squares(parts.narrow(0, 4, 6), x.narrow(0, cut, n - cut));
+    EXPECT_TRUE(parts.equal(whole));
+    const at::Tensor sum = at::full({1}, 1.0, at::kDouble);
+    add_in_order(sum, whole);
+    EXPECT_NEAR(sum.item<double>(), 1 + exact.sum().item<double>(), 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace hearth::ops::test

@@ -26,7 +26,8 @@ std::map<std::string, Seen> collect(const plan::ParameterPlan& plan, int64_t ran
   std::mutex mutex;
   comm::run_ranks(ranks, kExchangeTimeout, [&](comm::Group& group) {
     const ShardedWeights weights(plan, DType::kFloat32, group, ShardedWeights::Mode::kTraining);
-    for (const ShardPiece& piece : moments ? optimizer_pieces(weights) : parameter_pieces(weights)) {
+    for (const ShardPiece& piece :
+         moments ? optimizer_pieces(weights, PiecesFor::kLoading) : parameter_pieces(weights, PiecesFor::kLoading)) {
       const std::lock_guard lock(mutex);
       Seen& s = seen[piece.name];
       int64_t numel = 1;
@@ -66,7 +67,7 @@ TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
   for (int64_t ranks = 1; ranks <= 4; ++ranks) {
     comm::run_ranks(ranks, kExchangeTimeout, [&](comm::Group& group) {
       ShardedWeights weights(plan, DType::kFloat64, group, ShardedWeights::Mode::kTraining);
-      for (const ShardPiece& piece : parameter_pieces(weights)) {
+      for (const ShardPiece& piece : parameter_pieces(weights, PiecesFor::kLoading)) {
         ASSERT_EQ(piece.dtype, DType::kFloat64);
         const auto index = static_cast<double>(plan.find(piece.name));
         for (int64_t i = piece.begin; i < piece.end; ++i) {
@@ -98,7 +99,7 @@ TEST(ShardPieces, PutEachMomentIntoItsOwnBuffer) {
   const plan::ParameterPlan plan = test::tiny_plan();
   const auto group = comm::single();
   ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kTraining);
-  for (const ShardPiece& piece : optimizer_pieces(weights)) {
+  for (const ShardPiece& piece : optimizer_pieces(weights, PiecesFor::kLoading)) {
     const bool square = piece.name.ends_with(".exp_avg_sq");
     const std::string name =
         piece.name.substr(std::strlen("optimizer.state."), piece.name.rfind('.') - std::strlen("optimizer.state."));

@@ -7,9 +7,9 @@ import re
 
 # The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
 # have their places: storage (local disk, S3), convert (name maps, the Hub), launch (ranks, Slurm).
-CORE = ["base", "machine", "storage", "config", "mesh", "plan", "formats", "tokenizer", "data", "checkpoint", "convert",
+CORE = ["base", "machine", "storage", "mesh", "config", "plan", "formats", "tokenizer", "data", "checkpoint", "convert",
         "metrics", "report", "launch", "commands"]
-TORCH = ["base", "machine", "storage", "config", "mesh", "plan", "comm", "kernels", "ops", "model", "parallel", "optim",
+TORCH = ["base", "machine", "storage", "mesh", "config", "plan", "comm", "kernels", "ops", "model", "parallel", "optim",
          "run", "train", "infer", "bench"]
 # The folders of a room, in include order. All of them share the headers in the room itself, which stand to their left.
 # The sources in the room itself put the parts together, and stand to their right.

@@ -81,7 +81,7 @@ Result run(const GpuCase& c, plan::Precision precision, at::Device device, bool 
   const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
-  ShardedWeights weights(plan, precision, *group, ShardedWeights::Mode::kTraining, {}, false, device);
+  ShardedWeights weights(plan, precision, *group, ShardedWeights::Mode::kTraining, {}, {}, device);
   run::initialize_weights(weights, 3);
   const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
   Transformer model(shape, plan, kGpuB, kGpuS,
@@ -156,7 +156,7 @@ TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
   const plan::ModelShape shape = shape_of(kCases[0]);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
-  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kInference, {}, false, gpu.device());
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kInference, {}, {}, gpu.device());
   run::initialize_weights(weights, 3);
   Transformer model(shape, plan, kGpuB, kGpuS,
                     {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = gpu.device()});

@@ -35,6 +35,34 @@ TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   EXPECT_NEAR(t.step_s * t.speed.gemm_flops * t.speed.efficiency, t.tokens * flops, 1e-6 * t.tokens * flops);
 }
 
+TEST(PlannedMemory, IsWhatWeightsOfEveryStageAllocate) {
+  for (const bool tied : {false, true}) {
+    config::RunConfig c = tiny_config(".");
+    c.model.vocab_size = 300;
+    c.model.n_layers = 4;
+    c.model.enable_weight_tying = tied;
+    const plan::ParameterPlan parameters = plan::parameter_plan(plan::model_shape(c, plan::DataFacts{}));
+    const plan::Precision mixed{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
+    for (const auto& [ranks, replicas] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {3, 1}, {4, 2}, {2, 2}}) {
+      for (const int64_t stage : {1, 2, 3}) {
+        for (const plan::Precision& precision : {plan::Precision(DType::kFloat32), mixed}) {
+          const plan::Sharding sharding{.replicas = replicas, .zero_stage = stage};
+          int64_t planned = 0;
+          for (const plan::MemoryItem& item : plan::weights_memory(parameters, precision, ranks / replicas, sharding))
+            planned += item.bytes;
+          comm::run_ranks(ranks, 60, [&](comm::Group& group) {
+            const parallel::ShardedWeights weights(parameters, precision, group,
+                                                   parallel::ShardedWeights::Mode::kTraining, {}, sharding);
+            if (group.rank() == 0) {
+              EXPECT_EQ(weights.memory_bytes(), planned) << ranks << " ranks, stage " << stage;
+            }
+          });
+        }
+      }
+    }
+  }
+}
+
 TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
   config::RunConfig c = tiny_config(".");
   c.model.vocab_size = 300;
@@ -78,20 +106,20 @@ TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {
   struct Case {
     int64_t micro_batches, ranks, sums;
   };
-  // Twelve are four groups of three: during the last group, the sums of one group and of two groups are kept.
-  for (const Case& of : {Case{1, 1, 0}, {2, 1, 1}, {4, 1, 2}, {8, 1, 3}, {4, 2, 2}, {3, 1, 0}, {6, 1, 1}, {12, 1, 2}}) {
+  // Twelve are three blocks of four: a block's sums of one and of two micro-batches are kept, and that of the blocks.
+  for (const Case& of : {Case{1, 1, 0}, {2, 1, 1}, {4, 1, 2}, {8, 1, 3}, {4, 2, 2}, {3, 1, 1}, {6, 1, 2}, {12, 1, 3}}) {
     c.parallelism.data_parallel_shard_degree = of.ranks;
     c.training.global_batch_size = of.micro_batches * of.ranks * c.training.local_batch_size;
     const plan::MemoryPlan planned =
         plan::memory_plan(c, shape, parameters, plan::precision(c), int64_t{1} << 40, of.ranks, /*cpu_threads=*/0);
     comm::run_ranks(of.ranks, 60, [&](comm::Group& group) {
       parallel::ShardedWeights weights(parameters, DType::kFloat32, group, parallel::ShardedWeights::Mode::kTraining,
-                                       {}, /*reproducible=*/true);
+                                       {}, {.reproducible = true});
       int64_t gradients = 0;
       weights.begin_step(of.micro_batches);
       for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
         for (int64_t i = 0; i < of.micro_batches; ++i) weights.gradient_ready(unit);
-        gradients += 4 * of.ranks * plan::slice_numel(parameters.units[static_cast<size_t>(unit)], of.ranks);
+        gradients += 4 * plan::slice_numel(parameters.units[static_cast<size_t>(unit)], of.ranks);
       }
       weights.end_step();
       EXPECT_EQ(weights.partial_sums_bytes(), planned.work_bytes) << of.micro_batches;

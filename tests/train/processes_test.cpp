@@ -69,7 +69,7 @@ TEST_F(Processes, AsManyAsAreAskedForTakeTheDegreeThatTheFileLeavesOpen) {
   line.insert(line.end(), {"--ranks", "2"});
   RunProcess refused(line, log);
   EXPECT_EQ(refused.wait(), 2);
-  EXPECT_THAT(read_file(log), HasSubstr("data_parallel_shard_degree = 4, but 2 ranks were started"));
+  EXPECT_THAT(read_file(log), HasSubstr("multiply to the number of ranks, 2: data_parallel_shard_degree 4 is not 2"));
   EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
 }
 

@@ -149,6 +149,56 @@ TEST_F(Ranks, ACheckpointOfAnyNumberOfRanksIsReadBitForBitByAnyOther) {
   }
 }
 
+// Tied and untied, with accumulation, a model with more layers than slots, and validation between steps.
+TEST_F(Ranks, EveryStageOfZeroAndHsdpTrainAsOneRank) {
+  for (const bool tied : {false, true}) {
+    config::RunConfig one = with_ranks(scratch, 1, fmt::format("one-{}", tied));
+    one.training.dtype = DType::kFloat64;
+    one.model.n_layers = 4;
+    one.model.enable_weight_tying = tied;
+    one.training.local_batch_size = 1;
+    one.training.global_batch_size = 12;
+    one.training.steps = 8;
+    one.validation.freq = 4;
+    one.validation.steps = 1;
+    one.objective.z_loss = 1e-4;
+    const auto expected = train(one);
+    for (const auto& [replicas, shards] : {std::pair<int64_t, int64_t>{1, 1}, {1, 3}, {1, 4}, {2, 2}, {3, 1}}) {
+      for (const int64_t stage : {1, 2, 3}) {
+        config::RunConfig c = one;
+        c.job.dump_folder = fmt::format("{}x{}-{}-{}", replicas, shards, stage, tied);
+        c.parallelism = {replicas, shards, stage};
+        c.training.threads = c.parallelism.ranks();
+        const auto records = train(c);
+        ASSERT_EQ(records.size(), expected.size());
+        for (size_t i = 0; i < records.size(); ++i) {
+          EXPECT_NEAR(*records[i].loss, *expected[i].loss, 1e-9 * *expected[i].loss) << c.job.dump_folder;
+          EXPECT_NEAR(*records[i].grad_norm, *expected[i].grad_norm, 1e-8 * *expected[i].grad_norm);
+          ASSERT_EQ(records[i].validation_loss.has_value(), expected[i].validation_loss.has_value());
+          EXPECT_NEAR(records[i].validation_loss.value_or(1), expected[i].validation_loss.value_or(1), 1e-8);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Ranks, AStageAndReplicasMayChangeAtAResume) {
+  config::RunConfig whole = with_ranks(scratch, 1, "whole");
+  whole.training.dtype = DType::kFloat64;
+  const auto expected = train(whole);
+  config::RunConfig c = with_ranks(scratch, 1, "changing");
+  c.training.dtype = DType::kFloat64;
+  int64_t steps = 0;
+  for (const config::Parallelism& layout : {config::Parallelism{1, 1, 3}, {1, 4, 3}, {2, 2, 2}, {4, 1, 1}}) {
+    c.parallelism = layout;
+    c.training.threads = layout.ranks();
+    c.training.steps = steps += 3;
+    const auto records = train(c);
+    ASSERT_EQ(std::ssize(records), steps);
+    for (size_t i = 0; i < records.size(); ++i) EXPECT_NEAR(*records[i].loss, *expected[i].loss, 1e-9);
+  }
+}
+
 TEST_F(Ranks, ARunResumedWithAnotherNumberOfRanksGoesOnAsItWould) {
   config::RunConfig whole = with_ranks(scratch, 1, "whole");
   whole.training.dtype = DType::kFloat64;

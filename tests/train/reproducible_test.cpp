@@ -1,4 +1,4 @@
-// numerics.reproducible: the same bits for any number of ranks.
+// numerics.reproducible: the same bits for any number of ranks, any stage of ZeRO, and HSDP.
 #include <gtest/gtest.h>
 
 #include "ops/cpu/gemm.h"
@@ -8,7 +8,7 @@ namespace hearth::train {
 namespace {
 
 struct Reproducible : TinyData {
-  // 24 micro-batches: eight sums of three, added in pairs.
+  // 24 micro-batches: three blocks of eight, each added in pairs.
   config::RunConfig config(int64_t ranks, const std::string& folder) const {
     config::RunConfig c = tiny_config(scratch);
     c.job.dump_folder = folder;
@@ -33,6 +33,26 @@ TEST_F(Reproducible, OneTwoFourAndEightRanksTrainToTheSameBits) {
   }
 }
 
+TEST_F(Reproducible, EveryStageOfZeroAndHsdpTrainToTheSameBits) {
+  config::RunConfig one = config(1, "ranks-1");
+  one.model.n_layers = 4;  // more than there are slots
+  const auto records = train(one);
+  const auto tensors = tensors_of(step_of(one, 6));
+  struct Layout {
+    int64_t replicas, shards, stage;
+  };
+  for (const Layout& of :
+       {Layout{1, 1, 3}, {1, 2, 2}, {1, 2, 3}, {1, 8, 2}, {1, 8, 3}, {2, 2, 1}, {2, 2, 2}, {2, 2, 3}, {4, 1, 3}}) {
+    const std::string name = fmt::format("{}x{}-stage-{}", of.replicas, of.shards, of.stage);
+    config::RunConfig c = one;
+    c.job.dump_folder = name;
+    c.parallelism = {of.replicas, of.shards, of.stage};
+    c.training.threads = c.parallelism.ranks();
+    expect_same_training(train(c), records);
+    EXPECT_EQ(tensors_of(step_of(c, 6)), tensors) << name;
+  }
+}
+
 TEST_F(Reproducible, InBfloat16WithRoundingAtRandomToo) {
   config::RunConfig one = config(1, "ranks-1");
   one.training.mixed_precision_param = one.training.dtype = DType::kBFloat16;
@@ -41,6 +61,10 @@ TEST_F(Reproducible, InBfloat16WithRoundingAtRandomToo) {
   config::RunConfig four = one;
   four.job.dump_folder = "ranks-4";
   four.parallelism.data_parallel_shard_degree = four.training.threads = 4;
+  expect_same_training(train(four), records);
+  EXPECT_EQ(tensors_of(step_of(four, 6)), tensors_of(step_of(one, 6)));
+  four.job.dump_folder = "hsdp";
+  four.parallelism = {2, 2, 3};
   expect_same_training(train(four), records);
   EXPECT_EQ(tensors_of(step_of(four, 6)), tensors_of(step_of(one, 6)));
 }

@@ -42,7 +42,7 @@ int config_check(CommandLine& line) {
                  {"run folder", config.run_folder().lexically_normal().string()},
                  {"data", data_text(config)},
                  {"step", fmt::format("{} tokens = {} (ranks) x {} (micro-batches) x {} (sequences) x {} (tokens)",
-                                      config::tokens_per_step(config), config.parallelism.data_parallel_shard_degree,
+                                      config::tokens_per_step(config), config.parallelism.ranks(),
                                       config::accumulation_steps(config), config.training.local_batch_size,
                                       config.training.seq_len)},
                  {"length", length_text(config)},

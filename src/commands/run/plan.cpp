@@ -86,7 +86,7 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
   p.memory = plan::memory_plan(p.config, p.shape, p.device.memory_bytes);
   if (p.rate.flops == 0) return p;
   const plan::Speed speed{.gemm_flops = p.rate.flops,
-                          .devices = on_cpu(options) ? 1 : p.config.parallelism.data_parallel_shard_degree,
+                          .devices = on_cpu(options) ? 1 : p.config.parallelism.ranks(),
                           .per_node = p.device.per_node,
                           .efficiency = options.efficiency};
   p.time = plan::step_time(p.config, p.shape.model, p.memory, steps_of(p.config), speed);

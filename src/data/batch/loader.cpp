@@ -204,11 +204,10 @@ class Loader::Prefetch {
     StepBatch step;
     step.first_sample = o.first_sample + static_cast<uint64_t>(number * o.global_batch_size);
     step.num_samples = std::min(static_cast<uint64_t>(o.global_batch_size), num_samples_ - step.first_sample);
-    const int64_t per_rank = o.global_batch_size / o.ranks;
-    const uint64_t first = step.first_sample + static_cast<uint64_t>(o.rank * per_rank);
-    for (int64_t i = 0; i < per_rank / o.local_batch_size; ++i)
-      step.micro_batches.push_back(
-          prepare_batch(first + static_cast<uint64_t>(i * o.local_batch_size), step.substitutes));
+    for (int64_t first = o.rank; first * o.local_batch_size < o.global_batch_size; first += o.ranks) {
+      const auto offset = static_cast<uint64_t>(first * o.local_batch_size);
+      step.micro_batches.push_back(prepare_batch(step.first_sample + offset, step.substitutes));
+    }
     return step;
   }
 

@@ -1,8 +1,9 @@
 // A rank's training batches, prepared ahead by worker threads.
 //
-// Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size. Rank r of R takes the r-th part
-// of it, cut into micro-batches of local_batch_size. The loader's whole state is (seed, segments, next_sample()). The
-// same state gives the same batches over all ranks, for any number of ranks, threads and prefetched steps.
+// Step s uses samples [s * B, (s + 1) * B) of the global order, B = global_batch_size, cut into micro-batches of
+// local_batch_size. The ranks take them in turn: rank r of R has micro-batches r, R + r, 2 R + r, ... The loader's
+// whole state is (seed, segments, next_sample()). The same state gives the same batches over all ranks, for any number
+// of ranks, threads and prefetched steps.
 //
 // Local. One Loader is used from one thread at a time.
 #pragma once

@@ -111,14 +111,21 @@ TEST_F(LoaderTest, TheOrderIsThatOfTheDatasetAndTheSplit) {
 
 TEST_F(LoaderTest, RanksTogetherReadWhatOneRankReads) {
   const auto expected = rows_of(train(), options(), 5);
-  for (const int64_t ranks : {2, 3, 6}) {
+  for (const auto& [ranks, local] : {std::pair<int64_t, int64_t>{2, 1}, {2, 3}, {3, 2}, {6, 1}, {6, 2}}) {
     std::map<uint64_t, Row> rows;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      LoaderOptions o = options(12, rank % 2 == 0 ? 1 : 2);
+      LoaderOptions o = options(12, local);
       o.rank = rank;
       o.ranks = ranks;
       Loader loader(train(), o);
-      for (int i = 0; i < 5; ++i) collect_rows(loader.next(), rows);
+      for (int i = 0; i < 5; ++i) {
+        const StepBatch step = loader.next();
+        for (int64_t m = 0; m < std::ssize(step.micro_batches); ++m) {
+          const Batch& batch = step.micro_batches[static_cast<size_t>(m)];
+          EXPECT_EQ(batch.first_sample, step.first_sample + static_cast<uint64_t>((m * ranks + rank) * local));
+        }
+        collect_rows(step, rows);
+      }
     }
     EXPECT_EQ(rows, expected) << ranks;
   }

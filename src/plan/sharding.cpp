@@ -1,0 +1,66 @@
+#include "plan/sharding.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "config/config.h"
+
+namespace hearth::plan {
+namespace {
+
+constexpr int64_t kWeightSlots = 3;    // one in use, one that is gathered ahead, one that the backward finds again
+constexpr int64_t kGradientSlots = 2;  // one in use, one that is reduced
+
+std::vector<SlotPool> slot_pools(const ParameterPlan& plan, int64_t shards, int64_t block_slots) {
+  const auto last = static_cast<int64_t>(plan.units.size()) - 1;
+  const bool tied = plan.parameters.back().name != "output.weight";
+  std::vector<SlotPool> pools;
+  const auto add = [&](std::vector<int64_t> units, int64_t most) {
+    int64_t numel = 0;
+    for (const int64_t unit : units)
+      numel = std::max(numel, shards * slice_numel(plan.units[static_cast<size_t>(unit)], shards));
+    const int64_t count = std::min(most, std::ssize(units));
+    pools.push_back({std::move(units), count, numel});
+  };
+  if (tied) {
+    add({0}, 1);
+    add({last}, 1);
+  } else {
+    add({0, last}, 1);
+  }
+  std::vector<int64_t> blocks;
+  for (int64_t unit = 1; unit < last; ++unit) blocks.push_back(unit);
+  add(std::move(blocks), block_slots);
+  return pools;
+}
+
+}  // namespace
+
+Sharding sharding_of(const config::RunConfig& config) {
+  return {.replicas = config.parallelism.data_parallel_replicate_degree,
+          .zero_stage = config.parallelism.zero_stage,
+          .reproducible = config.numerics.reproducible};
+}
+
+std::vector<SlotPool> weight_slots(const ParameterPlan& plan, int64_t shards) {
+  return slot_pools(plan, shards, kWeightSlots);
+}
+
+std::vector<SlotPool> gradient_slots(const ParameterPlan& plan, int64_t shards) {
+  return slot_pools(plan, shards, kGradientSlots);
+}
+
+int64_t paired_micro_batches(int64_t micro_batches_of_rank, bool reproducible) {
+  return reproducible ? micro_batches_of_rank & -micro_batches_of_rank : 1;
+}
+
+int64_t num_partial_sums(int64_t micro_batches_of_rank, const Sharding& sharding, int64_t shards) {
+  if (!sharding.reproducible) return 0;
+  const int64_t paired = paired_micro_batches(micro_batches_of_rank, true);
+  // A block's sums are a binary counter: one for each of its digits. The sum of the blocks so far has its own place
+  // where a whole gradient is in the place of its shard.
+  const int64_t blocks = micro_batches_of_rank / paired;
+  return std::countr_zero(static_cast<uint64_t>(paired)) + (blocks > 1 && sharding.has_whole_gradients(shards) ? 1 : 0);
+}
+
+}  // namespace hearth::plan

@@ -1,0 +1,114 @@
+// The rules of the update, its precision and its device.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "problems.h"
+
+namespace hearth::config {
+namespace {
+
+TEST(CheckOptimizer, ElementTypesGoTogetherOrAreRefused) {
+  EXPECT_TRUE(problems({"training.mixed_precision_param=bfloat16", "optimizer.moments_dtype=bfloat16"}).empty());
+  EXPECT_TRUE(problems({"training.dtype=bfloat16", "training.mixed_precision_param=bfloat16",
+                        "numerics.stochastic_rounding=true"})
+                  .empty());
+  EXPECT_EQ(problems({"training.dtype=float64", "training.mixed_precision_param=bfloat16"}),
+            one("training.mixed_precision_param = \"bfloat16\" does not go with training.dtype = \"float64\""));
+  EXPECT_EQ(problems({"training.dtype=bfloat16"}),
+            one("training.dtype = \"bfloat16\" needs training.mixed_precision_param = \"bfloat16\""));
+  EXPECT_EQ(problems({"training.dtype=float64", "optimizer.moments_dtype=bfloat16"}),
+            one("optimizer.moments_dtype = \"bfloat16\" does not go with training.dtype = \"float64\""));
+  EXPECT_EQ(problems({"numerics.stochastic_rounding=true"}),
+            one("numerics.stochastic_rounding = true has no effect with training.dtype = \"float32\""));
+}
+
+TEST(CheckOptimizer, AGpuIsOneRankAndComputesWhatItCan) {
+  const std::string gpu = "training.device=cuda";
+  for (const char* fits : {"numerics.fp8=true", "training.mixed_precision_param=float32"})
+    EXPECT_TRUE(problems({gpu, fits}).empty());
+  const auto no_float64 = one("training.dtype = \"float64\" does not go with training.device = \"cuda\"");
+  EXPECT_EQ(problems({gpu, "training.dtype=float64"}), no_float64);
+  const auto no_ranks = one("2 ranks do not go with training.device = \"cuda\"");
+  EXPECT_EQ(problems({gpu, "parallelism.data_parallel_shard_degree=2"}), no_ranks);
+  EXPECT_EQ(problems({gpu, "parallelism.data_parallel_replicate_degree=2"}), no_ranks);
+  const auto no_fp8 = one("numerics.fp8 needs a GPU that computes in bfloat16");
+  for (const char* type : {"float32", "bfloat16"})
+    EXPECT_EQ(problems({fmt::format("training.mixed_precision_param={}", type), "numerics.fp8=true"}), no_fp8);
+  EXPECT_EQ(problems({gpu, "training.mixed_precision_param=float32", "numerics.fp8=true"}), no_fp8);
+}
+
+TEST(CheckOptimizer, AGraphNeedsAGpuAndStepsOfOneShape) {
+  const auto differ =
+      one("training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch");
+  const std::string gpu = "training.device=cuda", graph = "training.cuda_graph=true";
+  EXPECT_TRUE(problems({gpu, graph}).empty());
+  EXPECT_EQ(problems({gpu, graph, "parallelism.zero_stage=2"}),
+            one("training.cuda_graph needs weights and gradients that keep their places"));
+  EXPECT_EQ(problems({"training.cuda_graph=true"}),
+            one("training.cuda_graph = true has no effect with training.device = \"cpu\""));
+  EXPECT_EQ(problems({gpu, graph, "model.attention_scope=document"}), differ);
+  EXPECT_EQ(problems({gpu, graph, "objective.kind=masked_lm", "objective.mask_id=3"}), differ);
+}
+
+TEST(CheckOptimizer, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
+  EXPECT_TRUE(problems({"numerics.nan_policy=skip", "numerics.skip_limit=3", "numerics.spike_policy=rewind",
+                        "numerics.spike_window=64", "numerics.spike_deviations=4", "numerics.rewind_limit=1"})
+                  .empty());
+  EXPECT_EQ(problems({"numerics.spike_window=64"}),
+            one("numerics.spike_window = 64 has no effect with numerics.spike_policy = \"off\""));
+  EXPECT_EQ(problems({"numerics.skip_limit=3"}), one("numerics.skip_limit = 3 has no effect with numerics.nan_policy = "
+                                                     "\"stop\" and numerics.spike_policy = \"off\""));
+  EXPECT_EQ(problems({"numerics.rewind_limit=1", "numerics.nan_policy=skip"}),
+            one("numerics.rewind_limit = 1 has no effect with numerics.nan_policy = \"skip\" and numerics.spike_policy "
+                "= \"off\""));
+  EXPECT_TRUE(problems({"numerics.reproducible=true", "training.threads=4", "parallelism.data_parallel_shard_degree=4",
+                        "training.global_batch_size=32"})
+                  .empty());
+  EXPECT_EQ(problems({"numerics.reproducible=true"}),
+            one("numerics.reproducible with training.threads = 0 on 1 ranks"));
+  EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=3", "parallelism.data_parallel_shard_degree=3",
+                      "training.global_batch_size=24"}),
+            one("numerics.reproducible does not go with 3 ranks"));
+  const auto fix = [](std::vector<std::string> sets) {
+    sets.emplace_back("numerics.reproducible=true");
+    LoadResult result = read_run({}, sets);
+    check(result, Purpose::kBench);
+    EXPECT_EQ(result.problems.size(), 1u);
+    return result.problems.front().fix.substr(0, result.problems.front().fix.find(':'));
+  };
+  EXPECT_EQ(fix({"training.threads=3", "parallelism.data_parallel_shard_degree=2"}), "give training.threads = 4");
+  const std::string cores = test::run_command("nproc").output;
+  EXPECT_EQ(fix({}), "give training.threads = " + cores.substr(0, cores.find('\n')));
+}
+
+TEST(CheckOptimizer, TheRulesOfTheLearningRateHaveTheirOwnKeys) {
+  EXPECT_TRUE(problems({"lr_scheduler.rule=neox", "lr_scheduler.end_step=900"}).empty());
+  EXPECT_EQ(problems({"lr_scheduler.end_step=900"}),
+            one("lr_scheduler.end_step = 900 has no effect with lr_scheduler.rule = \"torchtitan\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=neox_2023", "lr_scheduler.decay_ratio=0.2"}),
+            one("lr_scheduler.decay_ratio = 0.2 has no effect with lr_scheduler.rule = \"neox_2023\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=neox", "lr_scheduler.decay_type=sqrt"}),
+            one("lr_scheduler.decay_type = \"sqrt\" does not go with lr_scheduler.rule = \"neox\""));
+  EXPECT_EQ(problems({"lr_scheduler.decay_type=exponential"}),
+            one("lr_scheduler.decay_type = \"exponential\" does not go with lr_scheduler.rule = \"torchtitan\""));
+}
+
+TEST(CheckOptimizer, GroupsOfTheOptimizerHaveAPatternAndChangeSomething) {
+  const auto group = [](const std::string& text) {
+    const test::ScratchFolder folder;
+    write_file_atomic(folder / "run.toml", "[[optimizer.group]]\n" + text);
+    LoadResult run = read_run(folder / "run.toml", {"data.path=" + dataset(), "training.steps=1000"});
+    check(run, Purpose::kTrain);
+    std::vector<std::string> texts;
+    for (const Problem& problem : run.problems) texts.push_back(problem.what);
+    return texts;
+  };
+  EXPECT_TRUE(group("pattern = \"*norm*\"\nlr_factor = 2\n").empty());
+  EXPECT_EQ(group("lr_factor = 2\n"), one("optimizer.group.0.pattern is not given"));
+  EXPECT_EQ(group("pattern = \"*norm*\"\n"), one("optimizer.group.0 changes nothing"));
+  EXPECT_EQ(problems({"optimizer.name=Adam", "optimizer.form=transformers"}),
+            one("optimizer.form = \"transformers\" has no effect with optimizer.name = \"Adam\""));
+}
+
+}  // namespace
+}  // namespace hearth::config
