@@ -2,7 +2,7 @@
 // matters and bandwidth does not. Tensors go through comm/group.h.
 //
 // Every call is Collective: all ranks make the same calls in the same order. `operation` names the call in errors. A
-// rank in another operation is our bug, and the error names it.
+// rank in another operation is our bug, and the error names it. Calls that were posted may be collected in any order.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,27 @@ namespace hearth::comm {
 // Thrown in ranks that did not fail first.
 struct Aborted {};
 
+// A call whose answers are not collected yet.
+struct Posted {
+  uint64_t number = 0;
+  std::string operation;
+};
+
 class Control {
  public:
   virtual ~Control() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
 
-  // Every rank's bytes, in rank order. The lengths may differ. Throws Aborted after abort(); an Error (kHardware) that
-  // names the missing ranks if they do not arrive in time.
-  virtual std::vector<std::string> all_gather(std::string_view operation, std::string_view bytes) = 0;
+  // Sends this rank's bytes to all and does not wait for theirs. Throws Aborted after abort().
+  virtual Posted post(std::string_view operation, std::string_view bytes) = 0;
+  // Every rank's bytes of a posted call, in rank order. Once for each. Throws Aborted after abort(); an Error
+  // (kHardware) that names the missing ranks if they do not arrive in time.
+  virtual std::vector<std::string> collect(const Posted& posted) = 0;
+  // The same at once. The lengths may differ.
+  std::vector<std::string> all_gather(std::string_view operation, std::string_view bytes) {
+    return collect(post(operation, bytes));
+  }
   // Local: makes every waiting and future call of all ranks throw Aborted. Any thread may call it.
   virtual void abort() = 0;
   // Local: from now on, a rank is waited for this long. Ranks that are threads keep the time that they began with.

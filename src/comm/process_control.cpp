@@ -150,7 +150,7 @@ void ProcessControl::meet_rank_0() {
 
 // --- calls
 
-std::vector<std::string> ProcessControl::all_gather(std::string_view operation, std::string_view bytes) {
+Posted ProcessControl::post(std::string_view operation, std::string_view bytes) {
   if (aborted_) throw Aborted{};
   const uint64_t number = ++number_;
   if (me_.rank == 0) {
@@ -158,19 +158,20 @@ std::vector<std::string> ProcessControl::all_gather(std::string_view operation, 
   } else {
     send(peers_.front(), {Kind::kNote, number, message_of(operation, bytes)});
   }
+  return {number, std::string(operation)};
+}
+
+std::vector<std::string> ProcessControl::collect(const Posted& posted) {
   std::unique_lock lock(mutex_);
   const auto began = Clock::now();
-  const auto arrived = [&] { return results_.contains(number) || aborted_; };
+  const auto arrived = [&] { return results_.contains(posted.number) || aborted_; };
   while (!changed_.wait_for(lock, kPoll, arrived)) {
     const double waited_s = std::chrono::duration<double>(Clock::now() - began).count();
     if (me_.rank != 0 && waited_s > timeout_s_ + kLongerThanRank0_s)
-      throw_missing(me_.rank, operation, waited_s, name_of(0));
+      throw_missing(me_.rank, posted.operation, waited_s, name_of(0));
   }
   if (aborted_) throw Aborted{};
-  const auto found = results_.find(number);
-  std::vector<std::string> result = std::move(found->second);
-  results_.erase(found);
-  return result;
+  return results_.extract(posted.number).mapped();
 }
 
 void ProcessControl::add_note(uint64_t number, int64_t rank, Note note) {

@@ -25,25 +25,29 @@ class NoteBoard {
   NoteBoard(int64_t ranks, double timeout_s)
       : ranks_(ranks), timeout_s_(timeout_s), ended_(static_cast<size_t>(ranks)) {}
 
-  std::vector<std::string> exchange(int64_t rank, uint64_t number, Note note) {
-    std::unique_lock lock(mutex_);
+  void post(int64_t rank, uint64_t number, Note note) {
+    const std::lock_guard lock(mutex_);
     if (aborted_) throw Aborted{};
-    const std::string operation = note.operation;
-    Call& call = calls_.try_emplace(number, ranks_).first->second;
-    call.notes.add(rank, std::move(note));
+    calls_.try_emplace(number, ranks_).first->second.notes.add(rank, std::move(note));
     changed_.notify_all();
+  }
+
+  std::vector<std::string> collect(int64_t rank, const Posted& posted) {
+    std::unique_lock lock(mutex_);
+    Call& call = calls_.at(posted.number);
     const auto over = [&] { return call.notes.complete() || aborted_ || !ended_of(call).empty(); };
     const bool woken = changed_.wait_for(lock, std::chrono::duration<double>(timeout_s_), over);
     if (!call.notes.complete()) {
       if (aborted_) throw Aborted{};
       aborted_ = true;  // late ranks must not wait for this one
       changed_.notify_all();
-      if (!woken) throw_missing(rank, operation, timeout_s_, list_ranks(call.notes.missing_ranks()));
+      if (!woken) throw_missing(rank, posted.operation, timeout_s_, list_ranks(call.notes.missing_ranks()));
       throw Error(ExitCode::kBug,
-                  fmt::format("rank {} waits in {} for ranks that have ended: {}", rank, operation, ended_of(call)));
+                  fmt::format("rank {} waits in {} for ranks that have ended: {}", rank, posted.operation,
+                              ended_of(call)));
     }
     std::vector<std::string> bytes = call.notes.bytes();
-    if (++call.num_read == ranks_) calls_.erase(number);
+    if (++call.num_read == ranks_) calls_.erase(posted.number);
     return bytes;
   }
 
@@ -85,9 +89,11 @@ class ThreadControl final : public Control {
   ThreadControl(int64_t rank, NoteBoard& board, HostMemory& memory) : rank_(rank), board_(board), memory_(memory) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return memory_.ranks(); }
-  std::vector<std::string> all_gather(std::string_view operation, std::string_view bytes) override {
-    return board_.exchange(rank_, ++number_, {std::string(operation), std::string(bytes)});
+  Posted post(std::string_view operation, std::string_view bytes) override {
+    board_.post(rank_, ++number_, {std::string(operation), std::string(bytes)});
+    return {number_, std::string(operation)};
   }
+  std::vector<std::string> collect(const Posted& posted) override { return board_.collect(rank_, posted); }
   void abort() override {
     board_.abort();
     memory_.abort();

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <map>
 
 #include "base/error.h"
 #include "comm/buffers.h"
@@ -12,9 +13,14 @@ class SingleControl final : public Control {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
-  std::vector<std::string> all_gather(std::string_view, std::string_view bytes) override {
+  Posted post(std::string_view operation, std::string_view bytes) override {
     if (aborted_) throw Aborted{};
-    return {std::string(bytes)};
+    posted_.emplace(++number_, bytes);
+    return {number_, std::string(operation)};
+  }
+  std::vector<std::string> collect(const Posted& posted) override {
+    if (aborted_) throw Aborted{};
+    return {posted_.extract(posted.number).mapped()};
   }
   void abort() override { aborted_ = true; }
   void set_step(int64_t) override {}
@@ -22,6 +28,8 @@ class SingleControl final : public Control {
 
  private:
   std::atomic<bool> aborted_ = false;
+  uint64_t number_ = 0;
+  std::map<uint64_t, std::string> posted_;
 };
 
 class Single final : public Group {

@@ -41,18 +41,18 @@ std::vector<int32_t> with_padding(const data::Batch& batch, std::vector<int32_t>
 // The factor of each micro-batch's sums. The mean's denominator is over all ranks and must be known before the first
 // backward. A mean of per-rank means would weight tokens differently if ranks have different counts. Empty if no label
 // counts.
-std::vector<double> loss_scales(const data::StepBatch& batch, comm::Group& group, bool per_rank, int64_t paired) {
-  std::vector<double> weights;
-  for (const data::Batch& micro : batch.micro_batches) weights.push_back(counted_weight(micro));
+std::vector<double> loss_scales(const data::StepBatch& batch, std::span<const double> counts, int64_t ranks,
+                                bool per_rank, int64_t paired) {
   std::vector<double> pairs;  // the form that total_losses needs
-  for (const double sum : group.control().sum("the count of labels", weights)) pairs.insert(pairs.end(), {sum, 0});
+  for (const double count : counts) pairs.insert(pairs.end(), {count, 0});
   double totals[2];
-  kernels::total_losses(totals, pairs.data(), std::ssize(weights), paired);
-  const double counted = totals[0], means = static_cast<double>(std::ssize(weights) * group.size());
+  kernels::total_losses(totals, pairs.data(), std::ssize(counts), paired);
+  const double counted = totals[0], means = static_cast<double>(std::ssize(counts) * ranks);
   if (counted <= 0) return {};
   // A micro-batch without counted labels has no mean and contributes nothing.
-  for (double& weight : weights) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
-  return weights;
+  std::vector<double> scales = counted_weights(batch);
+  for (double& weight : scales) weight = !per_rank ? 1 / counted : weight > 0 ? 1 / (weight * means) : 0;
+  return scales;
 }
 
 // The length of the longest document; documents begin at `starts`, and there are T places.
@@ -75,6 +75,12 @@ double counted_weight(const data::Batch& batch) {
   for (size_t i = 0; i < batch.labels.size(); ++i)
     if (batch.labels[i] != data::kIgnore) sum += batch.weights.empty() ? 1.0 : static_cast<double>(batch.weights[i]);
   return sum;
+}
+
+std::vector<double> counted_weights(const data::StepBatch& batch) {
+  std::vector<double> weights;
+  for (const data::Batch& micro : batch.micro_batches) weights.push_back(counted_weight(micro));
+  return weights;
 }
 
 model::MicroBatch to_tensors(const data::Batch& batch, at::Device device) {
@@ -115,13 +121,17 @@ TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weight
 }
 
 PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr) {
+  return run(batch, weights_.group().control().sum("the count of labels", counted_weights(batch)), step, lr);
+}
+
+PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double> counts, int64_t step, double lr) {
   comm::Group& group = weights_.group();
   const at::Device device = weights_.device();
   const auto A = static_cast<int64_t>(batch.micro_batches.size());
   weights_.begin_step(A);
   const int64_t paired = weights_.paired_micro_batches();
   StepResult times;
-  const std::vector<double> scales = loss_scales(batch, group, options_.per_rank, paired);
+  const std::vector<double> scales = loss_scales(batch, counts, group.size(), options_.per_rank, paired);
   if (scales.empty()) {
     times.counted = false;
     times.loss = times.z_loss = times.grad_norm = std::numeric_limits<double>::quiet_NaN();

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "data/batch/batch.h"
 #include "model/transformer.h"
@@ -34,6 +36,7 @@ struct StepResult {
 
 // The batch's weight in the mean: the sum of its counted labels' weights.
 double counted_weight(const data::Batch& batch);
+std::vector<double> counted_weights(const data::StepBatch& batch);  // of each micro-batch
 
 // The batch as tensors on `device`. Copies.
 model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU);
@@ -62,8 +65,10 @@ class TrainStep {
   // Sets the guard's state, with the number of updates so far. Also ends a hold.
   void begin_from(const ops::GuardState& state) { decision_.begin_from(state); }
 
-  // Runs step number `step` of the training, from 1, with learning rate `lr`. Collective: the same result on every
-  // rank.
+  // Runs step number `step` of the training, from 1, with learning rate `lr`. `counts`: counted_weight of each
+  // micro-batch, summed over all ranks. Collective: the same result on every rank.
+  PendingStep run(const data::StepBatch& batch, std::span<const double> counts, int64_t step, double lr);
+  // The same, and sums the counts.
   PendingStep run(const data::StepBatch& batch, int64_t step, double lr);
 
  private:

@@ -17,7 +17,6 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "comm/ranks.h"
-#include "data/batch/loader.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
 #include "ops/gpu/gpu.h"
@@ -33,6 +32,7 @@
 #include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/step.h"
+#include "train/step_feed.h"
 #include "train/validate.h"
 
 namespace hearth::train {
@@ -61,6 +61,7 @@ class Trainer {
                 .device = run.device,
                 .float8 = run.config.numerics.fp8}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
+        feed_(run, group.control()),
         journal_({.speaks = group.rank() == 0,
                   .metrics_file = run.folder.metrics_file(),
                   .first_step = progress_.step,
@@ -80,7 +81,8 @@ class Trainer {
       validate(before);
       journal_.step(before);
     }
-    saved_s_ = ended_s_ = monotonic_seconds();
+    feed_.saved();
+    ended_s_ = monotonic_seconds();
     while (progress_.step < run_.steps) {
       control_.set_step(progress_.step + 1);
       Launched now = next_ ? std::move(*next_) : launch(progress_.step + 1);
@@ -118,39 +120,40 @@ class Trainer {
   // The tasks between this step and the next.
   struct Pause {
     bool validate = false, save = false, leave = false;
-    bool any() const { return validate || save || leave; }
+    bool failed = false;  // the next step has no batch: it stops the training, after this step
+    bool any() const { return validate || save || leave || failed; }
   };
 
   void begin_from(uint64_t sample) {
-    loader_.emplace(run_.data.splits(), run_.loading(group_.rank(), sample));
+    feed_.begin(progress_.step + 1, sample);
     step_.begin_from(guard_.state(progress_.step - progress_.optimizer_start));
   }
 
   Pause pause_after(int64_t t) {
     Pause pause;
     const bool last = t == run_.steps;
+    if (!last) pause.failed = feed_.note().failed;
+    if (control_.size() == 1) feed_.hear_requests();
+    const int64_t interval = run_.config.checkpoint.interval;
     pause.validate = run_.validates() && t % run_.config.validation.freq == 0;
-    const bool leave = control_.any("the vote to leave", leave_requested());
-    pause.save = save_is_due(t) || last || leave;
-    pause.leave = leave && !last;
+    pause.save = (interval > 0 && t % interval == 0) || feed_.asked_to_save() || feed_.asked_to_leave() || last;
+    pause.leave = feed_.asked_to_leave() && !last;
     return pause;
   }
 
   Launched launch(int64_t t) {
     const double start_s = monotonic_seconds();
-    const double waited_before_s = loader_->waited_s();
-    const data::StepBatch batch = loader_->next();
-    const double data_wait_s = loader_->waited_s() - waited_before_s;
-    const int64_t substituted = tell_substitutes(batch);
+    const StepFeed::Step next = feed_.take(t);
+    for (const std::string& line : next.note.substitutes) journal_.message(LogLevel::kWarning, "damaged data, " + line);
     const double lr = optim::learning_rate(run_.schedule, t);
     return {.t = t,
             .lr = lr,
             .start_s = start_s,
-            .data_wait_s = data_wait_s,
-            .substituted = substituted,
-            .num_samples = static_cast<int64_t>(batch.num_samples),
-            .next_sample = loader_->next_sample(),
-            .pending = step_.run(batch, t, lr)};
+            .data_wait_s = next.data_wait_s,
+            .substituted = std::ssize(next.note.substitutes),
+            .num_samples = static_cast<int64_t>(next.batch.num_samples),
+            .next_sample = next.next_sample,
+            .pending = step_.run(next.batch, next.note.counts, t, lr)};
   }
 
   // The record of a finished step; nullopt if the training went back.
@@ -229,24 +232,6 @@ class Trainer {
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
 
-  // With data.on_damage = "substitute": reports the substitutes for damaged sequences on all ranks and returns their
-  // number.
-  int64_t tell_substitutes(const data::StepBatch& batch) {
-    if (run_.config.data.on_damage == config::OnDamage::kStop ||
-        !control_.any("the vote on damaged data", !batch.substitutes.empty()))
-      return 0;
-    std::string lines;
-    for (const std::string& line : batch.substitutes) lines += line + "\n";
-    int64_t count = 0;
-    for (const std::string& of_rank : control_.all_gather("damaged data", lines)) {
-      for (const std::string& line : split_lines(of_rank)) {
-        journal_.message(LogLevel::kWarning, "damaged data, " + line);
-        ++count;
-      }
-    }
-    return count;
-  }
-
   // The loss of each validation set, and the mean over all.
   void validate(metrics::Record& record) {
     const ValidationOptions options{.seq_len = run_.seq_len(),
@@ -263,15 +248,6 @@ class Trainer {
     record.validation_loss = all.loss();
   }
 
-  // Due by steps, by the clock of rank 0, or by SIGUSR1.
-  bool save_is_due(int64_t t) {
-    const config::Checkpoint& when = run_.config.checkpoint;
-    const bool by_step = when.interval > 0 && t % when.interval == 0;
-    const bool by_clock =
-        when.interval_seconds > 0 && group_.rank() == 0 && monotonic_seconds() - saved_s_ >= when.interval_seconds;
-    return control_.any("the vote to save", take_save_request() || by_clock) || by_step;
-  }
-
   void save(const metrics::Record& record) {
     const double start_s = monotonic_seconds();
     journal_.sync();
@@ -279,11 +255,11 @@ class Trainer {
     run::save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record));
     if (group_.rank() == 0)
       checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
-    saved_s_ = monotonic_seconds();
+    feed_.saved();
     progress_.parent = folder.filename();
     checkpoint_ = folder;
     journal_.message(LogLevel::kInfo,
-                     fmt::format("saved {} in {}", folder.string(), format_duration(saved_s_ - start_s)));
+                     fmt::format("saved {} in {}", folder.string(), format_duration(monotonic_seconds() - start_s)));
   }
 
   const run::Run& run_;
@@ -295,10 +271,9 @@ class Trainer {
   optim::AdamW optimizer_;
   model::Transformer model_;
   TrainStep step_;
-  std::optional<data::Loader> loader_;
+  StepFeed feed_;
   Journal journal_;
   std::optional<Path> checkpoint_;  // the last one, for a rewind
-  double saved_s_ = 0;              // when it was written
   double ended_s_ = 0;              // when the last step ended
   std::optional<Launched> next_;    // a step that a GPU computes already
 };

@@ -147,6 +147,11 @@ void check_control(Group& group, int64_t seed) {
   EXPECT_THAT(control.sum("a sum", mine), testing::ElementsAre(sum_at<double>(seed, R, 0), sum_at<double>(seed, R, 1)));
   EXPECT_EQ(control.any("a vote", seed % (2 * R) == group.rank()), seed % (2 * R) < R);
   EXPECT_EQ(control.broadcast("a name", group.rank() == 0 ? "of rank 0" : "of another"), "of rank 0");
+  const Posted first = control.post("the first", fmt::format("{}", group.rank()));
+  const Posted second = control.post("the second", fmt::format("{}", 2 * group.rank()));
+  control.barrier("between");
+  EXPECT_EQ(control.collect(second).back(), fmt::format("{}", 2 * (R - 1)));
+  EXPECT_EQ(control.collect(first).back(), fmt::format("{}", R - 1));
   const std::string bytes(static_cast<size_t>(group.rank()), '\0');
   const std::vector<std::string> all = control.all_gather("bytes", bytes + "!");
   ASSERT_EQ(static_cast<int64_t>(all.size()), R);

@@ -192,6 +192,17 @@ TEST(TrainMixture, DamageStopsARunAndWithSubstitutesItGoesOnAndCountsThem) {
   EXPECT_EQ(records.size(), 40u);
   EXPECT_GT(substituted, 0);
   EXPECT_LT(substituted, 40 * 8);
+
+  // Every step before the damage is done and recorded, on any number of ranks.
+  const auto damaged = std::find_if(records.begin(), records.end(), [](const auto& r) { return r.substituted > 0; });
+  c.data.on_damage = config::OnDamage::kStop;
+  for (const int64_t ranks : {1, 2, 4}) {
+    c.job.dump_folder = fmt::format("stopped-{}", ranks);
+    c.parallelism.data_parallel_shard_degree = ranks;
+    EXPECT_EQ(error_of([&] { run_training(c, {}); }).code(), ExitCode::kDamaged);
+    const auto done = metrics::read_metrics(c.run_folder() / "metrics.jsonl");
+    EXPECT_EQ(done.empty() ? 0 : done.back().step, damaged->step - 1) << ranks;
+  }
 }
 
 TEST(TrainMixture, ASetThatIsTrainedOnAndASourceSeenTooOftenAreRefusedAtTheStart) {

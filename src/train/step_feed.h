@@ -1,0 +1,63 @@
+// The batches of a training's steps, one step ahead, with what all ranks say about them (train/step_note.h).
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+
+#include "comm/control.h"
+#include "data/batch/loader.h"
+#include "run/run.h"
+#include "train/step_note.h"
+
+namespace hearth::train {
+
+class StepFeed {
+ public:
+  // A step's batch.
+  struct Step {
+    data::StepBatch batch;
+    StepNote note = {};        // of all ranks
+    double data_wait_s = 0;    // that the loader was waited for
+    uint64_t next_sample = 0;  // of the step after
+  };
+
+  // Borrows both.
+  StepFeed(const run::Run& run, comm::Control& control) : run_(run), control_(control) {}
+
+  // The next step is `t`, whose first sample is `sample`. Collective.
+  void begin(int64_t t, uint64_t sample);
+  // The note of all ranks about the next step. Not after the training's last step. Collective.
+  const StepNote& note();
+  // The next step, number `t`. Posts the note about the one after it. Throws the data's error on all ranks if any rank
+  // has no batch. Collective.
+  Step take(int64_t t);
+
+  // Requests up to now, the same on all ranks. A save is asked for by a signal or by rank 0's clock.
+  bool asked_to_leave() const { return asked_to_leave_; }
+  bool asked_to_save() const { return asked_to_save_; }
+  // For a single rank, which need not tell others: reads its requests now.
+  void hear_requests();
+  // A checkpoint is written: the clock begins anew.
+  void saved();
+
+ private:
+  struct Prepared {
+    int64_t t = 0;
+    Step step;
+    std::exception_ptr failure;  // in place of the batch
+    comm::Posted posted;
+    std::optional<StepNote> note;
+  };
+  void prepare(int64_t t);
+  bool clock_is_due() const;
+
+  const run::Run& run_;
+  comm::Control& control_;
+  std::optional<data::Loader> loader_;
+  std::optional<Prepared> prepared_;
+  bool asked_to_leave_ = false, asked_to_save_ = false;
+  double saved_s_ = 0;
+};
+
+}  // namespace hearth::train
