@@ -57,7 +57,7 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
       if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
     });
     ops::prepare_process(loaded.config.training.threads);
-    const auto group = make_group(loaded.config.comm.train_timeout_seconds);
+    const auto group = make_group(loaded.config.comm);
     return static_cast<int>(train::run_training(loaded, options, *group));
   });
 }

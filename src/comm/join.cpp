@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "comm/host_group.h"
+#include "comm/mpi_group.h"
 #include "comm/shared_pages.h"
 
 namespace hearth::comm {
@@ -24,15 +26,21 @@ std::string host_name() {
   return name;
 }
 
-void check_one_host(Control& control) {
+// The first rank on another host than rank 0; 0: all share a host. Collective.
+size_t first_rank_elsewhere(Control& control) {
   const std::vector<std::string> hosts = control.all_gather("the hosts", host_identity());
+  const auto other =
+      std::find_if(hosts.begin(), hosts.end(), [&](const std::string& host) { return host != hosts[0]; });
+  return other == hosts.end() ? 0 : static_cast<size_t>(other - hosts.begin());
+}
+
+void check_one_host(Control& control, size_t elsewhere) {
   const std::vector<std::string> names = control.all_gather("the hosts' names", host_name());
-  for (size_t r = 1; r < hosts.size(); ++r) {
-    if (hosts[r] == hosts[0]) continue;
-    throw user_error(fmt::format("rank 0 is on host {}, rank {} on host {}", names[0], r, names[r]),
-                     "ranks on several hosts need NCCL or MPI, which Hearth does not use yet",
-                     "start all ranks on one host");
-  }
+  if (elsewhere != 0)
+    throw user_error(fmt::format("rank 0 is on host {}, rank {} on host {}", names[0], elsewhere, names[elsewhere]),
+                     "comm.backend = \"host\" moves tensors through one host's memory",
+                     "remove comm.backend, or start all ranks on one host")
+        .about("comm.backend");
 }
 
 }  // namespace
@@ -41,15 +49,20 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
-  const MakeGroup make_group = [&](double timeout_s) {
-    check_one_host(control);
+  const MakeGroup make_group = [&](const config::Comm& options) {
+    const size_t elsewhere = first_rank_elsewhere(control);
+    const bool mpi = options.backend == config::CommBackend::kMpi ||
+                     (options.backend == config::CommBackend::kAuto && elsewhere != 0);
+    if (mpi) return mpi_group(control, options.mpi_library, options.train_timeout_seconds);
+    check_one_host(control, elsewhere);
     pages = share_pages(control, static_cast<size_t>(HostMemory::bytes_for(control.size())));
     memory.emplace(pages->data(), control.size());
-    return host_group(*memory, control, timeout_s);
+    return host_group(*memory, control, options.train_timeout_seconds);
   };
   try {
     const int code = body(control, make_group);
     control.barrier("the end");
+    end_mpi();
     return code;
   } catch (const Aborted&) {
     control.wait_for_end();  // the rank that failed says why

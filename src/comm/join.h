@@ -6,12 +6,14 @@
 
 #include "comm/group.h"
 #include "comm/process_control.h"
+#include "config/config.h"
 
 namespace hearth::comm {
 
-// Makes the group of all ranks. A rank that waits longer than timeout_s for another's tensor throws. Collective; once.
-// Ranks on several hosts are refused: NCCL and MPI are not there yet.
-using MakeGroup = std::function<std::unique_ptr<Group>(double timeout_s)>;
+// Makes the group of all ranks, as [comm] says: in one host's memory (comm/host_group.h) or through MPI
+// (comm/mpi_group.h). A rank that waits longer than train_timeout_seconds for another's tensor throws. Collective;
+// once.
+using MakeGroup = std::function<std::unique_ptr<Group>(const config::Comm& options)>;
 
 // Meets the other ranks and runs `body`; its return value is the exit code. If `body` throws on any rank, or a process
 // dies, rank 0 prints the error and all processes end with its exit code. Throws only if the ranks do not meet.

@@ -42,9 +42,8 @@ class NoteBoard {
       aborted_ = true;  // late ranks must not wait for this one
       changed_.notify_all();
       if (!woken) throw_missing(rank, posted.operation, timeout_s_, list_ranks(call.notes.missing_ranks()));
-      throw Error(ExitCode::kBug,
-                  fmt::format("rank {} waits in {} for ranks that have ended: {}", rank, posted.operation,
-                              ended_of(call)));
+      throw Error(ExitCode::kBug, fmt::format("rank {} waits in {} for ranks that have ended: {}", rank,
+                                              posted.operation, ended_of(call)));
     }
     std::vector<std::string> bytes = call.notes.bytes();
     if (++call.num_read == ranks_) calls_.erase(posted.number);

@@ -29,7 +29,8 @@ struct BenchCommOptions {
   int64_t ranks = 0;  // processes to start on this host; 0: those of the launcher, or two
   int64_t mib = 32;   // size of the tensor on each rank
   int64_t repeats = 20;
-  bool json = false;  // one JSON object
+  std::string backend = "auto";  // comm.backend
+  bool json = false;             // one JSON object
 };
 
 }  // namespace hearth::config

@@ -22,6 +22,7 @@ enum class WeightDecayOn { kMatrices, kAll };
 enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
 enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
 enum class DeviceKind { kCpu, kCuda };
+enum class CommBackend { kAuto, kHost, kMpi };
 enum class WeightUnit { kTokens, kDocuments };
 enum class WeightRule { kSlots, kNeox };
 enum class DataOrder { kShuffle, kNeox };
@@ -80,6 +81,9 @@ inline constexpr NamedChoice<DecayType> kChoices<DecayType>[] = {{DecayType::kLi
                                                                  {DecayType::kSqrt, "sqrt"},
                                                                  {DecayType::kExponential, "exponential"},
                                                                  {DecayType::kConstant, "constant"}};
+template <>
+inline constexpr NamedChoice<CommBackend> kChoices<CommBackend>[] = {
+    {CommBackend::kAuto, "auto"}, {CommBackend::kHost, "host"}, {CommBackend::kMpi, "mpi"}};
 template <>
 inline constexpr NamedChoice<DeviceKind> kChoices<DeviceKind>[] = {{DeviceKind::kCpu, "cpu"},
                                                                    {DeviceKind::kCuda, "cuda"}};

@@ -144,6 +144,8 @@ struct Metrics {
 };
 
 struct Comm {
+  CommBackend backend = CommBackend::kAuto;
+  std::string mpi_library;             // libhearth_mpi.so of another MPI than the build's; empty: next to the program
   double train_timeout_seconds = 600;  // a rank that waits longer for others gives up and names the missing ranks
 };
 

@@ -103,6 +103,12 @@ std::vector<Field> run_fields() {
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
      "between lines of output, if the output is not a terminal", at_least(1)},
 
+    {"comm", "backend", slot<&RunConfig::comm, &Comm::backend>, kMayChange, "",
+     "how tensors go between ranks on CPUs: through one host's memory, or through MPI; auto takes the memory where all "
+     "ranks share a host",
+     one_of<CommBackend>()},
+    {"comm", "mpi_library", slot<&RunConfig::comm, &Comm::mpi_library>, kMayChange, "",
+     "Hearth's libhearth_mpi.so for another MPI than the build's; none: the one next to the program", {}},
     {"comm", "train_timeout_seconds", slot<&RunConfig::comm, &Comm::train_timeout_seconds>, kMayChange, "s",
      "a rank that waits longer for the others gives up and names the missing ranks", above(0)},
   };

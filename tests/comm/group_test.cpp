@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <mutex>
 #include <random>
 #include <set>
@@ -16,6 +17,7 @@
 #include "comm/join.h"
 #include "comm/ranks.h"
 #include "launch/local_ranks.h"
+#include "launch/place.h"
 
 namespace hearth::comm {
 namespace {
@@ -188,9 +190,23 @@ void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
-      body(*make_group(kTimeout));
+      body(*make_group(config::Comm{config::CommBackend::kAuto, "", kTimeout}));
       return testing::Test::HasFailure() ? 1 : 0;
     });
+  });
+  EXPECT_EQ(code, 0);
+}
+
+// The ranks that mpirun started (mpi_test.cpp), which names the library. The ranks meet anew in each test.
+void as_mpi_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
+  const std::optional<launch::Place> place = launch::place_in_environment();
+  const char* const library = std::getenv("HEARTH_TEST_MPI");
+  ASSERT_TRUE(place && library && place->size == ranks) << "run by mpi_test.cpp";
+  at::set_num_threads(1);
+  const Membership me{.rank = place->rank, .size = place->size, .address = place->address, .key = place->key};
+  const int code = run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
+    body(*make_group(config::Comm{config::CommBackend::kMpi, library, kTimeout}));
+    return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(code, 0);
 }
@@ -315,6 +331,14 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
                                          Kind{"threads", as_threads, 3}, Kind{"threads", as_threads, 4},
                                          Kind{"threads", as_threads, 5}, Kind{"processes", as_processes, 2},
                                          Kind{"processes", as_processes, 5}),
+                         [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
+
+INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, Collectives,
+                         testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
+                         [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
+
+INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, LargeCollectives,
+                         testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeCollectives,

@@ -22,7 +22,7 @@ FOLDERS = {
 }
 MAX_MODULES = 20  # in one folder; a module is a header with its sources
 # Shared objects that are loaded on first use. They share headers with the libraries and no code; nobody includes theirs.
-OBJECTS = {"columnar": ["data", "columnar"], "graph": ["ops", "graph"]}
+OBJECTS = {"columnar": ["data", "columnar"], "graph": ["ops", "graph"], "mpi": ["comm", "mpi"]}
 # Compiled by nvcc, hipcc and the host: knows nothing of Hearth, not even what stands to its left.
 ALONE = ["kernels"]
 TRAIN_ALSO = ["formats", "tokenizer", "data", "checkpoint", "convert", "metrics", "report"]

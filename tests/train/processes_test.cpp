@@ -54,6 +54,23 @@ TEST_F(Processes, TrainToTheBitsOfThreads) {
   }
 }
 
+TEST_F(Processes, TrainToTheBitsOfThreadsThroughMpi) {
+  const Path library = Path(test::hearth_binary()).parent_path() / "libhearth_mpi.so";
+  if (!path_exists(library) || !path_exists("/usr/bin/mpirun.openmpi")) GTEST_SKIP() << "built without Open MPI";
+  config::RunConfig threads = of_ranks("threads", 4);
+  threads.parallelism = {2, 2, 3};
+  const auto expected = train(threads);
+  config::RunConfig c = threads;
+  c.job.dump_folder = "mpi";
+  c.comm.backend = config::CommBackend::kMpi;
+  std::vector<std::string> mpirun = {"--allow-run-as-root", "--oversubscribe", "-n", "4", train_binary()};
+  for (const std::string& word : words(c)) mpirun.push_back(word);
+  RunProcess process(mpirun, log, "", "/usr/bin/mpirun.openmpi");
+  ASSERT_EQ(process.wait(), 0) << read_file(log);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(threads, 12)));
+}
+
 TEST_F(Processes, AsManyAsAreAskedForTakeTheDegreeThatTheFileLeavesOpen) {
   config::RunConfig c = of_ranks("run", 1);
   c.parallelism.data_parallel_shard_degree = -1;

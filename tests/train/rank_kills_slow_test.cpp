@@ -14,15 +14,18 @@ namespace {
 constexpr int64_t kRanks = 3;
 constexpr int kKills = 200;
 
-// The processes of hearth-train that descend from `process`, whichever launcher stands between.
-void find_ranks(pid_t process, std::vector<pid_t>& ranks) {
-  std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", process));
-  for (pid_t child = 0; list >> child;) {
-    std::string name;
-    std::getline(std::ifstream(fmt::format("/proc/{}/comm", child)), name);
-    if (name == "hearth-train") ranks.push_back(child);
-    find_ranks(child, ranks);
+// The processes of hearth-train that train this run, whichever launcher started them; not the launcher.
+std::vector<pid_t> find_ranks(const Path& run_file, pid_t launcher) {
+  std::vector<pid_t> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t process = std::atoi(entry.path().filename().c_str());
+    std::string name, words;
+    std::getline(std::ifstream(entry.path() / "comm"), name);
+    std::getline(std::ifstream(entry.path() / "cmdline"), words);
+    if (process > 0 && process != launcher && name == "hearth-train" && words.find(run_file) != std::string::npos)
+      ranks.push_back(process);
   }
+  return ranks;
 }
 
 bool runs(pid_t process) {
@@ -38,19 +41,39 @@ struct Launcher {
   std::vector<std::string> words;
 };
 
+// A cluster of two nodes, for srun.
+class Cluster {
+ public:
+  Cluster() {
+    const test::CommandResult up = test::run_command(fmt::format("bash {} up {}", kScript, folder_.path().string()));
+    EXPECT_EQ(up.exit_code, 0) << up.output;
+    ::setenv("SLURM_CONF", (folder_ / "etc/slurm.conf").c_str(), 1);
+  }
+  ~Cluster() { test::run_command(fmt::format("bash {} down {}", kScript, folder_.path().string())); }
+
+ private:
+  const std::string kScript = test::source_path("tests/support/slurm_cluster.sh");
+  test::ScratchFolder folder_;
+};
+
 class RankKills : public testing::TestWithParam<Launcher> {};
 
 TEST_P(RankKills, ChangeNothing) {
   const Launcher& launcher = GetParam();
   if (*launcher.path != '\0' && !std::filesystem::exists(launcher.path))
     GTEST_SKIP() << launcher.path << " is not here";
+  std::optional<Cluster> cluster;
+  if (launcher.name == std::string("Srun")) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can start a cluster";
+    cluster.emplace();
+  }
   test::ScratchFolder scratch;
   build_tiny_data(scratch);
   config::RunConfig c = tiny_config(scratch);
   c.parallelism.data_parallel_shard_degree = kRanks;
   c.training.threads = kRanks;
   c.training.global_batch_size = 6;
-  c.training.steps = 5 * kKills;
+  c.training.steps = 10 * kKills;
   c.checkpoint.interval = 3;
   c.checkpoint.keep_latest_k = 3;
   c.job.dump_folder = "whole";
@@ -61,7 +84,8 @@ TEST_P(RankKills, ChangeNothing) {
   const Path log = scratch / "log";
   std::vector<std::string> words = launcher.words;
   if (*launcher.path != '\0') words.push_back(train_binary());
-  words.insert(words.end(), {"train", write_run_file(c).string()});
+  const Path run_file = write_run_file(c);
+  words.insert(words.end(), {"train", run_file.string()});
   const std::string program = *launcher.path == '\0' ? train_binary() : launcher.path;
   const RandomKey key = random_key(1, "rank kills");
   double slowest_s = 0;
@@ -72,8 +96,7 @@ TEST_P(RankKills, ChangeNothing) {
     const int64_t at_step = steps_logged(c) + 1 + static_cast<int64_t>(random_u64(key, 3 * i) % 5);
     if (!wait_until(process, [&] { return steps_logged(c) >= at_step; })) break;  // the run is done
     std::this_thread::sleep_for(std::chrono::microseconds(random_u64(key, 3 * i + 1) % 8000));
-    std::vector<pid_t> ranks;
-    find_ranks(process.pid(), ranks);
+    const std::vector<pid_t> ranks = find_ranks(run_file, process.pid());
     if (std::ssize(ranks) != kRanks) break;
     const pid_t victim = ranks[random_u64(key, 3 * i + 2) % kRanks];
     const auto begin = std::chrono::steady_clock::now();
@@ -82,7 +105,9 @@ TEST_P(RankKills, ChangeNothing) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     slowest_s = std::max(slowest_s, taken.count());
     EXPECT_NE(process.wait(), 0);
-    EXPECT_THAT(read_file(log), testing::HasSubstr(fmt::format("process {})", victim)));
+    // srun --kill-on-bad-exit ends the others at once: it may be faster than their message, and then names the task.
+    EXPECT_THAT(read_file(log), testing::AnyOf(testing::HasSubstr(fmt::format("process {})", victim)),
+                                               testing::ContainsRegex("srun: error: .*: task [0-9]+: Killed")));
     ++kills;
   }
   EXPECT_EQ(kills, kKills) << "the run ended too early\n" << read_file(log);
@@ -97,7 +122,8 @@ TEST_P(RankKills, ChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Under, RankKills,
     testing::Values(Launcher{"Hearth", "", {}},
-                    Launcher{"Mpirun", "/usr/bin/mpirun", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}}),
+                    Launcher{"Mpirun", "/usr/bin/mpirun", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}},
+                    Launcher{"Srun", "/usr/bin/srun", {"-N2", "-n3", "--kill-on-bad-exit=1", "--quiet"}}),
     [](const auto& about) { return about.param.name; });
 
 }  // namespace

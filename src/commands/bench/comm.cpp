@@ -13,6 +13,7 @@ std::optional<config::BenchCommOptions> bench_comm_options(CommandLine& line) {
   line.option("--mib", "N", &options.mib, "size of the tensor on each rank, all shards together, in MiB")
       .range(1, 1 << 20);
   line.option("--repeats", "N", &options.repeats, "timed calls of each operation").range(1, 100000);
+  line.option("--backend", "NAME", &options.backend, "how tensors go: comm.backend").choices({"auto", "host", "mpi"});
   line.flag("--json", &options.json, "print one JSON object");
   if (!line.parse()) return std::nullopt;
   return options;

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# slurm_cluster.sh up DIR [NODES] | down DIR: a real Slurm cluster whose nodes are all this machine. As root; needs the
+# packages slurm-wlm and munge. All its state is in DIR. "up" prints a variable for the environment of its users.
+set -euo pipefail
+command=$1
+mkdir -p "$2"
+dir=$(cd "$2" && pwd -P)
+chmod 755 "$dir" # munged wants to be reached by everyone
+conf=$dir/etc/slurm.conf
+host=$(hostname -s)
+port=${SLURM_CLUSTER_PORT:-17100} # of the controller; node i has port + i
+
+# Daemons carry SLURM_CLUSTER=DIR in their environment, and are found by it. SLURM_CONF must be the first variable:
+# Slurm writes its processes' titles over the others.
+daemon() { env -i SLURM_CONF="$conf" SLURM_CLUSTER="$dir" PATH="$PATH" "$@"; }
+
+# A node has its own host name.
+start_node() {
+  mkdir -p "$dir/spool/$1"
+  # shellcheck disable=SC2016 # the inner shell expands it
+  unshare --mount --uts --propagation private bash -c 'hostname "$0" && mount --bind "$1/etc/hosts" /etc/hosts &&
+    exec env -i SLURM_CONF="$1/etc/slurm.conf" SLURM_CLUSTER="$1" PATH="$PATH" slurmd -f "$1/etc/slurm.conf" -N "$0"' \
+    "$1" "$dir"
+}
+
+ours() {
+  local file
+  # shellcheck disable=SC2013 # /proc has no spaces
+  for file in $(grep --files-with-matches --null-data --line-regexp --fixed-strings "SLURM_CLUSTER=$dir" \
+    /proc/[0-9]*/environ 2>/dev/null); do
+    file=${file#/proc/}
+    echo "${file%/environ}"
+  done
+}
+
+write_configuration() {
+  {
+    cat /etc/hosts
+    for i in $(seq "$1"); do echo "127.0.0.$((10 + i)) node$i"; done
+  } >"$dir/etc/hosts"
+  echo "CgroupPlugin=cgroup/v1" >"$dir/etc/cgroup.conf" # or slurmd looks for a mount that need not be there
+  cat >"$conf" <<CONF
+ClusterName=test
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$port
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$dir/run/munge.socket
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool/%n
+SlurmctldPidFile=$dir/run/slurmctld.pid
+SlurmdPidFile=$dir/run/slurmd.%n.pid
+SlurmctldLogFile=$dir/log/slurmctld.log
+SlurmdLogFile=$dir/log/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+MailProg=/bin/true
+KillWait=2
+NodeName=node[1-$1] NodeHostname=$host NodeAddr=127.0.0.[11-$((10 + $1))] Port=[$((port + 1))-$((port + $1))] CPUs=8
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+CONF
+}
+
+up() {
+  umask 022
+  mkdir -p "$dir"/{etc,run,log,state,spool}
+  (umask 077 && head -c 128 /dev/urandom >"$dir/etc/munge.key")
+  write_configuration "$1"
+  daemon munged --key-file="$dir/etc/munge.key" --socket="$dir/run/munge.socket" --pid-file="$dir/run/munged.pid" \
+    --log-file="$dir/log/munged.log" --seed-file="$dir/state/munge.seed" --num-threads=2
+  daemon slurmctld -f "$conf"
+  for i in $(seq "$1"); do start_node "node$i"; done
+  for _ in $(seq 100); do
+    [ "$(SLURM_CONF=$conf sinfo --noheader --Node --states=idle --format=%N 2>/dev/null | wc -l)" != "$1" ] || break
+    sleep 0.1
+  done
+  echo "SLURM_CONF=$conf"
+}
+
+down() {
+  local left
+  SLURM_CONF=$conf timeout 5 scancel --quiet --user=root || true
+  for signal in TERM TERM KILL; do
+    left=$(ours)
+    [ -n "$left" ] || return 0
+    # shellcheck disable=SC2086 # one word a process
+    kill -s "$signal" $left 2>/dev/null || true
+    for _ in $(seq 20); do
+      [ -n "$(ours)" ] || return 0
+      sleep 0.1
+    done
+  done
+}
+
+case $command in
+up) up "${3:-2}" ;;
+down) down ;;
+*) exit 2 ;;
+esac
