@@ -7,6 +7,8 @@
 // bfloat16 compute), masters add N / R, and a gather first casts this rank's slice. ZeRO-2 and 3 free the whole buffers
 // between uses; they need changes in this file only.
 //
+// A matrix that Muon updates has one momentum in place of two moments: N / R.
+//
 // Frozen parameters (`trained` false) are gathered like all others but have no moments. Their gradient is set to zero
 // before the reduction, so it adds nothing to a norm.
 //
@@ -42,10 +44,12 @@ class ShardedWeights final : public model::Weights {
  public:
   // Makes one allocation on `device`, zero-filled; partial sums of `reproducible` come with the first step. kInference
   // has weights only. `trained`: a flag for each of plan.parameters; empty: all true. Borrows `plan` and `group`, which
-  // must outlive this.
+  // must outlive this. `momentum_only`: a flag for each parameter, whether its state is Muon's momentum (plan/muon.h);
+  // empty: none.
   enum class Mode { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
-                 std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU);
+                 std::vector<bool> trained = {}, bool reproducible = false, at::Device device = at::kCPU,
+                 std::vector<bool> momentum_only = {});
 
   // Same as in model::Weights. gather is Collective if the unit is stale, else Local. gradient_ready is Collective for
   // the last micro-batch.
@@ -69,10 +73,11 @@ class ShardedWeights final : public model::Weights {
   at::Tensor gradient_shard(int64_t unit) const;
 
   // This rank's part of plan().parameters[index]: the row-major elements [begin, end), possibly none, as views [end -
-  // begin]. Gradient and moments are undefined for inference; moments also for frozen parameters.
+  // begin]. Gradient and the optimizer's state are undefined for inference; the state also for frozen
+  // parameters. The state is either both moments or the momentum; the others are undefined.
   struct Owned {
     int64_t begin, end;
-    at::Tensor master, gradient, exp_avg, exp_avg_sq;
+    at::Tensor master, gradient, exp_avg, exp_avg_sq, momentum;
     int64_t numel() const { return end - begin; }
   };
   Owned owned(int64_t index) const;
@@ -80,6 +85,7 @@ class ShardedWeights final : public model::Weights {
   // The number of neighbouring micro-batches that are added in sequence: all of a rank's unless reproducible.
   int64_t straight_micro_batches() const { return straight_; }
   bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
+  bool momentum_only(int64_t index) const { return momentum_only_[static_cast<size_t>(index)]; }
   // The number of the optimizer's updates before this parameter's moments began. Nonzero only if its moments began anew
   // while others continued (checkpoint.fresh in a branch).
   int64_t updates_before(int64_t index) const { return moments_[static_cast<size_t>(index)].updates_before; }
@@ -108,9 +114,9 @@ class ShardedWeights final : public model::Weights {
     int64_t num_ready = 0;                 // number of gradient_ready calls in this step
     std::vector<at::Tensor> partial_sums;  // [R * shard_numel] each; number k is the sum of 2^k groups of micro-batches
   };
-  // The moments of this rank's elements of a parameter: [numel] each, undefined for a frozen parameter.
+  // The optimizer's state for this rank's elements of a parameter, as in Owned: [numel] each.
   struct Moments {
-    at::Tensor exp_avg, exp_avg_sq;
+    at::Tensor exp_avg, exp_avg_sq, momentum;
     int64_t updates_before = 0;
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
@@ -128,7 +134,7 @@ class ShardedWeights final : public model::Weights {
   comm::Group& group_;
   plan::Precision precision_;
   Mode mode_;
-  std::vector<bool> trained_;  // a flag for each parameter
+  std::vector<bool> trained_, momentum_only_;  // a flag for each parameter
   bool reproducible_;
   at::Device device_;
   int64_t memory_bytes_ = 0, partial_sums_bytes_ = 0;

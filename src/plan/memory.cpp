@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "config/derived.h"
+#include "plan/muon.h"
 #include "plan/name_pattern.h"
 #include "plan/scratch.h"
 
@@ -97,6 +98,8 @@ Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_by
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
+  const MuonScratch muon = muon_scratch(config, parameters);
+  if (muon.num_bytes(precision) > 0) items.push_back({"Newton-Schulz", muon.num_bytes(precision)});
   const int64_t ranks = config.parallelism.data_parallel_shard_degree, A = config::accumulation_steps(config);
   const int64_t sums = num_partial_sums(A, straight_micro_batches(A, ranks, config.numerics.reproducible));
   int64_t gradients = 0;
@@ -114,8 +117,8 @@ std::vector<MemoryItem> work_memory(const config::RunConfig& config, const Model
 }  // namespace
 
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t ranks,
-                                       const std::vector<bool>& trained) {
-  int64_t weights = 0, masters = 0, gradients = 0, moments = 0;
+                                       const std::vector<bool>& trained, const std::vector<bool>& momentum_only) {
+  int64_t weights = 0, masters = 0, gradients = 0, moments = 0, momentum = 0;
   for (const Unit& unit : plan.units) {
     const int64_t whole = ranks * slice_numel(unit, ranks);
     weights += aligned_bytes(whole, p.compute);
@@ -126,11 +129,14 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
     const Parameter& parameter = plan.parameters[i];
     const Slice slice = unit_slice(plan.units[static_cast<size_t>(parameter.unit)], 0, ranks);
     const int64_t owned = std::clamp<int64_t>(slice.end - parameter.offset, 0, parameter.numel);
-    if (trained.empty() || trained[i]) moments += 2 * aligned_bytes(owned, p.moments);
+    if (!trained.empty() && !trained[i]) continue;
+    const bool has_momentum = !momentum_only.empty() && momentum_only[i];
+    (has_momentum ? momentum : moments) += (has_momentum ? 1 : 2) * aligned_bytes(owned, p.moments);
   }
   std::vector<MemoryItem> items = {{fmt::format("weights, {}", dtype_name(p.compute)), weights}};
   if (masters > 0) items.push_back({fmt::format("master weights, {}", dtype_name(p.masters)), masters});
   items.push_back({fmt::format("gradients, {}", dtype_name(p.gradients)), gradients});
+  if (momentum > 0) items.push_back({fmt::format("momentum, {}", dtype_name(p.moments)), momentum});
   items.push_back({fmt::format("moments, {}", dtype_name(p.moments)), moments});
   return items;
 }
@@ -143,7 +149,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.limit_bytes = config.training.device == config::DeviceKind::kCpu ? memory_bytes : memory_bytes - kLibrariesBytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
   plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
-                                trained_parameters(config.checkpoint.freeze, parameters));
+                                trained_parameters(config.checkpoint.freeze, parameters),
+                                muon_matrices(config.optimizer, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   const int64_t threads = cpu_threads == 0 ? 0 : std::max<int64_t>(1, cpu_threads / ranks_here);
   plan.work = work_memory(config, shape, parameters, precision, threads);

@@ -1,0 +1,47 @@
+// Muon for the matrices of the blocks (plan/muon.h), each by itself also where several are stored in one buffer. The
+// update of a matrix is the momentum of its gradients, orthogonalised: all its singular values become about 1.
+//
+// A matrix of `rows` outputs and `columns` inputs, with the step's lr times its group's factor:
+//   w = (1 - lr * weight_decay) * w - lr * muon_lr_factor * orthogonalised
+// The decay takes the rate without muon_lr_factor. All is as in torch.optim.Muon, where weight matrices always decay
+// and groups are optimizer groups. The type of the products is the type of computation; PyTorch's is always bfloat16.
+//
+// One rank only: a rank's part of a matrix cannot be orthogonalised by itself. ops/muon.h separates the parts of an
+// update for more ranks: each computes the momentum of its elements, the matrix's owner collects and orthogonalises
+// them, and each applies its elements of the result.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.h"
+#include "ops/muon.h"
+#include "optim/parameter_groups.h"
+#include "parallel/sharded_weights.h"
+
+namespace hearth::optim {
+
+// original: sqrt(max(1, rows / columns)), Keller Jordan's. match_rms_adamw: 0.2 sqrt(max(rows, columns)), Moonlight's
+// (arXiv 2502.16982): the root mean square of an update is that of AdamW's.
+double muon_lr_factor(config::MuonAdjustLrFn rule, int64_t rows, int64_t columns);
+
+class Muon {
+ public:
+  // Borrows `weights`. Allocates the scratch. Throws as parameter_settings does.
+  Muon(const config::Optimizer& config, parallel::ShardedWeights& weights);
+
+  // Updates masters and momentum of its matrices. Otherwise the same as AdamW::step.
+  void step(double lr, const at::Tensor& decision);
+
+  int64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  config::Optimizer config_;
+  parallel::ShardedWeights& weights_;
+  std::vector<ParameterSettings> settings_;  // of each parameter
+  int64_t memory_bytes_ = 0;
+  at::Tensor update_;  // flat, of the largest matrix
+  ops::NewtonSchulzScratch scratch_;
+};
+
+}  // namespace hearth::optim

@@ -1,0 +1,31 @@
+// The matrices that Muon updates (optim/muon.h), and the scratch of their Newton-Schulz iterations.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.h"
+#include "plan/parameters.h"
+#include "plan/precision.h"
+
+namespace hearth::plan {
+
+// For each parameter whether Muon updates it: with optimizer.name = "Muon" the matrices of the blocks. AdamW updates
+// token embedding, output matrix and norms.
+std::vector<bool> muon_matrices(const config::Optimizer& optimizer, const ParameterPlan& plan);
+
+// The sizes of one rank's scratch, in elements. It is shared by all matrices in turn.
+struct MuonScratch {
+  int64_t matrix = 0;  // the largest matrix
+  int64_t square = 0;  // the largest square of a matrix's shorter side
+
+  // Of one matrix in the gradients' type; of two matrices and two squares in the type of computation.
+  int64_t num_bytes(const Precision& precision) const;
+};
+
+// For the matrices that Muon updates and checkpoint.freeze leaves; zero without such matrices.
+MuonScratch muon_scratch(const config::RunConfig& config, const ParameterPlan& plan);
+// The same for the parameters whose flag is true.
+MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan);
+
+}  // namespace hearth::plan
