@@ -98,7 +98,7 @@ Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_by
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
-  const MuonScratch muon = muon_scratch(config, parameters);
+  const MuonScratch muon = muon_scratch(trained_muon_matrices(config, parameters), parameters);
   if (muon.num_bytes(precision) > 0) items.push_back({"Newton-Schulz", muon.num_bytes(precision)});
   const int64_t ranks = config.parallelism.data_parallel_shard_degree, A = config::accumulation_steps(config);
   const int64_t sums = num_partial_sums(A, straight_micro_batches(A, ranks, config.numerics.reproducible));

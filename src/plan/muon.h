@@ -23,9 +23,13 @@ struct MuonScratch {
   int64_t num_bytes(const Precision& precision) const;
 };
 
-// For the matrices that Muon updates and checkpoint.freeze leaves; zero without such matrices.
-MuonScratch muon_scratch(const config::RunConfig& config, const ParameterPlan& plan);
-// The same for the parameters whose flag is true.
+// For the parameters whose flag is true; zero without one.
 MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan);
+
+// The matrices that a run updates with Muon: checkpoint.freeze is taken away.
+std::vector<bool> trained_muon_matrices(const config::RunConfig& config, const ParameterPlan& plan);
+
+// FLOPs of a step's Newton-Schulz iterations. They do not depend on the number of tokens.
+double newton_schulz_flops(const config::RunConfig& config, const ParameterPlan& plan);
 
 }  // namespace hearth::plan

@@ -14,6 +14,7 @@
 #include "plan/muon.h"
 #include "plan/name_pattern.h"
 #include "plan/run_shape.h"
+#include "plan/step_time.h"
 #include "plan/tensor_names.h"
 #include "support/python.h"
 #include "tiny_run.h"
@@ -153,6 +154,27 @@ TEST(MuonMemory, ThePlanIsTheAllocation) {
       }
     }
   }
+}
+
+TEST(MuonTime, CountsTheProductsOfTheIterations) {
+  config::RunConfig c = tiny_config(".");
+  c.model.vocab_size = 300;
+  const plan::ModelShape shape = plan::model_shape(c, plan::DataFacts{});
+  const plan::ParameterPlan parameters = plan::parameter_plan(shape);
+  const auto seconds = [&] {
+    const plan::MemoryPlan memory =
+        plan::memory_plan(c, shape, parameters, plan::precision(c), int64_t{1} << 40, 1, /*cpu_threads=*/0);
+    return plan::step_time(c, shape, memory, 1, {.gemm_flops = 1, .efficiency = 1}).step_s;
+  };
+  const double of_adamw = seconds();
+  c.optimizer.name = config::OptimizerName::kMuon;
+  // wq, wo: 32 x 32; wk, wv: 16 x 32; w1, w2, w3: 64 x 32. A product takes 2 FLOPs for each of its three sizes.
+  const auto of = [](double shorter, double longer) { return 2 * shorter * shorter * (2 * longer + shorter); };
+  const double layer = 2 * of(32, 32) + 2 * of(16, 32) + 3 * of(32, 64);
+  EXPECT_DOUBLE_EQ(seconds() - of_adamw, 2 * 5 * layer);
+  c.optimizer.muon_ns_steps = 3;
+  c.checkpoint.freeze = {"layers.0"};
+  EXPECT_DOUBLE_EQ(seconds() - of_adamw, 3 * layer);
 }
 
 // A gradient with a NaN: neither weights nor state change. The next step changes them.
