@@ -19,7 +19,7 @@ struct MuonScratch {
   int64_t matrix = 0;  // the largest matrix
   int64_t square = 0;  // the largest square of a matrix's shorter side
 
-  // Of one matrix in the gradients' type; of two matrices and two squares in the type of computation.
+  // One matrix has the gradients' type; two matrices and two squares have the type of computation.
   int64_t num_bytes(const Precision& precision) const;
 };
 

@@ -1,7 +1,7 @@
 // Names of tensors in a checkpoint: torchtitan's (2025) in dcp.save, so that either side reads the other.
 //
 // Weights have their parameter name at the top level. AdamW's state has the names of torch's get_optimizer_state_dict
-// with flatten_optimizer_state_dict=True, under the key "optimizer". So has Muon's, which is one tensor for each matrix.
+// with flatten_optimizer_state_dict=True, under the key "optimizer". So has Muon's: one tensor for each matrix.
 // Stored on disk: never change.
 #pragma once
 

@@ -37,7 +37,7 @@ bool is_block_matrix(const std::string& name) {
   return name.starts_with("layers.") && name.find("norm") == std::string::npos;
 }
 
-// Of a tensor in float32.
+// The Euclidean norm of a tensor in float32.
 double norm_of(const std::vector<std::byte>& bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
