@@ -3,8 +3,8 @@
 //
 // A matrix of `rows` outputs and `columns` inputs, with the step's lr times its group's factor:
 //   w = (1 - lr * weight_decay) * w - lr * muon_lr_factor * orthogonalised
-// The decay takes the rate without muon_lr_factor. All is as in torch.optim.Muon, where weight matrices always decay
-// and groups are optimizer groups. The type of the products is the type of computation; PyTorch's is always bfloat16.
+// The decay takes the rate without muon_lr_factor. The formulas are those of torch.optim.Muon. Products have the type
+// of computation; PyTorch's are always in bfloat16.
 //
 // One rank only: a rank's part of a matrix cannot be orthogonalised by itself. ops/muon.h separates the parts of an
 // update for more ranks: each computes the momentum of its elements, the matrix's owner collects and orthogonalises
