@@ -17,6 +17,7 @@
 #include "metrics/throughput.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
+#include "plan/muon.h"
 #include "plan/run_shape.h"
 #include "run/compute_device.h"
 #include "run/state.h"
@@ -111,10 +112,11 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
   parallel::ShardedWeights weights(s.run.parameters, s.run.precision, group, parallel::ShardedWeights::Mode::kTraining,
-                                   {}, plan::sharding_of(options.config), s.device);
+                                   {}, plan::sharding_of(options.config), s.device,
+                                   plan::muon_matrices(options.config.optimizer, s.run.parameters));
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
-  optim::AdamW optimizer(options.config.optimizer, weights, rounding_seed);
+  optim::Optimizer optimizer(options.config.optimizer, weights, rounding_seed);
   model::Transformer model(s.run.model, s.run.parameters, training.local_batch_size, training.seq_len,
                            {.dtype = s.run.precision.compute,
                             .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,

@@ -27,6 +27,19 @@ void check_update(Rules& rules, const Optimizer& o) {
   }
 }
 
+void check_muon(Rules& rules, const RunConfig& c) {
+  if (c.optimizer.name != OptimizerName::kMuon) return;
+  rules.require(
+      c.training.device == DeviceKind::kCpu, {"optimizer.name", "training.device"},
+      fmt::format("optimizer.name = \"Muon\" does not go with training.device = \"{}\": its kernels are for a CPU",
+                  name_of(c.training.device)),
+      "train on a CPU, or use \"AdamW\"");
+  rules.require(!c.numerics.stochastic_rounding, {"numerics.stochastic_rounding", "optimizer.name"},
+                "numerics.stochastic_rounding does not go with optimizer.name = \"Muon\": its update of a matrix is "
+                "rounded to nearest",
+                "remove one of them, or keep the weights in float32: training.dtype = \"float32\"");
+}
+
 void check_precision(Rules& rules, const RunConfig& c) {
   const Training& t = c.training;
   const std::string dtype = fmt::format("training.dtype = \"{}\"", name_of(t.dtype));
@@ -90,6 +103,7 @@ void check_reproducible(Rules& rules, const RunConfig& c) {
 
 void check_optimizer(Rules& rules, const RunConfig& c) {
   check_update(rules, c.optimizer);
+  check_muon(rules, c);
   check_device(rules, c);
   check_precision(rules, c);
   check_reproducible(rules, c);

@@ -16,9 +16,10 @@ enum class RopePairs { kInterleaved, kHalves };
 enum class AttentionScope { kWindow, kDocument };
 enum class InitLaw { kTorchtitan, kNormal, kScaledNormal, kSmallInit, kWangInit };
 enum class ObjectiveKind { kCausalLm, kMaskedLm, kSpikeLm };
-enum class OptimizerName { kAdamW, kAdam };
+enum class OptimizerName { kAdamW, kAdam, kMuon };
 enum class OptimizerForm { kTorch, kTransformers };
 enum class WeightDecayOn { kMatrices, kAll };
+enum class MuonAdjustLrFn { kOriginal, kMatchRmsAdamW };
 enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
 enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
 enum class DeviceKind { kCpu, kCuda };
@@ -64,14 +65,17 @@ inline constexpr NamedChoice<ObjectiveKind> kChoices<ObjectiveKind>[] = {{Object
                                                                          {ObjectiveKind::kMaskedLm, "masked_lm"},
                                                                          {ObjectiveKind::kSpikeLm, "spike_lm"}};
 template <>
-inline constexpr NamedChoice<OptimizerName> kChoices<OptimizerName>[] = {{OptimizerName::kAdamW, "AdamW"},
-                                                                         {OptimizerName::kAdam, "Adam"}};
+inline constexpr NamedChoice<OptimizerName> kChoices<OptimizerName>[] = {
+    {OptimizerName::kAdamW, "AdamW"}, {OptimizerName::kAdam, "Adam"}, {OptimizerName::kMuon, "Muon"}};
 template <>
 inline constexpr NamedChoice<OptimizerForm> kChoices<OptimizerForm>[] = {
     {OptimizerForm::kTorch, "torch"}, {OptimizerForm::kTransformers, "transformers"}};
 template <>
 inline constexpr NamedChoice<WeightDecayOn> kChoices<WeightDecayOn>[] = {{WeightDecayOn::kMatrices, "matrices"},
                                                                          {WeightDecayOn::kAll, "all"}};
+template <>
+inline constexpr NamedChoice<MuonAdjustLrFn> kChoices<MuonAdjustLrFn>[] = {
+    {MuonAdjustLrFn::kOriginal, "original"}, {MuonAdjustLrFn::kMatchRmsAdamW, "match_rms_adamw"}};
 template <>
 inline constexpr NamedChoice<ScheduleRule> kChoices<ScheduleRule>[] = {
     {ScheduleRule::kTorchtitan, "torchtitan"}, {ScheduleRule::kNeox, "neox"}, {ScheduleRule::kNeox2023, "neox_2023"}};

@@ -75,6 +75,10 @@ struct Optimizer {
   double weight_decay = 0.1;
   WeightDecayOn weight_decay_on = WeightDecayOn::kMatrices;
   DType moments_dtype = DType::kFloat32;  // or kBFloat16
+  double muon_momentum = 0.95;
+  bool muon_nesterov = true;
+  int64_t muon_ns_steps = 5;
+  MuonAdjustLrFn muon_adjust_lr_fn = MuonAdjustLrFn::kMatchRmsAdamW;
   std::vector<OptimizerGroup> group{};
 };
 

@@ -135,16 +135,17 @@ std::vector<Field> objective_fields() {
   };
 }
 
-// The optimizer and its schedule.
+// The optimizer.
 std::vector<Field> optimizer_fields() {
   return {
     {"optimizer", "name", slot<&RunConfig::optimizer, &Optimizer::name>, kRefuse, "",
-     "the update rule; Adam adds the decay to the gradient, AdamW subtracts it from the weight",
+     "the update rule; Adam adds the decay to the gradient, AdamW subtracts it from the weight; Muon orthogonalises "
+     "the updates of the blocks' matrices and leaves all other weights to AdamW",
      one_of<OptimizerName>()},
     {"optimizer", "form", slot<&RunConfig::optimizer, &Optimizer::form>, kRefuse, "",
      "torch: as torch.optim; transformers: eps is added before the bias correction, and the decay comes last, as in "
      "AWS Trainium's recipes", one_of<OptimizerForm>(),
-     {is("optimizer.name", OptimizerName::kAdamW)}},
+     {is("optimizer.name", OptimizerName::kAdamW, OptimizerName::kMuon)}},
     {"optimizer", "lr", slot<&RunConfig::optimizer, &Optimizer::lr>, kMayChange, "",
      "the highest learning rate", between(0, 100)},
     {"optimizer", "beta1", slot<&RunConfig::optimizer, &Optimizer::beta1>, kMayChange, "",
@@ -158,9 +159,27 @@ std::vector<Field> optimizer_fields() {
     {"optimizer", "weight_decay_on", slot<&RunConfig::optimizer, &Optimizer::weight_decay_on>, kMayChange, "",
      "which weights decay: matrices only, or norms too", one_of<WeightDecayOn>()},
     {"optimizer", "moments_dtype", slot<&RunConfig::optimizer, &Optimizer::moments_dtype>, kRefuse, "",
-     "element type of the two means; bfloat16 halves their memory",
+     "element type of the two means and of Muon's momentum; bfloat16 halves their memory",
      one_of(DType::kFloat32, DType::kBFloat16)},
+    {"optimizer", "muon_momentum", slot<&RunConfig::optimizer, &Optimizer::muon_momentum>, kMayChange, "",
+     "Muon: decay of the mean of the gradients", from_below(0, 1),
+     {is("optimizer.name", OptimizerName::kMuon)}},
+    {"optimizer", "muon_nesterov", slot<&RunConfig::optimizer, &Optimizer::muon_nesterov>, kMayChange, "",
+     "Muon: the update takes one more step of the mean towards the gradient", {},
+     {is("optimizer.name", OptimizerName::kMuon)}},
+    {"optimizer", "muon_ns_steps", slot<&RunConfig::optimizer, &Optimizer::muon_ns_steps>, kMayChange, "",
+     "Muon: iterations of Newton-Schulz", between(1, 99),
+     {is("optimizer.name", OptimizerName::kMuon)}},
+    {"optimizer", "muon_adjust_lr_fn", slot<&RunConfig::optimizer, &Optimizer::muon_adjust_lr_fn>, kMayChange, "",
+     "Muon: the factor on a matrix's learning rate, by its rows and columns: 0.2 sqrt(max(rows, columns)) fits AdamW's "
+     "rate (match_rms_adamw, Moonlight), sqrt(max(1, rows / columns)) needs a larger one (original, Keller Jordan)",
+     one_of<MuonAdjustLrFn>(), {is("optimizer.name", OptimizerName::kMuon)}},
+  };
+}
 
+// The optimizer's schedule.
+std::vector<Field> schedule_fields() {
+  return {
     {"lr_scheduler", "rule", slot<&RunConfig::lr_scheduler, &LrScheduler::rule>, kMayChange, "",
      "the formulas: torchtitan's, GPT-NeoX's, or GPT-NeoX's of 2023, with which Llemma was trained",
      one_of<ScheduleRule>()},
@@ -190,8 +209,8 @@ std::vector<Field> optimizer_fields() {
 const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
-    for (const auto& more : {initial_fields(), objective_fields(), optimizer_fields(), training_fields(), run_fields(),
-                             data_fields(), machine_fields()})
+    for (const auto& more : {initial_fields(), objective_fields(), optimizer_fields(), schedule_fields(),
+                             training_fields(), run_fields(), data_fields(), machine_fields()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

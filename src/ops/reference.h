@@ -223,4 +223,24 @@ void adamw(T* parameter, const T* gradient, T* exp_avg, T* exp_avg_sq, int64_t n
   }
 }
 
+struct MuonMomentumFactors {
+  double gradient_scale, one_minus_momentum;
+  bool nesterov;
+};
+
+template <class T>
+void muon_momentum(T* update, T* momentum, const T* gradient, int64_t n, const MuonMomentumFactors& f) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T g = gradient[i] * T(f.gradient_scale);
+    momentum[i] += T(f.one_minus_momentum) * (g - momentum[i]);
+    update[i] = momentum[i] + (f.nesterov ? T(f.one_minus_momentum) * (g - momentum[i]) : T(0));
+  }
+}
+
+// y = a x + b y
+template <class T>
+void combine(T* y, const T* x, int64_t n, double a, double b) {
+  for (int64_t i = 0; i < n; ++i) y[i] = T(a) * x[i] + T(b) * y[i];
+}
+
 }  // namespace hearth::ops::reference

@@ -13,11 +13,11 @@ AdamW::AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
 }
 
 void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
-  const bool decoupled = config_.name == config::OptimizerName::kAdamW;
+  const bool decoupled = config_.name != config::OptimizerName::kAdam;
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     const auto owned = weights_.owned(index);
-    if (!weights_.trained(index) || owned.numel() == 0) continue;
+    if (!owned.exp_avg.defined() || owned.numel() == 0) continue;
     const ParameterSettings& s = settings_[i];
     const ops::AdamWStep update{.lr = lr * s.lr_factor,
                                 .beta1 = config_.beta1,

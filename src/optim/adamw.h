@@ -1,5 +1,5 @@
 // Adam or AdamW for this rank's part of the weights, with one call of the fused kernel (ops/adamw.h) per parameter.
-// Frozen parameters stay unchanged.
+// Parameters without its moments stay unchanged: frozen ones, and those that Muon updates.
 //
 // By default (optimizer.weight_decay_on = "matrices") only parameters of two or more dimensions decay: weight matrices,
 // token embedding and output matrix, but not norm weights. This is the rule of Megatron and nanoGPT. "all" decays every

@@ -37,10 +37,14 @@ std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights, PiecesFo
   const auto& parameters = weights.plan().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto owned = weights.owned(static_cast<int64_t>(i));
-    if (owned.numel() == 0 || !owned.exp_avg.defined() || !has_turn(weights, i, use)) continue;
+    if (owned.numel() == 0 || !has_turn(weights, i, use)) continue;
     const plan::Parameter& parameter = parameters[i];
-    add_piece(pieces, plan::exp_avg_name(parameter.name), parameter, owned, owned.exp_avg);
-    add_piece(pieces, plan::exp_avg_sq_name(parameter.name), parameter, owned, owned.exp_avg_sq);
+    const auto add = [&](std::string name, const at::Tensor& values) {
+      if (values.defined()) add_piece(pieces, std::move(name), parameter, owned, values);
+    };
+    add(plan::exp_avg_name(parameter.name), owned.exp_avg);
+    add(plan::exp_avg_sq_name(parameter.name), owned.exp_avg_sq);
+    add(plan::momentum_name(parameter.name), owned.momentum);
   }
   return pieces;
 }

@@ -31,7 +31,8 @@ enum class PiecesFor { kLoading, kSaving };
 // are left out. After writing to the values, call weights.masters_changed(). Local.
 std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights, PiecesFor use);
 
-// Pieces of moments, two for each trained parameter, under the names of plan/tensor_names.h. Training only. Local.
+// Pieces of the optimizer's state, for each trained parameter two moments or one momentum, under the names of
+// plan/tensor_names.h. Training only. Local.
 std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights, PiecesFor use);
 
 }  // namespace hearth::parallel

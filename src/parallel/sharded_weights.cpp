@@ -9,17 +9,22 @@
 namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
-                               Mode mode, std::vector<bool> trained, plan::Sharding sharding, at::Device device)
+                               Mode mode, std::vector<bool> trained, plan::Sharding sharding, at::Device device,
+                               std::vector<bool> momentum_only)
     : plan_(plan),
       group_(group),
       shards_(&group),
       precision_(precision),
       mode_(mode),
       trained_(std::move(trained)),
+      momentum_only_(std::move(momentum_only)),
       sharding_(sharding),
       device_(device) {
   if (trained_.empty()) trained_.assign(plan.parameters.size(), true);
   HEARTH_CHECK(trained_.size() == plan.parameters.size(), "{} flags for {} parameters", trained_.size(),
+               plan.parameters.size());
+  if (momentum_only_.empty()) momentum_only_.assign(plan.parameters.size(), false);
+  HEARTH_CHECK(momentum_only_.size() == plan.parameters.size(), "{} flags for {} parameters", momentum_only_.size(),
                plan.parameters.size());
   const int64_t ranks = group.size();
   HEARTH_CHECK(!sharding.reproducible || (ranks & (ranks - 1)) == 0, "{} ranks are not a power of two", ranks);
@@ -41,6 +46,10 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
     Moments& m = moments_.emplace_back();
     if (!training() || !trained_[moments_.size() - 1]) continue;
     const int64_t numel = owned_range(p).numel();
+    if (momentum_only_[moments_.size() - 1]) {
+      m.momentum = arena.take({numel}, precision_.moments);
+      continue;
+    }
     m.exp_avg = arena.take({numel}, precision_.moments);
     m.exp_avg_sq = arena.take({numel}, precision_.moments);
   }
@@ -81,7 +90,7 @@ int64_t ShardedWeights::planned_bytes() const {
   if (!has_whole_gradients()) bytes += UnitSlots::bytes_for(plan::gradient_slots(plan_, R), precision_.gradients);
   for (size_t i = 0; i < plan_.parameters.size(); ++i) {
     const int64_t numel = owned_range(plan_.parameters[i]).numel();
-    if (trained_[i]) bytes += 2 * ops::Arena::bytes_for({numel}, precision_.moments);
+    if (trained_[i]) bytes += (momentum_only_[i] ? 1 : 2) * ops::Arena::bytes_for({numel}, precision_.moments);
   }
   return bytes;
 }
@@ -274,7 +283,8 @@ ShardedWeights::Owned ShardedWeights::owned(int64_t index) const {
           b.masters.narrow(0, begin, range.numel()),
           training() ? gradient_shard(p.unit).narrow(0, begin, range.numel()) : at::Tensor(),
           m.exp_avg,
-          m.exp_avg_sq};
+          m.exp_avg_sq,
+          m.momentum};
 }
 
 ShardedWeights::UnitBuffers& ShardedWeights::buffers(int64_t unit) {

@@ -7,6 +7,8 @@
 // masters, bfloat16 compute), a gather first casts this rank's slice. Without whole buffers, units use slots in turn
 // (parallel/unit_slots.h), and the slices are separate.
 //
+// A matrix that Muon updates has one momentum in place of two moments.
+//
 // Frozen parameters (`trained` false) are gathered like all others but have no moments. Their gradient is set to zero
 // before the reduction, so it adds nothing to a norm.
 //
@@ -42,11 +44,13 @@ class ShardedWeights final : public model::Weights {
  public:
   // `group`: all data-parallel ranks, the shards of a replica next to each other. Makes one allocation on `device`,
   // zero-filled; partial sums of `reproducible` come with the first step. kInference has weights only. `trained`: a
-  // flag for each of plan.parameters; empty: all true. Borrows `plan` and `group`, which must outlive this. Collective
-  // with replicas, else Local.
+  // flag for each of plan.parameters; empty: all true. `momentum_only`: the same, whether its state is Muon's momentum
+  // (plan/muon.h); empty: none. Borrows `plan` and `group`, which must outlive this. Collective with replicas, else
+  // Local.
   enum class Mode { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
-                 std::vector<bool> trained = {}, plan::Sharding sharding = {}, at::Device device = at::kCPU);
+                 std::vector<bool> trained = {}, plan::Sharding sharding = {}, at::Device device = at::kCPU,
+                 std::vector<bool> momentum_only = {});
   ~ShardedWeights() override;
 
   // Same as in model::Weights. gather and prefetch are Collective if the unit is not there, else Local. gradient_ready
@@ -72,10 +76,11 @@ class ShardedWeights final : public model::Weights {
   at::Tensor gradient_shard(int64_t unit) const;
 
   // This rank's part of plan().parameters[index]: the row-major elements [begin, end), possibly none, as views [end -
-  // begin]. Gradient and moments are undefined for inference; moments also for frozen parameters.
+  // begin]. Gradient and the optimizer's state are undefined for inference; the state also for frozen parameters. The
+  // state is either both moments or the momentum; the others are undefined.
   struct Owned {
     int64_t begin, end;
-    at::Tensor master, gradient, exp_avg, exp_avg_sq;
+    at::Tensor master, gradient, exp_avg, exp_avg_sq, momentum;
     int64_t numel() const { return end - begin; }
   };
   Owned owned(int64_t index) const;
@@ -83,6 +88,7 @@ class ShardedWeights final : public model::Weights {
   // The number of neighbouring micro-batches of this rank that are added in pairs (plan/sharding.h).
   int64_t paired_micro_batches() const { return paired_; }
   bool trained(int64_t index) const { return trained_[static_cast<size_t>(index)]; }
+  bool momentum_only(int64_t index) const { return momentum_only_[static_cast<size_t>(index)]; }
   // The number of the optimizer's updates before this parameter's moments began. Nonzero only if its moments began anew
   // while others continued (checkpoint.fresh in a branch).
   int64_t updates_before(int64_t index) const { return moments_[static_cast<size_t>(index)].updates_before; }
@@ -117,9 +123,9 @@ class ShardedWeights final : public model::Weights {
     int64_t num_reduced = 0;               // number of reductions in this step; the communication stream counts it
     comm::Work gathering, reducing;
   };
-  // The moments of this rank's elements of a parameter: [numel] each, undefined for a frozen parameter.
+  // The optimizer's state for this rank's elements of a parameter, as in Owned: [numel] each.
   struct Moments {
-    at::Tensor exp_avg, exp_avg_sq;
+    at::Tensor exp_avg, exp_avg_sq, momentum;
     int64_t updates_before = 0;
   };
   bool has_own_masters() const { return precision_.masters != precision_.compute; }
@@ -147,7 +153,7 @@ class ShardedWeights final : public model::Weights {
   comm::Group* shards_;
   plan::Precision precision_;
   Mode mode_;
-  std::vector<bool> trained_;  // a flag for each parameter
+  std::vector<bool> trained_, momentum_only_;  // a flag for each parameter
   plan::Sharding sharding_;
   at::Device device_;
   int64_t memory_bytes_ = 0, partial_sums_bytes_ = 0;

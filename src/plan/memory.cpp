@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "config/derived.h"
+#include "plan/muon.h"
 #include "plan/name_pattern.h"
 #include "plan/scratch.h"
 
@@ -103,6 +104,9 @@ int64_t slots_bytes(const std::vector<SlotPool>& pools, DType dtype) {
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
+  const MuonScratch muon = muon_scratch(trained_muon_matrices(config, parameters), parameters,
+                                        config.parallelism.data_parallel_shard_degree);
+  if (muon.num_bytes(precision) > 0) items.push_back({"Newton-Schulz", muon.num_bytes(precision)});
   const int64_t shards = config.parallelism.data_parallel_shard_degree;
   const int64_t sums = num_partial_sums(config::accumulation_steps(config), sharding_of(config), shards);
   int64_t gradients = 0;
@@ -119,10 +123,11 @@ std::vector<MemoryItem> work_memory(const config::RunConfig& config, const Model
 }  // namespace
 
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& p, int64_t shards,
-                                       const Sharding& sharding, const std::vector<bool>& trained) {
+                                       const Sharding& sharding, const std::vector<bool>& trained,
+                                       const std::vector<bool>& momentum_only) {
   const bool whole_weights = sharding.has_whole_weights(shards, p);
   const bool whole_gradients = sharding.has_whole_gradients(shards);
-  int64_t weights = 0, masters = 0, gradients = 0, moments = 0;
+  int64_t weights = 0, masters = 0, gradients = 0, moments = 0, momentum = 0;
   for (const Unit& unit : plan.units) {
     const int64_t shard = slice_numel(unit, shards);
     if (whole_weights) weights += aligned_bytes(shards * shard, p.compute);
@@ -135,7 +140,9 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
     const Parameter& parameter = plan.parameters[i];
     const Slice slice = unit_slice(plan.units[static_cast<size_t>(parameter.unit)], 0, shards);
     const int64_t owned = std::clamp<int64_t>(slice.end - parameter.offset, 0, parameter.numel);
-    if (trained.empty() || trained[i]) moments += 2 * aligned_bytes(owned, p.moments);
+    if (!trained.empty() && !trained[i]) continue;
+    const bool has_momentum = !momentum_only.empty() && momentum_only[i];
+    (has_momentum ? momentum : moments) += (has_momentum ? 1 : 2) * aligned_bytes(owned, p.moments);
   }
   const auto slots_of = [](bool whole) { return whole ? "" : "blocks in use, "; };
   std::vector<MemoryItem> items = {
@@ -143,6 +150,7 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
   if (masters > 0) items.push_back({fmt::format("master weights, {}", dtype_name(p.masters)), masters});
   items.push_back({fmt::format("gradients, {}", dtype_name(p.gradients)), gradients});
   if (slots > 0) items.push_back({fmt::format("gradients, {}{}", slots_of(false), dtype_name(p.gradients)), slots});
+  if (momentum > 0) items.push_back({fmt::format("momentum, {}", dtype_name(p.moments)), momentum});
   items.push_back({fmt::format("moments, {}", dtype_name(p.moments)), moments});
   return items;
 }
@@ -156,7 +164,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   plan.limit_bytes = config.training.device == config::DeviceKind::kCpu ? memory_bytes : memory_bytes - kLibrariesBytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
   plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
-                                sharding_of(config), trained_parameters(config.checkpoint.freeze, parameters));
+                                sharding_of(config), trained_parameters(config.checkpoint.freeze, parameters),
+                                muon_matrices(config.optimizer, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   const int64_t threads = cpu_threads == 0 ? 0 : std::max<int64_t>(1, cpu_threads / ranks_here);
   plan.work = work_memory(config, shape, parameters, precision, threads);

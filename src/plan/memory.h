@@ -37,8 +37,10 @@ struct MemoryPlan {
 
 // The allocations of parallel::ShardedWeights on rank 0 of `shards` ranks in each replica, which owns most. `trained`:
 // a flag for each parameter; empty: all are trained.
+// `momentum_only`: the same, whether its state is Muon's momentum (plan/muon.h); empty: none.
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t shards,
-                                       const Sharding& sharding = {}, const std::vector<bool>& trained = {});
+                                       const Sharding& sharding = {}, const std::vector<bool>& trained = {},
+                                       const std::vector<bool>& momentum_only = {});
 
 // `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
 // memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =

@@ -4,6 +4,7 @@
 
 #include "base/quantity.h"
 #include "config/derived.h"
+#include "plan/muon.h"
 
 namespace hearth::plan {
 
@@ -44,7 +45,10 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, con
   const double flops_per_token =
       computed_flops_per_token(shape, S) + recompute_flops_per_token(shape, S, memory.activations.recompute);
   const double flops_per_second = speed.gemm_flops * speed.efficiency * static_cast<double>(speed.devices);
-  return {tokens, tokens * flops_per_token / flops_per_second, steps, speed};
+  double flops = tokens * flops_per_token;
+  if (config.optimizer.name == config::OptimizerName::kMuon)
+    flops += newton_schulz_flops(config, parameter_plan(shape));
+  return {tokens, flops / flops_per_second, steps, speed};
 }
 
 std::string format_step_time(const StepTime& t) {

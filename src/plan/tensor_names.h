@@ -1,7 +1,8 @@
 // Names of tensors in a checkpoint: torchtitan's (2025) in dcp.save, so that either side reads the other.
 //
 // Weights have their parameter name at the top level. AdamW's state has the names of torch's get_optimizer_state_dict
-// with flatten_optimizer_state_dict=True, under the key "optimizer". Stored on disk: never change.
+// with flatten_optimizer_state_dict=True, under the key "optimizer". So has Muon's: one tensor for each matrix.
+// Stored on disk: never change.
 #pragma once
 
 #include <string>
@@ -12,6 +13,9 @@ inline std::string weight_name(const std::string& parameter) { return parameter;
 inline std::string exp_avg_name(const std::string& parameter) { return "optimizer.state." + parameter + ".exp_avg"; }
 inline std::string exp_avg_sq_name(const std::string& parameter) {
   return "optimizer.state." + parameter + ".exp_avg_sq";
+}
+inline std::string momentum_name(const std::string& parameter) {
+  return "optimizer.state." + parameter + ".momentum_buffer";
 }
 // torch keeps AdamW's step count per parameter, as a 0-d float32 tensor.
 inline std::string adam_step_name(const std::string& parameter) { return "optimizer.state." + parameter + ".step"; }

@@ -36,7 +36,8 @@ std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::
   for (size_t i = 0; i < skip.size(); ++i) {
     if (!skip[i]) continue;
     const std::string& name = plan.parameters[i].name;
-    names.insert({plan::weight_name(name), plan::exp_avg_name(name), plan::exp_avg_sq_name(name)});
+    names.insert(
+        {plan::weight_name(name), plan::exp_avg_name(name), plan::exp_avg_sq_name(name), plan::momentum_name(name)});
   }
   return names;
 }
@@ -108,7 +109,7 @@ void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
   const int64_t updates = manifest.step - manifest.optimizer_start;
   for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
-    if (!weights.trained(index)) continue;
+    if (!weights.trained(index) || weights.momentum_only(index)) continue;
     const bool begins_anew = !skip.empty() && skip[i];
     const int64_t own = begins_anew ? 0 : adam_step(reader, weights.plan().parameters[i].name, updates);
     weights.set_updates_before(index, updates - own);
@@ -143,11 +144,12 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
       for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));
     }
   }
-  // torch's AdamW stores a count of updates for each trained parameter. Rank 0 writes the counts.
+  // torch's AdamW stores a count of updates for each trained parameter, and torch's Muon none. Rank 0 writes the
+  // counts.
   std::vector<std::array<std::byte, 4>> counts(weights.plan().parameters.size());
   for (size_t i = 0; i < counts.size() && group.rank() == 0; ++i) {
     const auto index = static_cast<int64_t>(i);
-    if (!weights.trained(index)) continue;
+    if (!weights.trained(index) || weights.momentum_only(index)) continue;
     const int64_t updates = manifest.step - manifest.optimizer_start - weights.updates_before(index);
     counts[i] = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
     const std::string name = plan::adam_step_name(weights.plan().parameters[i].name);

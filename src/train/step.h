@@ -10,7 +10,7 @@
 #include "model/transformer.h"
 #include "ops/readback.h"
 #include "ops/step_decision.h"
-#include "optim/adamw.h"
+#include "optim/optimizer.h"
 #include "parallel/sharded_weights.h"
 #include "train/micro_batch_graph.h"
 
@@ -59,7 +59,7 @@ class PendingStep {
 // Makes steps. Borrows its arguments. No call waits for a GPU.
 class TrainStep {
  public:
-  TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::AdamW& optimizer,
+  TrainStep(model::Transformer& model, parallel::ShardedWeights& weights, optim::Optimizer& optimizer,
             const StepOptions& options, const ops::GuardRules& rules = {});
 
   // Sets the guard's state, with the number of updates so far. Also ends a hold.
@@ -74,7 +74,7 @@ class TrainStep {
  private:
   model::Transformer& model_;
   parallel::ShardedWeights& weights_;
-  optim::AdamW& optimizer_;
+  optim::Optimizer& optimizer_;
   const StepOptions options_;
   ops::StepDecision decision_;
   std::optional<MicroBatchGraph> graph_;

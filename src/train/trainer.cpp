@@ -21,8 +21,9 @@
 #include "model/transformer.h"
 #include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
-#include "optim/adamw.h"
+#include "optim/optimizer.h"
 #include "parallel/sharded_weights.h"
+#include "plan/muon.h"
 #include "run/run.h"
 #include "run/run_folder.h"
 #include "run/start.h"
@@ -51,7 +52,7 @@ class Trainer {
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
         weights_(run.plan, run.precision, group, Mode::kTraining, run.trained, plan::sharding_of(run.config),
-                 run.device),
+                 run.device, plan::muon_matrices(run.config.optimizer, run.plan)),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
         model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(),
                {.dtype = run.precision.compute,
@@ -268,7 +269,7 @@ class Trainer {
   run::Progress progress_;
   Guard guard_;
   parallel::ShardedWeights weights_;
-  optim::AdamW optimizer_;
+  optim::Optimizer optimizer_;
   model::Transformer model_;
   TrainStep step_;
   StepFeed feed_;

@@ -333,12 +333,10 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
                                          Kind{"processes", as_processes, 5}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
-INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, Collectives,
-                         testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
+INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, Collectives, testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
-INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, LargeCollectives,
-                         testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
+INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, LargeCollectives, testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeCollectives,

@@ -110,5 +110,31 @@ TEST(CheckOptimizer, GroupsOfTheOptimizerHaveAPatternAndChangeSomething) {
             one("optimizer.form = \"transformers\" has no effect with optimizer.name = \"Adam\""));
 }
 
+TEST(CheckOptimizer, MuonsKeysAreForMuonAloneAndMuonIsForACpu) {
+  const std::pair<const char*, const char*> keys[] = {{"optimizer.muon_momentum", "0.9"},
+                                                      {"optimizer.muon_nesterov", "false"},
+                                                      {"optimizer.muon_ns_steps", "6"},
+                                                      {"optimizer.muon_adjust_lr_fn", "original"}};
+  for (const auto& [key, value] : keys) {
+    const std::string set = fmt::format("{}={}", key, value);
+    const std::vector<std::string> without = problems({set});
+    ASSERT_EQ(without.size(), 1U) << key;
+    EXPECT_TRUE(without[0].starts_with(key)) << without[0];
+    EXPECT_TRUE(without[0].ends_with("has no effect with optimizer.name = \"AdamW\"")) << without[0];
+    EXPECT_EQ(problems({"optimizer.name=Muon", set}), std::vector<std::string>{});
+  }
+  EXPECT_EQ(problems({"optimizer.name=Muon", "optimizer.form=transformers"}), std::vector<std::string>{});
+  EXPECT_EQ(problems({"optimizer.name=Muon", "training.device=cuda"}),
+            one("optimizer.name = \"Muon\" does not go with training.device = \"cuda\": its kernels are for a CPU"));
+  EXPECT_EQ(problems({"optimizer.name=Muon", "numerics.stochastic_rounding=true", "training.dtype=bfloat16",
+                      "training.mixed_precision_param=bfloat16"}),
+            one("numerics.stochastic_rounding does not go with optimizer.name = \"Muon\": its update of a matrix is "
+                "rounded to nearest"));
+  for (const char* wrong : {"optimizer.muon_momentum=1", "optimizer.muon_ns_steps=0", "optimizer.muon_ns_steps=100",
+                            "optimizer.muon_adjust_lr_fn=none"}) {
+    EXPECT_EQ(problems({"optimizer.name=Muon", wrong}).size(), 1U) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace hearth::config

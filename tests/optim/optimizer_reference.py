@@ -1,13 +1,15 @@
-"""What PyTorch makes of the parameters, gradients and settings that adamw_oracle_test.cpp uses.
+"""What PyTorch makes of the parameters, gradients and settings that optimizer_oracle_test.cpp uses.
 
 usage: optimizer_reference.py SETTINGS.json OUT.f64
 
 SETTINGS.json: a list of runs, each with dtype, steps, lr, beta1, beta2, eps, weight_decay, weight_decay_on, max_norm,
-name, groups, schedule, and names and shapes: the parameters' shapes in plan order. Values are the formulas of weight()
+name, products, momentum, nesterov, ns_steps, adjust_lr_fn, groups, schedule, and names and shapes: the parameters'
+shapes in plan order. Values are the formulas of weight()
 and gradient() below, which the test has too. OUT.f64: for every run and step the norm before clipping, the learning
 rate and all parameters, as float64.
 """
 
+import contextlib
 import fnmatch
 import json
 import math
@@ -46,6 +48,31 @@ def factor(step: int, schedule: dict) -> float:
     return schedule["floor"] + (1 - schedule["floor"]) * shape
 
 
+@contextlib.contextmanager
+def newton_schulz_in(dtype: torch.dtype):
+    """torch.optim.Muon's Newton-Schulz always casts to bfloat16: inside, it casts to `dtype`."""
+    original = torch.Tensor.bfloat16
+    torch.Tensor.bfloat16 = lambda tensor: tensor.to(dtype, copy=True)
+    try:
+        yield
+    finally:
+        torch.Tensor.bfloat16 = original
+
+
+def optimizers_of(settings: dict, groups: list[dict]) -> list[torch.optim.Optimizer]:
+    adam = {"lr": settings["lr"], "betas": (settings["beta1"], settings["beta2"]), "eps": settings["eps"]}
+    if settings["name"] != "Muon":
+        return [getattr(torch.optim, settings["name"])(groups, **adam)]
+    is_matrix = [name.startswith("layers.") and len(shape) == 2
+                 for name, shape in zip(settings["names"], settings["shapes"])]
+    keys = ("momentum", "nesterov", "ns_steps", "adjust_lr_fn")
+    return [
+        torch.optim.Muon([g for g, matrix in zip(groups, is_matrix) if matrix], lr=settings["lr"],
+                         **{key: settings[key] for key in keys}),
+        torch.optim.AdamW([g for g, matrix in zip(groups, is_matrix) if not matrix], **adam),
+    ]
+
+
 def train(settings: dict, out) -> None:
     dtype = getattr(torch, settings["dtype"])
     parameters = []
@@ -61,21 +88,18 @@ def train(settings: dict, out) -> None:
             if own["weight_decay"] >= 0:
                 group["weight_decay"] = own["weight_decay"]
         groups.append(group)
-    optimizer = getattr(torch.optim, settings["name"])(
-        groups,
-        lr=settings["lr"],
-        betas=(settings["beta1"], settings["beta2"]),
-        eps=settings["eps"],
-    )
+    optimizers = optimizers_of(settings, groups)
     # What LambdaLR does, with the groups' own factors.
     for step in range(1, settings["steps"] + 1):
         rate = settings["lr"] * factor(step - 1, settings["schedule"])
-        for group in optimizer.param_groups:
+        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
             group["lr"] = rate * group["lr_factor"]
         for index, p in enumerate(parameters):
             p.grad = gradient(index, p.numel(), step).to(dtype).view(p.shape)
         norm = torch.nn.utils.clip_grad_norm_(parameters, settings["max_norm"] or math.inf)
-        optimizer.step()
+        with newton_schulz_in(getattr(torch, settings["products"])):
+            for optimizer in optimizers:
+                optimizer.step()
         flat = torch.cat([p.detach().reshape(-1).double() for p in parameters])
         row = torch.cat([torch.tensor([norm.item(), rate], dtype=torch.float64), flat])
         out.write(row.numpy().tobytes())

@@ -59,7 +59,7 @@ Outcome outcome_of(at::Device device, const GraphCase& c, bool graph) {
   trained.front() = !c.frozen;
   parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Mode::kTraining, trained,
                                    {.reproducible = c.reproducible}, device);
-  optim::AdamW optimizer({}, weights);
+  optim::Optimizer optimizer({}, weights);
   model::Transformer model(shape, plan, kGraphB, kGraphS,
                            {.dtype = precision.compute, .loss_chunk_tokens = 12, .training = true, .device = device});
   run::initialize_weights(weights, 3);

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "comm/group.h"
 #include "ops/runtime.h"
-#include "optim/adamw.h"
+#include "optim/optimizer.h"
 #include "plan/micro_batch_ops.h"
 #include "plan/run_shape.h"
 #include "recorded_ops.h"
@@ -80,7 +80,7 @@ Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& lev
   const plan::ParameterPlan parameters = plan::parameter_plan(shape);
   const auto group = comm::single();
   parallel::ShardedWeights weights(parameters, precision, *group, parallel::ShardedWeights::Mode::kTraining);
-  optim::AdamW optimizer(config::Optimizer{}, weights);
+  optim::Optimizer optimizer(config::Optimizer{}, weights);
   model::Transformer model(shape, parameters, kOpsB, kOpsS,
                            {.dtype = precision.compute,
                             .loss_chunk_tokens = kChunk,

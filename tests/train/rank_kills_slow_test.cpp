@@ -73,7 +73,7 @@ TEST_P(RankKills, ChangeNothing) {
   c.parallelism.data_parallel_shard_degree = kRanks;
   c.training.threads = kRanks;
   c.training.global_batch_size = 6;
-  c.training.steps = 10 * kKills;
+  c.training.steps = 12 * kKills;
   c.checkpoint.interval = 3;
   c.checkpoint.keep_latest_k = 3;
   c.job.dump_folder = "whole";

@@ -53,6 +53,28 @@ TEST_F(Reproducible, EveryStageOfZeroAndHsdpTrainToTheSameBits) {
   }
 }
 
+// Ranks own parts of matrices, and share the whole ones by cost; more ranks than a block has matrices, too.
+TEST_F(Reproducible, MuonTrainsToTheSameBitsOnEveryLayout) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    config::RunConfig one = config(1, fmt::format("one-{}", dtype_name(dtype)));
+    one.optimizer.name = config::OptimizerName::kMuon;
+    one.training.mixed_precision_param = dtype;
+    one.checkpoint.freeze = {"layers.1.attention.wk.weight"};
+    const auto records = train(one);
+    const auto tensors = tensors_of(step_of(one, 6));
+    for (const config::Parallelism& layout :
+         {config::Parallelism{1, 2, 1}, {1, 4, 2}, {1, 8, 3}, {2, 2, 3}, {4, 1, 1}}) {
+      config::RunConfig c = one;
+      c.job.dump_folder = fmt::format("{}x{}-{}-{}", layout.data_parallel_replicate_degree,
+                                      layout.data_parallel_shard_degree, layout.zero_stage, dtype_name(dtype));
+      c.parallelism = layout;
+      c.training.threads = layout.ranks();
+      expect_same_training(train(c), records);
+      EXPECT_EQ(tensors_of(step_of(c, 6)), tensors) << c.job.dump_folder;
+    }
+  }
+}
+
 TEST_F(Reproducible, InBfloat16WithRoundingAtRandomToo) {
   config::RunConfig one = config(1, "ranks-1");
   one.training.mixed_precision_param = one.training.dtype = DType::kBFloat16;

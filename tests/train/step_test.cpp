@@ -41,7 +41,7 @@ struct Training {
   }
   const c10::InferenceMode no_gradients;
   parallel::ShardedWeights weights;
-  optim::AdamW optimizer;
+  optim::Optimizer optimizer;
   model::Transformer model;
 };
 

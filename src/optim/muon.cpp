@@ -1,0 +1,114 @@
+#include "optim/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/tensor.h"
+#include "plan/muon.h"
+
+namespace hearth::optim {
+namespace {
+
+// The parameters that have a momentum: matrices that are not frozen.
+std::vector<bool> updated_matrices(const parallel::ShardedWeights& weights) {
+  std::vector<bool> matrices;
+  for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    matrices.push_back(weights.trained(index) && weights.momentum_only(index));
+  }
+  return matrices;
+}
+
+}  // namespace
+
+double muon_lr_factor(config::MuonAdjustLrFn rule, int64_t rows, int64_t columns) {
+  const auto M = static_cast<double>(rows), N = static_cast<double>(columns);
+  return rule == config::MuonAdjustLrFn::kOriginal ? std::sqrt(std::max(1.0, M / N)) : 0.2 * std::sqrt(std::max(M, N));
+}
+
+Muon::Muon(const config::Optimizer& config, parallel::ShardedWeights& weights)
+    : config_(config), weights_(weights), settings_(parameter_settings(config, weights.plan())) {
+  const plan::Precision& precision = weights.precision();
+  const std::vector<bool> matrices = updated_matrices(weights);
+  const int64_t shards = weights.shard_group().size();
+  owners_ = plan::muon_owners(matrices, weights.plan(), shards);
+  const plan::MuonScratch sizes = plan::muon_scratch(matrices, weights.plan(), shards);
+  memory_bytes_ = sizes.num_bytes(precision);
+  ops::Arena arena(memory_bytes_, weights.device());
+  update_ = arena.take({sizes.update}, precision.gradients);
+  scratch_ = {.x = arena.take({sizes.matrix}, precision.compute),
+              .next = arena.take({sizes.matrix}, precision.compute),
+              .gram = arena.take({sizes.square}, precision.compute),
+              .polynomial = arena.take({sizes.square}, precision.compute)};
+}
+
+void Muon::step(double lr, const at::Tensor& decision) {
+  if (weights_.shard_group().size() > 1) {
+    for (const plan::Unit& unit : weights_.plan().units) step_unit(unit, lr, decision);
+    return;
+  }
+  for (size_t i = 0; i < settings_.size(); ++i) {
+    if (owners_[i] < 0) continue;
+    const auto index = static_cast<int64_t>(i);
+    const plan::Parameter& p = weights_.plan().parameters[i];
+    const at::Tensor update_N = update_.narrow(0, 0, p.numel);
+    add_momentum(index, update_N, decision);
+    ops::orthogonalize(update_N.view(p.shape), config_.muon_ns_steps, decision, scratch_);
+    apply(index, update_N, lr, decision);
+  }
+}
+
+void Muon::step_unit(const plan::Unit& unit, double lr, const at::Tensor& decision) {
+  comm::Group& shards = weights_.shard_group();
+  const int64_t begin = unit.first_parameter, end = begin + unit.num_parameters;
+  const auto owner = [&](int64_t index) { return owners_[static_cast<size_t>(index)]; };
+  const auto parameter = [&](int64_t index) -> const plan::Parameter& {
+    return weights_.plan().parameters[static_cast<size_t>(index)];
+  };
+  bool any = false;
+  for (int64_t i = begin; i < end; ++i) any |= owner(i) >= 0;
+  if (!any) return;
+  const int64_t shard_numel = plan::slice_numel(unit, shards.size());
+  const at::Tensor whole = update_.narrow(0, 0, shards.size() * shard_numel);
+  const at::Tensor shard = whole.narrow(0, shards.rank() * shard_numel, shard_numel);
+  // This rank's elements of a parameter in the whole unit.
+  const auto own = [&](int64_t index) {
+    const auto owned = weights_.owned(index);
+    return whole.narrow(0, parameter(index).offset + owned.begin, owned.numel());
+  };
+  ops::zero_(shard);
+  for (int64_t i = begin; i < end; ++i)
+    if (owner(i) >= 0) add_momentum(i, own(i), decision);
+  shards.all_gather(whole, shard);
+  for (int64_t i = begin; i < end; ++i) {
+    const at::Tensor matrix = whole.narrow(0, parameter(i).offset, parameter(i).numel);
+    if (owner(i) == shards.rank()) {
+      ops::orthogonalize(matrix.view(parameter(i).shape), config_.muon_ns_steps, decision, scratch_);
+    } else {
+      ops::zero_(matrix);  // the owner's values are added
+    }
+  }
+  shards.reduce_scatter(shard, whole);
+  for (int64_t i = begin; i < end; ++i)
+    if (owner(i) >= 0) apply(i, own(i), lr, decision);
+}
+
+void Muon::add_momentum(int64_t index, const at::Tensor& update_N, const at::Tensor& decision) {
+  const auto owned = weights_.owned(index);
+  if (owned.numel() == 0) return;
+  ops::muon_momentum(update_N, owned.momentum, owned.gradient, {config_.muon_momentum, config_.muon_nesterov},
+                     decision);
+}
+
+void Muon::apply(int64_t index, const at::Tensor& update_N, double lr, const at::Tensor& decision) {
+  const auto owned = weights_.owned(index);
+  if (owned.numel() == 0) return;
+  const plan::Parameter& p = weights_.plan().parameters[static_cast<size_t>(index)];
+  const ParameterSettings& s = settings_[static_cast<size_t>(index)];
+  const double rate = lr * s.lr_factor;
+  ops::muon_apply(owned.master, update_N, rate * muon_lr_factor(config_.muon_adjust_lr_fn, p.shape[0], p.shape[1]),
+                  rate * s.weight_decay, decision);
+}
+
+}  // namespace hearth::optim

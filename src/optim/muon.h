@@ -1,0 +1,53 @@
+// Muon for the matrices of the blocks (plan/muon.h), each by itself also where several are stored in one buffer. The
+// update of a matrix is the momentum of its gradients, orthogonalised: all its singular values become about 1.
+//
+// A matrix of `rows` outputs and `columns` inputs, with the step's lr times its group's factor:
+//   w = (1 - lr * weight_decay) * w - lr * muon_lr_factor * orthogonalised
+// The decay takes the rate without muon_lr_factor. The formulas are those of torch.optim.Muon. Products have the type
+// of computation; PyTorch's are always in bfloat16.
+//
+// A rank's part of a matrix cannot be orthogonalised by itself. Each rank computes the momentum of its elements, the
+// ranks of a replica gather those of a unit, a matrix's owner (plan/muon.h) orthogonalises it, and a reduction of the
+// owners' results gives each rank its elements. The result has the same bits for any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.h"
+#include "ops/muon.h"
+#include "optim/parameter_groups.h"
+#include "parallel/sharded_weights.h"
+
+namespace hearth::optim {
+
+// original: sqrt(max(1, rows / columns)), Keller Jordan's. match_rms_adamw: 0.2 sqrt(max(rows, columns)), Moonlight's
+// (arXiv 2502.16982): the root mean square of an update is that of AdamW's.
+double muon_lr_factor(config::MuonAdjustLrFn rule, int64_t rows, int64_t columns);
+
+class Muon {
+ public:
+  // Borrows `weights`. Allocates the scratch. Throws as parameter_settings does.
+  Muon(const config::Optimizer& config, parallel::ShardedWeights& weights);
+
+  // Updates masters and momentum of its matrices. Otherwise the same as AdamW::step, but Collective over shards.
+  void step(double lr, const at::Tensor& decision);
+
+  int64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  // Writes the momentum of this rank's elements of a matrix to update_N, or applies them.
+  void add_momentum(int64_t index, const at::Tensor& update_N, const at::Tensor& decision);
+  void apply(int64_t index, const at::Tensor& update_N, double lr, const at::Tensor& decision);
+  void step_unit(const plan::Unit& unit, double lr, const at::Tensor& decision);
+
+  config::Optimizer config_;
+  parallel::ShardedWeights& weights_;
+  std::vector<ParameterSettings> settings_;  // of each parameter
+  std::vector<int64_t> owners_;              // of each parameter: its rank, or -1
+  int64_t memory_bytes_ = 0;
+  at::Tensor update_;  // flat: plan::MuonScratch::update
+  ops::NewtonSchulzScratch scratch_;
+};
+
+}  // namespace hearth::optim
