@@ -100,15 +100,18 @@ void check_against_slurm(const Environment& environment, const Place& place) {
 }  // namespace
 
 std::optional<Place> place_in(const Environment& environment) {
+  // A batch script has SLURM_PROCID, too, but is no step.
+  const bool is_step =
+      has(environment, kSlurm.rank) && has(environment, kSlurm.size) && has(environment, "SLURM_STEP_NUM_NODES");
   for (const Variables* variables : {&kTorchrun, &kOpenMpi, &kMpich}) {
     if (!has(environment, variables->rank) || !has(environment, variables->size)) continue;
+    // srun --mpi=pmi2 sets PMI's variables, too. Slurm's say more: the step, and its first host.
+    if (variables == &kMpich && is_step && environment(kMpich.size) == environment(kSlurm.size)) continue;
     const Place place = place_by(environment, *variables);
     check_against_slurm(environment, place);
     return place;
   }
-  // A batch script has SLURM_PROCID, too, but is no step.
-  if (has(environment, kSlurm.rank) && has(environment, kSlurm.size) && has(environment, "SLURM_STEP_NUM_NODES"))
-    return place_by(environment, kSlurm);
+  if (is_step) return place_by(environment, kSlurm);
   return std::nullopt;
 }
 

@@ -98,6 +98,17 @@ TEST(Place, OfMpirunInAnAllocationIsMpirunsAndNotSlurms) {
   EXPECT_EQ(place_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "3"}})->rank, 2);
 }
 
+// srun --mpi=pmi2 gives both. The step has a key that all its hosts know.
+TEST(Place, OfAStepIsSlurmsAlsoWherePmiCountsTheSameTasks) {
+  const std::optional<Place> plain = place_of(kSlurmStep);
+  const std::optional<Place> place = place_of(with(kSlurmStep, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}}));
+  ASSERT_TRUE(plain && place);
+  EXPECT_EQ(place->launcher, "srun");
+  EXPECT_EQ(place->rank, plain->rank);
+  EXPECT_EQ(place->key, plain->key);
+  EXPECT_EQ(place->address, plain->address);
+}
+
 TEST(Place, OfOneTaskIsAPlaceToo) {
   const std::optional<Place> place =
       place_of(with(kSlurmStep, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_STEP_NUM_NODES", "1"}}));
