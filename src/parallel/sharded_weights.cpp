@@ -227,7 +227,8 @@ void ShardedWeights::begin_step(int64_t num_micro_batches) {
   num_micro_batches_ = num_micro_batches;
   paired_ = plan::paired_micro_batches(num_micro_batches, sharding_.reproducible);
   const int64_t num_sums = plan::num_partial_sums(num_micro_batches, sharding_, shards_->size());
-  if (!gradient_slots_.empty()) gradient_slots_.clear();
+  weight_slots_.clear();  // a step that threw may have left some in use
+  gradient_slots_.clear();
   for (UnitBuffers& b : units_) {
     b.reducing.wait();
     b.num_ready = b.num_reduced = 0;
@@ -253,7 +254,7 @@ void ShardedWeights::masters_changed() {
     b.gathering.wait();
     b.stale = true;
   }
-  if (!weight_slots_.empty()) weight_slots_.clear();
+  weight_slots_.clear();
 }
 
 plan::Slice ShardedWeights::slice(int64_t unit) const { return buffers(unit).slice; }

@@ -122,7 +122,8 @@ TEST_P(RankKills, ChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Under, RankKills,
     testing::Values(Launcher{"Hearth", "", {}},
-                    Launcher{"Mpirun", "/usr/bin/mpirun.openmpi", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}},
+                    Launcher{
+                        "Mpirun", "/usr/bin/mpirun.openmpi", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}},
                     Launcher{"Srun", "/usr/bin/srun", {"-N2", "-n3", "--kill-on-bad-exit=1", "--quiet"}}),
     [](const auto& about) { return about.param.name; });
 
