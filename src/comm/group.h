@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,8 +31,8 @@ class Group {
   virtual Control& control() = 0;
   virtual Stream& stream() = 0;
 
-  // The group of some of these ranks: `members` ascend and contain this rank. The lists of all ranks cut the group into
-  // parts. Must not outlive this group. Collective over this group.
+  // The group of some of these ranks: `members` ascend and contain this rank. The lists of its ranks cut the group into
+  // parts. The new group must not outlive this one. Collective over all ranks that were started: each splits its group.
   virtual std::unique_ptr<Group> split(const std::vector<int64_t>& members) = 0;
 
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
@@ -66,7 +67,7 @@ class Group {
 
 // The group of one.
 std::unique_ptr<Group> single();
-// The same as a part of larger ranks. Borrows both.
-std::unique_ptr<Group> single(Control& control, Stream& stream);
+// The same as a part of more ranks. Borrows both. `before_split`: this rank's part in a split of the other groups.
+std::unique_ptr<Group> single(Control& control, Stream& stream, std::function<void()> before_split = {});
 
 }  // namespace hearth::comm

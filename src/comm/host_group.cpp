@@ -25,6 +25,26 @@ struct Common {
   Stream stream{[this] { abandoned = true; }};
 };
 
+// One segment of memory holds the parts of all new groups, one after the other.
+struct Segment {
+  std::unique_ptr<SharedPages> pages;
+  std::byte* place;  // of this rank's group
+};
+
+// `ranks`: of this rank's new group, numbered among all ranks. Collective over all ranks.
+Segment share_segment(Control& control, const std::vector<int64_t>& ranks) {
+  const std::string mine(reinterpret_cast<const char*>(ranks.data()), ranks.size() * sizeof(int64_t));
+  std::map<std::string, int64_t> offsets;  // of each list of ranks
+  int64_t bytes = 0;
+  for (const std::string& list : control.all_gather("the ranks of a group", mine)) {
+    if (!offsets.try_emplace(list, bytes).second) continue;
+    bytes += HostMemory::bytes_for(static_cast<int64_t>(list.size() / sizeof(int64_t)));
+  }
+  std::unique_ptr<SharedPages> pages = share_pages(control, static_cast<size_t>(bytes));
+  std::byte* const place = pages->data() + offsets.at(mine);
+  return {std::move(pages), place};
+}
+
 class HostGroup final : public Group {
  public:
   // The group of all ranks.
@@ -32,9 +52,9 @@ class HostGroup final : public Group {
       : common_(std::make_shared<Common>(control, timeout_s)), rank_(control.rank()), memory_(&memory) {}
   // A group of some of them; `place` is its part of `pages`.
   HostGroup(std::shared_ptr<Common> common, std::unique_ptr<SharedPages> pages, std::byte* place,
-            const std::vector<int64_t>& members, int64_t rank, HostMemory& all)
+            const std::vector<int64_t>& members, int64_t rank, HostMemory& of)
       : common_(std::move(common)), rank_(rank), pages_(std::move(pages)) {
-    own_memory_.emplace(place, members, all);
+    own_memory_.emplace(place, members, of);
     memory_ = &*own_memory_;
   }
 
@@ -155,22 +175,17 @@ class HostGroup final : public Group {
   Call call_;
 };
 
-// One segment of memory holds the parts of all new groups, one after the other.
 std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members) {
-  HEARTH_CHECK(!own_memory_, "a group that was split is split again");
-  const std::string mine(reinterpret_cast<const char*>(members.data()), members.size() * sizeof(int64_t));
-  std::map<std::string, int64_t> offsets;  // of each list of members
-  int64_t bytes = 0;
-  for (const std::string& list : control().all_gather("the ranks of a group", mine)) {
-    if (!offsets.try_emplace(list, bytes).second) continue;
-    bytes += HostMemory::bytes_for(static_cast<int64_t>(list.size() / sizeof(int64_t)));
-  }
   const auto place = std::find(members.begin(), members.end(), rank_);
   HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
-  std::unique_ptr<SharedPages> pages = share_pages(control(), static_cast<size_t>(bytes));
-  if (members.size() == 1) return single(control(), stream());
-  std::byte* const part = pages->data() + offsets.at(mine);
-  return std::make_unique<HostGroup>(common_, std::move(pages), part, members, place - members.begin(), *memory_);
+  const std::vector<int64_t> ranks = memory_->among_all(members);
+  Segment segment = share_segment(control(), ranks);
+  if (members.size() == 1) {
+    const auto before_split = [&control = control(), ranks] { share_segment(control, ranks); };
+    return single(control(), stream(), before_split);
+  }
+  return std::make_unique<HostGroup>(common_, std::move(segment.pages), segment.place, members, place - members.begin(),
+                                     *memory_);
 }
 
 }  // namespace

@@ -66,8 +66,14 @@ HostMemory::HostMemory(std::byte* memory, int64_t ranks)
   std::iota(members_.begin(), members_.end(), 0);
 }
 
-HostMemory::HostMemory(std::byte* memory, std::vector<int64_t> members, HostMemory& all)
-    : memory_(memory), members_(std::move(members)), all_(&all) {}
+HostMemory::HostMemory(std::byte* memory, const std::vector<int64_t>& members, HostMemory& of)
+    : memory_(memory), members_(of.among_all(members)), all_(of.all_ != nullptr ? of.all_ : &of) {}
+
+std::vector<int64_t> HostMemory::among_all(const std::vector<int64_t>& ranks) const {
+  std::vector<int64_t> all;
+  for (const int64_t rank : ranks) all.push_back(members_.at(static_cast<size_t>(rank)));
+  return all;
+}
 
 HostMemory::Header& HostMemory::header() const { return *reinterpret_cast<Header*>(memory_); }
 

@@ -31,10 +31,12 @@ class HostMemory {
   static int64_t bytes_for(int64_t ranks);
   // Borrows `memory`: bytes_for(ranks) bytes, zero-filled, at an address that is a multiple of 4096.
   HostMemory(std::byte* memory, int64_t ranks);
-  // The memory of some ranks of `all`, which ends where `all` ends. Borrows both.
-  HostMemory(std::byte* memory, std::vector<int64_t> members, HostMemory& all);
+  // The memory of some ranks of `of`, which ends where the memory of all ranks ends. Borrows both.
+  HostMemory(std::byte* memory, const std::vector<int64_t>& members, HostMemory& of);
 
   int64_t ranks() const { return static_cast<int64_t>(members_.size()); }
+  // The numbers of `ranks` among all ranks.
+  std::vector<int64_t> among_all(const std::vector<int64_t>& ranks) const;
   // The place of `rank` in phase number `phase`, from 1.
   std::byte* place(int64_t rank, uint32_t phase) const;
 

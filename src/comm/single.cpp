@@ -35,14 +35,16 @@ class SingleControl final : public Control {
 class Single final : public Group {
  public:
   Single() : own_control_(std::make_unique<SingleControl>()), control_(*own_control_), stream_(own_stream_) {}
-  Single(Control& control, Stream& stream) : control_(control), stream_(stream) {}
+  Single(Control& control, Stream& stream, std::function<void()> before_split)
+      : control_(control), stream_(stream), before_split_(std::move(before_split)) {}
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   Control& control() override { return control_; }
   Stream& stream() override { return stream_; }
   std::unique_ptr<Group> split(const std::vector<int64_t>& members) override {
     HEARTH_CHECK(members == std::vector<int64_t>{0}, "{} members of one rank", members.size());
-    return single(control_, stream_);
+    if (before_split_) before_split_();
+    return single(control_, stream_, before_split_);
   }
 
  protected:
@@ -68,11 +70,14 @@ class Single final : public Group {
   Stream own_stream_{[] {}};
   Control& control_;
   Stream& stream_;
+  std::function<void()> before_split_;
 };
 
 }  // namespace
 
 std::unique_ptr<Group> single() { return std::make_unique<Single>(); }
-std::unique_ptr<Group> single(Control& control, Stream& stream) { return std::make_unique<Single>(control, stream); }
+std::unique_ptr<Group> single(Control& control, Stream& stream, std::function<void()> before_split) {
+  return std::make_unique<Single>(control, stream, std::move(before_split));
+}
 
 }  // namespace hearth::comm

@@ -84,16 +84,18 @@ void check_schedule(Rules& rules, const RunConfig& c) {
 }
 
 void check_batch(Rules& rules, const RunConfig& c) {
-  const int64_t local = c.training.local_batch_size, ranks = c.parallelism.ranks();
+  const int64_t local = c.training.local_batch_size, ranks = c.parallelism.data_ranks();
   const int64_t global = global_batch_size(c);
   const int64_t step = local * ranks;
   const int64_t below = std::max<int64_t>(global / step, 1) * step;
-  rules.require(global % step == 0,
-                {"training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree"},
-                fmt::format("training.global_batch_size = {} is not a multiple of {} = local_batch_size {} x ranks {}",
-                            global, step, local, ranks),
-                below < global ? fmt::format("give {} or {}, or another local_batch_size", below, below + step)
-                               : fmt::format("give {}, or another local_batch_size", below));
+  rules.require(
+      global % step == 0,
+      {"training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree"},
+      fmt::format(
+          "training.global_batch_size = {} is not a multiple of {} = local_batch_size {} x data-parallel ranks {}",
+          global, step, local, ranks),
+      below < global ? fmt::format("give {} or {}, or another local_batch_size", below, below + step)
+                     : fmt::format("give {}, or another local_batch_size", below));
 }
 
 void check_length(Rules& rules, const Training& t) {

@@ -34,6 +34,12 @@ void check_muon(Rules& rules, const RunConfig& c) {
       fmt::format("optimizer.name = \"Muon\" does not go with training.device = \"{}\": its kernels are for a CPU",
                   name_of(c.training.device)),
       "train on a CPU, or use \"AdamW\"");
+  rules.require(
+      c.parallelism.tensor_parallel_degree == 1, {"optimizer.name", "parallelism.tensor_parallel_degree"},
+      fmt::format("optimizer.name = \"Muon\" does not go with parallelism.tensor_parallel_degree = {}: a rank "
+                  "has parts of matrices only",
+                  c.parallelism.tensor_parallel_degree),
+      "use \"AdamW\", or share weights with data_parallel_shard_degree instead");
   rules.require(!c.numerics.stochastic_rounding, {"numerics.stochastic_rounding", "optimizer.name"},
                 "numerics.stochastic_rounding does not go with optimizer.name = \"Muon\": its update of a matrix is "
                 "rounded to nearest",
@@ -73,6 +79,15 @@ void check_device(Rules& rules, const RunConfig& c) {
   rules.require(!t.cuda_graph || c.parallelism.zero_stage == 1, {"training.cuda_graph", "parallelism.zero_stage"},
                 "training.cuda_graph needs weights and gradients that keep their places",
                 "remove it, or give parallelism.zero_stage = 1");
+  const int64_t tensor = c.parallelism.tensor_parallel_degree, tokens = t.local_batch_size * t.seq_len;
+  rules.require(tokens % tensor == 0, {"parallelism.tensor_parallel_degree", "training.seq_len"},
+                fmt::format("parallelism.tensor_parallel_degree = {} does not divide the {} tokens of a micro-batch",
+                            tensor, tokens),
+                "each of these ranks keeps as many rows of the residual stream: give another degree, seq_len or "
+                "local_batch_size");
+  rules.require(!t.cuda_graph || tensor == 1, {"training.cuda_graph", "parallelism.tensor_parallel_degree"},
+                "training.cuda_graph records no communication inside a micro-batch",
+                "remove it, or give parallelism.tensor_parallel_degree = 1");
   rules.require(!gpu || t.dtype != DType::kFloat64, {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");
@@ -87,9 +102,10 @@ void check_device(Rules& rules, const RunConfig& c) {
 
 void check_reproducible(Rules& rules, const RunConfig& c) {
   if (!c.numerics.reproducible) return;
-  const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads;
-  rules.require((ranks & (ranks - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},
-                fmt::format("numerics.reproducible does not go with {} ranks", ranks), "give 1, 2, 4, 8, ...");
+  const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads, data = c.parallelism.data_ranks();
+  rules.require((data & (data - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},
+                fmt::format("numerics.reproducible does not go with {} data-parallel ranks", data),
+                "give 1, 2, 4, 8, ...");
   const int64_t wanted = threads > 0 ? threads : int64_t{std::max(1U, std::thread::hardware_concurrency())};
   rules.require(
       threads > 0 && threads % ranks == 0, {"training.threads", "numerics.reproducible"},

@@ -10,11 +10,11 @@ namespace hearth::config {
 
 int64_t global_batch_size(const RunConfig& config) {
   const Training& t = config.training;
-  return t.global_batch_size > 0 ? t.global_batch_size : t.local_batch_size * config.parallelism.ranks();
+  return t.global_batch_size > 0 ? t.global_batch_size : t.local_batch_size * config.parallelism.data_ranks();
 }
 
 int64_t accumulation_steps(const RunConfig& config) {
-  return global_batch_size(config) / (config.training.local_batch_size * config.parallelism.ranks());
+  return global_batch_size(config) / (config.training.local_batch_size * config.parallelism.data_ranks());
 }
 
 int64_t tokens_per_step(const RunConfig& config) { return global_batch_size(config) * config.training.seq_len; }

@@ -325,13 +325,11 @@ void resolve_ranks(LoadResult& result, int64_t world) {
   const std::string_view key = "parallelism.data_parallel_shard_degree";
   Parallelism& p = result.config.parallelism;
   if (world > 0 && !result.origin(key).given()) p.data_parallel_shard_degree = -1;
-  // Unknown ranks: as many as the other degrees say.
-  if (world == 0) world = p.data_parallel_replicate_degree * std::max<int64_t>(p.data_parallel_shard_degree, 1);
+  mesh::Degrees degrees = p.degrees();
+  // Unknown ranks: as many as the degrees say.
+  if (world == 0) degrees.dp_shard = std::max<int64_t>(degrees.dp_shard, 1);
   try {
-    p.data_parallel_shard_degree =
-        mesh::resolve({.dp_replicate = p.data_parallel_replicate_degree, .dp_shard = p.data_parallel_shard_degree},
-                      world)
-            .dp_shard;
+    p.data_parallel_shard_degree = mesh::resolve(degrees, world > 0 ? world : degrees.size()).dp_shard;
   } catch (const Error& error) {
     p.data_parallel_shard_degree = std::max<int64_t>(p.data_parallel_shard_degree, 1);
     const std::string at = error.key().empty() ? std::string(key) : error.key();

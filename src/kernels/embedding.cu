@@ -6,24 +6,32 @@ namespace {
 
 template <class T, int W>
 __global__ void __launch_bounds__(256)
-    embedding_forward_kernel(Rows x, ConstRows weight, const int32_t* tokens_T, int32_t chunks) {
+    embedding_forward_kernel(Rows x, ConstRows weight, const int32_t* tokens_T, int64_t first, int32_t chunks) {
   const auto [t, d] = cell_of<W>(chunks);
   if (d >= x.cols) return;
-  const auto* from = static_cast<const T*>(weight.data) + tokens_T[t] * weight.stride + d;
-  store<W>(static_cast<T*>(x.data) + t * x.stride + d, load<W>(from));
+  const int64_t row = tokens_T[t] - first;
+  Pack<T, W> values;
+  if (row >= 0 && row < weight.rows) {
+    values = load<W>(static_cast<const T*>(weight.data) + row * weight.stride + d);
+  } else {
+    for (int k = 0; k < W; ++k) values.set(k, 0);
+  }
+  store<W>(static_cast<T*>(x.data) + t * x.stride + d, values);
 }
 
 // The block at a token's first place in the order adds all its rows, one after the other; other blocks return. It loads
 // several rows at a time, because the loop waits for memory.
 template <class T, int W>
-__global__ void __launch_bounds__(256) embedding_backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T,
-                                                                 const int64_t* order_T, int32_t chunks) {
+__global__ void __launch_bounds__(256)
+    embedding_backward_kernel(Rows dweight, ConstRows dx, const int32_t* tokens_T, const int64_t* order_T,
+                              int64_t first_id, int32_t chunks) {
   constexpr int kInFlight = 4;
   const auto [first, d] = cell_of<W>(chunks);
   if (d >= dx.cols) return;
   const int32_t token = tokens_T[order_T[first]];
-  if (first > 0 && tokens_T[order_T[first - 1]] == token) return;
-  float* to = static_cast<float*>(dweight.data) + token * dweight.stride + d;
+  const int64_t row = token - first_id;
+  if (row < 0 || row >= dweight.rows || (first > 0 && tokens_T[order_T[first - 1]] == token)) return;
+  float* to = static_cast<float*>(dweight.data) + row * dweight.stride + d;
   const T* from = static_cast<const T*>(dx.data) + d;
   Pack<float, W> sum = load<W>(to);
   for (int64_t place = first; place < dx.rows; place += kInFlight) {
@@ -50,27 +58,27 @@ __global__ void __launch_bounds__(256) embedding_backward_kernel(Rows dweight, C
 
 }  // namespace
 
-int embedding_forward(void* stream, Type type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T) {
+int embedding_forward(void* stream, Type type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T, int64_t first) {
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const bool aligned = x_TD.cols % kWidth<T> == 0 && is_aligned<T>(x_TD) && is_aligned<T>(weight_VD);
     return with_width<T>(aligned, [&](auto W) {
       const RowGrid grid = row_grid(x_TD.rows, x_TD.cols, W());
       return launch(stream, &embedding_forward_kernel<T, W()>, grid.blocks, grid.threads, x_TD, weight_VD, tokens_T,
-                    grid.chunks);
+                    first, grid.chunks);
     });
   });
 }
 
 int embedding_backward(void* stream, Type type, Rows dweight_VD, ConstRows dx_TD, const int32_t* tokens_T,
-                       const int64_t* order_T) {
+                       const int64_t* order_T, int64_t first) {
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const bool aligned = dx_TD.cols % kWidth<T> == 0 && is_aligned<T>(dx_TD) && is_aligned<float>(dweight_VD);
     return with_width<T>(aligned, [&](auto W) {
       const RowGrid grid = row_grid(dx_TD.rows, dx_TD.cols, W());
       return launch(stream, &embedding_backward_kernel<T, W()>, grid.blocks, grid.threads, dweight_VD, dx_TD, tokens_T,
-                    order_T, grid.chunks);
+                    order_T, first, grid.chunks);
     });
   });
 }

@@ -25,6 +25,8 @@ Entry<decltype(Table::rope)> rope;
 Entry<decltype(Table::swiglu_forward)> swiglu_forward;
 Entry<decltype(Table::swiglu_backward)> swiglu_backward;
 Entry<decltype(Table::cross_entropy)> cross_entropy;
+Entry<decltype(Table::cross_entropy_statistics)> cross_entropy_statistics;
+Entry<decltype(Table::vocabulary_parallel_cross_entropy)> vocabulary_parallel_cross_entropy;
 Entry<decltype(Table::sum_of_squares)> sum_of_squares;
 Entry<decltype(Table::sum_of_squares_scratch)> sum_of_squares_scratch;
 Entry<decltype(Table::adamw)> adamw;

@@ -66,10 +66,12 @@ struct Table {
   int (*count_devices)(int32_t* count);
   int (*describe_device)(int32_t index, DeviceDescription* description);
 
-  int (*embedding_forward)(void* stream, Type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T);
-  // dweight [V, D] float32 += rows of dx. order_T: places sorted by token, equal tokens by place.
+  // `first`: the id of the table's first row. Ids outside the table give rows of zeros.
+  int (*embedding_forward)(void* stream, Type, Rows x_TD, ConstRows weight_VD, const int32_t* tokens_T, int64_t first);
+  // dweight [V, D] float32 += rows of dx, except for ids outside the table. order_T: places sorted by token, equal
+  // tokens by place.
   int (*embedding_backward)(void* stream, Type, Rows dweight_VD, ConstRows dx_TD, const int32_t* tokens_T,
-                            const int64_t* order_T);
+                            const int64_t* order_T, int64_t first);
 
   // With r and h: h = x + r, then y = norm(h); else y = norm(x). size_T; mean_T null for norms without a mean.
   int (*norm_forward)(void* stream, Type, NormKind, double eps, Rows h_TD, Rows y_TD, float* size_T, float* mean_T,
@@ -103,6 +105,14 @@ struct Table {
   // overwrites the logits. weights_C null: all 1. `scratch`: 2 * C doubles.
   int (*cross_entropy)(void* stream, Type, Rows logits_CV, const int32_t* labels_C, const float* weights_C,
                        const double* scale_1, double z_factor, double* scratch, double* sums_2);
+  // The two halves of the same for logits of a part of the vocabulary, whose first id is `first`. statistics_C2: log
+  // sum exp of the part, and the label's logit, 0 if the label is elsewhere. statistics_RC2: those of R ranks.
+  int (*cross_entropy_statistics)(void* stream, Type, Rows logits_CV, const int32_t* labels_C, int64_t first,
+                                  double* statistics_C2);
+  int (*vocabulary_parallel_cross_entropy)(void* stream, Type, Rows logits_CV, const int32_t* labels_C,
+                                           const double* statistics_RC2, int64_t R, int64_t first,
+                                           const float* weights_C, const double* scale_1, double z_factor,
+                                           double* scratch, double* sums_2);
 
   // out_1[0] += the sum of squares of n elements. `scratch`: sum_of_squares_scratch(n) doubles.
   int (*sum_of_squares)(void* stream, Type, const void* x, int64_t n, double* scratch, double* out_1);

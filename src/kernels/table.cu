@@ -105,6 +105,8 @@ extern "C" __attribute__((visibility("default"))) const hearth::kernels::Table* 
       .swiglu_forward = swiglu_forward,
       .swiglu_backward = swiglu_backward,
       .cross_entropy = cross_entropy,
+      .cross_entropy_statistics = cross_entropy_statistics,
+      .vocabulary_parallel_cross_entropy = vocabulary_parallel_cross_entropy,
       .sum_of_squares = sum_of_squares,
       .sum_of_squares_scratch = sum_of_squares_scratch,
       .adamw = adamw,

@@ -1,5 +1,6 @@
 #include "model/activations.h"
 
+#include "base/error.h"
 #include "ops/rope.h"
 
 namespace hearth::model {
@@ -10,10 +11,12 @@ Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequen
       B(num_sequences),
       S(num_positions),
       float8(options.float8),
+      tensor(options.tensor),
       rope_SK(ops::rope_table(S, shape.K, shape.rope, options.dtype, options.device)),
       plan_(plan::activation_plan(shape, B, S, options.dtype, options.loss_chunk_tokens, options.training,
                                   options.recompute)),
       arena_(plan_.total_bytes, options.device) {
+  HEARTH_CHECK(shape.tensor.size == (tensor == nullptr ? 1 : tensor->size()), "a part of {}", shape.tensor.size);
   const at::Tensor memory = arena_.take({plan_.total_bytes}, DType::kUInt8);
   for (const plan::ActivationBuffer& buffer : plan_.buffers) {
     auto& copies = tensors_.emplace_back();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "comm/group.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
 
@@ -21,6 +22,8 @@ struct ComputeOptions {
   std::span<const plan::Recompute> recompute = {};  // what backward recomputes, for each layer; empty: nothing
   at::Device device = at::kCPU;
   bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
+  // The ranks that share the layers; its size and this rank are those of ModelShape::tensor. Null: one.
+  comm::Group* tensor = nullptr;
 };
 
 // The shared data of all parts of the model: sizes, inputs and outputs, and the rotation table.
@@ -40,8 +43,9 @@ class Activations {
 
   const plan::ModelShape shape;
   const int64_t B, S;
-  const bool float8;         // ComputeOptions::float8
-  const at::Tensor rope_SK;  // ops::rope_table of positions 0..S-1
+  const bool float8;          // ComputeOptions::float8
+  comm::Group* const tensor;  // ComputeOptions::tensor
+  const at::Tensor rope_SK;   // ops::rope_table of positions 0..S-1
 
  private:
   const plan::ActivationPlan plan_;

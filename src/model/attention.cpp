@@ -1,6 +1,7 @@
 #include "model/attention.h"
 
 #include "model/linear.h"
+#include "model/tensor_parallel.h"
 #include "ops/rope.h"
 
 namespace hearth::model {
@@ -26,7 +27,7 @@ void attend(const Activations& a, const BlockViews& weights, const ops::Attentio
   const at::Tensor& qkv_TN = a(kQkv, layer);
   const at::Tensor& attention_TN = a(kAttention, layer);  // [T, H*K]
 
-  linear(a, qkv_TN, a(kAttentionInput, layer), weights.wqkv_ND);
+  linear(a, qkv_TN, all_rows(a, a(kAttentionInput, layer)), weights.wqkv_ND);
   ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
   const auto [q, k, v] = qkv_views(qkv_TN, s, a.B, a.S);
   ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, mask);
@@ -34,13 +35,14 @@ void attend(const Activations& a, const BlockViews& weights, const ops::Attentio
 
 void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   attend(a, weights, mask, layer);
-  linear(a, a(kBranch), a(kAttention, layer), weights.wo_DN);
+  linear(a, summands_of(a, a(kBranch)), a(kAttention, layer), weights.wo_DN);
+  sum_rows(a, a(kBranch));
 }
 
 void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients,
                         const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
-  const at::Tensor& dbranch_TD = a(kStreamGradient);
+  const at::Tensor& dbranch_TD = all_rows(a, a(kStreamGradient));
   const at::Tensor& dattention_TN = a(kAttentionGradient);
   const at::Tensor& dqkv_TN = a(kQkvGradient);
   const std::initializer_list<int64_t> heads_BSHK = {a.B, a.S, s.H, s.K};
@@ -54,8 +56,9 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
                           a(kLogSumExp, layer), q, k, v, mask);
   ops::rope_backward(rotated_heads(dqkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
 
-  ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, a(kAttentionInput, layer));
-  linear_input_gradient(a, a(kInputGradient), dqkv_TN, weights.wqkv_ND);
+  ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, all_rows(a, a(kAttentionInput, layer)));
+  linear_input_gradient(a, summands_of(a, a(kInputGradient)), dqkv_TN, weights.wqkv_ND);
+  sum_rows(a, a(kInputGradient));
 }
 
 }  // namespace hearth::model

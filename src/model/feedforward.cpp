@@ -1,6 +1,7 @@
 #include "model/feedforward.h"
 
 #include "model/linear.h"
+#include "model/tensor_parallel.h"
 #include "ops/swiglu.h"
 
 namespace hearth::model {
@@ -8,13 +9,14 @@ namespace hearth::model {
 using enum plan::Activation;
 
 void feedforward_forward(const Activations& a, const BlockViews& weights, int64_t layer) {
-  linear(a, a(kGateUp, layer), a(kFeedForwardInput, layer), weights.w13_FD);
+  linear(a, a(kGateUp, layer), all_rows(a, a(kFeedForwardInput, layer)), weights.w13_FD);
   ops::swiglu_forward(a(kGated, layer), a(kGateUp, layer));
-  linear(a, a(kBranch), a(kGated, layer), weights.w2_DF);
+  linear(a, summands_of(a, a(kBranch)), a(kGated, layer), weights.w2_DF);
+  sum_rows(a, a(kBranch));
 }
 
 void feedforward_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients, int64_t layer) {
-  const at::Tensor& dbranch_TD = a(kStreamGradient);
+  const at::Tensor& dbranch_TD = all_rows(a, a(kStreamGradient));
   const at::Tensor& dgated_TF = a(kGatedGradient);
   const at::Tensor& gate_up_T2F = a(kGateUp, layer);
 
@@ -26,8 +28,9 @@ void feedforward_backward(const Activations& a, const BlockViews& weights, Block
   ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : dgated_TF);
   ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, kept ? a(kGated, layer) : dgated_TF);
 
-  ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, a(kFeedForwardInput, layer));
-  linear_input_gradient(a, a(kInputGradient), gate_up_T2F, weights.w13_FD);
+  ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, all_rows(a, a(kFeedForwardInput, layer)));
+  linear_input_gradient(a, summands_of(a, a(kInputGradient)), gate_up_T2F, weights.w13_FD);
+  sum_rows(a, a(kInputGradient));
 }
 
 }  // namespace hearth::model

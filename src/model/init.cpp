@@ -13,7 +13,7 @@ namespace hearth::model {
 
 namespace {
 
-// Elements [first, first + n) of a parameter.
+// Elements [first, first + n) of a whole parameter.
 void fill_random(float* values, int64_t n, const plan::Parameter& p, RandomKey key, uint64_t first, double bound) {
   ops::fill_normal(values, n, key, first, p.init_std, bound);
 }
@@ -41,12 +41,13 @@ void fill(T* values, const plan::ParameterPlan& plan, const plan::Unit& unit, pl
     if (begin >= end) continue;
     pad_to(begin);
     at::parallel_for(begin, end, 16384, [&](int64_t from, int64_t to) {
-      T* part = values + (from - slice.begin);
       if (p.init == plan::Init::kOnes) {
-        std::fill_n(part, to - from, T{1});
-      } else {
-        fill_random(part, to - from, p, key, static_cast<uint64_t>(from - p.offset), bound);
+        std::fill_n(values + (from - slice.begin), to - from, T{1});
+        return;
       }
+      for (const plan::FlatRun& run : plan::flat_runs(p, from - p.offset, to - p.offset))
+        fill_random(values + (p.offset + run.begin - slice.begin), run.numel, p, key, static_cast<uint64_t>(run.whole),
+                    bound);
     });
     filled_to = end;
   }

@@ -1,4 +1,5 @@
-// Initial weights as a function of (seed, name, position), so they do not depend on the layout of ranks.
+// Initial weights as a function of (seed, name, position), so they do not depend on the layout of ranks: a part of a
+// parameter gets the values of its place in the whole.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/tensor_parallel.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
 #include "ops/tensor.h"
@@ -11,6 +12,11 @@ namespace hearth::model {
 using enum plan::Activation;
 
 namespace {
+
+// The head's input and its gradient, of all rows. The gradient is undefined without training.
+struct Rows {
+  at::Tensor input_TD, gradient_TD;
+};
 
 // A group of positions in the head: a range of positions, or counted ones.
 struct Chunk {
@@ -23,21 +29,21 @@ at::Tensor part_of(const at::Tensor& tensor, int64_t first, int64_t count) {
   return tensor.defined() && tensor.numel() > 0 ? tensor.narrow(0, first, count) : at::Tensor();
 }
 
-Chunk stretch(const Activations& a, const MicroBatch& batch, int64_t first, int64_t count) {
-  return {part_of(a(kFinalInput), first, count),
-          part_of(a(kInputGradient), first, count),
+Chunk stretch(const Rows& rows, const MicroBatch& batch, int64_t first, int64_t count) {
+  return {part_of(rows.input_TD, first, count),
+          part_of(rows.gradient_TD, first, count),
           part_of(batch.labels_T, first, count),
           part_of(batch.weights_T, first, count),
           {}};
 }
 
-Chunk counted(const Activations& a, const MicroBatch& batch, int64_t first, int64_t count) {
+Chunk counted(const Activations& a, const Rows& rows, const MicroBatch& batch, int64_t first, int64_t count) {
   Chunk chunk{part_of(a(kHeadInput), 0, count),
               part_of(a(kHeadGradient), 0, count),
               {},
               {},
               part_of(batch.counted_N, first, count)};
-  ops::gather_rows(chunk.input_CD, a(kFinalInput), chunk.index_C);
+  ops::gather_rows(chunk.input_CD, rows.input_TD, chunk.index_C);
   chunk.labels_C = ops::gathered(batch.labels_T, chunk.index_C);
   if (batch.weights_T.defined()) chunk.weights_C = ops::gathered(batch.weights_T, chunk.index_C);
   return chunk;
@@ -49,39 +55,58 @@ bool only_counted(const Activations& a, const MicroBatch& batch) {
 
 // Calls body(chunk, logits) for each chunk, with logits = input output^T.
 template <typename Body>
-void for_each_chunk(const Activations& a, const at::Tensor& output_VD, const MicroBatch& batch, Body body) {
+void for_each_chunk(const Activations& a, const Rows& rows, const at::Tensor& output_VD, const MicroBatch& batch,
+                    Body body) {
   const bool some = only_counted(a, batch);
   const int64_t N = some ? batch.counted_N.numel() : a.B * a.S, C = a(kLogits).size(0);
   for (int64_t first = 0; first < N; first += C) {
     const int64_t count = std::min(C, N - first);
-    const Chunk chunk = some ? counted(a, batch, first, count) : stretch(a, batch, first, count);
+    const Chunk chunk = some ? counted(a, rows, batch, first, count) : stretch(rows, batch, first, count);
     const at::Tensor logits_CV = a(kLogits).narrow(0, 0, count);
     ops::matmul(logits_CV, chunk.input_CD, output_VD);
     body(chunk, logits_CV);
   }
 }
 
+// The chunk's loss; with `scale` also the gradient of its logits, in their place.
+void chunk_loss(const at::Tensor& sums_2, const Activations& a, const Chunk& chunk, const at::Tensor& logits_CV,
+                const LossScale& scale) {
+  if (a.tensor == nullptr) {
+    if (!scale.scale_1.defined()) return ops::cross_entropy_forward(sums_2, logits_CV, chunk.labels_C, chunk.weights_C);
+    return ops::cross_entropy_forward_backward(sums_2, logits_CV, chunk.labels_C, scale.scale_1, chunk.weights_C,
+                                               scale.z_factor);
+  }
+  const int64_t C = logits_CV.size(0), R = a.tensor->size();
+  const at::Tensor statistics_RC2 = ops::empty({R, C, 2}, DType::kFloat64, a.device());
+  const at::Tensor own_C2 = statistics_RC2.select(0, a.tensor->rank());
+  ops::cross_entropy_statistics(own_C2, logits_CV, chunk.labels_C, a.shape.vocabulary);
+  a.tensor->all_gather(statistics_RC2, own_C2);
+  ops::vocabulary_parallel_cross_entropy(sums_2, logits_CV, chunk.labels_C, statistics_RC2, a.shape.vocabulary,
+                                         scale.scale_1, chunk.weights_C, scale.z_factor);
+}
+
 }  // namespace
 
 void loss_forward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
                   const MicroBatch& batch) {
-  for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
-    ops::cross_entropy_forward(sums_2, logits_CV, chunk.labels_C, chunk.weights_C);
-  });
+  const Rows rows{all_rows(a, a(kFinalInput)), {}};
+  for_each_chunk(a, rows, output_VD, batch,
+                 [&](const Chunk& chunk, const at::Tensor& logits_CV) { chunk_loss(sums_2, a, chunk, logits_CV, {}); });
 }
 
 void loss_forward_backward(const at::Tensor& sums_2, const Activations& a, const at::Tensor& output_VD,
                            const at::Tensor& output_gradient_VD, const MicroBatch& batch, const LossScale& scale) {
+  const Rows rows{all_rows(a, a(kFinalInput)), summands_of(a, a(kInputGradient))};
   // Positions that do not go through the head have gradient 0.
-  if (only_counted(a, batch)) ops::zero_(a(kInputGradient));
-  for_each_chunk(a, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
-    ops::cross_entropy_forward_backward(sums_2, logits_CV, chunk.labels_C, scale.scale_1, chunk.weights_C,
-                                        scale.z_factor);
+  if (only_counted(a, batch)) ops::zero_(rows.gradient_TD);
+  for_each_chunk(a, rows, output_VD, batch, [&](const Chunk& chunk, const at::Tensor& logits_CV) {
+    chunk_loss(sums_2, a, chunk, logits_CV, scale);
     const at::Tensor& dlogits_CV = logits_CV;
     ops::matmul_weight_gradient(output_gradient_VD, dlogits_CV, chunk.input_CD);
     ops::matmul_input_gradient(chunk.input_gradient_CD, dlogits_CV, output_VD, /*accumulate=*/false);
-    if (chunk.index_C.defined()) ops::scatter_rows(a(kInputGradient), chunk.input_gradient_CD, chunk.index_C);
+    if (chunk.index_C.defined()) ops::scatter_rows(rows.gradient_TD, chunk.input_gradient_CD, chunk.index_C);
   });
+  sum_rows(a, a(kInputGradient));
 }
 
 }  // namespace hearth::model

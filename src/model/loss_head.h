@@ -1,5 +1,6 @@
 // Output matrix and cross-entropy together, for loss_chunk_tokens tokens at a time, so the full [T, V] logits never
-// exist. If few positions count (ModelShape::sparse_labels), only those go through the output matrix.
+// exist. Ranks that share the layers have a part of the vocabulary each. If few positions count
+// (ModelShape::sparse_labels), only those go through the output matrix.
 #pragma once
 
 #include <ATen/core/Tensor.h>

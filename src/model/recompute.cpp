@@ -2,6 +2,7 @@
 
 #include "model/attention.h"
 #include "model/linear.h"
+#include "model/tensor_parallel.h"
 #include "ops/norm.h"
 
 namespace hearth::model {
@@ -25,7 +26,7 @@ void recompute_for_feedforward(const Activations& a, const BlockViews& weights, 
       attention_forward(a, weights, mask, layer);
       ops::add_norm_forward(norm, a(kMiddle, layer), a(kFeedForwardInput, layer), a(kFeedForwardStatistics, layer),
                             a(kStream, layer), a(kBranch), weights.ffn_norm_D);
-      linear(a, a(kGateUp, layer), a(kFeedForwardInput, layer), weights.w13_FD);
+      linear(a, a(kGateUp, layer), all_rows(a, a(kFeedForwardInput, layer)), weights.w13_FD);
   }
 }
 

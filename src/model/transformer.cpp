@@ -4,6 +4,7 @@
 #include "model/attention.h"
 #include "model/feedforward.h"
 #include "model/recompute.h"
+#include "model/tensor_parallel.h"
 #include "model/unit_views.h"
 #include "ops/embedding.h"
 #include "ops/matmul.h"
@@ -49,7 +50,8 @@ void Transformer::forward(Weights& weights, const MicroBatch& batch) {
 
   const at::Tensor embedding_VD = parameter_view(weights.gather(0), plan_.parameters.front());
   weights.prefetch(1);
-  ops::embedding_forward(a_(kStream, 0), embedding_VD, batch.tokens_T);
+  ops::embedding_forward(summands_of(a_, a_(kStream, 0)), embedding_VD, batch.tokens_T, s.vocabulary);
+  sum_rows(a_, a_(kStream, 0));
   weights.release(0);
 
   for (int64_t layer = 0; layer < s.L; ++layer) {
@@ -106,7 +108,7 @@ void Transformer::backward(Weights& weights, const MicroBatch& batch) {
   }
 
   const at::Tensor dembedding_VD = parameter_view(weights.gradient(0), plan_.parameters.front());
-  ops::embedding_backward(dembedding_VD, dstream_TD, batch.tokens_T);
+  ops::embedding_backward(dembedding_VD, all_rows(a_, dstream_TD), batch.tokens_T, s.vocabulary);
   weights.gradient_ready(0);
 }
 
@@ -118,6 +120,7 @@ ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
 }
 
 at::Tensor Transformer::logits(Weights& weights, const at::Tensor& positions_N) {
+  HEARTH_CHECK(a_.tensor == nullptr, "each rank has logits of a part of the vocabulary");
   const at::Tensor input = positions_N.defined() ? ops::gathered(a_(kFinalInput), positions_N) : a_(kFinalInput);
   const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input), device());
   ops::matmul(logits, input, output_VD(weights));

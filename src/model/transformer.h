@@ -8,7 +8,8 @@
 // with the addition of the previous block's output.
 //
 // Weights come unit by unit through model::Weights, which may gather and reduce over ranks. So every call here with
-// weights is Collective over dp. The next unit is gathered while one computes.
+// weights is Collective over dp, and over the ranks that share the layers (model/tensor_parallel.h). The next unit is
+// gathered while one computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,7 +43,7 @@ class Transformer {
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale, double z_factor = 0);
 
   // For tests and tools, after loss(): the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. Not
-  // used in training.
+  // used in training, and not with a part of a model.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.

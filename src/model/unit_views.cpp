@@ -5,7 +5,7 @@
 namespace hearth::model {
 
 at::Tensor parameter_view(const at::Tensor& flat, const plan::Parameter& parameter) {
-  return flat.narrow(0, parameter.offset, parameter.numel).view(parameter.shape);
+  return flat.narrow(0, parameter.offset, parameter.numel).view(parameter.part.sizes);
 }
 
 BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, int64_t layer) {
@@ -16,8 +16,8 @@ BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, 
   // The next `count` parameters as one matrix. There must be no gap between them.
   auto stacked = [&](int count) {
     int64_t rows = 0;
-    const int64_t columns = next->shape[1], offset = next->offset;
-    for (; count > 0; --count) rows += (next++)->shape[0];
+    const int64_t columns = next->part.sizes[1], offset = next->offset;
+    for (; count > 0; --count) rows += (next++)->part.sizes[0];
     return flat.narrow(0, offset, rows * columns).view({rows, columns});
   };
   BlockViews views;  // in the layout of a block in plan::parameter_plan

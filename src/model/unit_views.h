@@ -1,4 +1,5 @@
-// A unit's flat buffer as matrices. These are views without copies, for weights and for gradients.
+// A unit's flat buffer as matrices, or their parts that this rank has. These are views without copies, for weights and
+// for gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +23,7 @@ BlockViews block_views(const at::Tensor& flat, const plan::ParameterPlan& plan, 
 // The weight of the norm before the output matrix, [D], from the last unit; undefined if it has no weight.
 at::Tensor final_norm_view(const at::Tensor& flat, const plan::ParameterPlan& plan);
 
-// Any one parameter of a unit: [shape].
+// Any one parameter of a unit: this rank's part.
 at::Tensor parameter_view(const at::Tensor& flat, const plan::Parameter& parameter);
 
 }  // namespace hearth::model

@@ -77,6 +77,29 @@ double softmax_bf16(c10::BFloat16* logits, int64_t V, int64_t label, double fact
   return softmax_row(logits, V, label, factor, z_factor, gradient);
 }
 
+// A row of a part of the vocabulary becomes factor * ((1 + 2 z_factor z) exp(logits - z) - onehot(label)); `label` is
+// -1 if it is in another part.
+template <class T>
+HWY_INLINE void gradient_row(T* logits, int64_t V, int64_t label, double z, double factor, double z_factor) {
+  const F32 d;
+  const float rounded_z = static_cast<float>(z);
+  const double growth = 1 + 2 * z_factor * z;
+  const double at_label = label < 0 ? 0 : static_cast<double>(logits[label]);
+  const V32 shift = hn::Set(d, rounded_z);
+  const V32 scale = hn::Set(d, static_cast<float>(factor * growth * std::exp(static_cast<double>(rounded_z) - z)));
+  for_lanes(d, V, [&](int64_t v, int64_t count) HWY_ATTR {
+    store(hn::Mul(hn::Exp(d, hn::Sub(load(d, logits + v, count), shift)), scale), d, logits + v, count);
+  });
+  if (label >= 0) logits[label] = static_cast<T>(static_cast<float>(factor * (growth * std::exp(at_label - z) - 1)));
+}
+
+void gradient_f32(float* logits, int64_t V, int64_t label, double z, double factor, double z_factor) {
+  gradient_row(logits, V, label, z, factor, z_factor);
+}
+void gradient_bf16(c10::BFloat16* logits, int64_t V, int64_t label, double z, double factor, double z_factor) {
+  gradient_row(logits, V, label, z, factor, z_factor);
+}
+
 }  // namespace hearth::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -85,6 +108,8 @@ namespace hearth::ops {
 
 HWY_EXPORT(softmax_f32);
 HWY_EXPORT(softmax_bf16);
+HWY_EXPORT(gradient_f32);
+HWY_EXPORT(gradient_bf16);
 
 namespace {
 
@@ -106,6 +131,90 @@ double row_z(T* logits, int64_t V, int64_t label, double factor, double z_factor
 
 double row_z(double* logits, int64_t V, int64_t label, double factor, double z_factor, bool gradient) {
   return reference::cross_entropy_row(logits, V, label, factor, z_factor, gradient);
+}
+
+void part_gradient(float* logits, int64_t V, int64_t label, double z, double factor, double z_factor) {
+  HWY_DYNAMIC_DISPATCH(gradient_f32)(logits, V, label, z, factor, z_factor);
+}
+void part_gradient(c10::BFloat16* logits, int64_t V, int64_t label, double z, double factor, double z_factor) {
+  HWY_DYNAMIC_DISPATCH(gradient_bf16)(logits, V, label, z, factor, z_factor);
+}
+void part_gradient(double* logits, int64_t V, int64_t label, double z, double factor, double z_factor) {
+  for (int64_t v = 0; v < V; ++v)
+    logits[v] = factor * ((1 + 2 * z_factor * z) * std::exp(logits[v] - z) - (v == label ? 1 : 0));
+}
+
+void add_sums(const at::Tensor& sums_2, const std::vector<CrossEntropy>& rows) {
+  CrossEntropy total;
+  for (const CrossEntropy& row : rows) {
+    total.loss += row.loss;
+    total.z_squares += row.z_squares;
+  }
+  double* sums = flat<double>(sums_2, 2);
+  sums[0] += total.loss;
+  sums[1] += total.z_squares;
+}
+
+// The label's column in a part of V ids; -1 if it is in another part.
+int64_t column_in(plan::VocabularyPart part, int64_t V, int64_t label) {
+  const int64_t column = label - part.first;
+  return column >= 0 && column < V ? column : -1;
+}
+
+template <class T>
+void run_statistics(const at::Tensor& statistics_C2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                    plan::VocabularyPart part) {
+  const int64_t C = logits_CV.size(0), V = logits_CV.size(1);
+  const auto logits = matrix<T>(logits_CV, C, V);
+  const int32_t* labels = read_labels(labels_C, C, part.total);
+  double* statistics = flat<double>(statistics_C2, 2 * C);
+  parallel(C, 4 * V, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      double &z = statistics[2 * c], &at_label = statistics[2 * c + 1];
+      z = at_label = 0;
+      if (labels[c] == kIgnore) continue;
+      z = row_z(logits.row(c), V, /*label=*/0, 0, 0, /*gradient=*/false);
+      const int64_t column = column_in(part, V, labels[c]);
+      if (column >= 0) at_label = static_cast<double>(logits.row(c)[column]);
+    }
+  });
+}
+
+// log(sum exp) of the ranks' own.
+double whole_z(const double* statistics, int64_t R, int64_t C, int64_t c) {
+  double largest = -std::numeric_limits<double>::infinity(), total = 0;
+  for (int64_t r = 0; r < R; ++r) largest = std::max(largest, statistics[2 * (r * C + c)]);
+  for (int64_t r = 0; r < R; ++r) total += std::exp(statistics[2 * (r * C + c)] - largest);
+  return largest + std::log(total);
+}
+
+template <class T>
+void run_part(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+              const at::Tensor& statistics_RC2, plan::VocabularyPart part, const at::Tensor& scale_1,
+              const at::Tensor& weights_C, double z_factor) {
+  const int64_t C = logits_CV.size(0), V = logits_CV.size(1), R = statistics_RC2.size(0);
+  const auto logits = matrix<T>(logits_CV, C, V);
+  const int32_t* labels = read_labels(labels_C, C, part.total);
+  const double* statistics = flat<const double>(statistics_RC2, R * C * 2);
+  const float* weights = weights_C.defined() ? flat<const float>(weights_C, C) : nullptr;
+  const bool gradient = scale_1.defined();
+  const double scale = gradient ? *flat<const double>(scale_1, 1) : 1;
+  std::vector<CrossEntropy> rows(static_cast<size_t>(C));
+  parallel(C, 4 * V, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      if (labels[c] == kIgnore) {
+        if (gradient) std::fill_n(logits.row(c), V, T(0.0f));
+        continue;
+      }
+      const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
+      const double z = whole_z(statistics, R, C, c);
+      double at_label = 0;
+      for (int64_t r = 0; r < R; ++r) at_label += statistics[2 * (r * C + c) + 1];
+      rows[static_cast<size_t>(c)] = {weight * (z - at_label), weight * z * z};
+      if (gradient) part_gradient(logits.row(c), V, column_in(part, V, labels[c]), z, scale * weight, z_factor);
+    }
+  });
+  add_sums(sums_2, rows);
 }
 
 // scale_1 undefined: forward only.
@@ -131,14 +240,7 @@ void run(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor
       rows[static_cast<size_t>(c)] = {weight * (z - at_label), weight * z * z};
     }
   });
-  CrossEntropy total;
-  for (const CrossEntropy& row : rows) {
-    total.loss += row.loss;
-    total.z_squares += row.z_squares;
-  }
-  double* sums = flat<double>(sums_2, 2);
-  sums[0] += total.loss;
-  sums[1] += total.z_squares;
+  add_sums(sums_2, rows);
 }
 
 }  // namespace
@@ -155,6 +257,25 @@ void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& 
   if (on_gpu(logits_CV)) return gpu::cross_entropy(sums_2, logits_CV, labels_C, weights_C, scale_1, z_factor);
   with_element_type(logits_CV,
                     [&](auto zero) { run<decltype(zero)>(sums_2, logits_CV, labels_C, scale_1, weights_C, z_factor); });
+}
+
+void cross_entropy_statistics(const at::Tensor& statistics_C2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                              plan::VocabularyPart part) {
+  if (on_gpu(logits_CV)) return gpu::cross_entropy_statistics(statistics_C2, logits_CV, labels_C, part.first);
+  with_element_type(logits_CV,
+                    [&](auto zero) { run_statistics<decltype(zero)>(statistics_C2, logits_CV, labels_C, part); });
+}
+
+void vocabulary_parallel_cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV,
+                                       const at::Tensor& labels_C, const at::Tensor& statistics_RC2,
+                                       plan::VocabularyPart part, const at::Tensor& scale_1,
+                                       const at::Tensor& weights_C, double z_factor) {
+  if (on_gpu(logits_CV))
+    return gpu::vocabulary_parallel_cross_entropy(sums_2, logits_CV, labels_C, statistics_RC2, part.first, weights_C,
+                                                  scale_1, z_factor);
+  with_element_type(logits_CV, [&](auto zero) {
+    run_part<decltype(zero)>(sums_2, logits_CV, labels_C, statistics_RC2, part, scale_1, weights_C, z_factor);
+  });
 }
 
 CrossEntropy read_sums(const at::Tensor& sums_2) {

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "plan/parameters.h"
+
 namespace hearth::ops {
 
 inline constexpr int64_t kIgnore = -100;  // torch's ignore_index; data/batch/batch.h has the same number
@@ -31,6 +33,18 @@ void cross_entropy_forward(const at::Tensor& sums_2, const at::Tensor& logits_CV
 // (the step's global weight sum).
 void cross_entropy_forward_backward(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                                     const at::Tensor& scale_1, const at::Tensor& weights_C = {}, double z_factor = 0);
+
+// Where ranks share the vocabulary (arXiv 1909.08053, section 3), each has the logits of its part: [C, V of the part].
+// First, for each row: log sum exp of the part, and the label's logit, or 0 if the label is in another part; both 0 in
+// rows that do not count. statistics_C2 [C, 2] float64.
+void cross_entropy_statistics(const at::Tensor& statistics_C2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                              plan::VocabularyPart part);
+// Then the functions above, from the statistics of all R ranks, [R, C, 2]. Each rank adds the whole vocabulary's sums.
+// scale_1 undefined: logits are only read.
+void vocabulary_parallel_cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV,
+                                       const at::Tensor& labels_C, const at::Tensor& statistics_RC2,
+                                       plan::VocabularyPart part, const at::Tensor& scale_1,
+                                       const at::Tensor& weights_C = {}, double z_factor = 0);
 
 // Waits for a GPU.
 CrossEntropy read_sums(const at::Tensor& sums_2);

@@ -29,13 +29,17 @@ void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
                                             ? ops::AdamForm::kTransformers
                                             : ops::AdamForm::kTorch,
                                 .updates_before = weights_.updates_before(index)};
-    std::optional<ops::StochasticRounding> rounding;
-    if (rounding_seed_) {
-      const std::string& name = weights_.plan().parameters[i].name;
-      rounding = {random_key(*rounding_seed_, fmt::format("rounding:{}:{}", step, name)),
-                  static_cast<uint64_t>(owned.begin)};
+    if (!rounding_seed_) {
+      ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, update, decision);
+      continue;
     }
-    ops::adamw(owned.master, owned.gradient, owned.exp_avg, owned.exp_avg_sq, update, decision, rounding);
+    const plan::Parameter& p = weights_.plan().parameters[i];
+    const RandomKey key = random_key(*rounding_seed_, fmt::format("rounding:{}:{}", step, p.name));
+    for (const plan::FlatRun& run : plan::flat_runs(p, owned.begin, owned.end)) {
+      const auto part = [&](const at::Tensor& of) { return of.narrow(0, run.begin - owned.begin, run.numel); };
+      ops::adamw(part(owned.master), part(owned.gradient), part(owned.exp_avg), part(owned.exp_avg_sq), update,
+                 decision, ops::StochasticRounding{key, static_cast<uint64_t>(run.whole)});
+    }
   }
 }
 

@@ -6,6 +6,43 @@
 
 namespace hearth::optim {
 
+namespace {
+
+// The parameters that another rank counts: whole ones, where ranks share the layers.
+std::vector<int64_t> uncounted(const parallel::ShardedWeights& weights, int64_t unit) {
+  const plan::ParameterPlan& plan = weights.plan();
+  const plan::Unit& of = plan.units[static_cast<size_t>(unit)];
+  std::vector<int64_t> parameters;
+  for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i)
+    if (!plan.counts(plan.parameters[static_cast<size_t>(i)])) parameters.push_back(i);
+  return parameters;
+}
+
+// Their blocks of this rank's slice of a unit. No block has elements of another parameter (plan/parameters.h).
+std::vector<plan::Slice> uncounted_blocks(const parallel::ShardedWeights& weights, int64_t unit) {
+  std::vector<plan::Slice> blocks;
+  for (const int64_t i : uncounted(weights, unit)) {
+    const plan::Slice slice = weights.slice(unit);
+    const auto owned = weights.owned(i);
+    const int64_t begin = weights.plan().parameters[static_cast<size_t>(i)].offset + owned.begin - slice.begin;
+    if (owned.numel() > 0) blocks.push_back({begin / ops::kSumBlock, div_ceil(begin + owned.numel(), ops::kSumBlock)});
+  }
+  return blocks;
+}
+
+void add_unit(const at::Tensor& sum_1, const parallel::ShardedWeights& weights, int64_t unit) {
+  if (weights.slice(unit).numel() == 0) return;
+  if (uncounted(weights, unit).empty()) return ops::add_sum_of_squares(sum_1, weights.gradient_shard(unit));
+  const plan::Unit& of = weights.plan().units[static_cast<size_t>(unit)];
+  for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
+    const auto owned = weights.owned(i);
+    if (owned.numel() > 0 && weights.plan().counts(weights.plan().parameters[static_cast<size_t>(i)]))
+      ops::add_sum_of_squares(sum_1, owned.gradient);
+  }
+}
+
+}  // namespace
+
 at::Tensor squared_gradient_norm(parallel::ShardedWeights& weights) {
   at::Tensor sum_1 = ops::zeros({1}, DType::kFloat64, weights.device());
   comm::Group& shards = weights.shard_group();
@@ -17,15 +54,16 @@ at::Tensor squared_gradient_norm(parallel::ShardedWeights& weights) {
       const at::Tensor shard = blocks.narrow(0, shards.rank() * of_shard, of_shard);
       const at::Tensor gradient = weights.gradient_shard(unit);
       ops::block_sums_of_squares(shard.narrow(0, 0, div_ceil(gradient.numel(), ops::kSumBlock)), gradient);
+      for (const plan::Slice& blocks_of : uncounted_blocks(weights, unit))
+        ops::zero_(shard.narrow(0, blocks_of.begin, blocks_of.numel()));
       shards.all_gather(blocks, shard);
       ops::add_in_order(sum_1, blocks.narrow(0, 0, div_ceil(of.numel, ops::kSumBlock)));
     }
-    return sum_1;
+  } else {
+    for (int64_t unit = 0; unit < weights.num_units(); ++unit) add_unit(sum_1, weights, unit);
+    shards.all_reduce(sum_1);
   }
-  for (int64_t unit = 0; unit < weights.num_units(); ++unit) {
-    if (weights.slice(unit).numel() > 0) ops::add_sum_of_squares(sum_1, weights.gradient_shard(unit));
-  }
-  shards.all_reduce(sum_1);
+  if (weights.tensor_group() != nullptr) weights.tensor_group()->all_reduce(sum_1);
   return sum_1;
 }
 

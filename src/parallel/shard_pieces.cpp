@@ -8,14 +8,22 @@ namespace hearth::parallel {
 
 namespace {
 
-void add_piece(std::vector<ShardPiece>& pieces, std::string name, const plan::Parameter& p,
-               const ShardedWeights::Owned& owned, const at::Tensor& values) {
-  pieces.push_back({std::move(name), ops::dtype_of(values), p.shape, owned.begin, owned.end, values});
+void add_pieces(std::vector<ShardPiece>& pieces, const std::string& name, const plan::Parameter& p,
+                const ShardedWeights::Owned& owned, const at::Tensor& values) {
+  int64_t done = 0;
+  for (mesh::Box& box : mesh::boxes_of_flat_range(p.part.sizes, owned.begin, owned.end)) {
+    const int64_t numel = box.numel();
+    for (size_t d = 0; d < box.offsets.size(); ++d) box.offsets[d] += p.part.offsets[d];
+    pieces.push_back({name, ops::dtype_of(values), p.shape, std::move(box), values.narrow(0, done, numel)});
+    done += numel;
+  }
 }
 
 bool has_turn(const ShardedWeights& weights, size_t index, PiecesFor use) {
-  const int64_t replicas = weights.sharding().replicas;
-  return use == PiecesFor::kLoading || static_cast<int64_t>(index) % replicas == weights.replica();
+  if (use == PiecesFor::kLoading) return true;
+  const plan::ParameterPlan& plan = weights.plan();
+  return plan.counts(plan.parameters[index]) &&
+         static_cast<int64_t>(index) % weights.sharding().replicas == weights.replica();
 }
 
 }  // namespace
@@ -26,7 +34,7 @@ std::vector<ShardPiece> parameter_pieces(const ShardedWeights& weights, PiecesFo
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto owned = weights.owned(static_cast<int64_t>(i));
     if (owned.numel() > 0 && has_turn(weights, i, use))
-      add_piece(pieces, plan::weight_name(parameters[i].name), parameters[i], owned, owned.master);
+      add_pieces(pieces, plan::weight_name(parameters[i].name), parameters[i], owned, owned.master);
   }
   return pieces;
 }
@@ -39,8 +47,8 @@ std::vector<ShardPiece> optimizer_pieces(const ShardedWeights& weights, PiecesFo
     const auto owned = weights.owned(static_cast<int64_t>(i));
     if (owned.numel() == 0 || !has_turn(weights, i, use)) continue;
     const plan::Parameter& parameter = parameters[i];
-    const auto add = [&](std::string name, const at::Tensor& values) {
-      if (values.defined()) add_piece(pieces, std::move(name), parameter, owned, values);
+    const auto add = [&](const std::string& name, const at::Tensor& values) {
+      if (values.defined()) add_pieces(pieces, name, parameter, owned, values);
     };
     add(plan::exp_avg_name(parameter.name), owned.exp_avg);
     add(plan::exp_avg_sq_name(parameter.name), owned.exp_avg_sq);

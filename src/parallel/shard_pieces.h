@@ -1,6 +1,6 @@
-// This rank's part of each parameter, as flat ranges with their memory. Checkpoints save and load these pieces. Over
-// the ranks of a replica, every element of every parameter is in exactly one piece, for any number of ranks. Padding of
-// the flat buffers is in no piece.
+// This rank's part of each parameter, as boxes with their memory. Checkpoints save and load these pieces. Over the
+// ranks of a replica, every element of every parameter is in exactly one piece that is saved, for any layout of ranks.
+// Padding of the flat buffers is in no piece.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,23 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "mesh/tensor_box.h"
 #include "parallel/sharded_weights.h"
 
 namespace hearth::parallel {
 
-// Elements [begin, end) of the row-major tensor `name` of global `shape`. `values` is memory of ShardedWeights, on its
-// device, and not a copy.
+// A box of the tensor `name` of global `shape`. `values` is memory of ShardedWeights, on its device, and not a copy.
+// A shard is flat, so a parameter may take several boxes (mesh::boxes_of_flat_range).
 struct ShardPiece {
   std::string name;
   DType dtype;
   std::vector<int64_t> shape;
-  int64_t begin, end;
-  at::Tensor values;  // [end - begin], contiguous
+  mesh::Box box;
+  at::Tensor values;  // [box.numel()], contiguous, row-major over the box
 };
 
 // Replicas of HSDP have the same pieces. Each loads all of its pieces; for saving, they take the parameters in turn.
+// Parameters that are whole on each of the ranks that share the layers are saved by the first of them.
 enum class PiecesFor { kLoading, kSaving };
 
 // Pieces of parameters, under the names of plan/tensor_names.h, in disk order. Parameters without elements on this rank

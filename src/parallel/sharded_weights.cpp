@@ -10,10 +10,11 @@ namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
                                Mode mode, std::vector<bool> trained, plan::Sharding sharding, at::Device device,
-                               std::vector<bool> momentum_only)
+                               std::vector<bool> momentum_only, comm::Group* tensor)
     : plan_(plan),
       group_(group),
       shards_(&group),
+      tensor_(tensor),
       precision_(precision),
       mode_(mode),
       trained_(std::move(trained)),
@@ -26,6 +27,7 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
   if (momentum_only_.empty()) momentum_only_.assign(plan.parameters.size(), false);
   HEARTH_CHECK(momentum_only_.size() == plan.parameters.size(), "{} flags for {} parameters", momentum_only_.size(),
                plan.parameters.size());
+  HEARTH_CHECK(plan.tensor.size == (tensor == nullptr ? 1 : tensor->size()), "a part of {}", plan.tensor.size);
   const int64_t ranks = group.size();
   HEARTH_CHECK(!sharding.reproducible || (ranks & (ranks - 1)) == 0, "{} ranks are not a power of two", ranks);
   HEARTH_CHECK(ranks % sharding.replicas == 0, "{} ranks for {} replicas", ranks, sharding.replicas);
@@ -179,7 +181,7 @@ void ShardedWeights::gradient_ready(int64_t unit) {
   UnitSlot* const slot = gradient_slots_.empty() ? nullptr : gradient_slots_.find(unit);
   const at::Tensor whole = slot == nullptr ? b.gradients : slot->whole.narrow(0, 0, shards_->size() * b.shard_numel);
   zero_frozen_gradients(unit, whole);
-  b.reducing = start_or_run(group_.size() > 1, [this, &b, whole] { reduce(b, whole); });
+  b.reducing = start_or_run(group_.control().size() > 1, [this, unit, whole] { reduce(unit, whole); });
   if (slot == nullptr) {
     b.begins = each && b.num_ready < num_micro_batches_;
   } else {
@@ -189,7 +191,9 @@ void ShardedWeights::gradient_ready(int64_t unit) {
   }
 }
 
-void ShardedWeights::reduce(UnitBuffers& b, const at::Tensor& whole) {
+void ShardedWeights::reduce(int64_t unit, const at::Tensor& whole) {
+  UnitBuffers& b = buffers(unit);
+  sum_whole_parameters(unit, whole);
   const at::Tensor sum = shard_of(b, whole);
   shards_->reduce_scatter(sum, whole);
   if (replicas_ && sharding_.reproducible) replicas_->all_reduce(sum);
@@ -219,6 +223,15 @@ void ShardedWeights::zero_frozen_gradients(int64_t unit, const at::Tensor& gradi
   for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
     const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
     if (!trained(i)) ops::zero_(gradients.narrow(0, p.offset, p.numel));
+  }
+}
+
+void ShardedWeights::sum_whole_parameters(int64_t unit, const at::Tensor& gradients) {
+  if (tensor_ == nullptr) return;
+  const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
+  for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
+    const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
+    if (p.is_whole() && trained(i)) tensor_->all_reduce(gradients.narrow(0, p.offset, p.numel));
   }
 }
 

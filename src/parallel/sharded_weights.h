@@ -9,6 +9,10 @@
 //
 // A matrix that Muon updates has one momentum in place of two moments.
 //
+// Where ranks share the layers (tensor parallel), `plan` is of this rank's part of the model, and each of those ranks
+// has shards of its own part. Parameters that are whole on each, the norms, get gradients from its rows of the stream.
+// They are summed over those ranks before the reduction, so all of them make the same update.
+//
 // Frozen parameters (`trained` false) are gathered like all others but have no moments. Their gradient is set to zero
 // before the reduction, so it adds nothing to a norm.
 //
@@ -45,12 +49,12 @@ class ShardedWeights final : public model::Weights {
   // `group`: all data-parallel ranks, the shards of a replica next to each other. Makes one allocation on `device`,
   // zero-filled; partial sums of `reproducible` come with the first step. kInference has weights only. `trained`: a
   // flag for each of plan.parameters; empty: all true. `momentum_only`: the same, whether its state is Muon's momentum
-  // (plan/muon.h); empty: none. Borrows `plan` and `group`, which must outlive this. Collective with replicas, else
-  // Local.
+  // (plan/muon.h); empty: none. `tensor`: the ranks that share the layers, plan.tensor.size of them; null: one. Borrows
+  // `plan` and the groups, which must outlive this. Collective with replicas, else Local.
   enum class Mode { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
                  std::vector<bool> trained = {}, plan::Sharding sharding = {}, at::Device device = at::kCPU,
-                 std::vector<bool> momentum_only = {});
+                 std::vector<bool> momentum_only = {}, comm::Group* tensor = nullptr);
   ~ShardedWeights() override;
 
   // Same as in model::Weights. gather and prefetch are Collective if the unit is not there, else Local. gradient_ready
@@ -100,6 +104,7 @@ class ShardedWeights final : public model::Weights {
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
   comm::Group& group() const { return group_; }          // all data-parallel ranks
   comm::Group& shard_group() const { return *shards_; }  // this rank's replica
+  comm::Group* tensor_group() const { return tensor_; }  // ranks that share the layers; null: one
   // The number of this rank's replica, from 0.
   int64_t replica() const { return group_.rank() / shards_->size(); }
   const plan::Precision& precision() const { return precision_; }
@@ -139,8 +144,9 @@ class ShardedWeights final : public model::Weights {
   comm::Work gather_into(const UnitBuffers& unit, const at::Tensor& whole, bool ahead);
   comm::Work start_or_run(bool ahead, std::function<void()> calls);
   void zero_frozen_gradients(int64_t unit, const at::Tensor& gradients);
+  void sum_whole_parameters(int64_t unit, const at::Tensor& gradients);
   // The sum over ranks of a micro-batch's gradient, or of all micro-batches', added to the step's sum.
-  void reduce(UnitBuffers& unit, const at::Tensor& whole);
+  void reduce(int64_t unit, const at::Tensor& whole);
   void add_micro_batch(UnitBuffers& unit, const at::Tensor& sum);
   UnitBuffers& buffers(int64_t unit);
   const UnitBuffers& buffers(int64_t unit) const;
@@ -151,6 +157,7 @@ class ShardedWeights final : public model::Weights {
   comm::Group& group_;
   std::unique_ptr<comm::Group> own_shards_, replicas_;  // null without replicas
   comm::Group* shards_;
+  comm::Group* tensor_;
   plan::Precision precision_;
   Mode mode_;
   std::vector<bool> trained_, momentum_only_;  // a flag for each parameter

@@ -33,7 +33,8 @@ struct Block {
 
 std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t C) {
   constexpr int64_t kAlignmentBytes = 64;
-  const int64_t T = B * S, qkv = (s.H + 2 * s.G) * s.K, N = is_centred(s.norm.type) ? 2 : 1;
+  // Between the layers' products each rank has its rows of the stream (sequence parallel).
+  const int64_t T = B * S, rows = T / s.tensor.size, qkv = (s.H + 2 * s.G) * s.K, N = is_centred(s.norm.type) ? 2 : 1;
   const DType exact = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
   std::vector<ActivationBuffer> buffers;
   auto add = [&](Activation which, std::string_view name, std::vector<int64_t> shape, int64_t copies, DType of) {
@@ -44,29 +45,31 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
                        std::vector<int64_t>(static_cast<size_t>(copies))});
   };
   using enum Activation;
-  add(kStream, "stream", {T, s.D}, s.L + 1, dtype);
-  add(kAttentionStatistics, "attention_statistics", {N, T}, s.L, exact);
-  add(kAttentionInput, "attention_input", {T, s.D}, s.L, dtype);
+  add(kStream, "stream", {rows, s.D}, s.L + 1, dtype);
+  add(kAttentionStatistics, "attention_statistics", {N, rows}, s.L, exact);
+  add(kAttentionInput, "attention_input", {rows, s.D}, s.L, dtype);
   add(kQkv, "qkv", {T, qkv}, s.L, dtype);
   add(kAttention, "attention", {T, s.H * s.K}, s.L, dtype);
   add(kLogSumExp, "log_sum_exp", {B, s.H, S}, s.L, exact);
-  add(kMiddle, "middle", {T, s.D}, s.L, dtype);
-  add(kFeedForwardStatistics, "feed_forward_statistics", {N, T}, s.L, exact);
-  add(kFeedForwardInput, "feed_forward_input", {T, s.D}, s.L, dtype);
+  add(kMiddle, "middle", {rows, s.D}, s.L, dtype);
+  add(kFeedForwardStatistics, "feed_forward_statistics", {N, rows}, s.L, exact);
+  add(kFeedForwardInput, "feed_forward_input", {rows, s.D}, s.L, dtype);
   add(kGateUp, "gate_up", {T, 2 * s.F}, s.L, dtype);
   add(kGated, "gated", {T, s.F}, s.L, dtype);
-  add(kFinalInput, "final_input", {T, s.D}, 1, dtype);
-  add(kFinalStatistics, "final_statistics", {N, T}, 1, exact);
-  add(kBranch, "branch", {T, s.D}, 1, dtype);
+  add(kFinalInput, "final_input", {rows, s.D}, 1, dtype);
+  add(kFinalStatistics, "final_statistics", {N, rows}, 1, exact);
+  add(kBranch, "branch", {rows, s.D}, 1, dtype);
   add(kLogits, "logits", {std::min(T, C), s.V}, 1, dtype);
   const int64_t sparse = s.sparse_labels || !s.causal ? std::min(T, C) : 0;
   add(kHeadInput, "head_input", {sparse, s.D}, 1, dtype);
   add(kHeadGradient, "head_gradient", {sparse, s.D}, 1, dtype);
-  add(kStreamGradient, "stream_gradient", {T, s.D}, 1, dtype);
-  add(kInputGradient, "input_gradient", {T, s.D}, 1, dtype);
+  add(kStreamGradient, "stream_gradient", {rows, s.D}, 1, dtype);
+  add(kInputGradient, "input_gradient", {rows, s.D}, 1, dtype);
   add(kQkvGradient, "qkv_gradient", {T, qkv}, 1, dtype);
   add(kAttentionGradient, "attention_gradient", {T, s.H * s.K}, 1, dtype);
   add(kGatedGradient, "gated_gradient", {T, s.F}, 1, dtype);
+  add(kGatheredRows, "gathered_rows", {T, s.D}, 1, dtype);
+  add(kPartialRows, "partial_rows", {T, s.D}, 1, dtype);
   return buffers;
 }
 
@@ -123,8 +126,9 @@ ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType 
   plan.recompute.assign(recompute.begin(), recompute.end());
   if (recompute.empty()) plan.recompute.assign(static_cast<size_t>(s.L), Recompute::kNone);
   HEARTH_CHECK(static_cast<int64_t>(plan.recompute.size()) == s.L, "{} levels for {} layers", recompute.size(), s.L);
+  HEARTH_CHECK(B * S % s.tensor.size == 0, "{} positions for {} ranks", B * S, s.tensor.size);
   plan.buffers = buffers_of(s, B, S, dtype, loss_chunk_tokens);
-  const std::vector<Op> ops = micro_batch_ops(s.L, plan.recompute, training);
+  const std::vector<Op> ops = micro_batch_ops(s.L, plan.recompute, training, s.tensor.size > 1);
   std::vector<std::vector<Block>> blocks = blocks_of(plan.buffers, ops);
 
   std::vector<Block*> all;

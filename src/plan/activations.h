@@ -42,6 +42,9 @@ enum class Activation {
   kQkvGradient,        // [T, (H+2G)*K]
   kAttentionGradient,  // [T, H*K]
   kGatedGradient,      // [T, F]
+  // Only where ranks share the layers; [T, D], while `stream` and the inputs of norms and products have T / ranks rows.
+  kGatheredRows,  // of all ranks
+  kPartialRows,   // this rank's summands of all rows
   kCount
 };
 
@@ -70,8 +73,9 @@ struct ActivationPlan {
   const ActivationBuffer& operator[](Activation a) const { return buffers[static_cast<size_t>(a)]; }
 };
 
-// For micro-batches of B sequences of S positions, computed in `dtype`. Row statistics are float32 if `dtype` is
-// bfloat16. Without `training` nothing is kept for a backward. `recompute`: one per layer; empty: none.
+// For micro-batches of B sequences of S positions, computed in `dtype`. `shape` may be a part of a model (model_part):
+// then each rank keeps T / ranks rows of the residual stream and of what has its width. Row statistics are float32 if
+// `dtype` is bfloat16. Without `training` nothing is kept for a backward. `recompute`: one per layer; empty: none.
 ActivationPlan activation_plan(const ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
                                bool training, std::span<const Recompute> recompute = {});
 

@@ -104,10 +104,9 @@ int64_t slots_bytes(const std::vector<SlotPool>& pools, DType dtype) {
 std::vector<MemoryItem> work_memory(const config::RunConfig& config, const ModelShape& shape,
                                     const ParameterPlan& parameters, const Precision& precision, int64_t threads) {
   std::vector<MemoryItem> items;
-  const MuonScratch muon = muon_scratch(trained_muon_matrices(config, parameters), parameters,
-                                        config.parallelism.data_parallel_shard_degree);
+  const int64_t shards = config.parallelism.shards();
+  const MuonScratch muon = muon_scratch(trained_muon_matrices(config, parameters), parameters, shards);
   if (muon.num_bytes(precision) > 0) items.push_back({"Newton-Schulz", muon.num_bytes(precision)});
-  const int64_t shards = config.parallelism.data_parallel_shard_degree;
   const int64_t sums = num_partial_sums(config::accumulation_steps(config), sharding_of(config), shards);
   int64_t gradients = 0;
   for (const Unit& unit : parameters.units) gradients += aligned_bytes(slice_numel(unit, shards), precision.gradients);
@@ -160,11 +159,11 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
-  plan.shards_more = config.parallelism.data_parallel_shard_degree > 1 && config.parallelism.zero_stage < 3;
+  plan.shards_more = config.parallelism.shards() > 1 && config.parallelism.zero_stage < 3;
   plan.limit_bytes = config.training.device == config::DeviceKind::kCpu ? memory_bytes : memory_bytes - kLibrariesBytes;
   if (const auto limit = parse_bytes(config.memory.limit)) plan.limit_bytes = std::min(plan.limit_bytes, *limit);
-  plan.weights = weights_memory(parameters, precision, config.parallelism.data_parallel_shard_degree,
-                                sharding_of(config), trained_parameters(config.checkpoint.freeze, parameters),
+  plan.weights = weights_memory(parameters, precision, config.parallelism.shards(), sharding_of(config),
+                                trained_parameters(config.checkpoint.freeze, parameters),
                                 muon_matrices(config.optimizer, parameters));
   for (const MemoryItem& item : plan.weights) plan.weights_bytes += item.bytes;
   const int64_t threads = cpu_threads == 0 ? 0 : std::max<int64_t>(1, cpu_threads / ranks_here);

@@ -45,6 +45,7 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 // `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
 // memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =
 // "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
+// `shape` and `parameters` are a rank's part where ranks share the layers.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads);
 

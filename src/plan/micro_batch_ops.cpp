@@ -10,7 +10,7 @@ using enum Activation;
 
 class Sequence {
  public:
-  explicit Sequence(std::span<const Recompute> recompute) : recompute_(recompute) {}
+  Sequence(std::span<const Recompute> recompute, bool shared) : recompute_(recompute), shared_(shared) {}
 
   void forward_block(int64_t l) {
     if (l == 0) {
@@ -19,31 +19,33 @@ class Sequence {
       add(l, "norm", {{kMiddle, l - 1}, {kBranch}}, {{kStream, l}, {kAttentionInput, l}, {kAttentionStatistics, l}});
     }
     attend(l, "");
-    add(l, "wo", {{kAttention, l}}, {{kBranch}});
+    add(l, "wo", {{kAttention, l}}, summed({kBranch}));
     add(l, "norm", {{kStream, l}, {kBranch}}, {{kMiddle, l}, {kFeedForwardInput, l}, {kFeedForwardStatistics, l}});
-    add(l, "w1 w3", {{kFeedForwardInput, l}}, {{kGateUp, l}});
+    add(l, "w1 w3", {{kFeedForwardInput, l}}, gathered({kGateUp, l}));
     add(l, "swiglu", {{kGateUp, l}}, {{kGated, l}});
-    add(l, "w2", {{kGated, l}}, {{kBranch}});
+    add(l, "w2", {{kGated, l}}, summed({kBranch}));
   }
 
   void backward_block(int64_t l) {
     const Recompute level = recompute_[static_cast<size_t>(l)];
     recompute_for_feedforward(l, level);
-    add(l, "w2's input gradient", {{kStreamGradient}}, {{kGatedGradient}});
+    add(l, "w2's input gradient", {{kStreamGradient}}, gathered({kGatedGradient}));
     // If forward did not keep `gated`, it is computed again into the buffer of its gradient.
     const bool kept = level == Recompute::kNone;
     std::vector<BufferRef> written = {{kGateUp, l}};
     if (!kept) written.push_back({kGatedGradient});
     add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(written));
-    add(l, "w2's gradient", {{kStreamGradient}, kept ? BufferRef{kGated, l} : BufferRef{kGatedGradient}}, {});
-    add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, {{kInputGradient}});
+    add(l, "w2's gradient",
+        {{shared_ ? kGatheredRows : kStreamGradient}, kept ? BufferRef{kGated, l} : BufferRef{kGatedGradient}}, {});
+    add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, gathered_and_summed({kInputGradient}));
     add(l, "the norm's gradient", {{kInputGradient}, {kMiddle, l}, {kFeedForwardStatistics, l}, {kStreamGradient}},
         {{kStreamGradient}});
     recompute_for_attention(l, level);
-    add(l, "wo's gradients", {{kStreamGradient}, {kAttention, l}}, {{kAttentionGradient}});
+    add(l, "wo's gradients", {{kStreamGradient}, {kAttention, l}}, gathered({kAttentionGradient}));
     add(l, "attention's gradient", {{kAttentionGradient}, {kAttention, l}, {kLogSumExp, l}, {kQkv, l}},
         {{kQkvGradient}});
-    add(l, "wq's, wk's and wv's gradients", {{kQkvGradient}, {kAttentionInput, l}}, {{kInputGradient}});
+    add(l, "wq's, wk's and wv's gradients", {{kQkvGradient}, {kAttentionInput, l}},
+        gathered_and_summed({kInputGradient}));
     add(l, "the norm's gradient", {{kInputGradient}, {kStream, l}, {kAttentionStatistics, l}, {kStreamGradient}},
         {{kStreamGradient}});
   }
@@ -55,9 +57,23 @@ class Sequence {
 
   std::vector<Op> take() { return std::move(ops_); }
 
+  // What an op writes that gathers the rows of its input first, or whose output is summed over ranks, or both.
+  std::vector<BufferRef> gathered(BufferRef output) const { return with({kGatheredRows}, output); }
+  std::vector<BufferRef> summed(BufferRef output) const { return with({kPartialRows}, output); }
+  std::vector<BufferRef> gathered_and_summed(BufferRef output) const {
+    return with({kGatheredRows, kPartialRows}, output);
+  }
+
  private:
+  std::vector<BufferRef> with(std::initializer_list<Activation> rows, BufferRef output) const {
+    std::vector<BufferRef> written;
+    if (shared_)
+      for (const Activation which : rows) written.push_back({which});
+    written.push_back(output);
+    return written;
+  }
   void attend(int64_t l, std::string_view again) {
-    add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, {{kQkv, l}});
+    add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, gathered({kQkv, l}));
     add(l, fmt::format("attention{}", again), {{kQkv, l}}, {{kAttention, l}, {kLogSumExp, l}});
   }
   void attention_norm_again(int64_t l) {
@@ -71,10 +87,10 @@ class Sequence {
     if (level != Recompute::kBlock) return;
     attention_norm_again(l);
     attend(l, " again");
-    add(l, "wo again", {{kAttention, l}}, {{kBranch}});
+    add(l, "wo again", {{kAttention, l}}, summed({kBranch}));
     add(l, "norm again", {{kStream, l}, {kBranch}},
         {{kMiddle, l}, {kFeedForwardInput, l}, {kFeedForwardStatistics, l}});
-    add(l, "w1 w3 again", {{kFeedForwardInput, l}}, {{kGateUp, l}});
+    add(l, "w1 w3 again", {{kFeedForwardInput, l}}, gathered({kGateUp, l}));
   }
 
   void recompute_for_attention(int64_t l, Recompute level) {
@@ -83,26 +99,31 @@ class Sequence {
   }
 
   std::span<const Recompute> recompute_;
+  const bool shared_;
   std::vector<Op> ops_;
 };
 
 }  // namespace
 
-std::vector<Op> micro_batch_ops(int64_t num_layers, std::span<const Recompute> recompute, bool training) {
+std::vector<Op> micro_batch_ops(int64_t num_layers, std::span<const Recompute> recompute, bool training, bool shared) {
   const int64_t L = num_layers;
-  Sequence sequence(recompute);
-  sequence.add(-1, "embedding", {}, {{kStream, 0}});
+  Sequence sequence(recompute, shared);
+  sequence.add(-1, "embedding", {}, sequence.summed({kStream, 0}));
   for (int64_t layer = 0; layer < L; ++layer) sequence.forward_block(layer);
   sequence.add(-1, "last norm", {{kMiddle, L - 1}, {kBranch}}, {{kStream, L}, {kFinalInput}, {kFinalStatistics}});
   if (!training) {
-    sequence.add(-1, "output and loss", {{kFinalInput}}, {{kHeadInput}, {kLogits}});
+    std::vector<BufferRef> written = sequence.gathered({kLogits});
+    written.push_back({kHeadInput});
+    sequence.add(-1, "output and loss", {{kFinalInput}}, std::move(written));
     return sequence.take();
   }
-  sequence.add(-1, "output, loss and their gradients", {{kFinalInput}},
-               {{kHeadInput}, {kLogits}, {kHeadGradient}, {kInputGradient}});
+  std::vector<BufferRef> written = sequence.gathered_and_summed({kLogits});
+  for (const Activation which : {kHeadInput, kHeadGradient, kInputGradient}) written.push_back({which});
+  sequence.add(-1, "output, loss and their gradients", {{kFinalInput}}, std::move(written));
   sequence.add(-1, "last norm's gradient", {{kInputGradient}, {kStream, L}, {kFinalStatistics}}, {{kStreamGradient}});
   for (int64_t layer = L - 1; layer >= 0; --layer) sequence.backward_block(layer);
-  sequence.add(-1, "embedding's gradient", {{kStreamGradient}}, {});
+  sequence.add(-1, "embedding's gradient", {{kStreamGradient}},
+               shared ? std::vector<BufferRef>{{kGatheredRows}} : std::vector<BufferRef>{});
   return sequence.take();
 }
 

@@ -40,33 +40,50 @@ struct Law {
   double std = 0, bound = 0;
 };
 
+// The part of `n` equal things that a rank has; the first ranks have one more if they do not divide.
+Slice part_of(int64_t n, TensorPart part) {
+  const auto begin = [&](int64_t rank) { return rank * (n / part.size) + std::min(rank, n % part.size); };
+  return {begin(part.rank), begin(part.rank + 1)};
+}
+
+// The dimension that ranks share.
+enum class Shared { kNothing, kRows, kColumns };
+
 // Places parameters in units, one after the other.
 class Layout {
  public:
-  explicit Layout(ParameterPlan& plan) : plan_(plan) {}
+  explicit Layout(ParameterPlan& plan)
+      : plan_(plan), alignment_(plan.tensor.size > 1 ? kSliceAlignment : kUnitAlignment) {}
 
   void begin_unit() { plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0}); }
 
   // Starts at an aligned offset.
-  void add(std::string name, std::vector<int64_t> shape, Law law) {
-    end_ = round_up(end_of_unit(), kUnitAlignment);
-    add_adjacent(std::move(name), std::move(shape), law);
+  void add(std::string name, std::vector<int64_t> shape, Shared shared, Law law) {
+    end_ = round_up(end_of_unit(), alignment_);
+    add_adjacent(std::move(name), std::move(shape), shared, law);
   }
   // Starts at the end of the previous parameter: for the GEMM both are rows of one matrix.
-  void add_adjacent(std::string name, std::vector<int64_t> shape, Law law) {
-    int64_t numel = 1;
-    for (const int64_t size : shape) numel *= size;
-    const auto unit = static_cast<int64_t>(plan_.units.size()) - 1;
-    plan_.parameters.push_back({std::move(name), std::move(shape), numel, unit, end_, law.init, law.std, law.bound});
+  void add_adjacent(std::string name, std::vector<int64_t> shape, Shared shared, Law law) {
+    mesh::Box part{std::vector<int64_t>(shape.size()), shape};
+    plan_.num_parameters += part.numel();
+    if (shared != Shared::kNothing) {
+      const size_t dimension = shared == Shared::kRows ? 0 : 1;
+      const Slice mine = part_of(shape[dimension], plan_.tensor);
+      part.offsets[dimension] = mine.begin;
+      part.sizes[dimension] = mine.numel();
+    }
+    const int64_t numel = part.numel(), unit = std::ssize(plan_.units) - 1;
+    plan_.parameters.push_back(
+        {std::move(name), std::move(shape), std::move(part), numel, unit, end_, law.init, law.std, law.bound});
     end_ += numel;
-    plan_.num_parameters += numel;
     plan_.units.back().num_parameters += 1;
-    plan_.units.back().numel = round_up(end_, kUnitAlignment);
+    plan_.units.back().numel = round_up(end_, alignment_);
   }
 
  private:
   int64_t end_of_unit() const { return plan_.units.back().numel; }
   ParameterPlan& plan_;
+  const int64_t alignment_;
   int64_t end_ = 0;
 };
 
@@ -75,6 +92,7 @@ class Layout {
 constexpr double kStd = 0.02, kBound = 2;
 
 void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
+  using enum Shared;
   const std::string prefix = fmt::format("layers.{}.", layer);
   const Initialization& init = s.initialization;
   const double deep_std = kStd / std::sqrt(2.0 * static_cast<double>(init.by_depth ? layer + 1 : s.L));
@@ -82,15 +100,15 @@ void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
   const Law w3 = init.torchtitan ? Law{Init::kTruncatedNormal, deep_std, kBound} : in;
   const Law out = init.torchtitan ? w3 : Law{Init::kNormal, init.output_std};
   layout.begin_unit();
-  if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, {Init::kOnes});
-  layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, in);
-  layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, in);
-  layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, in);
-  layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, out);
-  if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, {Init::kOnes});
-  layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, in);
-  layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, w3);
-  layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, out);
+  if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, kNothing, {Init::kOnes});
+  layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, kRows, in);
+  layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, kRows, in);
+  layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, kRows, in);
+  layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, kColumns, out);
+  if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, kNothing, {Init::kOnes});
+  layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, kRows, in);
+  layout.add_adjacent(prefix + "feed_forward.w3.weight", {s.F, s.D}, kRows, w3);
+  layout.add(prefix + "feed_forward.w2.weight", {s.D, s.F}, kColumns, out);
 }
 
 }  // namespace
@@ -140,8 +158,50 @@ int64_t ParameterPlan::find(const std::string& name) const {
   return -1;
 }
 
-ParameterPlan parameter_plan(const ModelShape& s) {
+ModelShape model_part(const ModelShape& whole, TensorPart part) {
+  if (part.size == 1) return whole;
+  constexpr std::string_view kKey = "parallelism.tensor_parallel_degree";
+  const auto parts = [&](int64_t n, std::string_view name) {
+    if (n % part.size != 0)
+      throw user_error(fmt::format("{} = {} does not divide the model's {} {}", kKey, part.size, n, name),
+                       "each rank computes whole heads and an equal part of the feed-forward width",
+                       "give a degree that divides them")
+          .about(std::string(kKey));
+    return n / part.size;
+  };
+  ModelShape s = whole;
+  s.H = parts(whole.H, "heads (model.n_heads)");
+  s.G = parts(whole.G, "heads of keys and values (model.n_kv_heads)");
+  s.F = parts(whole.F, "columns of the feed-forward (model.hidden_dim)");
+  if (whole.V < part.size)
+    throw user_error(fmt::format("{} = {} exceeds the vocabulary's {} ids", kKey, part.size, whole.V))
+        .about(std::string(kKey));
+  const Slice ids = part_of(whole.V, part);
+  s.V = ids.numel();
+  s.vocabulary = {ids.begin, whole.V};
+  s.tensor = part;
+  return s;
+}
+
+std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
+  const int64_t columns = p.part.sizes.back(), whole_columns = p.shape.back();
+  const int64_t first_row = p.shape.size() > 1 ? p.part.offsets[0] : 0, first_column = p.part.offsets.back();
+  if (begin >= end) return {};
+  if (columns == whole_columns) return {{begin, first_row * columns + begin, end - begin}};
+  std::vector<FlatRun> runs;
+  while (begin < end) {
+    const int64_t row = begin / columns, column = begin % columns;
+    const int64_t numel = std::min(columns - column, end - begin);
+    runs.push_back({begin, (first_row + row) * whole_columns + first_column + column, numel});
+    begin += numel;
+  }
+  return runs;
+}
+
+ParameterPlan parameter_plan(const ModelShape& s, TensorPart part) {
+  model_part(s, part);  // throws if the ranks cannot share the layers
   ParameterPlan plan;
+  plan.tensor = part;
   Layout layout(plan);
   // torchtitan: the output matrix is cut at three standard deviations. A tied matrix is initialised as output matrix:
   // an embedding of N(0, 1) would start with logits of size sqrt(D).
@@ -150,13 +210,13 @@ ParameterPlan parameter_plan(const ModelShape& s) {
   const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
   const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
   layout.begin_unit();
-  layout.add("tok_embeddings.weight", {s.V, s.D}, embedding);
+  layout.add("tok_embeddings.weight", {s.V, s.D}, Shared::kRows, embedding);
   for (int64_t layer = 0; layer < s.L; ++layer) {
     add_block(layout, s, layer);
   }
   layout.begin_unit();
-  if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, {Init::kOnes});
-  if (!s.tied) layout.add("output.weight", {s.V, s.D}, output);
+  if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, Shared::kNothing, {Init::kOnes});
+  if (!s.tied) layout.add("output.weight", {s.V, s.D}, Shared::kRows, output);
   return plan;
 }
 

@@ -4,6 +4,10 @@
 // Units, in forward order: 0 = token embedding, 1..L = the blocks, L+1 = final norm and output matrix. With tied
 // weights the last unit holds the norm only and the loss head uses unit 0.
 //
+// Tensor parallel: ranks may share every layer (arXiv 1909.08053, with the sequence parallel of arXiv 2205.05198). A
+// rank then has a part of each matrix: of wq, wk, wv, w1, w3, embedding and output some rows, of wo and w2 some
+// columns. Norms are whole on each. model_part and parameter_plan give the sizes of a part.
+//
 // Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
 // G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
 #pragma once
@@ -13,6 +17,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "mesh/tensor_box.h"
 
 namespace hearth::plan {
 
@@ -42,7 +47,17 @@ struct Initialization {
   double std = 0, output_std = 0;
 };
 
-// The model's shape; all defaults are resolved.
+// A rank of the ranks that share every layer.
+struct TensorPart {
+  int64_t rank = 0, size = 1;
+};
+
+// Ids whose rows of embedding and output a rank has: they begin at `first`. total: of the vocabulary; 0: this is all.
+struct VocabularyPart {
+  int64_t first = 0, total = 0;
+};
+
+// The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's.
 struct ModelShape {
   int64_t D, H, G, K, F, V, L;
   Norm norm;
@@ -53,24 +68,41 @@ struct ModelShape {
   bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
   bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
   double counted = 1;           // approximate share of positions that count
+  TensorPart tensor = {};
+  VocabularyPart vocabulary = {};
 };
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
 // model.vocab_size = 0. Throws user_error if a size does not divide.
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
 
+// The part of a whole model that one of the ranks has. The vocabulary need not divide: the first ranks have one id
+// more. Throws user_error about parallelism.tensor_parallel_degree if the ranks do not divide H, G or F, or exceed V.
+ModelShape model_part(const ModelShape& whole, TensorPart part);
+
 enum class Init { kOnes, kNormal, kTruncatedNormal };
 
 struct Parameter {
   std::string name;            // torchtitan's: "layers.0.attention.wq.weight"
-  std::vector<int64_t> shape;  // row-major, [out, in] for matrices
-  int64_t numel;
+  std::vector<int64_t> shape;  // of the whole, row-major, [out, in] for matrices
+  mesh::Box part;              // what this rank has of it
+  int64_t numel;               // of the part
   int64_t unit;
   int64_t offset;  // elements from the start of the unit's flat buffer
   Init init;
   double init_std;    // kNormal, kTruncatedNormal
   double init_bound;  // kTruncatedNormal: truncated at +-init_bound (absolute)
+
+  bool is_whole() const { return part.sizes == shape; }
 };
+
+// Elements of a part that follow each other in the whole tensor, too: [begin, begin + numel) and [whole, whole +
+// numel).
+struct FlatRun {
+  int64_t begin, whole, numel;
+};
+// The elements [begin, end) of a parameter's part as the fewest runs, in order.
+std::vector<FlatRun> flat_runs(const Parameter& parameter, int64_t begin, int64_t end);
 
 struct Unit {
   int64_t numel;  // of the flat buffer, with padding; a multiple of kUnitAlignment
@@ -78,7 +110,8 @@ struct Unit {
 };
 
 // Groups that share one GEMM have no gap (wq|wk|wv and w1|w3). Every group starts at a multiple of this many elements:
-// it is 64-byte aligned in float32 and float64, as is any slice at such a multiple.
+// it is 64-byte aligned in float32 and float64, as is any slice at such a multiple. In a part of a model, groups start
+// at multiples of kSliceAlignment, so that no block of a reproducible sum has elements of two.
 inline constexpr int64_t kUnitAlignment = 16;
 // A slice begins at a multiple of this, so that the blocks of a reproducible sum (ops/reduce.h) are the same for any
 // number of ranks.
@@ -87,12 +120,18 @@ inline constexpr int64_t kSliceAlignment = 256;
 struct ParameterPlan {
   std::vector<Parameter> parameters;  // in disk order
   std::vector<Unit> units;
-  int64_t num_parameters = 0;  // elements, without padding; tied weights once
+  int64_t num_parameters = 0;  // elements of the whole model, without padding; tied weights once
+  TensorPart tensor = {};
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
+  // Whether this rank saves a parameter and counts it in norms. The others that have the same leave that to rank 0.
+  bool counts(const Parameter& parameter) const {
+    return tensor.rank == 0 || (tensor.size > 1 && !parameter.is_whole());
+  }
 };
 
-ParameterPlan parameter_plan(const ModelShape& shape);
+// `whole`: of the whole model. Throws as model_part does.
+ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

@@ -27,14 +27,16 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");
   run.parameters = parameter_plan(run.model);
+  if (work == Work::kTraining) model_part(run.model, {0, config.parallelism.tensor_parallel_degree});  // may throw
   return run;
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
   // On a CPU all ranks are threads of one process; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
-  return memory_plan(config, run.model, run.parameters, run.precision, memory_bytes,
-                     on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0);
+  const TensorPart first{0, config.parallelism.tensor_parallel_degree};  // has most
+  return memory_plan(config, model_part(run.model, first), parameter_plan(run.model, first), run.precision,
+                     memory_bytes, on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0);
 }
 
 }  // namespace hearth::plan

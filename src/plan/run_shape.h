@@ -23,13 +23,15 @@ enum class Work { kTraining, kInference };
 // Throws user_error if a size does not divide. V is 0 if neither side gives the vocabulary's size.
 ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
 
+// The whole model, also where ranks share the layers.
 struct RunShape {
   ModelShape model;
   ParameterPlan parameters;
   Precision precision = DType::kFloat32;
 };
 
-// Throws the errors of model_shape, and user_error if the vocabulary's size is not known.
+// Throws the errors of model_shape and, for a training, of model_part; and user_error if the vocabulary's size is not
+// known.
 RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
 
 // The memory of a training on training.device. `memory_bytes`: the device's memory; on a CPU all ranks share it.

@@ -43,14 +43,14 @@ Threads share_threads(const config::RunConfig& config, int64_t threads, comm::Co
 
 }  // namespace
 
-data::LoaderOptions Run::loading(int64_t rank, uint64_t first_sample) const {
+data::LoaderOptions Run::loading(uint64_t first_sample) const {
   data::LoaderOptions options;
   options.seed = static_cast<uint64_t>(config.training.seed);
   options.seq_len = seq_len();
   options.global_batch_size = global_batch_size;
   options.local_batch_size = config.training.local_batch_size;
-  options.rank = rank;
-  options.ranks = ranks;
+  options.rank = place.dp_replicate * config.parallelism.data_parallel_shard_degree + place.dp_shard;
+  options.ranks = config.parallelism.data_ranks();
   options.first_sample = first_sample;
   options.order = data.order();
   options.labels = labels;
@@ -124,7 +124,7 @@ std::string Run::describe(bool verbose) const {
   s.data = data.sources().front().path;
   if (data.sources().size() > 1) {
     s.data = fmt::format("{} sources", data.sources().size());
-    const auto use = data.use(data::sampler_of(data.splits(), loading(0, 0)), samples());
+    const auto use = data.use(data::sampler_of(data.splits(), loading(0)), samples());
     for (size_t i = 0; i < use.size(); ++i) s.sources.push_back({data.sources()[i].path, use[i].share, use[i].epochs});
   }
   s.run_folder = folder.path().string();
@@ -150,6 +150,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   std::optional<RunFolder> folder;
   control.together("the run folder", [&] { folder.emplace(checked.config, first); });
   const config::RunConfig& config = checked.config;
+  const mesh::Coordinates place = mesh::Mesh(config.parallelism.degrees()).coordinates(control.rank());
   const int64_t samples_per_epoch = checked.data->windows();
   const int64_t steps = config::total_steps(config, samples_per_epoch);
   const int64_t batch = config::global_batch_size(config);
@@ -173,6 +174,8 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .tokenizer_file = std::string(checked.tokenizer->file_content()),
           .shape = checked.shape.model,
           .plan = std::move(checked.shape.parameters),
+          .tensor = {place.tp, config.parallelism.tensor_parallel_degree},
+          .place = place,
           .trained = std::move(checked.trained),
           .precision = checked.shape.precision,
           .device = checked.device,

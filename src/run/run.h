@@ -1,4 +1,5 @@
-// Everything about a run that is known before its first step and never changes. All its ranks share it.
+// Everything about a run that is known before its first step and never changes. It differs between ranks only in their
+// place, their part of the model and their threads.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -45,9 +46,11 @@ struct Run {
   std::vector<float> token_weights;       // weights of tokens in the loss; empty: all 1
   std::string token_weights_hash;         // of token_weights; empty without them
   std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
-  plan::ModelShape shape;
-  plan::ParameterPlan plan;
-  std::vector<bool> trained;  // by parameter; false: checkpoint.freeze
+  plan::ModelShape shape;                 // of the whole model
+  plan::ParameterPlan plan;               // the same
+  plan::TensorPart tensor;                // this rank's part of both: plan::model_part, plan::parameter_plan
+  mesh::Coordinates place;                // of this rank
+  std::vector<bool> trained;              // by parameter; false: checkpoint.freeze
   plan::Precision precision;
   at::Device device;        // the device of all computation
   plan::MemoryPlan memory;  // it fits this machine
@@ -67,7 +70,8 @@ struct Run {
   }
   bool validates() const { return !validation.empty(); }
   uint64_t samples() const { return static_cast<uint64_t>(steps * global_batch_size); }  // of the whole run
-  data::LoaderOptions loading(int64_t rank, uint64_t first_sample) const;
+  // For this rank's part of the data.
+  data::LoaderOptions loading(uint64_t first_sample) const;
   // The manifest of a checkpoint.
   checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
   // The error if the guard stops the run at a step.

@@ -255,7 +255,7 @@ Start start_at(const std::optional<Path>& own, Run& run) {
   }
   start.notes.insert(start.notes.end(), start.initial_load.notes.begin(), start.initial_load.notes.end());
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
-  run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0, 0)), run.samples(), run.global_batch_size);
+  run.data.check_epochs(data::sampler_of(run.data.splits(), run.loading(0)), run.samples(), run.global_batch_size);
   for (const std::string& note : run.data.notes()) start.notes.push_back(note);
   for (const data::TrainingData::Source& source : run.data.sources())
     if (const data::Split& split = source.dataset.split("train"); split.weights())

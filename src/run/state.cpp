@@ -17,19 +17,6 @@
 namespace hearth::run {
 namespace {
 
-// Splits a rank's flat range of a tensor into the boxes that a checkpoint stores, in order. `host`: the range's values.
-std::vector<mesh::TensorPiece> boxes_of(const parallel::ShardPiece& piece, const at::Tensor& host) {
-  std::vector<mesh::TensorPiece> boxes;
-  std::span<const std::byte> rest = ops::bytes_of(host);
-  for (mesh::Box& box : mesh::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
-    const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(piece.dtype));
-    boxes.push_back({{piece.name, piece.dtype, piece.shape}, std::move(box), rest.first(size_bytes)});
-    rest = rest.subspan(size_bytes);
-  }
-  HEARTH_CHECK(rest.empty(), "{} bytes of {} are in no box", rest.size(), piece.name);
-  return boxes;
-}
-
 // The tensor names of the parameters whose `skip` is true.
 std::set<std::string> skipped_names(const plan::ParameterPlan& plan, const std::vector<bool>& skip) {
   std::set<std::string> names;
@@ -52,12 +39,7 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
     reader.require(piece.name, stored, piece.shape);
     const bool is_here = piece.values.device().is_cpu() && stored == piece.dtype;
     const at::Tensor host = is_here ? piece.values : ops::empty(piece.values.sizes(), stored);
-    std::span<std::byte> rest = ops::bytes_of(host);
-    for (const mesh::Box& box : mesh::boxes_of_flat_range(piece.shape, piece.begin, piece.end)) {
-      const auto size_bytes = static_cast<size_t>(box.numel() * dtype_size(stored));
-      reader.read(piece.name, box, rest.first(size_bytes));
-      rest = rest.subspan(size_bytes);
-    }
+    reader.read(piece.name, piece.box, ops::bytes_of(host));
     if (!is_here) ops::copy_(piece.values, host);
   }
 }
@@ -133,21 +115,20 @@ Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
 }
 
 void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
-  comm::Group& group = weights.group();
-  comm::Control& control = group.control();
+  comm::Control& control = weights.group().control();
   std::vector<mesh::TensorPiece> pieces;
   std::vector<at::Tensor> on_host;  // owns the memory of `pieces`
   constexpr auto kSaving = parallel::PiecesFor::kSaving;
   for (const auto& of : {parallel::parameter_pieces(weights, kSaving), parallel::optimizer_pieces(weights, kSaving)}) {
     for (const parallel::ShardPiece& piece : of) {
       on_host.push_back(ops::on_host(piece.values));
-      for (auto& box : boxes_of(piece, on_host.back())) pieces.push_back(std::move(box));
+      pieces.push_back({{piece.name, piece.dtype, piece.shape}, piece.box, ops::bytes_of(on_host.back())});
     }
   }
   // torch's AdamW stores a count of updates for each trained parameter, and torch's Muon none. Rank 0 writes the
   // counts.
   std::vector<std::array<std::byte, 4>> counts(weights.plan().parameters.size());
-  for (size_t i = 0; i < counts.size() && group.rank() == 0; ++i) {
+  for (size_t i = 0; i < counts.size() && control.rank() == 0; ++i) {
     const auto index = static_cast<int64_t>(i);
     if (!weights.trained(index) || weights.momentum_only(index)) continue;
     const int64_t updates = manifest.step - manifest.optimizer_start - weights.updates_before(index);
@@ -157,13 +138,13 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
   }
 
   const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step);
-  if (group.rank() == 0) checkpoint::begin_save(temporary);
+  if (control.rank() == 0) checkpoint::begin_save(temporary);
   control.barrier("the beginning of a save");
-  const std::string mine = checkpoint::write_rank_file(temporary, group.rank(), pieces);
+  const std::string mine = checkpoint::write_rank_file(temporary, control.rank(), pieces);
   const std::vector<std::string> items = control.all_gather("the items of a checkpoint", mine);
-  manifest.ranks = group.size();
+  manifest.ranks = control.size();
   checkpoint::stamp(manifest);
-  if (group.rank() == 0) {
+  if (control.rank() == 0) {
     const Path final_folder = checkpoint::step_folder(checkpoints, manifest.step);
     checkpoint::commit(temporary, final_folder, items, std::move(manifest));
   }

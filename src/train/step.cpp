@@ -121,7 +121,9 @@ TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weight
 }
 
 PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr) {
-  return run(batch, weights_.group().control().sum("the count of labels", counted_weights(batch)), step, lr);
+  const at::Tensor counts_A = ops::from_float64(counted_weights(batch), weights_.device());
+  weights_.group().all_reduce(counts_A);
+  return run(batch, ops::to_doubles(counts_A), step, lr);
 }
 
 PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double> counts, int64_t step, double lr) {

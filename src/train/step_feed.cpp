@@ -12,7 +12,7 @@ namespace hearth::train {
 void StepFeed::begin(int64_t t, uint64_t sample) {
   if (prepared_) note();  // another step's: its requests still count
   if (!loader_) saved();
-  loader_.emplace(run_.data.splits(), run_.loading(control_.rank(), sample));
+  loader_.emplace(run_.data.splits(), run_.loading(sample));
   prepared_.reset();
   if (t <= run_.steps) prepare(t);
 }
@@ -40,7 +40,7 @@ void StepFeed::prepare(int64_t t) {
 const StepNote& StepFeed::note() {
   HEARTH_CHECK(prepared_, "no step is prepared");
   if (!prepared_->note) {
-    prepared_->note = agreed_note(control_.collect(prepared_->posted));
+    prepared_->note = agreed_note(control_.collect(prepared_->posted), data_ranks_);
     asked_to_leave_ |= prepared_->note->leave;
     asked_to_save_ |= prepared_->note->save;
   }

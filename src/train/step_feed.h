@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <vector>
 
 #include "comm/control.h"
 #include "data/batch/loader.h"
@@ -23,7 +24,10 @@ class StepFeed {
   };
 
   // Borrows both.
-  StepFeed(const run::Run& run, comm::Control& control) : run_(run), control_(control) {}
+  StepFeed(const run::Run& run, comm::Control& control)
+      : run_(run),
+        control_(control),
+        data_ranks_(mesh::Mesh(run.config.parallelism.degrees()).group(0, mesh::kDataAxes)) {}
 
   // The next step is `t`, whose first sample is `sample`. Collective.
   void begin(int64_t t, uint64_t sample);
@@ -54,6 +58,7 @@ class StepFeed {
 
   const run::Run& run_;
   comm::Control& control_;
+  const std::vector<int64_t> data_ranks_;  // one for each part of the data
   std::optional<data::Loader> loader_;
   std::optional<Prepared> prepared_;
   bool asked_to_leave_ = false, asked_to_save_ = false;

@@ -36,22 +36,26 @@ std::string to_text(const StepNote& note) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);  // a file's name may be any bytes
 }
 
-StepNote agreed_note(const std::vector<std::string>& texts) {
+StepNote agreed_note(const std::vector<std::string>& texts, const std::vector<int64_t>& data_ranks) {
   std::vector<StepNote> notes;
   for (const std::string& text : texts) notes.push_back(from_text(text));
   StepNote agreed;
+  for (const int64_t r : data_ranks) {
+    const std::vector<std::string>& more = notes[static_cast<size_t>(r)].substitutes;
+    agreed.substitutes.insert(agreed.substitutes.end(), more.begin(), more.end());
+  }
   for (const StepNote& note : notes) {
-    agreed.substitutes.insert(agreed.substitutes.end(), note.substitutes.begin(), note.substitutes.end());
     agreed.failed |= note.failed;
     agreed.leave |= note.leave;
     agreed.save |= note.save;
   }
   if (agreed.failed) return agreed;
-  std::vector<double> column(notes.size());
   for (size_t i = 0; i < notes.front().counts.size(); ++i) {
-    for (size_t r = 0; r < notes.size(); ++r) {
-      HEARTH_CHECK(notes[r].counts.size() == notes.front().counts.size(), "rank {} has other micro-batches", r);
-      column[r] = notes[r].counts[i];
+    std::vector<double> column;
+    for (const int64_t r : data_ranks) {
+      const StepNote& note = notes[static_cast<size_t>(r)];
+      HEARTH_CHECK(note.counts.size() == notes.front().counts.size(), "rank {} has other micro-batches", r);
+      column.push_back(note.counts[i]);
     }
     agreed.counts.push_back(comm::sum_in_pairs(column));
   }

@@ -19,7 +19,8 @@ struct StepNote {
 std::string to_text(const StepNote& note);
 
 // The ranks' notes as one, the same on every rank: counts are added over ranks in pairs, substitutes follow each other,
-// and flags are true if true on any. `texts`: by to_text, in the order of ranks.
-StepNote agreed_note(const std::vector<std::string>& texts);
+// and flags are true if true on any. `texts`: by to_text, in the order of ranks. Other ranks may read the same data as
+// one of `data_ranks`: only these have counts and substitutes.
+StepNote agreed_note(const std::vector<std::string>& texts, const std::vector<int64_t>& data_ranks);
 
 }  // namespace hearth::train

@@ -16,6 +16,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
+#include "comm/mesh_groups.h"
 #include "comm/ranks.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
@@ -47,20 +48,22 @@ class Trainer {
  public:
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
       : run_(run),
-        group_(group),
         control_(group.control()),
+        groups_(group, run.config.parallelism.degrees()),
+        plan_(plan::parameter_plan(run.shape, run.tensor)),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
-        weights_(run.plan, run.precision, group, Mode::kTraining, run.trained, plan::sharding_of(run.config),
-                 run.device, plan::muon_matrices(run.config.optimizer, run.plan)),
+        weights_(plan_, run.precision, groups_.loss(), Mode::kTraining, run.trained, plan::sharding_of(run.config),
+                 run.device, plan::muon_matrices(run.config.optimizer, plan_), groups_.tensor()),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
-        model_(run.shape, run.plan, run.config.training.local_batch_size, run.seq_len(),
+        model_(plan::model_part(run.shape, run.tensor), plan_, run.config.training.local_batch_size, run.seq_len(),
                {.dtype = run.precision.compute,
                 .loss_chunk_tokens = run.config.memory.loss_chunk_tokens,
                 .training = true,
                 .recompute = run.memory.activations.recompute,
                 .device = run.device,
-                .float8 = run.config.numerics.fp8}),
+                .float8 = run.config.numerics.fp8,
+                .tensor = groups_.tensor()}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         feed_(run, group.control()),
         journal_({.speaks = group.rank() == 0,
@@ -254,7 +257,7 @@ class Trainer {
     journal_.sync();
     const Path folder = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
     run::save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record));
-    if (group_.rank() == 0)
+    if (control_.rank() == 0)
       checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
     feed_.saved();
     progress_.parent = folder.filename();
@@ -264,8 +267,9 @@ class Trainer {
   }
 
   const run::Run& run_;
-  comm::Group& group_;
   comm::Control& control_;
+  comm::MeshGroups groups_;
+  const plan::ParameterPlan plan_;  // of this rank's part of the model
   run::Progress progress_;
   Guard guard_;
   parallel::ShardedWeights weights_;

@@ -53,7 +53,9 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
     }
   }
   const double mine[] = {result.loss_sum, result.counted_tokens, result.counted_units};
-  const std::vector<double> all = group.control().sum("the sums of a validation", mine);
+  const at::Tensor sums_3 = ops::from_float64(mine, model.device());
+  group.all_reduce(sums_3);
+  const std::vector<double> all = ops::to_doubles(sums_3);
   result.loss_sum = all[0];
   result.counted_tokens = all[1];
   result.counted_units = all[2];

@@ -286,13 +286,15 @@ TEST_P(Collectives, OfGroupsThatWereSplitConcernTheirRanksOnly) {
   GetParam().run(GetParam().ranks, [](Group& all) {
     const auto rows = all.split(members_of(all.rank(), all.size(), 2, true));
     const auto columns = all.split(members_of(all.rank(), all.size(), 2, false));
+    const auto part_of_columns = columns->split(members_of(columns->rank(), columns->size(), 2, true));
     EXPECT_EQ(columns->rank(), all.rank() / 2);
+    EXPECT_EQ(part_of_columns->rank(), all.rank() / 2 % 2);
     EXPECT_EQ(rows->rank(), all.rank() % 2);
     EXPECT_EQ(&rows->control(), &all.control());
     std::mt19937_64 plan(29);
     for (int64_t i = 0; i < 200; ++i) {
       const auto n = static_cast<int64_t>(plan() % 3000);
-      Group& group = plan() % 3 == 0 ? all : plan() % 2 == 0 ? *rows : *columns;
+      Group& group = plan() % 3 == 0 ? all : plan() % 3 == 1 ? *rows : plan() % 2 == 0 ? *columns : *part_of_columns;
       check_all_gather<float>(group, i, n, plan() % 2 == 0);
       check_reduce_scatter<float>(group, i, n, plan() % 2 == 0);
       check_all_reduce<double>(group, i, n);

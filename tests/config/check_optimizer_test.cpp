@@ -68,7 +68,7 @@ TEST(CheckOptimizer, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
             one("numerics.reproducible with training.threads = 0 on 1 ranks"));
   EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=3", "parallelism.data_parallel_shard_degree=3",
                       "training.global_batch_size=24"}),
-            one("numerics.reproducible does not go with 3 ranks"));
+            one("numerics.reproducible does not go with 3 data-parallel ranks"));
   const auto fix = [](std::vector<std::string> sets) {
     sets.emplace_back("numerics.reproducible=true");
     LoadResult result = read_run({}, sets);

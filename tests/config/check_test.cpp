@@ -23,9 +23,9 @@ TEST(Check, ExactlyOneLengthIsGiven) {
 TEST(Check, TheGlobalBatchIsAMultipleOfWhatAllRanksComputeAtOnce) {
   EXPECT_EQ(problems({"training.global_batch_size=30", "training.local_batch_size=4",
                       "parallelism.data_parallel_shard_degree=2"}),
-            one("training.global_batch_size = 30 is not a multiple of 8 = local_batch_size 4 x ranks 2"));
+            one("training.global_batch_size = 30 is not a multiple of 8 = local_batch_size 4 x data-parallel ranks 2"));
   EXPECT_EQ(problems({"training.global_batch_size=4"}),
-            one("training.global_batch_size = 4 is not a multiple of 8 = local_batch_size 8 x ranks 1"));
+            one("training.global_batch_size = 4 is not a multiple of 8 = local_batch_size 8 x data-parallel ranks 1"));
   EXPECT_TRUE(problems({"training.global_batch_size=32"}).empty());
 }
 

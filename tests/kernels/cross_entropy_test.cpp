@@ -89,6 +89,45 @@ TEST_P(CrossEntropyKernel, MinusInfinityIsAProbabilityOfZeroAndLargeLogitsDoNotO
   EXPECT_EQ(none[0].item<double>(), 0);
 }
 
+// Two parts, each of which the CPU computes in float64 from the same statistics.
+TEST_P(CrossEntropyKernel, OfAPartOfTheVocabularyAgreesWithTheCpu) {
+  const int64_t C = 7, V = 301;
+  const double z_factor = 0.01;
+  const at::Tensor labels = at::randint(V, {C}, at::TensorOptions().dtype(at::kInt)), weights = at::rand({C});
+  labels[2].fill_(ops::kIgnore);
+  const at::Tensor scale = at::full({1}, 0.37, at::kDouble), scratch = doubles({2 * C});
+  for (const at::ScalarType type : kTypes) {
+    const at::Tensor logits = 4 * random({C, V}, type), statistics = doubles({2, C, 2}), expected = doubles({2, C, 2});
+    const std::vector<plan::VocabularyPart> parts = {{0, V}, {256, V}};
+    const std::vector<at::Tensor> of = {logits.narrow(1, 0, 256), logits.narrow(1, 256, V - 256)};
+    for (int64_t r = 0; r < 2; ++r) {
+      const auto part = static_cast<size_t>(r);
+      run(table().cross_entropy_statistics(nullptr, type_of(logits), rows(of[part]), data<int32_t>(labels),
+                                           parts[part].first, data<double>(statistics[r])));
+      ops::cross_entropy_statistics(expected[r], wide(of[part]).contiguous(), labels, parts[part]);
+    }
+    EXPECT_LE(relative_error(statistics, expected), 3e-7);
+    for (size_t r = 0; r < 2; ++r) {
+      const at::Tensor gradient = wide(of[r]).contiguous(), plain = doubles({2}), sums = doubles({2}),
+                       read = doubles({2});
+      ops::vocabulary_parallel_cross_entropy(plain, gradient, labels, expected, parts[r], scale, weights, z_factor);
+      const auto call = [&](const at::Tensor& x, const at::Tensor& to, const double* scale_1) {
+        run(table().vocabulary_parallel_cross_entropy(nullptr, type_of(x), rows(x), data<int32_t>(labels),
+                                                      data<double>(statistics), 2, parts[r].first, data<float>(weights),
+                                                      scale_1, z_factor, data<double>(scratch), data<double>(to)));
+      };
+      const at::Tensor written = in_wider_rows(of[r].contiguous()), before = written.clone();
+      call(written, read, nullptr);
+      EXPECT_TRUE(same_bits(written, before));
+      call(written, sums, data<double>(scale));
+      EXPECT_TRUE(same_bits(sums, read) && surroundings_untouched(written));
+      EXPECT_LE(relative_error(sums, plain), 3e-7);
+      EXPECT_LE(relative_error(written, gradient), bound(type, 3e-7));
+      EXPECT_EQ(written[2].abs().sum().item<double>(), 0);
+    }
+  }
+}
+
 TEST_P(CrossEntropyKernel, NoRowsAndIgnoredRowsAddNothing) {
   const at::Tensor sums = at::full({2}, 5.0, at::kDouble), scale = at::full({1}, 1.0, at::kDouble);
   cross_entropy(sums, at::empty({0, 7}), at::empty({0}, at::kInt), {}, scale, 0);

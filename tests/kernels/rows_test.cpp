@@ -54,10 +54,10 @@ HEARTH_ON_EACH_DEVICE(SwigluKernel);
 
 class EmbeddingKernel : public DeviceTest {
  protected:
-  void backward(const at::Tensor& dweight, const at::Tensor& dx, const at::Tensor& tokens) {
+  void backward(const at::Tensor& dweight, const at::Tensor& dx, const at::Tensor& tokens, int64_t first = 0) {
     const at::Tensor order = at::argsort(tokens, true, 0, false);  // stable
     run(table().embedding_backward(nullptr, type_of(dx), rows(dweight), const_rows(dx), data<int32_t>(tokens),
-                                   data<int64_t>(order)));
+                                   data<int64_t>(order), first));
   }
 };
 
@@ -72,7 +72,7 @@ TEST_P(EmbeddingKernel, RowsAreCopiedAndTheGradientIsAddedInTheCpusOrder) {
       for (const bool strided : {false, true}) {
         const at::Tensor x = strided ? in_wider_rows(at::zeros_like(dx)) : at::zeros_like(dx);
         const at::Tensor table_VD = strided ? weight : weight.contiguous();
-        run(table().embedding_forward(nullptr, type_of(x), rows(x), const_rows(table_VD), data<int32_t>(tokens)));
+        run(table().embedding_forward(nullptr, type_of(x), rows(x), const_rows(table_VD), data<int32_t>(tokens), 0));
         EXPECT_TRUE(same_bits(x, weight.index_select(0, tokens)));
         EXPECT_TRUE(!strided || (surroundings_untouched(x)));
 
@@ -83,6 +83,24 @@ TEST_P(EmbeddingKernel, RowsAreCopiedAndTheGradientIsAddedInTheCpusOrder) {
         EXPECT_TRUE(same_bits(dweight, expected));
       }
     }
+  }
+}
+
+// Rows 4 .. 6 of 11.
+TEST_P(EmbeddingKernel, OfAPartOfTheVocabularyAgreesWithTheCpu) {
+  const int64_t T = 40, D = 24;
+  const plan::VocabularyPart part{.first = 4, .total = 11};
+  const at::Tensor tokens = at::randint(11, {T}, at::TensorOptions().dtype(at::kInt));
+  for (const at::ScalarType type : kTypes) {
+    const at::Tensor weight = random({3, D}, type), dx = random({T, D}, type);
+    const at::Tensor x = at::zeros_like(dx), expected_x = at::zeros_like(dx);
+    run(table().embedding_forward(nullptr, type_of(x), rows(x), const_rows(weight), data<int32_t>(tokens), part.first));
+    ops::embedding_forward(expected_x, weight, tokens, part);
+    EXPECT_TRUE(same_bits(x, expected_x));
+    const at::Tensor dweight = random({3, D}, at::kFloat), expected = dweight.clone();
+    backward(dweight, dx, tokens, part.first);
+    ops::embedding_backward(expected, dx, tokens, part);
+    EXPECT_TRUE(same_bits(dweight, expected));
   }
 }
 HEARTH_ON_EACH_DEVICE(EmbeddingKernel);

@@ -48,6 +48,23 @@ TEST(Init, StandardDeviationsAreTheSeedsRecipe) {
   EXPECT_LE(parameter_view(whole(plan, output.unit), output).abs().max().item<double>(), 3 / std::sqrt(128.0));
 }
 
+// Parts of a model whose layers ranks share: each element has the value that it has in the whole model.
+TEST(Init, OfPartsIsThatOfTheWholeToTheBit) {
+  const plan::ModelShape shape = plan::model_shape(small_model(), 259);  // odd: the parts of the vocabulary differ
+  const plan::ParameterPlan one = plan::parameter_plan(shape);
+  for (const int64_t rank : {0, 1}) {
+    const plan::ParameterPlan part = plan::parameter_plan(shape, {rank, 2});
+    EXPECT_EQ(part.num_parameters, one.num_parameters);
+    for (size_t i = 0; i < one.parameters.size(); ++i) {
+      const plan::Parameter &p = part.parameters[i], &q = one.parameters[i];
+      at::Tensor expected = parameter_view(whole(one, q.unit), q);
+      for (size_t d = 0; d < p.shape.size(); ++d)
+        expected = expected.narrow(static_cast<int64_t>(d), p.part.offsets[d], p.part.sizes[d]);
+      EXPECT_TRUE(parameter_view(whole(part, p.unit), p).equal(expected)) << p.name;
+    }
+  }
+}
+
 // GPT-NeoX's laws, by their formulas: width 128, 2 layers. Llemma's weights began with small_init and wang_init.
 TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
   struct Case {

@@ -72,6 +72,40 @@ TEST_P(CrossEntropy, LossAndGradientAgreeWithAutograd) {
   EXPECT_TRUE(surroundings_untouched(gradient));
 }
 
+// Three ranks have parts of the vocabulary, of different sizes.
+TEST_P(CrossEntropy, OfPartsOfTheVocabularyIsThatOfTheWholeOnEachRank) {
+  if (V() < 3) return;
+  const double scale = 0.37, z_factor = 0.01;
+  const at::Tensor x = leaf(logits_), labels = labels_.to(at::kInt), scale_1 = at::full({1}, scale, at::kDouble);
+  const at::Tensor rows = at::cross_entropy_loss(x, labels_, {}, at::Reduction::None, kIgnore);
+  const at::Tensor loss = (rows * weights_.to(at::kDouble)).sum();
+  const at::Tensor counted = labels_.ne(kIgnore).to(at::kDouble) * weights_.to(at::kDouble);
+  const at::Tensor z_squares = (at::logsumexp(x, {1}).square() * counted).sum();
+  (scale * (loss + z_factor * z_squares)).backward();
+
+  const std::vector<int64_t> begins = {0, V() / 3 + 1, 2 * (V() / 3) + 1, V()};
+  const at::Tensor statistics = at::full({3, kRows, 2}, 7.0, at::kDouble);
+  std::vector<at::Tensor> parts;
+  for (size_t r = 0; r < 3; ++r) {
+    parts.push_back(in_wider_rows(logits_.narrow(1, begins[r], begins[r + 1] - begins[r]).contiguous()));
+    cross_entropy_statistics(statistics[static_cast<int64_t>(r)], parts[r], labels, {begins[r], V()});
+  }
+  for (size_t r = 0; r < 3; ++r) {
+    const plan::VocabularyPart part{begins[r], V()};
+    const at::Tensor before = parts[r].clone(), read = at::zeros({2}, at::kDouble), sums = at::zeros({2}, at::kDouble);
+    vocabulary_parallel_cross_entropy(read, parts[r], labels, statistics, part, {}, weights_);
+    EXPECT_TRUE(same_bits(parts[r], before));
+    vocabulary_parallel_cross_entropy(sums, parts[r], labels, statistics, part, scale_1, weights_, z_factor);
+    EXPECT_TRUE(same_bits(sums, read));
+    EXPECT_NEAR(read_sums(sums).loss / loss.item<double>(), 1, bound(sum_type(type()), kCrossEntropyError));
+    EXPECT_NEAR(read_sums(sums).z_squares / z_squares.item<double>(), 1, bound(sum_type(type()), kCrossEntropyError));
+    const at::Tensor gradient = x.grad().narrow(1, begins[r], begins[r + 1] - begins[r]);
+    EXPECT_LE(relative_error(parts[r], gradient), bound(type(), kCrossEntropyError));
+    EXPECT_EQ(parts[r][3].abs().sum().item<double>(), 0);
+    EXPECT_TRUE(surroundings_untouched(parts[r]));
+  }
+}
+
 TEST_P(CrossEntropy, WithoutWeightsRowsSumPlainlyOntoWhatIsThere) {
   const double expected =
       at::cross_entropy_loss(logits_.to(at::kDouble), labels_, {}, at::Reduction::Sum, kIgnore).item<double>();

@@ -41,6 +41,28 @@ INSTANTIATE_TEST_SUITE_P(Widths, Embedding,
                          testing::Combine(testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
                                           testing::Values<int64_t>(1, 101, 512)));
 
+// Three ranks have 4, 4 and 3 of 11 rows.
+TEST_P(Embedding, PartsOfTheVocabularyAddUpToTheWhole) {
+  const auto [type, D] = GetParam();
+  at::manual_seed(1);
+  const int64_t V = 11, T = 100;
+  const at::Tensor weight = random({V, D}, type), dx = random({T, D}, type);
+  const at::Tensor tokens = at::randint(V, {T}, at::TensorOptions().dtype(at::kInt));
+  const at::Tensor whole = at::empty({T, D}, weight.options()), dwhole = at::ones({V, D}, sum_type(type));
+  embedding_forward(whole, weight, tokens);
+  embedding_backward(dwhole, dx, tokens);
+  at::Tensor sum = at::zeros({T, D}, weight.options());
+  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 4}, {4, 4}, {8, 3}}) {
+    const plan::VocabularyPart part{.first = first, .total = V};
+    const at::Tensor x = at::empty({T, D}, weight.options()), dweight = at::ones({rows, D}, sum_type(type));
+    embedding_forward(x, weight.narrow(0, first, rows).contiguous(), tokens, part);
+    sum = sum + x;
+    embedding_backward(dweight, dx, tokens, part);
+    EXPECT_TRUE(same_bits(dweight, dwhole.narrow(0, first, rows).contiguous()));
+  }
+  EXPECT_TRUE(same_bits(sum, whole));
+}
+
 TEST(EmbeddingEdge, ATokenOutsideTheTableIsRefused) {
   const at::Tensor weight = at::zeros({3, 4}), x = at::empty({1, 4});
   EXPECT_TRUE(refused([&] { embedding_forward(x, weight, at::tensor({3}, at::kInt)); }, "token 3 of 3"));

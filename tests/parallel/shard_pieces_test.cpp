@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "comm/mesh_groups.h"
 #include "comm/ranks.h"
 #include "support/small_plan.h"
 
@@ -20,6 +21,29 @@ struct Seen {
   std::vector<int64_t> owners;  // per element
 };
 
+// The row-major numbers of a box's elements, in their order.
+std::vector<int64_t> elements_of(const mesh::Box& box, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> elements = {0};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    std::vector<int64_t> next;
+    for (const int64_t element : elements)
+      for (int64_t i = 0; i < box.sizes[d]; ++i) next.push_back(element * shape[d] + box.offsets[d] + i);
+    elements = std::move(next);
+  }
+  return elements;
+}
+
+int64_t numel_of(const std::vector<int64_t>& shape) { return mesh::Box{{}, shape}.numel(); }
+
+void count(Seen& s, const ShardPiece& piece) {
+  s.shape = piece.shape;
+  s.owners.resize(static_cast<size_t>(numel_of(piece.shape)));
+  const std::vector<int64_t> elements = elements_of(piece.box, piece.shape);
+  ASSERT_GT(elements.size(), 0U);
+  ASSERT_EQ(piece.values.numel(), std::ssize(elements));
+  for (const int64_t i : elements) ++s.owners.at(static_cast<size_t>(i));
+}
+
 // Counts, for every name, how often each element is owned.
 std::map<std::string, Seen> collect(const plan::ParameterPlan& plan, int64_t ranks, bool moments) {
   std::map<std::string, Seen> seen;
@@ -29,15 +53,7 @@ std::map<std::string, Seen> collect(const plan::ParameterPlan& plan, int64_t ran
     for (const ShardPiece& piece :
          moments ? optimizer_pieces(weights, PiecesFor::kLoading) : parameter_pieces(weights, PiecesFor::kLoading)) {
       const std::lock_guard lock(mutex);
-      Seen& s = seen[piece.name];
-      int64_t numel = 1;
-      for (const int64_t size : piece.shape) numel *= size;
-      s.shape = piece.shape;
-      s.owners.resize(static_cast<size_t>(numel));
-      ASSERT_LT(piece.begin, piece.end);
-      ASSERT_LE(piece.end, numel);
-      ASSERT_EQ(static_cast<int64_t>(piece.values.nbytes()), 4 * (piece.end - piece.begin));
-      for (int64_t i = piece.begin; i < piece.end; ++i) ++s.owners[static_cast<size_t>(i)];
+      count(seen[piece.name], piece);
     }
   });
   return seen;
@@ -61,6 +77,30 @@ TEST(ShardPieces, CoverEveryElementOnceForAnyNumberOfRanks) {
   }
 }
 
+// Ranks that share layers save each element once, too: norms, which all of them have, are saved by the first.
+TEST(ShardPieces, OfPartsOfAModelAreSavedOnce) {
+  const plan::ParameterPlan whole = test::small_plan();
+  for (const int64_t ranks : {1, 3}) {
+    std::map<std::string, Seen> seen;
+    std::mutex mutex;
+    comm::run_ranks(2 * ranks, kExchangeTimeout, [&](comm::Group& world) {
+      const comm::MeshGroups groups(world, {.dp_shard = ranks, .tp = 2});
+      const plan::ParameterPlan plan = test::small_plan(false, {groups.place().tp, 2});
+      const ShardedWeights weights(plan, DType::kFloat32, groups.loss(), ShardedWeights::Mode::kTraining, {}, {},
+                                   at::kCPU, {}, groups.tensor());
+      for (const ShardPiece& piece : parameter_pieces(weights, PiecesFor::kSaving)) {
+        const std::lock_guard lock(mutex);
+        count(seen[piece.name], piece);
+      }
+    });
+    ASSERT_EQ(seen.size(), whole.parameters.size());
+    for (const plan::Parameter& p : whole.parameters) {
+      EXPECT_EQ(seen[p.name].shape, p.shape);
+      EXPECT_EQ(seen[p.name].owners, std::vector<int64_t>(static_cast<size_t>(p.numel), 1)) << p.name << ", " << ranks;
+    }
+  }
+}
+
 // As a checkpoint is loaded: written through the spans, seen through gather, each parameter at its offset.
 TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
   const plan::ParameterPlan plan = test::small_plan();
@@ -70,10 +110,8 @@ TEST(ShardPieces, AreTheLiveMemoryOfTheWeights) {
       for (const ShardPiece& piece : parameter_pieces(weights, PiecesFor::kLoading)) {
         ASSERT_EQ(piece.dtype, DType::kFloat64);
         const auto index = static_cast<double>(plan.find(piece.name));
-        for (int64_t i = piece.begin; i < piece.end; ++i) {
-          const double value = index * 1e6 + static_cast<double>(i + 1);
-          std::memcpy(static_cast<std::byte*>(piece.values.mutable_data_ptr()) + (i - piece.begin) * 8, &value, 8);
-        }
+        auto* value = piece.values.mutable_data_ptr<double>();
+        for (const int64_t i : elements_of(piece.box, piece.shape)) *value++ = index * 1e6 + static_cast<double>(i + 1);
       }
       weights.masters_changed();
       double sum = 0;
@@ -105,6 +143,7 @@ TEST(ShardPieces, PutEachMomentIntoItsOwnBuffer) {
         piece.name.substr(std::strlen("optimizer.state."), piece.name.rfind('.') - std::strlen("optimizer.state."));
     const auto owned = weights.owned(plan.find(name));
     const at::Tensor& moment = square ? owned.exp_avg_sq : owned.exp_avg;
+    EXPECT_EQ(piece.box.numel(), moment.numel());
     EXPECT_EQ(piece.values.const_data_ptr(), moment.const_data_ptr()) << piece.name;
     EXPECT_EQ(piece.values.nbytes(), moment.nbytes());
   }

@@ -28,11 +28,11 @@ int64_t bytes_of(const ActivationBuffer& b) {
 
 // Runs the ops on the plan's bytes. Every op marks the bytes that it writes, and checks that the bytes it reads still
 // have their writer's mark. The test uses nothing of how the plan was made.
-void run_on_bytes(const ActivationPlan& plan, int64_t layers, bool training) {
+void run_on_bytes(const ActivationPlan& plan, int64_t layers, bool training, bool shared = false) {
   std::vector<int32_t> memory(static_cast<size_t>(plan.total_bytes / 4));  // who wrote these four bytes last
   std::map<std::pair<Activation, int64_t>, int32_t> stamps;
   int32_t now = 0;
-  for (const Op& op : micro_batch_ops(layers, plan.recompute, training)) {
+  for (const Op& op : micro_batch_ops(layers, plan.recompute, training, shared)) {
     ++now;
     const auto range = [&](const BufferRef& p) {
       const ActivationBuffer& b = plan[p.which];
@@ -66,6 +66,21 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
           run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), layers, true);
         }
       }
+    }
+  }
+}
+
+TEST(Activations, OfAPartOfAModelAreNotOverwrittenEitherAndTheirRowsAreShared) {
+  for (const int64_t layers : {1, 3}) {
+    const ModelShape part = model_part(small_shape(layers), {1, 2});
+    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, false), layers, false, true);
+    for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
+      const Levels levels(static_cast<size_t>(layers), level);
+      const ActivationPlan plan = activation_plan(part, 2, 7, DType::kFloat32, 5, true, levels);
+      run_on_bytes(plan, layers, true, true);
+      EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{7, 24}));
+      EXPECT_EQ(plan[Activation::kGatheredRows].shape, (std::vector<int64_t>{14, 24}));
+      EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{14, 24}));
     }
   }
 }

@@ -6,9 +6,9 @@
 
 namespace hearth::test {
 
-// Units of 896, 3,808, 3,808 and 928 elements: 3, 4 or 5 ranks leave shorter slices at the end. Some of these end
-// within a parameter, others within padding.
-inline plan::ParameterPlan small_plan(bool tied = false) {
+// Whole, units have 896, 3,808, 3,808 and 928 elements: 3, 4 or 5 ranks leave shorter slices at the end. Some of these
+// end within a parameter, others within padding.
+inline plan::ParameterPlan small_plan(bool tied = false, plan::TensorPart part = {}) {
   config::Model model;
   model.dim = 24;
   model.n_layers = 2;
@@ -16,7 +16,7 @@ inline plan::ParameterPlan small_plan(bool tied = false) {
   model.n_kv_heads = 2;
   model.hidden_dim = 28;
   model.enable_weight_tying = tied;
-  return plan::parameter_plan(plan::model_shape(model, 37));
+  return plan::parameter_plan(plan::model_shape(model, 37), part);
 }
 
 // The last unit has 16 elements: with two ranks or more, only the first owns any of it.

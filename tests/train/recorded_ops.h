@@ -170,16 +170,17 @@ HEARTH_WRAP(void, swiglu_gradient, "_ZN6hearth3ops15swiglu_backwardERKN2at6Tenso
   record("swiglu gradient", {da, gate_up}, {dgate_up, a});
   real_swiglu_gradient(dgate_up, da, gate_up, a);
 }
-HEARTH_WRAP(void, embedding, "_ZN6hearth3ops17embedding_forwardERKN2at6TensorES4_S4_", const Tensor& x,
-            const Tensor& weight, const Tensor& tokens) {
+HEARTH_WRAP(void, embedding, "_ZN6hearth3ops17embedding_forwardERKN2at6TensorES4_S4_NS_4plan14VocabularyPartE",
+            const Tensor& x, const Tensor& weight, const Tensor& tokens, plan::VocabularyPart part) {
   if (recorder != nullptr) recorder->begin_at(x);
   record("embedding", {}, {x});
-  real_embedding(x, weight, tokens);
+  real_embedding(x, weight, tokens, part);
 }
-HEARTH_WRAP(void, embedding_gradient, "_ZN6hearth3ops18embedding_backwardERKN2at6TensorES4_S4_", const Tensor& dweight,
-            const Tensor& dx, const Tensor& tokens) {
+HEARTH_WRAP(void, embedding_gradient,
+            "_ZN6hearth3ops18embedding_backwardERKN2at6TensorES4_S4_NS_4plan14VocabularyPartE", const Tensor& dweight,
+            const Tensor& dx, const Tensor& tokens, plan::VocabularyPart part) {
   record("embedding gradient", {dx}, {});
-  real_embedding_gradient(dweight, dx, tokens);
+  real_embedding_gradient(dweight, dx, tokens, part);
 }
 HEARTH_WRAP(void, loss, "_ZN6hearth3ops21cross_entropy_forwardERKN2at6TensorES4_S4_S4_", const Tensor& sums,
             const Tensor& logits, const Tensor& labels, const Tensor& weights) {

@@ -12,7 +12,8 @@ namespace {
 TEST(StepNote, OfAllRanksHasTheirSumsFlagsAndSubstitutesInOrder) {
   const StepNote agreed = agreed_note({to_text({.counts = {1e16, 2}, .substitutes = {"a"}}),
                                        to_text({.counts = {-1e16, 3}, .substitutes = {"b", "c"}, .save = true}),
-                                       to_text({.counts = {0.25, 1}, .leave = true}), to_text({.counts = {0.5, 0}})});
+                                       to_text({.counts = {0.25, 1}, .leave = true}), to_text({.counts = {0.5, 0}})},
+                                      {0, 1, 2, 3});
   EXPECT_THAT(agreed.counts, testing::ElementsAre(0.75, 6));
   EXPECT_THAT(agreed.substitutes, testing::ElementsAre("a", "b", "c"));
   EXPECT_TRUE(agreed.save);
@@ -20,9 +21,19 @@ TEST(StepNote, OfAllRanksHasTheirSumsFlagsAndSubstitutesInOrder) {
   EXPECT_FALSE(agreed.failed);
 }
 
+TEST(StepNote, CountsTheDataOfRanksThatReadTheSameOnce) {
+  const std::vector<std::string> texts = {
+      to_text({.counts = {1}, .substitutes = {"a"}}), to_text({.counts = {1}, .substitutes = {"a"}}),
+      to_text({.counts = {2}, .substitutes = {"b"}}), to_text({.counts = {2}, .substitutes = {"b"}, .leave = true})};
+  const StepNote agreed = agreed_note(texts, {0, 2});
+  EXPECT_THAT(agreed.counts, testing::ElementsAre(3));
+  EXPECT_THAT(agreed.substitutes, testing::ElementsAre("a", "b"));
+  EXPECT_TRUE(agreed.leave);
+}
+
 TEST(StepNote, KeepsEveryBitOfACount) {
   const std::vector<double> counts = {1.0 / 3, -0.0, 5e-324, std::numeric_limits<double>::infinity(), std::nan("")};
-  const StepNote agreed = agreed_note({to_text({.counts = counts})});
+  const StepNote agreed = agreed_note({to_text({.counts = counts})}, {0});
   for (size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(std::signbit(agreed.counts[i]), std::signbit(counts[i])) << i;
   EXPECT_EQ(agreed.counts[0], 1.0 / 3);
   EXPECT_EQ(agreed.counts[2], 5e-324);
@@ -31,12 +42,12 @@ TEST(StepNote, KeepsEveryBitOfACount) {
 }
 
 TEST(StepNote, OfARankWithoutABatchStopsAll) {
-  const StepNote agreed = agreed_note({to_text({.counts = {1, 2}}), to_text({.failed = true})});
+  const StepNote agreed = agreed_note({to_text({.counts = {1, 2}}), to_text({.failed = true})}, {0, 1});
   EXPECT_TRUE(agreed.failed);
 }
 
 TEST(StepNote, MayNameAFileWhoseNameIsNotUtf8) {
-  const StepNote agreed = agreed_note({to_text({.substitutes = {"shard \xff"}})});
+  const StepNote agreed = agreed_note({to_text({.substitutes = {"shard \xff"}})}, {0});
   EXPECT_THAT(agreed.substitutes.front(), testing::StartsWith("shard "));
 }
 

@@ -14,6 +14,8 @@ constexpr std::string_view kNoCompiler = "remove it: nothing is compiled while a
 constexpr std::string_view kPrecision =
     "write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of its own";
 constexpr std::string_view kBuildData = "remove it: build a dataset with `hearth data build`, and give data.path";
+constexpr std::string_view kVocabulary =
+    "remove it: ranks of parallelism.tensor_parallel_degree always share the vocabulary";
 constexpr std::string_view kRanks = "remove it: parallelism.data_parallel_shard_degree ranks share the weights";
 constexpr std::string_view kNoTrace = "remove it: `hearth bench step RUN.toml` prints the parts of a step's time";
 constexpr std::string_view kJsonl = "remove it: metrics.jsonl in the run folder has every number of every step";
@@ -61,11 +63,13 @@ constexpr Row kRows[] = {
     {"training", "gc_freq", kNoPython},
     {"training", "gc_debug", kNoPython},
     {"training", "deterministic", "remove it: one machine type and number of threads give the same bits, always"},
-    {"training", "enable_loss_parallel", kRanks},
-    {"training", "data_parallel_replicate_degree", kRanks},
+    {"training", "enable_loss_parallel", kVocabulary},
+    {"training", "data_parallel_replicate_degree", "write parallelism.data_parallel_replicate_degree"},
     {"training", "data_parallel_shard_degree", "write parallelism.data_parallel_shard_degree"},
-    {"training", "tensor_parallel_degree", kRanks},
+    {"training", "tensor_parallel_degree", "write parallelism.tensor_parallel_degree"},
     {"parallelism", "enable_compiled_autograd", kNoCompiler},
+    {"parallelism", "disable_loss_parallel", kVocabulary},
+    {"parallelism", "enable_async_tensor_parallel", "remove it: a product waits for the rows of all ranks"},
     {"parallelism", "", kRanks},
     {"checkpoint", "enable", "remove it: checkpoints are always written; checkpoint.interval says when"},
     {"checkpoint", "enable_checkpoint", "remove it: checkpoints are always written; checkpoint.interval says when"},

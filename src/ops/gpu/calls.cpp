@@ -30,21 +30,22 @@ static_assert(static_cast<int>(plan::NormType::kRmsNorm) == static_cast<int>(ker
               static_cast<int>(plan::NormType::kNpLayerNorm) == static_cast<int>(kernels::NormKind::kNpLayerNorm) &&
               static_cast<int>(plan::NormType::kRmsNormNeox) == static_cast<int>(kernels::NormKind::kRmsNormNeox));
 
-void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T) {
+void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T, int64_t first) {
   const auto type = type_of(x_TD);
   HEARTH_CHECK(tokens_T.numel() == x_TD.size(0));
   check_gpu(gpu_kernels().embedding_forward(gpu_stream(), type, mutable_rows(x_TD, type), rows(weight_VD, type),
-                                            pointer<const int32_t>(tokens_T)),
+                                            pointer<const int32_t>(tokens_T), first),
             "embedding_forward");
 }
 
-void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T) {
+void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T,
+                        int64_t first) {
   const auto type = type_of(dx_TD);
   HEARTH_CHECK(tokens_T.numel() == dx_TD.size(0));
   const at::Tensor order_T = std::get<1>(at::sort(tokens_T, /*stable=*/true, /*dim=*/0, /*descending=*/false));
   check_gpu(gpu_kernels().embedding_backward(gpu_stream(), type, mutable_rows(dweight_VD, kernels::Type::kFloat32),
                                              rows(dx_TD, type), pointer<const int32_t>(tokens_T),
-                                             pointer<const int64_t>(order_T)),
+                                             pointer<const int64_t>(order_T), first),
             "embedding_backward");
 }
 
@@ -106,6 +107,28 @@ void cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV, const 
                                   pointer<const float>(weights_C), pointer<const double>(scale_1), z_factor,
                                   pointer<double>(of_rows), pointer<double>(sums_2)),
       "cross_entropy");
+}
+
+void cross_entropy_statistics(const at::Tensor& statistics_C2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                              int64_t first) {
+  const auto type = type_of(logits_CV);
+  HEARTH_CHECK(labels_C.numel() == logits_CV.size(0) && statistics_C2.numel() == 2 * labels_C.numel());
+  check_gpu(
+      gpu_kernels().cross_entropy_statistics(gpu_stream(), type, mutable_rows(logits_CV, type),
+                                             pointer<const int32_t>(labels_C), first, pointer<double>(statistics_C2)),
+      "cross_entropy_statistics");
+}
+
+void vocabulary_parallel_cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV,
+                                       const at::Tensor& labels_C, const at::Tensor& statistics_RC2, int64_t first,
+                                       const at::Tensor& weights_C, const at::Tensor& scale_1, double z_factor) {
+  const auto type = type_of(logits_CV);
+  const at::Tensor of_rows = scratch<double>(2 * logits_CV.size(0), logits_CV);
+  check_gpu(gpu_kernels().vocabulary_parallel_cross_entropy(
+                gpu_stream(), type, mutable_rows(logits_CV, type), pointer<const int32_t>(labels_C),
+                pointer<const double>(statistics_RC2), statistics_RC2.size(0), first, pointer<const float>(weights_C),
+                pointer<const double>(scale_1), z_factor, pointer<double>(of_rows), pointer<double>(sums_2)),
+            "vocabulary_parallel_cross_entropy");
 }
 
 void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x) {

@@ -13,8 +13,10 @@
 
 namespace hearth::ops::gpu {
 
-void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T);
-void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T);
+// `first`: the id of the table's first row; ids outside the table are other ranks'.
+void embedding_forward(const at::Tensor& x_TD, const at::Tensor& weight_VD, const at::Tensor& tokens_T, int64_t first);
+void embedding_backward(const at::Tensor& dweight_VD, const at::Tensor& dx_TD, const at::Tensor& tokens_T,
+                        int64_t first);
 
 // r and h undefined: nothing is added.
 void norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
@@ -34,6 +36,11 @@ void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, co
 // scale_1 undefined: the logits are only read.
 void cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
                    const at::Tensor& weights_C, const at::Tensor& scale_1, double z_factor);
+void cross_entropy_statistics(const at::Tensor& statistics_C2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+                              int64_t first);
+void vocabulary_parallel_cross_entropy(const at::Tensor& sums_2, const at::Tensor& logits_CV,
+                                       const at::Tensor& labels_C, const at::Tensor& statistics_RC2, int64_t first,
+                                       const at::Tensor& weights_C, const at::Tensor& scale_1, double z_factor);
 
 void add_sum_of_squares(const at::Tensor& sum_1, const at::Tensor& x);
 

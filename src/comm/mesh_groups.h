@@ -1,0 +1,29 @@
+// A rank's groups along the axes of the mesh (mesh/mesh.h).
+#pragma once
+
+#include <memory>
+
+#include "comm/group.h"
+#include "mesh/mesh.h"
+
+namespace hearth::comm {
+
+class MeshGroups {
+ public:
+  // `world`: all ranks, as many as the degrees multiply to; must outlive this. Collective.
+  MeshGroups(Group& world, const mesh::Degrees& degrees);
+
+  Group& world() const { return world_; }
+  const mesh::Coordinates& place() const { return place_; }
+  // Ranks that add gradients, losses and counts, the shards of a replica next to each other: mesh::kLossAxes.
+  Group& loss() const { return loss_ ? *loss_ : world_; }
+  // Ranks that share every layer; null: one.
+  Group* tensor() const { return tensor_.get(); }
+
+ private:
+  Group& world_;
+  mesh::Coordinates place_;
+  std::unique_ptr<Group> loss_, tensor_;  // loss_ null: the world
+};
+
+}  // namespace hearth::comm

@@ -1,0 +1,144 @@
+// The table of layouts: every way to place a training on ranks trains the same model. Each layout trains each task and
+// is compared with one rank, step by step and in its last weights.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "data/formats/npy.h"
+#include "train/tiny_run.h"
+
+namespace hearth::test {
+
+using config::Parallelism;
+using train::step_of;
+using train::tensors_of;
+
+struct Layout {
+  const char* name;
+  Parallelism ranks;
+};
+
+// clang-format off
+inline const std::vector<Layout> kLayouts = {
+    {"dp2", {.data_parallel_shard_degree = 2}},
+    {"dp4_zero2", {.data_parallel_shard_degree = 4, .zero_stage = 2}},
+    {"dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3}},
+    {"hsdp2x2_zero3", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 2, .zero_stage = 3}},
+    {"tp2", {.tensor_parallel_degree = 2}},
+    {"tp4", {.tensor_parallel_degree = 4}},
+    {"tp2_dp2", {.data_parallel_shard_degree = 2, .tensor_parallel_degree = 2}},
+    {"tp2_dp2_zero2", {.data_parallel_shard_degree = 2, .zero_stage = 2, .tensor_parallel_degree = 2}},
+    {"tp2_hsdp2x2_zero3", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 2, .zero_stage = 3,
+                           .tensor_parallel_degree = 2}},
+};
+// clang-format on
+
+// Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
+enum class Task { kCausal, kMasked, kSpikes };
+inline const char* name_of(Task task) {
+  return task == Task::kCausal ? "causal" : task == Task::kMasked ? "masked" : "spikes";
+}
+
+class Layouts : public ::testing::Test {
+ protected:
+  // Task data are built once a process.
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<ScratchFolder>();
+    train::build_tiny_data(*folder_);
+    train::build_tiny_spikes(*folder_, "spikes", 12);
+    std::vector<float> weights(256);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(1 + i % 3);
+    data::write_npy_vector(*folder_ / "weights.npy", weights);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static config::RunConfig run_of(Task task, DType dtype, bool tied, int64_t steps, const std::string& name) {
+    config::RunConfig c = train::tiny_config(*folder_);
+    c.job.dump_folder = fmt::format("{}-{}-{}-{}", name_of(task), dtype_name(dtype), tied, name);
+    c.model.n_heads = 8;
+    c.model.n_kv_heads = 4;
+    c.model.enable_weight_tying = tied;
+    c.training.dtype = dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
+    c.training.mixed_precision_param = dtype == DType::kBFloat16 ? dtype : DType::kFloat32;
+    c.training.local_batch_size = 1;
+    c.training.steps = steps;
+    c.training.max_norm = 0.5;
+    c.checkpoint.interval = 0;
+    c.validation.freq = steps;
+    c.validation.steps = 1;
+    c.objective.z_loss = 1e-3;
+    if (task == Task::kMasked) {
+      c.model.vocab_size = 259;  // a row for the mask
+      c.objective.kind = config::ObjectiveKind::kMaskedLm;
+      c.objective.mask_id = 258;
+      c.objective.mlm_probability = 0.05;  // many micro-batches hide nothing
+    }
+    if (task == Task::kSpikes) {
+      c.data.path = "spikes";
+      c.training.token_weights = "weights.npy";
+    }
+    return c;
+  }
+
+  struct Result {
+    std::vector<metrics::Record> records;
+    std::map<std::string, std::vector<std::byte>> tensors;
+  };
+  static Result result_of(const config::RunConfig& c) {
+    return {train::train(c), tensors_of(step_of(c, c.training.steps))};
+  }
+
+  static Result trained(const config::RunConfig& one, const Layout& layout) {
+    config::RunConfig c = one;
+    c.job.dump_folder += std::string("-") + layout.name;
+    c.parallelism = layout.ranks;
+    c.training.threads = layout.ranks.ranks();
+    return result_of(c);
+  }
+
+  // Losses, gradient norms and validation losses within `tolerance`, relative.
+  static void expect_near(const Result& a, const Result& b, double tolerance, size_t begin = 0) {
+    ASSERT_EQ(a.records.size(), b.records.size());
+    const auto near = [&](std::optional<double> x, std::optional<double> y, const char* what) {
+      ASSERT_EQ(x.has_value(), y.has_value()) << what;
+      if (x) {
+        EXPECT_NEAR(*x / *y, 1, tolerance) << what;
+      }
+    };
+    for (size_t i = begin; i < a.records.size(); ++i) {
+      SCOPED_TRACE(fmt::format("step {}", a.records[i].step));
+      near(a.records[i].loss, b.records[i].loss, "loss");
+      near(a.records[i].grad_norm, b.records[i].grad_norm, "norm");
+      near(a.records[i].validation_loss, b.records[i].validation_loss, "validation");
+    }
+  }
+
+  // Every tensor of the checkpoint in float64: relative distance of all its elements.
+  static void expect_tensors_near(const Result& a, const Result& b, double tolerance) {
+    ASSERT_EQ(a.tensors.size(), b.tensors.size());
+    for (const auto& [name, bytes] : a.tensors) {
+      const std::vector<std::byte>& other = b.tensors.at(name);
+      ASSERT_EQ(bytes.size(), other.size()) << name;
+      if (name.ends_with(".step")) {
+        EXPECT_EQ(bytes, other) << name;
+        continue;
+      }
+      std::vector<double> x(bytes.size() / sizeof(double)), y(x.size());
+      std::memcpy(x.data(), bytes.data(), bytes.size());
+      std::memcpy(y.data(), other.data(), bytes.size());
+      double difference = 0, norm = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        difference += (x[i] - y[i]) * (x[i] - y[i]);
+        norm += y[i] * y[i];
+      }
+      EXPECT_LE(std::sqrt(difference), tolerance * std::sqrt(norm)) << name;
+    }
+  }
+
+  static inline std::unique_ptr<ScratchFolder> folder_;
+};
+
+}  // namespace hearth::test
