@@ -28,5 +28,49 @@ TEST_F(Layouts, InFloat32AndBfloat16StayNearOneRank) {
   }
 }
 
+// Each step in another layout, from the checkpoint of the one before.
+TEST_F(Layouts, ChangeAtEachResumeAndTheCurveStaysThatOfOneRank) {
+  const auto steps = static_cast<int64_t>(kLayouts.size());
+  config::RunConfig run = run_of(Task::kCausal, DType::kFloat64, /*tied=*/false, steps, "chain");
+  run.lr_scheduler.warmup_steps = 1;  // a warm-up longer than the run is cut
+  run.validation.freq = 0;
+  const Result one = result_of(run);
+  run.job.dump_folder += "-changing";
+  for (int64_t step = 1; step <= steps; ++step) {
+    run.parallelism = kLayouts[static_cast<size_t>(step - 1)].ranks;
+    run.training.threads = run.parallelism.ranks();
+    run.training.steps = step;
+    train::train(run);
+  }
+  const Result changing = {metrics::read_metrics(run.run_folder() / "metrics.jsonl"), tensors_of(step_of(run, steps))};
+  expect_near(changing, one, 1e-9);
+  expect_tensors_near(changing, one, 1e-7);
+}
+
+// A branch with learning rate zero writes the values that it read.
+TEST_F(Layouts, ReadTheCheckpointsOfEachOtherToTheBit) {
+  for (const Layout& writer : kLayouts) {
+    config::RunConfig run = run_of(Task::kCausal, DType::kFloat32, /*tied=*/false, 1, "from");
+    run.job.dump_folder += writer.name;
+    run.parallelism = writer.ranks;
+    run.training.threads = 0;
+    run.validation.freq = 0;
+    const Result written = result_of(run);
+    for (const Layout& reader : kLayouts) {
+      config::RunConfig branch = run;
+      branch.job.dump_folder += std::string("-to-") + reader.name;
+      branch.parallelism = reader.ranks;
+      branch.checkpoint.initial_load_path = step_of(run, 1).string();
+      branch.optimizer.lr = 0;
+      const auto read = result_of(branch).tensors;
+      for (const auto& [name, bytes] : written.tensors) {
+        if (!name.starts_with("optimizer.")) {
+          EXPECT_EQ(read.at(name), bytes) << writer.name << " " << reader.name << " " << name;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hearth::test
