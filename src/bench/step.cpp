@@ -11,6 +11,7 @@
 
 #include "base/quantity.h"
 #include "base/random.h"
+#include "comm/mesh_groups.h"
 #include "comm/ranks.h"
 #include "config/derived.h"
 #include "data/order/data_facts.h"
@@ -111,19 +112,27 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
-  parallel::ShardedWeights weights(s.run.parameters, s.run.precision, group, parallel::ShardedWeights::Mode::kTraining,
-                                   {}, plan::sharding_of(options.config), s.device,
-                                   plan::muon_matrices(options.config.optimizer, s.run.parameters));
+  const config::Parallelism& parallelism = options.config.parallelism;
+  const comm::MeshGroups groups(group, parallelism.degrees());
+  const plan::Part part{groups.place().tp, parallelism.tensor_parallel_degree};
+  const plan::ParameterPlan parameters = plan::parameter_plan(s.run.model, part);
+  parallel::ShardedWeights weights(parameters, s.run.precision, groups.loss(),
+                                   parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(options.config),
+                                   s.device, plan::muon_matrices(options.config.optimizer, parameters),
+                                   groups.tensor());
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::Optimizer optimizer(options.config.optimizer, weights, rounding_seed);
-  model::Transformer model(s.run.model, s.run.parameters, training.local_batch_size, training.seq_len,
+  model::Transformer model(plan::model_part(s.run.model, part, parallelism.context_parallel_degree), parameters,
+                           training.local_batch_size, training.seq_len,
                            {.dtype = s.run.precision.compute,
                             .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,
                             .training = true,
                             .recompute = s.recompute,
                             .device = s.device,
-                            .float8 = options.config.numerics.fp8});
+                            .float8 = options.config.numerics.fp8,
+                            .tensor = groups.tensor(),
+                            .context = groups.context()});
   train::TrainStep step(model, weights, optimizer, train::step_options(options.config));
   run::initialize_weights(weights, 0);
   const data::StepBatch batch = random_batch(training, s.run.model, s.micro_batches);
@@ -160,8 +169,8 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
 
   StepTiming t;
   t.parameters = s.run.parameters.num_parameters;
-  t.tokens_per_step =
-      s.ranks * s.micro_batches * options.config.training.local_batch_size * options.config.training.seq_len;
+  t.tokens_per_step = options.config.parallelism.data_ranks() * s.micro_batches *
+                      options.config.training.local_batch_size * options.config.training.seq_len;
   t.threads = s.threads;
   t.on_gpu = !s.device.is_cpu();
   t.median_step_s = median(results, whole_step);

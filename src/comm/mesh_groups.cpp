@@ -9,6 +9,7 @@ MeshGroups::MeshGroups(Group& world, const mesh::Degrees& degrees) : world_(worl
   HEARTH_CHECK(mesh.size() == world.size(), "{} ranks for a mesh of {}", world.size(), mesh.size());
   place_ = mesh.coordinates(world.rank());
   if (mesh.group_size(mesh::kLossAxes) < mesh.size()) loss_ = world.split(mesh.group(world.rank(), mesh::kLossAxes));
+  if (degrees.cp > 1) context_ = world.split(mesh.group(world.rank(), {mesh::Axis::kCp}));
   if (degrees.tp > 1) tensor_ = world.split(mesh.group(world.rank(), {mesh::Axis::kTp}));
 }
 

@@ -17,13 +17,15 @@ class MeshGroups {
   const mesh::Coordinates& place() const { return place_; }
   // Ranks that add gradients, losses and counts, the shards of a replica next to each other: mesh::kLossAxes.
   Group& loss() const { return loss_ ? *loss_ : world_; }
+  // Ranks that share every sequence; null: one.
+  Group* context() const { return context_.get(); }
   // Ranks that share every layer; null: one.
   Group* tensor() const { return tensor_.get(); }
 
  private:
   Group& world_;
   mesh::Coordinates place_;
-  std::unique_ptr<Group> loss_, tensor_;  // loss_ null: the world
+  std::unique_ptr<Group> loss_, context_, tensor_;  // loss_ null: the world
 };
 
 }  // namespace hearth::comm

@@ -79,15 +79,23 @@ void check_device(Rules& rules, const RunConfig& c) {
   rules.require(!t.cuda_graph || c.parallelism.zero_stage == 1, {"training.cuda_graph", "parallelism.zero_stage"},
                 "training.cuda_graph needs weights and gradients that keep their places",
                 "remove it, or give parallelism.zero_stage = 1");
-  const int64_t tensor = c.parallelism.tensor_parallel_degree, tokens = t.local_batch_size * t.seq_len;
-  rules.require(tokens % tensor == 0, {"parallelism.tensor_parallel_degree", "training.seq_len"},
-                fmt::format("parallelism.tensor_parallel_degree = {} does not divide the {} tokens of a micro-batch",
-                            tensor, tokens),
-                "each of these ranks keeps as many rows of the residual stream: give another degree, seq_len or "
-                "local_batch_size");
-  rules.require(!t.cuda_graph || tensor == 1, {"training.cuda_graph", "parallelism.tensor_parallel_degree"},
+  const int64_t tensor = c.parallelism.tensor_parallel_degree, context = c.parallelism.context_parallel_degree;
+  rules.require(
+      t.seq_len % context == 0, {"parallelism.context_parallel_degree", "training.seq_len"},
+      fmt::format("parallelism.context_parallel_degree = {} does not divide training.seq_len = {}", context, t.seq_len),
+      "each of these ranks has as many positions of every sequence: give another degree or seq_len");
+  const int64_t tokens = t.local_batch_size * t.seq_len / context;
+  rules.require(
+      tokens % tensor == 0, {"parallelism.tensor_parallel_degree", "training.seq_len"},
+      fmt::format("parallelism.tensor_parallel_degree = {} does not divide the {} tokens of a rank's micro-batch",
+                  tensor, tokens),
+      "each of these ranks keeps as many rows of the residual stream: give another degree, seq_len or "
+      "local_batch_size");
+  rules.require(!t.cuda_graph || tensor * context == 1,
+                {"training.cuda_graph",
+                 tensor > 1 ? "parallelism.tensor_parallel_degree" : "parallelism.context_parallel_degree"},
                 "training.cuda_graph records no communication inside a micro-batch",
-                "remove it, or give parallelism.tensor_parallel_degree = 1");
+                "remove it, or remove tensor_parallel_degree and context_parallel_degree");
   rules.require(!gpu || t.dtype != DType::kFloat64, {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");
@@ -102,7 +110,8 @@ void check_device(Rules& rules, const RunConfig& c) {
 
 void check_reproducible(Rules& rules, const RunConfig& c) {
   if (!c.numerics.reproducible) return;
-  const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads, data = c.parallelism.data_ranks();
+  const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads,
+                data = c.parallelism.data_parallel_replicate_degree * c.parallelism.shards();
   rules.require((data & (data - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},
                 fmt::format("numerics.reproducible does not go with {} data-parallel ranks", data),
                 "give 1, 2, 4, 8, ...");

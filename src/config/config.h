@@ -115,18 +115,20 @@ struct Parallelism {
   int64_t data_parallel_replicate_degree = 1;  // HSDP: copies of the sharded weights
   int64_t data_parallel_shard_degree = 1;      // ranks that share the weights; resolved: at least 1
   int64_t zero_stage = 1;                      // 1, 2 or 3 (plan/sharding.h)
+  int64_t context_parallel_degree = 1;         // ranks that share every sequence
   int64_t tensor_parallel_degree = 1;          // ranks that share every layer
 
   mesh::Degrees degrees() const {
     return {.dp_replicate = data_parallel_replicate_degree,
             .dp_shard = data_parallel_shard_degree,
+            .cp = context_parallel_degree,
             .tp = tensor_parallel_degree};
   }
   int64_t ranks() const { return degrees().size(); }
   // Ranks that read different sequences.
   int64_t data_ranks() const { return data_parallel_replicate_degree * data_parallel_shard_degree; }
   // Ranks that share a replica's weights, as this rank has them.
-  int64_t shards() const { return data_parallel_shard_degree; }
+  int64_t shards() const { return data_parallel_shard_degree * context_parallel_degree; }
 };
 
 struct Checkpoint {

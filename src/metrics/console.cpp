@@ -50,8 +50,10 @@ std::string format_summary(const RunSummary& s) {
   if (s.more_sources > 0) line("", fmt::format("and {} more", s.more_sources));
   line("model", fmt::format("{} parameters ({})", format_count(static_cast<double>(s.parameters)), s.parameters));
   line("step",
-       fmt::format("{} tokens = {} ranks x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
-                   s.ranks, s.accumulation_steps, s.local_batch_size, s.seq_len));
+       fmt::format("{} tokens = {} x {} micro-batches x {} sequences x {} tokens", format_count(tokens_per_step),
+                   s.ranks == s.data_ranks ? fmt::format("{} ranks", s.ranks)
+                                           : fmt::format("{} data-parallel ranks (of {})", s.data_ranks, s.ranks),
+                   s.accumulation_steps, s.local_batch_size, s.seq_len));
   line("length", fmt::format("{} steps, {} tokens, {:.2f} epochs of {:.1f} steps", s.steps,
                              format_count(tokens_per_step * static_cast<double>(s.steps)),
                              static_cast<double>(s.steps) / s.steps_per_epoch, s.steps_per_epoch));

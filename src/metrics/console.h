@@ -15,7 +15,7 @@ namespace hearth::metrics {
 // A run in numbers: printed once, before the first step.
 struct RunSummary {
   int64_t parameters = 0;
-  int64_t ranks = 1, threads = 1;
+  int64_t ranks = 1, data_ranks = 1, threads = 1;
   int64_t seq_len = 0, local_batch_size = 0, accumulation_steps = 0, global_batch_size = 0;  // sequences
   int64_t steps = 0;
   double steps_per_epoch = 0;

@@ -24,6 +24,8 @@ struct ComputeOptions {
   bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
   // The ranks that share the layers; its size and this rank are those of ModelShape::tensor. Null: one.
   comm::Group* tensor = nullptr;
+  // The ranks that share the sequences: ModelShape::context of them. Null: one.
+  comm::Group* context = nullptr;
 };
 
 // The shared data of all parts of the model: sizes, inputs and outputs, and the rotation table.
@@ -38,14 +40,16 @@ class Activations {
   }
 
   plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
+  int64_t tokens() const { return B * S / shape.context; }  // of this rank
   at::Device device() const { return rope_SK.device(); }
   int64_t memory_bytes() const { return plan_.total_bytes + static_cast<int64_t>(rope_SK.nbytes()); }
 
   const plan::ModelShape shape;
-  const int64_t B, S;
-  const bool float8;          // ComputeOptions::float8
-  comm::Group* const tensor;  // ComputeOptions::tensor
-  const at::Tensor rope_SK;   // ops::rope_table of positions 0..S-1
+  const int64_t B, S;          // of whole sequences, also where ranks share them
+  const bool float8;           // ComputeOptions::float8
+  comm::Group* const tensor;   // ComputeOptions::tensor
+  comm::Group* const context;  // ComputeOptions::context
+  const at::Tensor rope_SK;    // ops::rope_table of positions 0..S-1
 
  private:
   const plan::ActivationPlan plan_;

@@ -1,5 +1,6 @@
 #include "model/attention.h"
 
+#include "model/context_parallel.h"
 #include "model/linear.h"
 #include "model/tensor_parallel.h"
 #include "ops/rope.h"
@@ -9,28 +10,33 @@ namespace hearth::model {
 using enum plan::Activation;
 
 QkvViews qkv_views(const at::Tensor& qkv_TN, const plan::ModelShape& shape, int64_t B, int64_t S) {
-  const at::Tensor heads = qkv_TN.view({B, S, shape.H + 2 * shape.G, shape.K});
-  return {heads.narrow(2, 0, shape.H), heads.narrow(2, shape.H, shape.G), heads.narrow(2, shape.H + shape.G, shape.G)};
+  const int64_t H = shape.attention_heads(), G = shape.attention_key_heads();
+  const at::Tensor heads = qkv_TN.view({B, S, H + 2 * G, shape.K});
+  return {heads.narrow(2, 0, H), heads.narrow(2, H, G), heads.narrow(2, H + G, G)};
 }
 
 namespace {
 
 // Queries and keys are adjacent, so one call rotates both: [B, S, H+G, K].
 at::Tensor rotated_heads(const at::Tensor& qkv_TN, const plan::ModelShape& s, int64_t B, int64_t S) {
-  return qkv_TN.view({B, S, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G);
+  const int64_t H = s.attention_heads(), G = s.attention_key_heads();
+  return qkv_TN.view({B, S, H + 2 * G, s.K}).narrow(2, 0, H + G);
 }
 
 }  // namespace
 
 void attend(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
-  const at::Tensor& qkv_TN = a(kQkv, layer);
-  const at::Tensor& attention_TN = a(kAttention, layer);  // [T, H*K]
+  const bool shared = a.context != nullptr;
+  const at::Tensor& qkv_WN = a(kQkv, layer);  // W = B*S
+  const at::Tensor& out_WN = shared ? a(kAttentionHeads, layer) : a(kAttention, layer);
 
-  linear(a, qkv_TN, all_rows(a, a(kAttentionInput, layer)), weights.wqkv_ND);
-  ops::rope_forward(rotated_heads(qkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
-  const auto [q, k, v] = qkv_views(qkv_TN, s, a.B, a.S);
-  ops::attention_forward(attention_TN.view({a.B, a.S, s.H, s.K}), a(kLogSumExp, layer), q, k, v, mask);
+  linear(a, shared ? a(kQkvRows) : qkv_WN, all_rows(a, a(kAttentionInput, layer)), weights.wqkv_ND);
+  if (shared) rows_to_heads(a, RowsOf::kQkv, qkv_WN, a(kQkvRows));
+  ops::rope_forward(rotated_heads(qkv_WN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
+  const auto [q, k, v] = qkv_views(qkv_WN, s, a.B, a.S);
+  ops::attention_forward(out_WN.view({a.B, a.S, s.attention_heads(), s.K}), a(kLogSumExp, layer), q, k, v, mask);
+  if (shared) heads_to_rows(a, RowsOf::kQueries, a(kAttention, layer), out_WN);
 }
 
 void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
@@ -43,18 +49,23 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
                         const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
   const at::Tensor& dbranch_TD = all_rows(a, a(kStreamGradient));
-  const at::Tensor& dattention_TN = a(kAttentionGradient);
+  const bool shared = a.context != nullptr;
+  const at::Tensor& dout_WN = shared ? a(kAttentionHeadsGradient) : a(kAttentionGradient);
+  const at::Tensor& out_WN = shared ? a(kAttentionHeads, layer) : a(kAttention, layer);
+  const at::Tensor& dqkv_WN = shared ? a(kQkvHeadsGradient) : a(kQkvGradient);
   const at::Tensor& dqkv_TN = a(kQkvGradient);
-  const std::initializer_list<int64_t> heads_BSHK = {a.B, a.S, s.H, s.K};
+  const std::initializer_list<int64_t> heads_BSHK = {a.B, a.S, s.attention_heads(), s.K};
 
   ops::matmul_weight_gradient(gradients.wo_DN, dbranch_TD, a(kAttention, layer));
-  linear_input_gradient(a, dattention_TN, dbranch_TD, weights.wo_DN);
+  linear_input_gradient(a, a(kAttentionGradient), dbranch_TD, weights.wo_DN);
+  if (shared) rows_to_heads(a, RowsOf::kQueries, dout_WN, a(kAttentionGradient));
 
   const auto [q, k, v] = qkv_views(a(kQkv, layer), s, a.B, a.S);
-  const auto [dq, dk, dv] = qkv_views(dqkv_TN, s, a.B, a.S);
-  ops::attention_backward(dq, dk, dv, dattention_TN.view(heads_BSHK), a(kAttention, layer).view(heads_BSHK),
-                          a(kLogSumExp, layer), q, k, v, mask);
-  ops::rope_backward(rotated_heads(dqkv_TN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
+  const auto [dq, dk, dv] = qkv_views(dqkv_WN, s, a.B, a.S);
+  ops::attention_backward(dq, dk, dv, dout_WN.view(heads_BSHK), out_WN.view(heads_BSHK), a(kLogSumExp, layer), q, k, v,
+                          mask);
+  ops::rope_backward(rotated_heads(dqkv_WN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
+  if (shared) heads_to_rows(a, RowsOf::kQkv, dqkv_TN, dqkv_WN);
 
   ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, all_rows(a, a(kAttentionInput, layer)));
   linear_input_gradient(a, summands_of(a, a(kInputGradient)), dqkv_TN, weights.wqkv_ND);

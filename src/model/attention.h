@@ -11,7 +11,8 @@
 
 namespace hearth::model {
 
-// The parts of a packed row [wq y | wk y | wv y]: views, no copies. qkv_TN is [B*S, (H+2G)*K].
+// The parts of a packed row [wq y | wk y | wv y]: views, no copies. qkv_TN is [B*S, (H+2G)*K], of this rank's heads in
+// attention.
 struct QkvViews {
   at::Tensor q_BSHK, k_BSGK, v_BSGK;
 };

@@ -58,7 +58,7 @@ template <typename Body>
 void for_each_chunk(const Activations& a, const Rows& rows, const at::Tensor& output_VD, const MicroBatch& batch,
                     Body body) {
   const bool some = only_counted(a, batch);
-  const int64_t N = some ? batch.counted_N.numel() : a.B * a.S, C = a(kLogits).size(0);
+  const int64_t N = some ? batch.counted_N.numel() : a.tokens(), C = a(kLogits).size(0);
   for (int64_t first = 0; first < N; first += C) {
     const int64_t count = std::min(C, N - first);
     const Chunk chunk = some ? counted(a, rows, batch, first, count) : stretch(rows, batch, first, count);

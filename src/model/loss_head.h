@@ -10,7 +10,8 @@
 
 namespace hearth::model {
 
-// One micro-batch, the model's input. T = B*S.
+// One micro-batch, the model's input. T = B*S; where ranks share the sequences, this rank's positions of each, while
+// starts are places in whole sequences.
 struct MicroBatch {
   at::Tensor tokens_T;        // int32
   at::Tensor labels_T;        // int32, -100 where not counted

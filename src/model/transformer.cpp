@@ -46,7 +46,7 @@ ops::CrossEntropy Transformer::loss_and_gradient(Weights& weights, const MicroBa
 void Transformer::forward(Weights& weights, const MicroBatch& batch) {
   const plan::ModelShape& s = a_.shape;
   const ops::AttentionMask mask = mask_of(batch);
-  HEARTH_CHECK(batch.tokens_T.numel() == a_.B * a_.S, "{} tokens for {} x {}", batch.tokens_T.numel(), a_.B, a_.S);
+  HEARTH_CHECK(batch.tokens_T.numel() == a_.tokens(), "{} tokens for {} x {}", batch.tokens_T.numel(), a_.B, a_.S);
 
   const at::Tensor embedding_VD = parameter_view(weights.gather(0), plan_.parameters.front());
   weights.prefetch(1);

@@ -49,7 +49,9 @@ class Transformer {
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.
   bool needs_boundaries() const { return a_.shape.document_scope || !a_.shape.causal; }
 
-  int64_t tokens() const { return a_.B * a_.S; }              // of a micro-batch
+  int64_t tokens() const { return a_.tokens(); }  // of a micro-batch, on this rank
+  // This rank's part of every sequence.
+  plan::Part sequence_part() const { return {a_.context == nullptr ? 0 : a_.context->rank(), a_.shape.context}; }
   int64_t memory_bytes() const { return a_.memory_bytes(); }  // of the activations
   at::Device device() const { return a_.device(); }
 

@@ -152,6 +152,8 @@ void copy_(const at::Tensor& dst, const at::Tensor& src) {
 
 void zero_(const at::Tensor& dst) { dst.zero_(); }
 
+void sum_copies(const at::Tensor& dst, const at::Tensor& src) { dst.copy_(src.sum(/*dim=*/{2}, /*keepdim=*/true)); }
+
 void add_(const at::Tensor& dst, const at::Tensor& src) {
   HEARTH_CHECK(dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type());
   dst.add_(src);

@@ -54,6 +54,8 @@ std::vector<double> to_doubles(const at::Tensor& vector);
 // dst = src, of the same shape; converts between types. Any strides.
 void copy_(const at::Tensor& dst, const at::Tensor& src);
 void zero_(const at::Tensor& dst);
+// dst [.., .., 1, ..] = the sum of src over its third dimension, added in float32 or wider. Any strides.
+void sum_copies(const at::Tensor& dst, const at::Tensor& src);
 // dst += src, of one type and shape.
 void add_(const at::Tensor& dst, const at::Tensor& src);
 

@@ -34,7 +34,9 @@ struct Block {
 std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t C) {
   constexpr int64_t kAlignmentBytes = 64;
   // Between the layers' products each rank has its rows of the stream (sequence parallel).
-  const int64_t T = B * S, rows = T / s.tensor.size, qkv = (s.H + 2 * s.G) * s.K, N = is_centred(s.norm.type) ? 2 : 1;
+  const int64_t T = B * S / s.context, rows = T / s.tensor.size, qkv = (s.H + 2 * s.G) * s.K,
+                N = is_centred(s.norm.type) ? 2 : 1;
+  const int64_t W = B * S, heads = s.attention_heads(), heads_qkv = (heads + 2 * s.attention_key_heads()) * s.K;
   const DType exact = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
   std::vector<ActivationBuffer> buffers;
   auto add = [&](Activation which, std::string_view name, std::vector<int64_t> shape, int64_t copies, DType of) {
@@ -48,9 +50,9 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kStream, "stream", {rows, s.D}, s.L + 1, dtype);
   add(kAttentionStatistics, "attention_statistics", {N, rows}, s.L, exact);
   add(kAttentionInput, "attention_input", {rows, s.D}, s.L, dtype);
-  add(kQkv, "qkv", {T, qkv}, s.L, dtype);
+  add(kQkv, "qkv", {W, heads_qkv}, s.L, dtype);
   add(kAttention, "attention", {T, s.H * s.K}, s.L, dtype);
-  add(kLogSumExp, "log_sum_exp", {B, s.H, S}, s.L, exact);
+  add(kLogSumExp, "log_sum_exp", {B, heads, S}, s.L, exact);
   add(kMiddle, "middle", {rows, s.D}, s.L, dtype);
   add(kFeedForwardStatistics, "feed_forward_statistics", {N, rows}, s.L, exact);
   add(kFeedForwardInput, "feed_forward_input", {rows, s.D}, s.L, dtype);
@@ -70,6 +72,11 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kGatedGradient, "gated_gradient", {T, s.F}, 1, dtype);
   add(kGatheredRows, "gathered_rows", {T, s.D}, 1, dtype);
   add(kPartialRows, "partial_rows", {T, s.D}, 1, dtype);
+  add(kAttentionHeads, "attention_heads", {W, heads * s.K}, s.L, dtype);
+  add(kAttentionHeadsGradient, "attention_heads_gradient", {W, heads * s.K}, 1, dtype);
+  add(kQkvHeadsGradient, "qkv_heads_gradient", {W, heads_qkv}, 1, dtype);
+  add(kQkvRows, "qkv_rows", {T, qkv}, 1, dtype);
+  add(kExchange, "exchange", {S, heads_qkv}, 1, dtype);
   return buffers;
 }
 
@@ -126,9 +133,10 @@ ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType 
   plan.recompute.assign(recompute.begin(), recompute.end());
   if (recompute.empty()) plan.recompute.assign(static_cast<size_t>(s.L), Recompute::kNone);
   HEARTH_CHECK(static_cast<int64_t>(plan.recompute.size()) == s.L, "{} levels for {} layers", recompute.size(), s.L);
-  HEARTH_CHECK(B * S % s.tensor.size == 0, "{} positions for {} ranks", B * S, s.tensor.size);
+  HEARTH_CHECK(S % s.context == 0 && B * S / s.context % s.tensor.size == 0, "{} x {} positions for {} x {} ranks", B,
+               S, s.context, s.tensor.size);
   plan.buffers = buffers_of(s, B, S, dtype, loss_chunk_tokens);
-  const std::vector<Op> ops = micro_batch_ops(s.L, plan.recompute, training, s.tensor.size > 1);
+  const std::vector<Op> ops = micro_batch_ops(s, plan.recompute, training);
   std::vector<std::vector<Block>> blocks = blocks_of(plan.buffers, ops);
 
   std::vector<Block*> all;

@@ -45,6 +45,12 @@ enum class Activation {
   // Only where ranks share the layers; [T, D], while `stream` and the inputs of norms and products have T / ranks rows.
   kGatheredRows,  // of all ranks
   kPartialRows,   // this rank's summands of all rows
+  // Only where ranks share the sequences: T is B*S / ranks, and these have all B*S positions of a rank's heads.
+  kAttentionHeads,  // one per layer; attention's output
+  kAttentionHeadsGradient,
+  kQkvHeadsGradient,
+  kQkvRows,   // [T, (H+2G)*K]  before the exchange; kQkv then has heads
+  kExchange,  // what a sequence's ranks exchange
   kCount
 };
 

@@ -193,8 +193,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   return plan;
 }
 
-int64_t gpu_workspace_bytes(const ModelShape& s, int64_t T, const Precision& precision, bool float8) {
-  const int64_t queries = T * s.H * s.K, keys = T * s.G * s.K, statistics = T * s.H * dtype_size(DType::kFloat32);
+int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& precision, bool float8) {
+  const int64_t T = W / s.context, queries = W * s.attention_heads() * s.K, keys = W * s.attention_key_heads() * s.K;
+  const int64_t statistics = W * s.attention_heads() * dtype_size(DType::kFloat32);
   int64_t attention = statistics;  // for our own kernels
   if (precision.compute == DType::kBFloat16) {
     const int64_t expanded = s.H == s.G ? 0 : 2 * queries;

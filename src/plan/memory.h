@@ -51,7 +51,8 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
 
 // The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
 // gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands.
-int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t T, const Precision& precision, bool float8);
+// `W`: positions of a micro-batch's whole windows.
+int64_t gpu_workspace_bytes(const ModelShape& shape, int64_t W, const Precision& precision, bool float8);
 
 // FLOPs per token that recomputation adds.
 double recompute_flops_per_token(const ModelShape& shape, int64_t seq_len, std::span<const Recompute> levels);

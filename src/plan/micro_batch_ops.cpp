@@ -10,7 +10,8 @@ using enum Activation;
 
 class Sequence {
  public:
-  Sequence(std::span<const Recompute> recompute, bool shared) : recompute_(recompute), shared_(shared) {}
+  Sequence(const ModelShape& shape, std::span<const Recompute> recompute)
+      : recompute_(recompute), layers_shared_(shape.tensor.size > 1), sequences_shared_(shape.context > 1) {}
 
   void forward_block(int64_t l) {
     if (l == 0) {
@@ -36,14 +37,21 @@ class Sequence {
     if (!kept) written.push_back({kGatedGradient});
     add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(written));
     add(l, "w2's gradient",
-        {{shared_ ? kGatheredRows : kStreamGradient}, kept ? BufferRef{kGated, l} : BufferRef{kGatedGradient}}, {});
+        {{layers_shared_ ? kGatheredRows : kStreamGradient}, kept ? BufferRef{kGated, l} : BufferRef{kGatedGradient}},
+        {});
     add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, gathered_and_summed({kInputGradient}));
     add(l, "the norm's gradient", {{kInputGradient}, {kMiddle, l}, {kFeedForwardStatistics, l}, {kStreamGradient}},
         {{kStreamGradient}});
     recompute_for_attention(l, level);
     add(l, "wo's gradients", {{kStreamGradient}, {kAttention, l}}, gathered({kAttentionGradient}));
-    add(l, "attention's gradient", {{kAttentionGradient}, {kAttention, l}, {kLogSumExp, l}, {kQkv, l}},
-        {{kQkvGradient}});
+    exchange(l, {kAttentionGradient}, {kAttentionHeadsGradient});
+    add(l, "attention's gradient",
+        {of_heads({kAttentionGradient}, {kAttentionHeadsGradient}),
+         of_heads({kAttention, l}, {kAttentionHeads, l}),
+         {kLogSumExp, l},
+         {kQkv, l}},
+        {of_heads({kQkvGradient}, {kQkvHeadsGradient})});
+    exchange(l, {kQkvHeadsGradient}, {kQkvGradient});
     add(l, "wq's, wk's and wv's gradients", {{kQkvGradient}, {kAttentionInput, l}},
         gathered_and_summed({kInputGradient}));
     add(l, "the norm's gradient", {{kInputGradient}, {kStream, l}, {kAttentionStatistics, l}, {kStreamGradient}},
@@ -67,14 +75,22 @@ class Sequence {
  private:
   std::vector<BufferRef> with(std::initializer_list<Activation> rows, BufferRef output) const {
     std::vector<BufferRef> written;
-    if (shared_)
+    if (layers_shared_)
       for (const Activation which : rows) written.push_back({which});
     written.push_back(output);
     return written;
   }
   void attend(int64_t l, std::string_view again) {
-    add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, gathered({kQkv, l}));
-    add(l, fmt::format("attention{}", again), {{kQkv, l}}, {{kAttention, l}, {kLogSumExp, l}});
+    add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, gathered(of_heads({kQkv, l}, {kQkvRows})));
+    exchange(l, {kQkvRows}, {kQkv, l});
+    add(l, fmt::format("attention{}", again), {{kQkv, l}},
+        {of_heads({kAttention, l}, {kAttentionHeads, l}), {kLogSumExp, l}});
+    exchange(l, {kAttentionHeads, l}, {kAttention, l});
+  }
+  // What attention, or its neighbours, use in place of `one` where ranks share the sequences.
+  BufferRef of_heads(BufferRef one, BufferRef several) const { return sequences_shared_ ? several : one; }
+  void exchange(int64_t l, BufferRef from, BufferRef to) {
+    if (sequences_shared_) add(l, "exchange of heads", {from}, {{kExchange}, to});
   }
   void attention_norm_again(int64_t l) {
     add(l, "norm again", {{kStream, l}}, {{kAttentionInput, l}, {kAttentionStatistics, l}});
@@ -99,15 +115,15 @@ class Sequence {
   }
 
   std::span<const Recompute> recompute_;
-  const bool shared_;
+  const bool layers_shared_, sequences_shared_;
   std::vector<Op> ops_;
 };
 
 }  // namespace
 
-std::vector<Op> micro_batch_ops(int64_t num_layers, std::span<const Recompute> recompute, bool training, bool shared) {
-  const int64_t L = num_layers;
-  Sequence sequence(recompute, shared);
+std::vector<Op> micro_batch_ops(const ModelShape& shape, std::span<const Recompute> recompute, bool training) {
+  const int64_t L = shape.L;
+  Sequence sequence(shape, recompute);
   sequence.add(-1, "embedding", {}, sequence.summed({kStream, 0}));
   for (int64_t layer = 0; layer < L; ++layer) sequence.forward_block(layer);
   sequence.add(-1, "last norm", {{kMiddle, L - 1}, {kBranch}}, {{kStream, L}, {kFinalInput}, {kFinalStatistics}});
@@ -122,8 +138,9 @@ std::vector<Op> micro_batch_ops(int64_t num_layers, std::span<const Recompute> r
   sequence.add(-1, "output, loss and their gradients", {{kFinalInput}}, std::move(written));
   sequence.add(-1, "last norm's gradient", {{kInputGradient}, {kStream, L}, {kFinalStatistics}}, {{kStreamGradient}});
   for (int64_t layer = L - 1; layer >= 0; --layer) sequence.backward_block(layer);
-  sequence.add(-1, "embedding's gradient", {{kStreamGradient}},
-               shared ? std::vector<BufferRef>{{kGatheredRows}} : std::vector<BufferRef>{});
+  std::vector<BufferRef> written_last;
+  if (shape.tensor.size > 1) written_last.push_back({kGatheredRows});
+  sequence.add(-1, "embedding's gradient", {{kStreamGradient}}, std::move(written_last));
   return sequence.take();
 }
 

@@ -27,7 +27,7 @@ struct Op {
   std::vector<BufferRef> writes;  // begins to live at this op, unless the op also reads it: then it lives on
 };
 
-// `recompute`: one per layer. Without `training` there is no backward. `shared`: ranks share the layers.
-std::vector<Op> micro_batch_ops(int64_t num_layers, std::span<const Recompute> recompute, bool training, bool shared);
+// `recompute`: one per layer. Without `training` there is no backward.
+std::vector<Op> micro_batch_ops(const ModelShape& shape, std::span<const Recompute> recompute, bool training);
 
 }  // namespace hearth::plan

@@ -41,7 +41,7 @@ struct Law {
 };
 
 // The part of `n` equal things that a rank has; the first ranks have one more if they do not divide.
-Slice part_of(int64_t n, TensorPart part) {
+Slice part_of(int64_t n, Part part) {
   const auto begin = [&](int64_t rank) { return rank * (n / part.size) + std::min(rank, n % part.size); };
   return {begin(part.rank), begin(part.rank + 1)};
 }
@@ -158,7 +158,9 @@ int64_t ParameterPlan::find(const std::string& name) const {
   return -1;
 }
 
-ModelShape model_part(const ModelShape& whole, TensorPart part) {
+namespace {
+
+ModelShape tensor_part(const ModelShape& whole, Part part) {
   if (part.size == 1) return whole;
   constexpr std::string_view kKey = "parallelism.tensor_parallel_degree";
   const auto parts = [&](int64_t n, std::string_view name) {
@@ -183,6 +185,29 @@ ModelShape model_part(const ModelShape& whole, TensorPart part) {
   return s;
 }
 
+void check_context(const ModelShape& s) {
+  constexpr std::string_view kKey = "parallelism.context_parallel_degree";
+  const std::string of = s.tensor.size > 1 ? fmt::format(" of each of {} tensor-parallel ranks", s.tensor.size) : "";
+  if (s.H % s.context != 0)
+    throw user_error(fmt::format("{} = {} does not divide the {} heads{}", kKey, s.context, s.H, of),
+                     "in attention each rank has whole windows of some heads", "give a degree that divides the heads")
+        .about(std::string(kKey));
+  if (s.G % s.context != 0 && s.context % s.G != 0)
+    throw user_error(
+        fmt::format("{} = {} and the {} heads of keys and values{} do not divide each other", kKey, s.context, s.G, of),
+        "each rank has the keys and values of its queries", "give a degree that divides them, or a multiple of them")
+        .about(std::string(kKey));
+}
+
+}  // namespace
+
+ModelShape model_part(const ModelShape& whole, Part part, int64_t context) {
+  ModelShape s = tensor_part(whole, part);
+  s.context = context;
+  check_context(s);
+  return s;
+}
+
 std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
   const int64_t columns = p.part.sizes.back(), whole_columns = p.shape.back();
   const int64_t first_row = p.shape.size() > 1 ? p.part.offsets[0] : 0, first_column = p.part.offsets.back();
@@ -198,8 +223,8 @@ std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
   return runs;
 }
 
-ParameterPlan parameter_plan(const ModelShape& s, TensorPart part) {
-  model_part(s, part);  // throws if the ranks cannot share the layers
+ParameterPlan parameter_plan(const ModelShape& s, Part part) {
+  tensor_part(s, part);  // throws if the ranks cannot share the layers
   ParameterPlan plan;
   plan.tensor = part;
   Layout layout(plan);

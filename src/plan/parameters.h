@@ -8,6 +8,9 @@
 // rank then has a part of each matrix: of wq, wk, wv, w1, w3, embedding and output some rows, of wo and w2 some
 // columns. Norms are whole on each. model_part and parameter_plan give the sizes of a part.
 //
+// Context parallel: ranks may share every sequence (arXiv 2309.14509). A rank then has the same part of each matrix as
+// without, some positions of each sequence, and in attention all positions of some heads.
+//
 // Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
 // G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
 #pragma once
@@ -47,8 +50,8 @@ struct Initialization {
   double std = 0, output_std = 0;
 };
 
-// A rank of the ranks that share every layer.
-struct TensorPart {
+// A rank of the ranks that share every layer, or every sequence.
+struct Part {
   int64_t rank = 0, size = 1;
 };
 
@@ -68,8 +71,13 @@ struct ModelShape {
   bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
   bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
   double counted = 1;           // approximate share of positions that count
-  TensorPart tensor = {};
+  Part tensor = {};
   VocabularyPart vocabulary = {};
+  int64_t context = 1;  // ranks that share every sequence
+
+  // The heads of a rank in attention. More ranks than key/value heads: several have the same one.
+  int64_t attention_heads() const { return H / context; }
+  int64_t attention_key_heads() const { return G < context ? 1 : G / context; }
 };
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
@@ -77,8 +85,9 @@ struct ModelShape {
 ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size);
 
 // The part of a whole model that one of the ranks has. The vocabulary need not divide: the first ranks have one id
-// more. Throws user_error about parallelism.tensor_parallel_degree if the ranks do not divide H, G or F, or exceed V.
-ModelShape model_part(const ModelShape& whole, TensorPart part);
+// more. `context`: ranks that share every sequence. Throws user_error about parallelism.tensor_parallel_degree if the
+// ranks do not divide H, G or F, or exceed V, and about context_parallel_degree if they cannot share the heads.
+ModelShape model_part(const ModelShape& whole, Part part, int64_t context = 1);
 
 enum class Init { kOnes, kNormal, kTruncatedNormal };
 
@@ -121,7 +130,7 @@ struct ParameterPlan {
   std::vector<Parameter> parameters;  // in disk order
   std::vector<Unit> units;
   int64_t num_parameters = 0;  // elements of the whole model, without padding; tied weights once
-  TensorPart tensor = {};
+  Part tensor = {};
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
   // Whether this rank saves a parameter and counts it in norms. The others that have the same leave that to rank 0.
@@ -131,7 +140,7 @@ struct ParameterPlan {
 };
 
 // `whole`: of the whole model. Throws as model_part does.
-ParameterPlan parameter_plan(const ModelShape& whole, TensorPart part = {});
+ParameterPlan parameter_plan(const ModelShape& whole, Part part = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

@@ -27,16 +27,19 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
     throw user_error("the vocabulary's size is not known", "neither data.path nor model.vocab_size is given",
                      "give one of them");
   run.parameters = parameter_plan(run.model);
-  if (work == Work::kTraining) model_part(run.model, {0, config.parallelism.tensor_parallel_degree});  // may throw
+  const config::Parallelism& p = config.parallelism;
+  if (work == Work::kTraining)
+    model_part(run.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);  // throws
   return run;
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
   // On a CPU all ranks are threads of one process; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
-  const TensorPart first{0, config.parallelism.tensor_parallel_degree};  // has most
-  return memory_plan(config, model_part(run.model, first), parameter_plan(run.model, first), run.precision,
-                     memory_bytes, on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0);
+  const Part first{0, config.parallelism.tensor_parallel_degree};  // has most
+  return memory_plan(config, model_part(run.model, first, config.parallelism.context_parallel_degree),
+                     parameter_plan(run.model, first), run.precision, memory_bytes,
+                     on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0);
 }
 
 }  // namespace hearth::plan

@@ -28,7 +28,7 @@ int64_t AttentionCut::backward_shared_floats() const {
 }
 
 ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType compute) {
-  const AttentionCut cut{B, S, shape.H, shape.G, shape.K};
+  const AttentionCut cut{B, S, shape.attention_heads(), shape.attention_key_heads(), shape.K};
   const bool flash = compute != DType::kFloat64;  // float64 uses the plain reference without scratch
   const int64_t shared =
       std::max(gemm_shared_floats(compute == DType::kBFloat16), flash ? cut.backward_shared_floats() : 0);

@@ -112,6 +112,7 @@ std::string Run::describe(bool verbose) const {
   metrics::RunSummary s;
   s.parameters = plan.num_parameters;
   s.ranks = ranks;
+  s.data_ranks = config.parallelism.data_ranks();
   s.threads = threads;
   s.seq_len = seq_len();
   s.local_batch_size = config.training.local_batch_size;

@@ -48,7 +48,7 @@ struct Run {
   std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
   plan::ModelShape shape;                 // of the whole model
   plan::ParameterPlan plan;               // the same
-  plan::TensorPart tensor;                // this rank's part of both: plan::model_part, plan::parameter_plan
+  plan::Part tensor;                      // this rank's part of both: plan::model_part, plan::parameter_plan
   mesh::Coordinates place;                // of this rank
   std::vector<bool> trained;              // by parameter; false: checkpoint.freeze
   plan::Precision precision;

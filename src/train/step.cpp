@@ -20,10 +20,23 @@ struct Stopwatch {
   }
 };
 
-std::vector<int64_t> counted_positions(const data::Batch& batch) {
+// A rank's positions of each of B rows of S.
+template <class T>
+std::vector<T> part_of_rows(const std::vector<T>& all, int64_t B, int64_t S, plan::Part part) {
+  if (part.size == 1) return all;
+  std::vector<T> mine;
+  const int64_t positions = S / part.size;
+  for (int64_t row = 0; row < B; ++row) {
+    const auto begin = all.begin() + row * S + part.rank * positions;
+    mine.insert(mine.end(), begin, begin + positions);
+  }
+  return mine;
+}
+
+std::vector<int64_t> counted_positions(std::span<const int32_t> labels) {
   std::vector<int64_t> positions;
-  for (size_t i = 0; i < batch.labels.size(); ++i)
-    if (batch.labels[i] != data::kIgnore) positions.push_back(static_cast<int64_t>(i));
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] != data::kIgnore) positions.push_back(static_cast<int64_t>(i));
   return positions;
 }
 
@@ -83,11 +96,13 @@ std::vector<double> counted_weights(const data::StepBatch& batch) {
   return weights;
 }
 
-model::MicroBatch to_tensors(const data::Batch& batch, at::Device device) {
+model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, plan::Part part) {
+  const auto mine = [&](const auto& of_all) { return part_of_rows(of_all, batch.B, batch.S, part); };
   model::MicroBatch result;
-  result.tokens_T = ops::from_int32(batch.tokens, device);
-  result.labels_T = ops::from_int32(batch.labels, device);
-  if (!batch.weights.empty()) result.weights_T = ops::from_float32(batch.weights, device);
+  const auto labels = mine(batch.labels);
+  result.tokens_T = ops::from_int32(mine(batch.tokens), device);
+  result.labels_T = ops::from_int32(labels, device);
+  if (!batch.weights.empty()) result.weights_T = ops::from_float32(mine(batch.weights), device);
   if (!batch.document_starts.empty()) {
     const std::vector<int32_t> starts = with_padding(batch, batch.document_starts);
     result.document_starts_N = ops::from_int32(starts, device);
@@ -97,8 +112,8 @@ model::MicroBatch to_tensors(const data::Batch& batch, at::Device device) {
   for (int64_t row = 0; row < batch.B; ++row) rows.push_back(static_cast<int32_t>(row * batch.S));
   const std::vector<int32_t> starts = with_padding(batch, rows);
   if (starts.size() > rows.size()) result.padding_starts_N = ops::from_int32(starts, device);
-  const std::vector<int64_t> counted = counted_positions(batch);
-  if (counted.size() < batch.labels.size()) result.counted_N = ops::from_int64(counted, device);
+  const std::vector<int64_t> counted = counted_positions(labels);
+  if (counted.size() < labels.size()) result.counted_N = ops::from_int64(counted, device);
   return result;
 }
 
@@ -121,7 +136,10 @@ TrainStep::TrainStep(model::Transformer& model, parallel::ShardedWeights& weight
 }
 
 PendingStep TrainStep::run(const data::StepBatch& batch, int64_t step, double lr) {
-  const at::Tensor counts_A = ops::from_float64(counted_weights(batch), weights_.device());
+  std::vector<double> counts = counted_weights(batch);
+  // Ranks that share the sequences have the same counts.
+  if (model_.sequence_part().rank > 0) std::fill(counts.begin(), counts.end(), 0.0);
+  const at::Tensor counts_A = ops::from_float64(counts, weights_.device());
   weights_.group().all_reduce(counts_A);
   return run(batch, ops::to_doubles(counts_A), step, lr);
 }
@@ -131,9 +149,9 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   const at::Device device = weights_.device();
   const auto A = static_cast<int64_t>(batch.micro_batches.size());
   weights_.begin_step(A);
-  const int64_t paired = weights_.paired_micro_batches();
+  const int64_t paired = weights_.paired_micro_batches(), data_ranks = group.size() / model_.sequence_part().size;
   StepResult times;
-  const std::vector<double> scales = loss_scales(batch, counts, group.size(), options_.per_rank, paired);
+  const std::vector<double> scales = loss_scales(batch, counts, data_ranks, options_.per_rank, paired);
   if (scales.empty()) {
     times.counted = false;
     times.loss = times.z_loss = times.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -143,7 +161,8 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   Stopwatch watch;
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
   for (int64_t i = 0; i < A; ++i) {
-    const model::MicroBatch micro = to_tensors(batch.micro_batches[static_cast<size_t>(i)], device);
+    const model::MicroBatch micro =
+        to_tensors(batch.micro_batches[static_cast<size_t>(i)], device, model_.sequence_part());
     const at::Tensor sums_2 = sums_A2.select(0, i), scale_1 = scales_A.narrow(0, i, 1);
     if (graph_) {
       graph_->run(sums_2, micro, scale_1);

@@ -38,8 +38,8 @@ struct StepResult {
 double counted_weight(const data::Batch& batch);
 std::vector<double> counted_weights(const data::StepBatch& batch);  // of each micro-batch
 
-// The batch as tensors on `device`. Copies.
-model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU);
+// The batch as tensors on `device`. Copies. `part`: of every sequence (model::Transformer::sequence_part).
+model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU, plan::Part part = {});
 
 // A step that may still be running: on a GPU its result is available later.
 class PendingStep {

@@ -25,12 +25,13 @@ double counted_units(const data::Batch& batch, std::span<const int64_t> token_un
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                           const ValidationOptions& options) {
   comm::Group& group = weights.group();
+  const plan::Part part = model.sequence_part();  // neighbours in the group share the sequences
   data::LoaderOptions loading;
   loading.seq_len = options.seq_len;
   loading.local_batch_size = options.local_batch_size;
-  loading.global_batch_size = options.local_batch_size * group.size();
-  loading.rank = group.rank();
-  loading.ranks = group.size();
+  loading.global_batch_size = options.local_batch_size * group.size() / part.size;
+  loading.rank = group.rank() / part.size;
+  loading.ranks = group.size() / part.size;
   loading.prefetch_threads = 0;  // copying a batch is much faster than a forward pass
   loading.shuffle = false;
   loading.labels = options.labels;
@@ -47,7 +48,8 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
   for (int64_t i = 0; i < batches; ++i) {
     const data::StepBatch step = loader.next();
     for (const data::Batch& batch : step.micro_batches) {
-      result.loss_sum += model.loss(weights, to_tensors(batch, model.device())).loss;
+      result.loss_sum += model.loss(weights, to_tensors(batch, model.device(), part)).loss;
+      if (part.rank > 0) continue;
       result.counted_tokens += counted_weight(batch);
       result.counted_units += counted_units(batch, options.token_units);
     }

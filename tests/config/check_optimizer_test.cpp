@@ -37,6 +37,20 @@ TEST(CheckOptimizer, AGpuIsOneRankAndComputesWhatItCan) {
   EXPECT_EQ(problems({gpu, "training.mixed_precision_param=float32", "numerics.fp8=true"}), no_fp8);
 }
 
+TEST(CheckOptimizer, RanksThatShareLayersOrSequencesNeedEqualParts) {
+  const std::string tensor = "parallelism.tensor_parallel_degree=", context = "parallelism.context_parallel_degree=";
+  EXPECT_TRUE(problems({tensor + "4", context + "2", "training.seq_len=64"}).empty());
+  EXPECT_EQ(problems({context + "3", "training.seq_len=64", "training.local_batch_size=3"}),
+            one("parallelism.context_parallel_degree = 3 does not divide training.seq_len = 64"));
+  EXPECT_EQ(problems({tensor + "3", "training.seq_len=64", "training.local_batch_size=1"}),
+            one("parallelism.tensor_parallel_degree = 3 does not divide the 64 tokens of a rank's micro-batch"));
+  EXPECT_EQ(
+      problems({tensor + "2", "optimizer.name=Muon"}),
+      one("optimizer.name = \"Muon\" does not go with parallelism.tensor_parallel_degree = 2: a rank has parts of "
+          "matrices only"));
+  EXPECT_TRUE(problems({context + "2", "optimizer.name=Muon"}).empty());
+}
+
 TEST(CheckOptimizer, AGraphNeedsAGpuAndStepsOfOneShape) {
   const auto differ =
       one("training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch");

@@ -33,21 +33,33 @@ inline const std::vector<Layout> kLayouts = {
     {"tp2_dp2_zero2", {.data_parallel_shard_degree = 2, .zero_stage = 2, .tensor_parallel_degree = 2}},
     {"tp2_hsdp2x2_zero3", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 2, .zero_stage = 3,
                            .tensor_parallel_degree = 2}},
+    {"cp2", {.context_parallel_degree = 2}},
+    {"cp4", {.context_parallel_degree = 4}},
+    {"cp8", {.context_parallel_degree = 8}},  // more ranks than key/value heads
+    {"cp2_dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .context_parallel_degree = 2}},
+    {"tp2_cp2", {.context_parallel_degree = 2, .tensor_parallel_degree = 2}},
 };
 // clang-format on
 
 // Every task clips, accumulates gradients over micro-batches, has a z-loss and a vocabulary that no layout divides.
-enum class Task { kCausal, kMasked, kSpikes };
+//   kCausal     windows of text
+//   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm
+//   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights; blocks are computed again
+//   kSpikes     arrays with weights of tokens; frozen parameters
+enum class Task { kCausal, kDocuments, kMasked, kSpikes };
+inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes};
 inline const char* name_of(Task task) {
-  return task == Task::kCausal ? "causal" : task == Task::kMasked ? "masked" : "spikes";
+  constexpr const char* kNames[] = {"causal", "documents", "masked", "spikes"};
+  return kNames[static_cast<size_t>(task)];
 }
 
 class Layouts : public ::testing::Test {
- protected:
+ public:
   // Task data are built once a process.
   static void SetUpTestSuite() {
     folder_ = std::make_unique<ScratchFolder>();
     train::build_tiny_data(*folder_);
+    train::build_tiny_data(*folder_ / "short", /*words_per_document=*/9);
     train::build_tiny_spikes(*folder_, "spikes", 12);
     std::vector<float> weights(256);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(1 + i % 3);
@@ -55,12 +67,11 @@ class Layouts : public ::testing::Test {
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
-  static config::RunConfig run_of(Task task, DType dtype, bool tied, int64_t steps, const std::string& name) {
+  static config::RunConfig run_of(Task task, DType dtype, int64_t steps, const std::string& name) {
     config::RunConfig c = train::tiny_config(*folder_);
-    c.job.dump_folder = fmt::format("{}-{}-{}-{}", name_of(task), dtype_name(dtype), tied, name);
+    c.job.dump_folder = fmt::format("{}-{}-{}", name_of(task), dtype_name(dtype), name);
     c.model.n_heads = 8;
     c.model.n_kv_heads = 4;
-    c.model.enable_weight_tying = tied;
     c.training.dtype = dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
     c.training.mixed_precision_param = dtype == DType::kBFloat16 ? dtype : DType::kFloat32;
     c.training.local_batch_size = 1;
@@ -70,7 +81,15 @@ class Layouts : public ::testing::Test {
     c.validation.freq = steps;
     c.validation.steps = 1;
     c.objective.z_loss = 1e-3;
+    if (task == Task::kDocuments) {
+      c.data.path = "short/data";
+      c.model.attention_scope = config::AttentionScope::kDocument;
+      c.model.norm_type = config::NormType::kLayerNorm;
+      c.training.local_batch_size = 2;
+    }
     if (task == Task::kMasked) {
+      c.model.enable_weight_tying = true;
+      c.memory.recompute = config::Recompute::kBlock;
       c.model.vocab_size = 259;  // a row for the mask
       c.objective.kind = config::ObjectiveKind::kMaskedLm;
       c.objective.mask_id = 258;
@@ -79,6 +98,7 @@ class Layouts : public ::testing::Test {
     if (task == Task::kSpikes) {
       c.data.path = "spikes";
       c.training.token_weights = "weights.npy";
+      c.checkpoint.freeze = {"layers.0.attention.wo.weight", "layers.1.ffn_norm.weight"};
     }
     return c;
   }
@@ -113,6 +133,13 @@ class Layouts : public ::testing::Test {
       near(a.records[i].loss, b.records[i].loss, "loss");
       near(a.records[i].grad_norm, b.records[i].grad_norm, "norm");
       near(a.records[i].validation_loss, b.records[i].validation_loss, "validation");
+    }
+  }
+
+  static void expect_losses_near(const Result& a, const Result& b, int64_t last_step, double tolerance) {
+    for (size_t i = 0; i < a.records.size(); ++i) {
+      if (a.records[i].step > last_step || !a.records[i].loss) continue;
+      EXPECT_NEAR(*a.records[i].loss / *b.records[i].loss, 1, tolerance) << "step " << a.records[i].step;
     }
   }
 

@@ -5,8 +5,8 @@ namespace hearth::test {
 namespace {
 
 TEST_F(Layouts, InFloat64TrainEveryTaskAsOneRankDoes) {
-  for (const Task task : {Task::kCausal, Task::kMasked, Task::kSpikes}) {
-    const config::RunConfig run = run_of(task, DType::kFloat64, /*tied=*/task == Task::kMasked, 3, "one");
+  for (const Task task : kTasks) {
+    const config::RunConfig run = run_of(task, DType::kFloat64, 3, "one");
     const Result one = result_of(run);
     for (const Layout& layout : kLayouts) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(task), layout.name));
@@ -19,7 +19,7 @@ TEST_F(Layouts, InFloat64TrainEveryTaskAsOneRankDoes) {
 
 TEST_F(Layouts, InFloat32AndBfloat16StayNearOneRank) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const config::RunConfig run = run_of(Task::kCausal, dtype, /*tied=*/false, 3, "one");
+    const config::RunConfig run = run_of(Task::kCausal, dtype, 3, "one");
     const Result one = result_of(run);
     for (const Layout& layout : kLayouts) {
       SCOPED_TRACE(fmt::format("{} {}", dtype_name(dtype), layout.name));
@@ -28,10 +28,22 @@ TEST_F(Layouts, InFloat32AndBfloat16StayNearOneRank) {
   }
 }
 
+// Random rounding draws for an element by its place in the whole parameter.
+TEST_F(Layouts, RoundWeightsInBfloat16AtRandomAndStayNearOneRank) {
+  config::RunConfig run = run_of(Task::kCausal, DType::kBFloat16, 3, "rounding");
+  run.training.dtype = DType::kBFloat16;
+  run.numerics.stochastic_rounding = true;
+  const Result one = result_of(run);
+  for (const Layout& layout : kLayouts) {
+    SCOPED_TRACE(layout.name);
+    expect_near(trained(run, layout), one, 0.02);
+  }
+}
+
 // Each step in another layout, from the checkpoint of the one before.
 TEST_F(Layouts, ChangeAtEachResumeAndTheCurveStaysThatOfOneRank) {
   const auto steps = static_cast<int64_t>(kLayouts.size());
-  config::RunConfig run = run_of(Task::kCausal, DType::kFloat64, /*tied=*/false, steps, "chain");
+  config::RunConfig run = run_of(Task::kCausal, DType::kFloat64, steps, "chain");
   run.lr_scheduler.warmup_steps = 1;  // a warm-up longer than the run is cut
   run.validation.freq = 0;
   const Result one = result_of(run);
@@ -49,14 +61,16 @@ TEST_F(Layouts, ChangeAtEachResumeAndTheCurveStaysThatOfOneRank) {
 
 // A branch with learning rate zero writes the values that it read.
 TEST_F(Layouts, ReadTheCheckpointsOfEachOtherToTheBit) {
-  for (const Layout& writer : kLayouts) {
-    config::RunConfig run = run_of(Task::kCausal, DType::kFloat32, /*tied=*/false, 1, "from");
+  for (size_t index = 0; index < kLayouts.size(); ++index) {
+    const Layout& writer = kLayouts[index];
+    config::RunConfig run = run_of(Task::kCausal, DType::kFloat32, 1, "from");
     run.job.dump_folder += writer.name;
     run.parallelism = writer.ranks;
     run.training.threads = 0;
     run.validation.freq = 0;
     const Result written = result_of(run);
-    for (const Layout& reader : kLayouts) {
+    for (const size_t distance : {1, 6}) {
+      const Layout& reader = kLayouts[(index + distance) % kLayouts.size()];
       config::RunConfig branch = run;
       branch.job.dump_folder += std::string("-to-") + reader.name;
       branch.parallelism = reader.ranks;

@@ -171,7 +171,7 @@ TEST(Console, AMessageDoesNotTearTheBar) {
 TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
   RunSummary s;
   s.parameters = 56'000'000;
-  s.ranks = 2;
+  s.ranks = s.data_ranks = 2;
   s.accumulation_steps = 4;
   s.local_batch_size = 8;
   s.global_batch_size = 64;
@@ -182,6 +182,8 @@ TEST(Console, TheSummarySaysWhatAStepIsMadeOf) {
   const std::string text = format_summary(s);
   EXPECT_THAT(text, HasSubstr("56.0 M parameters (56000000)\n")) << text;
   EXPECT_THAT(text, HasSubstr("2 ranks x 4 micro-batches x 8 sequences x 128 tokens")) << text;
+  s.ranks = 8;
+  EXPECT_THAT(format_summary(s), HasSubstr("2 data-parallel ranks (of 8) x 4 micro-batches"));
   EXPECT_THAT(text, HasSubstr("500 steps, 4.10 M tokens, 2.50 epochs of 200.0 steps")) << text;
   EXPECT_THAT(text, Not(HasSubstr("% of the sequences"))) << text;
   s.sources = {{"data/web", 0.8, 1.25}, {"data/books", 0.2, 3}};

@@ -28,11 +28,11 @@ int64_t bytes_of(const ActivationBuffer& b) {
 
 // Runs the ops on the plan's bytes. Every op marks the bytes that it writes, and checks that the bytes it reads still
 // have their writer's mark. The test uses nothing of how the plan was made.
-void run_on_bytes(const ActivationPlan& plan, int64_t layers, bool training, bool shared = false) {
+void run_on_bytes(const ActivationPlan& plan, const ModelShape& shape, bool training) {
   std::vector<int32_t> memory(static_cast<size_t>(plan.total_bytes / 4));  // who wrote these four bytes last
   std::map<std::pair<Activation, int64_t>, int32_t> stamps;
   int32_t now = 0;
-  for (const Op& op : micro_batch_ops(layers, plan.recompute, training, shared)) {
+  for (const Op& op : micro_batch_ops(shape, plan.recompute, training)) {
     ++now;
     const auto range = [&](const BufferRef& p) {
       const ActivationBuffer& b = plan[p.which];
@@ -58,12 +58,12 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
     for (const NormType norm : {NormType::kRmsNorm, NormType::kLayerNorm}) {
       const ModelShape shape = small_shape(layers, norm);
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, false), layers, false);
+        run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, false), shape, false);
         for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
           Levels levels(static_cast<size_t>(layers), level);
-          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), layers, true);
+          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), shape, true);
           levels.front() = kNone, levels.back() = kBlock;
-          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), layers, true);
+          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), shape, true);
         }
       }
     }
@@ -73,15 +73,33 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
 TEST(Activations, OfAPartOfAModelAreNotOverwrittenEitherAndTheirRowsAreShared) {
   for (const int64_t layers : {1, 3}) {
     const ModelShape part = model_part(small_shape(layers), {1, 2});
-    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, false), layers, false, true);
+    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, false), part, false);
     for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
       const Levels levels(static_cast<size_t>(layers), level);
       const ActivationPlan plan = activation_plan(part, 2, 7, DType::kFloat32, 5, true, levels);
-      run_on_bytes(plan, layers, true, true);
+      run_on_bytes(plan, part, true);
       EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{7, 24}));
       EXPECT_EQ(plan[Activation::kGatheredRows].shape, (std::vector<int64_t>{14, 24}));
       EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{14, 24}));
     }
+  }
+}
+
+// Four ranks share sequences of 8 positions: a rank has 2 x 2 of them, and all 16 of one query head. Three of four
+// ranks have the keys and values of another rank's head, too.
+TEST(Activations, WhereRanksShareSequencesAttentionHasAllPositionsOfSomeHeads) {
+  const ModelShape whole = small_shape(3);
+  const int64_t context = whole.H, K = whole.K;
+  ASSERT_GT(whole.H, whole.G);
+  const ModelShape part = model_part(whole, {}, context);
+  run_on_bytes(activation_plan(part, 2, 8, DType::kFloat32, 5, false), part, false);
+  for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
+    const ActivationPlan plan = activation_plan(part, 2, 8, DType::kFloat32, 5, true, Levels(3, level));
+    run_on_bytes(plan, part, true);
+    EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{16 / context, whole.D}));
+    EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{16, 3 * K}));
+    EXPECT_EQ(plan[Activation::kLogSumExp].shape, (std::vector<int64_t>{2, 1, 8}));
+    EXPECT_EQ(plan[Activation::kAttention].shape, (std::vector<int64_t>{16 / context, whole.H * K}));
   }
 }
 
@@ -131,7 +149,7 @@ TEST(Activations, PositionsThatCountHaveAPlaceOfTheirOwnWhereOthersDoNotCount) {
   const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, true);
   for (const Activation which : {Activation::kHeadInput, Activation::kHeadGradient})
     EXPECT_EQ(plan[which].shape, (std::vector<int64_t>{5, 24}));
-  run_on_bytes(plan, 2, true);
+  run_on_bytes(plan, small_shape(2), true);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "plan/run_shape.h"
+#include "support/errors.h"
 
 namespace hearth::plan {
 namespace {
@@ -93,6 +94,54 @@ TEST(Parameters, SizesThatDoNotDivideAreRefused) {
   EXPECT_THROW(model_shape(m, 258), Error);
   m.n_heads = 2, m.vocab_size = 257;
   EXPECT_THROW(model_shape(m, 258), Error);
+}
+
+TEST(Parameters, PartsOfAModelCoverEachParameterOnceAndUnevenVocabulariesDifferByOne) {
+  config::Model m;
+  m.dim = 24, m.n_layers = 1, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 36;
+  const ModelShape whole = model_shape(m, 257);
+  const ParameterPlan one = parameter_plan(whole);
+  std::vector<int64_t> numel(one.parameters.size());
+  for (const int64_t rank : {0, 1, 2}) {
+    const ModelShape shape = model_part(whole, {rank, 3});
+    EXPECT_EQ(shape.V, rank < 2 ? 86 : 85);
+    EXPECT_EQ(shape.vocabulary.first, 86 * rank);
+    EXPECT_EQ(shape.H, 2);
+    const ParameterPlan part = parameter_plan(whole, {rank, 3});
+    for (size_t i = 0; i < numel.size(); ++i) {
+      const Parameter& p = part.parameters[i];
+      EXPECT_EQ(p.shape, one.parameters[i].shape);
+      EXPECT_EQ(p.is_whole(), p.shape.size() == 1) << p.name;
+      EXPECT_EQ(part.counts(p), rank == 0 || p.shape.size() == 2);
+      if (part.counts(p)) numel[i] += p.numel;
+      // A run's elements are neighbours in the whole parameter.
+      int64_t next = 3;
+      for (const FlatRun& run : flat_runs(p, 3, p.numel - 2)) {
+        EXPECT_EQ(run.begin, next);
+        next += run.numel;
+        const int64_t columns = p.part.sizes.back(),
+                      row = run.begin / columns + (p.shape.size() > 1 ? p.part.offsets[0] : 0);
+        EXPECT_EQ(run.whole, row * p.shape.back() + p.part.offsets.back() + run.begin % columns) << p.name;
+      }
+      EXPECT_EQ(next, p.numel - 2);
+    }
+  }
+  for (size_t i = 0; i < numel.size(); ++i) EXPECT_EQ(numel[i], one.parameters[i].numel);
+}
+
+TEST(Parameters, RanksThatCannotShareLayersOrSequencesAreRefused) {
+  config::Model m;
+  m.dim = 24, m.n_layers = 1, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 36;
+  const ModelShape whole = model_shape(m, 257);
+  const auto refusal = [&](Part part, int64_t context) {
+    return test::error_of([&] { model_part(whole, part, context); });
+  };
+  EXPECT_EQ(refusal({0, 4}, 1).key(), "parallelism.tensor_parallel_degree");
+  EXPECT_THAT(refusal({0, 6}, 1).message(), HasSubstr("does not divide the model's 3 heads of keys and values"));
+  EXPECT_EQ(refusal({}, 4).key(), "parallelism.context_parallel_degree");
+  EXPECT_THAT(refusal({}, 2).message(), HasSubstr("heads of keys and values do not divide each other"));
+  for (const int64_t context : {1, 3, 6}) EXPECT_EQ(model_part(whole, {}, context).context, context);
+  EXPECT_EQ(model_part(whole, {}, 6).attention_key_heads(), 1);
 }
 
 TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {

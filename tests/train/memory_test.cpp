@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "comm/mesh_groups.h"
 #include "comm/ranks.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
@@ -97,6 +100,40 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
   }
 }
 
+TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
+  config::RunConfig c = tiny_config(".");
+  c.model.vocab_size = 301;
+  for (const auto& [context, tensor, stage] : {std::array<int64_t, 3>{2, 1, 1}, {4, 1, 3}, {1, 2, 2}, {2, 2, 3}}) {
+    c.parallelism = {.data_parallel_shard_degree = 2,
+                     .zero_stage = stage,
+                     .context_parallel_degree = context,
+                     .tensor_parallel_degree = tensor};
+    const int64_t ranks = c.parallelism.ranks();
+    const plan::RunShape whole = plan::run_shape(c, plan::DataFacts{});
+    const plan::MemoryPlan planned = plan::memory_plan(c, whole, int64_t{1} << 40);
+    comm::run_ranks(ranks, 60, [&](comm::Group& world) {
+      const comm::MeshGroups groups(world, c.parallelism.degrees());
+      const plan::Part part{groups.place().tp, tensor};
+      const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, part);
+      const parallel::ShardedWeights weights(parameters, whole.precision, groups.loss(),
+                                             parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c),
+                                             at::kCPU, {}, groups.tensor());
+      const model::Transformer model(plan::model_part(whole.model, part, context), parameters,
+                                     c.training.local_batch_size, c.training.seq_len,
+                                     {.dtype = whole.precision.compute,
+                                      .loss_chunk_tokens = c.memory.loss_chunk_tokens,
+                                      .training = true,
+                                      .recompute = planned.activations.recompute,
+                                      .tensor = groups.tensor(),
+                                      .context = groups.context()});
+      if (world.rank() > 0) return;
+      EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << context << " x " << tensor;
+      EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes)
+          << context << " x " << tensor;
+    });
+  }
+}
+
 TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {
   config::RunConfig c = tiny_config(".");
   c.model.vocab_size = 300;
@@ -157,14 +194,12 @@ TEST_F(TrainMemory, ARunThatDoesNotFitIsRefusedBeforeItBegins) {
   EXPECT_FALSE(path_exists(c.run_folder()));
 }
 
-// Windows of 16,384 tokens of a small model train on a CPU.
-TEST_F(TrainMemory, AWindowOf16384TokensTrains) {
+// Windows of 16,384 tokens of a small model train on a CPU, also if four ranks share each of them.
+TEST_F(TrainMemory, AWindowOf16384TokensTrainsOnOneRankAndOnFour) {
   build_tiny_data(scratch / "long", /*words_per_document=*/9000);
   config::RunConfig c = tiny_config(scratch);
   c.data.path = "long/data";
   c.model.n_layers = 1;
-  c.model.n_heads = 2;
-  c.model.n_kv_heads = 1;
   c.training.seq_len = 16384;
   c.training.local_batch_size = 1;
   c.training.global_batch_size = 1;
@@ -174,6 +209,11 @@ TEST_F(TrainMemory, AWindowOf16384TokensTrains) {
   const auto records = train(c);
   ASSERT_EQ(records.size(), 2U);
   EXPECT_LT(*records[1].loss, *records[0].loss);
+  c.job.dump_folder = "four";
+  c.parallelism.context_parallel_degree = 4;
+  const auto shared = train(c);
+  ASSERT_EQ(shared.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(*shared[i].loss / *records[i].loss, 1, 1e-6);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+#include "model/context_parallel.h"
+
+#include <functional>
+
+#include "ops/tensor.h"
+
+namespace hearth::model {
+namespace {
+
+using Body = std::function<void(const at::Tensor& rows, const at::Tensor& parts)>;
+
+struct Exchange {
+  const Activations& a;
+  const RowsOf what;
+  const int64_t C = a.context->size(), S = a.S / C, K = a.shape.K;  // S: positions of a rank
+  const int64_t queries = a.shape.attention_heads(), keys = a.shape.attention_key_heads();
+
+  // What this rank sends to, or receives from, each rank: [C, S, heads of a rank, K].
+  at::Tensor parts() const {
+    const int64_t heads = queries + (what == RowsOf::kQkv ? 2 * keys : 0);
+    return a(plan::Activation::kExchange).view({-1}).narrow(0, 0, C * S * heads * K).view({C, S, heads, K});
+  }
+
+  // Calls body for queries, keys and values of a sequence, with both sides as [ranks with other heads, heads of a rank,
+  // copies, S, K]; in rows there is one copy.
+  void for_each_section(const at::Tensor& rows_SN, const at::Tensor& parts_CSNK, const Body& body) const {
+    const at::Tensor rows = rows_SN.view({S, -1, K});
+    const auto section = [&](int64_t row_head, int64_t num_heads, int64_t part_head, int64_t of_rank) {
+      const int64_t copies = C * of_rank / num_heads;
+      const at::Tensor in_rows = rows.narrow(1, row_head, num_heads).permute({1, 0, 2});
+      const at::Tensor in_parts = parts_CSNK.narrow(2, part_head, of_rank).permute({0, 2, 1, 3});
+      body(in_rows.unflatten(0, {C / copies, of_rank}).unsqueeze(2),
+           in_parts.unflatten(0, {C / copies, copies}).transpose(1, 2));
+    };
+    section(0, a.shape.H, 0, queries);
+    if (what == RowsOf::kQueries) return;
+    section(a.shape.H, a.shape.G, queries, keys);
+    section(a.shape.H + a.shape.G, a.shape.G, queries + keys, keys);
+  }
+
+  // Calls body(its rows here, its heads) for each sequence of the micro-batch.
+  void for_each_sequence(const at::Tensor& rows, const at::Tensor& heads, const Body& body) const {
+    for (int64_t b = 0; b < a.B; ++b) body(rows.narrow(0, b * S, S), heads.narrow(0, b * a.S, a.S));
+  }
+};
+
+}  // namespace
+
+void rows_to_heads(const Activations& a, RowsOf what, const at::Tensor& heads, const at::Tensor& rows) {
+  const Exchange exchange{a, what};
+  const at::Tensor parts = exchange.parts();
+  exchange.for_each_sequence(rows, heads, [&](const at::Tensor& own, const at::Tensor& all) {
+    exchange.for_each_section(
+        own, parts, [](const at::Tensor& from, const at::Tensor& to) { ops::copy_(to, from.expand(to.sizes())); });
+    a.context->all_to_all(all, parts);
+  });
+}
+
+void heads_to_rows(const Activations& a, RowsOf what, const at::Tensor& rows, const at::Tensor& heads) {
+  const Exchange exchange{a, what};
+  const at::Tensor parts = exchange.parts();
+  exchange.for_each_sequence(rows, heads, [&](const at::Tensor& own, const at::Tensor& all) {
+    a.context->all_to_all(parts, all);
+    exchange.for_each_section(own, parts, [](const at::Tensor& to, const at::Tensor& from) {
+      from.size(2) == 1 ? ops::copy_(to, from) : ops::sum_copies(to, from);
+    });
+  });
+}
+
+}  // namespace hearth::model
