@@ -18,6 +18,7 @@
 #include "launch/local_ranks.h"
 #include "launch/place.h"
 #include "metrics/throughput.h"
+#include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
@@ -57,7 +58,16 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
       if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
     });
     ops::prepare_process(loaded.config.training.threads);
-    const auto group = make_group(loaded.config.comm);
+    at::Device device = at::kCPU;
+    if (loaded.config.training.device == config::DeviceKind::kCuda) {
+      const comm::LocalPlace local = comm::local_place(control);
+      control.together("the ranks' GPUs", [&] {
+        ops::choose_gpu(local.rank, local.size);
+        device = ops::open_device("cuda");
+      });
+    }
+    const auto group =
+        make_group(loaded.config.comm, {.device = device, .ordered = loaded.config.numerics.reproducible});
     return static_cast<int>(train::run_training(loaded, options, *group));
   });
 }

@@ -62,9 +62,8 @@ std::vector<Rate> measure(comm::Group& group, const config::BenchCommOptions& op
 
 ExitCode run_bench_comm(const config::BenchCommOptions& options, comm::Control& control,
                         const comm::MakeGroup& make_group, double began_s) {
-  const auto group = make_group({.backend = *config::find_choice<config::CommBackend>(options.backend),
-                                 .mpi_library = {},
-                                 .train_timeout_seconds = kTimeout_s});
+  const auto group = make_group(
+      {.backend = *config::find_choice<config::CommBackend>(options.backend), .train_timeout_seconds = kTimeout_s}, {});
   control.barrier("the start");
   const double start_s = monotonic_seconds() - began_s;
   const std::string message(kMessageBytes, 'x');

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "comm/host_group.h"
 #include "comm/mpi_group.h"
+#include "comm/nccl_group.h"
 #include "comm/shared_pages.h"
 
 namespace hearth::comm {
@@ -45,11 +46,23 @@ void check_one_host(Control& control, size_t elsewhere) {
 
 }  // namespace
 
+LocalPlace local_place(Control& control) {
+  const std::vector<std::string> hosts = control.all_gather("the hosts", host_identity() + host_name());
+  const auto me = hosts.begin() + control.rank();
+  return {std::count(hosts.begin(), me, *me), std::count(hosts.begin(), hosts.end(), *me)};
+}
+
 int run_as_rank(const Membership& membership, const std::function<int(Control&, const MakeGroup&)>& body) {
   ProcessControl control(membership);
   std::unique_ptr<SharedPages> pages;
   std::optional<HostMemory> memory;
-  const MakeGroup make_group = [&](const config::Comm& options) {
+  const MakeGroup make_group = [&](const config::Comm& options, const Transfers& transfers) {
+    if (options.backend == config::CommBackend::kNccl || !transfers.device.is_cpu())
+      return nccl_group(control, {.library = options.nccl_library,
+                                  .device = transfers.device,
+                                  .ordered = transfers.ordered,
+                                  .timeout_s = options.train_timeout_seconds,
+                                  .fail = [&control](const Error& error) { control.fail(error); }});
     const size_t elsewhere = first_rank_elsewhere(control);
     const bool mpi = options.backend == config::CommBackend::kMpi ||
                      (options.backend == config::CommBackend::kAuto && elsewhere != 0);

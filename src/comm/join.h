@@ -10,10 +10,22 @@
 
 namespace hearth::comm {
 
-// Makes the group of all ranks, as [comm] says: in one host's memory (comm/host_group.h) or through MPI
-// (comm/mpi_group.h). A rank that waits longer than train_timeout_seconds for another's tensor throws. Collective;
-// once.
-using MakeGroup = std::function<std::unique_ptr<Group>(const config::Comm& options)>;
+// A rank's number among the ranks of its host, and their number. Collective.
+struct LocalPlace {
+  int64_t rank = 0, size = 1;
+};
+LocalPlace local_place(Control& control);
+
+// What the tensors of a group need.
+struct Transfers {
+  at::Device device = at::kCPU;
+  bool ordered = true;  // sums in pairs of ranks (comm/group.h); on CPUs they always are
+};
+
+// Makes the group of all ranks, as [comm] says: in one host's memory (comm/host_group.h), through MPI
+// (comm/mpi_group.h) or through NCCL (comm/nccl_group.h). A rank that waits longer than train_timeout_seconds for
+// another's tensor throws. Collective; once.
+using MakeGroup = std::function<std::unique_ptr<Group>(const config::Comm& options, const Transfers& transfers)>;
 
 // Meets the other ranks and runs `body`; its return value is the exit code. If `body` throws on any rank, or a process
 // dies, rank 0 prints the error and all processes end with its exit code. Throws only if the ranks do not meet.

@@ -13,6 +13,8 @@ struct Work::State {
   std::condition_variable changed;
   bool done = false;
   std::exception_ptr failure;
+  std::shared_ptr<const DeviceOrder> order;
+  StreamMark end;  // of what the call enqueued; null on a CPU
 };
 
 void Work::wait() const {
@@ -20,6 +22,7 @@ void Work::wait() const {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });
   if (state_->failure) std::rethrow_exception(state_->failure);
+  if (state_->end) state_->order->wait_for(state_->end);
 }
 
 bool Work::done() const {
@@ -42,11 +45,12 @@ Stream::~Stream() {
 Work Stream::start(std::function<void()> call) {
   Work work;
   work.state_ = std::make_shared<Work::State>();
+  work.state_->order = order_;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
     if (!thread_.joinable()) thread_ = std::thread([this] { this->work(); });
-    waiting_.push_back({std::move(call), work.state_});
+    waiting_.push_back({std::move(call), order_ ? order_->mark() : nullptr, work.state_});
   }
   changed_.notify_all();
   return work;
@@ -57,6 +61,10 @@ void Stream::run(const std::function<void()>& call) {
   if (thread_.get_id() == std::this_thread::get_id()) {
     lock.unlock();
     return call();
+  }
+  if (order_) {  // every call is enqueued in the one stream
+    lock.unlock();
+    return start(call).wait();
   }
   changed_.wait(lock, [&] { return (waiting_.empty() && !busy_) || failure_; });
   if (failure_) std::rethrow_exception(failure_);
@@ -74,6 +82,7 @@ void Stream::work() {
   const c10::InferenceMode no_gradients;
   at::init_num_threads();  // ATen's number first, or it would replace this one
   omp_set_num_threads(1);  // the caller's threads have the cores
+  if (order_) order_->begin_thread();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
@@ -82,10 +91,13 @@ void Stream::work() {
     waiting_.pop_front();
     busy_ = true;
     std::exception_ptr failure = failure_;
+    StreamMark end;
     lock.unlock();
     if (!failure) {
       try {
+        if (order_) order_->wait_for(next.after);
         next.call();
+        if (order_) end = order_->mark();
       } catch (...) {
         failure = std::current_exception();
       }
@@ -97,6 +109,7 @@ void Stream::work() {
     changed_.notify_all();
     const std::lock_guard state_lock(next.state->mutex);
     next.state->done = true;
+    next.state->end = std::move(end);
     next.state->failure = failure;
     next.state->changed.notify_all();
   }

@@ -2,6 +2,9 @@
 // were started. So all ranks make their calls in one total order, whichever groups the calls belong to. (Communicators
 // that run at the same time deadlock on some GPUs: ROCm/rccl#2191.)
 //
+// On a GPU a call only enqueues work (comm/device_order.h): it begins after what the caller enqueued before, and a wait
+// makes the caller's later work run after it.
+//
 // A started call runs in a thread of the stream, while the caller computes. A call that the caller waits for runs in
 // the caller's thread if nothing is under way. All calls are Local.
 #pragma once
@@ -13,6 +16,8 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+
+#include "comm/device_order.h"
 
 namespace hearth::comm {
 
@@ -34,7 +39,9 @@ class Work {
 class Stream {
  public:
   // `abandon` makes waits of the call under way, and of later ones, throw.
-  explicit Stream(std::function<void()> abandon) : abandon_(std::move(abandon)) {}
+  // `order`: of the tensors' GPU; null on a CPU.
+  explicit Stream(std::function<void()> abandon, std::shared_ptr<const DeviceOrder> order = nullptr)
+      : abandon_(std::move(abandon)), order_(std::move(order)) {}
   ~Stream();  // as finish()
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -51,11 +58,13 @@ class Stream {
  private:
   struct Started {
     std::function<void()> call;
+    StreamMark after;  // null on a CPU
     std::shared_ptr<Work::State> state;
   };
   void work();
 
   const std::function<void()> abandon_;
+  const std::shared_ptr<const DeviceOrder> order_;
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Started> waiting_;

@@ -99,13 +99,19 @@ void check_device(Rules& rules, const RunConfig& c) {
   rules.require(!gpu || t.dtype != DType::kFloat64, {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");
-  const Parallelism& p = c.parallelism;
-  rules.require(!gpu || p.ranks() == 1,
-                {p.data_parallel_shard_degree > 1 ? "parallelism.data_parallel_shard_degree"
-                                                  : "parallelism.data_parallel_replicate_degree",
-                 "training.device"},
-                fmt::format("{} ranks do not go with training.device = \"cuda\"", p.ranks()),
-                "remove it: a training uses one GPU, and gradients accumulate up to training.global_batch_size");
+  const CommBackend backend = c.comm.backend;
+  rules.require(!gpu || backend == CommBackend::kAuto || backend == CommBackend::kNccl,
+                {"comm.backend", "training.device"},
+                fmt::format("comm.backend = \"{}\" does not go with training.device = \"cuda\"", name_of(backend)),
+                "remove it: tensors on GPUs go through NCCL or RCCL");
+  rules.require(gpu || backend != CommBackend::kNccl || !c.comm.nccl_library.empty(),
+                {"comm.backend", "training.device"},
+                "comm.backend = \"nccl\" does not go with training.device = \"cpu\"",
+                "remove it, or set training.device = \"cuda\"");
+  rules.require(!t.cuda_graph || c.parallelism.ranks() == 1,
+                {"training.cuda_graph", "parallelism.data_parallel_shard_degree"},
+                fmt::format("training.cuda_graph does not go with {} ranks yet", c.parallelism.ranks()),
+                "remove it, or train on one GPU");
 }
 
 void check_reproducible(Rules& rules, const RunConfig& c) {

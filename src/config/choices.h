@@ -23,7 +23,7 @@ enum class MuonAdjustLrFn { kOriginal, kMatchRmsAdamW };
 enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
 enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
 enum class DeviceKind { kCpu, kCuda };
-enum class CommBackend { kAuto, kHost, kMpi };
+enum class CommBackend { kAuto, kHost, kMpi, kNccl };
 enum class WeightUnit { kTokens, kDocuments };
 enum class WeightRule { kSlots, kNeox };
 enum class DataOrder { kShuffle, kNeox };
@@ -86,8 +86,10 @@ inline constexpr NamedChoice<DecayType> kChoices<DecayType>[] = {{DecayType::kLi
                                                                  {DecayType::kExponential, "exponential"},
                                                                  {DecayType::kConstant, "constant"}};
 template <>
-inline constexpr NamedChoice<CommBackend> kChoices<CommBackend>[] = {
-    {CommBackend::kAuto, "auto"}, {CommBackend::kHost, "host"}, {CommBackend::kMpi, "mpi"}};
+inline constexpr NamedChoice<CommBackend> kChoices<CommBackend>[] = {{CommBackend::kAuto, "auto"},
+                                                                     {CommBackend::kHost, "host"},
+                                                                     {CommBackend::kMpi, "mpi"},
+                                                                     {CommBackend::kNccl, "nccl"}};
 template <>
 inline constexpr NamedChoice<DeviceKind> kChoices<DeviceKind>[] = {{DeviceKind::kCpu, "cpu"},
                                                                    {DeviceKind::kCuda, "cuda"}};

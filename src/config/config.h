@@ -162,7 +162,8 @@ struct Metrics {
 
 struct Comm {
   CommBackend backend = CommBackend::kAuto;
-  std::string mpi_library;             // libhearth_mpi.so of another MPI than the build's; empty: next to the program
+  std::string nccl_library{};          // NCCL's or RCCL's file; empty: where the loader finds it
+  std::string mpi_library{};           // libhearth_mpi.so of another MPI than the build's; empty: next to the program
   double train_timeout_seconds = 600;  // a rank that waits longer for others gives up and names the missing ranks
 };
 

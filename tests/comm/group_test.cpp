@@ -190,7 +190,21 @@ void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
-      body(*make_group(config::Comm{config::CommBackend::kAuto, "", kTimeout}));
+      body(*make_group(config::Comm{.train_timeout_seconds = kTimeout}, {}));
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  });
+  EXPECT_EQ(code, 0);
+}
+
+// Through what stands for NCCL, with sums in pairs.
+void as_nccl_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
+  const std::string library = (Path(HEARTH_BUILD_DIR) / "tests" / "libhearth_fake_nccl.so").string();
+  const int code = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
+    at::set_num_threads(1);
+    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
+      body(*make_group(config::Comm{config::CommBackend::kNccl, library, {}, kTimeout}, {}));
       return testing::Test::HasFailure() ? 1 : 0;
     });
   });
@@ -205,7 +219,7 @@ void as_mpi_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
   at::set_num_threads(1);
   const Membership me{.rank = place->rank, .size = place->size, .address = place->address, .key = place->key};
   const int code = run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
-    body(*make_group(config::Comm{config::CommBackend::kMpi, library, kTimeout}));
+    body(*make_group(config::Comm{config::CommBackend::kMpi, {}, library, kTimeout}, {}));
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(code, 0);
@@ -332,7 +346,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
                          testing::Values(Kind{"threads", as_threads, 1}, Kind{"threads", as_threads, 2},
                                          Kind{"threads", as_threads, 3}, Kind{"threads", as_threads, 4},
                                          Kind{"threads", as_threads, 5}, Kind{"processes", as_processes, 2},
-                                         Kind{"processes", as_processes, 5}),
+                                         Kind{"processes", as_processes, 5}, Kind{"nccl", as_nccl_ranks, 2},
+                                         Kind{"nccl", as_nccl_ranks, 3}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
 INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, Collectives, testing::Values(Kind{"ranks", as_mpi_ranks, 3}),
@@ -342,7 +357,8 @@ INSTANTIATE_TEST_SUITE_P(DISABLED_Mpi, LargeCollectives, testing::Values(Kind{"r
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeCollectives,
-                         testing::Values(Kind{"threads", as_threads, 3}, Kind{"processes", as_processes, 2}),
+                         testing::Values(Kind{"threads", as_threads, 3}, Kind{"processes", as_processes, 2},
+                                         Kind{"nccl", as_nccl_ranks, 2}),
                          [](const auto& about) { return fmt::format("{}{}", about.param.name, about.param.ranks); });
 
 TEST(Threads, GiveEveryRankItsOwnNumber) {

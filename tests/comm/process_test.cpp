@@ -42,7 +42,7 @@ End end_of(
     membership(me);
     try {
       return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
-        const auto group = make_group(config::Comm{config::CommBackend::kAuto, "", kTimeout_s});
+        const auto group = make_group(config::Comm{.train_timeout_seconds = kTimeout_s}, {});
         group->control().set_timeout(kTimeout_s);
         body(*group);
         return 0;

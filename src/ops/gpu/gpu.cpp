@@ -22,6 +22,10 @@ constexpr const char* kEntry = "hearth_gpu_kernels";
 constexpr std::array kLibraries = {"libhearth_cuda.so", "libhearth_hip.so"};
 
 KernelSet in_use;
+// The GPU of this process: the one with its number among the ranks of the host.
+struct {
+  int64_t local_rank = 0, local_ranks = 1;
+} chosen;
 
 std::vector<Path> places() {
   std::vector<Path> found;
@@ -71,13 +75,24 @@ Gpu open() {
     const kernels::Table* table = load_kernels(path);
     int32_t count = 0;
     kernels::DeviceDescription d{};
-    if (table->count_devices(&count) != 0 || count == 0 || table->describe_device(0, &d) != 0) {
+    const auto index = static_cast<int32_t>(chosen.local_rank);
+    if (table->count_devices(&count) != 0 || count == 0) {
+      platforms.emplace_back(table->platform);
+      continue;
+    }
+    if (index >= count)
+      throw Error(ExitCode::kHardware,
+                  fmt::format("{} ranks on this host, and {} GPU{}", chosen.local_ranks, count, count > 1 ? "s" : ""),
+                  "each rank computes on a GPU of its own, and sees all of its host",
+                  "start fewer ranks a host, and do not limit a rank to one visible GPU");
+    if (table->describe_device(index, &d) != 0) {
       platforms.emplace_back(table->platform);
       continue;
     }
     const bool hip = std::string_view(table->platform).starts_with("HIP");
     load_libtorch(hip ? "libtorch_hip.so" : "libtorch_cuda.so");
     use_kernels({table, at::kCUDA, scaled_product});
+    c10::impl::getDeviceGuardImpl(at::kCUDA)->setDevice({at::kCUDA, static_cast<at::DeviceIndex>(index)});
     return {d.name, table->platform, d.memory_bytes, d.free_bytes, d.major, d.minor};
   }
   throw Error(ExitCode::kHardware, "no GPU here",
@@ -99,11 +114,13 @@ const Gpu& open_gpu() {
   return *gpu;
 }
 
+void choose_gpu(int64_t local_rank, int64_t local_ranks) { chosen = {local_rank, local_ranks}; }
+
 at::Device open_device(const std::string& name) {
   if (name == "cpu") return at::kCPU;
   HEARTH_CHECK(name == "cuda", "device {}", name);
   open_gpu();
-  return {at::kCUDA, 0};
+  return {at::kCUDA, static_cast<at::DeviceIndex>(chosen.local_rank)};
 }
 
 std::string why_no_gpu() {
@@ -131,7 +148,11 @@ const kernels::Table& gpu_kernels() {
   return *in_use.table;
 }
 
-void* gpu_stream() { return in_use.device == at::kCPU ? nullptr : current_stream({in_use.device, 0}).native_handle(); }
+void* gpu_stream() {
+  return in_use.device == at::kCPU
+             ? nullptr
+             : current_stream({in_use.device, static_cast<at::DeviceIndex>(chosen.local_rank)}).native_handle();
+}
 
 Float8Product gpu_float8_product() { return in_use.float8_product; }
 

@@ -25,10 +25,14 @@ struct Gpu {
   bool has_float8() const { return major * 10 + minor >= 89; }
 };
 
-// The process's GPU 0. Loads on the first call. Throws Error (kHardware: no GPU; user_error: a build without GPU
-// kernels or a LibTorch without CUDA).
+// The process computes on the GPU with this number among its host's: its number among the host's ranks. Without a call,
+// number 0. Before open_gpu().
+void choose_gpu(int64_t local_rank, int64_t local_ranks);
+
+// The process's GPU. Loads on the first call, and makes it the calling thread's device. Throws Error (kHardware: no
+// GPU, or fewer than ranks; user_error: a build without GPU kernels or a LibTorch without CUDA).
 const Gpu& open_gpu();
-// "cpu", or "cuda": GPU 0, opened. The values of training.device and --device.
+// "cpu", or "cuda": the process's GPU, opened. The values of training.device and --device.
 at::Device open_device(const std::string& name);
 // The reason why open_gpu() would throw; empty if it would not.
 std::string why_no_gpu();

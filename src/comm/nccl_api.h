@@ -1,0 +1,43 @@
+// NCCL's functions, as far as Hearth calls them. RCCL has the same. The library is loaded when ranks on GPUs start
+// (comm/nccl_library.h), so a build needs neither; tests/comm/nccl_header_test.cpp compares these declarations with
+// NCCL's header. Names without the prefix "nccl". Source: nccl.h of NCCL 2.18 to 2.28.
+#pragma once
+
+#include <cstddef>
+
+namespace hearth::comm::nccl {
+
+struct UniqueId {
+  char internal[128];
+};
+
+using Comm = struct CommState*;
+using Stream = void*;  // cudaStream_t, hipStream_t; null: the default stream
+
+inline constexpr int kSuccess = 0, kInProgress = 7;
+inline constexpr int kUint8 = 1, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;  // ncclDataType_t
+inline constexpr int kSum = 0;                                               // ncclRedOp_t
+inline constexpr int kSplitNoColor = -1;
+inline constexpr int kOldestVersion = 21800;  // has CommSplit
+
+// Results are kSuccess, or an error for GetErrorString.
+struct Api {
+  int (*GetVersion)(int* version);
+  int (*GetUniqueId)(UniqueId* id);
+  int (*CommInitRank)(Comm* comm, int num_ranks, UniqueId id, int rank);
+  int (*CommSplit)(Comm comm, int color, int key, Comm* part, void* config);
+  int (*CommDestroy)(Comm comm);
+  int (*CommAbort)(Comm comm);
+  int (*CommGetAsyncError)(Comm comm, int* error);
+  const char* (*GetErrorString)(int error);
+  const char* (*GetLastError)(Comm comm);
+  int (*AllGather)(const void* from, void* to, size_t from_count, int type, Comm comm, Stream stream);
+  int (*ReduceScatter)(const void* from, void* to, size_t to_count, int type, int operation, Comm comm, Stream stream);
+  int (*AllReduce)(const void* from, void* to, size_t count, int type, int operation, Comm comm, Stream stream);
+  int (*Send)(const void* from, size_t count, int type, int peer, Comm comm, Stream stream);
+  int (*Recv)(void* to, size_t count, int type, int peer, Comm comm, Stream stream);
+  int (*GroupStart)();
+  int (*GroupEnd)();
+};
+
+}  // namespace hearth::comm::nccl

@@ -1,0 +1,33 @@
+// Groups whose tensors are on GPUs, through NCCL or RCCL. Calls are enqueued in one communication stream of the device,
+// in their order; a Work that is waited for makes the caller's stream wait, not the host.
+//
+// Sums are NCCL's own: their order depends on the ranks' places in the machine. With `ordered` they go through
+// all_to_all and are added here in pairs of ranks, as comm/group.h says, so they have the same bits as on CPUs.
+//
+// A call that takes longer than the timeout, or an error that NCCL reports later, ends the training: `fail` is called
+// from another thread with an Error that names the oldest call.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "comm/group.h"
+
+namespace hearth::comm {
+
+struct NcclOptions {
+  Path library;                  // comm/nccl_library.h
+  at::Device device = at::kCPU;  // a CPU only in tests, whose library stands for NCCL
+  bool ordered = false;
+  double timeout_s = 600;
+  std::function<void(const Error&)> fail;
+};
+
+// Throws an Error (kHardware) on all ranks if any has no NCCL, or they do not meet. Collective; once a process.
+std::unique_ptr<Group> nccl_group(Control& control, const NcclOptions& options);
+
+}  // namespace hearth::comm

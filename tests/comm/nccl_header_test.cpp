@@ -1,0 +1,65 @@
+// Hearth's declarations of NCCL against NCCL's own header, and the library that pip installs.
+#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
+#include <nccl.h>
+#define HEARTH_HAS_NCCL_HEADER 1
+#endif
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "comm/nccl_api.h"
+
+namespace hearth::comm {
+namespace {
+
+#ifdef HEARTH_HAS_NCCL_HEADER
+
+// The arguments are of the same kinds: integers and enums of one size, pointers, and the identity by value.
+template <class Ours, class Theirs>
+constexpr bool kAlike = (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
+                        (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs) &&
+                         alignof(Ours) == alignof(Theirs) && std::is_class_v<Ours> == std::is_class_v<Theirs>);
+
+template <class Ours, class Theirs>
+struct SameCall : std::false_type {};
+template <class R, class... A, class S, class... B>
+struct SameCall<R (*)(A...), S (*)(B...)>
+    : std::bool_constant<kAlike<R, S> && sizeof...(A) == sizeof...(B) && (kAlike<A, B> && ...)> {};
+
+#define HEARTH_SAME(name) \
+  static_assert(SameCall<decltype(nccl::Api::name), std::add_pointer_t<decltype(nccl##name)>>::value, #name)
+HEARTH_SAME(GetVersion);
+HEARTH_SAME(GetUniqueId);
+HEARTH_SAME(CommInitRank);
+HEARTH_SAME(CommSplit);
+HEARTH_SAME(CommDestroy);
+HEARTH_SAME(CommAbort);
+HEARTH_SAME(CommGetAsyncError);
+HEARTH_SAME(GetErrorString);
+HEARTH_SAME(GetLastError);
+HEARTH_SAME(AllGather);
+HEARTH_SAME(ReduceScatter);
+HEARTH_SAME(AllReduce);
+HEARTH_SAME(Send);
+HEARTH_SAME(Recv);
+HEARTH_SAME(GroupStart);
+HEARTH_SAME(GroupEnd);
+
+static_assert(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
+static_assert(nccl::kSuccess == ncclSuccess && nccl::kInProgress == ncclInProgress);
+static_assert(nccl::kUint8 == ncclUint8 && nccl::kFloat32 == ncclFloat32 && nccl::kFloat64 == ncclFloat64);
+static_assert(nccl::kBfloat16 == ncclBfloat16 && nccl::kSum == ncclSum);
+static_assert(nccl::kSplitNoColor == NCCL_SPLIT_NOCOLOR);
+static_assert(nccl::kOldestVersion == NCCL_VERSION(2, 18, 0));
+
+TEST(NcclHeader, HasTheFunctionsAsHearthDeclaresThem) {}  // the assertions above
+
+#else
+
+TEST(NcclHeader, HasTheFunctionsAsHearthDeclaresThem) { GTEST_SKIP() << "nccl.h or cuda_runtime.h is not installed"; }
+
+#endif
+
+}  // namespace
+}  // namespace hearth::comm

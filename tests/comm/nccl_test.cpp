@@ -1,0 +1,107 @@
+// Groups through NCCL, whose place tests/support/fake_nccl.cpp takes: failures, and what is loaded.
+#include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "comm/join.h"
+#include "comm/nccl_library.h"
+#include "launch/local_ranks.h"
+#include "launch/place.h"
+#include "support/environment.h"
+#include "support/errors.h"
+#include "support/text_file.h"
+
+namespace hearth::comm {
+namespace {
+
+using testing::HasSubstr;
+
+Path fake_library() { return Path(HEARTH_BUILD_DIR) / "tests" / "libhearth_fake_nccl.so"; }
+
+class Knob {
+ public:
+  Knob(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Knob() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+// Three ranks; rank 0's error goes to the returned text.
+struct Outcome {
+  int code;
+  std::string output;
+};
+Outcome run_three(double timeout_s, const std::function<void(Group&)>& body) {
+  testing::internal::CaptureStderr();
+  const int code = launch::run_local_ranks(3, [&](const launch::Place& place) {
+    at::set_num_threads(1);
+    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
+      const auto group = make_group({.backend = config::CommBackend::kNccl,
+                                     .nccl_library = fake_library().string(),
+                                     .train_timeout_seconds = timeout_s},
+                                    {});
+      body(*group);
+      return 0;
+    });
+  });
+  return {code, testing::internal::GetCapturedStderr()};
+}
+
+void three_calls(Group& group) {
+  for (int i = 0; i < 3; ++i) group.all_gather(at::ones({30}), at::ones({10}));
+}
+
+TEST(Nccl, ARankThatDiesEndsAll) {
+  const Knob knob("HEARTH_FAKE_NCCL_DIE", "1:2");
+  const Outcome outcome = run_three(60, three_calls);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1"));
+}
+
+TEST(Nccl, ARankThatHangsIsNoticedWithTheCall) {
+  const Knob knob("HEARTH_FAKE_NCCL_HANG", "2:3");
+  const Outcome outcome = run_three(1, three_calls);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.output, HasSubstr("waited 1.0 s in all_gather of 10 elements through NCCL"));
+}
+
+TEST(Nccl, CallsInDifferentOrdersAreAnErrorThatNamesThem) {
+  const Outcome outcome = run_three(60, [](Group& group) {
+    group.rank() == 1 ? group.all_reduce(at::ones({7})) : group.all_gather(at::ones({30}), at::ones({10}));
+  });
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.output, HasSubstr("fails: invalid usage"));
+  EXPECT_THAT(outcome.output, HasSubstr("meets"));
+}
+
+TEST(Nccl, LibrariesThatAreMissingForeignOrTooOldAreNamed) {
+  const auto missing = test::error_of([] { NcclLibrary("/nowhere/libnccl.so.2"); });
+  EXPECT_EQ(missing.code(), ExitCode::kHardware);
+  EXPECT_THAT(missing.what(), HasSubstr("/nowhere/libnccl.so.2"));
+  EXPECT_THAT(test::error_of([] { NcclLibrary("libz.so.1"); }).what(), HasSubstr("libz.so.1 has no function nccl"));
+  const Knob knob("HEARTH_FAKE_NCCL_VERSION", "21703");
+  EXPECT_THAT(test::error_of([] { NcclLibrary{fake_library()}; }).what(),
+              HasSubstr("is version 2.17.3\n  why: Hearth needs 2.18.0 or newer"));
+}
+
+TEST(Nccl, TheLibraryThatPipInstallsHasEveryFunction) {
+  Path found;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(Path(HEARTH_SOURCE_DIR) / ".deps" / "oracle" / "lib",
+                                                     std::filesystem::directory_options::skip_permission_denied))
+    if (entry.path().filename() == "libnccl.so.2") found = entry.path();
+  if (found.empty()) GTEST_SKIP() << "nvidia-nccl-cu13 is not installed";
+  const NcclLibrary library(found);
+  EXPECT_THAT(library.name(), HasSubstr("version 2."));
+  nccl::UniqueId id{};
+  library.check(library.api().GetUniqueId(&id), "ncclGetUniqueId");
+}
+
+}  // namespace
+}  // namespace hearth::comm

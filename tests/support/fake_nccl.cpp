@@ -1,0 +1,324 @@
+// Stands for NCCL in tests: the functions of comm/nccl_api.h for ranks of one host, on host memory. A communicator is a
+// segment of shared memory that its name finds. Calls block until all ranks have made them, and compare what they do.
+//
+// Knobs, in the environment: HEARTH_FAKE_NCCL_DELAY_MS sleeps in each call; HEARTH_FAKE_NCCL_DIE and _HANG, each
+// "RANK:CALL", end or stop that rank of the first communicator in its call with that number, from 1.
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/nccl_api.h"
+
+namespace {
+
+using hearth::comm::nccl::UniqueId;
+namespace nccl = hearth::comm::nccl;
+
+constexpr int kInvalidUsage = 5, kRemoteError = 6;
+constexpr size_t kPlaceBytes = size_t{1} << 16;
+constexpr int kMaxRanks = 16;
+
+std::string last_error;
+
+struct Said {
+  char operation[16];
+  size_t count;
+  int type;
+};
+
+struct Shared {
+  std::atomic<uint32_t> arrived[kMaxRanks], left[kMaxRanks];  // number of meetings
+  std::atomic<uint32_t> aborted;
+  Said said[kMaxRanks];
+  std::byte place[kMaxRanks][kPlaceBytes];
+};
+
+size_t size_of(int type) {
+  return type == nccl::kUint8 ? 1 : type == nccl::kBfloat16 ? 2 : type == nccl::kFloat32 ? 4 : 8;
+}
+
+struct Transfer {
+  bool send;
+  std::byte* at;
+  size_t bytes;
+  int peer;
+};
+
+}  // namespace
+
+namespace hearth::comm::nccl {
+
+struct CommState {
+  std::string name;
+  Shared* shared;
+  int rank, size;
+  uint32_t meetings = 0;
+  int calls = 0, splits = 0;
+  bool first = false;
+};
+
+}  // namespace hearth::comm::nccl
+
+namespace {
+
+thread_local std::vector<Transfer> transfers;
+thread_local nccl::Comm transfers_of = nullptr;
+
+nccl::Comm open_comm(const std::string& name, int rank, int size) {
+  const int file = ::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ::ftruncate(file, sizeof(Shared)) != 0) return nullptr;
+  void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  return new nccl::CommState{name, static_cast<Shared*>(memory), rank, size};
+}
+
+bool wait_for(nccl::Comm comm, std::atomic<uint32_t>* counters) {
+  for (int r = 0; r < comm->size; ++r) {
+    while (counters[r].load() < comm->meetings) {
+      if (comm->shared->aborted.load() != 0) return false;
+      ::sched_yield();
+    }
+  }
+  return true;
+}
+
+// All ranks have come. Then read others' places, and leave().
+bool arrive(nccl::Comm comm) {
+  ++comm->meetings;
+  comm->shared->arrived[comm->rank].store(comm->meetings);
+  return wait_for(comm, comm->shared->arrived);
+}
+bool leave(nccl::Comm comm) {
+  comm->shared->left[comm->rank].store(comm->meetings);
+  return wait_for(comm, comm->shared->left);
+}
+
+bool is_now(nccl::Comm comm, const char* knob) {
+  const char* const text = std::getenv(knob);
+  return text != nullptr && comm->first &&
+         std::string(text) == std::to_string(comm->rank) + ":" + std::to_string(comm->calls);
+}
+
+int begin_call(nccl::Comm comm, const char* operation, size_t count, int type) {
+  ++comm->calls;
+  if (is_now(comm, "HEARTH_FAKE_NCCL_DIE")) ::raise(SIGKILL);
+  while (is_now(comm, "HEARTH_FAKE_NCCL_HANG")) ::usleep(10'000);
+  if (const char* const delay = std::getenv("HEARTH_FAKE_NCCL_DELAY_MS"))
+    ::usleep(1000 * static_cast<unsigned>(std::atoi(delay)));
+  Said& mine = comm->shared->said[comm->rank];
+  std::strncpy(mine.operation, operation, sizeof mine.operation - 1);
+  mine.count = count;
+  mine.type = type;
+  if (!arrive(comm)) return kRemoteError;
+  for (int r = 0; r < comm->size; ++r) {
+    const Said& other = comm->shared->said[r];
+    if (std::strcmp(other.operation, operation) == 0 && other.count == count && other.type == type) continue;
+    last_error = std::string(operation) + " of " + std::to_string(count) + " meets " + other.operation + " of " +
+                 std::to_string(other.count) + " on rank " + std::to_string(r);
+    return kInvalidUsage;
+  }
+  return leave(comm) ? nccl::kSuccess : kRemoteError;
+}
+
+// Calls read(r, offset, bytes) for each rank's place, piece by piece; `from(offset, bytes)` fills this rank's.
+template <class From, class Read>
+int in_pieces(nccl::Comm comm, size_t bytes, const From& from, const Read& read) {
+  for (size_t offset = 0; offset < bytes; offset += kPlaceBytes) {
+    const size_t piece = std::min(kPlaceBytes, bytes - offset);
+    std::memcpy(comm->shared->place[comm->rank], from(offset), piece);
+    if (!arrive(comm)) return kRemoteError;
+    for (int r = 0; r < comm->size; ++r) read(r, offset, piece);
+    if (!leave(comm)) return kRemoteError;
+  }
+  return nccl::kSuccess;
+}
+
+float wide(uint16_t value) { return std::bit_cast<float>(static_cast<uint32_t>(value) << 16); }
+uint16_t narrow(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+void add(std::byte* sum, const std::byte* more, size_t bytes, int type) {
+  for (size_t i = 0; i < bytes; i += size_of(type)) {
+    if (type == nccl::kFloat32) {
+      float a, b;
+      std::memcpy(&a, sum + i, 4), std::memcpy(&b, more + i, 4);
+      a += b;
+      std::memcpy(sum + i, &a, 4);
+    } else if (type == nccl::kFloat64) {
+      double a, b;
+      std::memcpy(&a, sum + i, 8), std::memcpy(&b, more + i, 8);
+      a += b;
+      std::memcpy(sum + i, &a, 8);
+    } else {
+      uint16_t a, b;
+      std::memcpy(&a, sum + i, 2), std::memcpy(&b, more + i, 2);
+      a = narrow(wide(a) + wide(b));
+      std::memcpy(sum + i, &a, 2);
+    }
+  }
+}
+
+// to [bytes] = the sum over ranks of from [bytes]. In the order of ranks, which is not that of pairs.
+int sum(nccl::Comm comm, const std::byte* from, std::byte* to, size_t bytes, int type) {
+  return in_pieces(
+      comm, bytes, [&](size_t offset) { return from + offset; },
+      [&](int r, size_t offset, size_t piece) {
+        if (to == nullptr) return;
+        if (r == 0) {
+          std::memcpy(to + offset, comm->shared->place[0], piece);
+        } else {
+          add(to + offset, comm->shared->place[r], piece, type);
+        }
+      });
+}
+
+}  // namespace
+
+extern "C" {
+
+int ncclGetVersion(int* version) {
+  const char* const given = std::getenv("HEARTH_FAKE_NCCL_VERSION");
+  *version = given != nullptr ? std::atoi(given) : 22809;
+  return nccl::kSuccess;
+}
+
+int ncclGetUniqueId(UniqueId* id) {
+  std::snprintf(id->internal, sizeof id->internal, "/hearth-fake-nccl-%d", ::getpid());
+  ::shm_unlink(id->internal);
+  return nccl::kSuccess;
+}
+
+int ncclCommInitRank(nccl::Comm* comm, int num_ranks, UniqueId id, int rank) {
+  *comm = open_comm(id.internal, rank, num_ranks);
+  if (*comm == nullptr) return 2;
+  (*comm)->first = true;
+  if (!arrive(*comm) || !leave(*comm)) return kRemoteError;
+  if (rank == 0) ::shm_unlink(id.internal);
+  return nccl::kSuccess;
+}
+
+int ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* part, void*) {
+  std::vector<int> colors(static_cast<size_t>(comm->size));
+  const int number = ++comm->splits;
+  if (const int result = begin_call(comm, "split", 0, 0); result != nccl::kSuccess) return result;
+  const int result = in_pieces(
+      comm, sizeof color, [&](size_t) { return reinterpret_cast<const std::byte*>(&color); },
+      [&](int r, size_t, size_t) {
+        std::memcpy(&colors[static_cast<size_t>(r)], comm->shared->place[r], sizeof(int));
+      });
+  if (result != nccl::kSuccess) return result;
+  *part = nullptr;
+  if (color == nccl::kSplitNoColor) return nccl::kSuccess;
+  const int size = static_cast<int>(std::count(colors.begin(), colors.end(), color));
+  const int rank = static_cast<int>(std::count(colors.begin(), colors.begin() + comm->rank, color));
+  const std::string name = comm->name + "-" + std::to_string(number) + "-" + std::to_string(color);
+  *part = open_comm(name, rank, size);
+  if (*part == nullptr) return 2;
+  if (!arrive(*part) || !leave(*part)) return kRemoteError;
+  if (rank == 0) ::shm_unlink(name.c_str());
+  return nccl::kSuccess;
+}
+
+int ncclCommDestroy(nccl::Comm comm) {
+  ::munmap(comm->shared, sizeof(Shared));
+  delete comm;
+  return nccl::kSuccess;
+}
+int ncclCommAbort(nccl::Comm comm) {
+  comm->shared->aborted.store(1);
+  return nccl::kSuccess;
+}
+int ncclCommGetAsyncError(nccl::Comm comm, int* error) {
+  *error = comm->shared->aborted.load() != 0 ? kRemoteError : nccl::kSuccess;
+  return nccl::kSuccess;
+}
+const char* ncclGetErrorString(int error) {
+  return error == kInvalidUsage ? "invalid usage" : error == kRemoteError ? "remote process exited" : "system error";
+}
+const char* ncclGetLastError(nccl::Comm) { return last_error.c_str(); }
+
+int ncclAllGather(const void* from, void* to, size_t count, int type, nccl::Comm comm, nccl::Stream) {
+  if (const int result = begin_call(comm, "all_gather", count, type); result != nccl::kSuccess) return result;
+  const size_t bytes = count * size_of(type);
+  const std::vector<std::byte> mine(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+  return in_pieces(
+      comm, bytes, [&](size_t offset) { return mine.data() + offset; },
+      [&](int r, size_t offset, size_t piece) {
+        std::memcpy(static_cast<std::byte*>(to) + static_cast<size_t>(r) * bytes + offset, comm->shared->place[r],
+                    piece);
+      });
+}
+
+int ncclReduceScatter(const void* from, void* to, size_t count, int type, int, nccl::Comm comm, nccl::Stream) {
+  if (const int result = begin_call(comm, "reduce_scatter", count, type); result != nccl::kSuccess) return result;
+  const size_t bytes = count * size_of(type);
+  const std::byte* const all = static_cast<const std::byte*>(from);
+  std::vector<std::byte> own(bytes);
+  for (int r = 0; r < comm->size; ++r) {
+    const int result =
+        sum(comm, all + static_cast<size_t>(r) * bytes, r == comm->rank ? own.data() : nullptr, bytes, type);
+    if (result != nccl::kSuccess) return result;
+  }
+  std::memcpy(to, own.data(), bytes);
+  return nccl::kSuccess;
+}
+
+int ncclAllReduce(const void* from, void* to, size_t count, int type, int, nccl::Comm comm, nccl::Stream) {
+  if (const int result = begin_call(comm, "all_reduce", count, type); result != nccl::kSuccess) return result;
+  const size_t bytes = count * size_of(type);
+  const std::vector<std::byte> mine(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+  return sum(comm, mine.data(), static_cast<std::byte*>(to), bytes, type);
+}
+
+int ncclSend(const void* from, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream) {
+  transfers_of = comm;
+  transfers.push_back({true, static_cast<std::byte*>(const_cast<void*>(from)), count * size_of(type), peer});
+  return nccl::kSuccess;
+}
+int ncclRecv(void* to, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream) {
+  transfers_of = comm;
+  transfers.push_back({false, static_cast<std::byte*>(to), count * size_of(type), peer});
+  return nccl::kSuccess;
+}
+int ncclGroupStart() {
+  transfers.clear();
+  return nccl::kSuccess;
+}
+// Each rank has one transfer of equal size with each other: an all-to-all.
+int ncclGroupEnd() {
+  const nccl::Comm comm = transfers_of;
+  const std::vector<Transfer> all = std::exchange(transfers, {});
+  if (all.empty()) return nccl::kSuccess;
+  const size_t bytes = all.front().bytes;
+  if (const int result = begin_call(comm, "exchange", bytes, nccl::kUint8); result != nccl::kSuccess) return result;
+  for (int to = 0; to < comm->size; ++to) {
+    const auto send = std::find_if(all.begin(), all.end(), [&](const Transfer& t) { return t.send && t.peer == to; });
+    const int result = in_pieces(
+        comm, bytes, [&](size_t offset) { return send->at + offset; },
+        [&](int r, size_t offset, size_t piece) {
+          if (to != comm->rank) return;
+          const auto receive =
+              std::find_if(all.begin(), all.end(), [&](const Transfer& t) { return !t.send && t.peer == r; });
+          std::memcpy(receive->at + offset, comm->shared->place[r], piece);
+        });
+    if (result != nccl::kSuccess) return result;
+  }
+  return nccl::kSuccess;
+}
+
+}  // extern "C"
