@@ -80,7 +80,8 @@ int train_command(CommandLine& line) {
   // hearth-train is started by itself, too.
   if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
   const int64_t ranks = loaded.config.parallelism.ranks();
-  if (ranks > 1)
+  // NCCL that is named serves one rank, too: so it can be tried on one GPU.
+  if (ranks > 1 || loaded.config.comm.backend == config::CommBackend::kNccl)
     return launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, *options, &loaded); });
   ops::prepare_process(loaded.config.training.threads);
   const train::SignalScope signals;

@@ -146,8 +146,10 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   control.together("the checks of the run file", [&] { checked = check_run(loaded); });
   const bool first = control.rank() == 0;
   const Threads threads = share_threads(checked.config, checked.threads, control);
-  // Rank 0 measures with all its cores, which are this part of the run's.
-  const double share = static_cast<double>(threads.of_run) / static_cast<double>(checked.threads);
+  // Rank 0 measures with all its cores, which are this part of the run's, or with its GPU.
+  const double share = checked.device.is_cpu()
+                           ? static_cast<double>(threads.of_run) / static_cast<double>(checked.threads)
+                           : static_cast<double>(control.size());
   std::optional<RunFolder> folder;
   control.together("the run folder", [&] { folder.emplace(checked.config, first); });
   const config::RunConfig& config = checked.config;

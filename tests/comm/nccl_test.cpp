@@ -1,5 +1,8 @@
 // Groups through NCCL, whose place tests/support/fake_nccl.cpp takes: failures, and what is loaded.
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -78,6 +81,29 @@ TEST(Nccl, CallsInDifferentOrdersAreAnErrorThatNamesThem) {
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.output, HasSubstr("fails: invalid usage"));
   EXPECT_THAT(outcome.output, HasSubstr("meets"));
+}
+
+// NCCL's own sums are in any order: near those in pairs.
+TEST(Nccl, ItsOwnSumsAreThoseOfTheRanks) {
+  const int code = launch::run_local_ranks(3, [&](const launch::Place& place) {
+    at::set_num_threads(1);
+    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
+    return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
+      const auto group = make_group({.backend = config::CommBackend::kNccl, .nccl_library = fake_library().string()},
+                                    {.ordered = false});
+      const auto rank = static_cast<double>(group->rank());
+      for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+        const at::Tensor full = at::arange(12, type) + rank;
+        const at::Tensor shard = at::empty({4}, full.options());
+        group->reduce_scatter(shard, full);  // the sum over ranks of 4 rank + i + r is 3 (4 rank + i) + 3
+        EXPECT_TRUE(shard.equal(3 * (at::arange(4, type) + 4 * rank) + 3));
+        group->all_reduce(full);
+        EXPECT_TRUE(full.equal(3 * at::arange(12, type) + 3));
+      }
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  });
+  EXPECT_EQ(code, 0);
 }
 
 TEST(Nccl, LibrariesThatAreMissingForeignOrTooOldAreNamed) {

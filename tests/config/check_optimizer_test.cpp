@@ -22,15 +22,19 @@ TEST(CheckOptimizer, ElementTypesGoTogetherOrAreRefused) {
             one("numerics.stochastic_rounding = true has no effect with training.dtype = \"float32\""));
 }
 
-TEST(CheckOptimizer, AGpuIsOneRankAndComputesWhatItCan) {
+TEST(CheckOptimizer, AGpuComputesWhatItCanAndItsRanksTalkThroughNccl) {
   const std::string gpu = "training.device=cuda";
   for (const char* fits : {"numerics.fp8=true", "training.mixed_precision_param=float32"})
     EXPECT_TRUE(problems({gpu, fits}).empty());
   const auto no_float64 = one("training.dtype = \"float64\" does not go with training.device = \"cuda\"");
   EXPECT_EQ(problems({gpu, "training.dtype=float64"}), no_float64);
-  const auto no_ranks = one("2 ranks do not go with training.device = \"cuda\"");
-  EXPECT_EQ(problems({gpu, "parallelism.data_parallel_shard_degree=2"}), no_ranks);
-  EXPECT_EQ(problems({gpu, "parallelism.data_parallel_replicate_degree=2"}), no_ranks);
+  EXPECT_TRUE(problems({gpu, "parallelism.data_parallel_shard_degree=2"}).empty());
+  EXPECT_TRUE(problems({gpu, "comm.backend=nccl"}).empty());
+  EXPECT_EQ(problems({gpu, "comm.backend=mpi"}),
+            one("comm.backend = \"mpi\" does not go with training.device = \"cuda\""));
+  EXPECT_EQ(problems({"comm.backend=nccl"}), one("comm.backend = \"nccl\" does not go with training.device = \"cpu\""));
+  EXPECT_EQ(problems({gpu, "training.cuda_graph=true", "parallelism.data_parallel_shard_degree=2"}),
+            one("training.cuda_graph does not go with 2 ranks yet"));
   const auto no_fp8 = one("numerics.fp8 needs a GPU that computes in bfloat16");
   for (const char* type : {"float32", "bfloat16"})
     EXPECT_EQ(problems({fmt::format("training.mixed_precision_param={}", type), "numerics.fp8=true"}), no_fp8);

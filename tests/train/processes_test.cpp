@@ -71,6 +71,46 @@ TEST_F(Processes, TrainToTheBitsOfThreadsThroughMpi) {
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(threads, 12)));
 }
 
+// Through what stands for NCCL: with sums in pairs the bits are those of threads, else the sums' order differs.
+TEST_F(Processes, ThroughNcclTrainToTheSameBitsWhereTheOrderOfSumsIsFixed) {
+  config::RunConfig threads = of_ranks("threads", 4);
+  threads.parallelism = {.data_parallel_shard_degree = 2, .zero_stage = 3, .tensor_parallel_degree = 2};
+  threads.training.threads = 4;
+  for (const bool ordered : {true, false}) {
+    threads.job.dump_folder = ordered ? "threads-ordered" : "threads";
+    threads.numerics.reproducible = ordered;
+    const auto expected = train(threads);
+    config::RunConfig c = threads;
+    c.job.dump_folder = ordered ? "nccl-ordered" : "nccl";
+    c.comm.backend = config::CommBackend::kNccl;
+    c.comm.nccl_library = (Path(HEARTH_BUILD_DIR) / "tests" / "libhearth_fake_nccl.so").string();
+    RunProcess process(words(c), log);
+    ASSERT_EQ(process.wait(), 0) << read_file(log);
+    const auto records = metrics::read_metrics(c.run_folder() / "metrics.jsonl");
+    if (ordered) {
+      expect_same_training(records, expected);
+      EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(threads, 12)));
+    } else {
+      ASSERT_EQ(records.size(), expected.size());
+      for (size_t i = 0; i < records.size(); ++i) EXPECT_NEAR(*records[i].loss / *expected[i].loss, 1, 1e-4);
+    }
+  }
+}
+
+// One rank, as on one GPU.
+TEST_F(Processes, OneRankTrainsThroughNcclToItsBits) {
+  config::RunConfig alone = of_ranks("alone", 1);
+  alone.parallelism.zero_stage = 3;
+  const auto expected = train(alone);
+  config::RunConfig c = alone;
+  c.job.dump_folder = "nccl";
+  c.comm.backend = config::CommBackend::kNccl;
+  c.comm.nccl_library = (Path(HEARTH_BUILD_DIR) / "tests" / "libhearth_fake_nccl.so").string();
+  RunProcess process(words(c), log);
+  ASSERT_EQ(process.wait(), 0) << read_file(log);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+}
+
 TEST_F(Processes, AsManyAsAreAskedForTakeTheDegreeThatTheFileLeavesOpen) {
   config::RunConfig c = of_ranks("run", 1);
   c.parallelism.data_parallel_shard_degree = -1;
