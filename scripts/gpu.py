@@ -198,6 +198,7 @@ def items(folder, python, only):
     one = ["--set", "training.global_batch_size=1"]
     window = [hearth, "bench", "step", WINDOW, "--set", "data.path=", *one, "--device", "cuda", "--steps", "1", "--warmup", "1", "--json"]
     every.append(Item("memory_131k", 60, [hearth, "plan", WINDOW, *one, "--device", "H200", "--json"], window, needs_gib=60))
+    every.append(Item("nccl_one_rank", 30, [hearth, "bench", "comm", "--ranks", "1", "--device", "cuda", "--json"]))
     every += [table(shape, "eager") for shape in STEP_S]
     return [item for item in every if not only or any(word in item.name for word in only)]
 

@@ -9,6 +9,7 @@
 
 #include "base/quantity.h"
 #include "metrics/throughput.h"
+#include "ops/gpu/gpu.h"
 #include "ops/tensor.h"
 
 namespace hearth::bench {
@@ -44,12 +45,17 @@ struct Rate {
   double seconds;
 };
 
-std::vector<Rate> measure(comm::Group& group, const config::BenchCommOptions& options) {
+std::vector<Rate> measure(comm::Group& group, const config::BenchCommOptions& options, at::Device device) {
   const int64_t R = group.size(), n = (options.mib << 20) / 4 / R;
-  const at::Tensor full = ops::zeros({R * n}, DType::kFloat32), other = ops::zeros({R * n}, DType::kFloat32);
+  const at::Tensor full = ops::zeros({R * n}, DType::kFloat32, device);
+  const at::Tensor other = ops::zeros({R * n}, DType::kFloat32, device);
   const at::Tensor shard = full.narrow(0, group.rank() * n, n);
   const auto time_of = [&](const char* operation, const std::function<void()>& call) {
-    return Rate{operation, median_s(group.control(), static_cast<int>(options.repeats), call)};
+    const auto finished = [&] {
+      call();
+      if (!device.is_cpu()) ops::to_doubles(other.narrow(0, 0, 1));  // a GPU's work is only enqueued
+    };
+    return Rate{operation, median_s(group.control(), static_cast<int>(options.repeats), finished)};
   };
   return {time_of("all_gather", [&] { group.all_gather(full, shard); }),
           time_of("reduce_scatter", [&] { group.reduce_scatter(shard, full); }),
@@ -62,13 +68,23 @@ std::vector<Rate> measure(comm::Group& group, const config::BenchCommOptions& op
 
 ExitCode run_bench_comm(const config::BenchCommOptions& options, comm::Control& control,
                         const comm::MakeGroup& make_group, double began_s) {
-  const auto group = make_group(
-      {.backend = *config::find_choice<config::CommBackend>(options.backend), .train_timeout_seconds = kTimeout_s}, {});
+  at::Device device = at::kCPU;
+  if (options.device != "cpu") {
+    const comm::LocalPlace local = comm::local_place(control);
+    control.together("the ranks' GPUs", [&] {
+      ops::choose_gpu(local.rank, local.size);
+      device = ops::open_device(options.device);
+    });
+  }
+  const auto group = make_group({.backend = *config::find_choice<config::CommBackend>(options.backend),
+                                 .nccl_library = options.library,
+                                 .train_timeout_seconds = kTimeout_s},
+                                {.device = device, .ordered = false});
   control.barrier("the start");
   const double start_s = monotonic_seconds() - began_s;
   const std::string message(kMessageBytes, 'x');
   const double message_s = median_s(control, kMessages, [&] { control.all_gather("a message", message); });
-  const std::vector<Rate> measured = measure(*group, options);
+  const std::vector<Rate> measured = measure(*group, options, device);
   if (control.rank() != 0) return ExitCode::kDone;
   const double bytes = static_cast<double>(options.mib << 20);
   if (options.json) {

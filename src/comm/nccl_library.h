@@ -11,7 +11,7 @@ namespace hearth::comm {
 class NcclLibrary {
  public:
   // `named`: a library's file; empty: libnccl.so.2 or librccl.so.1, where the loader finds it. Throws an Error
-  // (kHardware) if there is none, or one that is too old or lacks a function. The library stays loaded.
+  // (kHardware) if no such library loads, or if it is too old or lacks a function. The library stays loaded.
   explicit NcclLibrary(const Path& named);
 
   const nccl::Api& api() const { return api_; }

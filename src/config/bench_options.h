@@ -30,6 +30,8 @@ struct BenchCommOptions {
   int64_t mib = 32;   // size of the tensor on each rank
   int64_t repeats = 20;
   std::string backend = "auto";  // comm.backend
+  std::string library;           // comm.nccl_library
+  std::string device = "cpu";    // of the tensors
   bool json = false;             // one JSON object
 };
 

@@ -112,8 +112,8 @@ std::vector<Field> run_fields() {
      "between lines of output, if the output is not a terminal", at_least(1)},
 
     {"comm", "backend", slot<&RunConfig::comm, &Comm::backend>, kMayChange, "",
-     "how tensors go between ranks: through one host's memory or MPI on CPUs, through NCCL (or RCCL) on GPUs; auto takes "
-     "NCCL on GPUs, and the memory where all ranks share a host",
+     "how tensors go between ranks: through one host's memory or MPI on CPUs, through NCCL (or RCCL) on GPUs; auto "
+     "takes NCCL on GPUs, and the memory where all ranks share a host",
      one_of<CommBackend>()},
     {"comm", "nccl_library", slot<&RunConfig::comm, &Comm::nccl_library>, kMayChange, "",
      "the file of NCCL or RCCL; none: libnccl.so.2 or librccl.so.1, where the loader finds it", {}},

@@ -185,30 +185,27 @@ using RunRanks = void (*)(int64_t ranks, const std::function<void(Group&)>& body
 void as_threads(int64_t ranks, const std::function<void(Group&)>& body) { run_ranks(ranks, kTimeout, body); }
 
 // A failure in a rank's process is printed there, and is its exit code here.
-void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {
+void as_processes_with(const config::Comm& options, int64_t ranks, const std::function<void(Group&)>& body) {
   const int code = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
     at::set_num_threads(1);  // OpenMP's threads do not survive a fork
     const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
     return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
-      body(*make_group(config::Comm{.train_timeout_seconds = kTimeout}, {}));
+      body(*make_group(options, {}));
       return testing::Test::HasFailure() ? 1 : 0;
     });
   });
   EXPECT_EQ(code, 0);
 }
 
+void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {
+  as_processes_with({.train_timeout_seconds = kTimeout}, ranks, body);
+}
+
 // Through what stands for NCCL, with sums in pairs.
 void as_nccl_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
   const std::string library = (Path(HEARTH_BUILD_DIR) / "tests" / "libhearth_fake_nccl.so").string();
-  const int code = launch::run_local_ranks(ranks, [&](const launch::Place& place) {
-    at::set_num_threads(1);
-    const Membership me{.rank = place.rank, .size = place.size, .address = place.address, .key = place.key};
-    return run_as_rank(me, [&](Control&, const MakeGroup& make_group) {
-      body(*make_group(config::Comm{config::CommBackend::kNccl, library, {}, kTimeout}, {}));
-      return testing::Test::HasFailure() ? 1 : 0;
-    });
-  });
-  EXPECT_EQ(code, 0);
+  as_processes_with(
+      {.backend = config::CommBackend::kNccl, .nccl_library = library, .train_timeout_seconds = kTimeout}, ranks, body);
 }
 
 // The ranks that mpirun started (mpi_test.cpp), which names the library. The ranks meet anew in each test.

@@ -13,7 +13,11 @@ std::optional<config::BenchCommOptions> bench_comm_options(CommandLine& line) {
   line.option("--mib", "N", &options.mib, "size of the tensor on each rank, all shards together, in MiB")
       .range(1, 1 << 20);
   line.option("--repeats", "N", &options.repeats, "timed calls of each operation").range(1, 100000);
-  line.option("--backend", "NAME", &options.backend, "how tensors go: comm.backend").choices({"auto", "host", "mpi"});
+  line.option("--backend", "NAME", &options.backend, "how tensors go: comm.backend")
+      .choices({"auto", "host", "mpi", "nccl"});
+  line.option("--nccl-library", "FILE", &options.library, "comm.nccl_library");
+  line.option("--device", "NAME", &options.device, "where the tensors are; \"cuda\": a GPU for each rank, through NCCL")
+      .choices({"cpu", "cuda"});
   line.flag("--json", &options.json, "print one JSON object");
   if (!line.parse()) return std::nullopt;
   return options;
