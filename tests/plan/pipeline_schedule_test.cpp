@@ -227,6 +227,13 @@ TEST(PipelineSimulation, TransfersOfTheirOwnStreamDelayOnlyTheFirstMicroBatchOfG
   }
 }
 
+// All transfers of three ranks are the middle one's, which has one at a time.
+TEST(PipelineSimulation, AStreamHasOneTransferAtATime) {
+  const Pipeline p = {kGPipe, 3, 1, 6};
+  for (const Transfers transfers : {Transfers::kBlocking, Transfers::kOverlapped})
+    EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {0, 0, 0}, 2), transfers).time, 4 * 6 * 2);
+}
+
 // Two ranks, two micro-batches, GPipe. Rank 1 receives the second one after its first forward, and rank 0 waits for it.
 TEST(PipelineSimulation, BlockingTransfersTakeTimeOfBothRanks) {
   const Pipeline p = {kGPipe, 2, 1, 2};
