@@ -1,0 +1,67 @@
+#include "plan/traffic.h"
+
+#include "base/dtype.h"
+
+namespace hearth::plan {
+namespace {
+
+// The share of a whole buffer that one of n ranks sends in an all-gather, reduce-scatter or all-to-all.
+double sent_share(int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
+
+// Elements of the part's weights on one rank of a tensor-parallel group.
+double weights_of(const ModelShape& shape, const PipelinePart& part, int64_t tp) {
+  double sum = 0;
+  for (const Parameter& p : parameter_plan(shape).parameters) {
+    const int64_t layer = p.unit - 1;  // unit 0 is the embedding and unit L + 1 the output
+    bool is_here = layer >= part.layers.begin && layer < part.layers.end;
+    if (p.unit == 0) is_here = part.has_embedding || (shape.tied && part.has_output);
+    if (layer == shape.L) is_here = part.has_output;
+    const bool is_matrix = p.shape.size() > 1;
+    if (is_here) sum += static_cast<double>(p.numel) / static_cast<double>(is_matrix ? tp : 1);
+  }
+  return sum;
+}
+
+}  // namespace
+
+PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageLayers& layers) {
+  const bool is_first = stage == 0, is_last = stage == pipeline.num_stages() - 1, has_others = pipeline.ranks > 1;
+  return {.layers = layers,
+          .has_embedding = is_first,
+          .has_output = is_last,
+          .num_next = has_others && !is_last ? 1 : 0,
+          .num_previous = has_others && !is_first ? 1 : 0};
+}
+
+StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, const Sharding& sharding,
+                         const Precision& precision, const TrafficStep& step, const PipelinePart& part,
+                         bool gathers_again) {
+  const auto A = static_cast<double>(step.micro_batches);
+  const auto tp = static_cast<double>(degrees.tp), D = static_cast<double>(shape.D);
+  const auto layers = static_cast<double>(part.layers.size());
+  const double T =
+      static_cast<double>(step.batch) * static_cast<double>(step.seq_len) / static_cast<double>(degrees.cp);
+  const auto element = static_cast<double>(dtype_size(precision.compute));
+
+  StepTraffic traffic;
+  const double weights = weights_of(shape, part, degrees.tp);
+  const double gradient_bytes = weights * static_cast<double>(dtype_size(precision.gradients));
+  const int64_t shards = degrees.dp_shard * degrees.cp;
+  const double gathers = sharding.has_whole_weights(shards, precision) ? 1 : 2 * A;
+  const double reductions = sharding.has_whole_gradients(shards) && !sharding.reproducible ? 1 : A;
+  traffic.shard = sent_share(shards) * (gathers * weights * element + reductions * gradient_bytes);
+  // Once a step, but where the order of the sum is fixed.
+  traffic.replicate = 2 * sent_share(degrees.dp_replicate) * (sharding.reproducible ? A : 1) * gradient_bytes /
+                      static_cast<double>(shards);
+
+  const double ends = (part.has_embedding ? 2 : 0) + (part.has_output ? 2 : 0);
+  traffic.tensor = sent_share(degrees.tp) * A * (layers * (gathers_again ? 10 : 8) + ends) * T * D * element;
+
+  const auto heads = static_cast<double>(shape.H + 2 * shape.G + shape.H);
+  traffic.context = sent_share(degrees.cp) * A * layers * 2 * heads * static_cast<double>(shape.K) / tp * T * element;
+
+  traffic.pipeline = A * static_cast<double>(part.num_next + part.num_previous) * T / tp * D * element;
+  return traffic;
+}
+
+}  // namespace hearth::plan

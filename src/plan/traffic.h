@@ -1,0 +1,64 @@
+// The bytes that a rank sends in a step, along each axis of the mesh. This is arithmetic; all calls are Local.
+//
+// A group of n ranks, of which each holds or gets a part of a buffer of `bytes`, sends per rank:
+//   all-gather, reduce-scatter    (n - 1) / n * bytes of the whole buffer
+//   all-reduce                    2 (n - 1) / n * bytes
+//   all-to-all                    (n - 1) / n * bytes of the rank's own buffer
+// These are the least that any algorithm sends, and what rings and direct exchanges send (Thakur and others 2005).
+// Small exchanges are left out: losses, counts, norms of gradients, and the vocabulary-parallel loss's maximum and sum.
+#pragma once
+
+#include <cstdint>
+
+#include "mesh/mesh.h"
+#include "plan/parameters.h"
+#include "plan/pipeline_schedule.h"
+#include "plan/pipeline_stages.h"
+#include "plan/precision.h"
+#include "plan/sharding.h"
+
+namespace hearth::plan {
+
+struct TrafficStep {
+  int64_t micro_batches = 1;  // of a step
+  int64_t batch = 1;          // sequences of a micro-batch: B
+  int64_t seq_len = 1;        // positions of a whole sequence: S
+};
+
+// What a rank holds of the model.
+struct PipelinePart {
+  StageLayers layers;
+  bool has_embedding, has_output;
+  int64_t num_next, num_previous;  // neighbouring stages on other ranks: activations and gradients go there
+};
+// The part of stage `stage` alone. A rank with several stages adds up the traffic of their parts.
+PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageLayers& layers);
+
+// Bytes that a rank sends in a step. An axis of one rank has none.
+struct StepTraffic {
+  double shard = 0;      // weights gathered and gradients reduced over dp_shard x cp, by the stage of ZeRO
+  double replicate = 0;  // shards of gradients summed over dp_replicate
+  double tensor = 0;     // activations gathered and reduced over tp
+  double context = 0;    // Ulysses: heads for positions, over cp (arXiv 2309.14509)
+  double pipeline = 0;   // activations and their gradients to neighbouring stages
+  double total() const { return shard + replicate + tensor + context + pipeline; }
+};
+
+// The traffic of a rank with `part` of the model. T = B S / cp are its tokens.
+//
+//   shard       stages 1 and 2 gather the weights once, stage 3 twice a micro-batch: plan/sharding.h. Gradients are
+//               reduced once by stage 1, and with each micro-batch by stages 2 and 3 and where reproducible. tp divides
+//               matrices; norms are on each of its ranks. Stage 3 may find a unit in its slot and then sends less.
+//   tensor      a layer has 4 all-gathers and 4 reduce-scatters of [T, D] (sequence parallel, arXiv 2205.05198), half
+//   of
+//               them backward. Embedding and output matrix have one of each. With `gathers_again` the backward gathers
+//               the inputs of wqkv and w13 again in place of keeping them: 2 all-gathers more.
+//   context     queries, keys and values [T, (H + 2 G) K / tp] and the attention's result [T, H K / tp] change from
+//               positions to heads and back; the backward does the same with gradients.
+//   pipeline    [T / tp, D] for each neighbour and micro-batch, each way.
+// Layers that are computed again in the backward are left out: they repeat their forward's traffic.
+StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, const Sharding& sharding,
+                         const Precision& precision, const TrafficStep& step, const PipelinePart& part,
+                         bool gathers_again = false);
+
+}  // namespace hearth::plan

@@ -1,0 +1,115 @@
+// Traffic next to the papers' formulas and to counts of single elements that change ranks.
+#include "plan/traffic.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/pipeline_simulation.h"
+
+namespace hearth::plan {
+namespace {
+
+constexpr int64_t kB = 2, kS = 24, kA = 3;
+const TrafficStep kStep = {.micro_batches = kA, .batch = kB, .seq_len = kS};
+const Precision kTypes(DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32);
+
+ModelShape traffic_shape() {
+  config::Model model;
+  model.dim = 48, model.n_layers = 6, model.n_heads = 12, model.n_kv_heads = 6, model.hidden_dim = 96;
+  model.vocab_size = 64;
+  return model_shape(model, 0);
+}
+
+StepTraffic traffic(const mesh::Degrees& degrees, const Sharding& sharding = {}, bool gathers_again = false) {
+  const PipelinePart whole = pipeline_part({}, 0, {0, 6});
+  return step_traffic(traffic_shape(), degrees, sharding, kTypes, kStep, whole, gathers_again);
+}
+
+TEST(Traffic, OneRankSendsNothing) {
+  for (const int64_t stage : {1, 2, 3}) EXPECT_EQ(traffic({}, {.zero_stage = stage}).total(), 0);
+}
+
+// ZeRO (arXiv 1910.02054), section 7: N elements gathered and N reduced, 2 N for stage 3.
+TEST(Traffic, StagesOfZeroSendWeightsAndGradientsAsOftenAsTheTableSays) {
+  const auto N = static_cast<double>(parameter_plan(traffic_shape()).num_parameters);
+  const auto shard = [](int64_t stage, bool reproducible = false) {
+    return traffic({.dp_shard = 4}, {.zero_stage = stage, .reproducible = reproducible}).shard;
+  };
+  EXPECT_DOUBLE_EQ(shard(1), 0.75 * N * (2 + 4));
+  EXPECT_DOUBLE_EQ(shard(2), 0.75 * N * (2 + kA * 4));
+  EXPECT_DOUBLE_EQ(shard(3), 0.75 * N * (2 * kA * 2 + kA * 4));
+  EXPECT_DOUBLE_EQ(shard(1, true), 0.75 * N * (2 + kA * 4));
+  EXPECT_EQ(traffic({.dp_shard = 4}).total(), shard(1));
+}
+
+TEST(Traffic, ReplicasAddUpShards) {
+  const auto N = static_cast<double>(parameter_plan(traffic_shape()).num_parameters);
+  const StepTraffic hsdp = traffic({.dp_replicate = 2, .dp_shard = 4}, {.replicas = 2, .zero_stage = 2});
+  EXPECT_DOUBLE_EQ(hsdp.replicate, N / 4 * 4);  // an all-reduce of two ranks: a half there, a half back
+  EXPECT_DOUBLE_EQ(hsdp.shard, 0.75 * N * (2 + kA * 4));
+  // Weights are shards over cp, too.
+  EXPECT_DOUBLE_EQ(traffic({.dp_shard = 2, .cp = 2}).shard, traffic({.dp_shard = 4}).shard);
+}
+
+TEST(Traffic, TensorParallelRanksGatherAndReduceFourTimesALayer) {
+  const double activation = static_cast<double>(kB * kS) * 48 * 2;
+  EXPECT_DOUBLE_EQ(traffic({.tp = 4}).tensor, 0.75 * kA * (6 * 8 + 4) * activation);
+  EXPECT_DOUBLE_EQ(traffic({.tp = 4}, {}, true).tensor, 0.75 * kA * (6 * 10 + 4) * activation);
+  EXPECT_EQ(traffic({.tp = 4}).total(), traffic({.tp = 4}).tensor);
+  // tp divides matrices and not the 13 norms.
+  const auto N = static_cast<double>(parameter_plan(traffic_shape()).num_parameters);
+  EXPECT_DOUBLE_EQ(traffic({.dp_shard = 2, .tp = 4}).shard, 0.5 * 6 * ((N - 13 * 48) / 4 + 13 * 48));
+}
+
+// Each element of [S, heads] has a rank by its position, and then one by its head.
+TEST(Traffic, UlyssesSendsTheElementsThatChangeRanks) {
+  for (const int64_t cp : {2, 3, 6}) {
+    int64_t elements = 0;
+    for (const int64_t heads : {12, 6, 6, 12})  // q, k, v, result
+      for (int64_t s = 0; s < kS; ++s)
+        for (int64_t h = 0; h < heads; ++h) elements += s * cp / kS != h * cp / heads ? 4 : 0;  // K = 4
+    // Forward and backward, over all ranks, in bfloat16.
+    const double all = static_cast<double>(elements * kB * kA * 6 * 2 * 2);
+    EXPECT_DOUBLE_EQ(traffic({.cp = cp}).context, all / static_cast<double>(cp)) << cp;
+    EXPECT_DOUBLE_EQ(traffic({.cp = cp, .tp = 2}).context, all / static_cast<double>(cp) / 2) << cp;
+  }
+}
+
+TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
+  for (const int64_t ranks : {1, 3}) {
+    const Pipeline pipeline = {PipelineSchedule::kInterleaved1F1B, ranks, 2, kA};
+    const std::vector<StageLayers> layers = stage_layers(6, pipeline.num_stages());
+    std::vector<double> sent(static_cast<size_t>(ranks)), expected(sent);
+    for (int64_t stage = 0; stage < pipeline.num_stages(); ++stage) {
+      const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
+      sent[static_cast<size_t>(pipeline.rank_of(stage))] +=
+          step_traffic(traffic_shape(), {.cp = 2, .tp = 4, .pp = ranks}, {}, kTypes, kStep, part).pipeline;
+    }
+    const auto lists = with_transfers(pipeline, compute_actions(pipeline));
+    for (size_t rank = 0; rank < lists.size(); ++rank)
+      for (const Action& a : lists[rank])
+        if (a.kind == ActionKind::kSendForward || a.kind == ActionKind::kSendBackward)
+          expected[rank] += static_cast<double>(kB * kS / 2 / 4 * 48 * 2);
+    EXPECT_EQ(sent, expected);
+  }
+}
+
+TEST(Traffic, StagesHaveTheirOwnWeights) {
+  const Pipeline pipeline = {PipelineSchedule::k1F1B, 3, 1, kA};
+  const mesh::Degrees degrees = {.dp_shard = 4, .pp = 3};
+  for (const bool tied : {false, true}) {
+    ModelShape shape = traffic_shape();
+    shape.tied = tied;
+    double sum = 0;
+    const std::vector<StageLayers> layers = stage_layers(6, 3);
+    for (int64_t stage = 0; stage < 3; ++stage) {
+      const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
+      sum += step_traffic(shape, degrees, {}, kTypes, kStep, part).shard;
+    }
+    // A tied embedding is on the first and on the last stage.
+    const auto N = static_cast<double>(parameter_plan(shape).num_parameters + (tied ? 64 * 48 : 0));
+    EXPECT_DOUBLE_EQ(sum, 0.75 * 6 * N);
+  }
+}
+
+}  // namespace
+}  // namespace hearth::plan
