@@ -1,6 +1,7 @@
 #include "plan/pipeline_simulation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
