@@ -204,8 +204,8 @@ void as_processes(int64_t ranks, const std::function<void(Group&)>& body) {
 // Through what stands for NCCL, with sums in pairs.
 void as_nccl_ranks(int64_t ranks, const std::function<void(Group&)>& body) {
   const std::string library = (Path(HEARTH_BUILD_DIR) / "tests" / "libhearth_fake_nccl.so").string();
-  as_processes_with(
-      {.backend = config::CommBackend::kNccl, .nccl_library = library, .train_timeout_seconds = kTimeout}, ranks, body);
+  as_processes_with({.backend = config::CommBackend::kNccl, .nccl_library = library, .train_timeout_seconds = kTimeout},
+                    ranks, body);
 }
 
 // The ranks that mpirun started (mpi_test.cpp), which names the library. The ranks meet anew in each test.

@@ -80,9 +80,8 @@ struct Recipes : testing::TestWithParam<Path> {
     const plan::StepTime time = plan::step_time(c, shape, memory, c.training.steps, speed);
     const std::string times = fmt::format("{} a step, {}", format_duration(time.step_s), format_duration(time.run_s()));
     if (ranks > 1)
-      return fmt::format("# {} {}s, planned (Hearth uses one so far): {} each{}; {}, {:.1f} node-hours.\n", ranks,
-                         device_name, format_bytes(memory.total_bytes), memory.fits() ? "" : ", too much", times,
-                         time.node_hours());
+      return fmt::format("# {} {}s, planned (not run on them): {} each{}; {}, {:.1f} node-hours.\n", ranks, device_name,
+                         format_bytes(memory.total_bytes), memory.fits() ? "" : ", too much", times, time.node_hours());
     return fmt::format("# One {} alone: {}{}{}, activations {}; {}.\n", device_name, format_bytes(memory.total_bytes),
                        memory.fits() ? " of its " : ", too much for its ", format_bytes(memory.limit_bytes),
                        format_bytes(memory.activations.total_bytes), times);
