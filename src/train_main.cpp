@@ -9,6 +9,7 @@
 #include "bench/gemm.h"
 #include "bench/ops.h"
 #include "bench/step.h"
+#include "checkpoint/retain.h"
 #include "comm/join.h"
 #include "commands/commands.h"
 #include "commands/run/options.h"
@@ -72,17 +73,43 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
   });
 }
 
+// Trains as `ranks` processes of this host, and starts them again after failures, as --max-restarts says.
+int train_locally(config::TrainOptions options, const config::LoadResult& loaded, int64_t ranks) {
+  const auto newest_step = [&] {
+    const std::vector<int64_t> steps = checkpoint::list_steps(loaded.config.checkpoint_folder());
+    return steps.empty() ? 0 : steps.back();
+  };
+  int64_t before = newest_step(), restarts = 0;  // since the last new checkpoint
+  while (true) {
+    const int code =
+        launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
+    const int64_t after = newest_step();
+    if (after > before) restarts = 0;
+    before = after;
+    if (code != static_cast<int>(ExitCode::kHardware) || restarts == options.max_restarts) return code;
+    ++restarts;
+    options.restart = false;  // the run that failed goes on
+    fmt::print(stderr, "warning: the ranks start again, from {}; restart {} of {} without a new checkpoint\n",
+               after > 0 ? fmt::format("step {}", after) : "the beginning", restarts, options.max_restarts);
+  }
+}
+
 int train_command(CommandLine& line) {
   const auto options = commands::train_options(line);
   if (!options) return 0;
-  if (const auto place = place_of(options->ranks)) return train_as(*place, *options, nullptr);
+  if (const auto place = place_of(options->ranks)) {
+    if (options->max_restarts == 0) return train_as(*place, *options, nullptr);
+    if (place->rank > 0) return static_cast<int>(ExitCode::kUser);  // rank 0 says why
+    throw user_error(fmt::format("--max-restarts was given to a process that {} started", place->launcher),
+                     "only the launcher can start its processes again", "remove --max-restarts");
+  }
   const config::LoadResult loaded = config::read_and_check(options->run_toml, options->sets, options->ranks);
   // hearth-train is started by itself, too.
   if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
   const int64_t ranks = loaded.config.parallelism.ranks();
   // NCCL that is named serves one rank, too: so it can be tried on one GPU.
-  if (ranks > 1 || loaded.config.comm.backend == config::CommBackend::kNccl)
-    return launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, *options, &loaded); });
+  if (ranks > 1 || options->max_restarts > 0 || loaded.config.comm.backend == config::CommBackend::kNccl)
+    return train_locally(*options, loaded, ranks);
   ops::prepare_process(loaded.config.training.threads);
   const train::SignalScope signals;
   return static_cast<int>(train::run_training(loaded, *options, *comm::single()));

@@ -111,6 +111,44 @@ TEST_F(Processes, OneRankTrainsThroughNcclToItsBits) {
   expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
 }
 
+// With --max-restarts. A rank is killed twice, in different stretches; then every restart fails at once.
+TEST_F(Processes, StartAgainByThemselvesAfterAKillAndGoOnToTheSameBits) {
+  config::RunConfig whole = of_ranks("whole", 2);
+  whole.training.steps = 200;
+  whole.checkpoint.interval = 10;
+  const auto expected = train(whole);
+  config::RunConfig c = whole;
+  c.job.dump_folder = "killed";
+  std::vector<std::string> line = words(c);
+  line.insert(line.end(), {"--max-restarts", "1"});
+  RunProcess process(line, log);
+  int64_t seen = 0;
+  for (const size_t victim : {1u, 0u}) {
+    ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= seen + 12 && process.ranks().size() == 2; }))
+        << read_file(log);
+    seen = steps_logged(c);
+    ::kill(process.ranks()[victim], SIGKILL);
+    ASSERT_TRUE(wait_until(process, [&] {
+      return times(read_file(log), "the ranks start again") == (victim == 1 ? 1 : 2);
+    })) << read_file(log);
+  }
+  ASSERT_EQ(process.wait(), 0) << read_file(log);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(c, 200)), tensors_of(step_of(whole, 200)));
+}
+
+TEST_F(Processes, StartAgainOnlySoOftenWithoutANewCheckpoint) {
+  config::RunConfig c = of_ranks("run", 2);
+  c.comm.backend = config::CommBackend::kNccl;
+  c.comm.nccl_library = "/nowhere/libnccl.so.2";
+  std::vector<std::string> line = words(c);
+  line.insert(line.end(), {"--max-restarts", "2"});
+  RunProcess process(line, log);
+  EXPECT_EQ(process.wait(), 4);
+  EXPECT_EQ(times(read_file(log), "the ranks start again, from the beginning"), 2) << read_file(log);
+  EXPECT_THAT(read_file(log), HasSubstr("restart 2 of 2 without a new checkpoint"));
+}
+
 TEST_F(Processes, AsManyAsAreAskedForTakeTheDegreeThatTheFileLeavesOpen) {
   config::RunConfig c = of_ranks("run", 1);
   c.parallelism.data_parallel_shard_degree = -1;

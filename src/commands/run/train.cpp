@@ -20,6 +20,10 @@ std::optional<config::TrainOptions> train_options(CommandLine& line) {
               "start N processes on this host that share the training; under srun, mpirun and torchrun leave it out: "
               "they start the processes")
       .range(1, 4096);
+  line.option("--max-restarts", "N", &options.max_restarts,
+              "when a process of this host was killed, or its hardware failed, start all again from the newest "
+              "checkpoint; at most N times without a new one")
+      .range(0, 1 << 20);
   line.append("keys of a run file, with their defaults (`hearth config docs` says more):\n" + key_table());
   if (!line.parse()) return std::nullopt;
   return options;
