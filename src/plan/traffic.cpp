@@ -1,6 +1,13 @@
 #include "plan/traffic.h"
 
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
 #include "base/dtype.h"
+#include "base/quantity.h"
+#include "config/config.h"
+#include "config/derived.h"
 
 namespace hearth::plan {
 namespace {
@@ -57,11 +64,38 @@ StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, 
   const double ends = (part.has_embedding ? 2 : 0) + (part.has_output ? 2 : 0);
   traffic.tensor = sent_share(degrees.tp) * A * (layers * (gathers_again ? 10 : 8) + ends) * T * D * element;
 
-  const auto heads = static_cast<double>(shape.H + 2 * shape.G + shape.H);
+  // Ranks that are more than key/value heads have one each, in copies.
+  const int64_t key_heads = std::max(shape.G, degrees.cp * degrees.tp);
+  const auto heads = static_cast<double>(shape.H + 2 * (degrees.cp > 1 ? key_heads : shape.G) + shape.H);
   traffic.context = sent_share(degrees.cp) * A * layers * 2 * heads * static_cast<double>(shape.K) / tp * T * element;
 
   traffic.pipeline = A * static_cast<double>(part.num_next + part.num_previous) * T / tp * D * element;
   return traffic;
+}
+
+StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision) {
+  const TrafficStep step{.micro_batches = config::accumulation_steps(config),
+                         .batch = config.training.local_batch_size,
+                         .seq_len = config.training.seq_len};
+  const PipelinePart whole{
+      .layers = {0, shape.L}, .has_embedding = true, .has_output = true, .num_next = 0, .num_previous = 0};
+  return step_traffic(shape, config.parallelism.degrees(), sharding_of(config), precision, step, whole,
+                      /*gathers_again=*/true);
+}
+
+std::string format_traffic(const StepTraffic& traffic) {
+  if (traffic.total() == 0) return "";
+  std::vector<std::string> parts;
+  const auto add = [&](double bytes, std::string_view what) {
+    if (bytes > 0) parts.push_back(fmt::format("{} {}", format_bytes(static_cast<int64_t>(bytes)), what));
+  };
+  add(traffic.shard, "of weights and gradients");
+  add(traffic.replicate, "between copies");
+  add(traffic.tensor, "inside layers");
+  add(traffic.context, "inside sequences");
+  add(traffic.pipeline, "between stages");
+  return fmt::format("  traffic      each rank sends {} a step: {}\n",
+                     format_bytes(static_cast<int64_t>(traffic.total())), fmt::join(parts, ", "));
 }
 
 }  // namespace hearth::plan

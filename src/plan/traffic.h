@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "mesh/mesh.h"
 #include "plan/parameters.h"
@@ -50,9 +51,8 @@ struct StepTraffic {
 //               reduced once by stage 1, and with each micro-batch by stages 2 and 3 and where reproducible. tp divides
 //               matrices; norms are on each of its ranks. Stage 3 may find a unit in its slot and then sends less.
 //   tensor      a layer has 4 all-gathers and 4 reduce-scatters of [T, D] (sequence parallel, arXiv 2205.05198), half
-//   of
-//               them backward. Embedding and output matrix have one of each. With `gathers_again` the backward gathers
-//               the inputs of wqkv and w13 again in place of keeping them: 2 all-gathers more.
+//               of them backward. Embedding and output matrix have one of each. With `gathers_again` the backward
+//               gathers the inputs of wqkv and w13 again in place of keeping them: 2 all-gathers more.
 //   context     queries, keys and values [T, (H + 2 G) K / tp] and the attention's result [T, H K / tp] change from
 //               positions to heads and back; the backward does the same with gradients.
 //   pipeline    [T / tp, D] for each neighbour and micro-batch, each way.
@@ -60,5 +60,12 @@ struct StepTraffic {
 StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, const Sharding& sharding,
                          const Precision& precision, const TrafficStep& step, const PipelinePart& part,
                          bool gathers_again = false);
+
+// The traffic of a rank of a run, without a pipeline, as the model computes: the inputs of wqkv and w13 are gathered
+// again. `shape` is of the whole model.
+StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision);
+
+// One line for `hearth plan`; empty if the rank sends nothing.
+std::string format_traffic(const StepTraffic& traffic);
 
 }  // namespace hearth::plan

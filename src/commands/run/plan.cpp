@@ -16,6 +16,7 @@
 #include "machine/device.h"
 #include "plan/run_shape.h"
 #include "plan/step_time.h"
+#include "plan/traffic.h"
 
 namespace hearth::commands {
 namespace {
@@ -38,6 +39,7 @@ struct Planned {
   plan::RunShape shape;
   machine::Device device;
   plan::MemoryPlan memory;
+  plan::StepTraffic traffic;
   Rate rate;
   std::optional<plan::StepTime> time;  // empty if the rate is not known
 };
@@ -76,7 +78,7 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
   const bool says_gpu = loaded.config.training.device != config::DeviceKind::kCpu;
   if (!on_cpu(options)) config::compute_on_gpu(loaded);
   if (on_cpu(options) && !options.device.empty()) loaded.config.training.device = config::DeviceKind::kCpu;
-  Planned p{loaded.config, {}, {}, {}, {}, {}};
+  Planned p{loaded.config, {}, {}, {}, {}, {}, {}};
   p.shape = plan::run_shape(p.config, data::data_facts(p.config));
   if (options.device.empty() && says_gpu)
     throw user_error(fmt::format("{} trains on a GPU of unknown type", loaded.file_name), {},
@@ -84,6 +86,7 @@ Planned planned(config::LoadResult& loaded, const Options& options) {
   p.device = device_of(options);
   p.rate = rate_of(options, p.device, p.shape.precision.compute, config::cpu_threads(p.config));
   p.memory = plan::memory_plan(p.config, p.shape, p.device.memory_bytes);
+  p.traffic = plan::run_traffic(p.config, p.shape.model, p.shape.precision);
   if (p.rate.flops == 0) return p;
   const plan::Speed speed{.gemm_flops = p.rate.flops,
                           .devices = on_cpu(options) ? 1 : p.config.parallelism.ranks(),
@@ -114,7 +117,7 @@ std::string plan_text(const Planned& p, const Options& options) {
                      format_count(static_cast<double>(p.shape.parameters.num_parameters)),
                      p.shape.parameters.num_parameters) +
          plan::format_compute(p.shape.model, p.config.training.seq_len, p.memory.activations.recompute) +
-         device_text(p) + plan::format_memory(p.memory) + time_text(p, options);
+         device_text(p) + plan::format_memory(p.memory) + plan::format_traffic(p.traffic) + time_text(p, options);
 }
 
 using Json = nlohmann::ordered_json;
@@ -146,6 +149,10 @@ Json plan_json(const Planned& p) {
                     {"recompute", plan::describe(p.memory.activations.recompute)},
                     {"peak_op", p.memory.activations.peak_op},
                     {"activations", items_json(plan::peak_activations(p.memory))}};
+  json["traffic"] = {{"shard_bytes", p.traffic.shard},
+                     {"replicate_bytes", p.traffic.replicate},
+                     {"tensor_bytes", p.traffic.tensor},
+                     {"context_bytes", p.traffic.context}};
   json["step"] = json["run"] = nullptr;
   if (!p.time) return json;
   const plan::StepTime& t = *p.time;

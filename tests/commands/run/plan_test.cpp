@@ -41,6 +41,10 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
       "  compute      51.5 GFLOP a token, forward and backward, attention counted as causal; 57.9 GFLOP counted in "
       "full");
   EXPECT_EQ(lines[2], "  device       MI300X: 192.0 GiB, 100 TFLOP/s in matrix products (--gemm-tflops)");
+  // 63/64 of 8,030,261,248 weights of 2 bytes and gradients of 4.
+  EXPECT_THAT(result.output,
+              HasSubstr("  traffic      each rank sends 44.2 GiB a step: 44.2 GiB of weights and gradients\n"))
+      << result.output;
   // 4,194,304 tokens x 51.4704 GFLOP / (64 x 100 TFLOP/s x 0.5) = 67.4633 s; 238,419 steps; 8 nodes.
   EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 min 07 s, 62.2 k per second, at 50 %"))
       << result.output;
