@@ -34,12 +34,6 @@ void check_muon(Rules& rules, const RunConfig& c) {
       fmt::format("optimizer.name = \"Muon\" does not go with training.device = \"{}\": its kernels are for a CPU",
                   name_of(c.training.device)),
       "train on a CPU, or use \"AdamW\"");
-  rules.require(
-      c.parallelism.tensor_parallel_degree == 1, {"optimizer.name", "parallelism.tensor_parallel_degree"},
-      fmt::format("optimizer.name = \"Muon\" does not go with parallelism.tensor_parallel_degree = {}: a rank "
-                  "has parts of matrices only",
-                  c.parallelism.tensor_parallel_degree),
-      "use \"AdamW\", or share weights with data_parallel_shard_degree instead");
   rules.require(!c.numerics.stochastic_rounding, {"numerics.stochastic_rounding", "optimizer.name"},
                 "numerics.stochastic_rounding does not go with optimizer.name = \"Muon\": its update of a matrix is "
                 "rounded to nearest",

@@ -37,6 +37,8 @@ Muon::Muon(const config::Optimizer& config, parallel::ShardedWeights& weights)
   memory_bytes_ = sizes.num_bytes(precision);
   ops::Arena arena(memory_bytes_, weights.device());
   update_ = arena.take({sizes.update}, precision.gradients);
+  parts_ = arena.take({sizes.shared}, precision.gradients);
+  whole_ = arena.take({sizes.shared}, precision.gradients);
   scratch_ = {.x = arena.take({sizes.matrix}, precision.compute),
               .next = arena.take({sizes.matrix}, precision.compute),
               .gram = arena.take({sizes.square}, precision.compute),
@@ -54,9 +56,22 @@ void Muon::step(double lr, const at::Tensor& decision) {
     const plan::Parameter& p = weights_.plan().parameters[i];
     const at::Tensor update_N = update_.narrow(0, 0, p.numel);
     add_momentum(index, update_N, decision);
-    ops::orthogonalize(update_N.view(p.shape), config_.muon_ns_steps, decision, scratch_);
+    orthogonalize(p, update_N, decision);
     apply(index, update_N, lr, decision);
   }
+}
+
+void Muon::orthogonalize(const plan::Parameter& p, const at::Tensor& part_N, const at::Tensor& decision) {
+  comm::Group* const tensor = weights_.tensor_group();
+  if (tensor == nullptr) return ops::orthogonalize(part_N.view(p.shape), config_.muon_ns_steps, decision, scratch_);
+  const at::Tensor parts_RN = parts_.narrow(0, 0, tensor->size() * p.numel).view({tensor->size(), p.numel});
+  const at::Tensor whole = whole_.narrow(0, 0, parts_RN.numel()).view(p.shape);
+  tensor->all_gather(parts_RN, part_N);
+  const int64_t shared = p.part.sizes[0] < p.shape[0] ? 0 : 1, size = p.part.sizes[static_cast<size_t>(shared)];
+  for (int64_t r = 0; r < tensor->size(); ++r)
+    ops::copy_(whole.narrow(shared, r * size, size), parts_RN.select(0, r).view(p.part.sizes));
+  ops::orthogonalize(whole, config_.muon_ns_steps, decision, scratch_);
+  ops::copy_(part_N.view(p.part.sizes), whole.narrow(shared, tensor->rank() * size, size));
 }
 
 void Muon::step_unit(const plan::Unit& unit, double lr, const at::Tensor& decision) {
@@ -84,7 +99,7 @@ void Muon::step_unit(const plan::Unit& unit, double lr, const at::Tensor& decisi
   for (int64_t i = begin; i < end; ++i) {
     const at::Tensor matrix = whole.narrow(0, parameter(i).offset, parameter(i).numel);
     if (owner(i) == shards.rank()) {
-      ops::orthogonalize(matrix.view(parameter(i).shape), config_.muon_ns_steps, decision, scratch_);
+      orthogonalize(parameter(i), matrix, decision);
     } else {
       ops::zero_(matrix);  // the owner's values are added
     }

@@ -9,6 +9,9 @@
 // A rank's part of a matrix cannot be orthogonalised by itself. Each rank computes the momentum of its elements, the
 // ranks of a replica gather those of a unit, a matrix's owner (plan/muon.h) orthogonalises it, and a reduction of the
 // owners' results gives each rank its elements. The result has the same bits for any number of ranks.
+//
+// Ranks that share the layers have parts of matrices. The owners of a matrix's parts gather them, and each
+// orthogonalises the whole.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +33,8 @@ class Muon {
   // Borrows `weights`. Allocates the scratch. Throws as parameter_settings does.
   Muon(const config::Optimizer& config, parallel::ShardedWeights& weights);
 
-  // Updates masters and momentum of its matrices. Otherwise the same as AdamW::step, but Collective over shards.
+  // Updates masters and momentum of its matrices. Otherwise the same as AdamW::step, but Collective over shards, and
+  // over the ranks that share the layers.
   void step(double lr, const at::Tensor& decision);
 
   int64_t memory_bytes() const { return memory_bytes_; }
@@ -39,6 +43,8 @@ class Muon {
   // Writes the momentum of this rank's elements of a matrix to update_N, or applies them.
   void add_momentum(int64_t index, const at::Tensor& update_N, const at::Tensor& decision);
   void apply(int64_t index, const at::Tensor& update_N, double lr, const at::Tensor& decision);
+  // Orthogonalises a matrix of which this rank has `part_N`. Collective over the ranks that share the layers.
+  void orthogonalize(const plan::Parameter& matrix, const at::Tensor& part_N, const at::Tensor& decision);
   void step_unit(const plan::Unit& unit, double lr, const at::Tensor& decision);
 
   config::Optimizer config_;
@@ -46,7 +52,8 @@ class Muon {
   std::vector<ParameterSettings> settings_;  // of each parameter
   std::vector<int64_t> owners_;              // of each parameter: its rank, or -1
   int64_t memory_bytes_ = 0;
-  at::Tensor update_;  // flat: plan::MuonScratch::update
+  at::Tensor update_;         // flat: plan::MuonScratch::update
+  at::Tensor parts_, whole_;  // flat: plan::MuonScratch::shared; empty where no ranks share the layers
   ops::NewtonSchulzScratch scratch_;
 };
 

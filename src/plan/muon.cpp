@@ -29,8 +29,8 @@ std::vector<bool> muon_matrices(const config::Optimizer& optimizer, const Parame
 int64_t MuonScratch::num_bytes(const Precision& precision) const {
   constexpr int64_t kAlignmentBytes = 64;  // of ops::Arena
   const auto bytes = [](int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), kAlignmentBytes); };
-  return bytes(update, precision.gradients) + 2 * bytes(matrix, precision.compute) +
-         2 * bytes(square, precision.compute);
+  return bytes(update, precision.gradients) + 2 * bytes(shared, precision.gradients) +
+         2 * bytes(matrix, precision.compute) + 2 * bytes(square, precision.compute);
 }
 
 MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards) {
@@ -41,7 +41,9 @@ MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan&
     const int64_t shorter = std::min(p.shape[0], p.shape[1]);
     const int64_t whole = shards * slice_numel(plan.units[static_cast<size_t>(p.unit)], shards);
     scratch.update = std::max(scratch.update, shards == 1 ? p.numel : whole);
-    scratch.matrix = std::max(scratch.matrix, p.numel);
+    const int64_t numel = p.shape[0] * p.shape[1];
+    scratch.matrix = std::max(scratch.matrix, numel);
+    if (!p.is_whole()) scratch.shared = std::max(scratch.shared, numel);
     scratch.square = std::max(scratch.square, shorter * shorter);
   }
   return scratch;

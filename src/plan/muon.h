@@ -19,8 +19,9 @@ struct MuonScratch {
   int64_t update = 0;  // of a matrix, or, where ranks own shards, of the largest whole unit with one
   int64_t matrix = 0;  // the largest matrix
   int64_t square = 0;  // the largest square of a matrix's shorter side
+  int64_t shared = 0;  // the largest matrix, where ranks have parts of it
 
-  // The update has the gradients' type; two matrices and two squares have the type of computation.
+  // The update and two shared matrices have the gradients' type; two matrices and two squares that of computation.
   int64_t num_bytes(const Precision& precision) const;
 };
 

@@ -28,6 +28,19 @@ TEST_F(Layouts, InFloat32AndBfloat16StayNearOneRank) {
   }
 }
 
+// Muon's matrices are orthogonalised whole, whichever ranks have their parts.
+TEST_F(Layouts, TrainWithMuonAsOneRankDoes) {
+  config::RunConfig run = run_of(Task::kCausal, DType::kFloat64, 3, "muon");
+  run.optimizer.name = config::OptimizerName::kMuon;
+  const Result one = result_of(run);
+  for (const Layout& layout : kLayouts) {
+    SCOPED_TRACE(layout.name);
+    const Result several = trained(run, layout);
+    expect_near(several, one, 1e-9);
+    expect_tensors_near(several, one, 1e-7);
+  }
+}
+
 // Random rounding draws for an element by its place in the whole parameter.
 TEST_F(Layouts, RoundWeightsInBfloat16AtRandomAndStayNearOneRank) {
   config::RunConfig run = run_of(Task::kCausal, DType::kBFloat16, 3, "rounding");
