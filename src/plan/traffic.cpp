@@ -1,5 +1,7 @@
 #include "plan/traffic.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <vector>
