@@ -19,8 +19,8 @@
 #include "launch/local_ranks.h"
 #include "launch/place.h"
 #include "metrics/throughput.h"
-#include "ops/gpu/gpu.h"
 #include "ops/runtime.h"
+#include "run/compute_device.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/trainer.h"
@@ -59,14 +59,8 @@ int train_as(const launch::Place& place, const config::TrainOptions& options, co
       if (loaded.syntax_error) config::throw_problems(loaded.file_name, loaded.problems);
     });
     ops::prepare_process(loaded.config.training.threads);
-    at::Device device = at::kCPU;
-    if (loaded.config.training.device == config::DeviceKind::kCuda) {
-      const comm::LocalPlace local = comm::local_place(control);
-      control.together("the ranks' GPUs", [&] {
-        ops::choose_gpu(local.rank, local.size);
-        device = ops::open_device("cuda");
-      });
-    }
+    const at::Device device =
+        run::open_rank_device(control, std::string(config::name_of(loaded.config.training.device)));
     const auto group =
         make_group(loaded.config.comm, {.device = device, .ordered = loaded.config.numerics.reproducible});
     return static_cast<int>(train::run_training(loaded, options, *group));
@@ -165,7 +159,7 @@ int bench_gemm_command(CommandLine& line) {
 }
 
 // LibTorch's errors have a C++ stack in what(); from_libtorch leaves it out.
-int run(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   const std::vector<commands::Command> table = commands::torch_commands({.train = train_command,
                                                                          .eval = eval_command,
                                                                          .generate = generate_command,
@@ -183,4 +177,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace hearth
 
-int main(int argc, char** argv) { return hearth::run_and_report(hearth::run, argc, argv); }
+int main(int argc, char** argv) { return hearth::run_and_report(hearth::run_command, argc, argv); }

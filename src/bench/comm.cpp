@@ -9,8 +9,8 @@
 
 #include "base/quantity.h"
 #include "metrics/throughput.h"
-#include "ops/gpu/gpu.h"
 #include "ops/tensor.h"
+#include "run/compute_device.h"
 
 namespace hearth::bench {
 namespace {
@@ -68,14 +68,7 @@ std::vector<Rate> measure(comm::Group& group, const config::BenchCommOptions& op
 
 ExitCode run_bench_comm(const config::BenchCommOptions& options, comm::Control& control,
                         const comm::MakeGroup& make_group, double began_s) {
-  at::Device device = at::kCPU;
-  if (options.device != "cpu") {
-    const comm::LocalPlace local = comm::local_place(control);
-    control.together("the ranks' GPUs", [&] {
-      ops::choose_gpu(local.rank, local.size);
-      device = ops::open_device(options.device);
-    });
-  }
+  const at::Device device = run::open_rank_device(control, options.device);
   const auto group = make_group({.backend = *config::find_choice<config::CommBackend>(options.backend),
                                  .nccl_library = options.library,
                                  .train_timeout_seconds = kTimeout_s},

@@ -1,11 +1,12 @@
-// Collectives of tensors over ranks. Implementations: one rank (comm/single), and ranks in one host's memory
-// (comm/host_group), which are processes, or threads in tests. NCCL and MPI will be added; callers do not know which
-// one runs.
+// Collectives of tensors over ranks. Implementations: one rank (comm/single); ranks in one host's memory
+// (comm/host_group), which are processes, or threads in tests; MPI (comm/mpi_group); NCCL (comm/nccl_group). Callers do
+// not know which one runs.
 //
 // Every call is Collective over the group: all ranks make the same calls in the same order, with the same sizes and
 // types. A rank that makes a different call is our bug, and the error names it. Tensors are contiguous and used as 1-D
 // arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type; bfloat16 is added in
-// float32 and rounded once. So the result does not depend on timing, and every rank gets the same bits.
+// float32 and rounded once. So the result does not depend on timing, and every rank gets the same bits. NCCL's own
+// sums, which it makes unless the order matters (comm/nccl_group.h), have another order.
 //
 // The calls of a group and of the groups that were split from it run in one stream (comm/stream.h).
 #pragma once

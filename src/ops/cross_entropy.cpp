@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "ops/access.h"
@@ -188,14 +189,13 @@ double whole_z(const double* statistics, int64_t R, int64_t C, int64_t c) {
   return largest + std::log(total);
 }
 
-template <class T>
-void run_part(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
-              const at::Tensor& statistics_RC2, plan::VocabularyPart part, const at::Tensor& scale_1,
-              const at::Tensor& weights_C, double z_factor) {
-  const int64_t C = logits_CV.size(0), V = logits_CV.size(1), R = statistics_RC2.size(0);
+// Calls row(c, logits, factor, gradient) for each row that counts. It returns the row's z and the label's logit, and
+// with `gradient` overwrites the logits with factor times their gradient. Adds the rows' sums to sums_2.
+template <class T, class Row>
+void for_counted_rows(const at::Tensor& sums_2, const at::Tensor& logits_CV, const int32_t* labels,
+                      const at::Tensor& scale_1, const at::Tensor& weights_C, const Row& row) {
+  const int64_t C = logits_CV.size(0), V = logits_CV.size(1);
   const auto logits = matrix<T>(logits_CV, C, V);
-  const int32_t* labels = read_labels(labels_C, C, part.total);
-  const double* statistics = flat<const double>(statistics_RC2, R * C * 2);
   const float* weights = weights_C.defined() ? flat<const float>(weights_C, C) : nullptr;
   const bool gradient = scale_1.defined();
   const double scale = gradient ? *flat<const double>(scale_1, 1) : 1;
@@ -207,11 +207,8 @@ void run_part(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::T
         continue;
       }
       const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
-      const double z = whole_z(statistics, R, C, c);
-      double at_label = 0;
-      for (int64_t r = 0; r < R; ++r) at_label += statistics[2 * (r * C + c) + 1];
+      const auto [z, at_label] = row(c, logits.row(c), scale * weight, gradient);
       rows[static_cast<size_t>(c)] = {weight * (z - at_label), weight * z * z};
-      if (gradient) part_gradient(logits.row(c), V, column_in(part, V, labels[c]), z, scale * weight, z_factor);
     }
   });
   add_sums(sums_2, rows);
@@ -219,28 +216,32 @@ void run_part(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::T
 
 // scale_1 undefined: forward only.
 template <class T>
+void run_part(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C,
+              const at::Tensor& statistics_RC2, plan::VocabularyPart part, const at::Tensor& scale_1,
+              const at::Tensor& weights_C, double z_factor) {
+  const int64_t C = logits_CV.size(0), V = logits_CV.size(1), R = statistics_RC2.size(0);
+  const int32_t* labels = read_labels(labels_C, C, part.total);
+  const double* statistics = flat<const double>(statistics_RC2, R * C * 2);
+  const auto row = [&](int64_t c, T* logits, double factor, bool gradient) {
+    const double z = whole_z(statistics, R, C, c);
+    double at_label = 0;
+    for (int64_t r = 0; r < R; ++r) at_label += statistics[2 * (r * C + c) + 1];
+    if (gradient) part_gradient(logits, V, column_in(part, V, labels[c]), z, factor, z_factor);
+    return std::pair(z, at_label);
+  };
+  for_counted_rows<T>(sums_2, logits_CV, labels, scale_1, weights_C, row);
+}
+
+template <class T>
 void run(const at::Tensor& sums_2, const at::Tensor& logits_CV, const at::Tensor& labels_C, const at::Tensor& scale_1,
          const at::Tensor& weights_C, double z_factor) {
   const int64_t C = logits_CV.size(0), V = logits_CV.size(1);
-  const auto logits = matrix<T>(logits_CV, C, V);
   const int32_t* labels = read_labels(labels_C, C, V);
-  const float* weights = weights_C.defined() ? flat<const float>(weights_C, C) : nullptr;
-  const bool gradient = scale_1.defined();
-  const double scale = gradient ? *flat<const double>(scale_1, 1) : 1;
-  std::vector<CrossEntropy> rows(static_cast<size_t>(C));
-  parallel(C, 4 * V, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      if (labels[c] == kIgnore) {
-        if (gradient) std::fill_n(logits.row(c), V, T(0.0f));
-        continue;
-      }
-      const double weight = weights == nullptr ? 1 : static_cast<double>(weights[c]);
-      const auto at_label = static_cast<double>(logits.row(c)[labels[c]]);
-      const double z = row_z(logits.row(c), V, labels[c], scale * weight, z_factor, gradient);
-      rows[static_cast<size_t>(c)] = {weight * (z - at_label), weight * z * z};
-    }
-  });
-  add_sums(sums_2, rows);
+  const auto row = [&](int64_t c, T* logits, double factor, bool gradient) {
+    const auto at_label = static_cast<double>(logits[labels[c]]);
+    return std::pair(row_z(logits, V, labels[c], factor, z_factor, gradient), at_label);
+  };
+  for_counted_rows<T>(sums_2, logits_CV, labels, scale_1, weights_C, row);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
-  // On a CPU all ranks are threads of one process; a GPU has one rank.
+  // Ranks on a CPU share its memory; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   const Part first{0, config.parallelism.tensor_parallel_degree};  // has most
   return memory_plan(config, model_part(run.model, first, config.parallelism.context_parallel_degree),

@@ -5,12 +5,24 @@
 #include <tuple>
 
 #include "base/error_list.h"
+#include "comm/join.h"
 #include "machine/device.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/graph.h"
 #include "ops/runtime.h"
 
 namespace hearth::run {
+
+at::Device open_rank_device(comm::Control& control, const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  const comm::LocalPlace local = comm::local_place(control);
+  at::Device device = at::kCPU;
+  control.together("the ranks' GPUs", [&] {
+    ops::choose_gpu(local.rank, local.size);
+    device = ops::open_device(name);
+  });
+  return device;
+}
 
 at::Device open_compute_device(const config::RunConfig& config) {
   const at::Device device = ops::open_device(std::string(config::name_of(config.training.device)));

@@ -4,8 +4,10 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <string>
 
 #include "base/dtype.h"
+#include "comm/control.h"
 #include "config/config.h"
 #include "ops/gpu/gpu.h"
 #include "plan/parameters.h"
@@ -15,6 +17,10 @@ namespace hearth::run {
 // Opens training.device. Throws Error if it does not exist; user_error if it cannot do what the configuration requires.
 // With numerics.reproducible, a GPU does its work in the same order every time.
 at::Device open_compute_device(const config::RunConfig& config);
+
+// The device of one of several ranks: the GPU with its number among the ranks of its host, or the CPU. Throws as
+// ops::open_device does, on all ranks. Collective.
+at::Device open_rank_device(comm::Control& control, const std::string& name);
 
 // Checks whether this GPU and this model can use numerics.fp8. Throws user_error.
 void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const plan::ModelShape& shape);

@@ -177,7 +177,6 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .tokenizer_file = std::string(checked.tokenizer->file_content()),
           .shape = checked.shape.model,
           .plan = std::move(checked.shape.parameters),
-          .tensor = {place.tp, config.parallelism.tensor_parallel_degree},
           .place = place,
           .trained = std::move(checked.trained),
           .precision = checked.shape.precision,

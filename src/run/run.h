@@ -48,7 +48,6 @@ struct Run {
   std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
   plan::ModelShape shape;                 // of the whole model
   plan::ParameterPlan plan;               // the same
-  plan::Part tensor;                      // this rank's part of both: plan::model_part, plan::parameter_plan
   mesh::Coordinates place;                // of this rank
   std::vector<bool> trained;              // by parameter; false: checkpoint.freeze
   plan::Precision precision;
@@ -63,6 +62,12 @@ struct Run {
   plan::StepTime expected_time;
 
   int64_t seq_len() const { return config.training.seq_len; }
+  // This rank's part of the model: of its shape and of its parameters.
+  plan::Part tensor() const { return {place.tp, config.parallelism.tensor_parallel_degree}; }
+  plan::ModelShape rank_shape() const {
+    return plan::model_part(shape, tensor(), config.parallelism.context_parallel_degree);
+  }
+  plan::ParameterPlan rank_plan() const { return plan::parameter_plan(shape, tensor()); }
   // The seed of stochastic rounding of bfloat16 weights; nullopt without it.
   std::optional<uint64_t> rounding_seed() const {
     if (!config.numerics.stochastic_rounding) return std::nullopt;
