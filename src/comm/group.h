@@ -2,13 +2,14 @@
 // (comm/host_group), which are processes, or threads in tests; MPI (comm/mpi_group); NCCL (comm/nccl_group). Callers do
 // not know which one runs.
 //
-// Every call is Collective over the group: all ranks make the same calls in the same order, with the same sizes and
-// types. A rank that makes a different call is our bug, and the error names it. Tensors are contiguous and used as 1-D
-// arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type; bfloat16 is added in
-// float32 and rounded once. So the result does not depend on timing, and every rank gets the same bits. NCCL's own
-// sums, which it makes unless the order matters (comm/nccl_group.h), have another order.
+// Every call but send and recv is Collective over the group: all ranks make the same calls in the same order, with the
+// same sizes and types. A rank that makes a different call is our bug, and the error names it. Tensors are contiguous
+// and used as 1-D arrays. Reductions add in pairs of ranks, ((0 + 1) + (2 + 3)) + ..., in the tensors' own type;
+// bfloat16 is added in float32 and rounded once. So the result does not depend on timing, and every rank gets the same
+// bits. NCCL's own sums, which it makes unless the order matters (comm/nccl_group.h), have another order.
 //
-// The calls of a group and of the groups that were split from it run in one stream (comm/stream.h).
+// The calls of a group and of the groups that were split from it run in one stream (comm/stream.h), but for a group
+// that was split with a stream of its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +35,9 @@ class Group {
 
   // The group of some of these ranks: `members` ascend and contain this rank. The lists of its ranks cut the group into
   // parts. The new group must not outlive this one. Collective over all ranks that were started: each splits its group.
-  virtual std::unique_ptr<Group> split(const std::vector<int64_t>& members) = 0;
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members) { return split(members, StreamOf::kAll); }
+  // The same with a stream of its own: its calls run beside those of other groups, in any order.
+  std::unique_ptr<Group> split_apart(const std::vector<int64_t>& members) { return split(members, StreamOf::kItself); }
 
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
   // place); otherwise they must not overlap. With one rank, in place does nothing and out of place copies.
@@ -55,15 +58,28 @@ class Group {
     stream().run([&] { all_to_all_now(to, from); });
   }
 
+  // The values of one rank, of any one type, go to one other. These two ranks make their calls in the same order. A
+  // send may return before its receive.
+  void send(const at::Tensor& values, int64_t to) {
+    stream().run([&] { send_now(values, to); });
+  }
+  void recv(const at::Tensor& values, int64_t from) {
+    stream().run([&] { recv_now(values, from); });
+  }
+
   // Runs `calls` in the stream while the caller goes on: calls of these groups, and operations on their results. Groups
   // and tensors in it must live until the Work is done.
   Work start(std::function<void()> calls) { return stream().start(std::move(calls)); }
 
  protected:
+  enum class StreamOf { kAll, kItself };
+  virtual std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) = 0;
   virtual void all_gather_now(at::Tensor full, const at::Tensor& shard) = 0;
   virtual void reduce_scatter_now(at::Tensor shard, const at::Tensor& full) = 0;
   virtual void all_reduce_now(at::Tensor values) = 0;
   virtual void all_to_all_now(at::Tensor to, const at::Tensor& from) = 0;
+  virtual void send_now(const at::Tensor& values, int64_t to) = 0;
+  virtual void recv_now(at::Tensor values, int64_t from) = 0;
 };
 
 // The group of one.

@@ -63,9 +63,9 @@ class HostGroup final : public Group {
   Control& control() override { return common_->control; }
   Stream& stream() override { return common_->stream; }
 
-  std::unique_ptr<Group> split(const std::vector<int64_t>& members) override;
-
  protected:
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) override;
+
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
     const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
     check_shard(to, from, rank(), size(), "all_gather");
@@ -127,6 +127,22 @@ class HostGroup final : public Group {
     });
   }
 
+  void send_now(const at::Tensor& values, int64_t to) override {
+    const Buffer from = host_buffer_of(values, "send");
+    in_letters(from, [&](std::byte* part, int64_t bytes) {
+      memory_->write_letter(rank_, ++letters_, to, call_, common_->timeout_s, common_->abandoned,
+                            [&](std::byte* place) { copy_elements(place, part, bytes); });
+    });
+  }
+
+  void recv_now(at::Tensor values, int64_t from) override {
+    const Buffer to = host_buffer_of(values, "recv");
+    in_letters(to, [&](std::byte* part, int64_t bytes) {
+      memory_->read_letter(rank_, from, call_, common_->timeout_s, common_->abandoned,
+                           [&](const std::byte* place) { copy_elements(part, place, bytes); });
+    });
+  }
+
  private:
   static constexpr int64_t kSmallBytes = 4096;  // below it one phase is faster than two
 
@@ -134,10 +150,7 @@ class HostGroup final : public Group {
   // that ranks with different calls meet.
   void in_pieces(const char* operation, const Buffer& buffer, int64_t n, int64_t most,
                  const std::function<void(int64_t begin, int64_t count)>& body) {
-    call_ = {};
-    std::strncpy(call_.operation, operation, sizeof call_.operation - 1);
-    call_.type = buffer.type;
-    call_.numel = buffer.numel;
+    set_call(operation, buffer);
     int64_t begin = 0;
     do {
       const int64_t count = std::min(most, n - begin);
@@ -145,6 +158,21 @@ class HostGroup final : public Group {
       body(begin, count);
       begin += count;
     } while (begin < n);
+  }
+
+  // Calls body(part, bytes) for pieces of a message.
+  void in_letters(const Buffer& buffer, const std::function<void(std::byte* part, int64_t bytes)>& body) {
+    set_call("transfer", buffer);
+    const int64_t most = HostMemory::kPlaceBytes / buffer.element_bytes;
+    for (int64_t begin = 0; begin < buffer.numel; begin += most)
+      body(buffer.at(begin), std::min(most, buffer.numel - begin) * buffer.element_bytes);
+  }
+
+  void set_call(const char* operation, const Buffer& buffer) {
+    call_ = {};
+    std::strncpy(call_.operation, operation, sizeof call_.operation - 1);
+    call_.type = buffer.type;
+    call_.numel = buffer.numel;
   }
 
   void arrive() { memory_->arrive(rank(), phase_, call_, common_->timeout_s, common_->abandoned); }
@@ -171,20 +199,22 @@ class HostGroup final : public Group {
   std::unique_ptr<SharedPages> pages_;  // of a split
   std::optional<HostMemory> own_memory_;
   HostMemory* memory_;
-  uint32_t phase_ = 0;
+  uint32_t phase_ = 0, letters_ = 0;
   Call call_;
 };
 
-std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members) {
+std::unique_ptr<Group> HostGroup::split(const std::vector<int64_t>& members, StreamOf stream) {
   const auto place = std::find(members.begin(), members.end(), rank_);
   HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
   const std::vector<int64_t> ranks = memory_->among_all(members);
   Segment segment = share_segment(control(), ranks);
   if (members.size() == 1) {
     const auto before_split = [&control = control(), ranks] { share_segment(control, ranks); };
-    return single(control(), stream(), before_split);
+    return single(control(), this->stream(), before_split);
   }
-  return std::make_unique<HostGroup>(common_, std::move(segment.pages), segment.place, members, place - members.begin(),
+  const auto common =
+      stream == StreamOf::kAll ? common_ : std::make_shared<Common>(common_->control, common_->timeout_s);
+  return std::make_unique<HostGroup>(common, std::move(segment.pages), segment.place, members, place - members.begin(),
                                      *memory_);
 }
 

@@ -39,6 +39,9 @@ std::string describe(const Call& call) {
   return fmt::format("{} of {} x {}", call.operation, call.numel, c10::toString(call.type));
 }
 
+// Counters are compared by their difference: they may wrap.
+bool is_at_least(uint32_t counter, uint32_t value) { return static_cast<int32_t>(counter - value) >= 0; }
+
 bool same(const Call& a, const Call& b) {
   return std::string_view(a.operation) == b.operation && a.type == b.type && a.numel == b.numel;
 }
@@ -51,14 +54,20 @@ struct HostMemory::Header {
 
 struct HostMemory::Rank {
   alignas(kLine) std::atomic<uint32_t> phase;  // the last one that the rank arrived in; others sleep on it
-  std::atomic<uint32_t> sleepers;
+  std::atomic<uint32_t> sleepers;              // on any word of this rank
   std::atomic<uint32_t> ended;
   Call calls[2];  // of the last two phases
+  std::atomic<uint32_t> letters_sent;
+  struct Letter {
+    std::atomic<uint32_t> sent, taken;  // numbers of letters
+    int64_t to;
+    Call call;
+  } letters[2];
 };
 
 int64_t HostMemory::bytes_for(int64_t ranks) {
   const auto heads = static_cast<int64_t>(sizeof(Header)) + ranks * static_cast<int64_t>(sizeof(Rank));
-  return div_ceil(heads, kPage) * kPage + 2 * ranks * kPlaceBytes;
+  return div_ceil(heads, kPage) * kPage + 4 * ranks * kPlaceBytes;  // pages that nobody touches take no memory
 }
 
 HostMemory::HostMemory(std::byte* memory, int64_t ranks)
@@ -82,8 +91,8 @@ HostMemory::Rank& HostMemory::of(int64_t rank) const {
 }
 
 std::byte* HostMemory::place(int64_t rank, uint32_t phase) const {
-  const int64_t places = bytes_for(ranks()) - 2 * ranks() * kPlaceBytes;
-  return memory_ + places + (2 * rank + phase % 2) * kPlaceBytes;
+  const int64_t places = bytes_for(ranks()) - 4 * ranks() * kPlaceBytes;
+  return memory_ + places + (4 * rank + phase % 2) * kPlaceBytes;
 }
 
 void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s,
@@ -91,39 +100,90 @@ void HostMemory::arrive(int64_t rank, uint32_t phase, const Call& call, double t
   Rank& mine = of(rank);
   if (aborted() || abandoned) throw Aborted{};
   mine.calls[phase % 2] = call;
-  mine.phase = phase;
-  if (mine.sleepers != 0) futex_wake_all(mine.phase);
+  change(mine, mine.phase, phase);
   const double deadline_s = now_s() + timeout_s;
   for (int64_t r = 0; r < ranks(); ++r) {
-    if (wait_for(r, phase, deadline_s, abandoned)) continue;
+    Rank& other = of(r);
+    const auto arrived = [&] { return is_at_least(other.phase, phase); };
+    if (wait_for(r, other, other.phase, arrived, deadline_s, abandoned)) continue;
     abort();  // the group is broken: late ranks must not wait for this one
     throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s, missing(phase));
   }
   compare(phase);
 }
 
-bool HostMemory::wait_for(int64_t rank, uint32_t phase, double deadline_s, const std::atomic<bool>& abandoned) {
-  Rank& other = of(rank);
-  // Phases are compared by their difference: the counter may wrap.
-  const auto arrived = [&] { return static_cast<int32_t>(other.phase - phase) >= 0; };
+void HostMemory::write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, double timeout_s,
+                              const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write) {
+  if (aborted() || abandoned) throw Aborted{};
+  Rank& mine = of(rank);
+  Rank::Letter& letter = mine.letters[number % 2];
+  const auto is_free = [&] { return letter.sent == letter.taken; };
+  if (!wait_for(letter.to, mine, letter.taken, is_free, now_s() + timeout_s, abandoned)) {
+    abort();
+    throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s,
+                  fmt::format("rank {}, which does not read", members_[static_cast<size_t>(letter.to)]));
+  }
+  write(place(rank, number) + 2 * kPlaceBytes);
+  letter.to = to;
+  letter.call = call;
+  letter.sent = number;
+  change(mine, mine.letters_sent, number);
+}
+
+void HostMemory::read_letter(int64_t rank, int64_t from, const Call& call, double timeout_s,
+                             const std::atomic<bool>& abandoned, const std::function<void(const std::byte*)>& read) {
+  if (aborted() || abandoned) throw Aborted{};
+  Rank& other = of(from);
+  Rank::Letter* found = nullptr;
+  const auto look = [&] {
+    for (Rank::Letter& letter : other.letters) {
+      const uint32_t number = letter.sent;
+      const bool is_mine = number != letter.taken && letter.to == rank;
+      if (is_mine && (found == nullptr || !is_at_least(number, found->sent))) found = &letter;
+    }
+    return found != nullptr;
+  };
+  // A second look finds the earlier of two: both may have come during the first.
+  const auto is_there = [&] { return look() && look(); };
+  if (!wait_for(from, other, other.letters_sent, is_there, now_s() + timeout_s, abandoned)) {
+    abort();
+    throw_missing(members_[static_cast<size_t>(rank)], describe(call), timeout_s,
+                  fmt::format("rank {}, which does not send", members_[static_cast<size_t>(from)]));
+  }
+  if (!same(found->call, call))
+    throw Error(ExitCode::kBug, fmt::format("ranks disagree: rank {} receives {}, rank {} sends {}",
+                                            members_[static_cast<size_t>(rank)], describe(call),
+                                            members_[static_cast<size_t>(from)], describe(found->call)));
+  const uint32_t number = found->sent;
+  read(place(from, number) + 2 * kPlaceBytes);
+  change(other, found->taken, number);
+}
+
+void HostMemory::change(Rank& owner, std::atomic<uint32_t>& word, uint32_t value) {
+  word = value;
+  if (owner.sleepers != 0) futex_wake_all(word);
+}
+
+bool HostMemory::wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word, const std::function<bool()>& is_there,
+                          double deadline_s, const std::atomic<bool>& abandoned) {
   for (int spin = 0; spin < kSpins; ++spin) {
-    if (arrived()) return true;
+    if (is_there()) return true;
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
-  while (!arrived()) {
+  while (!is_there()) {
     if (aborted() || abandoned) throw Aborted{};
-    if (ended(rank) && !arrived()) {
+    if (ended(rank) && !is_there()) {
       abort();
       throw Error(ExitCode::kBug, fmt::format("a rank waits in a call for rank {}, which has ended",
                                               members_[static_cast<size_t>(rank)]));
     }
     if (now_s() > deadline_s) return false;
-    ++other.sleepers;
-    const uint32_t seen = other.phase;
-    if (static_cast<int32_t>(seen - phase) < 0) futex_wait(other.phase, seen);
-    --other.sleepers;
+    ++owner.sleepers;
+    const uint32_t seen = word;
+    if (!is_there()) futex_wait(word, seen);
+    --owner.sleepers;
   }
   return true;
 }
@@ -131,7 +191,7 @@ bool HostMemory::wait_for(int64_t rank, uint32_t phase, double deadline_s, const
 std::string HostMemory::missing(uint32_t phase) const {
   std::string list;
   for (int64_t r = 0; r < ranks(); ++r) {
-    if (static_cast<int32_t>(of(r).phase - phase) >= 0) continue;
+    if (is_at_least(of(r).phase, phase)) continue;
     list += fmt::format("{}rank {} (its last call: {})", list.empty() ? "" : ", ", members_[static_cast<size_t>(r)],
                         last_call(r));
   }

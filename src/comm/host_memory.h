@@ -4,6 +4,9 @@
 // A call has phases. In a phase a rank writes its place, arrives, waits until all ranks have arrived, and reads the
 // others' places. A rank has two places and uses them in turn. It writes a place again only two phases later: all ranks
 // have arrived in the phase between by then, so they have finished reading. So one wait per phase is enough.
+//
+// A rank also sends letters, each to one other rank, of at most a place each. It has places for two, in turn, and
+// writes one again when its reader has taken the letter.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +49,14 @@ class HostMemory {
   // Error (kBug) if ranks made different calls or one has ended.
   void arrive(int64_t rank, uint32_t phase, const Call& call, double timeout_s, const std::atomic<bool>& abandoned);
 
+  // Letter number `number` of rank `rank`, from 1. write_letter waits for the place, calls write(place) and sends it.
+  // read_letter waits for the next letter from `from` and calls read(place). Throw as arrive(), but a letter of another
+  // call is an Error (kBug) of its reader.
+  void write_letter(int64_t rank, uint32_t number, int64_t to, const Call& call, double timeout_s,
+                    const std::atomic<bool>& abandoned, const std::function<void(std::byte*)>& write);
+  void read_letter(int64_t rank, int64_t from, const Call& call, double timeout_s, const std::atomic<bool>& abandoned,
+                   const std::function<void(const std::byte*)>& read);
+
   void abort();
   // Marks this rank as ended: a rank that waits for it gets an error. Only for the memory of all ranks.
   void end(int64_t rank);
@@ -58,8 +70,10 @@ class HostMemory {
   Header& header() const;
   bool aborted() const;
   bool ended(int64_t rank) const;
-  // False after the deadline.
-  bool wait_for(int64_t rank, uint32_t phase, double deadline_s, const std::atomic<bool>& abandoned);
+  // Sleeps until `rank` changes `word`, one of owner's, until is_there(). False after the deadline.
+  bool wait_for(int64_t rank, Rank& owner, std::atomic<uint32_t>& word, const std::function<bool()>& is_there,
+                double deadline_s, const std::atomic<bool>& abandoned);
+  static void change(Rank& owner, std::atomic<uint32_t>& word, uint32_t value);
   std::string missing(uint32_t phase) const;
   void compare(uint32_t phase) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -25,6 +26,13 @@ constexpr int kSpins = 2000;                       // tests of a call, before a 
 constexpr auto kSleep = std::chrono::microseconds(50);
 
 MpiLibrary* library_in_use = nullptr;
+std::mutex library_mutex;  // guards the library: two streams may use it
+
+template <class Call>
+auto locked(const Call& call) {
+  const std::lock_guard lock(library_mutex);
+  return call();
+}
 
 // Shared by a group and all groups split from it.
 struct Common {
@@ -45,16 +53,19 @@ class MpiGroup final : public Group {
   Control& control() override { return common_->control; }
   Stream& stream() override { return common_->stream; }
 
-  std::unique_ptr<Group> split(const std::vector<int64_t>& members) override {
+ protected:
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) override {
     const auto place = std::find(members.begin(), members.end(), rank_);
     HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
-    MpiRanks* const part = ranks_.split(members.front());
+    MpiRanks* const part = locked([&] { return ranks_.split(members.front()); });
     HEARTH_CHECK(part != nullptr, "MPI does not split the ranks");
-    if (members.size() == 1) return single(control(), stream());
-    return std::make_unique<MpiGroup>(common_, *part, place - members.begin(), std::ssize(members));
+    if (members.size() == 1) return single(control(), this->stream());
+    const auto common = stream == StreamOf::kAll
+                            ? common_
+                            : std::make_shared<Common>(common_->library, common_->control, common_->timeout_s);
+    return std::make_unique<MpiGroup>(common, *part, place - members.begin(), std::ssize(members));
   }
 
- protected:
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
     const Buffer to = host_buffer_of(full, "all_gather"), from = host_buffer_of(shard, "all_gather");
     check_shard(to, from, rank_, size_, "all_gather");
@@ -97,6 +108,16 @@ class MpiGroup final : public Group {
     if (in.numel > 0) exchange(out.data, in.data, in.numel / size_, in.element_bytes);
   }
 
+  void send_now(const at::Tensor& values, int64_t to) override {
+    const Buffer from = host_buffer_of(values, "send");
+    finish("send", from.numel,
+           locked([&] { return ranks_.start_send(from.data, from.numel, from.element_bytes, to); }));
+  }
+  void recv_now(at::Tensor values, int64_t from) override {
+    const Buffer to = host_buffer_of(values, "recv");
+    finish("recv", to.numel, locked([&] { return ranks_.start_recv(to.data, to.numel, to.element_bytes, from); }));
+  }
+
  private:
   // Sends part r of sent_ to rank r, and adds what arrives.
   void add_parts(std::byte* out, int64_t count, const Buffer& like) {
@@ -117,10 +138,11 @@ class MpiGroup final : public Group {
   }
 
   void gather(std::byte* to, const std::byte* from, const Buffer& shard) {
-    finish("all_gather", shard.numel, ranks_.start_all_gather(to, from, shard.numel, shard.element_bytes));
+    finish("all_gather", shard.numel,
+           locked([&] { return ranks_.start_all_gather(to, from, shard.numel, shard.element_bytes); }));
   }
   void exchange(std::byte* to, const std::byte* from, int64_t count, int64_t element_bytes) {
-    finish("all_to_all", count, ranks_.start_all_to_all(to, from, count, element_bytes));
+    finish("all_to_all", count, locked([&] { return ranks_.start_all_to_all(to, from, count, element_bytes); }));
   }
 
   // Waits for the call that was started.
@@ -128,7 +150,7 @@ class MpiGroup final : public Group {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(common_->timeout_s);
     bool done = false;
     for (int64_t tests = 0; error == 0 && !done; ++tests) {
-      error = ranks_.test(done);
+      error = locked([&] { return ranks_.test(done); });
       if (done || tests < kSpins) continue;
       if (common_->abandoned) throw Aborted{};
       if (std::chrono::steady_clock::now() > end)

@@ -1,6 +1,7 @@
 // What Hearth needs of MPI. A shared object of our own implements it (mpi/mpi_library.cpp), compiled by the mpicxx of
 // the machine: MPI libraries have different binary interfaces. It is loaded when ranks on several hosts start. Only
-// plain types cross the border, because mpicxx may stand for another compiler. Local, but for `begin` and `split`.
+// plain types cross the border, because mpicxx may stand for another compiler. Local, but for `begin` and `split`. Not
+// safe for two threads at once.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,14 @@ class MpiRanks {
  public:
   virtual ~MpiRanks() = default;
   // Element sizes are 1, 2, 4 or 8 bytes. Counts are elements of one rank's part, at most 2^31 - 1.
-  // Both return 0, or MPI's error. They begin the only call under way; test() says when it is done.
+  // The start_ functions return 0, or MPI's error. They begin the only call under way; test() says when it is done.
   // to: [size * count]; from: [count], or null: this rank's part of `to`.
   virtual int start_all_gather(void* to, const void* from, int64_t count, int64_t element_bytes) = 0;
   // to, from: [size * count].
   virtual int start_all_to_all(void* to, const void* from, int64_t count, int64_t element_bytes) = 0;
+  // values: [count].
+  virtual int start_send(const void* values, int64_t count, int64_t element_bytes, int64_t to) = 0;
+  virtual int start_recv(void* values, int64_t count, int64_t element_bytes, int64_t from) = 0;
   // Sets `done`. Call it often: some libraries move data only in here.
   virtual int test(bool& done) = 0;
   // Ranks with the same `color`, in their order. Null after an error. Collective over these ranks.

@@ -146,19 +146,21 @@ class NcclGroup final : public Group {
   Control& control() override { return common_->control; }
   Stream& stream() override { return common_->stream; }
 
-  std::unique_ptr<Group> split(const std::vector<int64_t>& members) override {
+ protected:
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf stream) override {
     const auto place = std::find(members.begin(), members.end(), rank_);
     HEARTH_CHECK(place != members.end(), "rank {} is not in its group", rank_);
     const bool alone = members.size() == 1;
     nccl::Comm part = nullptr;
     const int color = alone ? nccl::kSplitNoColor : static_cast<int>(members.front());
-    stream().run(
+    this->stream().run(
         [&] { check(api().CommSplit(comm_, color, static_cast<int>(rank_), &part, nullptr), "ncclCommSplit"); });
-    if (alone) return single(control(), stream());
-    return std::make_unique<NcclGroup>(common_, part, place - members.begin(), std::ssize(members));
+    if (alone) return single(control(), this->stream());
+    const auto common =
+        stream == StreamOf::kAll ? common_ : std::make_shared<Common>(common_->options, common_->control);
+    return std::make_unique<NcclGroup>(common, part, place - members.begin(), std::ssize(members));
   }
 
- protected:
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
     const Buffer to = buffer_here(full, "all_gather"), from = buffer_here(shard, "all_gather");
     check_shard(to, from, rank_, size_, "all_gather");
@@ -190,6 +192,19 @@ class NcclGroup final : public Group {
     const Buffer out = buffer_here(to, "all_to_all"), in = buffer_here(from, "all_to_all");
     check_exchange(out, in, size_, "all_to_all");
     exchange(out, in);
+  }
+
+  void send_now(const at::Tensor& values, int64_t to) override {
+    const Buffer from = buffer_here(values, "send");
+    enqueue("send", from.numel, [&](nccl::Stream stream) {
+      return api().Send(from.data, bytes_of(from), nccl::kUint8, static_cast<int>(to), comm_, stream);
+    });
+  }
+  void recv_now(at::Tensor values, int64_t from) override {
+    const Buffer to = buffer_here(values, "recv");
+    enqueue("recv", to.numel, [&](nccl::Stream stream) {
+      return api().Recv(to.data, bytes_of(to), nccl::kUint8, static_cast<int>(from), comm_, stream);
+    });
   }
 
  private:

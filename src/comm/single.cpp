@@ -41,13 +41,13 @@ class Single final : public Group {
   int64_t size() const override { return 1; }
   Control& control() override { return control_; }
   Stream& stream() override { return stream_; }
-  std::unique_ptr<Group> split(const std::vector<int64_t>& members) override {
+
+ protected:
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members, StreamOf) override {
     HEARTH_CHECK(members == std::vector<int64_t>{0}, "{} members of one rank", members.size());
     if (before_split_) before_split_();
     return single(control_, stream_, before_split_);
   }
-
- protected:
   void all_gather_now(at::Tensor full, const at::Tensor& shard) override {
     const Buffer to = buffer_of(full, "all_gather"), from = buffer_of(shard, "all_gather");
     check_shard(to, from, 0, 1, "all_gather");
@@ -64,6 +64,8 @@ class Single final : public Group {
     check_exchange(buffer_of(to, "all_to_all"), buffer_of(from, "all_to_all"), 1, "all_to_all");
     to.view({-1}).copy_(from.view({-1}));
   }
+  void send_now(const at::Tensor&, int64_t to) override { HEARTH_CHECK(false, "one rank sends to {}", to); }
+  void recv_now(at::Tensor, int64_t from) override { HEARTH_CHECK(false, "one rank receives from {}", from); }
 
  private:
   std::unique_ptr<SingleControl> own_control_;

@@ -1,6 +1,7 @@
-// The one communication stream of a process: calls to its groups run one after the other, in the order in which they
-// were started. So all ranks make their calls in one total order, whichever groups the calls belong to. (Communicators
-// that run at the same time deadlock on some GPUs: ROCm/rccl#2191.)
+// The communication stream of a process: calls to its groups run one after the other, in the order in which they were
+// started. So all ranks make their calls in one total order, whichever groups the calls belong to. (Communicators that
+// run at the same time deadlock on some GPUs: ROCm/rccl#2191.) Only the stages of a pipeline transfer in a second
+// stream: a transfer that waits for another stage must not hold up the collectives of this one.
 //
 // On a GPU a call only enqueues work (comm/device_order.h): it begins after what the caller enqueued before, and a wait
 // makes the caller's later work run after it.

@@ -41,6 +41,16 @@ class Ranks final : public MpiRanks {
     const auto n = static_cast<int>(count);
     return MPI_Ialltoall(from, n, type, to, n, type, comm_, &request_);
   }
+  int start_send(const void* values, int64_t count, int64_t element_bytes, int64_t to) override {
+    if (count > INT_MAX) return MPI_ERR_COUNT;
+    return MPI_Isend(values, static_cast<int>(count), type_of(element_bytes), static_cast<int>(to), 0, comm_,
+                     &request_);
+  }
+  int start_recv(void* values, int64_t count, int64_t element_bytes, int64_t from) override {
+    if (count > INT_MAX) return MPI_ERR_COUNT;
+    return MPI_Irecv(values, static_cast<int>(count), type_of(element_bytes), static_cast<int>(from), 0, comm_,
+                     &request_);
+  }
   int test(bool& done) override {
     int flag = 0;
     const int error = MPI_Test(&request_, &flag, MPI_STATUS_IGNORE);

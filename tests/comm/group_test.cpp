@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -122,6 +123,21 @@ void check_all_to_all(Group& group, int64_t seed, int64_t n) {
   const at::Tensor to = tensor_of<T>(group.size() * n);
   group.all_to_all(to, filled<T>(seed, rank, group.size() * n));
   expect_elements<T>(to, [&](int64_t i) { return static_cast<T>(value_at(seed, i / n, rank * n + i % n)); });
+}
+
+// Each rank sends to its successors one after the other, and receives from its predecessors in the same order.
+template <typename T>
+void check_transfers(Group& group, int64_t seed, int64_t n) {
+  const int64_t R = group.size(), rank = group.rank();
+  for (int64_t distance = 1; distance < R; ++distance) {
+    const int64_t from = (rank + R - distance) % R;
+    const at::Tensor received = tensor_of<T>(n), sent = filled<T>(seed, rank, n);
+    const auto send = [&] { group.send(sent, (rank + distance) % R); };
+    const auto recv = [&] { group.recv(received, from); };
+    const bool sends_first = rank / std::gcd(distance, R) % 2 == 0;  // of any circle of ranks, one sends first
+    sends_first ? (send(), recv()) : (recv(), send());
+    expect_elements<T>(received, [&](int64_t i) { return nearest<T>(value_at(seed, from, i)); });
+  }
 }
 
 // bfloat16 is added in float32 and rounded once.
@@ -243,6 +259,7 @@ TEST_P(Collectives, EqualDirectSumsAndCopiesInPlaceAndOutOfPlace) {
       check_all_reduce<float>(group, n + 5, n);  // 1, 7 and 3001 do not divide by the ranks
       check_all_reduce<double>(group, n + 6, n);
       check_all_to_all<float>(group, n + 7, n);
+      check_transfers<float>(group, n + 7, n);
       check_bfloat16(group, n + 8, n);
       check_control(group, n + 9);
       group.control().barrier("a barrier");
@@ -260,6 +277,7 @@ TEST_P(LargeCollectives, TakeTensorsOfAnySize) {
     check_reduce_scatter<float>(group, 2, n, false);
     check_all_reduce<float>(group, 3, 2 * n);
     check_all_to_all<float>(group, 4, n);
+    check_transfers<double>(group, 5, n);
   });
 }
 
@@ -271,7 +289,7 @@ TEST_P(Collectives, StayRightInThousandsOfRandomCalls) {
     for (int64_t i = 0; i < 3000 && !testing::Test::HasFailure(); ++i) {
       const auto n = static_cast<int64_t>(plan() % 40);
       const bool in_place = plan() % 2 == 0;
-      const auto kind = plan() % 7;
+      const auto kind = plan() % 8;
       if (own() % 4 == 0) std::this_thread::yield();
       if (own() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (kind == 0) check_all_gather<float>(group, i, n, in_place);
@@ -281,6 +299,7 @@ TEST_P(Collectives, StayRightInThousandsOfRandomCalls) {
       if (kind == 4) check_all_reduce<float>(group, i, n);
       if (kind == 5) check_control(group, i);
       if (kind == 6) check_all_to_all<double>(group, i, n);
+      if (kind == 7) check_transfers<double>(group, i, n);
     }
   });
 }
@@ -336,6 +355,23 @@ TEST_P(Collectives, GoOnWhileTheCallerComputes) {
       expect_elements<float>(values[static_cast<size_t>(i)],
                              [&](int64_t k) { return sum_at<float>(i, R, k) + (k == 0 ? 1.0F : 0.0F); });
     }
+  });
+}
+
+// A transfer that waits for its partner does not hold up the calls of other groups.
+TEST_P(Collectives, OfAGroupThatWasSplitApartRunBesideThoseOfOthers) {
+  GetParam().run(GetParam().ranks, [](Group& all) {
+    const auto apart = all.split_apart(members_of(all.rank(), all.size(), all.size(), true));
+    const int64_t last = all.size() - 1;
+    if (last == 0) return;
+    const at::Tensor values = all.rank() == 0 ? tensor_of<float>(1000) : filled<float>(3, all.rank(), 1000);
+    Work transfer;
+    if (all.rank() == 0) transfer = apart->start([&] { apart->recv(values, last); });
+    check_all_reduce<float>(all, 1, 100);  // returns although nobody has sent
+    if (all.rank() == last) apart->send(values, 0);
+    transfer.wait();
+    if (all.rank() == 0) expect_elements<float>(values, [&](int64_t i) { return value_at(3, last, i); });
+    check_all_reduce<float>(*apart, 2, 100);
   });
 }
 

@@ -42,7 +42,8 @@ class MpiRanksOf : public testing::TestWithParam<Mpi> {
 TEST_P(MpiRanksOf, PassTheSuiteOfGroups) {
   for (const char* name :
        {"Collectives.EqualDirectSumsAndCopiesInPlaceAndOutOfPlace", "Collectives.GoOnWhileTheCallerComputes",
-        "Collectives.OfGroupsThatWereSplitConcernTheirRanksOnly", "LargeCollectives.TakeTensorsOfAnySize"}) {
+        "Collectives.OfGroupsThatWereSplitConcernTheirRanksOnly",
+        "Collectives.OfAGroupThatWasSplitApartRunBesideThoseOfOthers", "LargeCollectives.TakeTensorsOfAnySize"}) {
     const test::CommandResult result = run(3, name);
     EXPECT_EQ(result.exit_code, 0) << name << "\n" << result.output;
     EXPECT_THAT(result.output, testing::HasSubstr("[  PASSED  ] 1 test.")) << name;

@@ -44,6 +44,10 @@ struct Shared {
   std::atomic<uint32_t> aborted;
   Said said[kMaxRanks];
   std::byte place[kMaxRanks][kPlaceBytes];
+  // Of a rank's sends outside of groups: pieces sent and taken, and who takes the last.
+  std::atomic<uint32_t> sent[kMaxRanks], taken[kMaxRanks];
+  std::atomic<int> taker[kMaxRanks];
+  std::byte letter[kMaxRanks][kPlaceBytes];
 };
 
 size_t size_of(int type) {
@@ -76,6 +80,7 @@ namespace {
 
 thread_local std::vector<Transfer> transfers;
 thread_local nccl::Comm transfers_of = nullptr;
+thread_local bool in_group = false;
 
 nccl::Comm open_comm(const std::string& name, int rank, int size) {
   const int file = ::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
@@ -187,6 +192,39 @@ int sum(nccl::Comm comm, const std::byte* from, std::byte* to, size_t bytes, int
       });
 }
 
+// A transfer outside of a group. A send waits until its last piece was taken.
+int transfer(nccl::Comm comm, const Transfer& t) {
+  Shared& shared = *comm->shared;
+  const auto from = static_cast<size_t>(t.send ? comm->rank : t.peer);
+  for (size_t offset = 0; offset < t.bytes; offset += kPlaceBytes) {
+    const size_t piece = std::min(kPlaceBytes, t.bytes - offset);
+    if (t.send) {
+      std::memcpy(shared.letter[from], t.at + offset, piece);
+      shared.taker[from] = t.peer;
+      ++shared.sent[from];
+    }
+    const auto is_done = [&] {
+      if (t.send) return shared.sent[from] == shared.taken[from];
+      return shared.sent[from] != shared.taken[from] && shared.taker[from] == comm->rank;
+    };
+    while (!is_done()) {
+      if (shared.aborted != 0) return kRemoteError;
+      ::sched_yield();
+    }
+    if (t.send) continue;
+    std::memcpy(t.at + offset, shared.letter[from], piece);
+    ++shared.taken[from];
+  }
+  return nccl::kSuccess;
+}
+
+int add_transfer(nccl::Comm comm, const Transfer& t) {
+  if (!in_group) return transfer(comm, t);
+  transfers_of = comm;
+  transfers.push_back(t);
+  return nccl::kSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -286,21 +324,19 @@ int ncclAllReduce(const void* from, void* to, size_t count, int type, int, nccl:
 }
 
 int ncclSend(const void* from, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream) {
-  transfers_of = comm;
-  transfers.push_back({true, static_cast<std::byte*>(const_cast<void*>(from)), count * size_of(type), peer});
-  return nccl::kSuccess;
+  return add_transfer(comm, {true, static_cast<std::byte*>(const_cast<void*>(from)), count * size_of(type), peer});
 }
 int ncclRecv(void* to, size_t count, int type, int peer, nccl::Comm comm, nccl::Stream) {
-  transfers_of = comm;
-  transfers.push_back({false, static_cast<std::byte*>(to), count * size_of(type), peer});
-  return nccl::kSuccess;
+  return add_transfer(comm, {false, static_cast<std::byte*>(to), count * size_of(type), peer});
 }
 int ncclGroupStart() {
   transfers.clear();
+  in_group = true;
   return nccl::kSuccess;
 }
 // Each rank has one transfer of equal size with each other: an all-to-all.
 int ncclGroupEnd() {
+  in_group = false;
   const nccl::Comm comm = transfers_of;
   const std::vector<Transfer> all = std::exchange(transfers, {});
   if (all.empty()) return nccl::kSuccess;
