@@ -44,7 +44,7 @@ struct Shared {
   std::atomic<uint32_t> aborted;
   Said said[kMaxRanks];
   std::byte place[kMaxRanks][kPlaceBytes];
-  // Of a rank's sends outside of groups: pieces sent and taken, and who takes the last.
+  // A rank's sends outside of groups: the number of pieces sent and taken, and who takes the last.
   std::atomic<uint32_t> sent[kMaxRanks], taken[kMaxRanks];
   std::atomic<int> taker[kMaxRanks];
   std::byte letter[kMaxRanks][kPlaceBytes];
