@@ -28,7 +28,7 @@ namespace hearth::bench {
 namespace {
 
 // Random tokens: a step's time does not depend on the tokens, only on the number of counted labels.
-data::StepBatch random_batch(const config::Training& training, const plan::ModelShape& shape, int64_t micro_batches) {
+data::StepBatch random_batch(const config::RunConfig& config, const plan::ModelShape& shape, int64_t micro_batches) {
   data::StepBatch step;
   const RandomKey key = random_key(0, "bench");
   uint64_t index = 0;
@@ -39,8 +39,8 @@ data::StepBatch random_batch(const config::Training& training, const plan::Model
   };
   for (int64_t i = 0; i < micro_batches; ++i) {
     data::Batch batch;
-    batch.B = training.local_batch_size;
-    batch.S = training.seq_len;
+    batch.B = config::micro_batch_size(config);
+    batch.S = config.training.seq_len;
     batch.tokens.resize(static_cast<size_t>(batch.B * batch.S));
     batch.labels.resize(batch.tokens.size());
     std::generate(batch.tokens.begin(), batch.tokens.end(), token);
@@ -92,7 +92,7 @@ Shape shape_of(const config::RunConfig& config) {
   if (!s.device.is_cpu()) run::check_float8(ops::open_gpu(), config, s.run.model);
   const plan::MemoryPlan memory = plan::memory_plan(config, s.run, run::available_memory(s.device));
   plan::require_fits(memory);
-  s.recompute = memory.activations.recompute;
+  s.recompute = memory.recompute;
   return s;
 }
 
@@ -113,18 +113,19 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
   const config::Parallelism& parallelism = options.config.parallelism;
-  const comm::MeshGroups groups(group, parallelism.degrees());
+  const comm::MeshGroups groups(group, parallelism.degrees(), s.run.model.tied);
+  const plan::PipelinePlan pipeline = plan::pipeline_plan(options.config, s.run.model.L);
   const plan::Part part{groups.place().tp, parallelism.tensor_parallel_degree};
-  const plan::ParameterPlan parameters = plan::parameter_plan(s.run.model, part);
+  const plan::ParameterPlan parameters = plan::parameter_plan(s.run.model, part, pipeline.stages_of(groups.place().pp));
   parallel::ShardedWeights weights(parameters, s.run.precision, groups.loss(),
                                    parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(options.config),
                                    s.device, plan::muon_matrices(options.config.optimizer, parameters),
-                                   groups.tensor());
+                                   {groups.tensor(), groups.pipeline(), groups.embedding()});
   std::optional<uint64_t> rounding_seed;
   if (options.config.numerics.stochastic_rounding) rounding_seed = 0;
   optim::Optimizer optimizer(options.config.optimizer, weights, rounding_seed);
   model::Transformer model(plan::model_part(s.run.model, part, parallelism.context_parallel_degree), parameters,
-                           training.local_batch_size, training.seq_len,
+                           config::micro_batch_size(options.config), training.seq_len,
                            {.dtype = s.run.precision.compute,
                             .loss_chunk_tokens = options.config.memory.loss_chunk_tokens,
                             .training = true,
@@ -132,10 +133,12 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
                             .device = s.device,
                             .float8 = options.config.numerics.fp8,
                             .tensor = groups.tensor(),
-                            .context = groups.context()});
+                            .context = groups.context(),
+                            .pipeline = groups.pipeline(),
+                            .pipeline_plan = pipeline});
   train::TrainStep step(model, weights, optimizer, train::step_options(options.config));
   run::initialize_weights(weights, 0);
-  const data::StepBatch batch = random_batch(training, s.run.model, s.micro_batches);
+  const data::StepBatch batch = random_batch(options.config, s.run.model, s.micro_batches);
   Measured measured;
   int64_t faults_before = page_faults();
   for (int64_t t = 1; t <= options.warmup + options.steps; ++t) {
@@ -170,7 +173,7 @@ StepTiming time_steps(const config::BenchStepOptions& options) {
   StepTiming t;
   t.parameters = s.run.parameters.num_parameters;
   t.tokens_per_step = options.config.parallelism.data_ranks() * s.micro_batches *
-                      options.config.training.local_batch_size * options.config.training.seq_len;
+                      config::micro_batch_size(options.config) * options.config.training.seq_len;
   t.threads = s.threads;
   t.on_gpu = !s.device.is_cpu();
   t.median_step_s = median(results, whole_step);

@@ -10,8 +10,9 @@ namespace hearth::comm {
 
 class MeshGroups {
  public:
-  // `world`: all ranks, as many as the degrees multiply to; must outlive this. Collective.
-  MeshGroups(Group& world, const mesh::Degrees& degrees);
+  // `world`: all ranks, as many as the degrees multiply to; must outlive this. `tied`: the first and the last stage of
+  // a pipeline have weights in common. Collective.
+  MeshGroups(Group& world, const mesh::Degrees& degrees, bool tied = false);
 
   Group& world() const { return world_; }
   const mesh::Coordinates& place() const { return place_; }
@@ -21,11 +22,15 @@ class MeshGroups {
   Group* context() const { return context_.get(); }
   // Ranks that share every layer; null: one.
   Group* tensor() const { return tensor_.get(); }
+  // Ranks that have different layers, with a stream of their own; null: one.
+  Group* pipeline() const { return pipeline_.get(); }
+  // The first and the last of these, on them; null: nothing is tied, or a rank between.
+  Group* embedding() const { return embedding_.get(); }
 
  private:
   Group& world_;
   mesh::Coordinates place_;
-  std::unique_ptr<Group> loss_, context_, tensor_;  // loss_ null: the world
+  std::unique_ptr<Group> loss_, context_, tensor_, pipeline_, embedding_;  // loss_ null: the world
 };
 
 }  // namespace hearth::comm

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "config/derived.h"
 #include "config/rules.h"
 
 namespace hearth::config {
@@ -78,7 +79,7 @@ void check_device(Rules& rules, const RunConfig& c) {
       t.seq_len % context == 0, {"parallelism.context_parallel_degree", "training.seq_len"},
       fmt::format("parallelism.context_parallel_degree = {} does not divide training.seq_len = {}", context, t.seq_len),
       "each of these ranks has as many positions of every sequence: give another degree or seq_len");
-  const int64_t tokens = t.local_batch_size * t.seq_len / context;
+  const int64_t tokens = micro_batch_size(c) * t.seq_len / context;
   rules.require(
       tokens % tensor == 0, {"parallelism.tensor_parallel_degree", "training.seq_len"},
       fmt::format("parallelism.tensor_parallel_degree = {} does not divide the {} tokens of a rank's micro-batch",
@@ -108,6 +109,24 @@ void check_device(Rules& rules, const RunConfig& c) {
                 "remove it, or train on one GPU");
 }
 
+void check_pipeline(Rules& rules, const RunConfig& c) {
+  const Parallelism& p = c.parallelism;
+  if (p.pipeline_parallel_degree == 1) return;
+  const int64_t local = c.training.local_batch_size, micro = p.pipeline_parallel_microbatch_size;
+  rules.require(local % micro == 0, {"parallelism.pipeline_parallel_microbatch_size", "training.local_batch_size"},
+                fmt::format("parallelism.pipeline_parallel_microbatch_size = {} does not divide "
+                            "training.local_batch_size = {}",
+                            micro, local),
+                "the sequences of a rank pass through the pipeline in micro-batches of this size: give a divisor");
+  rules.require(p.pipeline_parallel_schedule != PipelineSchedule::kInterleavedZeroBubble || p.zero_stage == 1,
+                {"parallelism.pipeline_parallel_schedule", "parallelism.zero_stage"},
+                fmt::format("parallelism.pipeline_parallel_schedule = \"InterleavedZeroBubble\" does not go with "
+                            "zero_stage = {}",
+                            p.zero_stage),
+                "it computes gradients of weights later and in parts, so they need a place of their own: give "
+                "parallelism.zero_stage = 1, or the schedule Interleaved1F1B");
+}
+
 void check_reproducible(Rules& rules, const RunConfig& c) {
   if (!c.numerics.reproducible) return;
   const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads,
@@ -130,6 +149,7 @@ void check_optimizer(Rules& rules, const RunConfig& c) {
   check_update(rules, c.optimizer);
   check_muon(rules, c);
   check_device(rules, c);
+  check_pipeline(rules, c);
   check_precision(rules, c);
   check_reproducible(rules, c);
 }

@@ -24,6 +24,7 @@ enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
 enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
 enum class DeviceKind { kCpu, kCuda };
 enum class CommBackend { kAuto, kHost, kMpi, kNccl };
+enum class PipelineSchedule { kGPipe, k1F1B, kInterleaved1F1B, kInterleavedZeroBubble };
 enum class WeightUnit { kTokens, kDocuments };
 enum class WeightRule { kSlots, kNeox };
 enum class DataOrder { kShuffle, kNeox };
@@ -90,6 +91,12 @@ inline constexpr NamedChoice<CommBackend> kChoices<CommBackend>[] = {{CommBacken
                                                                      {CommBackend::kHost, "host"},
                                                                      {CommBackend::kMpi, "mpi"},
                                                                      {CommBackend::kNccl, "nccl"}};
+template <>
+inline constexpr NamedChoice<PipelineSchedule> kChoices<PipelineSchedule>[] = {
+    {PipelineSchedule::kGPipe, "GPipe"},
+    {PipelineSchedule::k1F1B, "1F1B"},
+    {PipelineSchedule::kInterleaved1F1B, "Interleaved1F1B"},
+    {PipelineSchedule::kInterleavedZeroBubble, "InterleavedZeroBubble"}};
 template <>
 inline constexpr NamedChoice<DeviceKind> kChoices<DeviceKind>[] = {{DeviceKind::kCpu, "cpu"},
                                                                    {DeviceKind::kCuda, "cuda"}};

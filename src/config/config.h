@@ -117,12 +117,18 @@ struct Parallelism {
   int64_t zero_stage = 1;                      // 1, 2 or 3 (plan/sharding.h)
   int64_t context_parallel_degree = 1;         // ranks that share every sequence
   int64_t tensor_parallel_degree = 1;          // ranks that share every layer
+  int64_t pipeline_parallel_degree = 1;        // ranks that have different layers (plan/pipeline_plan.h)
+  PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::k1F1B;
+  int64_t pipeline_parallel_microbatch_size = 1;   // sequences
+  int64_t pipeline_parallel_layers_per_stage = 0;  // 0: one stage per rank, or two where the schedule has several
+  int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
 
   mesh::Degrees degrees() const {
     return {.dp_replicate = data_parallel_replicate_degree,
             .dp_shard = data_parallel_shard_degree,
             .cp = context_parallel_degree,
-            .tp = tensor_parallel_degree};
+            .tp = tensor_parallel_degree,
+            .pp = pipeline_parallel_degree};
   }
   int64_t ranks() const { return degrees().size(); }
   // Ranks that read different sequences.

@@ -13,8 +13,13 @@ int64_t global_batch_size(const RunConfig& config) {
   return t.global_batch_size > 0 ? t.global_batch_size : t.local_batch_size * config.parallelism.data_ranks();
 }
 
+int64_t micro_batch_size(const RunConfig& config) {
+  const Parallelism& p = config.parallelism;
+  return p.pipeline_parallel_degree > 1 ? p.pipeline_parallel_microbatch_size : config.training.local_batch_size;
+}
+
 int64_t accumulation_steps(const RunConfig& config) {
-  return global_batch_size(config) / (config.training.local_batch_size * config.parallelism.data_ranks());
+  return global_batch_size(config) / (micro_batch_size(config) * config.parallelism.data_ranks());
 }
 
 int64_t tokens_per_step(const RunConfig& config) { return global_batch_size(config) * config.training.seq_len; }

@@ -9,6 +9,7 @@
 namespace hearth::config {
 
 int64_t global_batch_size(const RunConfig& config);   // sequences per step, over all ranks
+int64_t micro_batch_size(const RunConfig& config);    // sequences that go through a layer at once
 int64_t accumulation_steps(const RunConfig& config);  // micro-batches per rank and step
 int64_t tokens_per_step(const RunConfig& config);     // positions, over all ranks
 int64_t cpu_threads(const RunConfig& config);         // of the process: training.threads, or all the cores it may use

@@ -112,9 +112,10 @@ constexpr auto kNoEffect = AtResume::kNoEffect;
 constexpr auto kRefuse = AtResume::kRefuse;
 
 // The rows of field_table_run.cpp.
-std::vector<Field> training_fields();  // [training], [parallelism]
-std::vector<Field> run_fields();       // [checkpoint] to [comm]
-std::vector<Field> data_fields();      // [data]
-std::vector<Field> machine_fields();   // [memory], [numerics]
+std::vector<Field> training_fields();
+std::vector<Field> parallelism_fields();
+std::vector<Field> run_fields();      // [checkpoint] to [comm]
+std::vector<Field> data_fields();     // [data]
+std::vector<Field> machine_fields();  // [memory], [numerics]
 
 }  // namespace hearth::config

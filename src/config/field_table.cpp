@@ -210,7 +210,7 @@ const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
     for (const auto& more : {initial_fields(), objective_fields(), optimizer_fields(), schedule_fields(),
-                             training_fields(), run_fields(), data_fields(), machine_fields()})
+                             training_fields(), parallelism_fields(), run_fields(), data_fields(), machine_fields()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

@@ -46,6 +46,11 @@ std::vector<Field> training_fields() {
      "CPU threads; 0 means all that the process may use; another number changes the last bits of the results",
      between(0, 4096)},
 
+  };
+}
+
+std::vector<Field> parallelism_fields() {
+  return {
     {"parallelism", "data_parallel_replicate_degree",
      slot<&RunConfig::parallelism, &Parallelism::data_parallel_replicate_degree>, kMayChange, "copies",
      "copies of the sharded weights (HSDP): each set of data_parallel_shard_degree ranks holds one, and only sums of "
@@ -65,6 +70,32 @@ std::vector<Field> training_fields() {
      kMayChange, "ranks",
      "ranks that share every layer (tensor and sequence parallel): each has some heads, a part of the feed-forward and "
      "of the vocabulary. They communicate in every layer: keep them in one node", between(1, 1 << 20)},
+    {"parallelism", "pipeline_parallel_degree", slot<&RunConfig::parallelism, &Parallelism::pipeline_parallel_degree>,
+     kMayChange, "ranks",
+     "ranks that have different layers (pipeline parallel): they hand on micro-batches and communicate least, so they "
+     "may be on different nodes", between(1, 1 << 20)},
+    {"parallelism", "pipeline_parallel_schedule",
+     slot<&RunConfig::parallelism, &Parallelism::pipeline_parallel_schedule>, kMayChange, "",
+     "the order of forwards and backwards: 1F1B takes less memory than GPipe; Interleaved1F1B has several stages per "
+     "rank and waits less; InterleavedZeroBubble also fills waits with gradients of weights, and needs zero_stage = 1",
+     one_of<PipelineSchedule>(), {is_not("parallelism.pipeline_parallel_degree", 1)}},
+    {"parallelism", "pipeline_parallel_microbatch_size",
+     slot<&RunConfig::parallelism, &Parallelism::pipeline_parallel_microbatch_size>, kMayChange, "sequences",
+     "what a pipeline hands on at once: local_batch_size sequences pass through it in micro-batches of this size",
+     between(1, 1 << 20), {is_not("parallelism.pipeline_parallel_degree", 1)}},
+    {"parallelism", "pipeline_parallel_layers_per_stage",
+     slot<&RunConfig::parallelism, &Parallelism::pipeline_parallel_layers_per_stage>, kMayChange, "layers",
+     "layers of a stage, at most, where embedding and output count as the next two keys say; each rank has as few "
+     "stages as that allows; 0 means one stage per rank, and two for Interleaved1F1B and InterleavedZeroBubble",
+     between(0, 1 << 20), {is_not("parallelism.pipeline_parallel_degree", 1)}},
+    {"parallelism", "pipeline_parallel_first_stage_less_layers",
+     slot<&RunConfig::parallelism, &Parallelism::pipeline_parallel_first_stage_less_layers>, kMayChange, "layers",
+     "layers that the first stage has less, for its token embedding", between(0, 1 << 20),
+     {is_not("parallelism.pipeline_parallel_degree", 1)}},
+    {"parallelism", "pipeline_parallel_last_stage_less_layers",
+     slot<&RunConfig::parallelism, &Parallelism::pipeline_parallel_last_stage_less_layers>, kMayChange, "layers",
+     "layers that the last stage has less, for its output matrix", between(0, 1 << 20),
+     {is_not("parallelism.pipeline_parallel_degree", 1)}},
 
   };
 }

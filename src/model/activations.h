@@ -11,6 +11,7 @@
 #include "comm/group.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
+#include "plan/pipeline_plan.h"
 
 namespace hearth::model {
 
@@ -26,24 +27,41 @@ struct ComputeOptions {
   comm::Group* tensor = nullptr;
   // The ranks that share the sequences: ModelShape::context of them. Null: one.
   comm::Group* context = nullptr;
+  // The ranks that have different layers, as `pipeline_plan` says, in a group with a stream of its own. Null: one.
+  comm::Group* pipeline = nullptr;
+  plan::PipelinePlan pipeline_plan = {};
 };
 
-// The shared data of all parts of the model: sizes, inputs and outputs, and the rotation table.
+// Memory that stages use in turn, and that of one stage's slots: plan::ActivationPlan's shared_bytes, and num_slots
+// times slot_bytes.
+struct ActivationMemory {
+  at::Tensor shared, slots;  // uint8
+  at::Tensor rope_SK;        // ops::rope_table of positions 0..S-1
+};
+
+// The shared data of all parts of the model, or of a stage: sizes, inputs and outputs, and the rotation table.
 class Activations {
  public:
+  // Allocates the memory of a whole model.
   Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options);
+  // `plan`: of `shape`, which may be a stage's.
+  Activations(const plan::ModelShape& shape, int64_t B, int64_t S, const ComputeOptions& options,
+              plan::ActivationPlan plan, const ActivationMemory& memory);
 
   // The tensor of an activation. plan/activations.h and plan/micro_batch_ops.h give its shape and lifetime. `layer` is
-  // for activations of a layer.
+  // for activations of a layer; the first layer here is 0.
   const at::Tensor& operator()(plan::Activation which, int64_t layer = 0) const {
-    return tensors_[static_cast<size_t>(which)][static_cast<size_t>(layer)];
+    return tensors_[slot_][static_cast<size_t>(which)][static_cast<size_t>(layer)];
   }
+  // From now on the activations are those of the micro-batch in this slot.
+  void use_slot(int64_t slot) { slot_ = static_cast<size_t>(slot); }
 
+  int64_t num_slots() const { return plan_.num_slots; }
+  // Gradients of weights are computed later than those of inputs.
+  bool in_halves() const { return plan_.backward == plan::Backward::kInHalves; }
   plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
   int64_t tokens() const { return B * S / shape.context; }  // of this rank
   at::Device device() const { return rope_SK.device(); }
-  int64_t memory_bytes() const { return plan_.total_bytes + static_cast<int64_t>(rope_SK.nbytes()); }
-
   const plan::ModelShape shape;
   const int64_t B, S;          // of whole sequences, also where ranks share them
   const bool float8;           // ComputeOptions::float8
@@ -53,8 +71,8 @@ class Activations {
 
  private:
   const plan::ActivationPlan plan_;
-  ops::Arena arena_;
-  std::vector<std::vector<at::Tensor>> tensors_;
+  std::vector<std::vector<std::vector<at::Tensor>>> tensors_;  // [slot][which][layer]
+  size_t slot_ = 0;
 };
 
 }  // namespace hearth::model

@@ -4,6 +4,7 @@
 #include "model/linear.h"
 #include "model/tensor_parallel.h"
 #include "ops/rope.h"
+#include "ops/tensor.h"
 
 namespace hearth::model {
 
@@ -52,11 +53,15 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   const bool shared = a.context != nullptr;
   const at::Tensor& dout_WN = shared ? a(kAttentionHeadsGradient) : a(kAttentionGradient);
   const at::Tensor& out_WN = shared ? a(kAttentionHeads, layer) : a(kAttention, layer);
-  const at::Tensor& dqkv_WN = shared ? a(kQkvHeadsGradient) : a(kQkvGradient);
-  const at::Tensor& dqkv_TN = a(kQkvGradient);
+  const at::Tensor& dqkv_TN = a(kQkvGradient, a.in_halves() ? layer : 0);
+  const at::Tensor& dqkv_WN = shared ? a(kQkvHeadsGradient) : dqkv_TN;
   const std::initializer_list<int64_t> heads_BSHK = {a.B, a.S, s.attention_heads(), s.K};
 
-  ops::matmul_weight_gradient(gradients.wo_DN, dbranch_TD, a(kAttention, layer));
+  if (a.in_halves()) {
+    ops::copy_(a(kAttentionBranchGradient, layer), a(kStreamGradient));
+  } else {
+    ops::matmul_weight_gradient(gradients.wo_DN, dbranch_TD, a(kAttention, layer));
+  }
   linear_input_gradient(a, a(kAttentionGradient), dbranch_TD, weights.wo_DN);
   if (shared) rows_to_heads(a, RowsOf::kQueries, dout_WN, a(kAttentionGradient));
 
@@ -67,9 +72,14 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   ops::rope_backward(rotated_heads(dqkv_WN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
   if (shared) heads_to_rows(a, RowsOf::kQkv, dqkv_TN, dqkv_WN);
 
-  ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, all_rows(a, a(kAttentionInput, layer)));
+  if (!a.in_halves()) ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, all_rows(a, a(kAttentionInput, layer)));
   linear_input_gradient(a, summands_of(a, a(kInputGradient)), dqkv_TN, weights.wqkv_ND);
   sum_rows(a, a(kInputGradient));
+}
+
+void attention_weight_gradients(const Activations& a, BlockViews& gradients, int64_t layer) {
+  ops::matmul_weight_gradient(gradients.wo_DN, all_rows(a, a(kAttentionBranchGradient, layer)), a(kAttention, layer));
+  ops::matmul_weight_gradient(gradients.wqkv_ND, a(kQkvGradient, layer), all_rows(a, a(kAttentionInput, layer)));
 }
 
 }  // namespace hearth::model

@@ -25,7 +25,11 @@ void attend(const Activations& a, const BlockViews& weights, const ops::Attentio
 void attention_forward(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer);
 
 // Gradient of kBranch (= kStreamGradient) -> kInputGradient, the gradient of kAttentionInput. Adds to `gradients`.
+//
+// If gradients are computed in halves, it adds nothing, and keeps kAttentionBranchGradient and kQkvGradient for
+// attention_weight_gradients().
 void attention_backward(const Activations& a, const BlockViews& weights, BlockViews& gradients,
                         const ops::AttentionMask& mask, int64_t layer);
+void attention_weight_gradients(const Activations& a, BlockViews& gradients, int64_t layer);
 
 }  // namespace hearth::model

@@ -3,6 +3,7 @@
 #include "model/linear.h"
 #include "model/tensor_parallel.h"
 #include "ops/swiglu.h"
+#include "ops/tensor.h"
 
 namespace hearth::model {
 
@@ -21,16 +22,24 @@ void feedforward_backward(const Activations& a, const BlockViews& weights, Block
   const at::Tensor& gate_up_T2F = a(kGateUp, layer);
 
   const bool kept = a.recompute(layer) == plan::Recompute::kNone;
+  const at::Tensor& gated_TF = kept || a.in_halves() ? a(kGated, layer) : dgated_TF;
 
+  if (a.in_halves()) ops::copy_(a(kFeedForwardBranchGradient, layer), a(kStreamGradient));
   linear_input_gradient(a, dgated_TF, dbranch_TD, weights.w2_DF);
-  // In place: the gate and up values are not needed again. If w2's input was not kept, this writes it over its
-  // gradient.
-  ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : dgated_TF);
-  ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, kept ? a(kGated, layer) : dgated_TF);
-
-  ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, all_rows(a, a(kFeedForwardInput, layer)));
+  // In place: the gate and up values are not needed again. If w2's input was not kept, this writes it, over its
+  // gradient unless it is read later.
+  ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : gated_TF);
+  if (!a.in_halves()) {
+    ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, gated_TF);
+    ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, all_rows(a, a(kFeedForwardInput, layer)));
+  }
   linear_input_gradient(a, summands_of(a, a(kInputGradient)), gate_up_T2F, weights.w13_FD);
   sum_rows(a, a(kInputGradient));
+}
+
+void feedforward_weight_gradients(const Activations& a, BlockViews& gradients, int64_t layer) {
+  ops::matmul_weight_gradient(gradients.w2_DF, all_rows(a, a(kFeedForwardBranchGradient, layer)), a(kGated, layer));
+  ops::matmul_weight_gradient(gradients.w13_FD, a(kGateUp, layer), all_rows(a, a(kFeedForwardInput, layer)));
 }
 
 }  // namespace hearth::model

@@ -1,146 +1,155 @@
 #include "model/transformer.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
-#include "model/attention.h"
-#include "model/feedforward.h"
-#include "model/recompute.h"
-#include "model/tensor_parallel.h"
-#include "model/unit_views.h"
-#include "ops/embedding.h"
-#include "ops/matmul.h"
-#include "ops/norm.h"
-#include "ops/rows.h"
+#include "ops/rope.h"
 #include "ops/tensor.h"
+#include "plan/stage_activations.h"
 
 namespace hearth::model {
 
-using enum plan::Activation;
+using plan::ActionKind;
 
-void Transformer::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch) {
-  forward(weights, batch);
-  loss_forward(sums_2, a_, output_VD(weights), batch);
-  release_output(weights);
+namespace {
+
+// A whole model is a pipeline of one stage.
+plan::PipelinePlan pipeline_of(const plan::ModelShape& shape, const ComputeOptions& options) {
+  if (options.pipeline == nullptr) return {{plan::PipelineSchedule::k1F1B, 1, 1, 1}, {{0, shape.L}}};
+  return options.pipeline_plan;
 }
 
-void Transformer::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch,
-                                    const LossScale& scale) {
-  forward(weights, batch);
-  loss_forward_backward(sums_2, a_, output_VD(weights), output_gradient_VD(weights), batch, scale);
-  weights.prefetch(last_unit() - 1);
-  backward(weights, batch);
+}  // namespace
+
+Transformer::Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
+                         const ComputeOptions& options)
+    : pipeline_(pipeline_of(shape, options).pipeline), group_(options.pipeline) {
+  const plan::PipelinePlan pipeline = pipeline_of(shape, options);
+  const int64_t rank = group_ == nullptr ? 0 : group_->rank();
+  HEARTH_CHECK(pipeline_.ranks == (group_ == nullptr ? 1 : group_->size()), "a pipeline of {}", pipeline_.ranks);
+  std::vector<plan::ActivationPlan> plans = plan::stage_activations(
+      shape, B, S, options.dtype, options.loss_chunk_tokens, options.training, options.recompute, pipeline, rank);
+  const plan::ActivationPlan all = plan::sum_of_stages(plans);
+  ops::Arena arena(all.total_bytes, options.device);
+  ActivationMemory memory{.shared = arena.take({all.shared_bytes}, DType::kUInt8),
+                          .slots = {},
+                          .rope_SK = ops::rope_table(S, shape.K, shape.rope, options.dtype, options.device)};
+  memory_bytes_ = all.total_bytes + static_cast<int64_t>(memory.rope_SK.nbytes());
+  const std::vector<plan::StageLayers> layers = pipeline.stages_of(rank);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const plan::ModelShape stage = group_ == nullptr ? shape : plan::stage_part(shape, layers[i]);
+    memory.slots = arena.take({plans[i].num_slots * plans[i].slot_bytes}, DType::kUInt8);
+    stages_.emplace_back(plan, Activations(stage, B, S, options, std::move(plans[i]), memory));
+  }
+}
+
+// The transfers under way use the activations.
+Transformer::~Transformer() {
+  if (group_ != nullptr) group_->stream().finish();
+}
+
+void Transformer::loss(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches) {
+  run({sums_M2, weights, batches, {}});
+}
+
+void Transformer::loss_and_gradient(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches,
+                                    std::span<const LossScale> scales) {
+  HEARTH_CHECK(scales.size() == batches.size(), "{} scales for {} micro-batches", scales.size(), batches.size());
+  run({sums_M2, weights, batches, scales});
 }
 
 ops::CrossEntropy Transformer::loss(Weights& weights, const MicroBatch& batch) {
-  const at::Tensor sums_2 = ops::zeros({2}, DType::kFloat64, device());
-  loss(sums_2, weights, batch);
-  return ops::read_sums(sums_2);
+  const at::Tensor sums_12 = ops::zeros({1, 2}, DType::kFloat64, device());
+  loss(sums_12, weights, std::span(&batch, 1));
+  return ops::read_sums(sums_12.select(0, 0));
 }
 
 ops::CrossEntropy Transformer::loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale,
                                                  double z_factor) {
-  const at::Tensor sums_2 = ops::zeros({2}, DType::kFloat64, device());
-  loss_and_gradient(sums_2, weights, batch, {ops::from_float64(std::span(&scale, 1), device()), z_factor});
-  return ops::read_sums(sums_2);
-}
-
-void Transformer::forward(Weights& weights, const MicroBatch& batch) {
-  const plan::ModelShape& s = a_.shape;
-  const ops::AttentionMask mask = mask_of(batch);
-  HEARTH_CHECK(batch.tokens_T.numel() == a_.tokens(), "{} tokens for {} x {}", batch.tokens_T.numel(), a_.B, a_.S);
-
-  const at::Tensor embedding_VD = parameter_view(weights.gather(0), plan_.parameters.front());
-  weights.prefetch(1);
-  ops::embedding_forward(summands_of(a_, a_(kStream, 0)), embedding_VD, batch.tokens_T, s.vocabulary);
-  sum_rows(a_, a_(kStream, 0));
-  weights.release(0);
-
-  for (int64_t layer = 0; layer < s.L; ++layer) {
-    const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
-    weights.prefetch(2 + layer);
-    if (layer == 0) {
-      ops::norm_forward(s.norm, a_(kAttentionInput, 0), a_(kAttentionStatistics, 0), a_(kStream, 0),
-                        w.attention_norm_D);
-    } else {
-      // Adds the feed-forward branch of the block before to the stream.
-      ops::add_norm_forward(s.norm, a_(kStream, layer), a_(kAttentionInput, layer), a_(kAttentionStatistics, layer),
-                            a_(kMiddle, layer - 1), a_(kBranch), w.attention_norm_D);
-    }
-    attention_forward(a_, w, mask, layer);
-    ops::add_norm_forward(s.norm, a_(kMiddle, layer), a_(kFeedForwardInput, layer), a_(kFeedForwardStatistics, layer),
-                          a_(kStream, layer), a_(kBranch), w.ffn_norm_D);
-    feedforward_forward(a_, w, layer);
-    weights.release(1 + layer);
-  }
-
-  const at::Tensor norm_D = final_norm_view(weights.gather(last_unit()), plan_);
-  ops::add_norm_forward(s.norm, a_(kStream, s.L), a_(kFinalInput), a_(kFinalStatistics), a_(kMiddle, s.L - 1),
-                        a_(kBranch), norm_D);
-}
-
-// On entry kInputGradient holds the gradient of kFinalInput.
-void Transformer::backward(Weights& weights, const MicroBatch& batch) {
-  const plan::ModelShape& s = a_.shape;
-  const ops::AttentionMask mask = mask_of(batch);
-  const at::Tensor& dstream_TD = a_(kStreamGradient);
-
-  const at::Tensor norm_D = final_norm_view(weights.gather(last_unit()), plan_);
-  const at::Tensor dnorm_D = final_norm_view(weights.gradient(last_unit()), plan_);
-  ops::norm_backward(s.norm, dstream_TD, dnorm_D, a_(kInputGradient), a_(kStream, s.L), a_(kFinalStatistics), norm_D,
-                     /*accumulate=*/false);
-  weights.gradient_ready(last_unit());
-  release_output(weights);
-
-  for (int64_t layer = s.L - 1; layer >= 0; --layer) {
-    const BlockViews w = block_views(weights.gather(1 + layer), plan_, layer);
-    if (layer > 0) weights.prefetch(layer);
-    BlockViews dw = block_views(weights.gradient(1 + layer), plan_, layer);
-    // The sum's gradient is the gradient of both summands: of the branch and of the stream before it.
-    recompute_for_feedforward(a_, w, mask, layer);
-    feedforward_backward(a_, w, dw, layer);
-    ops::norm_backward(s.norm, dstream_TD, dw.ffn_norm_D, a_(kInputGradient), a_(kMiddle, layer),
-                       a_(kFeedForwardStatistics, layer), w.ffn_norm_D, /*accumulate=*/true);
-    recompute_for_attention(a_, w, mask, layer);
-    attention_backward(a_, w, dw, mask, layer);
-    ops::norm_backward(s.norm, dstream_TD, dw.attention_norm_D, a_(kInputGradient), a_(kStream, layer),
-                       a_(kAttentionStatistics, layer), w.attention_norm_D, /*accumulate=*/true);
-    weights.gradient_ready(1 + layer);
-    weights.release(1 + layer);
-  }
-
-  const at::Tensor dembedding_VD = parameter_view(weights.gradient(0), plan_.parameters.front());
-  ops::embedding_backward(dembedding_VD, all_rows(a_, dstream_TD), batch.tokens_T, s.vocabulary);
-  weights.gradient_ready(0);
-}
-
-ops::AttentionMask Transformer::mask_of(const MicroBatch& batch) const {
-  // Causal attention never reaches the padding at a row's end.
-  if (!a_.shape.document_scope) return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N};
-  HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
-  return {a_.shape.causal, batch.document_starts_N, batch.longest_document};
+  const at::Tensor sums_12 = ops::zeros({1, 2}, DType::kFloat64, device());
+  const LossScale scaled{ops::from_float64(std::span(&scale, 1), device()), z_factor};
+  loss_and_gradient(sums_12, weights, std::span(&batch, 1), std::span(&scaled, 1));
+  return ops::read_sums(sums_12.select(0, 0));
 }
 
 at::Tensor Transformer::logits(Weights& weights, const at::Tensor& positions_N) {
-  HEARTH_CHECK(a_.tensor == nullptr, "each rank has logits of a part of the vocabulary");
-  const at::Tensor input = positions_N.defined() ? ops::gathered(a_(kFinalInput), positions_N) : a_(kFinalInput);
-  const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input), device());
-  ops::matmul(logits, input, output_VD(weights));
-  weights.release(a_.shape.tied ? 0 : last_unit());
-  return logits;
+  return stages_.back().logits(weights, positions_N);
 }
 
-at::Tensor Transformer::output_VD(Weights& weights) {
-  return a_.shape.tied ? parameter_view(weights.gather(0), plan_.parameters.front())
-                       : parameter_view(weights.gather(last_unit()), plan_.parameters.back());
+void Transformer::run(const Call& call) {
+  std::vector<std::vector<comm::Work>> transfers;  // the last one of each slot of each stage
+  const plan::RankSchedule& schedule = schedule_of(call);
+  for (const int64_t slots : schedule.slots) transfers.emplace_back(static_cast<size_t>(slots));
+  for (const auto& [action, slot] : schedule.actions) {
+    const auto index = static_cast<size_t>(action.stage / pipeline_.ranks);
+    Stage& stage = stages_[index];
+    stage.use_slot(slot);
+    comm::Work& transfer = transfers[index][static_cast<size_t>(slot)];
+    if (plan::is_transfer(action.kind)) {
+      transfer = start_transfer(stage, action);
+    } else {
+      transfer.wait();
+      compute(stage, action, call);
+    }
+  }
+  for (const auto& slots : transfers)
+    for (const comm::Work& transfer : slots) transfer.wait();
 }
 
-void Transformer::release_output(Weights& weights) {
-  weights.release(last_unit());  // forward gathered it for the norm
-  if (a_.shape.tied) weights.release(0);
+void Transformer::compute(Stage& stage, const plan::Action& action, const Call& call) {
+  const auto micro_batch = static_cast<size_t>(action.micro_batch);
+  const MicroBatch& batch = call.batches[micro_batch];
+  const bool has_output = stage.activations().shape.has_output(), trains = !call.scales.empty();
+  const auto sums_2 = [&] { return call.sums_M2.select(0, action.micro_batch); };
+  switch (action.kind) {
+    case ActionKind::kForward:
+      stage.forward(call.weights, batch);
+      if (has_output && !trains) stage.loss(sums_2(), call.weights, batch);
+      return;
+    case ActionKind::kBackward:
+    case ActionKind::kInputGradient:
+      if (has_output) stage.loss_and_gradient(sums_2(), call.weights, batch, call.scales[micro_batch]);
+      return stage.backward(call.weights, batch);
+    case ActionKind::kWeightGradient:
+      return stage.weight_gradients(call.weights);
+    default:
+      HEARTH_CHECK(false, "{} is a transfer", plan::to_string(action));
+  }
 }
 
-at::Tensor Transformer::output_gradient_VD(Weights& weights) {
-  return a_.shape.tied ? parameter_view(weights.gradient(0), plan_.parameters.front())
-                       : parameter_view(weights.gradient(last_unit()), plan_.parameters.back());
+comm::Work Transformer::start_transfer(const Stage& stage, const plan::Action& action) {
+  const auto rank_of = [this](int64_t of) { return pipeline_.rank_of(of); };
+  const int64_t next = action.stage + 1, previous = action.stage - 1;
+  comm::Group& group = *group_;
+  switch (action.kind) {
+    case ActionKind::kSendForward:
+      return group.start([&group, values = stage.output(), to = rank_of(next)] { group.send(values, to); });
+    case ActionKind::kRecvForward:
+      return group.start([&group, values = stage.input(), from = rank_of(previous)] { group.recv(values, from); });
+    case ActionKind::kSendBackward:
+      return group.start([&group, values = stage.output(), to = rank_of(previous)] { group.send(values, to); });
+    case ActionKind::kRecvBackward:
+      return group.start([&group, values = stage.output(), from = rank_of(next)] { group.recv(values, from); });
+    default:
+      HEARTH_CHECK(false, "{} is not a transfer", plan::to_string(action));
+  }
+}
+
+const plan::RankSchedule& Transformer::schedule_of(const Call& call) {
+  const bool trains = !call.scales.empty();
+  const auto [found, is_new] = schedules_.try_emplace({trains, std::ssize(call.batches)});
+  if (is_new) {
+    plan::Pipeline pipeline = pipeline_;
+    pipeline.micro_batches = std::ssize(call.batches);
+    found->second = plan::rank_schedule(pipeline, group_ == nullptr ? 0 : group_->rank(),
+                                        trains ? plan::PipelinePass::kTraining : plan::PipelinePass::kForward);
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      HEARTH_CHECK(group_ == nullptr || found->second.slots[i] <= stages_[i].activations().num_slots(),
+                   "{} micro-batches need {} slots", pipeline.micro_batches, found->second.slots[i]);
+    }
+  }
+  return found->second;
 }
 
 }  // namespace hearth::model

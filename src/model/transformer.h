@@ -1,73 +1,84 @@
-// The Llama decoder with explicit forward and backward, written for one device. Pre-norm blocks:
+// The model on one rank: all layers (model/stage.h), or the stages of a pipeline that the rank has. Micro-batches go
+// through in the order of plan/pipeline_plan.h. A rank computes while its transfers to and from the neighbouring stages
+// are under way.
 //
-//   stream = embedding(tokens)
-//   for each block:  stream += attention(norm(stream));  stream += feedforward(norm(stream))
-//   loss = cross_entropy(output(norm(stream)), labels)
-//
-// A branch's output is added to the stream together with the next norm (one pass over memory). So each block begins
-// with the addition of the previous block's output.
-//
-// Weights come unit by unit through model::Weights, which may gather and reduce over ranks. So every call here with
-// weights is Collective over dp, and over the ranks that share the layers (model/tensor_parallel.h). The next unit is
-// gathered while one computes.
+// Every call with weights is Collective over dp, over the ranks that share the layers, and over those of the pipeline.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
 
-#include "model/activations.h"
-#include "model/loss_head.h"
-#include "model/weights.h"
-#include "ops/attention.h"
+#include "comm/stream.h"
+#include "model/stage.h"
+#include "plan/pipeline_plan.h"
 
 namespace hearth::model {
 
 class Transformer {
  public:
-  // For micro-batches of B sequences of S tokens. Borrows the plan; allocates all activations.
+  // For micro-batches of B sequences of S tokens. `shape`: of all layers; ComputeOptions::recompute has one level for
+  // each of them. Borrows the plan; allocates all activations.
   Transformer(const plan::ModelShape& shape, const plan::ParameterPlan& plan, int64_t B, int64_t S,
-              const ComputeOptions& options)
-      : plan_(plan), a_(shape, B, S, options) {}
+              const ComputeOptions& options);
+  ~Transformer();
+  Transformer(const Transformer&) = delete;
+  Transformer& operator=(const Transformer&) = delete;
 
-  // Adds the sums over the counted labels, with their weights, to sums_2 (ops/cross_entropy.h). All tensors are on the
-  // model's device.
-  void loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch);
+  // Adds to sums_M2 the sums over each micro-batch's counted labels, with their weights (ops/cross_entropy.h). Ranks
+  // without the last stage leave them as they are. All tensors are on the model's device.
+  void loss(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches);
 
-  // The same with gradients. Adds the gradient of the loss, which `scale` defines, to weights.gradient(unit) of every
-  // unit. Announces each unit, from the last to the first, with gradient_ready.
-  void loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch, const LossScale& scale);
+  // The same with gradients. Adds the gradient of each loss, which its scale defines, to weights.gradient(unit) of
+  // every unit. Announces each unit, from the last to the first, with gradient_ready.
+  void loss_and_gradient(const at::Tensor& sums_M2, Weights& weights, std::span<const MicroBatch> batches,
+                         std::span<const LossScale> scales);
 
-  // The same, but waits for the sums and returns them.
+  // The same for one micro-batch, and for a whole model: waits for the sums and returns them.
   ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale, double z_factor = 0);
 
-  // For tests and tools, after loss(): the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. Not
-  // used in training, and not with a part of a model.
+  // For tests and tools, after loss() of a whole model: the logits [T, V] of that batch, or [N, V] of given positions,
+  // int64 [N].
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.
-  bool needs_boundaries() const { return a_.shape.document_scope || !a_.shape.causal; }
+  bool needs_boundaries() const { return activations().shape.document_scope || !activations().shape.causal; }
 
-  int64_t tokens() const { return a_.tokens(); }  // of a micro-batch, on this rank
+  // The number of micro-batches that one call takes in training.
+  int64_t micro_batches() const { return pipeline_.micro_batches; }
+  bool has_output() const { return stages_.back().activations().shape.has_output(); }
+  int64_t tokens() const { return activations().tokens(); }  // of a micro-batch, on this rank
   // This rank's part of every sequence.
-  plan::Part sequence_part() const { return {a_.context == nullptr ? 0 : a_.context->rank(), a_.shape.context}; }
-  int64_t memory_bytes() const { return a_.memory_bytes(); }  // of the activations
-  at::Device device() const { return a_.device(); }
+  plan::Part sequence_part() const {
+    return {activations().context == nullptr ? 0 : activations().context->rank(), activations().shape.context};
+  }
+  int64_t memory_bytes() const { return memory_bytes_; }  // of the activations
+  at::Device device() const { return activations().device(); }
 
  private:
-  void forward(Weights& weights, const MicroBatch& batch);
-  void backward(Weights& weights, const MicroBatch& batch);
-  ops::AttentionMask mask_of(const MicroBatch& batch) const;
-  int64_t last_unit() const { return static_cast<int64_t>(plan_.units.size()) - 1; }
-  // The output matrix, or its gradient, in the unit that holds it (tied weights: the embedding's).
-  at::Tensor output_VD(Weights& weights);
-  at::Tensor output_gradient_VD(Weights& weights);
-  // The weights of the final norm and of the output matrix are no longer needed.
-  void release_output(Weights& weights);
+  // What one call works on.
+  struct Call {
+    const at::Tensor& sums_M2;
+    Weights& weights;
+    std::span<const MicroBatch> batches;
+    std::span<const LossScale> scales;  // empty: without gradients
+  };
 
-  const plan::ParameterPlan& plan_;
-  Activations a_;
+  void run(const Call& call);
+  void compute(Stage& stage, const plan::Action& action, const Call& call);
+  comm::Work start_transfer(const Stage& stage, const plan::Action& action);
+  const plan::RankSchedule& schedule_of(const Call& call);
+  const Activations& activations() const { return stages_.front().activations(); }
+
+  const plan::Pipeline pipeline_;
+  comm::Group* const group_;  // null: one rank
+  int64_t memory_bytes_ = 0;
+  std::vector<Stage> stages_;
+  std::map<std::pair<bool, int64_t>, plan::RankSchedule> schedules_;  // by training and number of micro-batches
 };
 
 }  // namespace hearth::model

@@ -14,7 +14,7 @@ std::vector<int64_t> uncounted(const parallel::ShardedWeights& weights, int64_t 
   const plan::Unit& of = plan.units[static_cast<size_t>(unit)];
   std::vector<int64_t> parameters;
   for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i)
-    if (!plan.counts(plan.parameters[static_cast<size_t>(i)])) parameters.push_back(i);
+    if (!plan.parameters[static_cast<size_t>(i)].counts) parameters.push_back(i);
   return parameters;
 }
 
@@ -36,7 +36,7 @@ void add_unit(const at::Tensor& sum_1, const parallel::ShardedWeights& weights, 
   const plan::Unit& of = weights.plan().units[static_cast<size_t>(unit)];
   for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
     const auto owned = weights.owned(i);
-    if (owned.numel() > 0 && weights.plan().counts(weights.plan().parameters[static_cast<size_t>(i)]))
+    if (owned.numel() > 0 && weights.plan().parameters[static_cast<size_t>(i)].counts)
       ops::add_sum_of_squares(sum_1, owned.gradient);
   }
 }
@@ -63,7 +63,9 @@ at::Tensor squared_gradient_norm(parallel::ShardedWeights& weights) {
     for (int64_t unit = 0; unit < weights.num_units(); ++unit) add_unit(sum_1, weights, unit);
     shards.all_reduce(sum_1);
   }
-  if (weights.tensor_group() != nullptr) weights.tensor_group()->all_reduce(sum_1);
+  const parallel::ModelRanks& ranks = weights.ranks();
+  for (comm::Group* const group : {ranks.tensor, ranks.pipeline})
+    if (group != nullptr) group->all_reduce(sum_1);
   return sum_1;
 }
 

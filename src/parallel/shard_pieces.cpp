@@ -22,7 +22,7 @@ void add_pieces(std::vector<ShardPiece>& pieces, const std::string& name, const 
 bool has_turn(const ShardedWeights& weights, size_t index, PiecesFor use) {
   if (use == PiecesFor::kLoading) return true;
   const plan::ParameterPlan& plan = weights.plan();
-  return plan.counts(plan.parameters[index]) &&
+  return plan.parameters[index].counts &&
          static_cast<int64_t>(index) % weights.sharding().replicas == weights.replica();
 }
 

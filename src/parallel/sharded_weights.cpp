@@ -10,11 +10,11 @@ namespace hearth::parallel {
 
 ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group,
                                Mode mode, std::vector<bool> trained, plan::Sharding sharding, at::Device device,
-                               std::vector<bool> momentum_only, comm::Group* tensor)
+                               std::vector<bool> momentum_only, const ModelRanks& ranks)
     : plan_(plan),
       group_(group),
       shards_(&group),
-      tensor_(tensor),
+      ranks_(ranks),
       precision_(precision),
       mode_(mode),
       trained_(std::move(trained)),
@@ -27,12 +27,13 @@ ShardedWeights::ShardedWeights(const plan::ParameterPlan& plan, plan::Precision 
   if (momentum_only_.empty()) momentum_only_.assign(plan.parameters.size(), false);
   HEARTH_CHECK(momentum_only_.size() == plan.parameters.size(), "{} flags for {} parameters", momentum_only_.size(),
                plan.parameters.size());
-  HEARTH_CHECK(plan.tensor.size == (tensor == nullptr ? 1 : tensor->size()), "a part of {}", plan.tensor.size);
-  const int64_t ranks = group.size();
-  HEARTH_CHECK(!sharding.reproducible || (ranks & (ranks - 1)) == 0, "{} ranks are not a power of two", ranks);
-  HEARTH_CHECK(ranks % sharding.replicas == 0, "{} ranks for {} replicas", ranks, sharding.replicas);
+  HEARTH_CHECK(plan.tensor.size == (ranks.tensor == nullptr ? 1 : ranks.tensor->size()), "a part of {}",
+               plan.tensor.size);
+  const int64_t R = group.size();
+  HEARTH_CHECK(!sharding.reproducible || (R & (R - 1)) == 0, "{} ranks are not a power of two", R);
+  HEARTH_CHECK(R % sharding.replicas == 0, "{} ranks for {} replicas", R, sharding.replicas);
   if (sharding.replicas > 1) {
-    const mesh::Mesh mesh({.dp_replicate = sharding.replicas, .dp_shard = ranks / sharding.replicas});
+    const mesh::Mesh mesh({.dp_replicate = sharding.replicas, .dp_shard = R / sharding.replicas});
     own_shards_ = group.split(mesh.group(group.rank(), mesh::kShardAxes));
     replicas_ = group.split(mesh.group(group.rank(), mesh::kReplicaAxes));
     shards_ = own_shards_.get();
@@ -227,11 +228,11 @@ void ShardedWeights::zero_frozen_gradients(int64_t unit, const at::Tensor& gradi
 }
 
 void ShardedWeights::sum_whole_parameters(int64_t unit, const at::Tensor& gradients) {
-  if (tensor_ == nullptr) return;
+  if (ranks_.tensor == nullptr) return;
   const plan::Unit& of = plan_.units[static_cast<size_t>(unit)];
   for (int64_t i = of.first_parameter; i < of.first_parameter + of.num_parameters; ++i) {
     const plan::Parameter& p = plan_.parameters[static_cast<size_t>(i)];
-    if (p.is_whole() && trained(i)) tensor_->all_reduce(gradients.narrow(0, p.offset, p.numel));
+    if (p.is_whole() && trained(i)) ranks_.tensor->all_reduce(gradients.narrow(0, p.offset, p.numel));
   }
 }
 
@@ -253,11 +254,16 @@ void ShardedWeights::begin_step(int64_t num_micro_batches) {
   }
 }
 
+// The two ranks reduce the tied unit at different times of a step, so they add its gradients when both have ended.
+void ShardedWeights::finish_gradients() {
+  if (ranks_.embedding != nullptr) ranks_.embedding->all_reduce(gradient_shard(0));
+}
+
 void ShardedWeights::end_step() {
   for (int64_t unit = 0; unit < num_units(); ++unit) {
-    const int64_t num_ready = buffers(unit).num_ready;
-    HEARTH_CHECK(num_ready == num_micro_batches_, "unit {} was ready {} times of {}", unit, num_ready,
-                 num_micro_batches_);
+    const UnitBuffers& b = buffers(unit);
+    const int64_t wanted = plan_.units[static_cast<size_t>(unit)].is_here ? num_micro_batches_ : 0;
+    HEARTH_CHECK(b.num_ready == wanted, "unit {} was ready {} times of {}", unit, b.num_ready, wanted);
   }
   masters_changed();
 }

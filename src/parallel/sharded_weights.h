@@ -13,12 +13,16 @@
 // has shards of its own part. Parameters that are whole on each, the norms, get gradients from its rows of the stream.
 // They are summed over those ranks before the reduction, so all of them make the same update.
 //
+// Where ranks have different layers (pipeline parallel), `plan` is of this rank's, and all others are empty. Tied
+// weights are on two ranks, which add their gradients in finish_gradients() and make the same update.
+//
 // Frozen parameters (`trained` false) are gathered like all others but have no moments. Their gradient is set to zero
 // before the reduction, so it adds nothing to a norm.
 //
 // A step:
 //   begin_step(A)          gradients are zero
 //   A micro-batches        prefetch(u), gather(u), release(u), gradient(u) +=, gradient_ready(u)
+//   finish_gradients()     tied weights of a pipeline
 //   AdamW on the slices    owned(p) for each parameter: reads its gradient, writes master and moments
 //   end_step()             gathered weights are stale: the next gather(u) communicates
 // Gradients accumulate locally and are reduced with the last micro-batch, or with each one (stages 2 and 3, and
@@ -44,17 +48,24 @@
 
 namespace hearth::parallel {
 
+// Groups of ranks that share a model; null: one rank. They must outlive what borrows them.
+struct ModelRanks {
+  comm::Group* tensor = nullptr;     // ranks that share the layers
+  comm::Group* pipeline = nullptr;   // ranks with different layers
+  comm::Group* embedding = nullptr;  // those of them that have the tied weights
+};
+
 class ShardedWeights final : public model::Weights {
  public:
   // `group`: all data-parallel ranks, the shards of a replica next to each other. Makes one allocation on `device`,
   // zero-filled; partial sums of `reproducible` come with the first step. kInference has weights only. `trained`: a
   // flag for each of plan.parameters; empty: all true. `momentum_only`: the same, whether its state is Muon's momentum
-  // (plan/muon.h); empty: none. `tensor`: the ranks that share the layers, plan.tensor.size of them; null: one. Borrows
-  // `plan` and the groups, which must outlive this. Collective with replicas, else Local.
+  // (plan/muon.h); empty: none. `ranks`: that share the model of `plan`. Borrows `plan` and the groups, which must
+  // outlive this. Collective with replicas, else Local.
   enum class Mode { kTraining, kInference };
   ShardedWeights(const plan::ParameterPlan& plan, plan::Precision precision, comm::Group& group, Mode mode,
                  std::vector<bool> trained = {}, plan::Sharding sharding = {}, at::Device device = at::kCPU,
-                 std::vector<bool> momentum_only = {}, comm::Group* tensor = nullptr);
+                 std::vector<bool> momentum_only = {}, const ModelRanks& ranks = {});
   ~ShardedWeights() override;
 
   // Same as in model::Weights. gather and prefetch are Collective if the unit is not there, else Local. gradient_ready
@@ -67,6 +78,8 @@ class ShardedWeights final : public model::Weights {
 
   // Begins a step, or begins a step again that threw. Local.
   void begin_step(int64_t num_micro_batches);
+  // After the last micro-batch. Collective over the ranks that have the tied weights, else Local.
+  void finish_gradients();
   // Local. Checks that every unit was reduced.
   void end_step();
   // Call this on all ranks after masters were written outside a step (initialisation, loading). Local.
@@ -104,7 +117,7 @@ class ShardedWeights final : public model::Weights {
   int64_t num_units() const { return static_cast<int64_t>(units_.size()); }
   comm::Group& group() const { return group_; }          // all data-parallel ranks
   comm::Group& shard_group() const { return *shards_; }  // this rank's replica
-  comm::Group* tensor_group() const { return tensor_; }  // ranks that share the layers; null: one
+  const ModelRanks& ranks() const { return ranks_; }
   // The number of this rank's replica, from 0.
   int64_t replica() const { return group_.rank() / shards_->size(); }
   const plan::Precision& precision() const { return precision_; }
@@ -157,7 +170,7 @@ class ShardedWeights final : public model::Weights {
   comm::Group& group_;
   std::unique_ptr<comm::Group> own_shards_, replicas_;  // null without replicas
   comm::Group* shards_;
-  comm::Group* tensor_;
+  ModelRanks ranks_;
   plan::Precision precision_;
   Mode mode_;
   std::vector<bool> trained_, momentum_only_;  // a flag for each parameter

@@ -19,6 +19,7 @@ struct Block {
   int64_t size_bytes, offset_bytes = 0;
   std::vector<Interval> alive{};
   int64_t* placed;  // receives its offset in the plan
+  bool in_slot = false;
 
   bool is_alive(int64_t op) const {
     return std::any_of(alive.begin(), alive.end(), [op](const Interval& t) { return t.first <= op && op <= t.last; });
@@ -31,7 +32,8 @@ struct Block {
   }
 };
 
-std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t C) {
+std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t C,
+                                         Backward backward) {
   constexpr int64_t kAlignmentBytes = 64;
   // Between the layers' products each rank has its rows of the stream (sequence parallel).
   const int64_t T = B * S / s.context, rows = T / s.tensor.size, qkv = (s.H + 2 * s.G) * s.K,
@@ -44,7 +46,8 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
     int64_t size_bytes = dtype_size(of);
     for (const int64_t size : shape) size_bytes *= size;
     buffers.push_back({name, std::move(shape), of, round_up(size_bytes, kAlignmentBytes), 0,
-                       std::vector<int64_t>(static_cast<size_t>(copies))});
+                       std::vector<int64_t>(static_cast<size_t>(copies)),
+                       std::vector<bool>(static_cast<size_t>(copies))});
   };
   using enum Activation;
   add(kStream, "stream", {rows, s.D}, s.L + 1, dtype);
@@ -67,7 +70,8 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kHeadGradient, "head_gradient", {sparse, s.D}, 1, dtype);
   add(kStreamGradient, "stream_gradient", {rows, s.D}, 1, dtype);
   add(kInputGradient, "input_gradient", {rows, s.D}, 1, dtype);
-  add(kQkvGradient, "qkv_gradient", {T, qkv}, 1, dtype);
+  const int64_t halves = backward == Backward::kInHalves ? s.L : 1;
+  add(kQkvGradient, "qkv_gradient", {T, qkv}, halves, dtype);
   add(kAttentionGradient, "attention_gradient", {T, s.H * s.K}, 1, dtype);
   add(kGatedGradient, "gated_gradient", {T, s.F}, 1, dtype);
   add(kGatheredRows, "gathered_rows", {T, s.D}, 1, dtype);
@@ -77,6 +81,8 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kQkvHeadsGradient, "qkv_heads_gradient", {W, heads_qkv}, 1, dtype);
   add(kQkvRows, "qkv_rows", {T, qkv}, 1, dtype);
   add(kExchange, "exchange", {S, heads_qkv}, 1, dtype);
+  add(kAttentionBranchGradient, "attention_branch_gradient", {rows, s.D}, halves, dtype);
+  add(kFeedForwardBranchGradient, "feed_forward_branch_gradient", {rows, s.D}, halves, dtype);
   return buffers;
 }
 
@@ -125,38 +131,60 @@ int64_t place(std::vector<Block*> blocks) {
   return total;
 }
 
+// Whether other micro-batches come while a buffer is alive: between two passes, or while another stage receives or
+// sends it.
+bool is_in_slot(Activation which, size_t copy, const Block& block, const std::vector<Op>& ops) {
+  if (which == Activation::kStreamGradient || (which == Activation::kStream && copy == 0)) return true;
+  return std::any_of(block.alive.begin(), block.alive.end(), [&](const Interval& t) {
+    return ops[static_cast<size_t>(t.first)].pass != ops[static_cast<size_t>(t.last)].pass;
+  });
+}
+
 }  // namespace
 
 ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-                               bool training, std::span<const Recompute> recompute) {
+                               Backward backward, std::span<const Recompute> recompute, int64_t slots) {
   ActivationPlan plan;
+  plan.num_slots = slots;
+  plan.backward = backward;
   plan.recompute.assign(recompute.begin(), recompute.end());
   if (recompute.empty()) plan.recompute.assign(static_cast<size_t>(s.L), Recompute::kNone);
   HEARTH_CHECK(static_cast<int64_t>(plan.recompute.size()) == s.L, "{} levels for {} layers", recompute.size(), s.L);
   HEARTH_CHECK(S % s.context == 0 && B * S / s.context % s.tensor.size == 0, "{} x {} positions for {} x {} ranks", B,
                S, s.context, s.tensor.size);
-  plan.buffers = buffers_of(s, B, S, dtype, loss_chunk_tokens);
-  const std::vector<Op> ops = micro_batch_ops(s, plan.recompute, training);
+  plan.buffers = buffers_of(s, B, S, dtype, loss_chunk_tokens, backward);
+  const std::vector<Op> ops = micro_batch_ops(s, plan.recompute, backward);
   std::vector<std::vector<Block>> blocks = blocks_of(plan.buffers, ops);
 
-  std::vector<Block*> all;
+  std::vector<Block*> shared;
   std::vector<int64_t> alive_bytes(ops.size());
-  for (auto& copies : blocks) {
-    for (Block& block : copies) {
+  for (size_t which = 0; which < blocks.size(); ++which) {
+    for (size_t copy = 0; copy < blocks[which].size(); ++copy) {
+      Block& block = blocks[which][copy];
       if (block.alive.empty()) continue;
-      all.push_back(&block);
+      block.in_slot = slots > 0 && is_in_slot(static_cast<Activation>(which), copy, block, ops);
+      plan.buffers[which].in_slot[copy] = block.in_slot;
+      if (block.in_slot) {
+        *block.placed = plan.slot_bytes;
+        plan.slot_bytes += block.size_bytes;
+        continue;
+      }
+      shared.push_back(&block);
       for (const Interval& t : block.alive)
         for (int64_t i = t.first; i <= t.last; ++i) alive_bytes[static_cast<size_t>(i)] += block.size_bytes;
     }
   }
   const auto peak = std::max_element(alive_bytes.begin(), alive_bytes.end());
-  plan.peak_bytes = *peak;
+  plan.peak_bytes = *peak + slots * plan.slot_bytes;
   const auto peak_at = peak - alive_bytes.begin();
   plan.peak_op = ops[static_cast<size_t>(peak_at)].name;
   for (size_t i = 0; i < blocks.size(); ++i)
     for (const Block& block : blocks[i])
-      if (block.is_alive(peak_at)) plan.buffers[i].peak_bytes += block.size_bytes;
-  plan.total_bytes = place(std::move(all));
+      plan.buffers[i].peak_bytes += block.in_slot             ? slots * block.size_bytes
+                                    : block.is_alive(peak_at) ? block.size_bytes
+                                                              : 0;
+  plan.shared_bytes = place(std::move(shared));
+  plan.total_bytes = plan.shared_bytes + slots * plan.slot_bytes;
   for (size_t i = 0; i < blocks.size(); ++i) {
     // A buffer that no op writes has no rows.
     if (blocks[i].front().alive.empty()) plan.buffers[i].shape.front() = plan.buffers[i].size_bytes = 0;

@@ -37,9 +37,9 @@ enum class Activation {
   kLogits,             // of C = loss_chunk_tokens tokens at a time; becomes their gradient in place
   kHeadInput,          // rows of kFinalInput that count, if not all do; else no rows
   kHeadGradient,       // gradient of kHeadInput
-  kStreamGradient,     // from the last layer to the first
+  kStreamGradient,     // from the last layer to the first; before that, a stage's output
   kInputGradient,      // [T, D]         of a norm's output
-  kQkvGradient,        // [T, (H+2G)*K]
+  kQkvGradient,        // [T, (H+2G)*K]; one per layer with Backward::kInHalves
   kAttentionGradient,  // [T, H*K]
   kGatedGradient,      // [T, F]
   // Only where ranks share the layers; [T, D], while `stream` and the inputs of norms and products have T / ranks rows.
@@ -51,6 +51,9 @@ enum class Activation {
   kQkvHeadsGradient,
   kQkvRows,   // [T, (H+2G)*K]  before the exchange; kQkv then has heads
   kExchange,  // what a sequence's ranks exchange
+  // Only where gradients of weights are computed later (Backward::kInHalves); one per layer. [T, D]
+  kAttentionBranchGradient,
+  kFeedForwardBranchGradient,
   kCount
 };
 
@@ -60,6 +63,9 @@ enum class Activation {
 //   kBlock      all except the block's input
 enum class Recompute { kNone, kNorms, kAttention, kBlock };
 
+// kInHalves: gradients of inputs, and those of weights later, from what the first half leaves.
+enum class Backward { kNone, kWhole, kInHalves };
+
 struct ActivationBuffer {
   std::string_view name;
   std::vector<int64_t> shape;
@@ -67,11 +73,15 @@ struct ActivationBuffer {
   int64_t size_bytes;                 // of one copy, rounded up
   int64_t peak_bytes = 0;             // of all copies that are alive at the plan's peak
   std::vector<int64_t> offset_bytes;  // of each copy: L + 1 of kStream, L of a layer's other buffers, 1 of others
+  std::vector<bool> in_slot;          // of each copy: its offset is one in a slot
 };
 
 struct ActivationPlan {
   std::vector<ActivationBuffer> buffers;  // indexed by Activation
   std::vector<Recompute> recompute;       // one per layer
+  Backward backward = Backward::kNone;
+  int64_t slot_bytes = 0, num_slots = 0;  // what a micro-batch keeps between its passes; 0: everything is shared
+  int64_t shared_bytes = 0;               // all else
   int64_t total_bytes = 0;                // of the arena
   int64_t peak_bytes = 0;                 // the most that is alive at one op; the arena is as large or slightly larger
   std::string peak_op;
@@ -81,8 +91,10 @@ struct ActivationPlan {
 
 // For micro-batches of B sequences of S positions, computed in `dtype`. `shape` may be a part of a model (model_part):
 // then each rank keeps T / ranks rows of the residual stream and of what has its width. Row statistics are float32 if
-// `dtype` is bfloat16. Without `training` nothing is kept for a backward. `recompute`: one per layer; empty: none.
+// `dtype` is bfloat16. Without a backward nothing is kept for it. `recompute`: one per layer; empty: none.
+//
+// `slots`: of a stage of a pipeline, the micro-batches that it holds at once. 0: each ends before the next begins.
 ActivationPlan activation_plan(const ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t loss_chunk_tokens,
-                               bool training, std::span<const Recompute> recompute = {});
+                               Backward backward, std::span<const Recompute> recompute = {}, int64_t slots = 0);
 
 }  // namespace hearth::plan

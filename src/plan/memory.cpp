@@ -10,6 +10,7 @@
 #include "plan/muon.h"
 #include "plan/name_pattern.h"
 #include "plan/scratch.h"
+#include "plan/stage_activations.h"
 
 namespace hearth::plan {
 namespace {
@@ -22,11 +23,25 @@ int64_t aligned_bytes(int64_t numel, DType dtype) { return round_up(numel * dtyp
 
 using Levels = std::vector<Recompute>;
 
-// The first `count` layers at one level, the others at another.
-Levels levels_of(int64_t num_layers, int64_t count, Recompute first, Recompute others) {
-  Levels levels(static_cast<size_t>(num_layers), others);
-  std::fill_n(levels.begin(), count, first);
-  return levels;
+// Layers of a model: all, or a pipeline rank's.
+struct Layers {
+  int64_t total;
+  std::vector<int64_t> here;
+
+  // The first `count` layers here at one level, the others at another. Layers of other ranks have none.
+  Levels levels_of(int64_t count, Recompute first, Recompute others) const {
+    Levels levels(static_cast<size_t>(total), Recompute::kNone);
+    for (int64_t i = 0; i < std::ssize(here); ++i)
+      levels[static_cast<size_t>(here[static_cast<size_t>(i)])] = i < count ? first : others;
+    return levels;
+  }
+};
+
+Layers layers_of(const PipelinePlan& pipeline, int64_t rank) {
+  Layers layers{pipeline.layers.back().end, {}};
+  for (const StageLayers& stage : pipeline.stages_of(rank))
+    for (int64_t layer = stage.begin; layer < stage.end; ++layer) layers.here.push_back(layer);
+  return layers;
 }
 
 // The level of a memory.recompute other than "auto".
@@ -74,15 +89,17 @@ std::optional<int64_t> fewest_layers(int64_t num_layers, const Fits& fits) {
 // For each pair of levels: the fewest layers of the dearer level that fit. The cheapest of these pairs wins. If none
 // fits: the smallest plan.
 template <typename Bytes>
-Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_bytes, const Bytes& bytes_at) {
+Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, const Layers& layers, int64_t limit_bytes,
+                          const Bytes& bytes_at) {
   using enum Recompute;
   const std::pair<Recompute, Recompute> pairs[] = {
       {kNorms, kNone}, {kAttention, kNorms}, {kBlock, kNorms}, {kBlock, kAttention}};
   std::optional<Levels> best;
   double best_flops = 0;
   for (const auto& [dearer, others] : pairs) {
-    const auto levels = [&, d = dearer, o = others](int64_t count) { return levels_of(s.L, count, d, o); };
-    const auto count = fewest_layers(s.L, [&](int64_t n) { return bytes_at(levels(n)) <= limit_bytes; });
+    const auto levels = [&, d = dearer, o = others](int64_t count) { return layers.levels_of(count, d, o); };
+    const auto fits = [&](int64_t n) { return bytes_at(levels(n)) <= limit_bytes; };
+    const auto count = fewest_layers(std::ssize(layers.here), fits);
     if (!count) continue;
     const double flops = recompute_flops_per_token(s, seq_len, levels(*count));
     if (best && flops >= best_flops) continue;
@@ -90,7 +107,8 @@ Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, int64_t limit_by
     best_flops = flops;
   }
   if (best) return *best;
-  const Levels all = levels_of(s.L, s.L, kBlock, kBlock), all_but_one = levels_of(s.L, s.L - 1, kBlock, kNorms);
+  const int64_t most = std::ssize(layers.here);
+  const Levels all = layers.levels_of(most, kBlock, kBlock), all_but_one = layers.levels_of(most - 1, kBlock, kNorms);
   return bytes_at(all) <= bytes_at(all_but_one) ? all : all_but_one;
 }
 
@@ -113,7 +131,7 @@ std::vector<MemoryItem> work_memory(const config::RunConfig& config, const Model
   if (sums > 0) items.push_back({fmt::format("{} partial sums of gradients", sums), sums * gradients});
   if (threads == 0) return items;
   const ScratchPlan scratch =
-      scratch_plan(shape, config.training.local_batch_size, config.training.seq_len, precision.compute);
+      scratch_plan(shape, config::micro_batch_size(config), config.training.seq_len, precision.compute);
   items.push_back({"kernels, of all threads", scratch.shared_bytes});
   items.push_back({fmt::format("kernels, {} thread{}", threads, threads > 1 ? "s" : ""), threads * scratch.task_bytes});
   return items;
@@ -155,8 +173,11 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 }
 
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
-                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads) {
-  const int64_t B = config.training.local_batch_size, S = config.training.seq_len;
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
+                       int64_t pipeline_rank) {
+  const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
+  const PipelinePlan pipeline = pipeline_plan(config, shape.L);
+  const Layers layers = layers_of(pipeline, pipeline_rank);
   MemoryPlan plan;
   plan.ranks_here = ranks_here;
   plan.shards_more = config.parallelism.shards() > 1 && config.parallelism.zero_stage < 3;
@@ -173,22 +194,25 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
       aligned_bytes(S * shape.K, precision.compute == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
 
   const auto at = [&](const Levels& levels) {
-    return activation_plan(shape, B, S, precision.compute, config.memory.loss_chunk_tokens, /*training=*/true, levels);
+    return sum_of_stages(stage_activations(shape, B, S, precision.compute, config.memory.loss_chunk_tokens,
+                                           /*training=*/true, levels, pipeline, pipeline_rank));
   };
   if (config.training.device != config::DeviceKind::kCpu)
     plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
   // A recorded graph keeps a workspace of its own, in addition to that of steps that are not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
-  Levels levels;
   if (config.memory.recompute == config::Recompute::kAuto) {
-    levels = cheapest_that_fits(shape, S, plan.limit_bytes / ranks_here - rest,
-                                [&](const Levels& l) { return at(l).total_bytes; });
+    plan.recompute = cheapest_that_fits(shape, S, layers, plan.limit_bytes / ranks_here - rest,
+                                        [&](const Levels& l) { return at(l).total_bytes; });
   } else {
-    const int64_t layers = config.memory.recompute_layers < 0 ? shape.L : config.memory.recompute_layers;
-    levels = levels_of(shape.L, std::min(layers, shape.L), level_of(config.memory.recompute), Recompute::kNone);
+    const auto first = [&](int64_t layer) {
+      return config.memory.recompute_layers < 0 || layer < config.memory.recompute_layers;
+    };
+    const int64_t count = std::count_if(layers.here.begin(), layers.here.end(), first);
+    plan.recompute = layers.levels_of(count, level_of(config.memory.recompute), Recompute::kNone);
   }
-  plan.activations = at(levels);
+  plan.activations = at(plan.recompute);
   plan.total_bytes = rest + plan.activations.total_bytes;
   return plan;
 }
@@ -255,7 +279,7 @@ std::string total_text(const MemoryPlan& plan) {
 }  // namespace
 
 std::string format_memory_total(const MemoryPlan& plan) {
-  return fmt::format("{}; recomputed: {}\n", total_text(plan), describe(plan.activations.recompute));
+  return fmt::format("{}; recomputed: {}\n", total_text(plan), describe(plan.recompute));
 }
 
 std::string format_memory(const MemoryPlan& plan) {
@@ -264,7 +288,7 @@ std::string format_memory(const MemoryPlan& plan) {
     text += fmt::format("    {:28} {:>10}\n", name, format_bytes(bytes));
   };
   for (const MemoryItem& item : memory_items(plan)) line(item.name, item.bytes);
-  text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.activations.recompute),
+  text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.recompute),
                       plan.activations.peak_op);
   for (const MemoryItem& item : peak_activations(plan)) line("  " + item.name, item.bytes);
   return text;
@@ -272,9 +296,9 @@ std::string format_memory(const MemoryPlan& plan) {
 
 void require_fits(const MemoryPlan& plan) {
   if (plan.fits()) return;
-  const bool all = std::all_of(plan.activations.recompute.begin(), plan.activations.recompute.end(),
+  const bool all = std::all_of(plan.recompute.begin(), plan.recompute.end(),
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&
-                   plan.activations.recompute.front() == Recompute::kBlock;
+                   plan.recompute.front() == Recompute::kBlock;
   const int64_t rest = plan.total_bytes - plan.weights_bytes - plan.activations.total_bytes;
   const bool weights_alone = plan.weights_bytes * plan.ranks_here > plan.limit_bytes;
   const auto [needed, there] = format_bytes_apart(plan.total_bytes * plan.ranks_here, plan.limit_bytes);
@@ -283,7 +307,7 @@ void require_fits(const MemoryPlan& plan) {
       fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}{}",
                   plan.ranks_here > 1 ? fmt::format("on each of {} ranks ", plan.ranks_here) : "",
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
-                  describe(plan.activations.recompute),
+                  describe(plan.recompute),
                   rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : ""),
       weights_alone && plan.shards_more ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"
       : weights_alone

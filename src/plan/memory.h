@@ -20,9 +20,10 @@ struct MemoryItem {
 };
 
 struct MemoryPlan {
-  std::vector<MemoryItem> weights;  // weights, masters, gradients, moments, of the rank that owns most
-  ActivationPlan activations;
-  std::vector<MemoryItem> work;  // scratch of CPU kernels and of reproducible sums (plan/scratch.h)
+  std::vector<MemoryItem> weights;   // weights, masters, gradients, moments, of the rank that owns most
+  ActivationPlan activations;        // of all stages of the rank
+  std::vector<Recompute> recompute;  // of every layer of the model
+  std::vector<MemoryItem> work;      // scratch of CPU kernels and of reproducible sums (plan/scratch.h)
   int64_t weights_bytes = 0;
   int64_t work_bytes = 0;
   int64_t table_bytes = 0;      // the rotary table
@@ -45,9 +46,11 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 // `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
 // memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =
 // "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
-// `shape` and `parameters` are a rank's part where ranks share the layers.
+// `shape` and `parameters` are a rank's part where ranks share the layers; `pipeline_rank`: where they have different
+// layers. `shape` has all of these; those of other ranks are not recomputed.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
-                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads);
+                       const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
+                       int64_t pipeline_rank = 0);
 
 // The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
 // gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands.

@@ -10,11 +10,16 @@ using enum Activation;
 
 class Sequence {
  public:
-  Sequence(const ModelShape& shape, std::span<const Recompute> recompute)
-      : recompute_(recompute), layers_shared_(shape.tensor.size > 1), sequences_shared_(shape.context > 1) {}
+  Sequence(const ModelShape& shape, std::span<const Recompute> recompute, Backward backward)
+      : recompute_(recompute),
+        layers_shared_(shape.tensor.size > 1),
+        sequences_shared_(shape.context > 1),
+        in_halves_(backward == Backward::kInHalves) {}
+
+  void begin(Pass pass) { pass_ = pass; }
 
   void forward_block(int64_t l) {
-    if (l == 0) {
+    if (l == 0) {  // of the stage
       add(l, "norm", {{kStream, 0}}, {{kAttentionInput, 0}, {kAttentionStatistics, 0}});
     } else {
       add(l, "norm", {{kMiddle, l - 1}, {kBranch}}, {{kStream, l}, {kAttentionInput, l}, {kAttentionStatistics, l}});
@@ -30,42 +35,66 @@ class Sequence {
   void backward_block(int64_t l) {
     const Recompute level = recompute_[static_cast<size_t>(l)];
     recompute_for_feedforward(l, level);
+    if (in_halves_) add(l, "w2's output gradient", {{kStreamGradient}}, {{kFeedForwardBranchGradient, l}});
     add(l, "w2's input gradient", {{kStreamGradient}}, gathered({kGatedGradient}));
-    // If forward did not keep `gated`, it is computed again into the buffer of its gradient.
+    // If forward did not keep `gated`, it is computed again, into the buffer of its gradient unless it is read later.
     const bool kept = level == Recompute::kNone;
+    const BufferRef gated = kept || in_halves_ ? BufferRef{kGated, l} : BufferRef{kGatedGradient};
     std::vector<BufferRef> written = {{kGateUp, l}};
-    if (!kept) written.push_back({kGatedGradient});
+    if (!kept) written.push_back(gated);
     add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(written));
-    add(l, "w2's gradient",
-        {{layers_shared_ ? kGatheredRows : kStreamGradient}, kept ? BufferRef{kGated, l} : BufferRef{kGatedGradient}},
-        {});
-    add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, gathered_and_summed({kInputGradient}));
+    if (in_halves_) {
+      add(l, "w1's and w3's input gradient", {{kGateUp, l}}, summed({kInputGradient}));
+    } else {
+      add(l, "w2's gradient", {{layers_shared_ ? kGatheredRows : kStreamGradient}, gated}, {});
+      add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, gathered_and_summed({kInputGradient}));
+    }
     add(l, "the norm's gradient", {{kInputGradient}, {kMiddle, l}, {kFeedForwardStatistics, l}, {kStreamGradient}},
         {{kStreamGradient}});
     recompute_for_attention(l, level);
-    add(l, "wo's gradients", {{kStreamGradient}, {kAttention, l}}, gathered({kAttentionGradient}));
+    if (in_halves_) {
+      add(l, "wo's output gradient", {{kStreamGradient}}, {{kAttentionBranchGradient, l}});
+      add(l, "wo's input gradient", {{kStreamGradient}}, gathered({kAttentionGradient}));
+    } else {
+      add(l, "wo's gradients", {{kStreamGradient}, {kAttention, l}}, gathered({kAttentionGradient}));
+    }
+    const BufferRef qkv_gradient{kQkvGradient, in_halves_ ? l : 0};
     exchange(l, {kAttentionGradient}, {kAttentionHeadsGradient});
     add(l, "attention's gradient",
         {of_heads({kAttentionGradient}, {kAttentionHeadsGradient}),
          of_heads({kAttention, l}, {kAttentionHeads, l}),
          {kLogSumExp, l},
          {kQkv, l}},
-        {of_heads({kQkvGradient}, {kQkvHeadsGradient})});
-    exchange(l, {kQkvHeadsGradient}, {kQkvGradient});
-    add(l, "wq's, wk's and wv's gradients", {{kQkvGradient}, {kAttentionInput, l}},
-        gathered_and_summed({kInputGradient}));
+        {of_heads(qkv_gradient, {kQkvHeadsGradient})});
+    exchange(l, {kQkvHeadsGradient}, qkv_gradient);
+    if (in_halves_) {
+      add(l, "wq's, wk's and wv's input gradient", {qkv_gradient}, summed({kInputGradient}));
+    } else {
+      add(l, "wq's, wk's and wv's gradients", {qkv_gradient, {kAttentionInput, l}},
+          gathered_and_summed({kInputGradient}));
+    }
     add(l, "the norm's gradient", {{kInputGradient}, {kStream, l}, {kAttentionStatistics, l}, {kStreamGradient}},
         {{kStreamGradient}});
   }
 
+  void weight_gradients_of_block(int64_t l) {
+    add(l, "w2's gradient", {{kFeedForwardBranchGradient, l}, {kGated, l}}, gathered());
+    add(l, "w1's and w3's gradients", {{kGateUp, l}, {kFeedForwardInput, l}}, gathered());
+    add(l, "wo's gradient", {{kAttentionBranchGradient, l}, {kAttention, l}}, gathered());
+    add(l, "wq's, wk's and wv's gradients", {{kQkvGradient, l}, {kAttentionInput, l}}, gathered());
+  }
+
   void add(int64_t layer, std::string_view name, std::vector<BufferRef> reads, std::vector<BufferRef> writes) {
-    ops_.push_back({layer < 0 ? std::string(name) : fmt::format("layer {}: {}", layer, name), std::move(reads),
+    ops_.push_back({pass_, layer < 0 ? std::string(name) : fmt::format("layer {}: {}", layer, name), std::move(reads),
                     std::move(writes)});
   }
 
   std::vector<Op> take() { return std::move(ops_); }
 
   // What an op writes that gathers the rows of its input first, or whose output is summed over ranks, or both.
+  std::vector<BufferRef> gathered() const {
+    return layers_shared_ ? std::vector<BufferRef>{{kGatheredRows}} : std::vector<BufferRef>();
+  }
   std::vector<BufferRef> gathered(BufferRef output) const { return with({kGatheredRows}, output); }
   std::vector<BufferRef> summed(BufferRef output) const { return with({kPartialRows}, output); }
   std::vector<BufferRef> gathered_and_summed(BufferRef output) const {
@@ -115,32 +144,46 @@ class Sequence {
   }
 
   std::span<const Recompute> recompute_;
-  const bool layers_shared_, sequences_shared_;
+  const bool layers_shared_, sequences_shared_, in_halves_;
+  Pass pass_ = Pass::kForward;
   std::vector<Op> ops_;
 };
 
 }  // namespace
 
-std::vector<Op> micro_batch_ops(const ModelShape& shape, std::span<const Recompute> recompute, bool training) {
+std::vector<Op> micro_batch_ops(const ModelShape& shape, std::span<const Recompute> recompute, Backward backward) {
   const int64_t L = shape.L;
-  Sequence sequence(shape, recompute);
-  sequence.add(-1, "embedding", {}, sequence.summed({kStream, 0}));
+  Sequence sequence(shape, recompute, backward);
+  if (shape.has_embedding()) {
+    sequence.add(-1, "embedding", {}, sequence.summed({kStream, 0}));
+  } else {
+    sequence.add(-1, "input", {}, {{kStream, 0}});
+  }
   for (int64_t layer = 0; layer < L; ++layer) sequence.forward_block(layer);
-  sequence.add(-1, "last norm", {{kMiddle, L - 1}, {kBranch}}, {{kStream, L}, {kFinalInput}, {kFinalStatistics}});
-  if (!training) {
+  if (shape.has_output()) {
+    sequence.add(-1, "last norm", {{kMiddle, L - 1}, {kBranch}}, {{kStream, L}, {kFinalInput}, {kFinalStatistics}});
+  } else {
+    sequence.add(-1, "output", {{kMiddle, L - 1}, {kBranch}}, {{kStreamGradient}});
+  }
+  if (backward == Backward::kNone) {
+    if (!shape.has_output()) return sequence.take();
     std::vector<BufferRef> written = sequence.gathered({kLogits});
     written.push_back({kHeadInput});
     sequence.add(-1, "output and loss", {{kFinalInput}}, std::move(written));
     return sequence.take();
   }
-  std::vector<BufferRef> written = sequence.gathered_and_summed({kLogits});
-  for (const Activation which : {kHeadInput, kHeadGradient, kInputGradient}) written.push_back({which});
-  sequence.add(-1, "output, loss and their gradients", {{kFinalInput}}, std::move(written));
-  sequence.add(-1, "last norm's gradient", {{kInputGradient}, {kStream, L}, {kFinalStatistics}}, {{kStreamGradient}});
+  sequence.begin(Pass::kBackward);
+  if (shape.has_output()) {
+    std::vector<BufferRef> written = sequence.gathered_and_summed({kLogits});
+    for (const Activation which : {kHeadInput, kHeadGradient, kInputGradient}) written.push_back({which});
+    sequence.add(-1, "output, loss and their gradients", {{kFinalInput}}, std::move(written));
+    sequence.add(-1, "last norm's gradient", {{kInputGradient}, {kStream, L}, {kFinalStatistics}}, {{kStreamGradient}});
+  }
   for (int64_t layer = L - 1; layer >= 0; --layer) sequence.backward_block(layer);
-  std::vector<BufferRef> written_last;
-  if (shape.tensor.size > 1) written_last.push_back({kGatheredRows});
-  sequence.add(-1, "embedding's gradient", {{kStreamGradient}}, std::move(written_last));
+  if (shape.has_embedding()) sequence.add(-1, "embedding's gradient", {{kStreamGradient}}, sequence.gathered());
+  if (backward == Backward::kWhole) return sequence.take();
+  sequence.begin(Pass::kWeightGradients);
+  for (int64_t layer = L - 1; layer >= 0; --layer) sequence.weight_gradients_of_block(layer);
   return sequence.take();
 }
 

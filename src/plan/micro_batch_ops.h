@@ -21,13 +21,17 @@ struct BufferRef {
   int64_t copy = 0;
 };
 
+// The parts of a micro-batch's work. In a pipeline other micro-batches come between them.
+enum class Pass { kForward, kBackward, kWeightGradients };
+
 struct Op {
+  Pass pass;
   std::string name;               // "layer 3: w1 w3"
   std::vector<BufferRef> reads;   // alive at least up to this op
   std::vector<BufferRef> writes;  // begins to live at this op, unless the op also reads it: then it lives on
 };
 
-// `recompute`: one per layer. Without `training` there is no backward.
-std::vector<Op> micro_batch_ops(const ModelShape& shape, std::span<const Recompute> recompute, bool training);
+// `shape` may be a stage of a pipeline. `recompute`: one per layer.
+std::vector<Op> micro_batch_ops(const ModelShape& shape, std::span<const Recompute> recompute, Backward backward);
 
 }  // namespace hearth::plan

@@ -36,8 +36,8 @@ int64_t MuonScratch::num_bytes(const Precision& precision) const {
 MuonScratch muon_scratch(const std::vector<bool>& matrices, const ParameterPlan& plan, int64_t shards) {
   MuonScratch scratch;
   for (size_t i = 0; i < matrices.size(); ++i) {
-    if (!matrices[i]) continue;
     const Parameter& p = plan.parameters[i];
+    if (!matrices[i] || p.numel == 0) continue;
     const int64_t shorter = std::min(p.shape[0], p.shape[1]);
     const int64_t whole = shards * slice_numel(plan.units[static_cast<size_t>(p.unit)], shards);
     scratch.update = std::max(scratch.update, shards == 1 ? p.numel : whole);
@@ -55,7 +55,7 @@ std::vector<int64_t> muon_owners(const std::vector<bool>& matrices, const Parame
     std::vector<std::pair<double, size_t>> costs;
     for (int64_t i = unit.first_parameter; i < unit.first_parameter + unit.num_parameters; ++i) {
       const auto index = static_cast<size_t>(i);
-      if (matrices[index]) costs.emplace_back(-iteration_flops(plan.parameters[index]), index);
+      if (matrices[index] && unit.is_here) costs.emplace_back(-iteration_flops(plan.parameters[index]), index);
     }
     std::sort(costs.begin(), costs.end());  // the dearest first; equal ones in their order
     std::vector<double> work(static_cast<size_t>(shards));

@@ -55,7 +55,12 @@ class Layout {
   explicit Layout(ParameterPlan& plan)
       : plan_(plan), alignment_(plan.tensor.size > 1 ? kSliceAlignment : kUnitAlignment) {}
 
-  void begin_unit() { plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0}); }
+  // A unit that this rank has, or another one. `counts`: whether it is this rank that counts it.
+  void begin_unit(bool is_here, bool counts = true) {
+    plan_.units.push_back({0, static_cast<int64_t>(plan_.parameters.size()), 0, is_here});
+    counts_ = counts;
+    end_ = 0;
+  }
 
   // Starts at an aligned offset.
   void add(std::string name, std::vector<int64_t> shape, Shared shared, Law law) {
@@ -72,9 +77,12 @@ class Layout {
       part.offsets[dimension] = mine.begin;
       part.sizes[dimension] = mine.numel();
     }
+    const bool is_here = plan_.units.back().is_here;
+    const bool counts = is_here && counts_ && (shared != Shared::kNothing || plan_.tensor.rank == 0);
+    if (!is_here) std::fill(part.sizes.begin(), part.sizes.end(), 0);
     const int64_t numel = part.numel(), unit = std::ssize(plan_.units) - 1;
     plan_.parameters.push_back(
-        {std::move(name), std::move(shape), std::move(part), numel, unit, end_, law.init, law.std, law.bound});
+        {std::move(name), std::move(shape), std::move(part), numel, unit, end_, law.init, law.std, law.bound, counts});
     end_ += numel;
     plan_.units.back().num_parameters += 1;
     plan_.units.back().numel = round_up(end_, alignment_);
@@ -84,6 +92,7 @@ class Layout {
   int64_t end_of_unit() const { return plan_.units.back().numel; }
   ParameterPlan& plan_;
   const int64_t alignment_;
+  bool counts_ = true;
   int64_t end_ = 0;
 };
 
@@ -99,7 +108,6 @@ void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
   const Law in = init.torchtitan ? Law{Init::kTruncatedNormal, kStd, kBound} : Law{Init::kNormal, init.std};
   const Law w3 = init.torchtitan ? Law{Init::kTruncatedNormal, deep_std, kBound} : in;
   const Law out = init.torchtitan ? w3 : Law{Init::kNormal, init.output_std};
-  layout.begin_unit();
   if (has_weight(s.norm.type)) layout.add(prefix + "attention_norm.weight", {s.D}, kNothing, {Init::kOnes});
   layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, kRows, in);
   layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, kRows, in);
@@ -208,6 +216,13 @@ ModelShape model_part(const ModelShape& whole, Part part, int64_t context) {
   return s;
 }
 
+ModelShape stage_part(const ModelShape& shape, const StageLayers& layers) {
+  ModelShape stage = shape;
+  stage.L = layers.size();
+  stage.layers = {layers.begin, shape.L};
+  return stage;
+}
+
 std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
   const int64_t columns = p.part.sizes.back(), whole_columns = p.shape.back();
   const int64_t first_row = p.shape.size() > 1 ? p.part.offsets[0] : 0, first_column = p.part.offsets.back();
@@ -223,8 +238,14 @@ std::vector<FlatRun> flat_runs(const Parameter& p, int64_t begin, int64_t end) {
   return runs;
 }
 
-ParameterPlan parameter_plan(const ModelShape& s, Part part) {
+ParameterPlan parameter_plan(const ModelShape& s, Part part, const std::vector<StageLayers>& stages) {
   tensor_part(s, part);  // throws if the ranks cannot share the layers
+  const auto is_here = [&](int64_t layer) {
+    return stages.empty() || std::any_of(stages.begin(), stages.end(), [layer](const StageLayers& of) {
+             return of.begin <= layer && layer < of.end;
+           });
+  };
+  const bool is_first = is_here(0), is_last = is_here(s.L - 1);
   ParameterPlan plan;
   plan.tensor = part;
   Layout layout(plan);
@@ -234,12 +255,13 @@ ParameterPlan parameter_plan(const ModelShape& s, Part part) {
   const Law normal{Init::kNormal, s.initialization.std};
   const Law output = s.initialization.torchtitan ? Law{Init::kTruncatedNormal, output_std, 3 * output_std} : normal;
   const Law embedding = s.tied || !s.initialization.torchtitan ? output : Law{Init::kNormal, 1};
-  layout.begin_unit();
+  layout.begin_unit(is_first || (s.tied && is_last), /*counts=*/is_first);
   layout.add("tok_embeddings.weight", {s.V, s.D}, Shared::kRows, embedding);
   for (int64_t layer = 0; layer < s.L; ++layer) {
+    layout.begin_unit(is_here(layer));
     add_block(layout, s, layer);
   }
-  layout.begin_unit();
+  layout.begin_unit(is_last);
   if (has_weight(s.norm.type)) layout.add("norm.weight", {s.D}, Shared::kNothing, {Init::kOnes});
   if (!s.tied) layout.add("output.weight", {s.V, s.D}, Shared::kRows, output);
   return plan;

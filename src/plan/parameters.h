@@ -11,6 +11,9 @@
 // Context parallel: ranks may share every sequence (arXiv 2309.14509). A rank then has the same part of each matrix as
 // without, some positions of each sequence, and in attention all positions of some heads.
 //
+// Pipeline parallel: ranks may have different layers (plan/pipeline_stages.h). A rank's plan names all units and
+// parameters of the model; those of other ranks are empty there. Tied weights are on two ranks, the first and the last.
+//
 // Shape letters of the whole project: B sequences, S positions, T = B*S tokens, D model width, H query heads,
 // G key/value heads, K head width, F feed-forward width, V vocabulary, L layers.
 #pragma once
@@ -21,6 +24,7 @@
 
 #include "config/config.h"
 #include "mesh/tensor_box.h"
+#include "plan/pipeline_stages.h"
 
 namespace hearth::plan {
 
@@ -60,7 +64,13 @@ struct VocabularyPart {
   int64_t first = 0, total = 0;
 };
 
-// The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's.
+// The layers of a pipeline's stage: they begin at `first`. total: of the model; 0: this is all.
+struct LayersPart {
+  int64_t first = 0, total = 0;
+};
+
+// The model's shape; all defaults are resolved. For a part of a model (model_part), H, G, F and V are the part's. For a
+// stage of a pipeline (stage_part), L is the stage's.
 struct ModelShape {
   int64_t D, H, G, K, F, V, L;
   Norm norm;
@@ -74,7 +84,10 @@ struct ModelShape {
   Part tensor = {};
   VocabularyPart vocabulary = {};
   int64_t context = 1;  // ranks that share every sequence
+  LayersPart layers = {};
 
+  bool has_embedding() const { return layers.first == 0; }
+  bool has_output() const { return layers.total == 0 || layers.first + L == layers.total; }
   // The heads of a rank in attention. More ranks than key/value heads: several have the same one.
   int64_t attention_heads() const { return H / context; }
   int64_t attention_key_heads() const { return G < context ? 1 : G / context; }
@@ -89,18 +102,23 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
 // ranks do not divide H, G or F, or exceed V, and about context_parallel_degree if they cannot share the heads.
 ModelShape model_part(const ModelShape& whole, Part part, int64_t context = 1);
 
+// A stage of it.
+ModelShape stage_part(const ModelShape& shape, const StageLayers& layers);
+
 enum class Init { kOnes, kNormal, kTruncatedNormal };
 
 struct Parameter {
   std::string name;            // torchtitan's: "layers.0.attention.wq.weight"
   std::vector<int64_t> shape;  // of the whole, row-major, [out, in] for matrices
-  mesh::Box part;              // what this rank has of it
+  mesh::Box part;              // what this rank has of it; without elements where another rank has its layer
   int64_t numel;               // of the part
   int64_t unit;
   int64_t offset;  // elements from the start of the unit's flat buffer
   Init init;
   double init_std;    // kNormal, kTruncatedNormal
   double init_bound;  // kTruncatedNormal: truncated at +-init_bound (absolute)
+  // Whether this rank saves its part and counts it in norms. Only the first of ranks that have the same does.
+  bool counts = true;
 
   bool is_whole() const { return part.sizes == shape; }
 };
@@ -116,6 +134,7 @@ std::vector<FlatRun> flat_runs(const Parameter& parameter, int64_t begin, int64_
 struct Unit {
   int64_t numel;  // of the flat buffer, with padding; a multiple of kUnitAlignment
   int64_t first_parameter, num_parameters;
+  bool is_here;  // false: another rank of a pipeline has it, and it is empty here
 };
 
 // Groups that share one GEMM have no gap (wq|wk|wv and w1|w3). Every group starts at a multiple of this many elements:
@@ -133,14 +152,10 @@ struct ParameterPlan {
   Part tensor = {};
 
   int64_t find(const std::string& name) const;  // index into parameters, or -1
-  // Whether this rank saves a parameter and counts it in norms. The others that have the same leave that to rank 0.
-  bool counts(const Parameter& parameter) const {
-    return tensor.rank == 0 || (tensor.size > 1 && !parameter.is_whole());
-  }
 };
 
-// `whole`: of the whole model. Throws as model_part does.
-ParameterPlan parameter_plan(const ModelShape& whole, Part part = {});
+// `whole`: of the whole model. `stages`: of this rank; empty: all layers. Throws as model_part does.
+ParameterPlan parameter_plan(const ModelShape& whole, Part part = {}, const std::vector<StageLayers>& stages = {});
 
 // Slice of a unit that rank `rank` of `ranks` owns: [begin, end) in elements of the flat buffer. All slices except the
 // last have the same size, a multiple of kSliceAlignment; trailing ranks of a small unit may own nothing.

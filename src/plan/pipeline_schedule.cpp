@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "base/error.h"
 
 namespace hearth::plan {
 namespace {
 
-constexpr std::array<std::string_view, 4> kScheduleNames = {"GPipe", "1F1B", "Interleaved1F1B",
-                                                            "InterleavedZeroBubble"};
 constexpr std::array<std::string_view, 8> kActionNames = {"F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
 
 struct LocalStep {
@@ -72,24 +69,7 @@ RankActions actions_of(const Pipeline& p, int64_t rank, const std::vector<LocalS
   return actions;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
 }  // namespace
-
-std::string_view name_of(PipelineSchedule schedule) { return kScheduleNames[static_cast<size_t>(schedule)]; }
-
-PipelineSchedule pipeline_schedule(std::string_view name) {
-  for (size_t i = 0; i < kScheduleNames.size(); ++i)
-    if (lower_case(name) == lower_case(kScheduleNames[i])) return static_cast<PipelineSchedule>(i);
-  throw user_error(fmt::format("pipeline schedule '{}' is unknown", name),
-                   "it has to be GPipe, 1F1B, Interleaved1F1B or InterleavedZeroBubble",
-                   "correct parallelism.pipeline_parallel_schedule")
-      .about("parallelism.pipeline_parallel_schedule");
-}
 
 void check(const Pipeline& p) {
   if (p.ranks < 1 || p.stages_per_rank < 1 || p.micro_batches < 1) {
@@ -106,7 +86,7 @@ void check(const Pipeline& p) {
         .about("parallelism.pipeline_parallel_schedule");
   }
   if (has_one && p.stages_per_rank > 1) {
-    throw user_error(fmt::format("schedule {} has {} stages per rank", name_of(p.schedule), p.stages_per_rank),
+    throw user_error(fmt::format("schedule {} has {} stages per rank", config::name_of(p.schedule), p.stages_per_rank),
                      "this schedule has one stage per rank",
                      "take schedule Interleaved1F1B or InterleavedZeroBubble, or one stage per rank")
         .about("parallelism.pipeline_parallel_schedule");

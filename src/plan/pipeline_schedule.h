@@ -25,17 +25,13 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "config/choices.h"
 
 namespace hearth::plan {
 
-enum class PipelineSchedule { kGPipe, k1F1B, kInterleaved1F1B, kInterleavedZeroBubble };
-
-std::string_view name_of(PipelineSchedule schedule);
-
-// The name of parallelism.pipeline_parallel_schedule, in any case of letters. Throws a user error for other names.
-PipelineSchedule pipeline_schedule(std::string_view name);
+using config::PipelineSchedule;
 
 struct Pipeline {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;

@@ -34,7 +34,8 @@ struct RunShape {
 // known.
 RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
 
-// The memory of a training on training.device. `memory_bytes`: the device's memory; on a CPU all ranks share it.
+// The memory of a training on training.device: of the rank that needs most. `memory_bytes`: the device's memory; on a
+// CPU all ranks share it.
 MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes);
 
 }  // namespace hearth::plan

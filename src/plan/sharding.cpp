@@ -17,6 +17,7 @@ std::vector<SlotPool> slot_pools(const ParameterPlan& plan, int64_t shards, int6
   std::vector<SlotPool> pools;
   const auto add = [&](std::vector<int64_t> units, int64_t most) {
     int64_t numel = 0;
+    std::erase_if(units, [&](int64_t unit) { return !plan.units[static_cast<size_t>(unit)].is_here; });
     for (const int64_t unit : units)
       numel = std::max(numel, shards * slice_numel(plan.units[static_cast<size_t>(unit)], shards));
     const int64_t count = std::min(most, std::ssize(units));

@@ -43,7 +43,7 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, con
   const int64_t S = config.training.seq_len;
   const auto tokens = static_cast<double>(config::tokens_per_step(config));
   const double flops_per_token =
-      computed_flops_per_token(shape, S) + recompute_flops_per_token(shape, S, memory.activations.recompute);
+      computed_flops_per_token(shape, S) + recompute_flops_per_token(shape, S, memory.recompute);
   const double flops_per_second = speed.gemm_flops * speed.efficiency * static_cast<double>(speed.devices);
   double flops = tokens * flops_per_token;
   if (config.optimizer.name == config::OptimizerName::kMuon)

@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "config/config.h"
 #include "config/derived.h"
+#include "plan/pipeline_plan.h"
 
 namespace hearth::plan {
 namespace {
@@ -77,12 +78,23 @@ StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, 
 
 StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision) {
   const TrafficStep step{.micro_batches = config::accumulation_steps(config),
-                         .batch = config.training.local_batch_size,
+                         .batch = config::micro_batch_size(config),
                          .seq_len = config.training.seq_len};
-  const PipelinePart whole{
-      .layers = {0, shape.L}, .has_embedding = true, .has_output = true, .num_next = 0, .num_previous = 0};
-  return step_traffic(shape, config.parallelism.degrees(), sharding_of(config), precision, step, whole,
-                      /*gathers_again=*/true);
+  const PipelinePlan plan = pipeline_plan(config, shape.L);
+  StepTraffic most;
+  for (int64_t rank = 0; rank < plan.pipeline.ranks; ++rank) {
+    StepTraffic sum;
+    for (int64_t stage = rank; stage < plan.pipeline.num_stages(); stage += plan.pipeline.ranks) {
+      const PipelinePart part = pipeline_part(plan.pipeline, stage, plan.layers[static_cast<size_t>(stage)]);
+      const StepTraffic one = step_traffic(shape, config.parallelism.degrees(), sharding_of(config), precision, step,
+                                           part, /*gathers_again=*/true);
+      for (const auto bytes : {&StepTraffic::shard, &StepTraffic::replicate, &StepTraffic::tensor,
+                               &StepTraffic::context, &StepTraffic::pipeline})
+        sum.*bytes += one.*bytes;
+    }
+    if (sum.total() > most.total()) most = sum;
+  }
+  return most;
 }
 
 std::string format_traffic(const StepTraffic& traffic) {

@@ -48,7 +48,7 @@ data::LoaderOptions Run::loading(uint64_t first_sample) const {
   options.seed = static_cast<uint64_t>(config.training.seed);
   options.seq_len = seq_len();
   options.global_batch_size = global_batch_size;
-  options.local_batch_size = config.training.local_batch_size;
+  options.local_batch_size = config::micro_batch_size(config);
   options.rank = place.dp_replicate * config.parallelism.data_parallel_shard_degree + place.dp_shard;
   options.ranks = config.parallelism.data_ranks();
   options.first_sample = first_sample;
@@ -115,7 +115,7 @@ std::string Run::describe(bool verbose) const {
   s.data_ranks = config.parallelism.data_ranks();
   s.threads = threads;
   s.seq_len = seq_len();
-  s.local_batch_size = config.training.local_batch_size;
+  s.local_batch_size = config::micro_batch_size(config);
   s.accumulation_steps = accumulation_steps;
   s.global_batch_size = global_batch_size;
   s.steps = steps;
@@ -136,7 +136,7 @@ std::string Run::describe(bool verbose) const {
     s.sources.resize(kLinesOfSources);
   }
   return (verbose ? config_toml + "\n" : format_chosen(chosen)) + metrics::format_summary(s) +
-         plan::format_compute(shape, seq_len(), memory.activations.recompute) +
+         plan::format_compute(shape, seq_len(), memory.recompute) +
          (verbose ? plan::format_memory(memory) : plan::format_memory_total(memory)) +
          plan::format_step_time(expected_time);
 }
@@ -177,6 +177,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .tokenizer_file = std::string(checked.tokenizer->file_content()),
           .shape = checked.shape.model,
           .plan = std::move(checked.shape.parameters),
+          .pipeline = plan::pipeline_plan(config, checked.shape.model.L),
           .place = place,
           .trained = std::move(checked.trained),
           .precision = checked.shape.precision,

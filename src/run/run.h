@@ -21,6 +21,7 @@
 #include "optim/lr_schedule.h"
 #include "plan/memory.h"
 #include "plan/parameters.h"
+#include "plan/pipeline_plan.h"
 #include "plan/precision.h"
 #include "plan/step_time.h"
 #include "run/run_folder.h"
@@ -48,6 +49,7 @@ struct Run {
   std::string tokenizer_file;             // the data's tokenizer file, for checkpoints; empty: "bytes"
   plan::ModelShape shape;                 // of the whole model
   plan::ParameterPlan plan;               // the same
+  plan::PipelinePlan pipeline;            // one rank: one stage
   mesh::Coordinates place;                // of this rank
   std::vector<bool> trained;              // by parameter; false: checkpoint.freeze
   plan::Precision precision;
@@ -67,7 +69,7 @@ struct Run {
   plan::ModelShape rank_shape() const {
     return plan::model_part(shape, tensor(), config.parallelism.context_parallel_degree);
   }
-  plan::ParameterPlan rank_plan() const { return plan::parameter_plan(shape, tensor()); }
+  plan::ParameterPlan rank_plan() const { return plan::parameter_plan(shape, tensor(), pipeline.stages_of(place.pp)); }
   // The seed of stochastic rounding of bfloat16 weights; nullopt without it.
   std::optional<uint64_t> rounding_seed() const {
     if (!config.numerics.stochastic_rounding) return std::nullopt;

@@ -1,5 +1,6 @@
 #include "train/micro_batch_graph.h"
 
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -31,7 +32,10 @@ void MicroBatchGraph::run(const at::Tensor& sums_2, const model::MicroBatch& bat
   ops::copy_(batch_.weights_T, batch.weights_T.defined() ? batch.weights_T : ones_T_);
   ops::copy_(scale_1_, scale_1);
   ops::copy_(sums_2_, sums_2);
-  const auto work = [this] { model_.loss_and_gradient(sums_2_, whole_, batch_, {scale_1_, z_factor_}); };
+  const model::LossScale scale{scale_1_, z_factor_};
+  const auto work = [this, &scale] {
+    model_.loss_and_gradient(sums_2_.view({1, 2}), whole_, std::span(&batch_, 1), std::span(&scale, 1));
+  };
   if (ran_once_) {
     if (!graph_.recorded()) graph_.record(work);
     graph_.replay();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
 #include "metrics/throughput.h"
 #include "ops/tensor.h"
 #include "optim/clip.h"
@@ -160,19 +161,28 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   const at::Tensor scales_A = ops::from_float64(scales, device);
   Stopwatch watch;
   const at::Tensor sums_A2 = ops::zeros({A, 2}, DType::kFloat64, device);
-  for (int64_t i = 0; i < A; ++i) {
-    const model::MicroBatch micro =
-        to_tensors(batch.micro_batches[static_cast<size_t>(i)], device, model_.sequence_part());
-    const at::Tensor sums_2 = sums_A2.select(0, i), scale_1 = scales_A.narrow(0, i, 1);
+  const int64_t together = model_.micro_batches();
+  HEARTH_CHECK(A % together == 0, "{} micro-batches, {} at a time", A, together);
+  for (int64_t first = 0; first < A; first += together) {
+    std::vector<model::MicroBatch> micro;
+    std::vector<model::LossScale> micro_scales;
+    for (int64_t i = first; i < first + together; ++i) {
+      micro.push_back(to_tensors(batch.micro_batches[static_cast<size_t>(i)], device, model_.sequence_part()));
+      micro_scales.push_back({scales_A.narrow(0, i, 1), options_.z_factor});
+    }
+    const at::Tensor sums_M2 = sums_A2.narrow(0, first, together);
     if (graph_) {
-      graph_->run(sums_2, micro, scale_1);
+      graph_->run(sums_M2.select(0, 0), micro.front(), micro_scales.front().scale_1);
     } else {
-      model_.loss_and_gradient(sums_2, weights_, micro, {scale_1, options_.z_factor});
+      model_.loss_and_gradient(sums_M2, weights_, micro, micro_scales);
     }
   }
+  weights_.finish_gradients();
   const at::Tensor totals_2 = ops::empty({2}, DType::kFloat64, device);
   ops::scale_rows_(sums_A2, scales_A);
   group.all_reduce(sums_A2);
+  // Only the last stage has sums.
+  if (comm::Group* const pipeline = weights_.ranks().pipeline) pipeline->all_reduce(sums_A2);
   decision_.total(totals_2, sums_A2, paired);
   times.forward_backward_s = watch.lap();
   const at::Tensor grad_squares_1 = optim::squared_gradient_norm(weights_);

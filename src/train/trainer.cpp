@@ -18,6 +18,7 @@
 #include "checkpoint/save.h"
 #include "comm/mesh_groups.h"
 #include "comm/ranks.h"
+#include "config/derived.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
 #include "ops/gpu/gpu.h"
@@ -49,22 +50,25 @@ class Trainer {
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
       : run_(run),
         control_(group.control()),
-        groups_(group, run.config.parallelism.degrees()),
+        groups_(group, run.config.parallelism.degrees(), run.shape.tied),
         plan_(run.rank_plan()),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
         weights_(plan_, run.precision, groups_.loss(), Mode::kTraining, run.trained, plan::sharding_of(run.config),
-                 run.device, plan::muon_matrices(run.config.optimizer, plan_), groups_.tensor()),
+                 run.device, plan::muon_matrices(run.config.optimizer, plan_),
+                 {groups_.tensor(), groups_.pipeline(), groups_.embedding()}),
         optimizer_(run.config.optimizer, weights_, run.rounding_seed()),
-        model_(run.rank_shape(), plan_, run.config.training.local_batch_size, run.seq_len(),
+        model_(run.rank_shape(), plan_, config::micro_batch_size(run.config), run.seq_len(),
                {.dtype = run.precision.compute,
                 .loss_chunk_tokens = run.config.memory.loss_chunk_tokens,
                 .training = true,
-                .recompute = run.memory.activations.recompute,
+                .recompute = run.memory.recompute,
                 .device = run.device,
                 .float8 = run.config.numerics.fp8,
                 .tensor = groups_.tensor(),
-                .context = groups_.context()}),
+                .context = groups_.context(),
+                .pipeline = groups_.pipeline(),
+                .pipeline_plan = run.pipeline}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
         feed_(run, group.control()),
         journal_({.speaks = group.rank() == 0,
@@ -240,7 +244,7 @@ class Trainer {
   // The loss of each validation set, and the mean over all.
   void validate(metrics::Record& record) {
     const ValidationOptions options{.seq_len = run_.seq_len(),
-                                    .local_batch_size = run_.config.training.local_batch_size,
+                                    .local_batch_size = config::micro_batch_size(run_.config),
                                     .max_sequences = run_.config.validation.steps * run_.global_batch_size,
                                     .labels = run_.labels};
     ValidationResult all;

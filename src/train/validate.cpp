@@ -45,18 +45,26 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
   if (options.max_sequences > 0)
     batches = std::min(batches, div_ceil(options.max_sequences, loading.global_batch_size));
   ValidationResult result;
-  for (int64_t i = 0; i < batches; ++i) {
-    const data::StepBatch step = loader.next();
-    for (const data::Batch& batch : step.micro_batches) {
-      result.loss_sum += model.loss(weights, to_tensors(batch, model.device(), part)).loss;
-      if (part.rank > 0) continue;
+  for (int64_t left = batches; left > 0;) {
+    const int64_t together = std::min(left, model.micro_batches());
+    left -= together;
+    std::vector<model::MicroBatch> micro;
+    for (int64_t i = 0; i < together; ++i) {
+      const data::StepBatch step = loader.next();
+      const data::Batch& batch = step.micro_batches.front();
+      micro.push_back(to_tensors(batch, model.device(), part));
+      if (part.rank > 0 || !model.has_output()) continue;
       result.counted_tokens += counted_weight(batch);
       result.counted_units += counted_units(batch, options.token_units);
     }
+    const at::Tensor sums_M2 = ops::zeros({together, 2}, DType::kFloat64, model.device());
+    model.loss(sums_M2, weights, micro);
+    for (int64_t i = 0; i < together; ++i) result.loss_sum += ops::read_sums(sums_M2.select(0, i)).loss;
   }
   const double mine[] = {result.loss_sum, result.counted_tokens, result.counted_units};
   const at::Tensor sums_3 = ops::from_float64(mine, model.device());
   group.all_reduce(sums_3);
+  if (comm::Group* const pipeline = weights.ranks().pipeline) pipeline->all_reduce(sums_3);
   const std::vector<double> all = ops::to_doubles(sums_3);
   result.loss_sum = all[0];
   result.counted_tokens = all[1];

@@ -7,12 +7,14 @@
 #include <cmath>
 #include <cstring>
 
+#include "config/derived.h"
 #include "data/formats/npy.h"
 #include "train/tiny_run.h"
 
 namespace hearth::test {
 
 using config::Parallelism;
+using enum config::PipelineSchedule;
 using train::step_of;
 using train::tensors_of;
 
@@ -38,6 +40,19 @@ inline const std::vector<Layout> kLayouts = {
     {"cp8", {.context_parallel_degree = 8}},  // more ranks than key/value heads
     {"cp2_dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .context_parallel_degree = 2}},
     {"tp2_cp2", {.context_parallel_degree = 2, .tensor_parallel_degree = 2}},
+    {"pp2_gpipe", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kGPipe}},
+    {"pp2", {.pipeline_parallel_degree = 2}},
+    {"pp4", {.pipeline_parallel_degree = 4}},
+    {"pp2_interleaved", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kInterleaved1F1B}},
+    {"pp2_zero_bubble", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kInterleavedZeroBubble}},
+    {"pp4_zero_bubble", {.pipeline_parallel_degree = 4, .pipeline_parallel_schedule = kInterleavedZeroBubble,
+                         .pipeline_parallel_layers_per_stage = 2}},  // one stage per rank: ZB-H1
+    {"pp2_dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .pipeline_parallel_degree = 2}},
+    {"pp2_tp2_zero2", {.data_parallel_shard_degree = 1, .zero_stage = 2, .tensor_parallel_degree = 2,
+                       .pipeline_parallel_degree = 2}},
+    {"pp2_tp2_dp2", {.data_parallel_shard_degree = 2, .tensor_parallel_degree = 2, .pipeline_parallel_degree = 2,
+                     .pipeline_parallel_schedule = kInterleavedZeroBubble}},
+    {"pp2_cp2", {.context_parallel_degree = 2, .pipeline_parallel_degree = 2}},
 };
 // clang-format on
 
@@ -70,6 +85,7 @@ class Layouts : public ::testing::Test {
   static config::RunConfig run_of(Task task, DType dtype, int64_t steps, const std::string& name) {
     config::RunConfig c = train::tiny_config(*folder_);
     c.job.dump_folder = fmt::format("{}-{}-{}", name_of(task), dtype_name(dtype), name);
+    c.model.n_layers = 4;
     c.model.n_heads = 8;
     c.model.n_kv_heads = 4;
     c.training.dtype = dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
@@ -116,6 +132,10 @@ class Layouts : public ::testing::Test {
     c.job.dump_folder += std::string("-") + layout.name;
     c.parallelism = layout.ranks;
     c.training.threads = layout.ranks.ranks();
+    if (layout.ranks.pipeline_parallel_degree > 1) {  // all micro-batches of a rank pass through together
+      c.parallelism.pipeline_parallel_microbatch_size = one.training.local_batch_size;
+      c.training.local_batch_size = config::global_batch_size(one) / layout.ranks.data_ranks();
+    }
     return result_of(c);
   }
 

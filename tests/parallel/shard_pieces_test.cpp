@@ -87,7 +87,7 @@ TEST(ShardPieces, OfPartsOfAModelAreSavedOnce) {
       const comm::MeshGroups groups(world, {.dp_shard = ranks, .tp = 2});
       const plan::ParameterPlan plan = test::small_plan(false, {groups.place().tp, 2});
       const ShardedWeights weights(plan, DType::kFloat32, groups.loss(), ShardedWeights::Mode::kTraining, {}, {},
-                                   at::kCPU, {}, groups.tensor());
+                                   at::kCPU, {}, {.tensor = groups.tensor()});
       for (const ShardPiece& piece : parameter_pieces(weights, PiecesFor::kSaving)) {
         const std::lock_guard lock(mutex);
         count(seen[piece.name], piece);

@@ -166,7 +166,6 @@ class CountingGroup final : public comm::Group {
   int64_t size() const override { return 1; }
   comm::Control& control() override { return one_->control(); }
   comm::Stream& stream() override { return one_->stream(); }
-  std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members) override { return one_->split(members); }
 
   int64_t gathers = 0, scatters = 0;
 
@@ -177,6 +176,11 @@ class CountingGroup final : public comm::Group {
   }
   void all_reduce_now(at::Tensor values) override { one_->all_reduce(values); }
   void all_to_all_now(at::Tensor to, const at::Tensor& from) override { one_->all_to_all(to, from); }
+  void send_now(const at::Tensor& values, int64_t to) override { one_->send(values, to); }
+  void recv_now(at::Tensor values, int64_t from) override { one_->recv(values, from); }
+  std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members, StreamOf) override {
+    return one_->split(members);
+  }
 
  private:
   std::unique_ptr<comm::Group> one_ = comm::single();

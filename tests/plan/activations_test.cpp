@@ -28,11 +28,11 @@ int64_t bytes_of(const ActivationBuffer& b) {
 
 // Runs the ops on the plan's bytes. Every op marks the bytes that it writes, and checks that the bytes it reads still
 // have their writer's mark. The test uses nothing of how the plan was made.
-void run_on_bytes(const ActivationPlan& plan, const ModelShape& shape, bool training) {
+void run_on_bytes(const ActivationPlan& plan, const ModelShape& shape) {
   std::vector<int32_t> memory(static_cast<size_t>(plan.total_bytes / 4));  // who wrote these four bytes last
   std::map<std::pair<Activation, int64_t>, int32_t> stamps;
   int32_t now = 0;
-  for (const Op& op : micro_batch_ops(shape, plan.recompute, training)) {
+  for (const Op& op : micro_batch_ops(shape, plan.recompute, plan.backward)) {
     ++now;
     const auto range = [&](const BufferRef& p) {
       const ActivationBuffer& b = plan[p.which];
@@ -58,12 +58,12 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
     for (const NormType norm : {NormType::kRmsNorm, NormType::kLayerNorm}) {
       const ModelShape shape = small_shape(layers, norm);
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, false), shape, false);
+        run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kNone), shape);
         for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
           Levels levels(static_cast<size_t>(layers), level);
-          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), shape, true);
+          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kWhole, levels), shape);
           levels.front() = kNone, levels.back() = kBlock;
-          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, true, levels), shape, true);
+          run_on_bytes(activation_plan(shape, 2, 7, dtype, 5, Backward::kWhole, levels), shape);
         }
       }
     }
@@ -73,11 +73,11 @@ TEST(Activations, NoOpFindsWhatItReadsOverwritten) {
 TEST(Activations, OfAPartOfAModelAreNotOverwrittenEitherAndTheirRowsAreShared) {
   for (const int64_t layers : {1, 3}) {
     const ModelShape part = model_part(small_shape(layers), {1, 2});
-    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, false), part, false);
+    run_on_bytes(activation_plan(part, 2, 7, DType::kFloat32, 5, Backward::kNone), part);
     for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
       const Levels levels(static_cast<size_t>(layers), level);
-      const ActivationPlan plan = activation_plan(part, 2, 7, DType::kFloat32, 5, true, levels);
-      run_on_bytes(plan, part, true);
+      const ActivationPlan plan = activation_plan(part, 2, 7, DType::kFloat32, 5, Backward::kWhole, levels);
+      run_on_bytes(plan, part);
       EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{7, 24}));
       EXPECT_EQ(plan[Activation::kGatheredRows].shape, (std::vector<int64_t>{14, 24}));
       EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{14, 24}));
@@ -92,10 +92,10 @@ TEST(Activations, WhereRanksShareSequencesAttentionHasAllPositionsOfSomeHeads) {
   const int64_t context = whole.H, K = whole.K;
   ASSERT_GT(whole.H, whole.G);
   const ModelShape part = model_part(whole, {}, context);
-  run_on_bytes(activation_plan(part, 2, 8, DType::kFloat32, 5, false), part, false);
+  run_on_bytes(activation_plan(part, 2, 8, DType::kFloat32, 5, Backward::kNone), part);
   for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
-    const ActivationPlan plan = activation_plan(part, 2, 8, DType::kFloat32, 5, true, Levels(3, level));
-    run_on_bytes(plan, part, true);
+    const ActivationPlan plan = activation_plan(part, 2, 8, DType::kFloat32, 5, Backward::kWhole, Levels(3, level));
+    run_on_bytes(plan, part);
     EXPECT_EQ(plan[Activation::kStream].shape, (std::vector<int64_t>{16 / context, whole.D}));
     EXPECT_EQ(plan[Activation::kQkv].shape, (std::vector<int64_t>{16, 3 * K}));
     EXPECT_EQ(plan[Activation::kLogSumExp].shape, (std::vector<int64_t>{2, 1, 8}));
@@ -110,7 +110,8 @@ TEST(Activations, TheArenaIsHardlyLargerThanThePeak) {
   for (const int64_t vocab : {256, 128256}) {
     const ModelShape shape = model_shape(m, vocab);
     for (const Recompute level : {kNone, kNorms, kAttention, kBlock}) {
-      const ActivationPlan plan = activation_plan(shape, 1, 8192, DType::kBFloat16, 1024, true, Levels(16, level));
+      const Levels levels(16, level);
+      const ActivationPlan plan = activation_plan(shape, 1, 8192, DType::kBFloat16, 1024, Backward::kWhole, levels);
       EXPECT_GE(plan.total_bytes, plan.peak_bytes);
       EXPECT_LE(static_cast<double>(plan.total_bytes), 1.035 * static_cast<double>(plan.peak_bytes))
           << static_cast<int>(level) << " " << plan.peak_op;
@@ -121,7 +122,7 @@ TEST(Activations, TheArenaIsHardlyLargerThanThePeak) {
 TEST(Activations, EveryLevelNeedsLessThanTheOneBefore) {
   const ModelShape shape = small_shape(8);
   const auto total = [&](Recompute level) {
-    return activation_plan(shape, 2, 64, DType::kFloat32, 16, true, Levels(8, level)).total_bytes;
+    return activation_plan(shape, 2, 64, DType::kFloat32, 16, Backward::kWhole, Levels(8, level)).total_bytes;
   };
   EXPECT_LT(total(kNorms), total(kNone));
   EXPECT_LT(total(kAttention), total(kNorms));
@@ -131,11 +132,11 @@ TEST(Activations, EveryLevelNeedsLessThanTheOneBefore) {
   // output, its gradient, and what one block computes again; with kNone everything of eight blocks.
   EXPECT_GE(total(kBlock), 4 * T * (8 * D + D + qkv + D + D + D + 2 * F));
   EXPECT_GE(total(kNone), 4 * T * (9 * D + 8 * (D + qkv + D + D + D + 2 * F + F)));
-  EXPECT_LT(activation_plan(shape, 2, 64, DType::kFloat32, 16, false).total_bytes, total(kBlock));
+  EXPECT_LT(activation_plan(shape, 2, 64, DType::kFloat32, 16, Backward::kNone).total_bytes, total(kBlock));
 }
 
 TEST(Activations, OnlyWhatIsNeededWithoutBackwardHasMemory) {
-  const ActivationPlan plan = activation_plan(small_shape(3), 2, 7, DType::kFloat32, 5, false);
+  const ActivationPlan plan = activation_plan(small_shape(3), 2, 7, DType::kFloat32, 5, Backward::kNone);
   EXPECT_EQ(plan[Activation::kStreamGradient].shape, (std::vector<int64_t>{0, 24}));
   EXPECT_EQ(plan[Activation::kLogits].shape, (std::vector<int64_t>{5, 258}));
   EXPECT_EQ(plan[Activation::kStream].offset_bytes.size(), 4U);
@@ -143,13 +144,13 @@ TEST(Activations, OnlyWhatIsNeededWithoutBackwardHasMemory) {
 
 TEST(Activations, PositionsThatCountHaveAPlaceOfTheirOwnWhereOthersDoNotCount) {
   ModelShape shape = small_shape(2);
-  EXPECT_EQ(activation_plan(shape, 2, 7, DType::kFloat32, 5, true)[Activation::kHeadInput].shape,
+  EXPECT_EQ(activation_plan(shape, 2, 7, DType::kFloat32, 5, Backward::kWhole)[Activation::kHeadInput].shape,
             (std::vector<int64_t>{0, 24}));
   shape.sparse_labels = true;
-  const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, true);
+  const ActivationPlan plan = activation_plan(shape, 2, 7, DType::kFloat32, 5, Backward::kWhole);
   for (const Activation which : {Activation::kHeadInput, Activation::kHeadGradient})
     EXPECT_EQ(plan[which].shape, (std::vector<int64_t>{5, 24}));
-  run_on_bytes(plan, small_shape(2), true);
+  run_on_bytes(plan, small_shape(2));
 }
 
 }  // namespace

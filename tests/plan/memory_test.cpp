@@ -71,8 +71,8 @@ TEST(Memory, WindowsOf131072TokensOf1BFitAnH200ButNotAnA100OnlyWithRecomputation
   const MemoryPlan on_h200 = planned(c, h200), on_a100 = planned(c, a100);
   EXPECT_TRUE(on_h200.fits());
   EXPECT_TRUE(on_a100.fits());
-  EXPECT_LT(recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_h200.activations.recompute),
-            recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_a100.activations.recompute));
+  EXPECT_LT(recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_h200.recompute),
+            recompute_flops_per_token(model_shape(c, DataFacts{}), 131072, on_a100.recompute));
 }
 
 // No plan that recomputes fewer layers, or less of a layer, fits: each is tried.
@@ -96,17 +96,17 @@ TEST(Memory, AutoTakesTheCheapestThatFits) {
   for (int64_t limit = least; limit <= none; limit += (none - least) / 7) {
     const MemoryPlan best = planned(c, limit);
     ASSERT_TRUE(best.fits()) << limit;
-    const double cost = recompute_flops_per_token(shape, 256, best.activations.recompute);
+    const double cost = recompute_flops_per_token(shape, 256, best.recompute);
     for (const auto level : {config::Recompute::kNone, config::Recompute::kNorms, config::Recompute::kAttention,
                              config::Recompute::kBlock}) {
       for (int64_t layers = 0; layers <= 6; ++layers) {
         const MemoryPlan p = of_keys(level, layers);
         if (p.total_bytes > limit) continue;
-        EXPECT_LE(cost, recompute_flops_per_token(shape, 256, p.activations.recompute)) << name_of(level) << layers;
+        EXPECT_LE(cost, recompute_flops_per_token(shape, 256, p.recompute)) << name_of(level) << layers;
       }
     }
   }
-  EXPECT_EQ(describe(planned(c, none).activations.recompute), "none");
+  EXPECT_EQ(describe(planned(c, none).recompute), "none");
   EXPECT_FALSE(planned(c, least / 2).fits());
 }
 

@@ -71,7 +71,7 @@ TEST(Parameters, NoTwoOverlapAndGroupsThatShareAGemmAreAdjacent) {
 TEST(Parameters, SlicesOfAllRanksCoverAUnitOnce) {
   for (int64_t ranks = 1; ranks <= 9; ++ranks) {
     for (const int64_t numel : {16, 32, 48, 160, 1024, 4112}) {
-      const Unit unit{numel, 0, 1};
+      const Unit unit{numel, 0, 1, true};
       int64_t next = 0;
       for (int64_t rank = 0; rank < ranks; ++rank) {
         const Slice slice = unit_slice(unit, rank, ranks);
@@ -112,8 +112,8 @@ TEST(Parameters, PartsOfAModelCoverEachParameterOnceAndUnevenVocabulariesDifferB
       const Parameter& p = part.parameters[i];
       EXPECT_EQ(p.shape, one.parameters[i].shape);
       EXPECT_EQ(p.is_whole(), p.shape.size() == 1) << p.name;
-      EXPECT_EQ(part.counts(p), rank == 0 || p.shape.size() == 2);
-      if (part.counts(p)) numel[i] += p.numel;
+      EXPECT_EQ(p.counts, rank == 0 || p.shape.size() == 2);
+      if (p.counts) numel[i] += p.numel;
       // A run's elements are neighbours in the whole parameter.
       int64_t next = 3;
       for (const FlatRun& run : flat_runs(p, 3, p.numel - 2)) {

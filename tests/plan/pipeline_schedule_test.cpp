@@ -243,16 +243,6 @@ TEST(PipelineSimulation, BlockingTransfersTakeTimeOfBothRanks) {
   EXPECT_DOUBLE_EQ(simulate(p, lowered(p), equal_times(p, {}, 0.25), Transfers::kBlocking).bubble, 1 - 6 / 10.0);
 }
 
-TEST(PipelineSchedule, NamesAreReadInAnyCase) {
-  for (const PipelineSchedule schedule : {kGPipe, k1F1B, kInterleaved1F1B, kInterleavedZeroBubble})
-    EXPECT_EQ(pipeline_schedule(name_of(schedule)), schedule);
-  EXPECT_EQ(pipeline_schedule("interleaved1f1b"), kInterleaved1F1B);
-  EXPECT_STREQ(error_of([] { pipeline_schedule("DualPipeV"); }).what(),
-               "error: pipeline schedule 'DualPipeV' is unknown\n"
-               "  why: it has to be GPipe, 1F1B, Interleaved1F1B or InterleavedZeroBubble\n"
-               "  fix: correct parallelism.pipeline_parallel_schedule");
-}
-
 TEST(PipelineSchedule, AScheduleThatCannotHaveTheseStagesIsAnError) {
   EXPECT_EQ(error_of([] {
               compute_actions({kInterleaved1F1B, 4, 1, 8});

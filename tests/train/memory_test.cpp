@@ -31,7 +31,7 @@ TEST_F(TrainMemory, ATrainingStartSaysWhatItTakes) {
   EXPECT_THAT(text, HasSubstr("\n  step time    ")) << text;
   EXPECT_THAT(text, HasSubstr("\n  run time     ")) << text;
   const double flops = plan::flops_per_token(run.shape, c.training.seq_len) +
-                       plan::recompute_flops_per_token(run.shape, c.training.seq_len, run.memory.activations.recompute);
+                       plan::recompute_flops_per_token(run.shape, c.training.seq_len, run.memory.recompute);
   const plan::StepTime& t = run.expected_time;
   EXPECT_EQ(t.steps, run.steps);
   EXPECT_DOUBLE_EQ(t.tokens, static_cast<double>(run.global_batch_size * run.seq_len()));
@@ -92,7 +92,7 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
                                        {.dtype = precision.compute,
                                         .loss_chunk_tokens = c.memory.loss_chunk_tokens,
                                         .training = true,
-                                        .recompute = planned.activations.recompute});
+                                        .recompute = planned.recompute});
         EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes)
             << name_of(level) << dtype_name(dtype);
       }
@@ -117,13 +117,13 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
       const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, part);
       const parallel::ShardedWeights weights(parameters, whole.precision, groups.loss(),
                                              parallel::ShardedWeights::Mode::kTraining, {}, plan::sharding_of(c),
-                                             at::kCPU, {}, groups.tensor());
+                                             at::kCPU, {}, {.tensor = groups.tensor()});
       const model::Transformer model(plan::model_part(whole.model, part, context), parameters,
                                      c.training.local_batch_size, c.training.seq_len,
                                      {.dtype = whole.precision.compute,
                                       .loss_chunk_tokens = c.memory.loss_chunk_tokens,
                                       .training = true,
-                                      .recompute = planned.activations.recompute,
+                                      .recompute = planned.recompute,
                                       .tensor = groups.tensor(),
                                       .context = groups.context()});
       if (world.rank() > 0) return;

@@ -30,7 +30,6 @@ class DelayedGroup final : public comm::Group {
   int64_t size() const override { return group_.size(); }
   comm::Control& control() override { return group_.control(); }
   comm::Stream& stream() override { return group_.stream(); }
-  std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members) override { return group_.split(members); }
 
   double s_per_byte = 0;
   double slept_s = 0;  // only the stream adds to it
@@ -46,6 +45,11 @@ class DelayedGroup final : public comm::Group {
   }
   void all_reduce_now(at::Tensor values) override { group_.all_reduce(values); }
   void all_to_all_now(at::Tensor to, const at::Tensor& from) override { group_.all_to_all(to, from); }
+  void send_now(const at::Tensor& values, int64_t to) override { group_.send(values, to); }
+  void recv_now(at::Tensor values, int64_t from) override { group_.recv(values, from); }
+  std::unique_ptr<comm::Group> split(const std::vector<int64_t>& members, StreamOf) override {
+    return group_.split(members);
+  }
 
  private:
   void sleep(const at::Tensor& tensor) {

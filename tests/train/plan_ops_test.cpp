@@ -173,7 +173,8 @@ void expect_the_list(const OpsCase& c, plan::Precision precision, const Levels& 
   const plan::ModelShape shape = shape_of(c);
   size_t next = 0;
   double flops = 0;
-  for (const plan::Op& op : plan::micro_batch_ops(shape, levels, pass == Pass::kStep)) {
+  const auto backward = pass == Pass::kStep ? plan::Backward::kWhole : plan::Backward::kNone;
+  for (const plan::Op& op : plan::micro_batch_ops(shape, levels, backward)) {
     SCOPED_TRACE(op.name);
     std::set<Buffer> reads, writes;
     for (const std::string& kernel : kernels_of(op.name, c)) {

@@ -38,6 +38,7 @@ class Recorder {
         plan.total_bytes += buffer.size_bytes;
       }
     }
+    plan.shared_bytes = plan.total_bytes;
     return plan_ = plan;
   }
   void begin_at(const Tensor& stream) {
@@ -88,11 +89,11 @@ void record(const char* kernel, const std::vector<Tensor>& reads, const std::vec
   result wrapped_##name(__VA_ARGS__)
 
 HEARTH_WRAP(plan::ActivationPlan, activation_plan,
-            "_ZN6hearth4plan15activation_planERKNS0_10ModelShapeEllNS_5DTypeElbSt4spanIKNS0_"
-            "9RecomputeELm18446744073709551615EE",
-            const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t chunk, bool training,
-            std::span<const plan::Recompute> recompute) {
-  plan::ActivationPlan plan = real_activation_plan(shape, B, S, dtype, chunk, training, recompute);
+            "_ZN6hearth4plan15activation_planERKNS0_10ModelShapeEllNS_5DTypeElNS0_8BackwardESt4spanIKNS0_"
+            "9RecomputeELm18446744073709551615EEl",
+            const plan::ModelShape& shape, int64_t B, int64_t S, DType dtype, int64_t chunk, plan::Backward backward,
+            std::span<const plan::Recompute> recompute, int64_t slots) {
+  plan::ActivationPlan plan = real_activation_plan(shape, B, S, dtype, chunk, backward, recompute, slots);
   return recorder == nullptr ? plan : recorder->spread(std::move(plan));
 }
 HEARTH_WRAP(void, matmul, "_ZN6hearth3ops6matmulERKN2at6TensorES4_S4_", const Tensor& out, const Tensor& a,

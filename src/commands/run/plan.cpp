@@ -116,8 +116,8 @@ std::string plan_text(const Planned& p, const Options& options) {
   return fmt::format("  model        {} parameters ({})\n",
                      format_count(static_cast<double>(p.shape.parameters.num_parameters)),
                      p.shape.parameters.num_parameters) +
-         plan::format_compute(p.shape.model, p.config.training.seq_len, p.memory.activations.recompute) +
-         device_text(p) + plan::format_memory(p.memory) + plan::format_traffic(p.traffic) + time_text(p, options);
+         plan::format_compute(p.shape.model, p.config.training.seq_len, p.memory.recompute) + device_text(p) +
+         plan::format_memory(p.memory) + plan::format_traffic(p.traffic) + time_text(p, options);
 }
 
 using Json = nlohmann::ordered_json;
@@ -135,18 +135,18 @@ Json plan_json(const Planned& p) {
   full.causal = false;
   Json json;
   json["model"] = {{"parameters", p.shape.parameters.num_parameters}};
-  json["compute"] = {{"flops_per_token", plan::flops_per_token(p.shape.model, S)},
-                     {"flops_per_token_full_attention", plan::flops_per_token(full, S)},
-                     {"computed_flops_per_token", plan::computed_flops_per_token(p.shape.model, S)},
-                     {"recomputed_flops_per_token",
-                      plan::recompute_flops_per_token(p.shape.model, S, p.memory.activations.recompute)}};
+  json["compute"] = {
+      {"flops_per_token", plan::flops_per_token(p.shape.model, S)},
+      {"flops_per_token_full_attention", plan::flops_per_token(full, S)},
+      {"computed_flops_per_token", plan::computed_flops_per_token(p.shape.model, S)},
+      {"recomputed_flops_per_token", plan::recompute_flops_per_token(p.shape.model, S, p.memory.recompute)}};
   json["device"] = {{"name", p.device.name}, {"memory_bytes", p.device.memory_bytes}, {"gemm_flops", nullptr}};
   json["memory"] = {{"fits", p.memory.fits()},
                     {"limit_bytes", p.memory.limit_bytes},
                     {"ranks", p.memory.ranks_here},
                     {"total_bytes", p.memory.total_bytes},
                     {"items", items_json(plan::memory_items(p.memory))},
-                    {"recompute", plan::describe(p.memory.activations.recompute)},
+                    {"recompute", plan::describe(p.memory.recompute)},
                     {"peak_op", p.memory.activations.peak_op},
                     {"activations", items_json(plan::peak_activations(p.memory))}};
   json["traffic"] = {{"shard_bytes", p.traffic.shard},

@@ -1,0 +1,97 @@
+#include "plan/pipeline_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "plan/pipeline_simulation.h"
+
+namespace hearth::plan {
+namespace {
+
+// As few as stages of `layers_per_stage` layers allow, embedding and output counted in. torchtitan's rule, which also
+// refuses numbers of stages that the ranks do not divide.
+int64_t stages_per_rank(const config::Parallelism& p, int64_t num_layers) {
+  const bool several = p.pipeline_parallel_schedule == PipelineSchedule::kInterleaved1F1B ||
+                       p.pipeline_parallel_schedule == PipelineSchedule::kInterleavedZeroBubble;
+  if (p.pipeline_parallel_layers_per_stage == 0) return several ? 2 : 1;
+  const int64_t work =
+      num_layers + p.pipeline_parallel_first_stage_less_layers + p.pipeline_parallel_last_stage_less_layers;
+  return div_ceil(work, p.pipeline_parallel_layers_per_stage * p.pipeline_parallel_degree);
+}
+
+std::vector<RankActions> forwards_only(std::vector<RankActions> ranks) {
+  for (RankActions& actions : ranks)
+    std::erase_if(actions, [](const Action& action) { return action.kind != ActionKind::kForward; });
+  return ranks;
+}
+
+// The slots of one stage. A micro-batch takes the lowest free one.
+class Slots {
+ public:
+  int64_t take(int32_t micro_batch) {
+    const auto free = std::find(holders_.begin(), holders_.end(), -1);
+    const int64_t slot = free - holders_.begin();
+    if (free == holders_.end()) holders_.push_back(-1);
+    holders_[static_cast<size_t>(slot)] = micro_batch;
+    return slot;
+  }
+  int64_t find(int32_t micro_batch) const {
+    const auto found = std::find(holders_.begin(), holders_.end(), micro_batch);
+    HEARTH_CHECK(found != holders_.end(), "micro-batch {} has no slot", micro_batch);
+    return found - holders_.begin();
+  }
+  void free(int32_t micro_batch) { holders_[static_cast<size_t>(find(micro_batch))] = -1; }
+  int64_t size() const { return std::ssize(holders_); }
+
+ private:
+  std::vector<int32_t> holders_;
+};
+
+}  // namespace
+
+std::vector<StageLayers> PipelinePlan::stages_of(int64_t rank) const {
+  std::vector<StageLayers> stages;
+  for (int64_t stage = rank; stage < std::ssize(layers); stage += pipeline.ranks)
+    stages.push_back(layers[static_cast<size_t>(stage)]);
+  return stages;
+}
+
+PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers) {
+  const config::Parallelism& p = config.parallelism;
+  if (p.pipeline_parallel_degree == 1) return {{PipelineSchedule::k1F1B, 1, 1, 1}, {{0, num_layers}}};
+  const Pipeline pipeline{p.pipeline_parallel_schedule, p.pipeline_parallel_degree, stages_per_rank(p, num_layers),
+                          std::max<int64_t>(1, config.training.local_batch_size / p.pipeline_parallel_microbatch_size)};
+  check(pipeline);
+  return {pipeline, stage_layers(num_layers, pipeline.num_stages(), p.pipeline_parallel_first_stage_less_layers,
+                                 p.pipeline_parallel_last_stage_less_layers)};
+}
+
+RankSchedule rank_schedule(const Pipeline& pipeline, int64_t rank, PipelinePass pass) {
+  const bool trains = pass == PipelinePass::kTraining;
+  std::vector<RankActions> computed = compute_actions(pipeline);
+  if (!trains) computed = forwards_only(std::move(computed));
+  const RankActions actions = std::move(with_transfers(pipeline, computed)[static_cast<size_t>(rank)]);
+
+  // The actions of a micro-batch in a stage that are still to come: with the last one its slot is free.
+  std::map<std::pair<int32_t, int32_t>, int64_t> left;
+  for (const Action& action : actions) ++left[{action.stage, action.micro_batch}];
+  std::vector<Slots> stages(static_cast<size_t>(pipeline.stages_per_rank));
+  std::vector<std::vector<bool>> begun(stages.size(), std::vector<bool>(static_cast<size_t>(pipeline.micro_batches)));
+  RankSchedule schedule;
+  for (const Action& action : actions) {
+    const auto stage = static_cast<size_t>(action.stage / pipeline.ranks),
+               micro_batch = static_cast<size_t>(action.micro_batch);
+    const bool begins = !begun[stage][micro_batch];
+    begun[stage][micro_batch] = true;
+    const int64_t slot = begins ? stages[stage].take(action.micro_batch) : stages[stage].find(action.micro_batch);
+    schedule.actions.push_back({action, slot});
+    if (--left[{action.stage, action.micro_batch}] == 0) stages[stage].free(action.micro_batch);
+  }
+  for (const Slots& slots : stages) schedule.slots.push_back(slots.size());
+  return schedule;
+}
+
+}  // namespace hearth::plan
