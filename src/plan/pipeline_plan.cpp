@@ -1,5 +1,7 @@
 #include "plan/pipeline_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -67,6 +69,31 @@ PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers) 
   check(pipeline);
   return {pipeline, stage_layers(num_layers, pipeline.num_stages(), p.pipeline_parallel_first_stage_less_layers,
                                  p.pipeline_parallel_last_stage_less_layers)};
+}
+
+double pipeline_bubble(const PipelinePlan& plan, const ModelShape& s) {
+  if (plan.pipeline.ranks == 1) return 0;
+  const auto block = static_cast<double>(s.D * (2 * s.H + 2 * s.G) * s.K + 3 * s.D * s.F);
+  const double output = static_cast<double>(s.V * s.D) * s.counted;
+  PipelineTimes times;
+  for (const StageLayers& layers : plan.layers) {
+    const double stage = static_cast<double>(layers.size()) * block + (layers.end == s.L ? output : 0);
+    times.stages.push_back({stage, stage, stage});
+  }
+  const auto actions = with_transfers(plan.pipeline, compute_actions(plan.pipeline));
+  return simulate(plan.pipeline, actions, times, Transfers::kOverlapped).bubble;
+}
+
+std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape) {
+  const Pipeline& p = plan.pipeline;
+  if (p.ranks == 1) return "";
+  std::vector<int64_t> sizes;
+  for (const StageLayers& layers : plan.layers) sizes.push_back(layers.size());
+  return fmt::format(
+      "  pipeline     {}: {} micro-batches through stages of {} layers on {} ranks, which wait {:.0f} % of "
+      "a step\n",
+      config::name_of(p.schedule), p.micro_batches, fmt::join(sizes, ", "), p.ranks,
+      100 * pipeline_bubble(plan, shape));
 }
 
 RankSchedule rank_schedule(const Pipeline& pipeline, int64_t rank, PipelinePass pass) {

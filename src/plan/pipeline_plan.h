@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "config/config.h"
+#include "plan/parameters.h"
 #include "plan/pipeline_schedule.h"
 #include "plan/pipeline_stages.h"
 
@@ -22,6 +24,13 @@ struct PipelinePlan {
 // `num_layers`: of the model. A single rank has one stage, and one micro-batch at a time. Throws user errors about
 // [parallelism]: stages that the schedule or the layers do not allow.
 PipelinePlan pipeline_plan(const config::RunConfig& config, int64_t num_layers);
+
+// The part of a step in which ranks wait for each other, averaged over them: 0 to 1. Counts the products of each stage,
+// and no time for transfers.
+double pipeline_bubble(const PipelinePlan& plan, const ModelShape& shape);
+
+// Both for display, in one line; empty for a single rank.
+std::string format_pipeline(const PipelinePlan& plan, const ModelShape& shape);
 
 // A rank's actions, each with the slot of its stage that holds the micro-batch's activations (plan/activations.h).
 struct PlacedAction {

@@ -5,6 +5,7 @@
 #include "base/quantity.h"
 #include "config/derived.h"
 #include "plan/muon.h"
+#include "plan/pipeline_plan.h"
 
 namespace hearth::plan {
 
@@ -48,7 +49,8 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, con
   double flops = tokens * flops_per_token;
   if (config.optimizer.name == config::OptimizerName::kMuon)
     flops += newton_schulz_flops(config, parameter_plan(shape));
-  return {tokens, flops / flops_per_second, steps, speed};
+  const double busy = 1 - pipeline_bubble(pipeline_plan(config, shape.L), shape);
+  return {tokens, flops / flops_per_second / busy, steps, speed};
 }
 
 std::string format_step_time(const StepTime& t) {

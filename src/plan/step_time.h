@@ -36,7 +36,7 @@ struct StepTime {
   double node_hours() const { return run_s() / 3600 * nodes(); }
 };
 
-// Counts the time to recompute the activations of `memory`, and of Muon's iterations, too.
+// Counts the time to recompute the activations of `memory`, of Muon's iterations, and of waits in a pipeline, too.
 StepTime step_time(const config::RunConfig& config, const ModelShape& shape, const MemoryPlan& memory, int64_t steps,
                    const Speed& speed);
 

@@ -41,6 +41,16 @@ Threads share_threads(const config::RunConfig& config, int64_t threads, comm::Co
           threads * static_cast<int64_t>(different.size())};
 }
 
+// Rank 0's levels on every rank. Ranks with less free memory might choose others, and those that share a layer would
+// then not communicate alike.
+void agree(std::vector<plan::Recompute>& levels, comm::Control& control) {
+  std::string text;
+  for (const plan::Recompute level : levels) text += static_cast<char>('0' + static_cast<int>(level));
+  text = control.broadcast("what is recomputed", text);
+  std::transform(text.begin(), text.end(), levels.begin(),
+                 [](char digit) { return static_cast<plan::Recompute>(digit - '0'); });
+}
+
 }  // namespace
 
 data::LoaderOptions Run::loading(uint64_t first_sample) const {
@@ -138,12 +148,13 @@ std::string Run::describe(bool verbose) const {
   return (verbose ? config_toml + "\n" : format_chosen(chosen)) + metrics::format_summary(s) +
          plan::format_compute(shape, seq_len(), memory.recompute) +
          (verbose ? plan::format_memory(memory) : plan::format_memory_total(memory)) +
-         plan::format_step_time(expected_time);
+         plan::format_pipeline(pipeline, shape) + plan::format_step_time(expected_time);
 }
 
 Run open_run(const config::LoadResult& loaded, comm::Control& control) {
   Preflight checked;
   control.together("the checks of the run file", [&] { checked = check_run(loaded); });
+  agree(checked.memory.recompute, control);
   const bool first = control.rank() == 0;
   const Threads threads = share_threads(checked.config, checked.threads, control);
   // Rank 0 measures with all its cores, which are this part of the run's, or with its GPU.

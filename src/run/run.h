@@ -83,7 +83,7 @@ struct Run {
   checkpoint::Manifest manifest(const Progress& progress, const metrics::Record& record) const;
   // The error if the guard stops the run at a step.
   Error diverged(int64_t step, const std::string& reason, double lr) const;
-  // For the console, in at most 22 lines: the chosen keys and their meaning in numbers. With `verbose`: every key of
+  // For the console, in at most 23 lines: the chosen keys and their meaning in numbers. With `verbose`: every key of
   // the resolved configuration, every source of the data and every part of the memory.
   std::string describe(bool verbose = false) const;
   // RUN/config.toml: the resolved configuration as a run file. It continues this run from any working directory.

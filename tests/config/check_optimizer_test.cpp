@@ -1,5 +1,6 @@
 // The rules of the update, its precision and its device.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "problems.h"
@@ -50,6 +51,21 @@ TEST(CheckOptimizer, RanksThatShareLayersOrSequencesNeedEqualParts) {
             one("parallelism.tensor_parallel_degree = 3 does not divide the 64 tokens of a rank's micro-batch"));
   EXPECT_TRUE(problems({tensor + "2", "optimizer.name=Muon"}).empty());
   EXPECT_TRUE(problems({context + "2", "optimizer.name=Muon"}).empty());
+}
+
+TEST(CheckOptimizer, APipelineNeedsEqualMicroBatchesAndZeroBubbleAPlaceForGradients) {
+  const std::string ranks = "parallelism.pipeline_parallel_degree=2",
+                    schedule = "parallelism.pipeline_parallel_schedule=";
+  const std::string micro = "parallelism.pipeline_parallel_microbatch_size=", stage = "parallelism.zero_stage=";
+  EXPECT_TRUE(problems({ranks, micro + "4", schedule + "GPipe", stage + "3"}).empty());
+  EXPECT_TRUE(problems({ranks, schedule + "InterleavedZeroBubble"}).empty());
+  EXPECT_EQ(problems({ranks, micro + "3"}),
+            one("parallelism.pipeline_parallel_microbatch_size = 3 does not divide training.local_batch_size = 8"));
+  EXPECT_EQ(problems({ranks, schedule + "InterleavedZeroBubble", stage + "2"}),
+            one("parallelism.pipeline_parallel_schedule = \"InterleavedZeroBubble\" does not go with zero_stage = 2"));
+  EXPECT_EQ(problems({schedule + "GPipe"}), one("parallelism.pipeline_parallel_schedule = \"GPipe\" has no effect with "
+                                                "parallelism.pipeline_parallel_degree = 1"));
+  EXPECT_THAT(problems({ranks, schedule + "DualPipeV"}), testing::ElementsAre(testing::HasSubstr("DualPipeV")));
 }
 
 TEST(CheckOptimizer, AGraphNeedsAGpuAndStepsOfOneShape) {

@@ -6,6 +6,7 @@
 
 #include "comm/mesh_groups.h"
 #include "comm/ranks.h"
+#include "config/derived.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
 #include "plan/run_shape.h"
@@ -131,6 +132,59 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
       EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes)
           << context << " x " << tensor;
     });
+  }
+}
+
+// Every rank of a pipeline: the plan is of the one that needs most.
+TEST(PlannedMemory, IsWhatTheRanksOfAPipelineAllocate) {
+  config::RunConfig c = tiny_config(".");
+  c.model.vocab_size = 301;
+  c.model.n_layers = 6;
+  c.model.enable_weight_tying = true;
+  c.training.local_batch_size = 6;
+  c.training.global_batch_size = 12;
+  c.memory.recompute_layers = 3;
+  for (const auto schedule : {config::PipelineSchedule::k1F1B, config::PipelineSchedule::kInterleavedZeroBubble}) {
+    for (const auto level : {config::Recompute::kNone, config::Recompute::kAttention}) {
+      c.parallelism = {.data_parallel_shard_degree = 2,
+                       .pipeline_parallel_degree = 3,
+                       .pipeline_parallel_schedule = schedule,
+                       .pipeline_parallel_microbatch_size = 2};
+      c.memory.recompute = level;
+      const plan::RunShape whole = plan::run_shape(c, plan::DataFacts{});
+      const plan::PipelinePlan pipeline = plan::pipeline_plan(c, whole.model.L);
+      const plan::MemoryPlan planned = plan::memory_plan(c, whole, int64_t{1} << 40);
+      std::vector<int64_t> weights_bytes(6), model_bytes(6);
+      comm::run_ranks(6, 60, [&](comm::Group& world) {
+        const comm::MeshGroups groups(world, c.parallelism.degrees(), /*tied=*/true);
+        const int64_t stage = groups.place().pp;
+        const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, {}, pipeline.stages_of(stage));
+        const parallel::ShardedWeights weights(
+            parameters, whole.precision, groups.loss(), parallel::ShardedWeights::Mode::kTraining, {},
+            plan::sharding_of(c), at::kCPU, {}, {.pipeline = groups.pipeline(), .embedding = groups.embedding()});
+        const model::Transformer model(whole.model, parameters, config::micro_batch_size(c), c.training.seq_len,
+                                       {.dtype = whole.precision.compute,
+                                        .loss_chunk_tokens = c.memory.loss_chunk_tokens,
+                                        .training = true,
+                                        .recompute = planned.recompute,
+                                        .pipeline = groups.pipeline(),
+                                        .pipeline_plan = pipeline});
+        if (world.rank() % 2 > 0) return;  // the first shard of each stage has most
+        weights_bytes[static_cast<size_t>(world.rank())] = weights.memory_bytes();
+        model_bytes[static_cast<size_t>(world.rank())] = model.memory_bytes();
+      });
+      int64_t most = 0;
+      for (int64_t stage = 0; stage < 3; ++stage) {
+        const auto rank = static_cast<size_t>(2 * stage);
+        const plan::MemoryPlan own =
+            plan::memory_plan(c, whole.model, plan::parameter_plan(whole.model, {}, pipeline.stages_of(stage)),
+                              whole.precision, int64_t{1} << 40, 6, config::cpu_threads(c), stage);
+        EXPECT_EQ(weights_bytes[rank], own.weights_bytes) << stage;
+        EXPECT_EQ(model_bytes[rank], own.activations.total_bytes + own.table_bytes) << stage;
+        most = std::max(most, own.total_bytes);
+      }
+      EXPECT_EQ(planned.total_bytes, most);
+    }
   }
 }
 

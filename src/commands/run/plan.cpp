@@ -14,6 +14,7 @@
 #include "data/order/data_facts.h"
 #include "data/order/training_data.h"
 #include "machine/device.h"
+#include "plan/pipeline_plan.h"
 #include "plan/run_shape.h"
 #include "plan/step_time.h"
 #include "plan/traffic.h"
@@ -117,7 +118,8 @@ std::string plan_text(const Planned& p, const Options& options) {
                      format_count(static_cast<double>(p.shape.parameters.num_parameters)),
                      p.shape.parameters.num_parameters) +
          plan::format_compute(p.shape.model, p.config.training.seq_len, p.memory.recompute) + device_text(p) +
-         plan::format_memory(p.memory) + plan::format_traffic(p.traffic) + time_text(p, options);
+         plan::format_memory(p.memory) + plan::format_traffic(p.traffic) +
+         plan::format_pipeline(plan::pipeline_plan(p.config, p.shape.model.L), p.shape.model) + time_text(p, options);
 }
 
 using Json = nlohmann::ordered_json;
@@ -152,7 +154,9 @@ Json plan_json(const Planned& p) {
   json["traffic"] = {{"shard_bytes", p.traffic.shard},
                      {"replicate_bytes", p.traffic.replicate},
                      {"tensor_bytes", p.traffic.tensor},
-                     {"context_bytes", p.traffic.context}};
+                     {"context_bytes", p.traffic.context},
+                     {"pipeline_bytes", p.traffic.pipeline}};
+  json["pipeline_bubble"] = plan::pipeline_bubble(plan::pipeline_plan(p.config, p.shape.model.L), p.shape.model);
   json["step"] = json["run"] = nullptr;
   if (!p.time) return json;
   const plan::StepTime& t = *p.time;
