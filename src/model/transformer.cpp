@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/pipeline.h"
 #include "ops/rope.h"
 #include "ops/tensor.h"
 #include "plan/stage_activations.h"
@@ -78,23 +79,18 @@ at::Tensor Transformer::logits(Weights& weights, const at::Tensor& positions_N) 
 }
 
 void Transformer::run(const Call& call) {
-  std::vector<std::vector<comm::Work>> transfers;  // the last one of each slot of each stage
-  const plan::RankSchedule& schedule = schedule_of(call);
-  for (const int64_t slots : schedule.slots) transfers.emplace_back(static_cast<size_t>(slots));
-  for (const auto& [action, slot] : schedule.actions) {
-    const auto index = static_cast<size_t>(action.stage / pipeline_.ranks);
-    Stage& stage = stages_[index];
-    stage.use_slot(slot);
-    comm::Work& transfer = transfers[index][static_cast<size_t>(slot)];
-    if (plan::is_transfer(action.kind)) {
-      transfer = start_transfer(stage, action);
-    } else {
-      transfer.wait();
-      compute(stage, action, call);
-    }
-  }
-  for (const auto& slots : transfers)
-    for (const comm::Work& transfer : slots) transfer.wait();
+  const auto stage_of = [this](const plan::PlacedAction& placed) -> Stage& {
+    Stage& stage = stages_[static_cast<size_t>(placed.action.stage / pipeline_.ranks)];
+    stage.use_slot(placed.slot);
+    return stage;
+  };
+  run_pipeline(pipeline_, schedule_of(call), group_,
+               {.compute = [&](const auto& placed) { compute(stage_of(placed), placed.action, call); },
+                .transferred =
+                    [&](const auto& placed) {
+                      const bool is_input = placed.action.kind == ActionKind::kRecvForward;
+                      return is_input ? stage_of(placed).input() : stage_of(placed).output();
+                    }});
 }
 
 void Transformer::compute(Stage& stage, const plan::Action& action, const Call& call) {
@@ -115,24 +111,6 @@ void Transformer::compute(Stage& stage, const plan::Action& action, const Call& 
       return stage.weight_gradients(call.weights);
     default:
       HEARTH_CHECK(false, "{} is a transfer", plan::to_string(action));
-  }
-}
-
-comm::Work Transformer::start_transfer(const Stage& stage, const plan::Action& action) {
-  const auto rank_of = [this](int64_t of) { return pipeline_.rank_of(of); };
-  const int64_t next = action.stage + 1, previous = action.stage - 1;
-  comm::Group& group = *group_;
-  switch (action.kind) {
-    case ActionKind::kSendForward:
-      return group.start([&group, values = stage.output(), to = rank_of(next)] { group.send(values, to); });
-    case ActionKind::kRecvForward:
-      return group.start([&group, values = stage.input(), from = rank_of(previous)] { group.recv(values, from); });
-    case ActionKind::kSendBackward:
-      return group.start([&group, values = stage.output(), to = rank_of(previous)] { group.send(values, to); });
-    case ActionKind::kRecvBackward:
-      return group.start([&group, values = stage.output(), from = rank_of(next)] { group.recv(values, from); });
-    default:
-      HEARTH_CHECK(false, "{} is not a transfer", plan::to_string(action));
   }
 }
 

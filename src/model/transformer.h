@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "comm/stream.h"
 #include "model/stage.h"
 #include "plan/pipeline_plan.h"
 
@@ -70,7 +70,6 @@ class Transformer {
 
   void run(const Call& call);
   void compute(Stage& stage, const plan::Action& action, const Call& call);
-  comm::Work start_transfer(const Stage& stage, const plan::Action& action);
   const plan::RankSchedule& schedule_of(const Call& call);
   const Activations& activations() const { return stages_.front().activations(); }
 
