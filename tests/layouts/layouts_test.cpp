@@ -17,6 +17,28 @@ TEST_F(Layouts, InFloat64TrainEveryTaskAsOneRankDoes) {
   }
 }
 
+// Numbers of ranks that the other layouts' batch does not have: three, and as many as it has sequences.
+TEST_F(Layouts, OfThreeAndEightDataParallelRanksTrainEveryTaskAsOneRankDoes) {
+  const Layout layouts[] = {
+      {"dp3", {.data_parallel_shard_degree = 3}},
+      {"dp3_zero3", {.data_parallel_shard_degree = 3, .zero_stage = 3}},
+      {"dp8", {.data_parallel_shard_degree = 8}},
+      {"hsdp2x4_zero2", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 4, .zero_stage = 2}},
+      {"dp3_pp2", {.data_parallel_shard_degree = 3, .pipeline_parallel_degree = 2}}};
+  for (const Task task : kTasks) {
+    config::RunConfig run = run_of(task, DType::kFloat64, 2, "wide");
+    run.training.local_batch_size = 1;
+    run.training.global_batch_size = 24;
+    const Result one = result_of(run);
+    for (const Layout& layout : layouts) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(task), layout.name));
+      const Result several = trained(run, layout);
+      expect_near(several, one, 1e-9);
+      expect_tensors_near(several, one, 1e-7);
+    }
+  }
+}
+
 TEST_F(Layouts, InFloat32AndBfloat16StayNearOneRank) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const config::RunConfig run = run_of(Task::kCausal, dtype, 3, "one");
