@@ -90,7 +90,7 @@ constexpr Row kRows[] = {
     {"validation", "dataset_path", "remove it: `hearth data build --validation FRACTION` holds documents out"},
     {"validation", "local_batch_size", "remove it: training.local_batch_size holds for validation, too"},
     {"validation", "seq_len", "remove it: training.seq_len holds for validation, too"},
-    {"comm", "init_timeout_seconds", "remove it: ranks are threads of one process and start together"},
+    {"comm", "init_timeout_seconds", "remove it: ranks that do not come within a minute are named"},
     {"comm", "trace_buf_size", kNoTrace},
     {"comm", "save_traces_folder", kNoTrace},
     {"comm", "save_traces_file_prefix", kNoTrace},
