@@ -90,21 +90,34 @@ bool tensor_order(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
+// A rank's list in CBOR (RFC 8949): the rank, and an array of these fields for each item. The file's name follows from
+// the rank.
+Json fields_of(const mesh::TensorInfo& info, const formats::Item& item) {
+  return {info.name,      static_cast<int>(info.dtype),
+          info.shape,     item.box.offsets,
+          item.box.sizes, item.offset,
+          item.length,    item.checksum};
+}
+
+std::string file_of(int64_t rank) { return fmt::format("__R_{}.distcp", rank); }
+
 formats::Metadata gather(std::span<const std::string> rank_items) {
   std::map<std::string, formats::StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
-  for (const std::string& text : rank_items) {
-    for (const Json& j : Json::parse(text)) {
-      mesh::TensorInfo info{j.at("name").get<std::string>(), static_cast<DType>(j.at("dtype").get<int>()),
-                            j.at("shape").get<std::vector<int64_t>>()};
+  for (const std::string& bytes : rank_items) {
+    const Json list = Json::from_cbor(bytes);
+    const std::string file = file_of(list[0].get<int64_t>());
+    for (const Json& fields : list[1]) {
+      mesh::TensorInfo info{fields[0].get<std::string>(), static_cast<DType>(fields[1].get<int>()),
+                            fields[2].get<std::vector<int64_t>>()};
       formats::StoredTensor& tensor = tensors[info.name];
       if (tensor.items.empty()) tensor.info = info;
       HEARTH_CHECK(tensor.info == info, "ranks disagree on {}", info.name);
       tensor.items.push_back({info.name,
-                              {j.at("offsets").get<std::vector<int64_t>>(), j.at("sizes").get<std::vector<int64_t>>()},
-                              j.at("file").get<std::string>(),
-                              j.at("offset").get<int64_t>(),
-                              j.at("length").get<int64_t>(),
-                              j.at("checksum").get<uint64_t>()});
+                              {fields[3].get<std::vector<int64_t>>(), fields[4].get<std::vector<int64_t>>()},
+                              file,
+                              fields[5].get<int64_t>(),
+                              fields[6].get<int64_t>(),
+                              fields[7].get<uint64_t>()});
     }
   }
   formats::Metadata metadata;
@@ -150,8 +163,12 @@ void begin_save(const Path& temporary) {
 }
 
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces) {
-  if (pieces.empty()) return "[]";
-  const std::string name = fmt::format("__R_{}.distcp", rank);
+  std::string bytes;
+  if (pieces.empty()) {
+    Json::to_cbor({rank, Json::array()}, bytes);
+    return bytes;
+  }
+  const std::string name = file_of(rank);
   const Path path = temporary / name;
   File file = File::create(path);
   BufferedWriter writer(file);
@@ -170,22 +187,15 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
       length += static_cast<int64_t>(part.size());
     }
     items.push_back({piece.info.name, piece.box, name, offset, length, hash.digest_64()});
-    list.push_back({{"name", piece.info.name},
-                    {"dtype", static_cast<int>(piece.info.dtype)},
-                    {"shape", piece.info.shape},
-                    {"offsets", piece.box.offsets},
-                    {"sizes", piece.box.sizes},
-                    {"file", name},
-                    {"offset", offset},
-                    {"length", length},
-                    {"checksum", items.back().checksum}});
+    list.push_back(fields_of(piece.info, items.back()));
     offset += length;
   }
   writer.flush();
   file.sync();
   file.close();
   read_back(path, items);
-  return list.dump();
+  Json::to_cbor({rank, std::move(list)}, bytes);
+  return bytes;
 }
 
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,

@@ -3,7 +3,7 @@
 //   rank 0:     begin_save(temporary)                        the folder, new and empty
 //   barrier
 //   every rank: items = write_rank_file(temporary, rank, pieces)
-//   gather the strings (Control::all_gather)
+//   rank 0 gathers the strings (Control::gather)
 //   rank 0:     commit(temporary, final, gathered, manifest)
 //
 // When commit() returns, every byte was fsynced, read back and compared with memory, and the folder has its final name.
@@ -32,9 +32,9 @@ Path temporary_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/st
 // Local. Makes the parents, removes the rest of an interrupted save of this name, creates the folder.
 void begin_save(const Path& temporary);
 
-// Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the items as
-// text for commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box) must
-// come from one rank only.
+// Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the list of
+// its items for commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box)
+// must come from one rank only.
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces);
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the

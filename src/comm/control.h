@@ -25,20 +25,29 @@ struct Posted {
   std::string operation;
 };
 
+// Who gets the answers of a call.
+enum class Answers : char { kAll, kRank0 };
+
 class Control {
  public:
   virtual ~Control() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
 
-  // Sends this rank's bytes to all and does not wait for theirs. Throws Aborted after abort().
-  virtual Posted post(std::string_view operation, std::string_view bytes) = 0;
-  // Every rank's bytes of a posted call, in rank order. Once for each. Throws Aborted after abort(); an Error
-  // (kHardware) that names the missing ranks if they do not arrive in time.
+  // Sends this rank's bytes and does not wait for those of others. Throws Aborted after abort().
+  virtual Posted post(std::string_view operation, std::string_view bytes, Answers to) = 0;
+  Posted post(std::string_view operation, std::string_view bytes) { return post(operation, bytes, Answers::kAll); }
+  // Every rank's bytes of a posted call, in rank order. With Answers::kRank0 the other ranks get nothing, when all have
+  // posted. Once for each. Throws Aborted after abort(); an Error (kHardware) that names the missing ranks if they do
+  // not arrive in time.
   virtual std::vector<std::string> collect(const Posted& posted) = 0;
   // The same at once. The lengths may differ.
   std::vector<std::string> all_gather(std::string_view operation, std::string_view bytes) {
     return collect(post(operation, bytes));
+  }
+  // The same for rank 0 alone: the others get nothing. For lists that grow with the number of ranks.
+  std::vector<std::string> gather(std::string_view operation, std::string_view bytes) {
+    return collect(post(operation, bytes, Answers::kRank0));
   }
   // Local: makes every waiting and future call of all ranks throw Aborted. Any thread may call it.
   virtual void abort() = 0;

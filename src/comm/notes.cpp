@@ -25,7 +25,7 @@ std::vector<std::string> Notes::bytes() const {
   std::vector<std::string> all;
   for (size_t r = 0; r < notes_.size(); ++r) {
     const Note &first = *notes_.front(), &note = *notes_[r];
-    if (note.operation != first.operation)
+    if (note.operation != first.operation || note.to != first.to)
       throw Error(ExitCode::kBug,
                   fmt::format("ranks disagree: rank 0 is in {}, rank {} in {}", first.operation, r, note.operation));
     all.push_back(note.bytes);

@@ -1,4 +1,4 @@
-// The notes of all ranks in one call of Control::all_gather.
+// The notes of all ranks in one call of Control.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/control.h"
+
 namespace hearth::comm {
 
 struct Note {
   std::string operation, bytes;
+  Answers to = Answers::kAll;
 };
 
 class Notes {
@@ -23,6 +26,8 @@ class Notes {
   std::vector<int64_t> missing_ranks() const;
   // Their bytes, in rank order. Throws an Error (kBug) if ranks name different operations.
   std::vector<std::string> bytes() const;
+  // Who gets them. For complete notes.
+  Answers answers() const { return notes_.front()->to; }
 
  private:
   std::vector<std::optional<Note>> notes_;

@@ -150,13 +150,13 @@ void ProcessControl::meet_rank_0() {
 
 // --- calls
 
-Posted ProcessControl::post(std::string_view operation, std::string_view bytes) {
+Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Answers to) {
   if (aborted_) throw Aborted{};
   const uint64_t number = ++number_;
   if (me_.rank == 0) {
-    add_note(number, 0, {std::string(operation), std::string(bytes)});
+    add_note(number, 0, {std::string(operation), std::string(bytes), to});
   } else {
-    send(peers_.front(), {Kind::kNote, number, message_of(operation, bytes)});
+    send(peers_.front(), {Kind::kNote, number, message_of(operation, bytes, to == Answers::kAll ? "all" : "rank 0")});
   }
   return {number, std::string(operation)};
 }
@@ -183,7 +183,8 @@ void ProcessControl::add_note(uint64_t number, int64_t rank, Note note) {
     call.notes.add(rank, std::move(note));
     if (!call.notes.complete()) return;
     std::vector<std::string> all = call.notes.bytes();
-    for (const std::string& bytes : all) put(result, bytes);
+    if (call.notes.answers() == Answers::kAll)
+      for (const std::string& bytes : all) put(result, bytes);
     results_.emplace(number, std::move(all));
     calls_.erase(number);
   }
@@ -251,8 +252,9 @@ void ProcessControl::take(Peer& peer, const Message& message) {
   switch (message.kind) {
     case Kind::kNote: {
       std::vector<std::string> parts = parts_of(message.bytes);
-      parts.resize(2);
-      return add_note(message.number, peer.rank, {std::move(parts[0]), std::move(parts[1])});
+      parts.resize(3);
+      const Answers to = parts[2] == "all" ? Answers::kAll : Answers::kRank0;
+      return add_note(message.number, peer.rank, {std::move(parts[0]), std::move(parts[1]), to});
     }
     case Kind::kResult: {
       {

@@ -41,7 +41,8 @@ class ProcessControl final : public Control {
 
   int64_t rank() const override { return me_.rank; }
   int64_t size() const override { return me_.size; }
-  Posted post(std::string_view operation, std::string_view bytes) override;
+  using Control::post;
+  Posted post(std::string_view operation, std::string_view bytes, Answers to) override;
   std::vector<std::string> collect(const Posted& posted) override;
   void abort() override;
   void set_step(int64_t step) override { step_ = step; }

@@ -46,6 +46,7 @@ class NoteBoard {
                                               posted.operation, ended_of(call)));
     }
     std::vector<std::string> bytes = call.notes.bytes();
+    if (call.notes.answers() == Answers::kRank0 && rank != 0) bytes.clear();
     if (++call.num_read == ranks_) calls_.erase(posted.number);
     return bytes;
   }
@@ -88,8 +89,8 @@ class ThreadControl final : public Control {
   ThreadControl(int64_t rank, NoteBoard& board, HostMemory& memory) : rank_(rank), board_(board), memory_(memory) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return memory_.ranks(); }
-  Posted post(std::string_view operation, std::string_view bytes) override {
-    board_.post(rank_, ++number_, {std::string(operation), std::string(bytes)});
+  Posted post(std::string_view operation, std::string_view bytes, Answers to) override {
+    board_.post(rank_, ++number_, {std::string(operation), std::string(bytes), to});
     return {number_, std::string(operation)};
   }
   std::vector<std::string> collect(const Posted& posted) override { return board_.collect(rank_, posted); }

@@ -13,7 +13,7 @@ class SingleControl final : public Control {
  public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
-  Posted post(std::string_view operation, std::string_view bytes) override {
+  Posted post(std::string_view operation, std::string_view bytes, Answers) override {
     if (aborted_) throw Aborted{};
     posted_.emplace(++number_, bytes);
     return {number_, std::string(operation)};

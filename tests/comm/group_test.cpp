@@ -38,6 +38,11 @@ void check_control(Group& group, int64_t seed) {
   control.barrier("between");
   EXPECT_EQ(control.collect(second).back(), fmt::format("{}", 2 * (R - 1)));
   EXPECT_EQ(control.collect(first).back(), fmt::format("{}", R - 1));
+  const std::vector<std::string> of_all = control.gather("for rank 0", fmt::format("{}", 3 * group.rank()));
+  ASSERT_EQ(std::ssize(of_all), group.rank() == 0 ? R : 0);
+  if (!of_all.empty()) {
+    EXPECT_EQ(of_all.back(), fmt::format("{}", 3 * (R - 1)));
+  }
   const std::string bytes(static_cast<size_t>(group.rank()), '\0');
   const std::vector<std::string> all = control.all_gather("bytes", bytes + "!");
   ASSERT_EQ(static_cast<int64_t>(all.size()), R);
