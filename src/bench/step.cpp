@@ -113,7 +113,9 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
   ops::prepare_thread(std::max<int64_t>(1, s.threads / s.ranks));
   const config::Training& training = options.config.training;
   const config::Parallelism& parallelism = options.config.parallelism;
-  const comm::MeshGroups groups(group, parallelism.degrees(), s.run.model.tied);
+  const plan::Part first{0, parallelism.tensor_parallel_degree};
+  const int64_t key_ranks = plan::model_part(s.run.model, first, parallelism.context_parallel_degree).key_ranks;
+  const comm::MeshGroups groups(group, parallelism.degrees(), {s.run.model.tied, key_ranks});
   const plan::PipelinePlan pipeline = plan::pipeline_plan(options.config, s.run.model.L);
   const plan::Part part{groups.place().tp, parallelism.tensor_parallel_degree};
   const plan::ParameterPlan parameters = plan::parameter_plan(s.run.model, part, pipeline.stages_of(groups.place().pp));
@@ -133,7 +135,7 @@ Measured run_steps(const config::BenchStepOptions& options, const Shape& s, comm
                             .device = s.device,
                             .float8 = options.config.numerics.fp8,
                             .tensor = groups.tensor(),
-                            .context = groups.context(),
+                            .context = {groups.heads(), groups.keys()},
                             .pipeline = groups.pipeline(),
                             .pipeline_plan = pipeline});
   train::TrainStep step(model, weights, optimizer, train::step_options(options.config));

@@ -64,8 +64,9 @@ std::vector<Field> parallelism_fields() {
      "A higher stage takes less memory and communicates more", between(1, 3)},
     {"parallelism", "context_parallel_degree", slot<&RunConfig::parallelism, &Parallelism::context_parallel_degree>,
      kMayChange, "ranks",
-     "ranks that share every sequence, for long windows (DeepSpeed-Ulysses): each has some positions, and in attention "
-     "some heads. They share weights as data_parallel_shard_degree ranks do", between(1, 1 << 20)},
+     "ranks that share every sequence, for long windows: each has some positions, and in attention some heads "
+     "(DeepSpeed-Ulysses); ranks beyond the number of heads gather keys and values. They share weights as "
+     "data_parallel_shard_degree ranks do", between(1, 1 << 20)},
     {"parallelism", "tensor_parallel_degree", slot<&RunConfig::parallelism, &Parallelism::tensor_parallel_degree>,
      kMayChange, "ranks",
      "ranks that share every layer (tensor and sequence parallel): each has some heads, a part of the feed-forward and "

@@ -21,7 +21,8 @@ struct Tile {
 
 struct Attention {
   Heads out, q, k, v, dq, dk, dv, dout;
-  float *lse, *delta;  // [B, H, S]
+  float *lse, *delta;  // [B, H, rows of q]
+  Places places;       // of q
   Documents documents;
   bool causal;
   float scale;
@@ -87,11 +88,19 @@ __device__ void store_row(const Heads& x, int64_t b, int64_t s, int64_t n, const
   }
 }
 
-// The keys that query s of sequence b sees, as positions in the sequence.
+// The keys that row s of the queries of sequence b sees, as positions in the sequence.
 __device__ inline Span keys_of(const Attention& a, int64_t b, int64_t s) {
-  const int64_t S = a.q.S;
-  const Span document = document_of(a.documents, b * S + s);
-  return {document.begin - b * S, a.causal ? s + 1 : document.end - b * S};
+  const int64_t S = a.places.S, position = position_of(a.places, s);
+  const Span document = document_of(a.documents, b * S + position);
+  return {document.begin - b * S, a.causal ? position + 1 : document.end - b * S};
+}
+
+// The rows of queries of sequence b that see key j.
+__device__ inline Span queries_of(const Attention& a, int64_t b, int64_t j) {
+  const int64_t S = a.places.S;
+  const Span document = document_of(a.documents, b * S + j);
+  return {rows_below(a.places, a.q.S, a.causal ? j : document.begin - b * S),
+          rows_below(a.places, a.q.S, document.end - b * S)};
 }
 
 // A block's work: a tile of sequence b and head n. The longest rows of a causal mask come first.
@@ -202,12 +211,10 @@ __global__ void __launch_bounds__(kThreads, 2) keys_kernel(Attention a) {
   const Stand<kMaxK> me;
   const Task task = task_of<kMaxK>(a.k.N, a.k.S);
   const int K = static_cast<int>(a.q.K);
-  const int64_t S = a.q.S, group = a.q.N / a.k.N, j = task.first + me.row;
-  const auto document = [&](int64_t key) { return document_of(a.documents, task.b * S + key); };
-  Span seen = {0, 0};  // the queries that see key j
-  if (j < task.end) seen = {a.causal ? j : document(j).begin - task.b * S, document(j).end - task.b * S};
-  const int64_t first_query = a.causal ? task.first : document(task.first).begin - task.b * S;
-  const int64_t end_query = document(task.end - 1).end - task.b * S;
+  const int64_t group = a.q.N / a.k.N, j = task.first + me.row;
+  const Span seen = j < task.end ? queries_of(a, task.b, j) : Span{0, 0};
+  const int64_t first_query = queries_of(a, task.b, task.first).begin;
+  const int64_t end_query = queries_of(a, task.b, task.end - 1).end;
 
   load_tile<T, kMaxK>(k, a.k, task.b, task.n, task.first, task.end, 1);
   load_tile<T, kMaxK>(v, a.v, task.b, task.n, task.first, task.end, 1);
@@ -222,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, 2) keys_kernel(Attention a) {
       const int64_t query = s + me.other;
       if (me.part == 0) {
         const bool sees = query >= seen.begin && query < seen.end;
-        const int64_t at = (task.b * a.q.N + n) * S + query;
+        const int64_t at = (task.b * a.q.N + n) * a.q.S + query;
         const float p = sees ? expf(score - a.lse[at]) : 0;
         weights[me.row][me.other] = p;
         slopes[me.row][me.other] = sees ? p * (towards - a.delta[at]) : 0;
@@ -249,10 +256,11 @@ int with_max_width(int64_t K, const Body& body) {
   return K > 128 ? body(std::integral_constant<int, 256>()) : body(std::integral_constant<int, 128>());
 }
 
-Attention arguments_of(const Heads& q, int32_t causal, const int32_t* starts_N, int64_t N) {
+Attention arguments_of(const Heads& q, const Places& places, int32_t causal, const int32_t* starts_N, int64_t N) {
   Attention arguments = {};
   arguments.q = q;
-  arguments.documents = {N > 0 ? starts_N : nullptr, N, q.S};
+  arguments.places = places;
+  arguments.documents = {N > 0 ? starts_N : nullptr, N, places.S};
   arguments.causal = causal != 0;
   arguments.scale = 1 / sqrtf(static_cast<float>(q.K));
   return arguments;
@@ -260,9 +268,9 @@ Attention arguments_of(const Heads& q, int32_t causal, const int32_t* starts_N, 
 
 }  // namespace
 
-int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, Heads k, Heads v, int32_t causal,
-                      const int32_t* starts_N, int64_t N) {
-  Attention arguments = arguments_of(q, causal, starts_N, N);
+int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, Heads k, Heads v, Places places,
+                      int32_t causal, const int32_t* starts_N, int64_t N) {
+  Attention arguments = arguments_of(q, places, causal, starts_N, N);
   arguments.out = out;
   arguments.k = k;
   arguments.v = v;
@@ -277,8 +285,9 @@ int attention_forward(void* stream, Type type, Heads out, float* lse, Heads q, H
 int64_t attention_scratch(int64_t B, int64_t S, int64_t H) { return B * S * H; }
 
 int attention_backward(void* stream, Type type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
-                       Heads q, Heads k, Heads v, int32_t causal, const int32_t* starts_N, int64_t N, float* scratch) {
-  Attention arguments = arguments_of(q, causal, starts_N, N);
+                       Heads q, Heads k, Heads v, Places places, int32_t causal, const int32_t* starts_N, int64_t N,
+                       float* scratch) {
+  Attention arguments = arguments_of(q, places, causal, starts_N, N);
   arguments.out = out;
   arguments.k = k;
   arguments.v = v;

@@ -1,9 +1,21 @@
-// The borders of documents among the places [B * S] of a micro-batch.
+// Where rows are among the places [B * S] of a micro-batch, and the borders of documents there.
 #pragma once
 
+#include "kernels/kernels.h"
 #include "kernels/platform.h"
 
 namespace hearth::kernels {
+
+// The position of row i in its sequence, and the number of the first n rows whose positions are below p.
+__device__ inline int64_t position_of(const Places& places, int64_t i) {
+  return i < places.length ? places.first + i : places.second + (i - places.length);
+}
+__device__ inline int64_t rows_below(const Places& places, int64_t n, int64_t p) {
+  int64_t rows = p - places.first;
+  if (rows > places.length) rows = p > places.second ? places.length + (p - places.second) : places.length;
+  if (rows > n) rows = n;
+  return rows > 0 ? rows : 0;
+}
 
 // starts_N ascending, including each row's first place. null: a row of S places is one document.
 struct Documents {

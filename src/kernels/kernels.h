@@ -34,6 +34,12 @@ struct Heads {
   int64_t stride_b, stride_s, stride_n;
 };
 
+// Where the rows of Heads are in their sequences of S positions: `length` of them from `first` on, the others from
+// `second` on.
+struct Places {
+  int64_t S, first, second, length;
+};
+
 // plan::NormType, in its order.
 enum class NormKind : int32_t { kRmsNorm, kLayerNorm, kNpLayerNorm, kRmsNormNeox };
 
@@ -83,19 +89,19 @@ struct Table {
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
 
   // Exact attention for cases that the vendors' kernels do not take (float32, odd head widths): out, lse [B, H, S]
-  // float32 and the gradients, which are overwritten, as in ops/attention.h; K up to 256. starts_N: ascending int32
-  // places in [B * S], including each row's first place; null: a row is one document. `scratch`: attention_scratch(B,
-  // S, H) floats.
-  int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, int32_t causal,
-                           const int32_t* starts_N, int64_t N);
+  // float32 and the gradients, which are overwritten, as in ops/attention.h; K up to 256. `places`: of q. starts_N:
+  // ascending int32 places in [B * S], including each sequence's first place; null: a sequence is one document.
+  // `scratch`: attention_scratch(B, S, H) floats, S of q.
+  int (*attention_forward)(void* stream, Type, Heads out, float* lse, Heads q, Heads k, Heads v, Places places,
+                           int32_t causal, const int32_t* starts_N, int64_t N);
   int (*attention_backward)(void* stream, Type, Heads dq, Heads dk, Heads dv, Heads dout, Heads out, const float* lse,
-                            Heads q, Heads k, Heads v, int32_t causal, const int32_t* starts_N, int64_t N,
-                            float* scratch);
+                            Heads q, Heads k, Heads v, Places places, int32_t causal, const int32_t* starts_N,
+                            int64_t N, float* scratch);
   int64_t (*attention_scratch)(int64_t B, int64_t S, int64_t H);
 
-  // In place. table [positions, K] float32; direction +1 or -1. starts_N null: a row's position is its place.
-  int (*rope)(void* stream, Type, Heads x, const float* table, int32_t halves, const int32_t* starts_N, int64_t N,
-              int64_t start, float direction);
+  // In place. table [positions, K] float32; direction +1 or -1. starts_N as above: positions count from there.
+  int (*rope)(void* stream, Type, Heads x, Places places, const float* table, int32_t halves, const int32_t* starts_N,
+              int64_t N, float direction);
 
   int (*swiglu_forward)(void* stream, Type, Rows a_TF, ConstRows gate_up_T2F);
   // a_TF absent: not written. dgate_up may be gate_up, a may be da.

@@ -1,4 +1,4 @@
-// A block rotates all heads of one place, with one row of the table.
+// A block rotates all heads of one row, with one row of the table.
 #include "kernels/documents.h"
 #include "kernels/entries.h"
 #include "kernels/launch.h"
@@ -8,29 +8,32 @@ namespace {
 
 struct Rotation {
   Heads x;
+  Places places;
   const float* table;  // [positions, K]
   Documents documents;
-  int64_t start;
   float direction;
 };
 
-// The table's row for place `place` of [B * S].
-__device__ inline int64_t position_of(const Rotation& a, int64_t place) {
-  return a.start + place - document_of(a.documents, place).begin;
+// The table's row for row `row` of [B * rows].
+__device__ inline int64_t table_row_of(const Rotation& a, int64_t row) {
+  const int64_t position = position_of(a.places, row % a.x.S);
+  if (a.documents.starts_N == nullptr) return position;
+  const int64_t place = row / a.x.S * a.places.S + position;
+  return place - document_of(a.documents, place).begin;
 }
 
 template <class T>
-__device__ inline T* heads_of(const Rotation& a, int64_t place) {
-  return static_cast<T*>(a.x.data) + place / a.x.S * a.x.stride_b + place % a.x.S * a.x.stride_s;
+__device__ inline T* heads_of(const Rotation& a, int64_t row) {
+  return static_cast<T*>(a.x.data) + row / a.x.S * a.x.stride_b + row % a.x.S * a.x.stride_s;
 }
 
 // Pairs (2i, 2i+1): W elements are W/2 pairs, with their cosines and sines next to each other.
 template <class T, int W>
 __global__ void __launch_bounds__(256) neighbours_kernel(Rotation a) {
-  const int64_t place = blockIdx.x;
+  const int64_t x_row = blockIdx.x;
   const int32_t packs = static_cast<int32_t>(a.x.K) / W, items = packs * static_cast<int32_t>(a.x.N);
-  const float* row = a.table + position_of(a, place) * a.x.K;
-  T* heads = heads_of<T>(a, place);
+  const float* row = a.table + table_row_of(a, x_row) * a.x.K;
+  T* heads = heads_of<T>(a, x_row);
   for (int32_t item = static_cast<int32_t>(threadIdx.x); item < items; item += static_cast<int32_t>(blockDim.x)) {
     const int32_t k = item % packs * W;
     T* head = heads + item / packs * a.x.stride_n + k;
@@ -50,10 +53,10 @@ __global__ void __launch_bounds__(256) neighbours_kernel(Rotation a) {
 // Pairs (i, i + K/2); the row holds all cosines, then all sines.
 template <class T, int W>
 __global__ void __launch_bounds__(256) halves_kernel(Rotation a) {
-  const int64_t place = blockIdx.x, half = a.x.K / 2;
+  const int64_t x_row = blockIdx.x, half = a.x.K / 2;
   const int32_t packs = static_cast<int32_t>(half) / W, items = packs * static_cast<int32_t>(a.x.N);
-  const float* row = a.table + position_of(a, place) * a.x.K;
-  T* heads = heads_of<T>(a, place);
+  const float* row = a.table + table_row_of(a, x_row) * a.x.K;
+  T* heads = heads_of<T>(a, x_row);
   for (int32_t item = static_cast<int32_t>(threadIdx.x); item < items; item += static_cast<int32_t>(blockDim.x)) {
     const int32_t k = item % packs * W;
     T* head = heads + item / packs * a.x.stride_n + k;
@@ -72,9 +75,9 @@ __global__ void __launch_bounds__(256) halves_kernel(Rotation a) {
 
 }  // namespace
 
-int rope(void* stream, Type type, Heads x, const float* table, int32_t halves, const int32_t* starts_N, int64_t N,
-         int64_t start, float direction) {
-  const Rotation arguments = {x, table, {N > 0 ? starts_N : nullptr, N, x.S}, start, direction};
+int rope(void* stream, Type type, Heads x, Places places, const float* table, int32_t halves, const int32_t* starts_N,
+         int64_t N, float direction) {
+  const Rotation arguments = {x, places, table, {N > 0 ? starts_N : nullptr, N, places.S}, direction};
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const auto* data = static_cast<const T*>(x.data);

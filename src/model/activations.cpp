@@ -43,7 +43,9 @@ Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequen
       rope_SK(memory.rope_SK),
       plan_(std::move(plan)) {
   HEARTH_CHECK(shape.tensor.size == (tensor == nullptr ? 1 : tensor->size()), "a part of {}", shape.tensor.size);
-  HEARTH_CHECK(shape.context == (context == nullptr ? 1 : context->size()), "sequences of {} ranks", shape.context);
+  const auto size = [](const comm::Group* group) { return group == nullptr ? 1 : group->size(); };
+  HEARTH_CHECK(shape.head_ranks() == size(context.heads) && shape.key_ranks == size(context.keys),
+               "sequences of {} x {} ranks", shape.key_ranks, shape.head_ranks());
   for (int64_t slot = 0; slot < std::max<int64_t>(1, plan_.num_slots); ++slot) {
     auto& of_slot = tensors_.emplace_back();
     for (const plan::ActivationBuffer& buffer : plan_.buffers) {
@@ -56,6 +58,11 @@ Activations::Activations(const plan::ModelShape& model_shape, int64_t num_sequen
       }
     }
   }
+}
+
+plan::SequencePart Activations::sequence_part() const {
+  const auto rank = [](const comm::Group* group) { return group == nullptr ? 0 : group->rank(); };
+  return {rank(context.keys) * shape.head_ranks() + rank(context.heads), shape.context, shape.key_ranks};
 }
 
 }  // namespace hearth::model

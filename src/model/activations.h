@@ -11,9 +11,16 @@
 #include "comm/group.h"
 #include "ops/tensor.h"
 #include "plan/activations.h"
+#include "plan/context_parallel.h"
 #include "plan/pipeline_plan.h"
 
 namespace hearth::model {
+
+// The ranks that share the sequences, as plan/context_parallel.h has them. Null: one.
+struct ContextRanks {
+  comm::Group* heads = nullptr;
+  comm::Group* keys = nullptr;
+};
 
 // Options of a model's computation.
 struct ComputeOptions {
@@ -25,8 +32,7 @@ struct ComputeOptions {
   bool float8 = false;  // linear layers multiply in float8 (model/linear.h)
   // The ranks that share the layers; its size and this rank are those of ModelShape::tensor. Null: one.
   comm::Group* tensor = nullptr;
-  // The ranks that share the sequences: ModelShape::context of them. Null: one.
-  comm::Group* context = nullptr;
+  ContextRanks context = {};
   // The ranks that have different layers, as `pipeline_plan` says, in a group with a stream of its own. Null: one.
   comm::Group* pipeline = nullptr;
   plan::PipelinePlan pipeline_plan = {};
@@ -61,12 +67,15 @@ class Activations {
   bool in_halves() const { return plan_.backward == plan::Backward::kInHalves; }
   plan::Recompute recompute(int64_t layer) const { return plan_.recompute[static_cast<size_t>(layer)]; }
   int64_t tokens() const { return B * S / shape.context; }  // of this rank
+  // This rank's part of every sequence, and the positions of queries in its attention.
+  plan::SequencePart sequence_part() const;
+  plan::Chunks queries() const { return plan::chunks_of(sequence_part(), S); }
   at::Device device() const { return rope_SK.device(); }
   const plan::ModelShape shape;
   const int64_t B, S;          // of whole sequences, also where ranks share them
   const bool float8;           // ComputeOptions::float8
   comm::Group* const tensor;   // ComputeOptions::tensor
-  comm::Group* const context;  // ComputeOptions::context
+  const ContextRanks context;  // ComputeOptions::context
   const at::Tensor rope_SK;    // ops::rope_table of positions 0..S-1
 
  private:

@@ -24,19 +24,31 @@ at::Tensor rotated_heads(const at::Tensor& qkv_TN, const plan::ModelShape& s, in
   return qkv_TN.view({B, S, H + 2 * G, s.K}).narrow(2, 0, H + G);
 }
 
+// Keys and values of all positions, where ranks gather them.
+void use_gathered_keys(const Activations& a, QkvViews& views, const at::Tensor& keys_values_WN) {
+  const int64_t G = a.shape.attention_key_heads();
+  const at::Tensor heads = keys_values_WN.view({a.B, a.S, 2 * G, a.shape.K});
+  views.k_BSGK = heads.narrow(2, 0, G);
+  views.v_BSGK = heads.narrow(2, G, G);
+}
+
 }  // namespace
 
 void attend(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
-  const bool shared = a.context != nullptr;
-  const at::Tensor& qkv_WN = a(kQkv, layer);  // W = B*S
+  const bool shared = a.context.heads != nullptr, gathers = a.context.keys != nullptr;
+  const int64_t Q = a.S / s.key_ranks;
+  const at::Tensor& qkv_WN = a(kQkv, layer);  // W = B*Q
   const at::Tensor& out_WN = shared ? a(kAttentionHeads, layer) : a(kAttention, layer);
 
   linear(a, shared ? a(kQkvRows) : qkv_WN, all_rows(a, a(kAttentionInput, layer)), weights.wqkv_ND);
   if (shared) rows_to_heads(a, RowsOf::kQkv, qkv_WN, a(kQkvRows));
-  ops::rope_forward(rotated_heads(qkv_WN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
-  const auto [q, k, v] = qkv_views(qkv_WN, s, a.B, a.S);
-  ops::attention_forward(out_WN.view({a.B, a.S, s.attention_heads(), s.K}), a(kLogSumExp, layer), q, k, v, mask);
+  ops::rope_forward(rotated_heads(qkv_WN, s, a.B, Q), a.rope_SK, s.rope.halves, mask.document_starts_N, mask.queries);
+  if (gathers) gather_keys(a, layer);
+  QkvViews x = qkv_views(qkv_WN, s, a.B, Q);
+  if (gathers) use_gathered_keys(a, x, a(kKeysValues));
+  ops::attention_forward(out_WN.view({a.B, Q, s.attention_heads(), s.K}), a(kLogSumExp, layer), x.q_BSHK, x.k_BSGK,
+                         x.v_BSGK, mask);
   if (shared) heads_to_rows(a, RowsOf::kQueries, a(kAttention, layer), out_WN);
 }
 
@@ -50,12 +62,13 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
                         const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
   const at::Tensor& dbranch_TD = all_rows(a, a(kStreamGradient));
-  const bool shared = a.context != nullptr;
+  const bool shared = a.context.heads != nullptr, gathers = a.context.keys != nullptr;
+  const int64_t Q = a.S / s.key_ranks;
   const at::Tensor& dout_WN = shared ? a(kAttentionHeadsGradient) : a(kAttentionGradient);
   const at::Tensor& out_WN = shared ? a(kAttentionHeads, layer) : a(kAttention, layer);
   const at::Tensor& dqkv_TN = a(kQkvGradient, a.in_halves() ? layer : 0);
   const at::Tensor& dqkv_WN = shared ? a(kQkvHeadsGradient) : dqkv_TN;
-  const std::initializer_list<int64_t> heads_BSHK = {a.B, a.S, s.attention_heads(), s.K};
+  const std::initializer_list<int64_t> heads_BQHK = {a.B, Q, s.attention_heads(), s.K};
 
   if (a.in_halves()) {
     ops::copy_(a(kAttentionBranchGradient, layer), a(kStreamGradient));
@@ -65,11 +78,17 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   linear_input_gradient(a, a(kAttentionGradient), dbranch_TD, weights.wo_DN);
   if (shared) rows_to_heads(a, RowsOf::kQueries, dout_WN, a(kAttentionGradient));
 
-  const auto [q, k, v] = qkv_views(a(kQkv, layer), s, a.B, a.S);
-  const auto [dq, dk, dv] = qkv_views(dqkv_WN, s, a.B, a.S);
-  ops::attention_backward(dq, dk, dv, dout_WN.view(heads_BSHK), out_WN.view(heads_BSHK), a(kLogSumExp, layer), q, k, v,
-                          mask);
-  ops::rope_backward(rotated_heads(dqkv_WN, s, a.B, a.S), a.rope_SK, s.rope.halves, mask.document_starts_N);
+  // After a recomputation of attention they are still there.
+  if (gathers && a.recompute(layer) < plan::Recompute::kAttention) gather_keys(a, layer);
+  QkvViews x = qkv_views(a(kQkv, layer), s, a.B, Q), dx = qkv_views(dqkv_WN, s, a.B, Q);
+  if (gathers) {
+    use_gathered_keys(a, x, a(kKeysValues));
+    use_gathered_keys(a, dx, a(kKeysValuesGradient));
+  }
+  ops::attention_backward(dx.q_BSHK, dx.k_BSGK, dx.v_BSGK, dout_WN.view(heads_BQHK), out_WN.view(heads_BQHK),
+                          a(kLogSumExp, layer), x.q_BSHK, x.k_BSGK, x.v_BSGK, mask);
+  if (gathers) sum_key_gradients(a, dqkv_WN);
+  ops::rope_backward(rotated_heads(dqkv_WN, s, a.B, Q), a.rope_SK, s.rope.halves, mask.document_starts_N, mask.queries);
   if (shared) heads_to_rows(a, RowsOf::kQkv, dqkv_TN, dqkv_WN);
 
   if (!a.in_halves()) ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, all_rows(a, a(kAttentionInput, layer)));

@@ -12,7 +12,8 @@ using Body = std::function<void(const at::Tensor& rows, const at::Tensor& parts)
 struct Exchange {
   const Activations& a;
   const RowsOf what;
-  const int64_t C = a.context->size(), S = a.S / C, K = a.shape.K;  // S: positions of a rank
+  const int64_t C = a.shape.head_ranks(), Q = a.S / a.shape.key_ranks, S = Q / C,
+                K = a.shape.K;  // S: positions of a rank
   const int64_t queries = a.shape.attention_heads(), keys = a.shape.attention_key_heads();
 
   // What this rank sends to, or receives from, each rank: [C, S, heads of a rank, K].
@@ -40,7 +41,7 @@ struct Exchange {
 
   // Calls body(its rows here, its heads) for each sequence of the micro-batch.
   void for_each_sequence(const at::Tensor& rows, const at::Tensor& heads, const Body& body) const {
-    for (int64_t b = 0; b < a.B; ++b) body(rows.narrow(0, b * S, S), heads.narrow(0, b * a.S, a.S));
+    for (int64_t b = 0; b < a.B; ++b) body(rows.narrow(0, b * S, S), heads.narrow(0, b * Q, Q));
   }
 };
 
@@ -52,7 +53,7 @@ void rows_to_heads(const Activations& a, RowsOf what, const at::Tensor& heads, c
   exchange.for_each_sequence(rows, heads, [&](const at::Tensor& own, const at::Tensor& all) {
     exchange.for_each_section(
         own, parts, [](const at::Tensor& from, const at::Tensor& to) { ops::copy_(to, from.expand(to.sizes())); });
-    a.context->all_to_all(all, parts);
+    a.context.heads->all_to_all(all, parts);
   });
 }
 
@@ -60,11 +61,60 @@ void heads_to_rows(const Activations& a, RowsOf what, const at::Tensor& rows, co
   const Exchange exchange{a, what};
   const at::Tensor parts = exchange.parts();
   exchange.for_each_sequence(rows, heads, [&](const at::Tensor& own, const at::Tensor& all) {
-    a.context->all_to_all(parts, all);
+    a.context.heads->all_to_all(parts, all);
     exchange.for_each_section(own, parts, [](const at::Tensor& to, const at::Tensor& from) {
       from.size(2) == 1 ? ops::copy_(to, from) : ops::sum_copies(to, from);
     });
   });
+}
+
+namespace {
+
+// Calls body(keys and values of sequence b in the order of its positions, the same in the order of the ranks) for
+// each of 2R equal chunks: [S / 2R, 2*G*K].
+void for_each_chunk(const Activations& a, const at::Tensor& sequence_SN, const at::Tensor& exchange_SN,
+                    const std::function<void(const at::Tensor&, const at::Tensor&)>& body) {
+  const int64_t R = a.shape.key_ranks;
+  for (int64_t r = 0; r < R; ++r) {
+    const plan::Chunks chunks = plan::chunks_of({.rank = r, .size = R, .key_ranks = R}, a.S);
+    const int64_t n = chunks.length, at = r * 2 * n;
+    body(sequence_SN.narrow(0, chunks.first, n), exchange_SN.narrow(0, at, n));
+    body(sequence_SN.narrow(0, chunks.second, n), exchange_SN.narrow(0, at + n, n));
+  }
+}
+
+// Keys and values of sequence b in [B*Q, (H+2G)*K] of a rank's heads: [Q, 2*G*K].
+at::Tensor keys_of(const Activations& a, const at::Tensor& qkv, int64_t b) {
+  const int64_t Q = a.S / a.shape.key_ranks, queries = a.shape.attention_heads() * a.shape.K;
+  return qkv.narrow(0, b * Q, Q).narrow(1, queries, qkv.size(1) - queries);
+}
+
+// This rank's part of the exchange: [Q, 2*G*K].
+at::Tensor own_part(const Activations& a, const at::Tensor& exchange_SN) {
+  const int64_t Q = a.S / a.shape.key_ranks;
+  return exchange_SN.narrow(0, a.context.keys->rank() * Q, Q);
+}
+
+}  // namespace
+
+void gather_keys(const Activations& a, int64_t layer) {
+  const at::Tensor& exchange = a(plan::Activation::kKeyExchange);
+  for (int64_t b = 0; b < a.B; ++b) {
+    ops::copy_(own_part(a, exchange), keys_of(a, a(plan::Activation::kQkv, layer), b));
+    a.context.keys->all_gather(exchange, own_part(a, exchange));
+    for_each_chunk(a, a(plan::Activation::kKeysValues).narrow(0, b * a.S, a.S), exchange,
+                   [](const at::Tensor& of_sequence, const at::Tensor& of_rank) { ops::copy_(of_sequence, of_rank); });
+  }
+}
+
+void sum_key_gradients(const Activations& a, const at::Tensor& dqkv) {
+  const at::Tensor& exchange = a(plan::Activation::kKeyExchange);
+  for (int64_t b = 0; b < a.B; ++b) {
+    for_each_chunk(a, a(plan::Activation::kKeysValuesGradient).narrow(0, b * a.S, a.S), exchange,
+                   [](const at::Tensor& of_sequence, const at::Tensor& of_rank) { ops::copy_(of_rank, of_sequence); });
+    a.context.keys->reduce_scatter(own_part(a, exchange), exchange);
+    ops::copy_(keys_of(a, dqkv, b), own_part(a, exchange));
+  }
 }
 
 }  // namespace hearth::model

@@ -1,11 +1,14 @@
-// Attention over sequences that ranks share: DeepSpeed-Ulysses (arXiv 2309.14509). A rank has some positions of each
-// sequence. For attention the ranks exchange: each then has all positions of some heads, so masks, documents and
-// kernels are those of one rank. The output goes back the same way.
+// Attention over sequences that ranks share, as plan/context_parallel.h cuts them.
 //
-// Ranks may be more than key/value heads: a head then goes to several ranks, and its gradient is their sum.
+// Head ranks exchange (DeepSpeed-Ulysses, arXiv 2309.14509): a rank has some positions of each sequence, and for
+// attention it gets all their positions of some heads. The output goes back the same way. Head ranks may be more than
+// key/value heads: a head then goes to several ranks, and its gradient is their sum. Collective over them.
 //
-// rows: [T, heads * K] of this rank's positions; heads: [B*S, heads of a rank * K] of all positions. Collective over
-// the ranks that share the sequences.
+// Key ranks have different positions in attention. Each gathers the keys and values of all, and masks and documents
+// stay those of one rank. Gradients of keys and values are summed over them. Collective over them.
+//
+// Q: positions of a sequence that head ranks have together. rows: [T, heads * K] of this rank's positions; heads: [B*Q,
+// heads of a rank * K].
 #pragma once
 
 #include "model/activations.h"
@@ -18,5 +21,10 @@ enum class RowsOf { kQkv, kQueries };
 void rows_to_heads(const Activations& a, RowsOf what, const at::Tensor& heads, const at::Tensor& rows);
 // Overwrites the rows. Keys and values that went to several ranks are summed.
 void heads_to_rows(const Activations& a, RowsOf what, const at::Tensor& rows, const at::Tensor& heads);
+
+// Keys and values of kQkv -> kKeysValues, those of all positions.
+void gather_keys(const Activations& a, int64_t layer);
+// kKeysValuesGradient -> the keys' and values' part of dqkv [B*Q, (H+2G)*K], of a rank's heads.
+void sum_key_gradients(const Activations& a, const at::Tensor& dqkv);
 
 }  // namespace hearth::model

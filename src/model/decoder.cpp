@@ -79,7 +79,7 @@ void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t la
 
   ops::matmul(a(kQkv, layer), a(kAttentionInput, layer), weights.wqkv_ND);
   ops::rope_forward(a(kQkv, layer).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves,
-                    {}, size_);
+                    {}, {.first = size_});
   const auto [q, k, v] = qkv_views(a(kQkv, layer), s, 1, N);
   ops::copy_(keys.narrow(1, size_, N), k);
   ops::copy_(values.narrow(1, size_, N), v);

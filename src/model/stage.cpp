@@ -115,9 +115,10 @@ void Stage::weight_gradients(Weights& weights) {
 
 ops::AttentionMask Stage::mask_of(const MicroBatch& batch) const {
   // Causal attention never reaches the padding at a row's end.
-  if (!a_.shape.document_scope) return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N};
+  if (!a_.shape.document_scope)
+    return {a_.shape.causal, a_.shape.causal ? at::Tensor() : batch.padding_starts_N, 0, a_.queries()};
   HEARTH_CHECK(batch.document_starts_N.defined(), "a batch without its documents");
-  return {a_.shape.causal, batch.document_starts_N, batch.longest_document};
+  return {a_.shape.causal, batch.document_starts_N, batch.longest_document, a_.queries()};
 }
 
 at::Tensor Stage::logits(Weights& weights, const at::Tensor& positions_N) {

@@ -53,9 +53,7 @@ class Transformer {
   bool has_output() const { return stages_.back().activations().shape.has_output(); }
   int64_t tokens() const { return activations().tokens(); }  // of a micro-batch, on this rank
   // This rank's part of every sequence.
-  plan::Part sequence_part() const {
-    return {activations().context == nullptr ? 0 : activations().context->rank(), activations().shape.context};
-  }
+  plan::SequencePart sequence_part() const { return activations().sequence_part(); }
   int64_t memory_bytes() const { return memory_bytes_; }  // of the activations
   at::Device device() const { return activations().device(); }
 

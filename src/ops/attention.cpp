@@ -70,27 +70,37 @@ HWY_EXPORT(decode_bf16);
 
 namespace {
 
-void check_shapes(const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK) {
-  HEARTH_CHECK(q_BSHK.dim() == 4 && k_BSGK.dim() == 4 && k_BSGK.sizes() == v_BSGK.sizes());
-  HEARTH_CHECK(q_BSHK.size(0) == k_BSGK.size(0) && q_BSHK.size(3) == k_BSGK.size(3));
-  HEARTH_CHECK(q_BSHK.size(2) % k_BSGK.size(2) == 0, "{} query heads, {} key heads", q_BSHK.size(2), k_BSGK.size(2));
-  HEARTH_CHECK(q_BSHK.stride(3) == 1 && k_BSGK.stride(3) == 1 && v_BSGK.stride(3) == 1, "heads are not contiguous");
+void check_shapes(const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK) {
+  HEARTH_CHECK(q_BQHK.dim() == 4 && k_BSGK.dim() == 4 && k_BSGK.sizes() == v_BSGK.sizes());
+  HEARTH_CHECK(q_BQHK.size(0) == k_BSGK.size(0) && q_BQHK.size(3) == k_BSGK.size(3));
+  HEARTH_CHECK(q_BQHK.size(2) % k_BSGK.size(2) == 0, "{} query heads, {} key heads", q_BQHK.size(2), k_BSGK.size(2));
+  HEARTH_CHECK(q_BQHK.stride(3) == 1 && k_BSGK.stride(3) == 1 && v_BSGK.stride(3) == 1, "heads are not contiguous");
 }
 
-// The keys that each query of [B, S] sees.
-const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t S) {
-  auto* visible = thread_scratch<VisibleKeys>(Scratch::kDescription, B * S);
+void check_queries(const plan::Chunks& queries, int64_t Q, int64_t S) {
+  if (Q == 0) return;
+  HEARTH_CHECK(queries.first >= 0 && (queries.length >= Q || queries.second >= queries.first + queries.length) &&
+                   queries.position(Q - 1) < S,
+               "{} queries from {} and {} on, with {} keys", Q, queries.first, queries.second, S);
+}
+
+// The keys of [B, S] that each query of [B, Q] sees.
+const VisibleKeys* visible_keys(const AttentionMask& mask, int64_t B, int64_t Q, int64_t S) {
+  auto* visible = thread_scratch<VisibleKeys>(Scratch::kDescription, B * Q);
   const bool rows = !mask.document_starts_N.defined();
   const int64_t N = rows ? B : mask.document_starts_N.numel();
   const int32_t* starts = rows ? nullptr : flat<const int32_t>(mask.document_starts_N, N);
   HEARTH_CHECK(N > 0, "no document");
+  int64_t query = 0;
   for (int64_t i = 0; i < N; ++i) {
     const int64_t begin = rows ? i * S : starts[i], end = rows ? begin + S : i + 1 < N ? starts[i + 1] : B * S;
     HEARTH_CHECK(begin < end && begin / S == (end - 1) / S && (i > 0 || begin == 0),
                  "document {} of {} is from {} to {}, with rows of {}", i, N, begin, end, S);
-    for (int64_t t = begin; t < end; ++t) {
-      visible[t].begin = static_cast<int32_t>(begin % S);
-      visible[t].end = static_cast<int32_t>((mask.causal ? t : end - 1) % S + 1);
+    for (; query < B * Q; ++query) {
+      const int64_t t = query / Q * S + mask.queries.position(query % Q);
+      if (t >= end) break;
+      visible[query].begin = static_cast<int32_t>(begin % S);
+      visible[query].end = static_cast<int32_t>((mask.causal ? t : end - 1) % S + 1);
     }
   }
   return visible;
@@ -116,53 +126,53 @@ void decode(const Heads<T>& out, const Heads<const T>& q, const Heads<const T>& 
 
 }  // namespace
 
-void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
+void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
-  check_shapes(q_BSHK, k_BSGK, v_BSGK);
-  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
-  HEARTH_CHECK(S == k_BSGK.size(1) && out_BSHK.sizes() == q_BSHK.sizes() &&
-               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
-  if (q_BSHK.numel() == 0) return;
-  if (on_gpu(q_BSHK)) return gpu::attention_forward(out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK, mask);
-  const VisibleKeys* visible = visible_keys(mask, B, S);
-  with_element_type(q_BSHK, [&]<class T>(T) {
-    const auto out = heads<T>(out_BSHK);
-    const auto q = heads<const T>(q_BSHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
+  check_shapes(q_BQHK, k_BSGK, v_BSGK);
+  const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
+  HEARTH_CHECK(out_BQHK.sizes() == q_BQHK.sizes() && lse_BHQ.sizes() == at::IntArrayRef({B, H, Q}));
+  check_queries(mask.queries, Q, S);
+  if (q_BQHK.numel() == 0) return;
+  if (on_gpu(q_BQHK)) return gpu::attention_forward(out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK, mask);
+  const VisibleKeys* visible = visible_keys(mask, B, Q, S);
+  with_element_type(q_BQHK, [&]<class T>(T) {
+    const auto out = heads<T>(out_BQHK);
+    const auto q = heads<const T>(q_BQHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
     if constexpr (std::is_same_v<T, double>) {
-      reference::attention_forward(out, flat<double>(lse_BHS, B * H * S), q, k, v, visible);
+      reference::attention_forward(out, flat<double>(lse_BHQ, B * H * Q), q, k, v, visible);
     } else {
-      flash_forward(FlashForward<T>{out, flat<float>(lse_BHS, B * H * S), q, k, v, visible});
+      flash_forward(FlashForward<T>{out, flat<float>(lse_BHQ, B * H * Q), q, k, v, visible});
     }
   });
 }
 
-void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
-                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
-                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
+void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
+                        const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ,
+                        const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask) {
-  check_shapes(q_BSHK, k_BSGK, v_BSGK);
-  check_shapes(dq_BSHK, dk_BSGK, dv_BSGK);
-  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
-  HEARTH_CHECK(S == k_BSGK.size(1) && dk_BSGK.sizes() == k_BSGK.sizes() &&
-               lse_BHS.sizes() == at::IntArrayRef({B, H, S}));
-  HEARTH_CHECK(dq_BSHK.sizes() == q_BSHK.sizes() && dout_BSHK.sizes() == q_BSHK.sizes() &&
-               out_BSHK.sizes() == q_BSHK.sizes());
-  if (q_BSHK.numel() == 0) return;
-  if (on_gpu(q_BSHK)) {
-    return gpu::attention_backward(dq_BSHK, dk_BSGK, dv_BSGK, dout_BSHK, out_BSHK, lse_BHS, q_BSHK, k_BSGK, v_BSGK,
+  check_shapes(q_BQHK, k_BSGK, v_BSGK);
+  check_shapes(dq_BQHK, dk_BSGK, dv_BSGK);
+  const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
+  HEARTH_CHECK(dk_BSGK.sizes() == k_BSGK.sizes() && lse_BHQ.sizes() == at::IntArrayRef({B, H, Q}));
+  check_queries(mask.queries, Q, S);
+  HEARTH_CHECK(dq_BQHK.sizes() == q_BQHK.sizes() && dout_BQHK.sizes() == q_BQHK.sizes() &&
+               out_BQHK.sizes() == q_BQHK.sizes());
+  if (q_BQHK.numel() == 0) return;
+  if (on_gpu(q_BQHK)) {
+    return gpu::attention_backward(dq_BQHK, dk_BSGK, dv_BSGK, dout_BQHK, out_BQHK, lse_BHQ, q_BQHK, k_BSGK, v_BSGK,
                                    mask);
   }
-  const VisibleKeys* visible = visible_keys(mask, B, S);
-  with_element_type(q_BSHK, [&]<class T>(T) {
-    const auto dq = heads<T>(dq_BSHK), dk = heads<T>(dk_BSGK), dv = heads<T>(dv_BSGK);
-    const auto dout = heads<const T>(dout_BSHK), out = heads<const T>(out_BSHK);
-    const auto q = heads<const T>(q_BSHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
+  const VisibleKeys* visible = visible_keys(mask, B, Q, S);
+  with_element_type(q_BQHK, [&]<class T>(T) {
+    const auto dq = heads<T>(dq_BQHK), dk = heads<T>(dk_BSGK), dv = heads<T>(dv_BSGK);
+    const auto dout = heads<const T>(dout_BQHK), out = heads<const T>(out_BQHK);
+    const auto q = heads<const T>(q_BQHK), k = heads<const T>(k_BSGK), v = heads<const T>(v_BSGK);
     if constexpr (std::is_same_v<T, double>) {
-      for (const at::Tensor& gradient : {dq_BSHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // the reference adds to them
-      const double* lse = flat<const double>(lse_BHS, B * H * S);
+      for (const at::Tensor& gradient : {dq_BQHK, dk_BSGK, dv_BSGK}) gradient.zero_();  // the reference adds to them
+      const double* lse = flat<const double>(lse_BHQ, B * H * Q);
       reference::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, visible);
     } else {
-      const float* lse = flat<const float>(lse_BHS, B * H * S);
+      const float* lse = flat<const float>(lse_BHQ, B * H * Q);
       flash_backward(FlashBackward<T>{dq, dk, dv, dout, out, lse, q, k, v, visible});
     }
   });

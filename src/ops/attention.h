@@ -2,13 +2,15 @@
 // (H/G). K and V are never copied to all heads. float32 and bfloat16 (sums and softmax in float32) run the tiled
 // kernels of flash_attention.h, float64 the plain reference. Only scratch memory is allocated, and kept.
 //
-// q, out [B, S, H, K] and k, v [B, S, G, K] are any strided views with contiguous K, such as slices of a packed QKV
-// buffer.
+// q, out [B, Q, H, K] and k, v [B, S, G, K] are any strided views with contiguous K, such as slices of a packed QKV
+// buffer. Q is S, or less where the queries are a part of the sequences.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+
+#include "plan/context_parallel.h"
 
 namespace hearth::ops {
 
@@ -19,18 +21,19 @@ struct AttentionMask {
   // one document.
   at::Tensor document_starts_N = {};
   int64_t longest_document = 0;  // no document is longer; 0: a row's length. GPU kernels are faster with it
+  plan::Chunks queries = {};     // the positions of the Q queries in each sequence
 };
 
-// out may be any strided view, usually [B*S, H*K] seen as [B, S, H, K]. lse [B, H, S], contiguous, is the log of the
+// out may be any strided view, usually [B*Q, H*K] seen as [B, Q, H, K]. lse [B, H, Q], contiguous, is the log of the
 // softmax denominators, which backward needs: float64 with float64, else float32.
-void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
+void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask);
 
-// Overwrites dq, dk, dv (dk and dv are summed over the queries of a group). They may be views of one packed buffer, but
-// not of the buffer of q, k and v.
-void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
-                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
-                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
+// Overwrites dq, dk, dv (dk and dv are summed over the queries of a group; 0 for keys that no query sees). They may be
+// views of one packed buffer, but not of the buffer of q, k and v.
+void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
+                        const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ,
+                        const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask);
 
 // Inference with a cache: q [B, N, H, K] are the last N of `length` positions (1 <= N <= length <= C). The first

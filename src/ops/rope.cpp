@@ -95,28 +95,32 @@ void fill_table(T* out, int64_t S, int64_t K, const plan::Rope& rope) {
   }
 }
 
-// The position of each of the B*S places.
+// The row of the table for each of the B*R rows of x, of B sequences of S positions.
 class Positions {
  public:
-  Positions(const at::Tensor& document_starts_N, int64_t S, int64_t start)
+  Positions(const at::Tensor& document_starts_N, const plan::Chunks& rows, int64_t R, int64_t S)
       : starts_(document_starts_N.defined() ? flat<const int32_t>(document_starts_N, document_starts_N.numel())
                                             : nullptr),
         num_(document_starts_N.defined() ? document_starts_N.numel() : 0),
-        S_(S),
-        start_(start) {
+        rows_(rows),
+        R_(R),
+        S_(S) {
     HEARTH_CHECK(num_ == 0 || starts_[0] == 0, "the first document starts at {}", starts_[0]);
   }
 
-  int64_t operator()(int64_t place) const {
-    if (num_ == 0) return start_ + place % S_;
-    const int64_t document = *(std::upper_bound(starts_, starts_ + num_, place) - 1);
+  int64_t operator()(int64_t row) const {
+    const int64_t position = rows_.position(row % R_);
+    if (num_ == 0) return position;
+    const int64_t place = row / R_ * S_ + position, document = *(std::upper_bound(starts_, starts_ + num_, place) - 1);
     HEARTH_CHECK(place - document < S_, "a document from {} to {} in sequences of {}", document, place, S_);
-    return start_ + place - document;
+    return place - document;
   }
 
  private:
   const int32_t* starts_;
-  int64_t num_, S_, start_;
+  int64_t num_;
+  plan::Chunks rows_;
+  int64_t R_, S_;
 };
 
 auto kernel_for(float) { return HWY_DYNAMIC_DISPATCH(rotate_f32); }
@@ -140,13 +144,14 @@ void rotate(const Heads<double>& x, const at::Tensor& table_SK, bool halves, con
 }
 
 void rotate(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
-            int64_t start, double direction) {
-  const int64_t S = x_BSNK.size(1), K = x_BSNK.size(3);
+            const plan::Chunks& positions, double direction) {
+  const int64_t R = x_BSNK.size(1), K = x_BSNK.size(3);
+  const int64_t S = positions == plan::Chunks() ? R : table_SK.size(0);
   HEARTH_CHECK(K % 2 == 0, "head width {} is odd", K);
-  HEARTH_CHECK(start >= 0 && start + S <= table_SK.size(0), "positions {}..{} but the table has {}", start, start + S,
-               table_SK.size(0));
-  if (on_gpu(x_BSNK)) return gpu::rope(x_BSNK, table_SK, halves, document_starts_N, start, direction);
-  const Positions position(document_starts_N, S, start);
+  HEARTH_CHECK(positions.first >= 0 && (R == 0 || positions.position(R - 1) < table_SK.size(0)),
+               "{} positions from {} on, but the table has {}", R, positions.first, table_SK.size(0));
+  if (on_gpu(x_BSNK)) return gpu::rope(x_BSNK, table_SK, halves, document_starts_N, S, positions, direction);
+  const Positions position(document_starts_N, positions, R, S);
   with_element_type(x_BSNK,
                     [&](auto zero) { rotate(heads<decltype(zero)>(x_BSNK), table_SK, halves, position, direction); });
 }
@@ -179,13 +184,13 @@ at::Tensor rope_table(int64_t S, int64_t K, const plan::Rope& rope, DType dtype,
 }
 
 void rope_forward(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves,
-                  const at::Tensor& document_starts_N, int64_t start) {
-  rotate(x_BSNK, table_SK, halves, document_starts_N, start, 1);
+                  const at::Tensor& document_starts_N, const plan::Chunks& positions) {
+  rotate(x_BSNK, table_SK, halves, document_starts_N, positions, 1);
 }
 
 void rope_backward(const at::Tensor& dx_BSNK, const at::Tensor& table_SK, bool halves,
-                   const at::Tensor& document_starts_N, int64_t start) {
-  rotate(dx_BSNK, table_SK, halves, document_starts_N, start, -1);
+                   const at::Tensor& document_starts_N, const plan::Chunks& positions) {
+  rotate(dx_BSNK, table_SK, halves, document_starts_N, positions, -1);
 }
 
 }  // namespace hearth::ops

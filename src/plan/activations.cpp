@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "plan/context_parallel.h"
 #include "plan/micro_batch_ops.h"
 
 namespace hearth::plan {
@@ -38,7 +39,8 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   // Between the layers' products each rank has its rows of the stream (sequence parallel).
   const int64_t T = B * S / s.context, rows = T / s.tensor.size, qkv = (s.H + 2 * s.G) * s.K,
                 N = is_centred(s.norm.type) ? 2 : 1;
-  const int64_t W = B * S, heads = s.attention_heads(), heads_qkv = (heads + 2 * s.attention_key_heads()) * s.K;
+  const int64_t Q = S / s.key_ranks, W = B * Q, heads = s.attention_heads();
+  const int64_t keys_values = 2 * s.attention_key_heads() * s.K, heads_qkv = heads * s.K + keys_values;
   const DType exact = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
   std::vector<ActivationBuffer> buffers;
   auto add = [&](Activation which, std::string_view name, std::vector<int64_t> shape, int64_t copies, DType of) {
@@ -55,7 +57,7 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kAttentionInput, "attention_input", {rows, s.D}, s.L, dtype);
   add(kQkv, "qkv", {W, heads_qkv}, s.L, dtype);
   add(kAttention, "attention", {T, s.H * s.K}, s.L, dtype);
-  add(kLogSumExp, "log_sum_exp", {B, heads, S}, s.L, exact);
+  add(kLogSumExp, "log_sum_exp", {B, heads, Q}, s.L, exact);
   add(kMiddle, "middle", {rows, s.D}, s.L, dtype);
   add(kFeedForwardStatistics, "feed_forward_statistics", {N, rows}, s.L, exact);
   add(kFeedForwardInput, "feed_forward_input", {rows, s.D}, s.L, dtype);
@@ -80,7 +82,10 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kAttentionHeadsGradient, "attention_heads_gradient", {W, heads * s.K}, 1, dtype);
   add(kQkvHeadsGradient, "qkv_heads_gradient", {W, heads_qkv}, 1, dtype);
   add(kQkvRows, "qkv_rows", {T, qkv}, 1, dtype);
-  add(kExchange, "exchange", {S, heads_qkv}, 1, dtype);
+  add(kExchange, "exchange", {Q, heads_qkv}, 1, dtype);
+  add(kKeysValues, "keys_values", {B * S, keys_values}, 1, dtype);
+  add(kKeysValuesGradient, "keys_values_gradient", {B * S, keys_values}, 1, dtype);
+  add(kKeyExchange, "key_exchange", {S, keys_values}, 1, dtype);
   add(kAttentionBranchGradient, "attention_branch_gradient", {rows, s.D}, halves, dtype);
   add(kFeedForwardBranchGradient, "feed_forward_branch_gradient", {rows, s.D}, halves, dtype);
   return buffers;
@@ -150,8 +155,8 @@ ActivationPlan activation_plan(const ModelShape& s, int64_t B, int64_t S, DType 
   plan.recompute.assign(recompute.begin(), recompute.end());
   if (recompute.empty()) plan.recompute.assign(static_cast<size_t>(s.L), Recompute::kNone);
   HEARTH_CHECK(static_cast<int64_t>(plan.recompute.size()) == s.L, "{} levels for {} layers", recompute.size(), s.L);
-  HEARTH_CHECK(S % s.context == 0 && B * S / s.context % s.tensor.size == 0, "{} x {} positions for {} x {} ranks", B,
-               S, s.context, s.tensor.size);
+  HEARTH_CHECK(divides_sequence({0, s.context, s.key_ranks}, S) && B * S / s.context % s.tensor.size == 0,
+               "{} x {} positions for {} x {} ranks", B, S, s.context, s.tensor.size);
   plan.buffers = buffers_of(s, B, S, dtype, loss_chunk_tokens, backward);
   const std::vector<Op> ops = micro_batch_ops(s, plan.recompute, backward);
   std::vector<std::vector<Block>> blocks = blocks_of(plan.buffers, ops);

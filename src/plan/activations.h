@@ -45,12 +45,17 @@ enum class Activation {
   // Only where ranks share the layers; [T, D], while `stream` and the inputs of norms and products have T / ranks rows.
   kGatheredRows,  // of all ranks
   kPartialRows,   // this rank's summands of all rows
-  // Only where ranks share the sequences: T is B*S / ranks, and these have all B*S positions of a rank's heads.
+  // Only where ranks exchange heads: T is B*S / ranks, and these have all positions of a rank's heads in attention, as
+  // kQkv and kLogSumExp have. They are B*S, or fewer where ranks also gather keys (plan/context_parallel.h).
   kAttentionHeads,  // one per layer; attention's output
   kAttentionHeadsGradient,
   kQkvHeadsGradient,
   kQkvRows,   // [T, (H+2G)*K]  before the exchange; kQkv then has heads
   kExchange,  // what a sequence's ranks exchange
+  // Only where ranks gather keys: [B*S, 2*G*K] of all positions and a rank's heads.
+  kKeysValues,
+  kKeysValuesGradient,
+  kKeyExchange,  // of one sequence, in the order of the ranks
   // Only where gradients of weights are computed later (Backward::kInHalves); one per layer. [T, D]
   kAttentionBranchGradient,
   kFeedForwardBranchGradient,

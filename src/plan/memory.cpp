@@ -218,8 +218,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
 }
 
 int64_t gpu_workspace_bytes(const ModelShape& s, int64_t W, const Precision& precision, bool float8) {
-  const int64_t T = W / s.context, queries = W * s.attention_heads() * s.K, keys = W * s.attention_key_heads() * s.K;
-  const int64_t statistics = W * s.attention_heads() * dtype_size(DType::kFloat32);
+  const int64_t T = W / s.context, rows = W / s.key_ranks, queries = rows * s.attention_heads() * s.K;
+  const int64_t keys = W * s.attention_key_heads() * s.K;
+  const int64_t statistics = rows * s.attention_heads() * dtype_size(DType::kFloat32);
   int64_t attention = statistics;  // for our own kernels
   if (precision.compute == DType::kBFloat16) {
     const int64_t expanded = s.H == s.G ? 0 : 2 * queries;

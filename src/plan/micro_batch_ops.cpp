@@ -13,7 +13,8 @@ class Sequence {
   Sequence(const ModelShape& shape, std::span<const Recompute> recompute, Backward backward)
       : recompute_(recompute),
         layers_shared_(shape.tensor.size > 1),
-        sequences_shared_(shape.context > 1),
+        heads_shared_(shape.head_ranks() > 1),
+        keys_shared_(shape.key_ranks > 1),
         in_halves_(backward == Backward::kInHalves) {}
 
   void begin(Pass pass) { pass_ = pass; }
@@ -40,9 +41,9 @@ class Sequence {
     // If forward did not keep `gated`, it is computed again, into the buffer of its gradient unless it is read later.
     const bool kept = level == Recompute::kNone;
     const BufferRef gated = kept || in_halves_ ? BufferRef{kGated, l} : BufferRef{kGatedGradient};
-    std::vector<BufferRef> written = {{kGateUp, l}};
-    if (!kept) written.push_back(gated);
-    add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(written));
+    std::vector<BufferRef> of_swiglu = {{kGateUp, l}};
+    if (!kept) of_swiglu.push_back(gated);
+    add(l, "swiglu's gradient", {{kGatedGradient}, {kGateUp, l}}, std::move(of_swiglu));
     if (in_halves_) {
       add(l, "w1's and w3's input gradient", {{kGateUp, l}}, summed({kInputGradient}));
     } else {
@@ -60,12 +61,18 @@ class Sequence {
     }
     const BufferRef qkv_gradient{kQkvGradient, in_halves_ ? l : 0};
     exchange(l, {kAttentionGradient}, {kAttentionHeadsGradient});
-    add(l, "attention's gradient",
-        {of_heads({kAttentionGradient}, {kAttentionHeadsGradient}),
-         of_heads({kAttention, l}, {kAttentionHeads, l}),
-         {kLogSumExp, l},
-         {kQkv, l}},
-        {of_heads(qkv_gradient, {kQkvHeadsGradient})});
+    if (level < Recompute::kAttention) gather_keys(l);  // else they are still there
+    std::vector<BufferRef> read = operands(l), written = {of_heads(qkv_gradient, {kQkvHeadsGradient})};
+    for (const BufferRef& more : {of_heads({kAttentionGradient}, {kAttentionHeadsGradient}),
+                                  of_heads({kAttention, l}, {kAttentionHeads, l}), BufferRef{kLogSumExp, l}})
+      read.push_back(more);
+    if (keys_shared_) written.push_back({kKeysValuesGradient});
+    add(l, "attention's gradient", std::move(read), std::move(written));
+    if (keys_shared_) {
+      add(l, "sum of the keys' and values' gradients",
+          {{kKeysValuesGradient}, of_heads(qkv_gradient, {kQkvHeadsGradient})},
+          {{kKeyExchange}, of_heads(qkv_gradient, {kQkvHeadsGradient})});
+    }
     exchange(l, {kQkvHeadsGradient}, qkv_gradient);
     if (in_halves_) {
       add(l, "wq's, wk's and wv's input gradient", {qkv_gradient}, summed({kInputGradient}));
@@ -112,14 +119,22 @@ class Sequence {
   void attend(int64_t l, std::string_view again) {
     add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, gathered(of_heads({kQkv, l}, {kQkvRows})));
     exchange(l, {kQkvRows}, {kQkv, l});
-    add(l, fmt::format("attention{}", again), {{kQkv, l}},
+    gather_keys(l);
+    add(l, fmt::format("attention{}", again), operands(l),
         {of_heads({kAttention, l}, {kAttentionHeads, l}), {kLogSumExp, l}});
     exchange(l, {kAttentionHeads, l}, {kAttention, l});
   }
-  // What attention, or its neighbours, use in place of `one` where ranks share the sequences.
-  BufferRef of_heads(BufferRef one, BufferRef several) const { return sequences_shared_ ? several : one; }
+  // What attention, or its neighbours, use in place of `one` where ranks exchange heads.
+  BufferRef of_heads(BufferRef one, BufferRef several) const { return heads_shared_ ? several : one; }
   void exchange(int64_t l, BufferRef from, BufferRef to) {
-    if (sequences_shared_) add(l, "exchange of heads", {from}, {{kExchange}, to});
+    if (heads_shared_) add(l, "exchange of heads", {from}, {{kExchange}, to});
+  }
+  void gather_keys(int64_t l) {
+    if (keys_shared_) add(l, "gather of keys and values", {{kQkv, l}}, {{kKeyExchange}, {kKeysValues}});
+  }
+  // What attention reads: queries, and keys and values.
+  std::vector<BufferRef> operands(int64_t l) const {
+    return keys_shared_ ? std::vector<BufferRef>{{kQkv, l}, {kKeysValues}} : std::vector<BufferRef>{{kQkv, l}};
   }
   void attention_norm_again(int64_t l) {
     add(l, "norm again", {{kStream, l}}, {{kAttentionInput, l}, {kAttentionStatistics, l}});
@@ -144,7 +159,7 @@ class Sequence {
   }
 
   std::span<const Recompute> recompute_;
-  const bool layers_shared_, sequences_shared_, in_halves_;
+  const bool layers_shared_, heads_shared_, keys_shared_, in_halves_;
   Pass pass_ = Pass::kForward;
   std::vector<Op> ops_;
 };

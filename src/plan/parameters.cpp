@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "plan/context_parallel.h"
 
 namespace hearth::plan {
 
@@ -193,26 +194,12 @@ ModelShape tensor_part(const ModelShape& whole, Part part) {
   return s;
 }
 
-void check_context(const ModelShape& s) {
-  constexpr std::string_view kKey = "parallelism.context_parallel_degree";
-  const std::string of = s.tensor.size > 1 ? fmt::format(" of each of {} tensor-parallel ranks", s.tensor.size) : "";
-  if (s.H % s.context != 0)
-    throw user_error(fmt::format("{} = {} does not divide the {} heads{}", kKey, s.context, s.H, of),
-                     "in attention each rank has whole windows of some heads", "give a degree that divides the heads")
-        .about(std::string(kKey));
-  if (s.G % s.context != 0 && s.context % s.G != 0)
-    throw user_error(
-        fmt::format("{} = {} and the {} heads of keys and values{} do not divide each other", kKey, s.context, s.G, of),
-        "each rank has the keys and values of its queries", "give a degree that divides them, or a multiple of them")
-        .about(std::string(kKey));
-}
-
 }  // namespace
 
 ModelShape model_part(const ModelShape& whole, Part part, int64_t context) {
   ModelShape s = tensor_part(whole, part);
   s.context = context;
-  check_context(s);
+  s.key_ranks = key_ranks_of(context, s.H, s.G);
   return s;
 }
 

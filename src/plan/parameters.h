@@ -83,14 +83,16 @@ struct ModelShape {
   double counted = 1;           // approximate share of positions that count
   Part tensor = {};
   VocabularyPart vocabulary = {};
-  int64_t context = 1;  // ranks that share every sequence
+  int64_t context = 1;    // ranks that share every sequence
+  int64_t key_ranks = 1;  // of them, those with different positions in attention (plan/context_parallel.h)
   LayersPart layers = {};
 
   bool has_embedding() const { return layers.first == 0; }
   bool has_output() const { return layers.total == 0 || layers.first + L == layers.total; }
-  // The heads of a rank in attention. More ranks than key/value heads: several have the same one.
-  int64_t attention_heads() const { return H / context; }
-  int64_t attention_key_heads() const { return G < context ? 1 : G / context; }
+  int64_t head_ranks() const { return context / key_ranks; }
+  // The heads of a rank in attention. More head ranks than key/value heads: several have the same one.
+  int64_t attention_heads() const { return H / head_ranks(); }
+  int64_t attention_key_heads() const { return G < head_ranks() ? 1 : G / head_ranks(); }
 };
 
 // The shape that [model] alone describes; plan/run_shape.h adds the rest of the run. `tokenizer_vocab_size` replaces
@@ -99,7 +101,7 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
 
 // The part of a whole model that one of the ranks has. The vocabulary need not divide: the first ranks have one id
 // more. `context`: ranks that share every sequence. Throws user_error about parallelism.tensor_parallel_degree if the
-// ranks do not divide H, G or F, or exceed V, and about context_parallel_degree if they cannot share the heads.
+// ranks do not divide H, G or F, or exceed V.
 ModelShape model_part(const ModelShape& whole, Part part, int64_t context = 1);
 
 // A stage of it.

@@ -1,10 +1,14 @@
 #include "plan/run_shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
 #include "config/derived.h"
+#include "plan/context_parallel.h"
 #include "plan/pipeline_plan.h"
 
 namespace hearth::plan {
@@ -25,6 +29,23 @@ ModelShape model_shape(const config::RunConfig& config, const DataFacts& data, W
   return shape;
 }
 
+namespace {
+
+// Throws a user error if the ranks cannot cut windows of S positions.
+void check_sequences(const ModelShape& s, int64_t S) {
+  if (divides_sequence({0, s.context, s.key_ranks}, S)) return;
+  throw user_error(
+      fmt::format("{} ranks cannot share a window of training.seq_len = {}", s.context, S),
+      s.key_ranks == 1 ? "each has as many positions as every other"
+                       : fmt::format("{} of them share the heads; {} groups of such ranks have two chunks "
+                                     "of equal length each",
+                                     s.head_ranks(), s.key_ranks),
+      fmt::format("give windows of a multiple of {}", std::lcm(s.context, s.key_ranks == 1 ? 1 : 2 * s.key_ranks)))
+      .about("parallelism.context_parallel_degree");
+}
+
+}  // namespace
+
 RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work) {
   RunShape run{model_shape(config, data, work), {}, precision(config)};
   if (run.model.V == 0)
@@ -33,8 +54,9 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
   run.parameters = parameter_plan(run.model);
   const config::Parallelism& p = config.parallelism;
   if (work == Work::kTraining) {
-    model_part(run.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);  // throws
-    pipeline_plan(config, run.model.L);                                               // throws
+    check_sequences(model_part(run.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree),
+                    config.training.seq_len);
+    pipeline_plan(config, run.model.L);  // throws
   }
   return run;
 }

@@ -28,14 +28,15 @@ int64_t AttentionCut::backward_shared_floats() const {
 }
 
 ScratchPlan scratch_plan(const ModelShape& shape, int64_t B, int64_t S, DType compute) {
-  const AttentionCut cut{B, S, shape.attention_heads(), shape.attention_key_heads(), shape.K};
+  const int64_t Q = S / shape.key_ranks;
+  const AttentionCut cut{B, S, shape.attention_heads(), shape.attention_key_heads(), shape.K, Q};
   const bool flash = compute != DType::kFloat64;  // float64 uses the plain reference without scratch
   const int64_t shared =
       std::max(gemm_shared_floats(compute == DType::kBFloat16), flash ? cut.backward_shared_floats() : 0);
   const int64_t task =
       std::max(kGemmOwnFloats, flash ? std::max(cut.forward_task_floats(), cut.backward_task_floats()) : 0);
   const auto bytes = [](int64_t floats) { return round_up(floats * dtype_size(DType::kFloat32), 64); };
-  return {round_up(B * S * kVisibleKeysBytes, 64) + bytes(shared), bytes(task)};
+  return {round_up(B * Q * kVisibleKeysBytes, 64) + bytes(shared), bytes(task)};
 }
 
 }  // namespace hearth::plan

@@ -41,9 +41,10 @@ struct AttentionCut {
   static constexpr int64_t kMaxTogether = 8, kQueryFloats = 384 * 1024 / 4;
 
   int64_t B, S, H, G, K;
+  int64_t Q;  // positions of queries, of S
 
   int64_t backward_chunks() const {
-    return std::clamp<int64_t>(std::min(kTasks / (B * G), H / G * S / kQueries), 1, kTasks);
+    return std::clamp<int64_t>(std::min(kTasks / (B * G), H / G * Q / kQueries), 1, kTasks);
   }
   int64_t forward_task_floats() const;
   int64_t backward_task_floats() const;

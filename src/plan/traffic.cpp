@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "config/config.h"
 #include "config/derived.h"
+#include "plan/context_parallel.h"
 #include "plan/pipeline_plan.h"
 
 namespace hearth::plan {
@@ -68,9 +69,13 @@ StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, 
   traffic.tensor = sent_share(degrees.tp) * A * (layers * (gathers_again ? 10 : 8) + ends) * T * D * element;
 
   // Ranks that are more than key/value heads have one each, in copies.
-  const int64_t key_heads = std::max(shape.G, degrees.cp * degrees.tp);
-  const auto heads = static_cast<double>(shape.H + 2 * (degrees.cp > 1 ? key_heads : shape.G) + shape.H);
-  traffic.context = sent_share(degrees.cp) * A * layers * 2 * heads * static_cast<double>(shape.K) / tp * T * element;
+  const int64_t key_ranks = key_ranks_of(degrees.cp, shape.H / degrees.tp, shape.G / degrees.tp);
+  const int64_t head_ranks = degrees.cp / key_ranks, key_heads = std::max(shape.G, head_ranks * degrees.tp);
+  const auto heads = static_cast<double>(shape.H + 2 * key_heads + shape.H);
+  traffic.context = sent_share(head_ranks) * A * layers * 2 * heads * static_cast<double>(shape.K) / tp * T * element;
+  // Keys and values of all positions, twice, and their gradients.
+  traffic.context += sent_share(key_ranks) * A * layers * 3 * 2 * static_cast<double>(key_heads * shape.K) / tp * T *
+                     static_cast<double>(key_ranks) * element;
 
   traffic.pipeline = A * static_cast<double>(part.num_next + part.num_previous) * T / tp * D * element;
   return traffic;

@@ -40,7 +40,7 @@ struct StepTraffic {
   double shard = 0;      // weights gathered and gradients reduced over dp_shard x cp, by the stage of ZeRO
   double replicate = 0;  // shards of gradients summed over dp_replicate
   double tensor = 0;     // activations gathered and reduced over tp
-  double context = 0;    // Ulysses: heads for positions, over cp (arXiv 2309.14509)
+  double context = 0;    // heads for positions, and keys and values, over cp (plan/context_parallel.h)
   double pipeline = 0;   // activations and their gradients to neighbouring stages
   double total() const { return shard + replicate + tensor + context + pipeline; }
 };

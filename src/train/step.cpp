@@ -23,13 +23,14 @@ struct Stopwatch {
 
 // A rank's positions of each of B rows of S.
 template <class T>
-std::vector<T> part_of_rows(const std::vector<T>& all, int64_t B, int64_t S, plan::Part part) {
+std::vector<T> part_of_rows(const std::vector<T>& all, int64_t B, int64_t S, const plan::SequencePart& part) {
   if (part.size == 1) return all;
   std::vector<T> mine;
-  const int64_t positions = S / part.size;
   for (int64_t row = 0; row < B; ++row) {
-    const auto begin = all.begin() + row * S + part.rank * positions;
-    mine.insert(mine.end(), begin, begin + positions);
+    for (const plan::PositionRange& range : plan::positions_of(part, S)) {
+      const auto begin = all.begin() + row * S + range.begin;
+      mine.insert(mine.end(), begin, begin + range.count);
+    }
   }
   return mine;
 }
@@ -97,7 +98,7 @@ std::vector<double> counted_weights(const data::StepBatch& batch) {
   return weights;
 }
 
-model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, plan::Part part) {
+model::MicroBatch to_tensors(const data::Batch& batch, at::Device device, const plan::SequencePart& part) {
   const auto mine = [&](const auto& of_all) { return part_of_rows(of_all, batch.B, batch.S, part); };
   model::MicroBatch result;
   const auto labels = mine(batch.labels);

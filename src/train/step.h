@@ -39,7 +39,8 @@ double counted_weight(const data::Batch& batch);
 std::vector<double> counted_weights(const data::StepBatch& batch);  // of each micro-batch
 
 // The batch as tensors on `device`. Copies. `part`: of every sequence (model::Transformer::sequence_part).
-model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU, plan::Part part = {});
+model::MicroBatch to_tensors(const data::Batch& batch, at::Device device = at::kCPU,
+                             const plan::SequencePart& part = {});
 
 // A step that may still be running: on a GPU its result is available later.
 class PendingStep {

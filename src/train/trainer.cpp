@@ -50,7 +50,7 @@ class Trainer {
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
       : run_(run),
         control_(group.control()),
-        groups_(group, run.config.parallelism.degrees(), run.shape.tied),
+        groups_(group, run.config.parallelism.degrees(), {run.shape.tied, run.rank_shape().key_ranks}),
         plan_(run.rank_plan()),
         progress_(start.progress),
         guard_(run.config.numerics, start.progress.health),
@@ -66,7 +66,7 @@ class Trainer {
                 .device = run.device,
                 .float8 = run.config.numerics.fp8,
                 .tensor = groups_.tensor(),
-                .context = groups_.context(),
+                .context = {groups_.heads(), groups_.keys()},
                 .pipeline = groups_.pipeline(),
                 .pipeline_plan = run.pipeline}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),

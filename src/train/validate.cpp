@@ -25,7 +25,7 @@ double counted_units(const data::Batch& batch, std::span<const int64_t> token_un
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                           const ValidationOptions& options) {
   comm::Group& group = weights.group();
-  const plan::Part part = model.sequence_part();  // neighbours in the group share the sequences
+  const plan::SequencePart part = model.sequence_part();  // neighbours in the group share the sequences
   data::LoaderOptions loading;
   loading.seq_len = options.seq_len;
   loading.local_batch_size = options.local_batch_size;

@@ -18,26 +18,31 @@ struct Packed {
 
 class AttentionKernel : public DeviceTest {
  protected:
-  void check(at::ScalarType type, int64_t H, int64_t G, int64_t K, int64_t S, const ops::AttentionMask& mask) {
+  // Q: queries of each sequence; 0: all of them.
+  void check(at::ScalarType type, int64_t H, int64_t G, int64_t K, int64_t S, const ops::AttentionMask& mask,
+             int64_t Q = 0) {
     const int64_t B = 2;
-    const Packed x(random({B, S, H + 2 * G, K}, type), H, G), x64(wide(x.all), H, G),
-        d64(at::empty_like(x64.all), H, G);
-    const at::Tensor dout = random({B, S, H, K}, type), out64 = doubles({B, S, H, K}), lse64 = doubles({B, H, S});
+    if (Q == 0) Q = S;
+    Packed x(random({B, S, H + 2 * G, K}, type), H, G), x64(wide(x.all), H, G), d64(at::empty_like(x64.all), H, G);
+    for (Packed* views : {&x, &x64, &d64}) views->q = views->q.narrow(1, 0, Q);
+    const Places places{S, mask.queries.first, mask.queries.second, mask.queries.length};
+    const at::Tensor dout = random({B, Q, H, K}, type), out64 = doubles({B, Q, H, K}), lse64 = doubles({B, H, Q});
     ops::attention_forward(out64, lse64, x64.q, x64.k, x64.v, mask);
     ops::attention_backward(d64.q, d64.k, d64.v, wide(dout), out64, lse64, x64.q, x64.k, x64.v, mask);
 
     const auto* starts = data<int32_t>(mask.document_starts_N);
     const int64_t N = starts == nullptr ? 0 : mask.document_starts_N.numel();
-    const at::Tensor out = at::empty_like(dout), lse = floats({B, H, S});
+    const at::Tensor out = at::empty_like(dout), lse = floats({B, H, Q});
     run(table().attention_forward(nullptr, type_of(out), heads(out), data<float>(lse), heads(x.q), heads(x.k),
-                                  heads(x.v), mask.causal ? 1 : 0, starts, N));
+                                  heads(x.v), places, mask.causal ? 1 : 0, starts, N));
     EXPECT_LE(relative_error(out, out64), bound(type, 1e-6));
     EXPECT_LE(relative_error(lse, lse64), 1e-6);
-    const Packed d(at::full_like(x.all, NAN), H, G);
-    const at::Tensor scratch = floats({table().attention_scratch(B, S, H)});
+    Packed d(at::full_like(x.all, NAN), H, G);
+    d.q = d.q.narrow(1, 0, Q);
+    const at::Tensor scratch = floats({table().attention_scratch(B, Q, H)});
     run(table().attention_backward(nullptr, type_of(out), heads(d.q), heads(d.k), heads(d.v), heads(dout), heads(out),
-                                   data<float>(lse), heads(x.q), heads(x.k), heads(x.v), mask.causal ? 1 : 0, starts, N,
-                                   data<float>(scratch)));
+                                   data<float>(lse), heads(x.q), heads(x.k), heads(x.v), places, mask.causal ? 1 : 0,
+                                   starts, N, data<float>(scratch)));
     EXPECT_LE(relative_error(d.q, d64.q), bound(type, 2e-6, 2));
     EXPECT_LE(relative_error(d.k, d64.k), bound(type, 2e-6, 2));
     EXPECT_LE(relative_error(d.v, d64.v), bound(type, 2e-6, 2));
@@ -58,12 +63,25 @@ TEST_P(AttentionKernel, AgreesWithTheCpuInFloat64ForEveryMaskAndHeadWidth) {
   }
 }
 
+// Chunks that do and do not end with a tile, and that begin and end in the middle of documents.
+TEST_P(AttentionKernel, QueriesOfAPartOfTheSequencesAgreeWithTheCpu) {
+  const at::Tensor starts = at::tensor({0, 1, 19, 40, 60, 61}, at::TensorOptions().dtype(at::kInt));
+  for (const bool causal : {true, false}) {
+    for (const bool documents : {false, true}) {
+      for (const auto& [first, second] : {std::pair<int64_t, int64_t>{0, 35}, {5, 30}, {15, 20}}) {
+        SCOPED_TRACE(fmt::format("causal {} documents {} from {} and {} on", causal, documents, first, second));
+        check(at::kFloat, 4, 2, 64, 40, {causal, documents ? starts : at::Tensor(), 0, {first, second, 5}}, 10);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionKernel, WideHeadsWork) { check(at::kFloat, 3, 1, 256, 20, {}); }
 
 TEST_P(AttentionKernel, HeadsThatAreTooWideAreRefused) {
   const at::Tensor x = floats({1, 1, 1, 257});
   const int code = table().attention_forward(nullptr, Type::kFloat32, heads(x), nullptr, heads(x), heads(x), heads(x),
-                                             1, nullptr, 0);
+                                             Places{1, 0, 1, 1}, 1, nullptr, 0);
   EXPECT_NE(code, 0);
   EXPECT_STREQ(table().error_text(code), "heads are wider than 256, the kernel's limit");
   EXPECT_EQ(table().decode_attention(nullptr, Type::kFloat32, heads(x), heads(x), heads(x), heads(x), 1), code);

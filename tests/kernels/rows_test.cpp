@@ -113,20 +113,24 @@ TEST_P(RopeKernel, AgreesWithTheCpuForHalvesAndPairsDocumentsAndLaterStarts) {
   for (const at::ScalarType type : kTypes) {
     for (const int64_t K : {2, 6, 10, 32, 64}) {
       for (const bool halves : {false, true}) {
-        for (const int variant : {0, 1, 2}) {  // plain; with documents; after a cache
+        for (const int variant : {0, 1, 2, 3}) {  // plain; with documents; after a cache; a part, with documents
           SCOPED_TRACE(fmt::format("{} head width {} halves {} variant {}", c10::toString(type), K, halves, variant));
-          const at::Tensor documents = variant == 1 ? starts : at::Tensor();
-          const int64_t start = variant == 2 ? 5 : 0;
+          const at::Tensor documents = variant % 2 == 1 ? starts : at::Tensor();
+          plan::Chunks positions;
+          if (variant == 2) positions.first = 5;
+          if (variant == 3) positions = {2, 7, 3};
+          const int64_t whole = variant == 3 ? 11 : S + 5, rows = variant == 3 ? 6 : S;
+          const Places places{variant == 3 ? whole : S, positions.first, positions.second, positions.length};
           const plan::Rope rope{.theta = 100, .halves = halves};
-          const at::Tensor angles = ops::rope_table(S + 5, K, rope, DType::kFloat32);
+          const at::Tensor angles = ops::rope_table(whole, K, rope, DType::kFloat32);
           // The first heads of packed rows, with more columns after them.
-          const at::Tensor packed = random({B, S, N + 2, K}, type), x = packed.narrow(2, 0, N);
+          const at::Tensor packed = random({B, rows, N + 2, K}, type), x = packed.narrow(2, 0, N);
           const at::Tensor beside = packed.narrow(2, N, 2).clone(), before = x.clone();
           const at::Tensor expected = wide(x).clone();
-          ops::rope_forward(expected, wide(angles), halves, documents, start);
+          ops::rope_forward(expected, wide(angles), halves, documents, positions);
           const auto turn = [&](float direction) {
-            run(table().rope(nullptr, type_of(x), heads(x), data<float>(angles), halves ? 1 : 0,
-                             data<int32_t>(documents), documents.defined() ? documents.numel() : 0, start, direction));
+            run(table().rope(nullptr, type_of(x), heads(x), places, data<float>(angles), halves ? 1 : 0,
+                             data<int32_t>(documents), documents.defined() ? documents.numel() : 0, direction));
           };
           turn(1);
           EXPECT_LE(relative_error(x, expected), bound(type, 2e-7));

@@ -38,7 +38,9 @@ inline const std::vector<Layout> kLayouts = {
     {"cp2", {.context_parallel_degree = 2}},
     {"cp4", {.context_parallel_degree = 4}},
     {"cp8", {.context_parallel_degree = 8}},  // more ranks than key/value heads
+    {"cp16", {.context_parallel_degree = 16}},  // more ranks than heads: two groups gather keys
     {"cp2_dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .context_parallel_degree = 2}},
+    {"tp4_cp4", {.context_parallel_degree = 4, .tensor_parallel_degree = 4}},  // the same
     {"tp2_cp2", {.context_parallel_degree = 2, .tensor_parallel_degree = 2}},
     {"pp2_gpipe", {.pipeline_parallel_degree = 2, .pipeline_parallel_schedule = kGPipe}},
     {"pp2", {.pipeline_parallel_degree = 2}},

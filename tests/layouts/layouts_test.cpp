@@ -17,16 +17,19 @@ TEST_F(Layouts, InFloat64TrainEveryTaskAsOneRankDoes) {
   }
 }
 
-// Numbers of ranks that the other layouts' batch does not have: three, and as many as it has sequences.
-TEST_F(Layouts, OfThreeAndEightDataParallelRanksTrainEveryTaskAsOneRankDoes) {
+// Numbers of ranks that the other layouts' windows and batch do not have.
+TEST_F(Layouts, OfThreeSixAndEightRanksTrainEveryTaskAsOneRankDoes) {
   const Layout layouts[] = {
       {"dp3", {.data_parallel_shard_degree = 3}},
       {"dp3_zero3", {.data_parallel_shard_degree = 3, .zero_stage = 3}},
       {"dp8", {.data_parallel_shard_degree = 8}},
       {"hsdp2x4_zero2", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 4, .zero_stage = 2}},
-      {"dp3_pp2", {.data_parallel_shard_degree = 3, .pipeline_parallel_degree = 2}}};
+      {"dp3_pp2", {.data_parallel_shard_degree = 3, .pipeline_parallel_degree = 2}},
+      {"cp3", {.context_parallel_degree = 3}},  // three does not divide the heads: each gathers all keys
+      {"cp6_pp2", {.context_parallel_degree = 6, .pipeline_parallel_degree = 2}}};
   for (const Task task : kTasks) {
     config::RunConfig run = run_of(task, DType::kFloat64, 2, "wide");
+    run.training.seq_len = 24;
     run.training.local_batch_size = 1;
     run.training.global_batch_size = 24;
     const Result one = result_of(run);

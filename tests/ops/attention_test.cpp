@@ -174,9 +174,12 @@ Inputs inputs(const Shape& s, at::ScalarType type) {
           at::randn({s.B, s.S, s.H, s.K}).to(type)};
 }
 
+at::ScalarType statistics_of(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
 Results run(const Inputs& x, const AttentionMask& mask) {
-  const Results r{at::empty_like(x.dout), at::empty({x.q.size(0), x.q.size(2), x.q.size(1)}), at::empty_like(x.q),
-                  at::empty_like(x.k), at::empty_like(x.v)};
+  const Results r{at::empty_like(x.dout),
+                  at::empty({x.q.size(0), x.q.size(2), x.q.size(1)}, at::TensorOptions().dtype(statistics_of(x.q))),
+                  at::empty_like(x.q), at::empty_like(x.k), at::empty_like(x.v)};
   attention_forward(r.out, r.lse, x.q, x.k, x.v, mask);
   attention_backward(r.dq, r.dk, r.dv, x.dout, r.out, r.lse, x.q, x.k, x.v, mask);
   return r;
@@ -208,6 +211,45 @@ TEST(AttentionEdge, PartsOfAKeysGradientAreAddedUp) {
     expect_right(kLong, {.causal = true}, type);
     expect_right(kLong, {.causal = false, .document_starts_N = several_documents(1, kLong.S)}, type);
   }
+}
+
+// Queries at some positions: as all of them, with gradients from these positions alone.
+void expect_right_part(const Shape& s, const plan::Chunks& queries, int64_t Q, AttentionMask mask,
+                       at::ScalarType type) {
+  std::vector<int64_t> positions;
+  for (int64_t i = 0; i < Q; ++i) positions.push_back(queries.position(i));
+  const at::Tensor at_Q = at::tensor(positions, at::kLong);
+  Inputs whole = inputs(s, type), part = whole;
+  part.q = whole.q.index_select(1, at_Q);
+  part.dout = whole.dout.index_select(1, at_Q);
+  whole.dout = at::zeros_like(whole.dout).index_copy(1, at_Q, part.dout);
+  const Results expected = expected_of(whole, mask);
+  mask.queries = queries;
+  const Results r = run(part, mask);
+  const double bound_of_type = bound(type, kAttentionError);
+  EXPECT_LE(relative_error(r.out, expected.out.index_select(1, at_Q)), bound_of_type);
+  EXPECT_LE(relative_error(r.lse, expected.lse.index_select(2, at_Q)), kAttentionError);
+  EXPECT_LE(relative_error(r.dq, expected.dq.index_select(1, at_Q)), bound_of_type);
+  EXPECT_LE(relative_error(r.dk, expected.dk), bound_of_type);
+  EXPECT_LE(relative_error(r.dv, expected.dv), bound_of_type);
+}
+
+// The chunks of context parallel's ranks, and queries in the middle of a block of keys.
+TEST(AttentionEdge, QueriesOfAPartOfTheSequencesAreRight) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    for (const bool causal : {true, false}) {
+      for (const bool several : {false, true}) {
+        for (int64_t rank = 0; rank < 3; ++rank) {
+          const Shape s{2, 240, 4, 2, 24};
+          const at::Tensor starts = several ? several_documents(s.B, s.S) : at::Tensor();
+          expect_right_part(s, plan::chunks_of({rank, 3, 3}, s.S), 80, {causal, starts}, type);
+        }
+        expect_right_part({1, 150, 2, 1, 16}, {.first = 97}, 30, {causal}, type);
+      }
+    }
+  }
+  // Several tasks share one head's keys.
+  expect_right_part({1, 4200, 2, 1, 16}, plan::chunks_of({1, 2, 2}, 4200), 2100, {.causal = true}, at::kFloat);
 }
 
 TEST(AttentionEdge, EveryInstructionSetIsRight) {

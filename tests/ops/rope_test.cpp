@@ -62,7 +62,7 @@ TEST_P(RopeTest, RotatesTheFirstHeadsOfPackedQkvAsComplexNumbers) {
 
 TEST_P(RopeTest, StartIsThePositionOfTheFirstRow) {
   const at::Tensor x = random({2, 3, 2, K()}, type()), expected = oracle(x, halves(), 1000);
-  rope_forward(x, rope_table(1003, K(), rope(), dtype()), halves(), {}, 1000);
+  rope_forward(x, rope_table(1003, K(), rope(), dtype()), halves(), {}, {.first = 1000});
   EXPECT_LE(relative_error(x, expected), bound(type(), 1e-7));
 }
 
@@ -79,6 +79,18 @@ TEST_P(RopeTest, PositionsBeginAgainWhereADocumentStarts) {
   const at::Tensor turned_back = x.clone();
   rope_backward(turned_back, table, halves(), starts);
   EXPECT_LE(relative_error(turned_back, dx), bound(type(), 2e-7, 2));
+}
+
+// Rows at positions 3 to 5 and 12 to 14 of sequences of 20, with and without the documents of the test before.
+TEST_P(RopeTest, RowsOfAPartOfTheSequencesAreRotatedAsInTheWhole) {
+  const at::Tensor whole = random({2, 20, 3, K()}, type()), table = rope_table(20, K(), rope(), dtype());
+  for (const at::Tensor& starts : {at::Tensor(), at::tensor({0, 7, 8, 20, 33}, at::kInt)}) {
+    const auto part_of = [](const at::Tensor& x) { return at::cat({x.narrow(1, 3, 3), x.narrow(1, 12, 3)}, 1); };
+    const at::Tensor rotated = whole.clone(), part = part_of(whole);
+    rope_forward(rotated, table, halves(), starts);
+    rope_forward(part, table, halves(), starts, {.first = 3, .second = 12, .length = 3});
+    EXPECT_TRUE(same_bits(part, part_of(rotated)));
+  }
 }
 
 TEST_P(RopeTest, BackwardIsTheGradient) {
@@ -122,7 +134,7 @@ TEST(RopeEdge, DocumentsThatReachOverASequenceAreRefused) {
 TEST(RopeEdge, AWrongStartIsRefused) {
   EXPECT_TRUE(refused(
       [&] {
-        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, {}, DType::kFloat32), false, {}, 3);
+        rope_forward(at::zeros({1, 4, 1, 8}), rope_table(6, 8, {}, DType::kFloat32), false, {}, {.first = 3});
       },
       "the table has 6"));
 }

@@ -84,7 +84,7 @@ TEST(ShardPieces, OfPartsOfAModelAreSavedOnce) {
     std::map<std::string, Seen> seen;
     std::mutex mutex;
     comm::run_ranks(2 * ranks, kExchangeTimeout, [&](comm::Group& world) {
-      const comm::MeshGroups groups(world, {.dp_shard = ranks, .tp = 2});
+      const comm::MeshGroups groups(world, {.dp_shard = ranks, .tp = 2}, {});
       const plan::ParameterPlan plan = test::small_plan(false, {groups.place().tp, 2});
       const ShardedWeights weights(plan, DType::kFloat32, groups.loss(), ShardedWeights::Mode::kTraining, {}, {},
                                    at::kCPU, {}, {.tensor = groups.tensor()});

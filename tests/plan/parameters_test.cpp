@@ -129,19 +129,13 @@ TEST(Parameters, PartsOfAModelCoverEachParameterOnceAndUnevenVocabulariesDifferB
   for (size_t i = 0; i < numel.size(); ++i) EXPECT_EQ(numel[i], one.parameters[i].numel);
 }
 
-TEST(Parameters, RanksThatCannotShareLayersOrSequencesAreRefused) {
+TEST(Parameters, RanksThatCannotShareLayersAreRefused) {
   config::Model m;
   m.dim = 24, m.n_layers = 1, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 36;
   const ModelShape whole = model_shape(m, 257);
-  const auto refusal = [&](Part part, int64_t context) {
-    return test::error_of([&] { model_part(whole, part, context); });
-  };
-  EXPECT_EQ(refusal({0, 4}, 1).key(), "parallelism.tensor_parallel_degree");
-  EXPECT_THAT(refusal({0, 6}, 1).message(), HasSubstr("does not divide the model's 3 heads of keys and values"));
-  EXPECT_EQ(refusal({}, 4).key(), "parallelism.context_parallel_degree");
-  EXPECT_THAT(refusal({}, 2).message(), HasSubstr("heads of keys and values do not divide each other"));
-  for (const int64_t context : {1, 3, 6}) EXPECT_EQ(model_part(whole, {}, context).context, context);
-  EXPECT_EQ(model_part(whole, {}, 6).attention_key_heads(), 1);
+  const auto refusal = [&](Part part) { return test::error_of([&] { model_part(whole, part); }); };
+  EXPECT_EQ(refusal({0, 4}).key(), "parallelism.tensor_parallel_degree");
+  EXPECT_THAT(refusal({0, 6}).message(), HasSubstr("does not divide the model's 3 heads of keys and values"));
 }
 
 TEST(Parameters, FlopsPerTokenIsSixTimesTheMatricesPlusAttention) {

@@ -79,6 +79,14 @@ TEST(Traffic, UlyssesSendsTheElementsThatChangeRanks) {
   }
 }
 
+// 24 ranks for 12 heads: two groups. A rank sends the keys and values of its head, at half of the positions, to one
+// other: forward, and again in the backward. Then it sends as many gradients.
+TEST(Traffic, RanksBeyondTheHeadsSendKeysAndValues) {
+  const double group = traffic({.cp = 12}).context / 2;                     // half of the positions
+  const double keys_values = static_cast<double>(kB * kS / 2 * 2 * 4 * 2);  // K = 4, in bfloat16
+  EXPECT_DOUBLE_EQ(traffic({.cp = 24}).context, group + 3 * kA * 6 * keys_values);
+}
+
 TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
   for (const int64_t ranks : {1, 3}) {
     const Pipeline pipeline = {PipelineSchedule::kInterleaved1F1B, ranks, 2, kA};

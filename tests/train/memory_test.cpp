@@ -104,7 +104,8 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
 TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
   config::RunConfig c = tiny_config(".");
   c.model.vocab_size = 301;
-  for (const auto& [context, tensor, stage] : {std::array<int64_t, 3>{2, 1, 1}, {4, 1, 3}, {1, 2, 2}, {2, 2, 3}}) {
+  for (const auto& [context, tensor, stage] :
+       {std::array<int64_t, 3>{2, 1, 1}, {4, 1, 3}, {8, 1, 1}, {1, 2, 2}, {2, 2, 3}}) {
     c.parallelism = {.data_parallel_shard_degree = 2,
                      .zero_stage = stage,
                      .context_parallel_degree = context,
@@ -113,7 +114,8 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
     const plan::RunShape whole = plan::run_shape(c, plan::DataFacts{});
     const plan::MemoryPlan planned = plan::memory_plan(c, whole, int64_t{1} << 40);
     comm::run_ranks(ranks, 60, [&](comm::Group& world) {
-      const comm::MeshGroups groups(world, c.parallelism.degrees());
+      const comm::MeshGroups groups(world, c.parallelism.degrees(),
+                                    {.key_ranks = plan::model_part(whole.model, {0, tensor}, context).key_ranks});
       const plan::Part part{groups.place().tp, tensor};
       const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, part);
       const parallel::ShardedWeights weights(parameters, whole.precision, groups.loss(),
@@ -126,7 +128,7 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
                                       .training = true,
                                       .recompute = planned.recompute,
                                       .tensor = groups.tensor(),
-                                      .context = groups.context()});
+                                      .context = {groups.heads(), groups.keys()}});
       if (world.rank() > 0) return;
       EXPECT_EQ(weights.memory_bytes(), planned.weights_bytes) << context << " x " << tensor;
       EXPECT_EQ(model.memory_bytes(), planned.activations.total_bytes + planned.table_bytes)
@@ -156,7 +158,7 @@ TEST(PlannedMemory, IsWhatTheRanksOfAPipelineAllocate) {
       const plan::MemoryPlan planned = plan::memory_plan(c, whole, int64_t{1} << 40);
       std::vector<int64_t> weights_bytes(6), model_bytes(6);
       comm::run_ranks(6, 60, [&](comm::Group& world) {
-        const comm::MeshGroups groups(world, c.parallelism.degrees(), /*tied=*/true);
+        const comm::MeshGroups groups(world, c.parallelism.degrees(), {.tied = true});
         const int64_t stage = groups.place().pp;
         const plan::ParameterPlan parameters = plan::parameter_plan(whole.model, {}, pipeline.stages_of(stage));
         const parallel::ShardedWeights weights(

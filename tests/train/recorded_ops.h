@@ -135,15 +135,15 @@ HEARTH_WRAP(void, attention_gradient,
          {q.size(0), q.size(1), q.size(2), k.size(2), q.size(3)});
   real_attention_gradient(dq, dk, dv, dout, out, lse, q, k, v, mask);
 }
-HEARTH_WRAP(void, rope, "_ZN6hearth3ops12rope_forwardERKN2at6TensorES4_bS4_l", const Tensor& x, const Tensor& table,
-            bool halves, const Tensor& starts, int64_t start) {
+HEARTH_WRAP(void, rope, "_ZN6hearth3ops12rope_forwardERKN2at6TensorES4_bS4_RKNS_4plan6ChunksE", const Tensor& x,
+            const Tensor& table, bool halves, const Tensor& starts, const plan::Chunks& positions) {
   record("rope", {x}, {x});
-  real_rope(x, table, halves, starts, start);
+  real_rope(x, table, halves, starts, positions);
 }
-HEARTH_WRAP(void, rope_gradient, "_ZN6hearth3ops13rope_backwardERKN2at6TensorES4_bS4_l", const Tensor& dx,
-            const Tensor& table, bool halves, const Tensor& starts, int64_t start) {
+HEARTH_WRAP(void, rope_gradient, "_ZN6hearth3ops13rope_backwardERKN2at6TensorES4_bS4_RKNS_4plan6ChunksE",
+            const Tensor& dx, const Tensor& table, bool halves, const Tensor& starts, const plan::Chunks& positions) {
   record("rope gradient", {dx}, {dx});
-  real_rope_gradient(dx, table, halves, starts, start);
+  real_rope_gradient(dx, table, halves, starts, positions);
 }
 HEARTH_WRAP(void, norm, "_ZN6hearth3ops12norm_forwardERKNS_4plan4NormERKN2at6TensorES8_S8_S8_", const plan::Norm& norm,
             const Tensor& y, const Tensor& statistics, const Tensor& x, const Tensor& weight) {

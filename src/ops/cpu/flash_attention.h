@@ -16,19 +16,19 @@ namespace hearth::ops {
 
 template <class T>
 struct FlashForward {
-  Heads<T> out;                // [B, S, H, K]
-  float* lse;                  // [B, H, S]
-  Heads<const T> q, k, v;      // [B, S, H, K], [B, S, G, K]
-  const VisibleKeys* visible;  // [B, S]
+  Heads<T> out;                // [B, Q, H, K]
+  float* lse;                  // [B, H, Q]
+  Heads<const T> q, k, v;      // [B, Q, H, K], [B, S, G, K]
+  const VisibleKeys* visible;  // [B, Q]
 };
 
 template <class T>
 struct FlashBackward {
   Heads<T> dq, dk, dv;
   Heads<const T> dout, out;
-  const float* lse;  // [B, H, S]
+  const float* lse;  // [B, H, Q]
   Heads<const T> q, k, v;
-  const VisibleKeys* visible;  // [B, S]
+  const VisibleKeys* visible;  // [B, Q]
 };
 
 void flash_forward(const FlashForward<float>& t);

@@ -24,7 +24,7 @@ struct BackwardCut {
   float* partial = nullptr;
   template <class T>
   explicit BackwardCut(const FlashBackward<T>& t)
-      : sizes{t.q.B, t.q.S, t.q.N, t.k.N, t.q.K},
+      : sizes{t.q.B, t.k.S, t.q.N, t.k.N, t.q.K, t.q.S},
         heads(t.q.B * t.k.N),
         chunks(sizes.backward_chunks()),
         num_tasks(heads * chunks) {}
@@ -167,7 +167,7 @@ HWY_INLINE void write_rows(T* dst, int64_t stride, const float* rows, int64_t wi
 
 template <class Lane, class T>
 void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t task) {
-  const int64_t K = t.q.K, S = t.q.S, group = t.q.N / t.k.N, width = round_up(K, kLanes), rows = round_up(S, kTileRows);
+  const int64_t K = t.q.K, S = t.k.S, group = t.q.N / t.k.N, width = round_up(K, kLanes), rows = round_up(S, kTileRows);
   const int64_t chunk = cut.chunks - 1 - task / cut.heads, head = task % cut.heads, b = head / t.k.N, g = head % t.k.N;
   const int64_t together = std::clamp<int64_t>(kQueryFloats / query_block_floats<Lane>(K, width), 1, kMaxTogether);
   Parts parts{thread_scratch<float>(Scratch::kTask, cut.sizes.backward_task_floats())};
@@ -181,7 +181,7 @@ void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t ta
   std::fill_n(kv.dk, 2 * rows * width, 0.0f);
 
   // Blocks of queries in the order of their positions; the heads of a group follow each other.
-  const int64_t items = (S + kBlockQueries - 1) / kBlockQueries * group, last_item = (chunk + 1) * items / cut.chunks;
+  const int64_t items = div_ceil(t.q.S, kBlockQueries) * group, last_item = (chunk + 1) * items / cut.chunks;
   for (int64_t item = chunk * items / cut.chunks; item < last_item; item += together) {
     const int64_t num_blocks = std::min(together, last_item - item);
     for (int64_t i = 0; i < num_blocks; ++i) {
@@ -207,7 +207,7 @@ void backward_task(const FlashBackward<T>& t, const BackwardCut& cut, int64_t ta
 // Sums rows first .. last of dk and dv of one head from the parts.
 template <class Lane, class T>
 void join_parts(const FlashBackward<T>& t, const BackwardCut& cut, int64_t head, int64_t first, int64_t last) {
-  const int64_t K = t.q.K, width = round_up(K, kLanes), size = round_up(t.q.S, kTileRows) * width;
+  const int64_t K = t.q.K, width = round_up(K, kLanes), size = round_up(t.k.S, kTileRows) * width;
   const int64_t b = head / t.k.N, g = head % t.k.N;
   const float* part = cut.partial + head * cut.chunks * 2 * size + first * width;
   write_rows(t.dk.at(b, first, g), t.dk.stride_s, part, width, last - first, K, key_gradient_scale<Lane>(K), cut.chunks,
@@ -252,10 +252,10 @@ void run(const FlashBackward<T>& t, const Task& task, const Join& join) {
   run_tasks(cut.num_tasks, [&](int64_t i) { task(t, cut, i); });
   if (cut.chunks == 1) return;
   constexpr int64_t kRows = 256;
-  const int64_t pieces = (t.q.S + kRows - 1) / kRows;
+  const int64_t pieces = div_ceil(t.k.S, kRows);
   run_tasks(cut.heads * pieces, [&](int64_t i) {
     const int64_t first = i % pieces * kRows;
-    join(t, cut, i / pieces, first, std::min(t.q.S, first + kRows));
+    join(t, cut, i / pieces, first, std::min(t.k.S, first + kRows));
   });
 }
 

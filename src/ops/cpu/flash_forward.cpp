@@ -166,16 +166,16 @@ void finish_panel(const FlashForward<T>& t, int64_t b, const Panel& p, int64_t w
 template <class Lane, class T>
 void forward_task(const FlashForward<T>& t, const ForwardCut& cut, int64_t task) {
   constexpr int64_t kMaxPanels = kTaskQueries / kTileColumns;
-  const int64_t K = t.q.K, S = t.q.S, width = round_up(K, kLanes);
+  const int64_t K = t.q.K, Q = t.q.S, width = round_up(K, kLanes);
   // The last positions first: with a causal mask they take longest.
   const int64_t pairs = t.q.N / cut.heads, block = cut.blocks - 1 - task / (t.q.B * pairs);
   const int64_t b = task % (t.q.B * pairs) / pairs, h0 = task % pairs * cut.heads, g = h0 / (t.q.N / t.k.N);
 
-  const plan::AttentionCut sizes{t.q.B, S, t.q.N, t.k.N, K};
+  const plan::AttentionCut sizes{t.q.B, t.k.S, t.q.N, t.k.N, K, Q};
   Parts parts{thread_scratch<float>(Scratch::kTask, sizes.forward_task_floats())};
   Panel panels[kMaxPanels];
-  int64_t num_panels = 0, begin = S, end = 0;
-  const int64_t s0 = block * cut.positions, s1 = std::min(S, s0 + cut.positions);
+  int64_t num_panels = 0, begin = t.k.S, end = 0;
+  const int64_t s0 = block * cut.positions, s1 = std::min(Q, s0 + cut.positions);
   for (int64_t h = h0; h < h0 + cut.heads; ++h) prefetch(t.q.at(b, s0, h), t.q.stride_s, s1 - s0, K);
   for (int64_t h = h0; h < h0 + cut.heads; ++h) {
     for (int64_t s = s0; s < s1; s += kTileColumns) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ops/gpu/gpu.h"
+#include "plan/context_parallel.h"
 
 namespace hearth::ops::gpu {
 
@@ -33,6 +34,10 @@ inline kernels::Rows mutable_rows(const at::Tensor& x, kernels::Type type) {
 inline kernels::Heads heads(const at::Tensor& x, kernels::Type type) {
   HEARTH_CHECK(x.dim() == 4 && (x.size(3) <= 1 || x.stride(3) == 1) && type_of(x) == type);
   return {x.mutable_data_ptr(), x.size(0), x.size(1), x.size(2), x.size(3), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+inline kernels::Places places(const plan::Chunks& positions, int64_t S) {
+  return {S, positions.first, positions.second, positions.length};
 }
 
 template <class T>

@@ -1,7 +1,8 @@
 // Attention on a GPU: the vendor's kernel if it has a fast one, else ours.
 //
 // bfloat16, K a multiple of 8   whole rows, Hopper and newer: cuDNN; else FlashAttention-2, also with documents
-//   everything else               kernels/attention.cu
+//   a part of the queries       FlashAttention-2 for each chunk of them, on NVIDIA's GPUs and without documents
+// everything else               kernels/attention.cu
 //
 // The vendors' operators return new tensors, which are copied to the plan's memory: two copies of [T, H*K] a layer,
 // through memory that ATen's allocator keeps.
@@ -13,19 +14,27 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "ops/gpu/access.h"
 #include "ops/gpu/calls.h"
 
 namespace hearth::ops::gpu {
 namespace {
 
-enum class Kernel { kOurs, kFlash, kCudnn };
+enum class Kernel { kOurs, kFlash, kFlashChunks, kCudnn };
+
+bool is_whole(const AttentionMask& mask) { return mask.queries == plan::Chunks(); }
 
 // cuDNN's backward adds in no fixed order, and takes no heads above 128.
-Kernel kernel_for(const at::Tensor& q_BSHK, const AttentionMask& mask) {
-  const int64_t K = q_BSHK.size(3);
-  if (!q_BSHK.is_cuda() || q_BSHK.scalar_type() != at::kBFloat16 || K % 8 != 0 || K > 256) return Kernel::kOurs;
-  const bool hopper = open_gpu().major >= 9 && open_gpu().platform.starts_with("CUDA");
+Kernel kernel_for(const at::Tensor& q_BQHK, const AttentionMask& mask) {
+  const int64_t K = q_BQHK.size(3);
+  if (!q_BQHK.is_cuda() || q_BQHK.scalar_type() != at::kBFloat16 || K % 8 != 0 || K > 256) return Kernel::kOurs;
+  const bool is_cuda = open_gpu().platform.starts_with("CUDA"), hopper = open_gpu().major >= 9 && is_cuda;
+  // FlashAttention-2 aligns the last query with the last key; AMD's kernels for PyTorch do not all do so.
+  if (!is_whole(mask)) return is_cuda && !mask.document_starts_N.defined() ? Kernel::kFlashChunks : Kernel::kOurs;
   const bool any_order = !at::globalContext().deterministicAlgorithms();
   return hopper && any_order && K <= 128 && !mask.document_starts_N.defined() ? Kernel::kCudnn : Kernel::kFlash;
 }
@@ -58,55 +67,81 @@ at::Tensor no_random_state(const at::Tensor& like, at::IntArrayRef shape, at::Sc
   return at::empty(shape, like.options().dtype(type));
 }
 
+// A chunk of queries with the keys that it sees: the last one sees the last key.
+struct QueryChunk {
+  int64_t first, rows, keys;
+
+  at::Tensor queries(const at::Tensor& x) const { return x.narrow(1, first, rows); }
+  at::Tensor keys_of(const at::Tensor& x) const { return x.narrow(1, 0, keys); }
+  at::Tensor sums(const at::Tensor& lse_BHQ) const { return lse_BHQ.narrow(2, first, rows); }
+};
+std::vector<QueryChunk> chunks_of(const AttentionMask& mask, int64_t Q, int64_t S) {
+  std::vector<QueryChunk> chunks;
+  const int64_t border = std::min(mask.queries.length, Q);
+  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, border}, {border, Q}})
+    if (begin < end) chunks.push_back({begin, end - begin, mask.causal ? mask.queries.position(end - 1) + 1 : S});
+  return chunks;
+}
+
 }  // namespace
 
-void attention_forward(const at::Tensor& out_BSHK, const at::Tensor& lse_BHS, const at::Tensor& q_BSHK,
+void attention_forward(const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ, const at::Tensor& q_BQHK,
                        const at::Tensor& k_BSGK, const at::Tensor& v_BSGK, const AttentionMask& mask) {
-  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1);
-  switch (kernel_for(q_BSHK, mask)) {
+  const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), S = k_BSGK.size(1);
+  switch (kernel_for(q_BQHK, mask)) {
     case Kernel::kOurs: {
-      const auto type = type_of(q_BSHK);
-      check_gpu(
-          gpu_kernels().attention_forward(gpu_stream(), type, heads(out_BSHK, type), pointer<float>(lse_BHS),
-                                          heads(q_BSHK, type), heads(k_BSGK, type), heads(v_BSGK, type), mask.causal,
-                                          pointer<const int32_t>(mask.document_starts_N), num_documents(mask)),
-          "attention_forward");
+      const auto type = type_of(q_BQHK);
+      check_gpu(gpu_kernels().attention_forward(gpu_stream(), type, heads(out_BQHK, type), pointer<float>(lse_BHQ),
+                                                heads(q_BQHK, type), heads(k_BSGK, type), heads(v_BSGK, type),
+                                                places(mask.queries, S), mask.causal,
+                                                pointer<const int32_t>(mask.document_starts_N), num_documents(mask)),
+                "attention_forward");
       return;
     }
     case Kernel::kFlash: {
       const Sequences rows(mask, B * S, S);
       const auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
-          rows.view(q_BSHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.optional_begins(), rows.optional_begins(),
+          rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.optional_begins(), rows.optional_begins(),
           rows.longest, rows.longest, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false);
-      HEARTH_CHECK(lse.numel() == lse_BHS.numel(), "attention's denominators have an unexpected layout");
-      rows.view(out_BSHK).copy_(out);
-      rows.view_lse(lse_BHS).copy_(lse);
+      HEARTH_CHECK(lse.numel() == lse_BHQ.numel(), "attention's denominators have an unexpected layout");
+      rows.view(out_BQHK).copy_(out);
+      rows.view_lse(lse_BHQ).copy_(lse);
+      return;
+    }
+    case Kernel::kFlashChunks: {
+      for (const QueryChunk& chunk : chunks_of(mask, Q, S)) {
+        const auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
+            chunk.queries(q_BQHK), chunk.keys_of(k_BSGK), chunk.keys_of(v_BSGK), std::nullopt, std::nullopt, chunk.rows,
+            chunk.keys, /*dropout_p=*/0, mask.causal, /*return_debug_mask=*/false);
+        chunk.queries(out_BQHK).copy_(out);
+        chunk.sums(lse_BHQ).copy_(lse);
+      }
       return;
     }
     case Kernel::kCudnn: {
       const auto result = at::_scaled_dot_product_cudnn_attention(
-          q_BSHK.transpose(1, 2), k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2), /*attn_bias=*/std::nullopt,
+          q_BQHK.transpose(1, 2), k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2), /*attn_bias=*/std::nullopt,
           /*compute_log_sumexp=*/true, /*dropout_p=*/0, mask.causal);
-      out_BSHK.transpose(1, 2).copy_(std::get<0>(result));
-      lse_BHS.copy_(std::get<1>(result).reshape(lse_BHS.sizes()));
+      out_BQHK.transpose(1, 2).copy_(std::get<0>(result));
+      lse_BHQ.copy_(std::get<1>(result).reshape(lse_BHQ.sizes()));
       return;
     }
   }
 }
 
-void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
-                        const at::Tensor& dout_BSHK, const at::Tensor& out_BSHK, const at::Tensor& lse_BHS,
-                        const at::Tensor& q_BSHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
+void attention_backward(const at::Tensor& dq_BQHK, const at::Tensor& dk_BSGK, const at::Tensor& dv_BSGK,
+                        const at::Tensor& dout_BQHK, const at::Tensor& out_BQHK, const at::Tensor& lse_BHQ,
+                        const at::Tensor& q_BQHK, const at::Tensor& k_BSGK, const at::Tensor& v_BSGK,
                         const AttentionMask& mask) {
-  const int64_t B = q_BSHK.size(0), S = q_BSHK.size(1), H = q_BSHK.size(2);
-  switch (kernel_for(q_BSHK, mask)) {
+  const int64_t B = q_BQHK.size(0), Q = q_BQHK.size(1), H = q_BQHK.size(2), S = k_BSGK.size(1);
+  switch (kernel_for(q_BQHK, mask)) {
     case Kernel::kOurs: {
-      const auto type = type_of(q_BSHK);
-      const at::Tensor sums = scratch<float>(gpu_kernels().attention_scratch(B, S, H), q_BSHK);
+      const auto type = type_of(q_BQHK);
+      const at::Tensor sums = scratch<float>(gpu_kernels().attention_scratch(B, Q, H), q_BQHK);
       check_gpu(gpu_kernels().attention_backward(
-                    gpu_stream(), type, heads(dq_BSHK, type), heads(dk_BSGK, type), heads(dv_BSGK, type),
-                    heads(dout_BSHK, type), heads(out_BSHK, type), pointer<const float>(lse_BHS), heads(q_BSHK, type),
-                    heads(k_BSGK, type), heads(v_BSGK, type), mask.causal,
+                    gpu_stream(), type, heads(dq_BQHK, type), heads(dk_BSGK, type), heads(dv_BSGK, type),
+                    heads(dout_BQHK, type), heads(out_BQHK, type), pointer<const float>(lse_BHQ), heads(q_BQHK, type),
+                    heads(k_BSGK, type), heads(v_BSGK, type), places(mask.queries, S), mask.causal,
                     pointer<const int32_t>(mask.document_starts_N), num_documents(mask), pointer<float>(sums)),
                 "attention_backward");
       return;
@@ -114,21 +149,35 @@ void attention_backward(const at::Tensor& dq_BSHK, const at::Tensor& dk_BSGK, co
     case Kernel::kFlash: {
       const Sequences rows(mask, B * S, S);
       const auto [dq, dk, dv] = at::_flash_attention_backward(
-          rows.view(dout_BSHK), rows.view(q_BSHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.view(out_BSHK),
-          rows.view_lse(lse_BHS), rows.begins, rows.begins, rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
-          no_random_state(q_BSHK, {2}, at::kUInt64), no_random_state(q_BSHK, {}, at::kUInt64));
-      rows.view(dq_BSHK).copy_(dq);
+          rows.view(dout_BQHK), rows.view(q_BQHK), rows.view(k_BSGK), rows.view(v_BSGK), rows.view(out_BQHK),
+          rows.view_lse(lse_BHQ), rows.begins, rows.begins, rows.longest, rows.longest, /*dropout_p=*/0, mask.causal,
+          no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64));
+      rows.view(dq_BQHK).copy_(dq);
       rows.view(dk_BSGK).copy_(dk);
       rows.view(dv_BSGK).copy_(dv);
       return;
     }
+    case Kernel::kFlashChunks: {
+      dk_BSGK.zero_();
+      dv_BSGK.zero_();
+      for (const QueryChunk& chunk : chunks_of(mask, Q, S)) {
+        const auto [dq, dk, dv] = at::_flash_attention_backward(
+            chunk.queries(dout_BQHK), chunk.queries(q_BQHK), chunk.keys_of(k_BSGK), chunk.keys_of(v_BSGK),
+            chunk.queries(out_BQHK), chunk.sums(lse_BHQ).contiguous(), {}, {}, chunk.rows, chunk.keys, /*dropout_p=*/0,
+            mask.causal, no_random_state(q_BQHK, {2}, at::kUInt64), no_random_state(q_BQHK, {}, at::kUInt64));
+        chunk.queries(dq_BQHK).copy_(dq);
+        chunk.keys_of(dk_BSGK).add_(dk);
+        chunk.keys_of(dv_BSGK).add_(dv);
+      }
+      return;
+    }
     case Kernel::kCudnn: {
       const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
-          dout_BSHK.transpose(1, 2), q_BSHK.transpose(1, 2), k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2),
-          out_BSHK.transpose(1, 2), lse_BHS.unsqueeze(3), no_random_state(q_BSHK, {}, at::kLong),
-          no_random_state(q_BSHK, {}, at::kLong), /*attn_bias=*/{}, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, S, S,
+          dout_BQHK.transpose(1, 2), q_BQHK.transpose(1, 2), k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2),
+          out_BQHK.transpose(1, 2), lse_BHQ.unsqueeze(3), no_random_state(q_BQHK, {}, at::kLong),
+          no_random_state(q_BQHK, {}, at::kLong), /*attn_bias=*/{}, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, S, S,
           /*dropout_p=*/0, mask.causal);
-      dq_BSHK.transpose(1, 2).copy_(dq);
+      dq_BQHK.transpose(1, 2).copy_(dq);
       dk_BSGK.transpose(1, 2).copy_(dk);
       dv_BSGK.transpose(1, 2).copy_(dv);
       return;

@@ -75,12 +75,13 @@ void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Te
 }
 
 void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
-          int64_t start, double direction) {
+          int64_t S, const plan::Chunks& positions, double direction) {
   const auto type = type_of(x_BSNK);
   const int64_t N = document_starts_N.defined() ? document_starts_N.numel() : 0;
-  check_gpu(gpu_kernels().rope(gpu_stream(), type, heads(x_BSNK, type), pointer<const float>(table_SK), halves,
-                               pointer<const int32_t>(document_starts_N), N, start, static_cast<float>(direction)),
-            "rope");
+  check_gpu(
+      gpu_kernels().rope(gpu_stream(), type, heads(x_BSNK, type), places(positions, S), pointer<const float>(table_SK),
+                         halves, pointer<const int32_t>(document_starts_N), N, static_cast<float>(direction)),
+      "rope");
 }
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F) {

@@ -9,6 +9,7 @@
 
 #include "ops/adamw.h"
 #include "ops/attention.h"
+#include "plan/context_parallel.h"
 #include "plan/parameters.h"
 
 namespace hearth::ops::gpu {
@@ -27,7 +28,7 @@ void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Te
                    const at::Tensor& weight_D, bool accumulate);
 
 void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
-          int64_t start, double direction);
+          int64_t S, const plan::Chunks& positions, double direction);
 
 void swiglu_forward(const at::Tensor& a_TF, const at::Tensor& gate_up_T2F);
 void swiglu_backward(const at::Tensor& dgate_up_T2F, const at::Tensor& da_TF, const at::Tensor& gate_up_T2F,

@@ -41,17 +41,19 @@ void multiply() {
 }
 
 void attend(const plan::AttentionCut& s, at::ScalarType type) {
-  const at::Tensor q = random({s.B, s.S, s.H, s.K}, type), k = random({s.B, s.S, s.G, s.K}, type);
+  const at::Tensor q = random({s.B, s.Q, s.H, s.K}, type), k = random({s.B, s.S, s.G, s.K}, type);
   const at::Tensor out = at::zeros_like(q), dq = at::zeros_like(q), dk = at::zeros_like(k), dv = at::zeros_like(k);
-  const at::Tensor lse = at::zeros({s.B, s.H, s.S});
-  attention_forward(out, lse, q, k, k, {});
-  attention_backward(dq, dk, dv, q, out, lse, q, k, k, {});
+  const at::Tensor lse = at::zeros({s.B, s.H, s.Q});
+  const AttentionMask mask{.queries = {.first = s.S - s.Q}};
+  attention_forward(out, lse, q, k, k, mask);
+  attention_backward(dq, dk, dv, q, out, lse, q, k, k, mask);
 }
 
 // The same thread also multiplies: products and attention share one buffer.
 void expect_as_planned(const plan::AttentionCut& s) {
   plan::ModelShape shape{};
   shape.H = s.H, shape.G = s.G, shape.K = s.K;
+  shape.context = shape.key_ranks = s.S / s.Q;
   for (const auto& [type, dtype] : {std::pair{at::kFloat, DType::kFloat32}, {at::kBFloat16, DType::kBFloat16}}) {
     const plan::ScratchPlan planned = plan::scratch_plan(shape, s.B, s.S, dtype);
     const int64_t held = held_by([&, t = type] {
@@ -64,16 +66,17 @@ void expect_as_planned(const plan::AttentionCut& s) {
 
 TEST(Scratch, IsAsLargeAsPlannedForEachInstructionSet) {
   with_each_target([] {
-    expect_as_planned({2, 70, 4, 2, 24});
-    expect_as_planned({1, 33, 2, 2, 256});
-    expect_as_planned({1, 130, 32, 1, 20});
+    expect_as_planned({2, 70, 4, 2, 24, 70});
+    expect_as_planned({1, 33, 2, 2, 256, 33});
+    expect_as_planned({1, 130, 32, 1, 20, 130});
+    expect_as_planned({2, 280, 4, 2, 24, 70});  // queries of one of four ranks
   });
 }
 
 // One head of keys: its queries are cut into parts, which take more memory than a product's panels.
 TEST(Scratch, IsAsLargeAsPlannedWhereHeadsAreFew) {
-  expect_as_planned({1, 704, 32, 1, 80});
-  EXPECT_GT((plan::AttentionCut{1, 704, 32, 1, 80}.backward_shared_floats()), plan::kGemmSharedFloats);
+  expect_as_planned({1, 704, 32, 1, 80, 704});
+  EXPECT_GT((plan::AttentionCut{1, 704, 32, 1, 80, 704}.backward_shared_floats()), plan::kGemmSharedFloats);
 }
 
 TEST(Scratch, IsGivenBackWhenItsThreadEnds) {
