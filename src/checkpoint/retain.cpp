@@ -25,10 +25,13 @@ int64_t step_of(std::string_view name) {
   return step_name_of(step) == name ? step : -1;
 }
 
-// Whether `name` is a step's name with this suffix; `base` becomes the name without it.
+// Whether `name` is a step's name with this suffix, or with the number of a start and this suffix; `base` becomes the
+// name without them.
 bool strip(std::string_view name, std::string_view suffix, std::string& base) {
   if (!name.ends_with(suffix)) return false;
   base = name.substr(0, name.size() - suffix.size());
+  const size_t dot = base.rfind('.');
+  if (dot != std::string::npos && base.find_first_not_of("0123456789", dot + 1) == std::string::npos) base.resize(dot);
   return step_of(base) >= 0;
 }
 

@@ -153,8 +153,8 @@ void publish(const Path& temporary, const Path& final_folder) {
 
 std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
 Path step_folder(const Path& checkpoints, int64_t step) { return checkpoints / step_name_of(step); }
-Path temporary_folder(const Path& checkpoints, int64_t step) {
-  return checkpoints / (step_name_of(step) + kTemporarySuffix);
+Path temporary_folder(const Path& checkpoints, int64_t step, int64_t start) {
+  return checkpoints / (step_name_of(step) + (start > 0 ? fmt::format(".{}", start) : "") + kTemporarySuffix);
 }
 
 void begin_save(const Path& temporary) {
@@ -198,8 +198,8 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
   return bytes;
 }
 
-void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
-            Manifest manifest) {
+void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items, Manifest manifest,
+            const std::function<void()>& before_rename) {
   const formats::Metadata metadata = gather(rank_items);
   check_complete(metadata, temporary);
   const std::string metadata_text = formats::format_metadata(metadata);
@@ -216,6 +216,7 @@ void commit(const Path& temporary, const Path& final_folder, std::span<const std
   sync_folder(temporary);
   // Reads both files back and checks the size of every rank's file; the ranks have compared the contents.
   Reader::open(temporary);
+  if (before_rename) before_rename();
   publish(temporary, final_folder);
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -25,9 +26,10 @@ inline constexpr const char* kTemporarySuffix = ".tmp";
 inline constexpr const char* kReplacedSuffix = ".replaced";
 inline constexpr const char* kDeletedSuffix = ".deleted";
 
-std::string step_name_of(int64_t step);                        // "step-00000100"
-Path step_folder(const Path& checkpoints, int64_t step);       // CHECKPOINTS/step-00000100
-Path temporary_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100.tmp
+std::string step_name_of(int64_t step);                   // "step-00000100"
+Path step_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100
+// CHECKPOINTS/step-00000100.3.tmp of start number 3 of the training, so that two starts never share it; 0: without.
+Path temporary_folder(const Path& checkpoints, int64_t step, int64_t start = 0);
 
 // Local. Makes the parents, removes the rest of an interrupted save of this name, creates the folder.
 void begin_save(const Path& temporary);
@@ -39,8 +41,9 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
 // tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL
-// (the same step, saved before) is replaced. After a crash in between, remove_leftovers() restores it.
-void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items,
-            Manifest manifest);
+// (the same step, saved before) is replaced. After a crash in between, remove_leftovers() restores it. `before_rename`
+// may throw: nothing is renamed then.
+void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items, Manifest manifest,
+            const std::function<void()>& before_rename = {});
 
 }  // namespace hearth::checkpoint

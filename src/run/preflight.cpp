@@ -13,6 +13,7 @@
 #include "data/shard/same_tokenizer.h"
 #include "data/study/token_weights.h"
 #include "optim/parameter_groups.h"
+#include "plan/layouts/search.h"
 #include "plan/name_pattern.h"
 #include "run/compute_device.h"
 #include "run/finite.h"
@@ -179,8 +180,17 @@ class Check {
     const config::RunConfig& config = result_.config;
     errors_.attempt_about(config.memory.limit.empty() ? "" : "memory.limit", [&] {
       result_.memory = plan::memory_plan(config, result_.shape, available_memory(result_.device));
-      plan::require_fits(result_.memory);
+      plan::require_fits(result_.memory, result_.memory.fits() ? std::string() : other_layouts());
     });
+  }
+
+  // Layouts of as many ranks that fit. Nothing is known of their speed here; those that send least come first.
+  std::string other_layouts() const {
+    const int64_t ranks = result_.config.parallelism.ranks();
+    if (ranks == 1) return {};
+    const plan::Speed speed{.gemm_flops = 1, .devices = ranks, .per_node = ranks};
+    return plan::list_layouts(
+        plan::search_layouts(result_.config, result_.shape, available_memory(result_.device), 1, speed, 3));
   }
 
   const config::LoadResult& loaded_;

@@ -174,7 +174,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
                                        plan::computed_flops_per_token(checked.shape.model, config.training.seq_len),
                                        first ? share * peak_flops(checked.device, compute, checked.threads) : 0};
   const plan::StepTime expected_time =
-      plan::step_time(config, checked.shape.model, checked.memory, steps,
+      plan::step_time(config, checked.shape.model, checked.memory.recompute, steps,
                       {.gemm_flops = first ? share * gemm_flops(checked.device, compute, checked.threads) : 0});
   return {.folder = std::move(*folder),
           .config = config,

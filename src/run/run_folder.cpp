@@ -17,6 +17,7 @@ RunFolder::RunFolder(const config::RunConfig& config, bool locks)
     throw user_error(fmt::format("another training runs in {}", path_.string()),
                      "two trainings would overwrite each other's checkpoints",
                      "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
+  lease_ = Lease::take(path_);
 }
 
 void RunFolder::check_run_file() const {
@@ -68,7 +69,7 @@ void RunFolder::remove_if_unused() {
   if (!is_new_) return;
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
-    const bool unused = name == "run.lock" || path == run_file() || path == logs() ||
+    const bool unused = name == "run.lock" || name == "lease" || path == run_file() || path == logs() ||
                         (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }

@@ -1,6 +1,7 @@
 // The folder of one run. It has a lock, which allows one writer, and the files from which the run continues.
 //
 //   RUN/run.lock        locked during a training; the kernel releases it with the process, however it ends
+//   RUN/lease           which start writes here (run/lease.h)
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
@@ -15,6 +16,7 @@
 
 #include "base/file.h"
 #include "config/config.h"
+#include "run/lease.h"
 
 namespace hearth::run {
 
@@ -24,7 +26,8 @@ inline constexpr std::string_view kRunFileHeading =
 
 class RunFolder {
  public:
-  // With `locks` (rank 0): makes the folder and takes its lock. Throws user_error if another training has the lock.
+  // With `locks` (rank 0): makes the folder, takes its lock, and its lease. Throws user_error if another training has
+  // the lock.
   explicit RunFolder(const config::RunConfig& config, bool locks = true);
 
   const Path& path() const { return path_; }
@@ -32,6 +35,9 @@ class RunFolder {
   Path metrics_file() const { return path_ / "metrics.jsonl"; }
   Path run_file() const { return path_ / "config.toml"; }
   Path logs() const { return path_ / "logs"; }
+
+  // Rank 0's; other ranks have none.
+  const std::optional<Lease>& lease() const { return lease_; }
 
   // Throws user_error if RUN/config.toml was not written by us: a user's own run file is never overwritten.
   void check_run_file() const;
@@ -54,6 +60,7 @@ class RunFolder {
   Path path_, checkpoints_;
   bool is_new_;
   std::unique_ptr<FileLock> lock_;
+  std::optional<Lease> lease_;
 };
 
 }  // namespace hearth::run

@@ -114,7 +114,8 @@ Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
   return progress;
 }
 
-void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest) {
+void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest,
+                const std::optional<Lease>& lease) {
   comm::Control& control = weights.group().control();
   std::vector<mesh::TensorPiece> pieces;
   std::vector<at::Tensor> on_host;  // owns the memory of `pieces`
@@ -137,16 +138,22 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
     pieces.push_back({{name, DType::kFloat32, {}}, {}, counts[i]});
   }
 
-  const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step);
+  if (lease) lease->check();
+  // The number of the start, of rank 0.
+  const int64_t start =
+      std::stoll(control.broadcast("the beginning of a save", fmt::format("{}", lease ? lease->number() : 0)));
+  const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step, start);
   if (control.rank() == 0) checkpoint::begin_save(temporary);
-  control.barrier("the beginning of a save");
+  control.barrier("the folder of a save");
   const std::string mine = checkpoint::write_rank_file(temporary, control.rank(), pieces);
   const std::vector<std::string> items = control.gather("the items of a checkpoint", mine);
   manifest.ranks = control.size();
   checkpoint::stamp(manifest);
   if (control.rank() == 0) {
     const Path final_folder = checkpoint::step_folder(checkpoints, manifest.step);
-    checkpoint::commit(temporary, final_folder, items, std::move(manifest));
+    checkpoint::commit(temporary, final_folder, items, std::move(manifest), [&] {
+      if (lease) lease->check();
+    });
   }
   // All ranks wait until the checkpoint is complete. If rank 0 fails, no other rank may be a step ahead.
   control.barrier("the end of a save");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "data/shard/same_tokenizer.h"
 #include "parallel/sharded_weights.h"
 #include "run/health.h"
+#include "run/lease.h"
 
 namespace hearth::run {
 
@@ -54,6 +56,7 @@ Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder);
 // Saves everything as CHECKPOINTS/step-N, N = manifest.step. The caller has filled in the manifest's other fields.
 // After the return the checkpoint has been read back and has its name. If this throws, the earlier checkpoints are
 // unchanged. Collective.
-void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest);
+void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest,
+                const std::optional<Lease>& lease = std::nullopt);
 
 }  // namespace hearth::run

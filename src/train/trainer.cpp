@@ -105,6 +105,7 @@ class Trainer {
         if (!pause.any()) next_ = launch(now.t + 1);
       }
       std::optional<metrics::Record> record = finish(now);
+      check_lease();
       if (!record) continue;  // the training went back
       if (!ahead) pause = pause_after(now.t);
       if (pause.validate) validate(*record);
@@ -132,6 +133,14 @@ class Trainer {
     bool failed = false;  // the next step has no batch: it stops the training, after this step
     bool any() const { return validate || save || leave || failed; }
   };
+
+  // Now and then: a training that was replaced should not compute on until its next save. Rank 0's error ends all.
+  void check_lease() {
+    constexpr double kSeconds = 10;
+    if (!run_.folder.lease() || monotonic_seconds() - lease_checked_s_ < kSeconds) return;
+    run_.folder.lease()->check();
+    lease_checked_s_ = monotonic_seconds();
+  }
 
   void begin_from(uint64_t sample) {
     feed_.begin(progress_.step + 1, sample);
@@ -261,7 +270,7 @@ class Trainer {
     const double start_s = monotonic_seconds();
     journal_.sync();
     const Path folder = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
-    run::save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record));
+    run::save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record), run_.folder.lease());
     if (control_.rank() == 0)
       checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
     feed_.saved();
@@ -285,7 +294,8 @@ class Trainer {
   Journal journal_;
   std::optional<Path> checkpoint_;  // the last one, for a rewind
   double ended_s_ = 0;              // when the last step ended
-  std::optional<Launched> next_;    // a step that a GPU computes already
+  double lease_checked_s_ = monotonic_seconds();
+  std::optional<Launched> next_;  // a step that a GPU computes already
 };
 
 // A rank's output outside of its steps: rank 0 also prints it on the console.

@@ -138,6 +138,23 @@ TEST_P(SaveFails, AtAnyDiskCallOfPruningAndTheKeptOnesSurvive) {
 }
 INSTANTIATE_TEST_SUITE_P(DiskFullAndBroken, SaveFails, testing::Values(ENOSPC, EIO));
 
+// The last moment to leave a save: another start of the training has the folder.
+TEST(Save, ThatIsForbiddenAtTheEndLeavesTheOldCheckpointAndIsRemovedByTheNextStart) {
+  const test::ScratchFolder scratch;
+  save_state(scratch, 1, 7);
+  const Path temporary = temporary_folder(scratch, 1, 3);
+  EXPECT_EQ(temporary.filename(), "step-00000001.3.tmp");
+  begin_save(temporary);
+  const std::vector<std::string> items = {write_rank_file(temporary, 0, flat_pieces(state_at(8), 0, 1))};
+  EXPECT_THROW(commit(temporary, step_folder(scratch, 1), items, example_manifest(1, 1),
+                      [] { throw user_error("replaced", "", ""); }),
+               Error);
+  EXPECT_EQ(first_value(step_folder(scratch, 1)), 7);
+  EXPECT_EQ(remove_leftovers(scratch), std::vector<std::string>{"step-00000001.3.tmp"});
+  EXPECT_FALSE(path_exists(temporary));
+  EXPECT_EQ(first_value(step_folder(scratch, 1)), 7);
+}
+
 TEST(Save, OfTheSameStateGivesTheSameBytesAndTheOrderOfRanksDoesNotMatter) {
   const test::ScratchFolder scratch;
   save_state(scratch, 1, 7);

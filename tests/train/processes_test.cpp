@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "checkpoint/retain.h"
+#include "run/lease.h"
 #include "run_process.h"
 
 namespace hearth::train {
@@ -109,6 +111,19 @@ TEST_F(Processes, OneRankTrainsThroughNcclToItsBits) {
   RunProcess process(words(c), log);
   ASSERT_EQ(process.wait(), 0) << read_file(log);
   expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+}
+
+// As if a host that was cut off came back after the training was started elsewhere.
+TEST_F(Processes, ThatWereReplacedByAnotherStartWriteNoCheckpoint) {
+  config::RunConfig c = of_ranks("replaced", 2);
+  c.checkpoint.interval = 1000;
+  const auto process = started(c);
+  const run::Lease other = run::Lease::take(c.run_folder());
+  ::kill(process->pid(), SIGTERM);  // asks for a checkpoint
+  EXPECT_EQ(process->wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
+  EXPECT_THAT(read_file(log), HasSubstr("this training was replaced by another start"));
+  EXPECT_TRUE(checkpoint::list_steps(c.checkpoint_folder()).empty());
+  other.check();
 }
 
 // With --max-restarts. A rank is killed twice, in different stretches; then every restart fails at once.

@@ -1,0 +1,36 @@
+// Which start of a training may write in its run folder: the newest. RUN/run.lock keeps a second training out while the
+// first one runs. But a lock does not reach over every network file system, and a host that was cut off may come back
+// after its training was started again elsewhere. So each start writes a number one higher to RUN/lease, and the
+// training that finds another number there than its own must not write any more.
+//
+// What this guarantees: a checkpoint gets its final name only if its start had the lease directly before that rename.
+// Temporary folders have the start's number in their names, so two starts never write the same files. What it does not:
+// between the look and the rename another start may take the lease. The late checkpoint is then a whole and good one of
+// the older start. The new start takes it or leaves it, as with any checkpoint that it finds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+
+namespace hearth::run {
+
+class Lease {
+ public:
+  // Takes the lease of a run folder for this process. Damage of the file is a reason to take it, too: its number is
+  // then 1.
+  static Lease take(const Path& run);
+
+  int64_t number() const { return number_; }
+  // Throws an Error (kHardware) that names the other start if the lease is not this one's any more.
+  void check() const;
+
+ private:
+  Lease(Path file, int64_t number) : file_(std::move(file)), number_(number) {}
+
+  Path file_;
+  int64_t number_;
+};
+
+}  // namespace hearth::run
