@@ -14,14 +14,35 @@ namespace hearth::machine {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
-constexpr double kTera = 1e12;
+constexpr double kGiga = 1e9, kTera = 1e12;
 
 constexpr Device kDevices[] = {
-    {"A100", 79 * kGiB, 8, 271 * kTera, 0, "measured: 87 % of its peak"},
-    {"H100", 79 * kGiB, 8, 794 * kTera, 0, "measured: 80 % of its peak"},
-    {"H200", 140 * kGiB, 8, 794 * kTera, 0, "that of H100, which computes alike"},
-    {"MI250X GCD", 64 * kGiB, 8, 147 * kTera, 0, "measured on one of its two: 77 % of its peak"},
-    {"MI300X", 192 * kGiB, 8, 668 * kTera, 0, "measured, the lower of two: 51 % of its peak"},
+    {"A100", 79 * kGiB, 8, 271 * kTera, 0, "measured: 87 % of its peak", 2.0 * kTera, {0, 300 * kGiga, 25 * kGiga}},
+    {"H100", 79 * kGiB, 8, 794 * kTera, 0, "measured: 80 % of its peak", 3.35 * kTera, {0, 450 * kGiga, 50 * kGiga}},
+    {"H200",
+     140 * kGiB,
+     8,
+     794 * kTera,
+     0,
+     "that of H100, which computes alike",
+     4.8 * kTera,
+     {0, 450 * kGiga, 50 * kGiga}},
+    {"MI250X GCD",
+     64 * kGiB,
+     8,
+     147 * kTera,
+     0,
+     "measured on one of its two: 77 % of its peak",
+     1.6 * kTera,
+     {200 * kGiga, 50 * kGiga, 12.5 * kGiga}},
+    {"MI300X",
+     192 * kGiB,
+     8,
+     668 * kTera,
+     0,
+     "measured, the lower of two: 51 % of its peak",
+     5.3 * kTera,
+     {0, 448 * kGiga, 50 * kGiga}},
 };
 
 // Other names of devices: from data sheets, `nvidia-smi` and `rocm-smi`.
@@ -74,7 +95,7 @@ std::string device_names() {
 }
 
 Device this_machine() {
-  Device cpu{"cpu", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE), 1, 0, 0, {}};
+  Device cpu{"cpu", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE), 1, 0, 0, {}, 0, {}};
   if (const auto limit = control_group_memory_bytes()) cpu.memory_bytes = std::min(cpu.memory_bytes, *limit);
   return cpu;
 }

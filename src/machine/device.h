@@ -10,6 +10,13 @@
 
 namespace hearth::machine {
 
+// Bytes per second that one device sends to others, in one direction, by the data sheets. 0: not known.
+struct Links {
+  double package_bytes_s = 0;  // to the other die of its package; 0: it is alone there
+  double node_bytes_s = 0;     // to the other devices of its node together
+  double fabric_bytes_s = 0;   // its share of the node's network
+};
+
 // One accelerator (for MI250X one of its two dies, a GCD, as programs see them), or this machine's CPU.
 struct Device {
   std::string_view name;
@@ -17,14 +24,18 @@ struct Device {
   int64_t per_node;  // in the usual nodes; 1: a CPU
   // FLOP/s that large matrix products reach, not the data sheet's peak; 0: not known.
   double bfloat16_flops, float32_flops;
-  std::string_view source;  // of the rates
+  std::string_view source;    // of the rates
+  double memory_bytes_s = 0;  // of its own memory, by the data sheet
+  Links links = {};
 
   double gemm_flops(DType compute) const {
     return compute == DType::kBFloat16 ? bfloat16_flops : compute == DType::kFloat32 ? float32_flops : 0;
   }
 };
 
-// Named devices. The rates are stas00/ml-engineering's measurements (compute/accelerator), if it has any.
+// Named devices. The rates are stas00/ml-engineering's measurements (compute/accelerator), if it has any. Links are
+// those of common nodes: DGX A100 (8 x 200 Gb/s), DGX H100 and H200, and MI300X (8 x 400 Gb/s), Frontier (4 x 200 Gb/s
+// for 8 GCDs; a GCD's links to other packages have 50 GB/s each).
 std::span<const Device> devices();
 std::string device_names();  // "A100, H100, ..."
 // Finds a device by its name or an alias ("mi250x", "A100-SXM4-80GB"). Case, blanks, dashes and the maker's name do not

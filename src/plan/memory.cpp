@@ -16,8 +16,6 @@ namespace hearth::plan {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 64;  // of ops::Arena
-// Code and workspaces of the libraries on a GPU: cuBLAS, cuDNN, LibTorch's kernels.
-constexpr int64_t kLibrariesBytes = int64_t{1} << 30;
 
 int64_t aligned_bytes(int64_t numel, DType dtype) { return round_up(numel * dtype_size(dtype), kAlignmentBytes); }
 
@@ -174,7 +172,7 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
-                       int64_t pipeline_rank) {
+                       int64_t pipeline_rank, std::span<const Recompute> levels) {
   const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
   const PipelinePlan pipeline = pipeline_plan(config, shape.L);
   const Layers layers = layers_of(pipeline, pipeline_rank);
@@ -202,7 +200,9 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
   // A recorded graph keeps a workspace of its own, in addition to that of steps that are not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
   const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
-  if (config.memory.recompute == config::Recompute::kAuto) {
+  if (!levels.empty()) {
+    plan.recompute.assign(levels.begin(), levels.end());
+  } else if (config.memory.recompute == config::Recompute::kAuto) {
     plan.recompute = cheapest_that_fits(shape, S, layers, plan.limit_bytes / ranks_here - rest,
                                         [&](const Levels& l) { return at(l).total_bytes; });
   } else {
@@ -295,7 +295,7 @@ std::string format_memory(const MemoryPlan& plan) {
   return text;
 }
 
-void require_fits(const MemoryPlan& plan) {
+void require_fits(const MemoryPlan& plan, std::string_view others) {
   if (plan.fits()) return;
   const bool all = std::all_of(plan.recompute.begin(), plan.recompute.end(),
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&
@@ -310,7 +310,9 @@ void require_fits(const MemoryPlan& plan) {
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
                   describe(plan.recompute),
                   rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : ""),
-      weights_alone && plan.shards_more ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"
+      !others.empty() ? fmt::format("take a layout that fits these ranks, with memory.recompute = \"auto\": {}", others)
+      : weights_alone && plan.shards_more
+          ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"
       : weights_alone
           ? "no recomputation helps: take a smaller model, optimizer.moments_dtype = \"bfloat16\", or more memory"
       : all ? "lower training.local_batch_size, training.seq_len, memory.loss_chunk_tokens or the size of the model"

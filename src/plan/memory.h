@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/config.h"
@@ -13,6 +15,9 @@
 #include "plan/sharding.h"
 
 namespace hearth::plan {
+
+// Code and workspaces of the libraries on a GPU: cuBLAS, cuDNN, LibTorch's kernels.
+inline constexpr int64_t kLibrariesBytes = int64_t{1} << 30;
 
 struct MemoryItem {
   std::string name;
@@ -48,9 +53,10 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
 // "auto" takes the cheapest levels that fit, or the smallest plan if none fits. Otherwise the keys give the levels.
 // `shape` and `parameters` are a rank's part where ranks share the layers; `pipeline_rank`: where they have different
 // layers. `shape` has all of these; those of other ranks are not recomputed.
+// `levels`: of all layers, in place of those; empty: none given.
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
-                       int64_t pipeline_rank = 0);
+                       int64_t pipeline_rank = 0, std::span<const Recompute> levels = {});
 
 // The largest workspace of the GPU's kernels at a time. The vendor's backward of attention returns new tensors:
 // gradients of queries summed in float32, of keys and values for every query head. A float8 product needs its operands.
@@ -70,7 +76,8 @@ std::vector<MemoryItem> peak_activations(const MemoryPlan& plan);
 std::string format_memory(const MemoryPlan& plan);
 std::string format_memory_total(const MemoryPlan& plan);  // the same in one line
 
-// Throws user_error with possible changes if the plan does not fit.
-void require_fits(const MemoryPlan& plan);
+// Throws user_error with possible changes if the plan does not fit. `others`: layouts that do, for its text; may be
+// empty.
+void require_fits(const MemoryPlan& plan, std::string_view others = {});
 
 }  // namespace hearth::plan

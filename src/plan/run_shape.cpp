@@ -61,7 +61,8 @@ RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work 
   return run;
 }
 
-MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes) {
+MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
+                       std::span<const Recompute> levels) {
   // Ranks on a CPU share its memory; a GPU has one rank.
   const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
   const Part first{0, config.parallelism.tensor_parallel_degree};  // has most
@@ -73,7 +74,7 @@ MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int
     const std::vector<StageLayers> stages = pipeline.stages_of(rank);
     MemoryPlan plan =
         memory_plan(config, shape, parameter_plan(run.model, first, stages), run.precision, memory_bytes,
-                    on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0, rank);
+                    on_cpu ? config.parallelism.ranks() : 1, on_cpu ? config::cpu_threads(config) : 0, rank, levels);
     for (const StageLayers& stage : stages)
       std::copy(plan.recompute.begin() + stage.begin, plan.recompute.begin() + stage.end,
                 recompute.begin() + stage.begin);

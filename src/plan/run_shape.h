@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "config/config.h"
 #include "plan/memory.h"
@@ -35,7 +36,8 @@ struct RunShape {
 RunShape run_shape(const config::RunConfig& config, const DataFacts& data, Work work = Work::kTraining);
 
 // The memory of a training on training.device: of the rank that needs most. `memory_bytes`: the device's memory; on a
-// CPU all ranks share it.
-MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes);
+// CPU all ranks share it. `levels`: what each layer recomputes, in place of memory.recompute; empty: not given.
+MemoryPlan memory_plan(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
+                       std::span<const Recompute> levels = {});
 
 }  // namespace hearth::plan

@@ -20,20 +20,31 @@ namespace {
 double sent_share(int64_t ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
 // Elements of the part's weights on one rank of a tensor-parallel group.
-double weights_of(const ModelShape& shape, const PipelinePart& part, int64_t tp) {
-  double sum = 0;
-  for (const Parameter& p : parameter_plan(shape).parameters) {
-    const int64_t layer = p.unit - 1;  // unit 0 is the embedding and unit L + 1 the output
-    bool is_here = layer >= part.layers.begin && layer < part.layers.end;
-    if (p.unit == 0) is_here = part.has_embedding || (shape.tied && part.has_output);
-    if (layer == shape.L) is_here = part.has_output;
-    const bool is_matrix = p.shape.size() > 1;
-    if (is_here) sum += static_cast<double>(p.numel) / static_cast<double>(is_matrix ? tp : 1);
-  }
+double weights_of(const ModelShape& shape, const UnitCounts& counts, const PipelinePart& part, int64_t tp) {
+  const auto of_unit = [&](int64_t unit) {
+    const auto i = static_cast<size_t>(unit);
+    return counts.matrices[i] / static_cast<double>(tp) + counts.vectors[i];
+  };
+  double sum = part.has_output ? of_unit(shape.L + 1) : 0;
+  if (part.has_embedding || (shape.tied && part.has_output)) sum += of_unit(0);
+  for (int64_t layer = part.layers.begin; layer < part.layers.end; ++layer) sum += of_unit(layer + 1);
   return sum;
 }
 
+double share_of(std::span<const Recompute> levels, Recompute least) {
+  const auto count = std::count_if(levels.begin(), levels.end(), [&](Recompute level) { return level >= least; });
+  return levels.empty() ? 0 : static_cast<double>(count) / static_cast<double>(levels.size());
+}
+
 }  // namespace
+
+UnitCounts unit_counts(const ParameterPlan& whole) {
+  UnitCounts counts{std::vector<double>(whole.units.size()), std::vector<double>(whole.units.size())};
+  for (const Parameter& p : whole.parameters)
+    (p.shape.size() > 1 ? counts.matrices : counts.vectors)[static_cast<size_t>(p.unit)] +=
+        static_cast<double>(p.numel);
+  return counts;
+}
 
 PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageLayers& layers) {
   const bool is_first = stage == 0, is_last = stage == pipeline.num_stages() - 1, has_others = pipeline.ranks > 1;
@@ -44,9 +55,9 @@ PipelinePart pipeline_part(const Pipeline& pipeline, int64_t stage, const StageL
           .num_previous = has_others && !is_first ? 1 : 0};
 }
 
-StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, const Sharding& sharding,
-                         const Precision& precision, const TrafficStep& step, const PipelinePart& part,
-                         bool gathers_again) {
+StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, const mesh::Degrees& degrees,
+                         const Sharding& sharding, const Precision& precision, const TrafficStep& step,
+                         const PipelinePart& part, bool gathers_again) {
   const auto A = static_cast<double>(step.micro_batches);
   const auto tp = static_cast<double>(degrees.tp), D = static_cast<double>(shape.D);
   const auto layers = static_cast<double>(part.layers.size());
@@ -55,7 +66,7 @@ StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, 
   const auto element = static_cast<double>(dtype_size(precision.compute));
 
   StepTraffic traffic;
-  const double weights = weights_of(shape, part, degrees.tp);
+  const double weights = weights_of(shape, counts, part, degrees.tp);
   const double gradient_bytes = weights * static_cast<double>(dtype_size(precision.gradients));
   const int64_t shards = degrees.dp_shard * degrees.cp;
   const double gathers = sharding.has_whole_weights(shards, precision) ? 1 : 2 * A;
@@ -66,14 +77,17 @@ StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, 
                       static_cast<double>(shards);
 
   const double ends = (part.has_embedding ? 2 : 0) + (part.has_output ? 2 : 0);
-  traffic.tensor = sent_share(degrees.tp) * A * (layers * (gathers_again ? 10 : 8) + ends) * T * D * element;
+  // Again: two gathers and two sums of a block, or the gather before wqkv.
+  const double again = 4 * step.block_again + (step.attention_again - step.block_again);
+  traffic.tensor = sent_share(degrees.tp) * A * (layers * ((gathers_again ? 10 : 8) + again) + ends) * T * D * element;
 
   // Ranks that are more than key/value heads have one each, in copies.
   const int64_t key_ranks = key_ranks_of(degrees.cp, shape.H / degrees.tp, shape.G / degrees.tp);
   const int64_t head_ranks = degrees.cp / key_ranks, key_heads = std::max(shape.G, head_ranks * degrees.tp);
   const auto heads = static_cast<double>(shape.H + 2 * key_heads + shape.H);
-  traffic.context = sent_share(head_ranks) * A * layers * 2 * heads * static_cast<double>(shape.K) / tp * T * element;
-  // Keys and values of all positions, twice, and their gradients.
+  traffic.context = sent_share(head_ranks) * A * layers * (2 + step.attention_again) * heads *
+                    static_cast<double>(shape.K) / tp * T * element;
+  // Keys and values of all positions, twice, and their gradients. The second time is also the recomputation's.
   traffic.context += sent_share(key_ranks) * A * layers * 3 * 2 * static_cast<double>(key_heads * shape.K) / tp * T *
                      static_cast<double>(key_ranks) * element;
 
@@ -81,18 +95,26 @@ StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, 
   return traffic;
 }
 
-StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision) {
+StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
+                        std::span<const Recompute> recompute) {
+  return run_traffic(config, shape, unit_counts(parameter_plan(shape)), precision, pipeline_plan(config, shape.L),
+                     recompute);
+}
+
+StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const UnitCounts& counts,
+                        const Precision& precision, const PipelinePlan& plan, std::span<const Recompute> recompute) {
   const TrafficStep step{.micro_batches = config::accumulation_steps(config),
                          .batch = config::micro_batch_size(config),
-                         .seq_len = config.training.seq_len};
-  const PipelinePlan plan = pipeline_plan(config, shape.L);
+                         .seq_len = config.training.seq_len,
+                         .attention_again = share_of(recompute, Recompute::kAttention),
+                         .block_again = share_of(recompute, Recompute::kBlock)};
   StepTraffic most;
   for (int64_t rank = 0; rank < plan.pipeline.ranks; ++rank) {
     StepTraffic sum;
     for (int64_t stage = rank; stage < plan.pipeline.num_stages(); stage += plan.pipeline.ranks) {
       const PipelinePart part = pipeline_part(plan.pipeline, stage, plan.layers[static_cast<size_t>(stage)]);
-      const StepTraffic one = step_traffic(shape, config.parallelism.degrees(), sharding_of(config), precision, step,
-                                           part, /*gathers_again=*/true);
+      const StepTraffic one = step_traffic(shape, counts, config.parallelism.degrees(), sharding_of(config), precision,
+                                           step, part, /*gathers_again=*/true);
       for (const auto bytes : {&StepTraffic::shard, &StepTraffic::replicate, &StepTraffic::tensor,
                                &StepTraffic::context, &StepTraffic::pipeline})
         sum.*bytes += one.*bytes;

@@ -9,10 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "mesh/mesh.h"
+#include "plan/activations.h"
 #include "plan/parameters.h"
+#include "plan/pipeline_plan.h"
 #include "plan/pipeline_schedule.h"
 #include "plan/pipeline_stages.h"
 #include "plan/precision.h"
@@ -24,6 +28,8 @@ struct TrafficStep {
   int64_t micro_batches = 1;  // of a step
   int64_t batch = 1;          // sequences of a micro-batch: B
   int64_t seq_len = 1;        // positions of a whole sequence: S
+  // The shares of layers whose backward computes attention, or the whole block, again.
+  double attention_again = 0, block_again = 0;
 };
 
 // What a rank holds of the model.
@@ -45,6 +51,12 @@ struct StepTraffic {
   double total() const { return shard + replicate + tensor + context + pipeline; }
 };
 
+// Elements of the model's weights by unit (plan/parameters.h): embedding, layers, output.
+struct UnitCounts {
+  std::vector<double> matrices, vectors;
+};
+UnitCounts unit_counts(const ParameterPlan& whole);
+
 // The traffic of a rank with `part` of the model. T = B S / cp are its tokens.
 //
 //   shard       stages 1 and 2 gather the weights once, stage 3 twice a micro-batch: plan/sharding.h. Gradients are
@@ -56,14 +68,18 @@ struct StepTraffic {
 //   context     queries, keys and values [T, (H + 2 G) K / tp] and the attention's result [T, H K / tp] change from
 //               positions to heads and back; the backward does the same with gradients.
 //   pipeline    [T / tp, D] for each neighbour and micro-batch, each way.
-// Layers that are computed again in the backward are left out: they repeat their forward's traffic.
-StepTraffic step_traffic(const ModelShape& shape, const mesh::Degrees& degrees, const Sharding& sharding,
-                         const Precision& precision, const TrafficStep& step, const PipelinePart& part,
-                         bool gathers_again = false);
+// A layer that is computed again in the backward repeats its forward's traffic, or that of attention.
+StepTraffic step_traffic(const ModelShape& shape, const UnitCounts& counts, const mesh::Degrees& degrees,
+                         const Sharding& sharding, const Precision& precision, const TrafficStep& step,
+                         const PipelinePart& part, bool gathers_again = false);
 
-// The traffic of a rank of a run, without a pipeline, as the model computes: the inputs of wqkv and w13 are gathered
-// again. `shape` is of the whole model.
-StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision);
+// The traffic of the rank of a run that sends most, as the model computes: the inputs of wqkv and w13 are gathered
+// again. `shape` is of the whole model; `recompute`: of each layer.
+StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const Precision& precision,
+                        std::span<const Recompute> recompute);
+// The same with what does not depend on the mesh, for many of them.
+StepTraffic run_traffic(const config::RunConfig& config, const ModelShape& shape, const UnitCounts& counts,
+                        const Precision& precision, const PipelinePlan& plan, std::span<const Recompute> recompute);
 
 // One line for `hearth plan`; empty if the rank sends nothing.
 std::string format_traffic(const StepTraffic& traffic);

@@ -133,6 +133,11 @@ TEST(Memory, MoreThanThereIsIsAnErrorThatSaysWhatCouldBeChanged) {
   EXPECT_THAT(error, HasSubstr("fix: lower training.local_batch_size, training.seq_len")) << error;
 }
 
+TEST(Memory, LayoutsThatFitAreNamedWhereThereAreAny) {
+  const std::string fix = error_of([&] { require_fits(planned(neuro_1b(), 64 * kGiB), "tp 4"); }).fix();
+  EXPECT_EQ(fix, "take a layout that fits these ranks, with memory.recompute = \"auto\": tp 4");
+}
+
 TEST(Memory, ATrainingThatAlmostFitsSaysByHowMuchItDoesNot) {
   MemoryPlan plan = planned(neuro_1b(), kGiB);
   plan.ranks_here = 1;

@@ -21,7 +21,8 @@ ModelShape traffic_shape() {
 
 StepTraffic traffic(const mesh::Degrees& degrees, const Sharding& sharding = {}, bool gathers_again = false) {
   const PipelinePart whole = pipeline_part({}, 0, {0, 6});
-  return step_traffic(traffic_shape(), degrees, sharding, kTypes, kStep, whole, gathers_again);
+  return step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), degrees, sharding, kTypes, kStep,
+                      whole, gathers_again);
 }
 
 TEST(Traffic, OneRankSendsNothing) {
@@ -95,7 +96,9 @@ TEST(Traffic, APipelineSendsWhatItsScheduleSends) {
     for (int64_t stage = 0; stage < pipeline.num_stages(); ++stage) {
       const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
       sent[static_cast<size_t>(pipeline.rank_of(stage))] +=
-          step_traffic(traffic_shape(), {.cp = 2, .tp = 4, .pp = ranks}, {}, kTypes, kStep, part).pipeline;
+          step_traffic(traffic_shape(), unit_counts(parameter_plan(traffic_shape())), {.cp = 2, .tp = 4, .pp = ranks},
+                       {}, kTypes, kStep, part)
+              .pipeline;
     }
     const auto lists = with_transfers(pipeline, compute_actions(pipeline));
     for (size_t rank = 0; rank < lists.size(); ++rank)
@@ -116,7 +119,7 @@ TEST(Traffic, StagesHaveTheirOwnWeights) {
     const std::vector<StageLayers> layers = stage_layers(6, 3);
     for (int64_t stage = 0; stage < 3; ++stage) {
       const PipelinePart part = pipeline_part(pipeline, stage, layers[static_cast<size_t>(stage)]);
-      sum += step_traffic(shape, degrees, {}, kTypes, kStep, part).shard;
+      sum += step_traffic(shape, unit_counts(parameter_plan(shape)), degrees, {}, kTypes, kStep, part).shard;
     }
     // A tied embedding is on the first and on the last stage.
     const auto N = static_cast<double>(parameter_plan(shape).num_parameters + (tied ? 64 * 48 : 0));

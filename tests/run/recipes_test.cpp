@@ -77,7 +77,7 @@ struct Recipes : testing::TestWithParam<Path> {
                             .devices = ranks,
                             .per_node = device->per_node,
                             .efficiency = plan::Speed{}.efficiency};
-    const plan::StepTime time = plan::step_time(c, shape, memory, c.training.steps, speed);
+    const plan::StepTime time = plan::step_time(c, shape, memory.recompute, c.training.steps, speed);
     const std::string times = fmt::format("{} a step, {}", format_duration(time.step_s), format_duration(time.run_s()));
     if (ranks > 1)
       return fmt::format("# {} {}s, planned (not run on them): {} each{}; {}, {:.1f} node-hours.\n", ranks, device_name,

@@ -15,6 +15,7 @@ TORCH = ["base", "machine", "storage", "mesh", "config", "plan", "comm", "kernel
 # The sources in the room itself put the parts together, and stand to their right.
 FOLDERS = {
     "config": ["import"],
+    "plan": ["layouts"],
     "tokenizer": ["unicode", "pretokenizer", "bpe", "formats", "arrays"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "ops": ["cpu", "gpu"],

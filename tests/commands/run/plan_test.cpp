@@ -45,23 +45,46 @@ TEST_F(PlanCommand, SaysWhatLlama31Of8BTakes) {
   EXPECT_THAT(result.output,
               HasSubstr("  traffic      each rank sends 44.2 GiB a step: 44.2 GiB of weights and gradients\n"))
       << result.output;
-  // 4,194,304 tokens x 51.4704 GFLOP / (64 x 100 TFLOP/s x 0.5) = 67.4633 s; 238,419 steps; 8 nodes.
+  // 4,194,304 tokens x 51.4704 GFLOP / (64 x 100 TFLOP/s x 0.5) = 67.4633 s. The update of 1/64 of the weights moves 28
+  // bytes for each: 0.0007 s at 5.3 TB/s. 238,419 steps; 8 nodes.
   EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 1 min 07 s, 62.2 k per second, at 50 %"))
       << result.output;
   EXPECT_THAT(result.output,
-              HasSubstr("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 GPUs: 285947.2 GPU-hours, "
-                        "35743.4 node-hours (8 nodes of 8 GPUs)\n"))
+              HasSubstr("  run time     238419 steps, 1.00 T tokens: 186 d 03 h on 64 GPUs: 285950.0 GPU-hours, "
+                        "35743.7 node-hours (8 nodes of 8 GPUs)\n"))
       << result.output;
 }
 
-// 4,194,304 tokens x 51.4704 GFLOP / (64 x 794 TFLOP/s x 0.75) = 5.66 s, without recomputation. A GPU computes in
+// 4,194,304 tokens x (51.4704 + 12.3) GFLOP / (64 x 794 TFLOP/s x 0.49) = 10.7 s. A GPU computes in
 // bfloat16 unless the run file names another type, for any training.device.
 TEST_F(PlanCommand, AGpuComputesInBfloat16) {
   const CommandResult result = run("run.toml --device H200 --set memory.recompute=block");
   EXPECT_THAT(result.output, HasSubstr("    weights, bfloat16 ")) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 7.")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("  step time    4.19 M tokens in 11 s")) << result.output;
   const CommandResult wide = run("run.toml --device MI300X --set training.mixed_precision_param=float32");
   EXPECT_THAT(wide.output, HasSubstr("    weights, float32 ")) << wide.output;
+}
+
+TEST_F(PlanCommand, SearchListsLayoutsAndTheKeysOfTheFirst) {
+  const CommandResult result = run("run.toml --device MI250X --gpus 512 --search --limit 3");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("\nLayouts that fit 512 MI250X GCDs, the fastest first:\n")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("\n[parallelism]\ndata_parallel_replicate_degree = ")) << result.output;
+  const CommandResult json = run("run.toml --device MI250X --gpus 512 --search --limit 3 --json");
+  const auto layouts = nlohmann::json::parse(json.output).at("layouts");
+  ASSERT_EQ(layouts.size(), 3U);
+  // The plan of the first one's keys has its memory and time.
+  std::string sets;
+  for (const char* key : {"data_parallel_replicate_degree", "data_parallel_shard_degree", "zero_stage",
+                          "context_parallel_degree", "tensor_parallel_degree", "pipeline_parallel_degree"})
+    sets += fmt::format(" --set parallelism.{}={}", key, layouts[0].at(key).get<int64_t>());
+  sets += fmt::format(" --set memory.recompute=auto --set training.local_batch_size={}",
+                      layouts[0].at("local_batch_size").get<int64_t>());
+  const auto plan = nlohmann::json::parse(run("run.toml --device MI250X --json" + sets).output);
+  EXPECT_TRUE(plan.at("memory").at("fits"));
+  EXPECT_NEAR(plan.at("step").at("seconds").get<double>() / layouts[0].at("seconds").get<double>(), 1, 0.02);
+  EXPECT_THAT(run("run.toml --search").output, HasSubstr("--search needs a GPU with a known rate"));
+  EXPECT_THAT(run("run.toml --gpus 8").output, HasSubstr("--gpus needs a GPU"));
 }
 
 TEST_F(PlanCommand, WhatMatchesNothingSaysWhereItStands) {
@@ -154,7 +177,11 @@ TEST_F(PlanCommand, SaysTheSameAsJson) {
   const auto& step = plan.at("step");
   EXPECT_EQ(step.at("tokens"), 512 * S);
   EXPECT_EQ(step.at("efficiency"), 0.5);
-  const double seconds = 512 * static_cast<double>(S) * (causal + again) / (64 * 1e14 * 0.5);
+  const double computing = 512 * static_cast<double>(S) * (causal + again) / (64 * 1e14 * 0.5);
+  // Reads master, gradient and moments of 1/64, and writes all but the gradient, at 5.3 TB/s.
+  const double update = static_cast<double>(parameters) / 64 * 28 / 5.3e12, seconds = computing + update;
+  EXPECT_NEAR(step.at("parts").at("compute").get<double>(), computing, 1e-9 * seconds);
+  EXPECT_NEAR(step.at("parts").at("update").get<double>(), update, 1e-6 * seconds);
   EXPECT_NEAR(step.at("seconds").get<double>(), seconds, 1e-9 * seconds);
   EXPECT_NEAR(step.at("tokens_per_second").get<double>(), 512 * S / seconds, 1e-6);
   const auto& time = plan.at("run");

@@ -1,0 +1,132 @@
+#include "plan/layouts/memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "config/derived.h"
+#include "plan/muon.h"
+
+namespace hearth::plan {
+namespace {
+
+// The first `count` layers of each rank at one level, the others at another.
+std::vector<Recompute> levels_of(const PipelinePlan& pipeline, int64_t count, Recompute first, Recompute others) {
+  std::vector<Recompute> levels(static_cast<size_t>(pipeline.layers.back().end), others);
+  for (int64_t rank = 0; rank < pipeline.pipeline.ranks; ++rank) {
+    int64_t left = count;
+    for (const StageLayers& stage : pipeline.stages_of(rank))
+      for (int64_t layer = stage.begin; layer < stage.end && left > 0; ++layer, --left)
+        levels[static_cast<size_t>(layer)] = first;
+  }
+  return levels;
+}
+
+}  // namespace
+
+const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, const PipelinePlan& pipeline,
+                                             Recompute level) {
+  const config::Parallelism& p = config.parallelism;
+  const bool staged = pipeline.pipeline.ranks > 1,
+             halves = pipeline.pipeline.schedule == PipelineSchedule::kInterleavedZeroBubble;
+  const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
+  const Shape shape(p.tensor_parallel_degree, p.context_parallel_degree, B, S, staged, halves);
+  const auto found = lines_.find({shape, level});
+  if (found != lines_.end()) return found->second;
+  ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+  const auto plan_of = [&](int64_t layers) {
+    part.L = staged ? layers + 1 : layers;  // the first stage of several has no output
+    const std::vector<Recompute> levels(static_cast<size_t>(layers), level);
+    return activation_plan(staged ? stage_part(part, {0, layers}) : part, B, S, run_.precision.compute,
+                           config.memory.loss_chunk_tokens, halves ? Backward::kInHalves : Backward::kWhole, levels,
+                           staged ? 1 : 0);
+  };
+  const ActivationPlan few = plan_of(4), more = plan_of(6);
+  const auto linear = [](int64_t of_few, int64_t of_more) {
+    const double each = static_cast<double>(of_more - of_few) / 2;
+    return std::pair(static_cast<double>(of_few) - 4 * each, each);
+  };
+  const auto [shared, shared_of_layer] = linear(few.shared_bytes, more.shared_bytes);
+  const auto [slot, slot_of_layer] = linear(few.slot_bytes, more.slot_bytes);
+  return lines_[{shape, level}] = {shared, shared_of_layer, slot, slot_of_layer};
+}
+
+double LayoutMemory::weights(const config::RunConfig& config, const PipelinePlan& pipeline) {
+  const config::Parallelism& p = config.parallelism;
+  const std::tuple key(p.tensor_parallel_degree, pipeline.pipeline.ranks, pipeline.pipeline.stages_per_rank, p.shards(),
+                       p.zero_stage);
+  const auto found = weights_.find(key);
+  if (found != weights_.end()) return found->second;
+  const std::tuple of_part(p.tensor_parallel_degree, pipeline.pipeline.ranks, pipeline.pipeline.stages_per_rank);
+  auto part = parts_.find(of_part);
+  if (part == parts_.end())
+    part =
+        parts_.emplace(of_part, parameter_plan(run_.model, {0, p.tensor_parallel_degree}, pipeline.stages_of(0))).first;
+  double bytes = 0;
+  for (const MemoryItem& item : weights_memory(part->second, run_.precision, p.shards(), sharding_of(config), {},
+                                               muon_matrices(config.optimizer, part->second)))
+    bytes += static_cast<double>(item.bytes);
+  return weights_[key] = bytes;
+}
+
+const std::vector<int64_t>& LayoutMemory::slots(const Pipeline& pipeline) {
+  const std::tuple key(pipeline.schedule, pipeline.ranks, pipeline.stages_per_rank, pipeline.micro_batches);
+  const auto found = slots_.find(key);
+  if (found != slots_.end()) return found->second;
+  return slots_[key] = rank_schedule(pipeline, 0, PipelinePass::kTraining).slots;
+}
+
+std::optional<std::vector<Recompute>> LayoutMemory::cheapest(const config::RunConfig& config,
+                                                             const PipelinePlan& pipeline, double limit_bytes) {
+  const config::Parallelism& p = config.parallelism;
+  const int64_t B = config::micro_batch_size(config), S = config.training.seq_len;
+  const double weights_bytes = weights(config, pipeline);
+  if (weights_bytes > limit_bytes) return std::nullopt;
+  const ModelShape part = model_part(run_.model, {0, p.tensor_parallel_degree}, p.context_parallel_degree);
+  const auto workspace = static_cast<double>(gpu_workspace_bytes(part, B * S, run_.precision, config.numerics.fp8));
+  const double left = limit_bytes - weights_bytes - workspace;
+
+  const bool staged = pipeline.pipeline.ranks > 1;
+  const std::vector<StageLayers> stages = pipeline.stages_of(0);
+  double layers = 0, held = 0, slots_held = 0;  // held: micro-batches of all layers together
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const auto size = static_cast<double>(stages[i].size());
+    const double of_stage = staged ? static_cast<double>(slots(pipeline.pipeline)[i]) : 0;
+    layers += size;
+    held += size * of_stage;
+    slots_held += of_stage;
+  }
+  // Bytes of what does not depend on the number of layers, and of each layer.
+  const auto bytes_of = [&](Recompute level) {
+    const Line& l = line(config, pipeline, level);
+    const double largest = staged ? static_cast<double>(stages.front().size()) : layers;
+    return std::pair(l.shared + (staged ? largest * l.shared_of_layer : 0) + slots_held * l.slot,
+                     staged ? held / layers * l.slot_of_layer : l.shared_of_layer);
+  };
+
+  using enum Recompute;
+  constexpr std::pair<Recompute, Recompute> kPairs[] = {
+      {kNorms, kNone}, {kAttention, kNorms}, {kBlock, kNorms}, {kBlock, kAttention}};
+  std::optional<std::vector<Recompute>> best;
+  double best_flops = 0;
+  for (const auto& [dearer, others] : kPairs) {
+    const auto [fixed_dearer, each_dearer] = bytes_of(dearer);
+    const auto [fixed_others, each_others] = bytes_of(others);
+    const double excess = std::max(fixed_dearer, fixed_others) + layers * each_others - left;
+    double count = 0;
+    if (excess > 0) {
+      if (each_others <= each_dearer) continue;
+      count = std::ceil(excess / (each_others - each_dearer));
+      if (count > layers) continue;
+    }
+    std::vector<Recompute> levels = levels_of(pipeline, static_cast<int64_t>(count), dearer, others);
+    const double flops = recompute_flops_per_token(run_.model, S, levels);
+    if (best && flops >= best_flops) continue;
+    best = std::move(levels);
+    best_flops = flops;
+  }
+  return best;
+}
+
+}  // namespace hearth::plan

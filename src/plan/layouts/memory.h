@@ -1,0 +1,47 @@
+// What layers recompute on a layout, from a few small plans: activations of a rank are linear in its layers, to within
+// a few percent. For a search, which looks at many layouts; memory_plan() is exact.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "config/config.h"
+#include "plan/memory.h"
+#include "plan/pipeline_plan.h"
+#include "plan/run_shape.h"
+
+namespace hearth::plan {
+
+class LayoutMemory {
+ public:
+  // Borrows the run.
+  explicit LayoutMemory(const RunShape& run) : run_(run) {}
+
+  // The levels that cost the least time, one for each layer, so that the first pipeline rank of `config` has at most
+  // `limit_bytes` of weights, activations and workspace on a GPU. Empty: nothing fits.
+  std::optional<std::vector<Recompute>> cheapest(const config::RunConfig& config, const PipelinePlan& pipeline,
+                                                 double limit_bytes);
+
+ private:
+  // Bytes of a stage's activations: in memory that all stages share, and of a slot.
+  struct Line {
+    double shared, shared_of_layer, slot, slot_of_layer;
+  };
+  using Shape = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;  // tp, cp, B, S, staged, in halves
+
+  const Line& line(const config::RunConfig& config, const PipelinePlan& pipeline, Recompute level);
+  double weights(const config::RunConfig& config, const PipelinePlan& pipeline);
+  // Micro-batches that the first rank holds, for each of its stages.
+  const std::vector<int64_t>& slots(const Pipeline& pipeline);
+
+  const RunShape& run_;
+  std::map<std::pair<Shape, Recompute>, Line> lines_;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, ParameterPlan> parts_;  // by tp, pipeline ranks and stages of a rank
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, double> weights_;  // also shards and stage
+  std::map<std::tuple<PipelineSchedule, int64_t, int64_t, int64_t>, std::vector<int64_t>> slots_;
+};
+
+}  // namespace hearth::plan

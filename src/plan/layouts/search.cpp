@@ -1,0 +1,286 @@
+#include "plan/layouts/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <queue>
+#include <set>
+#include <tuple>
+
+#include "base/quantity.h"
+#include "config/derived.h"
+#include "plan/context_parallel.h"
+#include "plan/layouts/memory.h"
+#include "plan/muon.h"
+#include "plan/pipeline_plan.h"
+
+namespace hearth::plan {
+namespace {
+
+using config::Parallelism;
+using config::PipelineSchedule;
+
+// The share of the memory that an estimate may take.
+constexpr double kEstimated = 0.99;
+// More micro-batches in a pass gain little, and their simulation takes time.
+constexpr int64_t kMostMicroBatches = 64, kMostStages = 16, kMostSequences = 16;
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> result;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    result.push_back(d);
+    if (d * d != n) result.push_back(n / d);
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+// What a layout changes in a run.
+struct Choice {
+  Parallelism parallelism;
+  int64_t local_batch_size;
+  double cost = 0;                                 // a lower bound before the memory is known
+  std::optional<std::vector<Recompute>> levels{};  // estimated
+  std::optional<MemoryPlan> memory{};              // exact
+
+  bool operator>(const Choice& other) const { return cost > other.cost; }
+};
+
+// A layout that sends less is better than one that takes as long: in fact computation does not hide all traffic.
+double cost_of(const StepParts& parts) { return parts.total() + 0.01 * parts.hidden; }
+
+class Search {
+ public:
+  Search(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes, int64_t steps, const Speed& speed)
+      : config_(config),
+        run_(run),
+        memory_bytes_(memory_bytes),
+        steps_(steps),
+        speed_(speed),
+        counts_(unit_counts(run.parameters)),
+        sequences_(config::global_batch_size(config)),
+        none_(static_cast<size_t>(run.model.L)),
+        memory_(run) {
+    config_.training.global_batch_size = sequences_;
+    const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
+    limit_bytes_ = static_cast<double>(on_cpu ? memory_bytes : memory_bytes - kLibrariesBytes);
+    if (const auto limit = parse_bytes(config.memory.limit))
+      limit_bytes_ = std::min(limit_bytes_, static_cast<double>(*limit));
+    if (on_cpu) limit_bytes_ /= static_cast<double>(speed.devices);
+    if (config.optimizer.name == config::OptimizerName::kMuon)
+      muon_flops_ = newton_schulz_flops(config, run.parameters);
+  }
+
+  std::vector<Layout> best(int64_t count) {
+    std::vector<Layout> layouts;
+    std::set<std::tuple<int64_t, int64_t, int64_t>> seen;  // degrees of pp, cp and tp
+    add_all();
+    // A layout is looked at three times: by its time without recomputation, by that with an estimate of what it
+    // recomputes, and by that with its exact memory. So the first that is taken exactly is the best that is left.
+    while (!choices_.empty() && std::ssize(layouts) < count) {
+      Choice choice = choices_.top();
+      choices_.pop();
+      const Parallelism& p = choice.parallelism;
+      const std::tuple mesh(p.pipeline_parallel_degree, p.context_parallel_degree, p.tensor_parallel_degree);
+      if (seen.contains(mesh)) continue;
+      if (choice.memory) {
+        seen.insert(mesh);
+        const StepTime time = time_of(choice, choice.memory->recompute);
+        layouts.push_back({with(choice), std::move(*choice.memory), time, bubble_of(choice)});
+        layouts.back().config.memory.recompute = config::Recompute::kAuto;
+        continue;
+      }
+      if (choice.levels ? measure(choice) : estimate(choice, kEstimated)) choices_.push(std::move(choice));
+    }
+    return layouts;
+  }
+
+ private:
+  const config::RunConfig& with(const Choice& choice) {
+    config_.parallelism = choice.parallelism;
+    config_.training.local_batch_size = choice.local_batch_size;
+    return config_;
+  }
+
+  void add_all() {
+    const ModelShape& s = run_.model;
+    for (const int64_t tp : divisors(speed_.devices)) {
+      if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || s.F % tp != 0 || tp > s.V) continue;
+      for (const int64_t cp : divisors(speed_.devices / tp)) {
+        const int64_t key_ranks = key_ranks_of(cp, s.H / tp, s.G / tp), S = config_.training.seq_len;
+        if (!divides_sequence({0, cp, key_ranks}, S) || S / cp % tp != 0) continue;
+        for (const int64_t pp : divisors(speed_.devices / tp / cp)) {
+          if (pp > std::min(s.L, kMostStages)) continue;
+          const int64_t dp = speed_.devices / tp / cp / pp;
+          if (sequences_ % dp != 0) continue;
+          for (const int64_t shard : divisors(dp)) {
+            Parallelism p;
+            p.data_parallel_replicate_degree = dp / shard;
+            p.data_parallel_shard_degree = shard;
+            p.context_parallel_degree = cp;
+            p.tensor_parallel_degree = tp;
+            p.pipeline_parallel_degree = pp;
+            for (const int64_t stage : {1, 2, 3}) {
+              if (stage > 1 && shard * cp == 1) continue;
+              p.zero_stage = stage;
+              pp == 1 ? add_batches(p, sequences_ / dp) : add_pipelines(p, sequences_ / dp);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  void add_batches(const Parallelism& p, int64_t of_rank) {
+    for (int64_t batch = 1; batch <= std::min(of_rank, kMostSequences); batch *= 2)
+      if (of_rank % batch == 0) add({p, batch});
+  }
+
+  // One sequence is a micro-batch. As many as possible pass through together.
+  void add_pipelines(Parallelism p, int64_t of_rank) {
+    int64_t together = std::min(of_rank, kMostMicroBatches);
+    while (of_rank % together != 0) --together;
+    if (together < p.pipeline_parallel_degree) return;
+    for (const auto schedule :
+         {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved1F1B, PipelineSchedule::kInterleavedZeroBubble}) {
+      const int64_t stages = schedule == PipelineSchedule::k1F1B ? 1 : 2;
+      if (p.pipeline_parallel_degree * stages > run_.model.L) continue;
+      if (schedule == PipelineSchedule::kInterleavedZeroBubble && p.zero_stage != 1) continue;
+      p.pipeline_parallel_schedule = schedule;
+      add({p, together});
+    }
+  }
+
+  void add(Choice choice) {
+    with(choice);
+    choice.cost = cost_of(time_of(choice, none_).parts);
+    choices_.push(std::move(choice));
+  }
+
+  StepTime time_of(const Choice& choice, std::span<const Recompute> recompute) {
+    with(choice);
+    return step_time(config_, run_.model, recompute, steps_, speed_, counts_, run_.precision,
+                     pipeline_plan(config_, run_.model.L), bubble_of(choice), muon_flops_);
+  }
+
+  double bubble_of(const Choice& choice) {
+    const Parallelism& p = choice.parallelism;
+    if (p.pipeline_parallel_degree == 1) return 0;
+    const std::tuple key(p.pipeline_parallel_degree, p.pipeline_parallel_schedule, choice.local_batch_size);
+    const auto found = bubbles_.find(key);
+    if (found != bubbles_.end()) return found->second;
+    return bubbles_[key] = pipeline_bubble(pipeline_plan(with(choice), run_.model.L), run_.model);
+  }
+
+  // Finds what layers recompute if the estimate is `share` of the memory. False: nothing fits.
+  bool estimate(Choice& choice, double share) {
+    with(choice);
+    choice.levels = memory_.cheapest(config_, pipeline_plan(config_, run_.model.L), share * limit_bytes_);
+    if (choice.levels) choice.cost = cost_of(time_of(choice, *choice.levels).parts);
+    return choice.levels.has_value();
+  }
+
+  // Plans the memory; lets more be recomputed where the estimate was too low.
+  bool measure(Choice& choice) {
+    for (double share = kEstimated; share > kEstimated - 0.1; share -= 0.02) {
+      with(choice);
+      MemoryPlan memory = memory_plan(config_, run_, memory_bytes_, *choice.levels);
+      if (memory.fits()) {
+        choice.cost = cost_of(time_of(choice, *choice.levels).parts);
+        choice.memory = std::move(memory);
+        return true;
+      }
+      if (!estimate(choice, share - 0.02)) return false;
+    }
+    return false;
+  }
+
+  config::RunConfig config_;
+  const RunShape& run_;
+  const int64_t memory_bytes_, steps_;
+  const Speed& speed_;
+  const UnitCounts counts_;
+  const int64_t sequences_;  // of a step
+  const std::vector<Recompute> none_;
+  LayoutMemory memory_;
+  double limit_bytes_ = 0;  // of a rank
+  double muon_flops_ = 0;
+  std::priority_queue<Choice, std::vector<Choice>, std::greater<>> choices_;
+  std::map<std::tuple<int64_t, PipelineSchedule, int64_t>, double> bubbles_;
+};
+
+// For a column.
+std::string_view short_name(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::kInterleaved1F1B         ? "interleaved"
+         : schedule == PipelineSchedule::kInterleavedZeroBubble ? "zero bubble"
+                                                                : config::name_of(schedule);
+}
+
+}  // namespace
+
+std::vector<Layout> search_layouts(const config::RunConfig& config, const RunShape& run, int64_t memory_bytes,
+                                   int64_t steps, const Speed& speed, int64_t count) {
+  return Search(config, run, memory_bytes, steps, speed).best(count);
+}
+
+std::string format_mesh(const Parallelism& p) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::string_view name, int64_t degree) {
+    if (degree > 1) parts.push_back(fmt::format("{} {}", name, degree));
+  };
+  add("pp", p.pipeline_parallel_degree);
+  add("dp_replicate", p.data_parallel_replicate_degree);
+  add("dp_shard", p.data_parallel_shard_degree);
+  add("cp", p.context_parallel_degree);
+  add("tp", p.tensor_parallel_degree);
+  return parts.empty() ? "one device" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string list_layouts(const std::vector<Layout>& layouts) {
+  std::vector<std::string> words;
+  for (const Layout& l : layouts)
+    words.push_back(fmt::format("{} with zero_stage = {} and local_batch_size = {}", format_mesh(l.config.parallelism),
+                                l.config.parallelism.zero_stage, l.config.training.local_batch_size));
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
+std::string format_layouts(const std::vector<Layout>& layouts, const ModelShape& shape) {
+  if (layouts.empty()) return "";
+  constexpr const char* kRow = "  {:<44} {:>4} {:>6} {:>9} {:>5} {:>9} {:>8} {:>6}  {}\n";
+  std::string text = fmt::format(fmt::runtime(kRow), "mesh", "ZeRO", "local", "tokens/s", "mfu", "memory", "exposed",
+                                 "waits", "recomputed");
+  text += fmt::format(fmt::runtime(kRow), "", "", "batch", "a device", "", "", "traffic", "", "");
+  for (const Layout& l : layouts) {
+    const StepTime& t = l.time;
+    const double per_device = t.tokens / t.step_s / static_cast<double>(t.speed.devices);
+    const double useful = flops_per_token(shape, l.config.training.seq_len) * per_device / t.speed.gemm_flops;
+    const double exposed = (t.parts.tensor + t.parts.context + t.parts.shard) / t.step_s;
+    const Parallelism& p = l.config.parallelism;
+    const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+    std::string mesh = format_mesh(p);
+    if (p.pipeline_parallel_degree > 1) mesh += fmt::format(", {}", short_name(p.pipeline_parallel_schedule));
+    text += fmt::format(fmt::runtime(kRow), mesh, p.zero_stage, l.config.training.local_batch_size,
+                        format_count(per_device), percent(useful), format_bytes(l.memory.total_bytes), percent(exposed),
+                        percent(t.parts.wait / t.step_s), describe(l.memory.recompute));
+  }
+  const config::RunConfig& best = layouts.front().config;
+  const Parallelism& p = best.parallelism;
+  text += fmt::format(
+      "\nThe first one in a run file:\n\n[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\n\n[parallelism]\n"
+      "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\nzero_stage = {}\n"
+      "context_parallel_degree = {}\ntensor_parallel_degree = {}\npipeline_parallel_degree = {}\n",
+      best.training.local_batch_size, best.training.global_batch_size, p.data_parallel_replicate_degree,
+      p.data_parallel_shard_degree, p.zero_stage, p.context_parallel_degree, p.tensor_parallel_degree,
+      p.pipeline_parallel_degree);
+  if (p.pipeline_parallel_degree > 1)
+    text += fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = 1\n",
+                        config::name_of(p.pipeline_parallel_schedule));
+  return text + "\n[memory]\nrecompute = \"auto\"\n";
+}
+
+}  // namespace hearth::plan
