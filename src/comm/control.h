@@ -33,6 +33,7 @@ class Control {
   virtual ~Control() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
+  virtual bool is_process() const { return false; }  // else ranks are threads, in tests, or there is one
 
   // Sends this rank's bytes and does not wait for those of others. Throws Aborted after abort().
   virtual Posted post(std::string_view operation, std::string_view bytes, Answers to) = 0;

@@ -16,11 +16,13 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "comm/control.h"
 #include "comm/stream.h"
+#include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
 
@@ -35,36 +37,36 @@ class Group {
 
   // The group of some of these ranks: `members` ascend and contain this rank. The lists of its ranks cut the group into
   // parts. The new group must not outlive this one. Collective over all ranks that were started: each splits its group.
-  std::unique_ptr<Group> split(const std::vector<int64_t>& members) { return split(members, StreamOf::kAll); }
+  std::unique_ptr<Group> split(const std::vector<int64_t>& members) { return seated(members, StreamOf::kAll); }
   // The same with a stream of its own: its calls run beside those of other groups, in any order.
-  std::unique_ptr<Group> split_apart(const std::vector<int64_t>& members) { return split(members, StreamOf::kItself); }
+  std::unique_ptr<Group> split_apart(const std::vector<int64_t>& members) { return seated(members, StreamOf::kItself); }
 
   // full: [size * n], shard: [n], of any one type; n may be 0. `shard` may be the view of `full` at rank * n (in
   // place); otherwise they must not overlap. With one rank, in place does nothing and out of place copies.
   void all_gather(const at::Tensor& full, const at::Tensor& shard) {
-    stream().run([&] { all_gather_now(full, shard); });
+    call("all_gather", full, mesh::kAllPeers, [&] { all_gather_now(full, shard); });
   }
   // shard[i] = sum over ranks of full[rank * n + i]; float32, float64 or bfloat16. If `shard` is the view of `full` at
   // rank * n, the rest of `full` keeps this rank's own values.
   void reduce_scatter(const at::Tensor& shard, const at::Tensor& full) {
-    stream().run([&] { reduce_scatter_now(shard, full); });
+    call("reduce_scatter", full, mesh::kAllPeers, [&] { reduce_scatter_now(shard, full); });
   }
   // In place, sum; float32, float64 or bfloat16.
   void all_reduce(const at::Tensor& values) {
-    stream().run([&] { all_reduce_now(values); });
+    call("all_reduce", values, mesh::kAllPeers, [&] { all_reduce_now(values); });
   }
   // to[r * n + i] = rank r's from[rank * n + i]; both [size * n], of any one type. They must not overlap.
   void all_to_all(const at::Tensor& to, const at::Tensor& from) {
-    stream().run([&] { all_to_all_now(to, from); });
+    call("all_to_all", from, mesh::kAllPeers, [&] { all_to_all_now(to, from); });
   }
 
   // The values of one rank, of any one type, go to one other. These two ranks make their calls in the same order. A
   // send may return before its receive.
   void send(const at::Tensor& values, int64_t to) {
-    stream().run([&] { send_now(values, to); });
+    call("send", values, to, [&] { send_now(values, to); });
   }
   void recv(const at::Tensor& values, int64_t from) {
-    stream().run([&] { recv_now(values, from); });
+    call("recv", values, from, [&] { recv_now(values, from); });
   }
 
   // Runs `calls` in the stream while the caller goes on: calls of these groups, and operations on their results. Groups
@@ -80,6 +82,26 @@ class Group {
   virtual void all_to_all_now(at::Tensor to, const at::Tensor& from) = 0;
   virtual void send_now(const at::Tensor& values, int64_t to) = 0;
   virtual void recv_now(at::Tensor values, int64_t from) = 0;
+
+ private:
+  std::unique_ptr<Group> seated(const std::vector<int64_t>& members, StreamOf stream) {
+    std::unique_ptr<Group> group = split(members, stream);
+    std::vector<int64_t> ranks = members;
+    if (!seat_.ranks().empty())
+      for (int64_t& rank : ranks) rank = seat_.ranks()[static_cast<size_t>(rank)];
+    group->seat_.set_ranks(std::move(ranks));
+    return group;
+  }
+  // Makes the call when those before it have ended, and records it then.
+  template <class Now>
+  void call(std::string_view name, const at::Tensor& tensor, int64_t peer, const Now& now) {
+    stream().run([&] {
+      const mesh::FlightScope recorded(seat_, name, static_cast<int64_t>(tensor.nbytes()), peer);
+      now();
+    });
+  }
+
+  mesh::FlightSeat seat_;
 };
 
 // The group of one.

@@ -13,6 +13,7 @@
 #include "comm/mpi_group.h"
 #include "comm/nccl_group.h"
 #include "comm/shared_pages.h"
+#include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
 
@@ -75,6 +76,7 @@ int run_as_rank(const Membership& membership, const std::function<int(Control&, 
   try {
     const int code = body(control, make_group);
     control.barrier("the end");
+    mesh::end_flight();
     end_mpi();
     return code;
   } catch (const Aborted&) {

@@ -153,6 +153,7 @@ void ProcessControl::meet_rank_0() {
 Posted ProcessControl::post(std::string_view operation, std::string_view bytes, Answers to) {
   if (aborted_) throw Aborted{};
   const uint64_t number = ++number_;
+  const mesh::FlightScope recorded(operation, number, static_cast<int64_t>(bytes.size()), mesh::kPostedMessage);
   if (me_.rank == 0) {
     add_note(number, 0, {std::string(operation), std::string(bytes), to});
   } else {
@@ -162,6 +163,7 @@ Posted ProcessControl::post(std::string_view operation, std::string_view bytes, 
 }
 
 std::vector<std::string> ProcessControl::collect(const Posted& posted) {
+  const mesh::FlightScope recorded(posted.operation, posted.number, 0, mesh::kAwaitedMessage);
   std::unique_lock lock(mutex_);
   const auto began = Clock::now();
   const auto arrived = [&] { return results_.contains(posted.number) || aborted_; };
@@ -326,7 +328,7 @@ void ProcessControl::end_all(ExitCode code, const std::string& text) {
       code = own_failure_->code();
     }
   }
-  log_message(LogLevel::kError, said);
+  log_message(LogLevel::kError, said + (code == ExitCode::kHardware ? mesh::flight_hint() : ""));
   for (Peer& peer : peers_)
     if (peer.socket.valid()) send(peer, {Kind::kEnd, static_cast<uint64_t>(code)});
   std::fflush(nullptr);

@@ -18,6 +18,7 @@
 #include "comm/control.h"
 #include "comm/notes.h"
 #include "comm/socket.h"
+#include "mesh/flight_recorder.h"
 
 namespace hearth::comm {
 
@@ -41,11 +42,15 @@ class ProcessControl final : public Control {
 
   int64_t rank() const override { return me_.rank; }
   int64_t size() const override { return me_.size; }
+  bool is_process() const override { return true; }
   using Control::post;
   Posted post(std::string_view operation, std::string_view bytes, Answers to) override;
   std::vector<std::string> collect(const Posted& posted) override;
   void abort() override;
-  void set_step(int64_t step) override { step_ = step; }
+  void set_step(int64_t step) override {
+    step_ = step;
+    mesh::set_flight_step(step);
+  }
   void set_timeout(double timeout_s) override { timeout_s_ = timeout_s; }
 
   // Ends all ranks with this error. Any thread may call it.

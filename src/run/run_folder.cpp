@@ -18,6 +18,7 @@ RunFolder::RunFolder(const config::RunConfig& config, bool locks)
                      "two trainings would overwrite each other's checkpoints",
                      "wait for it, stop it, or give this one a folder of its own: --set job.dump_folder=DIR");
   lease_ = Lease::take(path_);
+  remove_tree(flight());  // of an earlier start, which may have had more ranks
 }
 
 void RunFolder::check_run_file() const {
@@ -70,7 +71,7 @@ void RunFolder::remove_if_unused() {
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
     const bool unused = name == "run.lock" || name == "lease" || path == run_file() || path == logs() ||
-                        (path == metrics_file() && read_file(metrics_file()).empty());
+                        path == flight() || (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }
   remove_tree(path_);

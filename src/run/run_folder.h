@@ -5,6 +5,7 @@
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
+//   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (mesh/flight.h)
 //   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
 //   RUN/old-1/          an earlier training that --restart moved aside: checkpoints, metrics, config.toml, logs
 #pragma once
@@ -35,6 +36,7 @@ class RunFolder {
   Path metrics_file() const { return path_ / "metrics.jsonl"; }
   Path run_file() const { return path_ / "config.toml"; }
   Path logs() const { return path_ / "logs"; }
+  Path flight() const { return path_ / "flight"; }
 
   // Rank 0's; other ranks have none.
   const std::optional<Lease>& lease() const { return lease_; }

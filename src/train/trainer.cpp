@@ -19,6 +19,7 @@
 #include "comm/mesh_groups.h"
 #include "comm/ranks.h"
 #include "config/derived.h"
+#include "mesh/flight_recorder.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
 #include "ops/gpu/gpu.h"
@@ -351,6 +352,8 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
   if (start.progress.step >= run.steps) return ExitCode::kDone;
   control.together("the run file's copy", [&] {
     if (group.rank() == 0) run.folder.write_run_file(run.run_file());
+    if (control.is_process() && control.size() > 1)
+      mesh::start_flight(run.folder.flight(), control.rank(), control.size());
   });
   return train_from(run, start, group, voice.log());
 }

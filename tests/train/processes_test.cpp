@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/retain.h"
+#include "mesh/flight.h"
+#include "report/flight_verdict.h"
 #include "run/lease.h"
 #include "run_process.h"
 
@@ -111,6 +113,23 @@ TEST_F(Processes, OneRankTrainsThroughNcclToItsBits) {
   RunProcess process(words(c), log);
   ASSERT_EQ(process.wait(), 0) << read_file(log);
   expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+}
+
+// What `hearth inspect` says of a rank that was stopped for good.
+TEST_F(Processes, ThatHangAreNamedByTheRecordsOfTheirCalls) {
+  config::RunConfig c = of_ranks("hung", 4);
+  c.comm.train_timeout_seconds = 2;
+  const auto process = started(c);
+  ::kill(process->ranks()[1], SIGSTOP);
+  EXPECT_EQ(process->wait(), static_cast<int>(ExitCode::kHardware));
+  const std::string flight = (c.run_folder() / "flight").string();
+  EXPECT_THAT(read_file(log),
+              HasSubstr(fmt::format("\n  calls: `hearth inspect {}` shows the last ones of each rank\n", flight)));
+  const report::FlightVerdict verdict = report::flight_verdict(mesh::read_flights(flight));
+  // A rank that is stopped within a call looks as those that wait for it there.
+  const bool is_clear = verdict.text.find("which all its ranks have begun") == std::string::npos;
+  EXPECT_EQ(verdict.rank.value_or(1), 1) << verdict.text;
+  EXPECT_EQ(verdict.rank.has_value(), is_clear) << verdict.text;
 }
 
 // As if a host that was cut off came back after the training was started elsewhere.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
 #include "data/order/data_state.h"
+#include "mesh/flight.h"
+#include "report/flight_verdict.h"
 
 namespace hearth::commands {
 namespace {
@@ -142,9 +145,20 @@ void print_json(const checkpoint::Reader& reader) {
 int inspect(CommandLine& line) {
   Path folder;
   bool json = false;
-  line.positional("CHECKPOINT", &folder, "folder of one step, RUN/checkpoints/step-...");
+  int64_t last = 0;
+  line.positional("CHECKPOINT", &folder,
+                  "folder of one step, RUN/checkpoints/step-...; or RUN/flight, the last calls of ranks to each other: "
+                  "after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
+  line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
   if (!line.parse()) return 0;
+  if (folder.filename() == "flight" || (folder.filename().empty() && folder.parent_path().filename() == "flight")) {
+    const std::vector<mesh::Flight> flights = mesh::read_flights(folder);
+    fmt::print("{}", json ? report::flights_json(flights, last) : report::format_flights(flights, last));
+    return 0;
+  }
+  if (last > 0)
+    throw user_error("--last is for RUN/flight", fmt::format("{} is a checkpoint", folder.string()), "leave it out");
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   json ? print_json(reader) : print_text(reader);
   return 0;

@@ -1,0 +1,70 @@
+#include "mesh/flight_recorder.h"
+
+#include <atomic>
+#include <memory>
+
+#include "base/error.h"
+
+namespace hearth::mesh {
+namespace {
+
+struct Recorder {
+  FlightWriter writer;
+  Path folder;
+  int32_t messages;  // the group of comm/control.h: all ranks
+  int64_t ranks;
+};
+
+// Threads may still record while the process exits: it is never destroyed.
+std::atomic<Recorder*> recorder = nullptr;
+
+FlightGroup group_of(const std::vector<int64_t>& ranks, int64_t all) {
+  if (ranks.empty()) return {.count = static_cast<int32_t>(all)};
+  const int64_t step = ranks.size() > 1 ? ranks[1] - ranks[0] : 1;  // along the mesh's axes steps are equal
+  return {static_cast<int32_t>(ranks[0]), static_cast<int32_t>(step), static_cast<int32_t>(ranks.size())};
+}
+
+}  // namespace
+
+void start_flight(const Path& folder, int64_t rank, int64_t ranks) {
+  HEARTH_CHECK(recorder == nullptr, "a second flight recorder");
+  auto* started = new Recorder{{flight_file(folder, rank), rank, ranks}, folder, 0, ranks};
+  started->messages = started->writer.add_group(group_of({}, ranks));
+  recorder = started;
+}
+
+void set_flight_step(int64_t step) {
+  if (Recorder* const r = recorder) r->writer.set_step(step);
+}
+
+void end_flight() {
+  if (Recorder* const r = recorder) r->writer.set_ended();
+}
+
+std::string flight_hint() {
+  const Recorder* const r = recorder;
+  return r == nullptr
+             ? ""
+             : fmt::format("\n  calls: `hearth inspect {}` shows the last ones of each rank", r->folder.string());
+}
+
+FlightScope::FlightScope(FlightSeat& seat, std::string_view name, int64_t bytes, int64_t peer) {
+  Recorder* const r = recorder;
+  if (r == nullptr) return;
+  if (seat.group_ < 0) seat.group_ = r->writer.add_group(group_of(seat.ranks_, r->ranks));
+  const bool collective = peer == kAllPeers;
+  const int64_t rank = collective ? peer : seat.ranks_.empty() ? peer : seat.ranks_[static_cast<size_t>(peer)];
+  number_ = r->writer.begin(name, seat.group_, collective ? ++seat.sequence_ : 0, bytes, static_cast<int32_t>(rank));
+}
+
+FlightScope::FlightScope(std::string_view operation, uint64_t number, int64_t bytes, int32_t kind) {
+  Recorder* const r = recorder;
+  if (r == nullptr) return;
+  number_ = r->writer.begin(operation, r->messages, static_cast<int64_t>(number), bytes, kind);
+}
+
+FlightScope::~FlightScope() {
+  if (number_ != 0 && std::uncaught_exceptions() == exceptions_) recorder.load()->writer.end(number_);
+}
+
+}  // namespace hearth::mesh
