@@ -4,14 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <regex>
+#include <sstream>
+#include <utility>
 
 #include "base/quantity.h"
 #include "base/text.h"
 #include "config/derived.h"
 #include "config/load.h"
 #include "machine/device.h"
+#include "plan/layouts/search.h"
 #include "plan/run_shape.h"
 #include "plan/step_time.h"
 #include "support/hearth_command.h"
@@ -29,6 +34,29 @@ std::vector<Path> recipes() {
     if (entry.path().extension() == ".toml" && entry.path().stem() != "quickstart") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// Meshes that the seeds' files state; sequences of a micro-batch.
+struct SeedMesh {
+  std::string_view recipe;
+  const char* device;
+  int64_t replicate, shard, tensor, stage, sequences;
+  config::Recompute recompute;
+};
+constexpr SeedMesh kSeedMeshes[] = {
+    {"llama3_1b_131k", "MI250X GCD", 1, 16, 8, 3, 1, config::Recompute::kBlock},
+    {"llama3_8b_layernorm", "MI250X GCD", 1, 64, 1, 3, 1, config::Recompute::kNorms},
+    {"llama3_8b_scratch", "MI250X GCD", 16, 32, 8, 3, 21, config::Recompute::kBlock},
+    {"llama3_8b_text", "MI250X GCD", 2, 32, 8, 3, 21, config::Recompute::kBlock},
+    {"llama3_8b_wikitext", "MI250X GCD", 1, 512, 1, 3, 4, config::Recompute::kBlock},
+    {"llemma_34b", "A100", 1, 32, 8, 1, 2, config::Recompute::kBlock},
+    {"llemma_7b", "A100", 1, 128, 2, 1, 4, config::Recompute::kBlock},
+    {"mlm_1b", "MI250X GCD", 2, 32, 8, 3, 12, config::Recompute::kBlock},
+};
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 struct Recipes : testing::TestWithParam<Path> {
@@ -73,10 +101,8 @@ struct Recipes : testing::TestWithParam<Path> {
     const plan::Precision precision = plan::precision(c);
     const plan::MemoryPlan memory =
         plan::memory_plan(c, shape, plan::parameter_plan(shape), precision, device->memory_bytes, 1, 0);
-    const plan::Speed speed{.gemm_flops = device->gemm_flops(precision.compute),
-                            .devices = ranks,
-                            .per_node = device->per_node,
-                            .efficiency = plan::Speed{}.efficiency};
+    const plan::Speed speed =
+        plan::speed_of(*device, device->gemm_flops(precision.compute), ranks, plan::Speed::kGpuEfficiency);
     const plan::StepTime time = plan::step_time(c, shape, memory.recompute, c.training.steps, speed);
     const std::string times = fmt::format("{} a step, {}", format_duration(time.step_s), format_duration(time.run_s()));
     if (ranks > 1)
@@ -86,6 +112,47 @@ struct Recipes : testing::TestWithParam<Path> {
                        memory.fits() ? " of its " : ", too much for its ", format_bytes(memory.limit_bytes),
                        format_bytes(memory.activations.total_bytes), times);
   }
+  // Two sentences about the mesh that the seed ran on, as far as its files say, and the best one of a search on the same
+  // devices; empty where it is not known. Lines of at most 118 columns.
+  std::string mesh_lines() const {
+    const auto found = std::ranges::find(kSeedMeshes, GetParam().stem().string(), &SeedMesh::recipe);
+    if (found == std::end(kSeedMeshes)) return "";
+    const SeedMesh& seed = *found;
+    config::LoadResult loaded = config::read_run(GetParam(), {});
+    config::compute_on_gpu(loaded);
+    config::RunConfig& c = loaded.config;
+    c.parallelism.data_parallel_replicate_degree = seed.replicate;
+    c.parallelism.data_parallel_shard_degree = seed.shard;
+    c.parallelism.tensor_parallel_degree = seed.tensor;
+    c.parallelism.zero_stage = seed.stage;
+    c.training.local_batch_size = seed.sequences;
+    c.memory.recompute = seed.recompute;
+    const plan::RunShape run = plan::run_shape(c, {});
+    const machine::Device& device = *machine::find_device(seed.device);
+    const plan::Speed speed = plan::speed_of(device, device.gemm_flops(run.precision.compute),
+                                             c.parallelism.ranks(), plan::Speed::kGpuEfficiency);
+    const plan::MemoryPlan memory = plan::memory_plan(c, run, device.memory_bytes);
+    const plan::StepTime time = plan::step_time(c, run.model, memory.recompute, c.training.steps, speed);
+    const plan::Layout best =
+        plan::search_layouts(c, run, device.memory_bytes, c.training.steps, speed, 1).at(0);
+    const auto layout = [&](const config::RunConfig& of, const plan::MemoryPlan& m, const plan::StepTime& t) {
+      return fmt::format("{} with ZeRO-{} and {} sequence{} at once: {:.0f}, {} each{}", plan::format_mesh(of.parallelism),
+                         of.parallelism.zero_stage, of.training.local_batch_size,
+                         of.training.local_batch_size == 1 ? "" : "s",
+                         t.tokens / t.step_s / static_cast<double>(speed.devices), format_bytes(m.total_bytes),
+                         m.fits() ? "" : ", too much");
+    };
+    const std::string text = fmt::format(
+        "Tokens per second of each of {} {}s, planned. The seed's mesh: {}. The best that `hearth plan --search` finds: {}.",
+        speed.devices, device.name, layout(c, memory, time), layout(best.config, best.memory, best.time));
+    std::string lines, line = "#";
+    for (const std::string& word : split_words(text)) {
+      if (line.size() + 1 + word.size() > 118) lines += std::exchange(line, "#") + "\n";
+      line += " " + word;
+    }
+    return lines + line + "\n";
+  }
+
   // The dataset number `i` of a run: of the kind its objective needs, unlike the others.
   std::string build(const config::RunConfig& c, size_t i) const {
     const std::string name = fmt::format("data{}", i);
@@ -176,6 +243,7 @@ TEST_P(Recipes, OpensWithItsPlan) {
   ASSERT_TRUE(std::regex_search(text, found, std::regex("\n# ([0-9]+) " + device + "s, planned ")));
   const std::string many = plan_line(device, std::stoll(found[1].str()));
   EXPECT_THAT(text, HasSubstr(many)) << many;
+  EXPECT_THAT(text, HasSubstr(mesh_lines())) << mesh_lines();
 }
 
 // In an empty folder the only error is the missing file: the command line itself is right.
