@@ -112,8 +112,8 @@ struct Recipes : testing::TestWithParam<Path> {
                        memory.fits() ? " of its " : ", too much for its ", format_bytes(memory.limit_bytes),
                        format_bytes(memory.activations.total_bytes), times);
   }
-  // Two sentences about the mesh that the seed ran on, as far as its files say, and the best one of a search on the same
-  // devices; empty where it is not known. Lines of at most 118 columns.
+  // Two sentences about the mesh that the seed ran on, as far as its files say, and the best one of a search on the
+  // same devices; empty where it is not known. Lines of at most 118 columns.
   std::string mesh_lines() const {
     const auto found = std::ranges::find(kSeedMeshes, GetParam().stem().string(), &SeedMesh::recipe);
     if (found == std::end(kSeedMeshes)) return "";
@@ -129,21 +129,21 @@ struct Recipes : testing::TestWithParam<Path> {
     c.memory.recompute = seed.recompute;
     const plan::RunShape run = plan::run_shape(c, {});
     const machine::Device& device = *machine::find_device(seed.device);
-    const plan::Speed speed = plan::speed_of(device, device.gemm_flops(run.precision.compute),
-                                             c.parallelism.ranks(), plan::Speed::kGpuEfficiency);
+    const plan::Speed speed = plan::speed_of(device, device.gemm_flops(run.precision.compute), c.parallelism.ranks(),
+                                             plan::Speed::kGpuEfficiency);
     const plan::MemoryPlan memory = plan::memory_plan(c, run, device.memory_bytes);
     const plan::StepTime time = plan::step_time(c, run.model, memory.recompute, c.training.steps, speed);
-    const plan::Layout best =
-        plan::search_layouts(c, run, device.memory_bytes, c.training.steps, speed, 1).at(0);
+    const plan::Layout best = plan::search_layouts(c, run, device.memory_bytes, c.training.steps, speed, 1).at(0);
     const auto layout = [&](const config::RunConfig& of, const plan::MemoryPlan& m, const plan::StepTime& t) {
-      return fmt::format("{} with ZeRO-{} and {} sequence{} at once: {:.0f}, {} each{}", plan::format_mesh(of.parallelism),
-                         of.parallelism.zero_stage, of.training.local_batch_size,
+      return fmt::format("{} with ZeRO-{} and {} sequence{} at once: {:.0f}, {} each{}",
+                         plan::format_mesh(of.parallelism), of.parallelism.zero_stage, of.training.local_batch_size,
                          of.training.local_batch_size == 1 ? "" : "s",
                          t.tokens / t.step_s / static_cast<double>(speed.devices), format_bytes(m.total_bytes),
                          m.fits() ? "" : ", too much");
     };
     const std::string text = fmt::format(
-        "Tokens per second of each of {} {}s, planned. The seed's mesh: {}. The best that `hearth plan --search` finds: {}.",
+        "Tokens per second of each of {} {}s, planned. The seed's mesh: {}. The best that `hearth plan --search` "
+        "finds: {}.",
         speed.devices, device.name, layout(c, memory, time), layout(best.config, best.memory, best.time));
     std::string lines, line = "#";
     for (const std::string& word : split_words(text)) {

@@ -11,9 +11,6 @@
 namespace hearth::train {
 namespace {
 
-constexpr int64_t kRanks = 3;
-constexpr int kKills = 200;
-
 // The processes of hearth-train that train this run, whichever launcher started them; not the launcher.
 std::vector<pid_t> find_ranks(const Path& run_file, pid_t launcher) {
   std::vector<pid_t> ranks;
@@ -39,6 +36,8 @@ struct Launcher {
   const char* name;
   const char* path;  // empty: hearth-train itself
   std::vector<std::string> words;
+  config::Parallelism layout = {.data_parallel_shard_degree = 3};
+  int kills = 200;
 };
 
 // A cluster of two nodes, for srun.
@@ -70,10 +69,11 @@ TEST_P(RankKills, ChangeNothing) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch);
   config::RunConfig c = tiny_config(scratch);
-  c.parallelism.data_parallel_shard_degree = kRanks;
-  c.training.threads = kRanks;
+  c.parallelism = launcher.layout;
+  const int64_t num_ranks = c.parallelism.ranks();
+  c.training.threads = num_ranks;
   c.training.global_batch_size = 6;
-  c.training.steps = 12 * kKills;
+  c.training.steps = 12 * launcher.kills;
   c.checkpoint.interval = 3;
   c.checkpoint.keep_latest_k = 3;
   c.job.dump_folder = "whole";
@@ -90,15 +90,15 @@ TEST_P(RankKills, ChangeNothing) {
   const RandomKey key = random_key(1, "rank kills");
   double slowest_s = 0;
   int kills = 0;
-  for (uint64_t i = 0; kills < kKills && steps_logged(c) < c.training.steps; ++i) {
+  for (uint64_t i = 0; kills < launcher.kills && steps_logged(c) < c.training.steps; ++i) {
     write_file_atomic(log, "");
     RunProcess process(words, log, "", program);
     const int64_t at_step = steps_logged(c) + 1 + static_cast<int64_t>(random_u64(key, 3 * i) % 5);
     if (!wait_until(process, [&] { return steps_logged(c) >= at_step; })) break;  // the run is done
     std::this_thread::sleep_for(std::chrono::microseconds(random_u64(key, 3 * i + 1) % 8000));
     const std::vector<pid_t> ranks = find_ranks(run_file, process.pid());
-    if (std::ssize(ranks) != kRanks) break;
-    const pid_t victim = ranks[random_u64(key, 3 * i + 2) % kRanks];
+    if (std::ssize(ranks) != num_ranks) break;
+    const pid_t victim = ranks[random_u64(key, 3 * i + 2) % static_cast<uint64_t>(num_ranks)];
     const auto begin = std::chrono::steady_clock::now();
     ::kill(victim, SIGKILL);
     while (std::any_of(ranks.begin(), ranks.end(), runs)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -110,7 +110,7 @@ TEST_P(RankKills, ChangeNothing) {
                                                testing::ContainsRegex("srun: error: .*: task [0-9]+: Killed")));
     ++kills;
   }
-  EXPECT_EQ(kills, kKills) << "the run ended too early\n" << read_file(log);
+  EXPECT_EQ(kills, launcher.kills) << "the run ended too early\n" << read_file(log);
   EXPECT_LT(slowest_s, 1);
   std::printf("the slowest end took %.2f s\n", slowest_s);
   RunProcess last(words, log, "", program);
@@ -121,10 +121,15 @@ TEST_P(RankKills, ChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Under, RankKills,
-    testing::Values(Launcher{"Hearth", "", {}},
-                    Launcher{
-                        "Mpirun", "/usr/bin/mpirun.openmpi", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}},
-                    Launcher{"Srun", "/usr/bin/srun", {"-N2", "-n3", "--kill-on-bad-exit=1", "--quiet"}}),
+    testing::Values(
+        Launcher{"Hearth", "", {}},
+        Launcher{"HearthWithAPipeline",
+                 "",
+                 {},
+                 {.data_parallel_shard_degree = 1, .tensor_parallel_degree = 2, .pipeline_parallel_degree = 2},
+                 40},
+        Launcher{"Mpirun", "/usr/bin/mpirun.openmpi", {"--allow-run-as-root", "--oversubscribe", "-n", "3"}},
+        Launcher{"Srun", "/usr/bin/srun", {"-N2", "-n3", "--kill-on-bad-exit=1", "--quiet"}}),
     [](const auto& about) { return about.param.name; });
 
 }  // namespace
