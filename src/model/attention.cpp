@@ -91,9 +91,11 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   ops::rope_backward(rotated_heads(dqkv_WN, s, a.B, Q), a.rope_SK, s.rope.halves, mask.document_starts_N, mask.queries);
   if (shared) heads_to_rows(a, RowsOf::kQkv, dqkv_TN, dqkv_WN);
 
-  if (!a.in_halves()) ops::matmul_weight_gradient(gradients.wqkv_ND, dqkv_TN, all_rows(a, a(kAttentionInput, layer)));
-  linear_input_gradient(a, summands_of(a, a(kInputGradient)), dqkv_TN, weights.wqkv_ND);
-  sum_rows(a, a(kInputGradient));
+  if (a.in_halves()) {
+    linear_input_gradient(a, summands_of(a, a(kInputGradient)), dqkv_TN, weights.wqkv_ND);
+    return sum_rows(a, a(kInputGradient));
+  }
+  linear_backward(a, a(kInputGradient), gradients.wqkv_ND, dqkv_TN, a(kAttentionInput, layer), weights.wqkv_ND);
 }
 
 void attention_weight_gradients(const Activations& a, BlockViews& gradients, int64_t layer) {

@@ -29,12 +29,12 @@ void feedforward_backward(const Activations& a, const BlockViews& weights, Block
   // In place: the gate and up values are not needed again. If w2's input was not kept, this writes it, over its
   // gradient unless it is read later.
   ops::swiglu_backward(gate_up_T2F, dgated_TF, gate_up_T2F, kept ? at::Tensor() : gated_TF);
-  if (!a.in_halves()) {
-    ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, gated_TF);
-    ops::matmul_weight_gradient(gradients.w13_FD, gate_up_T2F, all_rows(a, a(kFeedForwardInput, layer)));
+  if (a.in_halves()) {
+    linear_input_gradient(a, summands_of(a, a(kInputGradient)), gate_up_T2F, weights.w13_FD);
+    return sum_rows(a, a(kInputGradient));
   }
-  linear_input_gradient(a, summands_of(a, a(kInputGradient)), gate_up_T2F, weights.w13_FD);
-  sum_rows(a, a(kInputGradient));
+  ops::matmul_weight_gradient(gradients.w2_DF, dbranch_TD, gated_TF);
+  linear_backward(a, a(kInputGradient), gradients.w13_FD, gate_up_T2F, a(kFeedForwardInput, layer), weights.w13_FD);
 }
 
 void feedforward_weight_gradients(const Activations& a, BlockViews& gradients, int64_t layer) {

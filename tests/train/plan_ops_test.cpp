@@ -104,13 +104,13 @@ Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& lev
 std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
   if (const size_t colon = name.find(": "); colon != std::string::npos) name.erase(0, colon + 2);
   if (name.ends_with(" again")) name.erase(name.size() - 6);
-  const std::vector<std::string> gradients = {"weight gradient", "input gradient"};
   if (name == "wq wk wv") return {"product", "rope"};
   if (name == "wo" || name == "w1 w3" || name == "w2") return {"product"};
   if (name == "w2's input gradient") return {"input gradient"};
   if (name == "w2's gradient") return {"weight gradient"};
-  if (name == "w1's and w3's gradients" || name == "wo's gradients") return gradients;
-  if (name == "wq's, wk's and wv's gradients") return gradients;
+  if (name == "wo's gradients") return {"weight gradient", "input gradient"};
+  if (name == "w1's and w3's gradients" || name == "wq's, wk's and wv's gradients")
+    return {"input gradient", "weight gradient"};
   if (name == "attention's gradient") return {"attention gradient", "rope gradient"};
   if (name == "swiglu's gradient") return {"swiglu gradient"};
   if (name == "the norm's gradient" || name == "last norm's gradient") return {"norm gradient"};
@@ -124,7 +124,7 @@ std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
   for (int64_t first = 0; first < positions; first += kChunk) {
     if (c.sparse) kernels.emplace_back("gather");
     kernels.insert(kernels.end(), {"product", "loss"});
-    if (training) kernels.insert(kernels.end(), gradients.begin(), gradients.end());
+    if (training) kernels.insert(kernels.end(), {"weight gradient", "input gradient"});
     if (c.sparse && training) kernels.emplace_back("scatter");
   }
   return kernels;
