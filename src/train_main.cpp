@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "bench/comm.h"
@@ -21,6 +22,7 @@
 #include "metrics/throughput.h"
 #include "ops/runtime.h"
 #include "run/compute_device.h"
+#include "run/lease.h"
 #include "train/libtorch_error.h"
 #include "train/signals.h"
 #include "train/trainer.h"
@@ -74,6 +76,7 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
     return steps.empty() ? 0 : steps.back();
   };
   int64_t before = newest_step(), restarts = 0;  // since the last new checkpoint
+  int64_t lease = run::Lease::newest(loaded.config.run_folder());
   while (true) {
     const int code =
         launch::run_local_ranks(ranks, [&](const launch::Place& mine) { return train_as(mine, options, &loaded); });
@@ -81,6 +84,9 @@ int train_locally(config::TrainOptions options, const config::LoadResult& loaded
     if (after > before) restarts = 0;
     before = after;
     if (code != static_cast<int>(ExitCode::kHardware) || restarts == options.max_restarts) return code;
+    // Our ranks took it once. A start elsewhere that took it, too, goes on with the run.
+    const int64_t lease_before = std::exchange(lease, run::Lease::newest(loaded.config.run_folder()));
+    if (lease > lease_before + 1) return code;
     ++restarts;
     options.restart = false;  // the run that failed goes on
     fmt::print(stderr, "warning: the ranks start again, from {}; restart {} of {} without a new checkpoint\n",

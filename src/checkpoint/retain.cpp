@@ -111,7 +111,13 @@ std::vector<std::string> remove_leftovers(const Path& checkpoints) {
   for (const std::string& name : names_in(checkpoints)) {
     std::string base;
     if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
-      remove_tree(checkpoints / name);
+      // Renamed first: a start that was replaced and still writes there cannot give it a checkpoint's name any more.
+      const Path doomed = checkpoints / (base + kDeletedSuffix);
+      if (name != doomed.filename()) {
+        remove_tree(doomed);
+        rename_path(checkpoints / name, doomed);
+      }
+      remove_tree(doomed);
     } else if (strip(name, kReplacedSuffix, base)) {
       if (path_exists(checkpoints / base)) {
         remove_tree(checkpoints / name);

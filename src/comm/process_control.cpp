@@ -21,6 +21,8 @@ constexpr auto kPoll = std::chrono::milliseconds(250);
 constexpr auto kOwnErrorFirst = std::chrono::milliseconds(250);
 // How long a rank that failed waits to be told to end.
 constexpr auto kToldToEnd = std::chrono::seconds(5);
+// How much longer than the time for all ranks to come a rank waits for rank 0's answer.
+constexpr double kAnswerAfterAll_s = 2;
 // A rank waits this much longer than rank 0, which can name the missing ranks.
 constexpr double kLongerThanRank0_s = 1;
 
@@ -139,6 +141,12 @@ void ProcessControl::meet_rank_0() {
   const std::string hello = message_of(me_.key, std::string_view(HEARTH_VERSION), std::to_string(me_.rank),
                                        std::to_string(me_.size), this_host());
   send(peer, {Kind::kHello, 0, hello});
+  // Rank 0 answers when all ranks have come, or ends.
+  const double left_s = std::chrono::duration<double>(deadline - Clock::now()).count() + kAnswerAfterAll_s;
+  if (!peer.socket.wait(left_s))
+    throw Error(ExitCode::kHardware, fmt::format("rank {} got no answer at {}", me_.rank, me_.address),
+                "another program listens there, or rank 0 hangs",
+                "see the messages of rank 0; MASTER_PORT names another port");
   const std::optional<std::string> bytes = peer.socket.receive();
   // Rank 0 has said why.
   if (!bytes || bytes->size() < sizeof(Head)) std::_Exit(static_cast<int>(ExitCode::kUser));

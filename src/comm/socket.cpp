@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -124,6 +125,11 @@ bool Socket::send(std::string_view bytes) const {
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return true;
+}
+
+bool Socket::wait(double timeout_s) const {
+  pollfd waiting{fd_, POLLIN, 0};
+  return ::poll(&waiting, 1, static_cast<int>(1e3 * std::max(0.0, timeout_s))) != 0;
 }
 
 std::optional<std::string> Socket::receive() const {

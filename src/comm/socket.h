@@ -31,6 +31,8 @@ class Socket {
   int fd() const { return fd_; }
   // Sends everything; false if the other end is gone or takes nothing for 10 s.
   bool send(std::string_view bytes) const;
+  // Whether something arrives, or the other end goes, within timeout_s.
+  bool wait(double timeout_s) const;
   // What has arrived, at most 64 KiB; waits for it. nullopt: the other end is gone.
   std::optional<std::string> receive() const;
   void close();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "base/error.h"
@@ -50,19 +51,27 @@ std::string utc_now() {
 
 Lease Lease::take(const Path& run) {
   const Path file = run / "lease";
-  const int64_t number = 1 + (path_exists(file) ? number_of(read_lines(file)["start"]) : 0);
-  std::string text =
-      fmt::format("start = {}\nhost = {}\nprocess = {}\ntime = {}\n", number, host_name(), ::getpid(), utc_now());
+  const int64_t number = 1 + newest(run);
+  std::random_device random;
+  const std::string id = fmt::format("{:08x}{:08x}", random(), random());
+  std::string text = fmt::format("start = {}\nid = {}\nhost = {}\nprocess = {}\ntime = {}\n", number, id, host_name(),
+                                 ::getpid(), utc_now());
   if (const char* job = std::getenv("SLURM_JOB_ID")) text += fmt::format("job = {}\n", job);
   write_file_atomic(file, text);
-  return {file, number};
+  return {file, number, id};
 }
 
+int64_t Lease::newest(const Path& run) {
+  return path_exists(run / "lease") ? number_of(read_lines(run / "lease")["start"]) : 0;
+}
+
+bool Lease::is_held() const { return path_exists(file_) && read_lines(file_)["id"] == id_; }
+
 void Lease::check() const {
+  if (is_held()) return;
   std::map<std::string, std::string> now;
   if (path_exists(file_)) now = read_lines(file_);
   const bool is_there = now.contains("start");
-  if (is_there && number_of(now["start"]) == number_) return;
   throw Error(ExitCode::kHardware,
               !is_there
                   ? fmt::format("{} is gone or damaged", file_.string())

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 
@@ -22,15 +23,20 @@ class Lease {
   // then 1.
   static Lease take(const Path& run);
 
+  // The number of the start that has the lease of a run folder; 0: there is none.
+  static int64_t newest(const Path& run);
+
   int64_t number() const { return number_; }
+  bool is_held() const;  // no newer start has it
   // Throws an Error (kHardware) that names the other start if the lease is not this one's any more.
   void check() const;
 
  private:
-  Lease(Path file, int64_t number) : file_(std::move(file)), number_(number) {}
+  Lease(Path file, int64_t number, std::string id) : file_(std::move(file)), number_(number), id_(std::move(id)) {}
 
   Path file_;
   int64_t number_;
+  std::string id_;  // random: of two starts at the same moment, the last one has the lease
 };
 
 }  // namespace hearth::run

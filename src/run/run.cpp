@@ -175,7 +175,8 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
                                        first ? share * peak_flops(checked.device, compute, checked.threads) : 0};
   const plan::StepTime expected_time =
       plan::step_time(config, checked.shape.model, checked.memory.recompute, steps,
-                      {.gemm_flops = first ? share * gemm_flops(checked.device, compute, checked.threads) : 0});
+                      {.gemm_flops = first ? share * gemm_flops(checked.device, compute, checked.threads) : 0,
+                       .efficiency = checked.device.is_cpu() ? plan::Speed{}.efficiency : plan::Speed::kGpuEfficiency});
   return {.folder = std::move(*folder),
           .config = config,
           .config_toml = config::to_toml(config),

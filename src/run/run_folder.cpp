@@ -67,7 +67,7 @@ std::optional<Path> RunFolder::newest_checkpoint(std::vector<std::string>& notes
 }
 
 void RunFolder::remove_if_unused() {
-  if (!is_new_) return;
+  if (!is_new_ || (lease_ && !lease_->is_held())) return;
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
     const bool unused = name == "run.lock" || name == "lease" || path == run_file() || path == logs() ||

@@ -206,5 +206,24 @@ TEST(Process, ThatFindsItsPortTakenSaysSo) {
   EXPECT_THAT(end.said, HasSubstr("Address already in use"));
 }
 
+// A program that takes connections and says nothing.
+TEST(Process, ThatReachesAnotherProgramEndsInTime) {
+  const std::string address = fmt::format("tcp:localhost:{}", 20000 + (::getpid() + 2) % 20000);
+  const Socket stranger = Socket::listen(address);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      const ProcessControl control({.rank = 1, .size = 2, .address = address, .key = "ours", .join_timeout_s = 0.1});
+    } catch (const Error& error) {
+      ::_exit(std::string(error.what()).find("rank 1 got no answer at " + address) != std::string::npos ? 0 : 2);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 }  // namespace
 }  // namespace hearth::comm

@@ -25,6 +25,18 @@ TEST(Lease, IsThatOfTheNewestStart) {
   EXPECT_THAT(error.message(), HasSubstr(fmt::format("process {}, at 20", ::getpid())));
 }
 
+// Two starts at the same moment have one number.
+TEST(Lease, OfEqualNumbersIsThatOfTheLast) {
+  const test::ScratchFolder folder;
+  const Lease first = Lease::take(folder);
+  std::filesystem::remove(folder / "lease");
+  const Lease second = Lease::take(folder);
+  EXPECT_EQ(first.number(), second.number());
+  EXPECT_FALSE(first.is_held());
+  EXPECT_TRUE(second.is_held());
+  EXPECT_EQ(Lease::newest(folder), 1);
+}
+
 TEST(Lease, ThatIsGoneOrDamagedIsNoLongerHeldAndCanBeTaken) {
   const test::ScratchFolder folder;
   const Lease first = Lease::take(folder);

@@ -145,6 +145,20 @@ TEST_F(Processes, ThatWereReplacedByAnotherStartWriteNoCheckpoint) {
   other.check();
 }
 
+TEST_F(Processes, ThatWereReplacedDoNotStartAgain) {
+  config::RunConfig c = of_ranks("replaced", 2);
+  c.training.steps = kForever;
+  std::vector<std::string> line = words(c);
+  line.insert(line.end(), {"--max-restarts", "3"});
+  RunProcess process(line, log);
+  ASSERT_TRUE(wait_until(process, [&] { return steps_logged(c) >= 3; })) << read_file(log);
+  const run::Lease other = run::Lease::take(c.run_folder());
+  ::kill(process.ranks()[1], SIGKILL);
+  EXPECT_EQ(process.wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
+  EXPECT_EQ(times(read_file(log), "the ranks start again"), 0) << read_file(log);
+  other.check();
+}
+
 // With --max-restarts. A rank is killed twice, in different stretches; then every restart fails at once.
 TEST_F(Processes, StartAgainByThemselvesAfterAKillAndGoOnToTheSameBits) {
   config::RunConfig whole = of_ranks("whole", 2);

@@ -109,6 +109,7 @@ class Search {
 
   void add_all() {
     const ModelShape& s = run_.model;
+    if (config_.training.cuda_graph && speed_.devices > 1) return;
     for (const int64_t tp : divisors(speed_.devices)) {
       if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || s.F % tp != 0 || tp > s.V) continue;
       for (const int64_t cp : divisors(speed_.devices / tp)) {
@@ -117,7 +118,8 @@ class Search {
         for (const int64_t pp : divisors(speed_.devices / tp / cp)) {
           if (pp > std::min(s.L, kMostStages)) continue;
           const int64_t dp = speed_.devices / tp / cp / pp;
-          if (sequences_ % dp != 0) continue;
+          const int64_t sums = dp * cp;  // ranks that add gradients
+          if (sequences_ % dp != 0 || (config_.numerics.reproducible && (sums & (sums - 1)) != 0)) continue;
           for (const int64_t shard : divisors(dp)) {
             Parallelism p;
             p.data_parallel_replicate_degree = dp / shard;

@@ -137,6 +137,20 @@ TEST(LayoutSearch, OfRanksOnACpuFitsItsMemory) {
   EXPECT_THAT(list_layouts(layouts), testing::HasSubstr(" with zero_stage = "));
 }
 
+TEST(LayoutSearch, LeavesOutWhatTheNumericsForbid) {
+  const std::vector<std::string> keys = {"model.flavor=8B", "training.global_batch_size=48"};
+  const auto with = [&](const std::string& key) {
+    std::vector<std::string> all = keys;
+    all.push_back(key);
+    return searched(loaded(all).config, "H100", 24, 20);
+  };
+  for (const Layout& layout : with("numerics.reproducible=true")) {
+    const config::Parallelism& p = layout.config.parallelism;
+    EXPECT_NE((p.data_ranks() * p.context_parallel_degree) % 3, 0) << format_mesh(p);
+  }
+  EXPECT_TRUE(with("training.cuda_graph=true").empty());
+}
+
 TEST(LayoutSearch, FindsNothingWhereNothingFits) {
   EXPECT_TRUE(searched(loaded({"model.flavor=405B"}).config, "H100", 8, 10).empty());
 }
