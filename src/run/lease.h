@@ -23,7 +23,7 @@ class Lease {
   // then 1.
   static Lease take(const Path& run);
 
-  // The number of the start that has the lease of a run folder; 0: there is none.
+  // The number of the start that has the lease of a run folder; 0: no start has it.
   static int64_t newest(const Path& run);
 
   int64_t number() const { return number_; }
