@@ -41,30 +41,44 @@ class Stopped(Exception):
 
 
 class Program:
-    """A process with a group of its own, whose output is read line by line up to a time. Leaving it ends the whole group."""
+    """A process with a group of its own, whose output is read line by line up to a time. Leaving it ends the whole group.
+
+    Both streams go to the log in whole lines: a program that writes to it by itself could write into the middle of ours.
+    """
 
     def __init__(self, command, environment, log, stderr):
-        print("$ " + " ".join(command), file=log, flush=True)
-        self.log, self.lines = log, queue.Queue()
+        self.log, self.lock, self.lines = log, threading.Lock(), queue.Queue()
+        self.write("$ " + " ".join(command))
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=stderr, text=True, errors="replace", start_new_session=True)
         threading.Thread(target=self.read, daemon=True).start()
+        self.errors = threading.Thread(target=self.read_errors, daemon=True)
+        self.errors.start()
+
+    def write(self, line):
+        with self.lock:
+            print(line, file=self.log, flush=True)
 
     def read(self):
         for line in self.process.stdout:
             self.lines.put(line.rstrip("\n"))
         self.lines.put(None)
 
+    def read_errors(self):
+        for line in self.process.stderr or ():
+            self.write(line.rstrip("\n"))
+
     def line(self, until):
         """The next line; None at the end. Raises queue.Empty when there is none until then."""
         line = self.lines.get(timeout=max(0.0, until - time.monotonic()))
         if line is not None:
-            print(line, file=self.log, flush=True)
+            self.write(line)
         return line
 
     def ended(self):
         """How it ended, in words; empty: well."""
         code = self.process.wait()
+        self.errors.join(timeout=KILL_S)  # a process that it left behind may keep the stream open
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}" if code else ""
@@ -78,6 +92,7 @@ class Program:
         except ProcessLookupError:
             pass
         self.process.wait()
+        self.errors.join(timeout=KILL_S)
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------
@@ -211,7 +226,7 @@ def run_benchmark(item, clock, environment, log):
     outputs = []
     for command in item.commands:
         lines, log_start = [], os.path.getsize(log.name)
-        with Program(command, environment, log, log) as program:
+        with Program(command, environment, log, subprocess.PIPE) as program:
             try:
                 while (line := program.line(clock.last_call())) is not None:
                     lines.append(line)

@@ -47,7 +47,8 @@ case "$1" in
   --version) echo "hearth-train 0.1.0 (Release, LibTorch 2.11.0)" ;;
 esac
 """
-# bench/step.py: HANG names the table in which it writes its process id and waits; --table float8 fails.
+# bench/step.py: HANG names the table in which it writes its process id and waits. --table float8 fails; it writes its
+# error in two parts, and a line of the other stream in between.
 STEP = """
 import argparse, os, sys, time
 parser = argparse.ArgumentParser()
@@ -61,7 +62,11 @@ if os.environ.get("HANG") == f"{o.shape}_{o.table}":
     time.sleep(60)
 print(f"some words\\n| program | tokens/s |\\n|---|---|\\n| Hearth | {o.shape} {o.table} |\\nGEMM: 700000 GFLOP/s", flush=True)
 if o.table == "float8":
-    sys.exit("out of memory")
+    for stream, text in ((sys.stderr, "out of "), (sys.stdout, "some words\\n"), (sys.stderr, "memory\\n")):
+        time.sleep(0.05)
+        stream.write(text)
+        stream.flush()
+    sys.exit(1)
 """
 TORCH = """
 __version__ = "2.11.0+cu130"
@@ -235,7 +240,7 @@ class Gpu(Scratch):
                      "| Hearth | mlm_1b compiled |\nGEMM: 700000",
                      "| 1.00 GiB | 1.02 GiB | 1.020 | 9.50 |"):
             self.assertIn(said, page)
-        # The program's two streams may come in any order.
+        # The program's two streams may come in any order, but in whole lines.
         self.assertIn("      out of memory\n", page.split("## mlm_1b_float8\n\n")[1].split("\n## ")[0])
         self.assertNotIn("some words", page.split("## mlm_1b_float8")[0])  # of a table that is done only the table
         self.assertEqual(results["test_kernels_fast"], "2 passed, 4 failed, 1 skipped")
