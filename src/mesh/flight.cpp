@@ -38,6 +38,8 @@ std::string text_of(const char (&from)[kSize]) {
   return {from, ::strnlen(from, kSize)};
 }
 
+bool is_flight(const std::string& name) { return name.starts_with("rank-") && name.ends_with(".ring"); }
+
 }  // namespace
 
 FlightWriter::FlightWriter(const Path& file, int64_t rank, int64_t ranks) {
@@ -133,10 +135,15 @@ Flight read_flight(const Path& file) {
   return flight;
 }
 
+bool has_flights(const Path& folder) {
+  if (!std::filesystem::is_directory(folder)) return false;
+  return std::ranges::any_of(list_folder(folder), is_flight);
+}
+
 std::vector<Flight> read_flights(const Path& folder) {
   std::vector<Flight> flights;
   for (const std::string& name : list_folder(folder))
-    if (name.ends_with(".ring")) flights.push_back(read_flight(folder / name));
+    if (is_flight(name)) flights.push_back(read_flight(folder / name));
   if (flights.empty())
     throw user_error(fmt::format("there are no records of calls in {}", folder.string()),
                      "a run of several ranks writes RUN/flight/rank-00000.ring and so on", "give RUN/flight");

@@ -88,6 +88,7 @@ struct Flight {
 };
 
 Path flight_file(const Path& folder, int64_t rank);  // FOLDER/rank-00003.ring
+bool has_flights(const Path& folder);                // files of such names
 // Throws damaged() for any other file.
 Flight read_flight(const Path& file);
 // All files of a folder, by rank. Throws damaged(), and user_error without any file.

@@ -139,12 +139,13 @@ void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints
   }
 
   if (lease) lease->check();
-  // The number of the start, of rank 0.
-  const int64_t start =
-      std::stoll(control.broadcast("the beginning of a save", fmt::format("{}", lease ? lease->number() : 0)));
-  const Path temporary = checkpoint::temporary_folder(checkpoints, manifest.step, start);
-  if (control.rank() == 0) checkpoint::begin_save(temporary);
-  control.barrier("the folder of a save");
+  std::string name;  // of the folder that rank 0 makes; it has the number of the start
+  if (control.rank() == 0) {
+    const Path folder = checkpoint::temporary_folder(checkpoints, manifest.step, lease ? lease->number() : 0);
+    checkpoint::begin_save(folder);
+    name = folder.filename().string();
+  }
+  const Path temporary = checkpoints / control.broadcast("the beginning of a save", name);
   const std::string mine = checkpoint::write_rank_file(temporary, control.rank(), pieces);
   const std::vector<std::string> items = control.gather("the items of a checkpoint", mine);
   manifest.ranks = control.size();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "comm/ranks.h"
@@ -65,14 +66,38 @@ struct Times {
   double compute_s, communication_s, step_s;
 };
 
-// The second fastest of some steps: this machine has other work, too.
-Times times_of(int64_t stage, double share) {
-  Times times{};
+plan::ModelShape twelve_layers() {
   config::Model model;
   model.dim = 256;
   model.n_layers = 12;
   model.n_heads = 4;
-  const plan::ModelShape shape = plan::model_shape(model, 512);
+  return plan::model_shape(model, 512);
+}
+
+// Four windows of 256.
+model::MicroBatch tokens_of_four() {
+  std::vector<int32_t> tokens(1024);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 31 % 512);
+  return {ops::from_int32(tokens), ops::from_int32(tokens)};
+}
+
+// The time of a step and of its sleep: the second fastest of some steps, because this machine has other work, too.
+std::pair<double, double> second_fastest(DelayedGroup& group, const std::function<void()>& step) {
+  std::vector<std::pair<double, double>> all;
+  for (int i = 0; i < 6; ++i) {
+    group.control().barrier("a step");
+    group.slept_s = 0;
+    const double begin_s = now_s();
+    step();
+    all.emplace_back(now_s() - begin_s, group.slept_s);
+  }
+  std::sort(all.begin(), all.end());
+  return all[1];
+}
+
+Times times_of(int64_t stage, double share) {
+  Times times{};
+  const plan::ModelShape shape = twelve_layers();
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   comm::run_ranks(2, 60, [&](comm::Group& inner) {
     const c10::InferenceMode no_gradients;
@@ -82,23 +107,14 @@ Times times_of(int64_t stage, double share) {
                                      {.zero_stage = stage});
     run::initialize_weights(weights, 1);
     model::Transformer transformer(shape, plan, 4, 256, {.training = true});
-    std::vector<int32_t> tokens(1024);
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 31 % 512);
-    model::MicroBatch batch{ops::from_int32(tokens), ops::from_int32(tokens)};
+    const model::MicroBatch batch = tokens_of_four();
     const auto step_s = [&] {
-      std::vector<std::pair<double, double>> all;  // of a step, and of its sleep
-      for (int i = 0; i < 6; ++i) {
-        inner.control().barrier("a step");
-        group.slept_s = 0;
-        const double begin_s = now_s();
+      return second_fastest(group, [&] {
         weights.begin_step(1);
         transformer.loss_and_gradient(weights, batch, 1e-3);
         for (int64_t unit = 0; unit < weights.num_units(); ++unit) weights.gradient_shard(unit);
         weights.end_step();
-        all.emplace_back(now_s() - begin_s, group.slept_s);
-      }
-      std::sort(all.begin(), all.end());
-      return all[1];
+      });
     };
     const double compute_s = inner.control().sum("the compute time", std::vector<double>{step_s().first}).front() / 2;
     int64_t bytes = 0;
@@ -126,11 +142,7 @@ TEST(Overlap, HidesCommunicationBehindTheComputation) {
 
 // Where ranks share the layers, four of the ten collectives of a layer run beside products, all in the backward.
 TEST(Overlap, HidesAPartOfTensorParallelCommunication) {
-  config::Model model;
-  model.dim = 256;
-  model.n_layers = 12;
-  model.n_heads = 4;
-  const plan::ModelShape shape = plan::model_shape(model, 512);
+  const plan::ModelShape shape = twelve_layers();
   comm::run_ranks(2, 60, [&](comm::Group& inner) {
     const c10::InferenceMode no_gradients;
     ops::prepare_thread(1);
@@ -142,24 +154,14 @@ TEST(Overlap, HidesAPartOfTensorParallelCommunication) {
     parallel::ShardedWeights weights(plan, DType::kFloat32, *own, parallel::ShardedWeights::Mode::kTraining, {}, {},
                                      at::kCPU, {}, {.tensor = &group});
     run::initialize_weights(weights, 1);
-    model::Transformer transformer(plan::model_part(shape, part), plan, 4, 256,
-                                   {.training = true, .tensor = &group});
-    std::vector<int32_t> tokens(1024);
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 31 % 512);
-    const model::MicroBatch batch{ops::from_int32(tokens), ops::from_int32(tokens)};
+    model::Transformer transformer(plan::model_part(shape, part), plan, 4, 256, {.training = true, .tensor = &group});
+    const model::MicroBatch batch = tokens_of_four();
     const auto step_s = [&] {
-      std::vector<std::pair<double, double>> all;
-      for (int i = 0; i < 6; ++i) {
-        inner.control().barrier("a step");
-        group.slept_s = 0;
-        const double begin_s = now_s();
+      return second_fastest(group, [&] {
         weights.begin_step(1);
         transformer.loss_and_gradient(weights, batch, 1e-3);
         weights.end_step();
-        all.emplace_back(now_s() - begin_s, group.slept_s);
-      }
-      std::sort(all.begin(), all.end());
-      return all[1];
+      });
     };
     const double compute_s = inner.control().sum("the compute time", std::vector<double>{step_s().first}).front() / 2;
     group.s_per_byte = 0.5 * compute_s / (12 * 10 * 1024 * 256 * 4.0);

@@ -152,13 +152,14 @@ int inspect(CommandLine& line) {
   line.flag("--json", &json, "one JSON object instead of text");
   line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
   if (!line.parse()) return 0;
-  if (folder.filename() == "flight" || (folder.filename().empty() && folder.parent_path().filename() == "flight")) {
+  if (mesh::has_flights(folder)) {
     const std::vector<mesh::Flight> flights = mesh::read_flights(folder);
     fmt::print("{}", json ? report::flights_json(flights, last) : report::format_flights(flights, last));
     return 0;
   }
   if (last > 0)
-    throw user_error("--last is for RUN/flight", fmt::format("{} is a checkpoint", folder.string()), "leave it out");
+    throw user_error("--last is for RUN/flight", fmt::format("{} has no records of calls", folder.string()),
+                     "leave it out");
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   json ? print_json(reader) : print_text(reader);
   return 0;
