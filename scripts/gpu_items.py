@@ -1,4 +1,4 @@
-"""Runs one item of scripts/gpu.py's plan: a test program, case by case, or a benchmark. Writes its result into the item."""
+"""Runs one item of scripts/gpu.py's plan: a test program, case by case, or a benchmark. The item gets its result."""
 
 import json
 import os
@@ -41,16 +41,17 @@ class Stopped(Exception):
 
 
 class Program:
-    """A process with a group of its own, whose output is read line by line up to a time. Leaving it ends the whole group.
+    """A process with a group of its own, whose output is read line by line up to a time. Leaving it ends the group.
 
-    Both streams go to the log in whole lines: a program that writes to it by itself could write into the middle of ours.
+    Both streams go to the log in whole lines: a program that writes there by itself could write into one of ours.
     """
 
     def __init__(self, command, environment, log, stderr):
         self.log, self.lock, self.lines = log, threading.Lock(), queue.Queue()
         self.write("$ " + " ".join(command))
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=stderr, text=True, errors="replace", start_new_session=True)
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=stderr, text=True, errors="replace",
+                                        start_new_session=True)
         threading.Thread(target=self.read, daemon=True).start()
         self.errors = threading.Thread(target=self.read_errors, daemon=True)
         self.errors.start()
@@ -101,8 +102,8 @@ class Program:
 def cases_of(command, environment):
     """Names of the cases that the filter leaves, and how the program answered where the filter leaves no case."""
     try:
-        done = subprocess.run([*command, "--gtest_list_tests"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+        done = subprocess.run([*command, "--gtest_list_tests"], env=environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return [], str(error)
     suite, names = "", []
@@ -216,8 +217,9 @@ def memory_section(outputs):
     """`hearth plan --json` and `hearth bench step --json` of one run: planned and measured memory."""
     planned = json.loads(outputs[0])["memory"]["total_bytes"]
     measured = json.loads(outputs[1].splitlines()[-1])
+    memory_bytes = measured["memory_bytes"]
     return ["| planned | measured | measured / planned | seconds a step |", "|---|---|---|---|",
-            f"| {planned / 2**30:.2f} GiB | {measured['memory_bytes'] / 2**30:.2f} GiB | {measured['memory_bytes'] / planned:.3f} | "
+            f"| {planned / 2**30:.2f} GiB | {memory_bytes / 2**30:.2f} GiB | {memory_bytes / planned:.3f} | "
             f"{measured['median_step_s']:.2f} |"]
 
 

@@ -86,11 +86,13 @@ void check_device(Rules& rules, const RunConfig& c) {
                   tensor, tokens),
       "each of these ranks keeps as many rows of the residual stream: give another degree, seq_len or "
       "local_batch_size");
-  rules.require(!t.cuda_graph || tensor * context == 1,
-                {"training.cuda_graph",
-                 tensor > 1 ? "parallelism.tensor_parallel_degree" : "parallelism.context_parallel_degree"},
+  const int64_t pipeline = c.parallelism.pipeline_parallel_degree;
+  rules.require(!t.cuda_graph || tensor * context * pipeline == 1,
+                {"training.cuda_graph", tensor > 1    ? "parallelism.tensor_parallel_degree"
+                                        : context > 1 ? "parallelism.context_parallel_degree"
+                                                      : "parallelism.pipeline_parallel_degree"},
                 "training.cuda_graph records no communication inside a micro-batch",
-                "remove it, or remove tensor_parallel_degree and context_parallel_degree");
+                "remove it, or let ranks share the batch and the weights alone (data_parallel_shard_degree)");
   rules.require(!gpu || t.dtype != DType::kFloat64, {"training.dtype", "training.device"},
                 "training.dtype = \"float64\" does not go with training.device = \"cuda\"",
                 "remove one of them: float64 is for tests, on a CPU");
@@ -103,10 +105,6 @@ void check_device(Rules& rules, const RunConfig& c) {
                 {"comm.backend", "training.device"},
                 "comm.backend = \"nccl\" does not go with training.device = \"cpu\"",
                 "remove it, or set training.device = \"cuda\"");
-  rules.require(!t.cuda_graph || c.parallelism.ranks() == 1,
-                {"training.cuda_graph", "parallelism.data_parallel_shard_degree"},
-                fmt::format("training.cuda_graph does not go with {} ranks yet", c.parallelism.ranks()),
-                "remove it, or train on one GPU");
 }
 
 void check_pipeline(Rules& rules, const RunConfig& c) {
@@ -129,6 +127,9 @@ void check_pipeline(Rules& rules, const RunConfig& c) {
 
 void check_reproducible(Rules& rules, const RunConfig& c) {
   if (!c.numerics.reproducible) return;
+  rules.require(!c.parallelism.reduce_once_per_step, {"parallelism.reduce_once_per_step", "numerics.reproducible"},
+                "parallelism.reduce_once_per_step does not go with numerics.reproducible",
+                "remove one of them: the order of a reproducible sum begins with the ranks of each micro-batch");
   const int64_t ranks = c.parallelism.ranks(), threads = c.training.threads,
                 data = c.parallelism.data_parallel_replicate_degree * c.parallelism.shards();
   rules.require((data & (data - 1)) == 0, {"parallelism.data_parallel_shard_degree", "numerics.reproducible"},

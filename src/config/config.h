@@ -115,6 +115,7 @@ struct Parallelism {
   int64_t data_parallel_replicate_degree = 1;  // HSDP: copies of the sharded weights
   int64_t data_parallel_shard_degree = 1;      // ranks that share the weights; resolved: at least 1
   int64_t zero_stage = 1;                      // 1, 2 or 3 (plan/sharding.h)
+  bool reduce_once_per_step = false;           // stage 3: whole gradients are reduced with the last micro-batch
   int64_t context_parallel_degree = 1;         // ranks that share every sequence
   int64_t tensor_parallel_degree = 1;          // ranks that share every layer
   int64_t pipeline_parallel_degree = 1;        // ranks that have different layers (plan/pipeline_plan.h)

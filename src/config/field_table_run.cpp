@@ -62,6 +62,10 @@ std::vector<Field> parallelism_fields() {
     {"parallelism", "zero_stage", slot<&RunConfig::parallelism, &Parallelism::zero_stage>, kMayChange, "",
      "what ranks hold only a shard of (ZeRO): 1: moments; 2: gradients, too; 3: weights, too, as in torchtitan's FSDP. "
      "A higher stage takes less memory and communicates more", between(1, 3)},
+    {"parallelism", "reduce_once_per_step", slot<&RunConfig::parallelism, &Parallelism::reduce_once_per_step>,
+     kMayChange, "",
+     "ranks add up the gradients of a step's micro-batches whole, and reduce them once (FSDP's no_sync): less traffic, "
+     "and as much memory for gradients as with stage 1", {}, {is("parallelism.zero_stage", 3)}},
     {"parallelism", "context_parallel_degree", slot<&RunConfig::parallelism, &Parallelism::context_parallel_degree>,
      kMayChange, "ranks",
      "ranks that share every sequence, for long windows: each has some positions, and in attention some heads "

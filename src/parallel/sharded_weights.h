@@ -25,8 +25,8 @@
 //   finish_gradients()     tied weights of a pipeline
 //   AdamW on the slices    owned(p) for each parameter: reads its gradient, writes master and moments
 //   end_step()             gathered weights are stale: the next gather(u) communicates
-// Gradients accumulate locally and are reduced with the last micro-batch, or with each one (stages 2 and 3, and
-// reproducible: plan::paired_micro_batches has the order of the sum). Gathers ahead and reductions run in the
+// Gradients accumulate locally and are reduced with the last micro-batch, or with each one (slots of stages 2 and 3,
+// and reproducible: plan::paired_micro_batches has the order of the sum). Gathers ahead and reductions run in the
 // communication stream (comm/stream.h) while the caller computes.
 //
 // Slices: all but the last have slice_numel(unit, R) elements; trailing ranks may own nothing. Collectives move equal

@@ -90,11 +90,9 @@ template <typename Bytes>
 Levels cheapest_that_fits(const ModelShape& s, int64_t seq_len, const Layers& layers, int64_t limit_bytes,
                           const Bytes& bytes_at) {
   using enum Recompute;
-  const std::pair<Recompute, Recompute> pairs[] = {
-      {kNorms, kNone}, {kAttention, kNorms}, {kBlock, kNorms}, {kBlock, kAttention}};
   std::optional<Levels> best;
   double best_flops = 0;
-  for (const auto& [dearer, others] : pairs) {
+  for (const auto& [dearer, others] : kRecomputePairs) {
     const auto levels = [&, d = dearer, o = others](int64_t count) { return layers.levels_of(count, d, o); };
     const auto fits = [&](int64_t n) { return bytes_at(levels(n)) <= limit_bytes; };
     const auto count = fewest_layers(std::ssize(layers.here), fits);

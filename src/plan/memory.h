@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/config.h"
@@ -23,6 +24,13 @@ struct MemoryItem {
   std::string name;
   int64_t bytes;
 };
+
+// What "auto" tries: the fewest first layers of a rank at the dearer level that fit, the others at the cheaper one. The
+// pair that computes least again wins.
+inline constexpr std::pair<Recompute, Recompute> kRecomputePairs[] = {{Recompute::kNorms, Recompute::kNone},
+                                                                      {Recompute::kAttention, Recompute::kNorms},
+                                                                      {Recompute::kBlock, Recompute::kNorms},
+                                                                      {Recompute::kBlock, Recompute::kAttention}};
 
 struct MemoryPlan {
   std::vector<MemoryItem> weights;   // weights, masters, gradients, moments, of the rank that owns most

@@ -40,6 +40,7 @@ std::vector<SlotPool> slot_pools(const ParameterPlan& plan, int64_t shards, int6
 Sharding sharding_of(const config::RunConfig& config) {
   return {.replicas = config.parallelism.data_parallel_replicate_degree,
           .zero_stage = config.parallelism.zero_stage,
+          .once = config.parallelism.reduce_once_per_step,
           .reproducible = config.numerics.reproducible};
 }
 

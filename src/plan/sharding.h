@@ -5,6 +5,7 @@
 //   1       whole                     whole                    sharded   weights once, gradients once
 //   2       whole                     a slot for two blocks    sharded   weights once, gradients A times
 //   3       slots for three blocks    a slot for two blocks    sharded   weights 2 A times, gradients A times
+//   3 once  slots for three blocks    whole                    sharded   weights 2 A times, gradients once
 //
 // HSDP: the ranks are `replicas` rows of `shards` neighbours. A row holds everything once; an element's gradient is
 // reduced in its row first, and its shard is then summed over the rows.
@@ -25,6 +26,7 @@ namespace hearth::plan {
 struct Sharding {
   int64_t replicas = 1;
   int64_t zero_stage = 1;  // 1, 2 or 3
+  bool once = false;       // gradients are reduced once a step at stage 3, too
   // The same bits for any numbers of shards and replicas that are powers of two, and any stage.
   bool reproducible = false;
 
@@ -32,7 +34,7 @@ struct Sharding {
   bool has_whole_weights(int64_t shards, const Precision& precision) const {
     return zero_stage < 3 || (shards == 1 && precision.masters == precision.compute);
   }
-  bool has_whole_gradients(int64_t shards) const { return zero_stage < 2 || shards == 1; }
+  bool has_whole_gradients(int64_t shards) const { return zero_stage < 2 || once || shards == 1; }
 };
 
 // As the run file says.

@@ -110,11 +110,13 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std
 
   const int64_t shards = mesh.dp_shard * mesh.cp,
                 passes = std::max<int64_t>(1, config::accumulation_steps(config) / pipeline.pipeline.micro_batches);
-  const double hides = config.parallelism.zero_stage == 1 ? busy / static_cast<double>(passes) : busy;
+  const int64_t stage = config.parallelism.zero_stage;
+  const double hides = stage == 1 ? busy / static_cast<double>(passes) : busy;
   // Each unit is gathered and reduced by itself.
   const auto units = static_cast<double>(counts.matrices.size()) / static_cast<double>(mesh.pp);
-  const auto times = static_cast<double>(config.parallelism.zero_stage == 1 ? 1 : config::accumulation_steps(config));
-  const double calls = units * (config.parallelism.zero_stage == 3 ? 3 * times : 1 + times);
+  const auto times = static_cast<double>(config::accumulation_steps(config));
+  const double reductions = stage == 1 || config.parallelism.reduce_once_per_step ? 1 : times;
+  const double calls = units * ((stage == 3 ? 2 * times : 1) + reductions);
   const double travels = collective_seconds(traffic.shard, calls, shards, mesh.tp, speed) +
                          collective_seconds(traffic.replicate, units, mesh.dp_replicate, mesh.tp * shards, speed);
   parts.shard = std::max(0.0, travels - hides);

@@ -41,12 +41,15 @@ void check_float8(const ops::Gpu& gpu, const config::RunConfig& config, const pl
     throw user_error(fmt::format("numerics.fp8: {} cannot multiply in float8", gpu.name),
                      fmt::format("its compute capability is {}.{}, and float8 needs 8.9", gpu.major, gpu.minor),
                      "remove numerics.fp8");
-  for (const auto& [name, width] : {std::pair{"model.dim", shape.D},
-                                    {"the feed-forward width", shape.F},
-                                    {"the width of all heads", shape.H * shape.K},
-                                    {"the width of queries, keys and values", (shape.H + 2 * shape.G) * shape.K}}) {
+  const int64_t tensor = config.parallelism.tensor_parallel_degree;
+  for (const auto& [name, width] :
+       {std::pair{"model.dim", shape.D},
+        {"the feed-forward width", shape.F / tensor},
+        {"the width of all heads", shape.H / tensor * shape.K},
+        {"the width of queries, keys and values", (shape.H + 2 * shape.G) / tensor * shape.K}}) {
     if (width % 16 != 0)
-      throw user_error(fmt::format("numerics.fp8: {} is {}, which is not a multiple of 16", name, width),
+      throw user_error(fmt::format("numerics.fp8: {}{} is {}, which is not a multiple of 16", name,
+                                   tensor > 1 ? " on one of the tensor-parallel ranks" : "", width),
                        "the GPU's float8 products need a multiple of 16", "remove numerics.fp8, or change the shape");
   }
 }

@@ -34,8 +34,6 @@ TEST(CheckOptimizer, AGpuComputesWhatItCanAndItsRanksTalkThroughNccl) {
   EXPECT_EQ(problems({gpu, "comm.backend=mpi"}),
             one("comm.backend = \"mpi\" does not go with training.device = \"cuda\""));
   EXPECT_EQ(problems({"comm.backend=nccl"}), one("comm.backend = \"nccl\" does not go with training.device = \"cpu\""));
-  EXPECT_EQ(problems({gpu, "training.cuda_graph=true", "parallelism.data_parallel_shard_degree=2"}),
-            one("training.cuda_graph does not go with 2 ranks yet"));
   const auto no_fp8 = one("numerics.fp8 needs a GPU that computes in bfloat16");
   for (const char* type : {"float32", "bfloat16"})
     EXPECT_EQ(problems({fmt::format("training.mixed_precision_param={}", type), "numerics.fp8=true"}), no_fp8);
@@ -73,6 +71,10 @@ TEST(CheckOptimizer, AGraphNeedsAGpuAndStepsOfOneShape) {
       one("training.cuda_graph needs steps of one shape: hidden tokens and documents differ from batch to batch");
   const std::string gpu = "training.device=cuda", graph = "training.cuda_graph=true";
   EXPECT_TRUE(problems({gpu, graph}).empty());
+  EXPECT_TRUE(problems({gpu, graph, "parallelism.data_parallel_shard_degree=2"}).empty());
+  for (const char* axis : {"tensor", "context", "pipeline"})
+    EXPECT_EQ(problems({gpu, graph, fmt::format("parallelism.{}_parallel_degree=2", axis)}),
+              one("training.cuda_graph records no communication inside a micro-batch"));
   EXPECT_EQ(problems({gpu, graph, "parallelism.zero_stage=2"}),
             one("training.cuda_graph needs weights and gradients that keep their places"));
   EXPECT_EQ(problems({"training.cuda_graph=true"}),
@@ -100,6 +102,11 @@ TEST(CheckOptimizer, PoliciesHaveTheirOwnKeysAndReproducibleItsRanks) {
   EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=3", "parallelism.data_parallel_shard_degree=3",
                       "training.global_batch_size=24"}),
             one("numerics.reproducible does not go with 3 data-parallel ranks"));
+  EXPECT_EQ(problems({"numerics.reproducible=true", "training.threads=2", "parallelism.zero_stage=3",
+                      "parallelism.data_parallel_shard_degree=2", "parallelism.reduce_once_per_step=true"}),
+            one("parallelism.reduce_once_per_step does not go with numerics.reproducible"));
+  EXPECT_EQ(problems({"parallelism.zero_stage=2", "parallelism.reduce_once_per_step=true"}),
+            one("parallelism.reduce_once_per_step = true has no effect with parallelism.zero_stage = 2"));
   const auto fix = [](std::vector<std::string> sets) {
     sets.emplace_back("numerics.reproducible=true");
     LoadResult result = read_run({}, sets);

@@ -28,6 +28,7 @@ inline const std::vector<Layout> kLayouts = {
     {"dp2", {.data_parallel_shard_degree = 2}},
     {"dp4_zero2", {.data_parallel_shard_degree = 4, .zero_stage = 2}},
     {"dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3}},
+    {"dp2_zero3_once", {.data_parallel_shard_degree = 2, .zero_stage = 3, .reduce_once_per_step = true}},
     {"hsdp2x2_zero3", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 2, .zero_stage = 3}},
     {"tp2", {.tensor_parallel_degree = 2}},
     {"tp4", {.tensor_parallel_degree = 4}},
@@ -50,6 +51,8 @@ inline const std::vector<Layout> kLayouts = {
     {"pp4_zero_bubble", {.pipeline_parallel_degree = 4, .pipeline_parallel_schedule = kInterleavedZeroBubble,
                          .pipeline_parallel_layers_per_stage = 2}},  // one stage per rank: ZB-H1
     {"pp2_dp2_zero3", {.data_parallel_shard_degree = 2, .zero_stage = 3, .pipeline_parallel_degree = 2}},
+    {"pp2_hsdp2x2_zero3_once", {.data_parallel_replicate_degree = 2, .data_parallel_shard_degree = 2, .zero_stage = 3,
+                                .reduce_once_per_step = true, .pipeline_parallel_degree = 2}},
     {"pp2_tp2_zero2", {.data_parallel_shard_degree = 1, .zero_stage = 2, .tensor_parallel_degree = 2,
                        .pipeline_parallel_degree = 2}},
     {"pp2_tp2_dp2", {.data_parallel_shard_degree = 2, .tensor_parallel_degree = 2, .pipeline_parallel_degree = 2,

@@ -159,11 +159,13 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ShardedWeightsOn,
                                          Layout{3, DType::kFloat64}, Layout{4, DType::kFloat32},
                                          Layout{5, DType::kFloat64}));
 
-// Counts the collectives of a group of one.
+// Counts the collectives of another group, or of one rank.
 class CountingGroup final : public comm::Group {
  public:
-  int64_t rank() const override { return 0; }
-  int64_t size() const override { return 1; }
+  CountingGroup() : own_(comm::single()), one_(own_.get()) {}
+  explicit CountingGroup(comm::Group& group) : one_(&group) {}
+  int64_t rank() const override { return one_->rank(); }
+  int64_t size() const override { return one_->size(); }
   comm::Control& control() override { return one_->control(); }
   comm::Stream& stream() override { return one_->stream(); }
 
@@ -183,7 +185,8 @@ class CountingGroup final : public comm::Group {
   }
 
  private:
-  std::unique_ptr<comm::Group> one_ = comm::single();
+  std::unique_ptr<comm::Group> own_;
+  comm::Group* one_;
 };
 
 TEST(ShardedWeights, CommunicateOncePerUnitAndStep) {
@@ -204,6 +207,33 @@ TEST(ShardedWeights, CommunicateOncePerUnitAndStep) {
     weights.end_step();
     EXPECT_EQ(group.gathers, step * units);
     EXPECT_EQ(group.scatters, step * units);
+  }
+}
+
+TEST(ShardedWeights, OfStage3ReduceWithEachMicroBatchOrOncePerStep) {
+  const plan::ParameterPlan plan = small_plan();
+  const auto units = static_cast<int64_t>(plan.units.size());
+  for (const bool once : {false, true}) {
+    comm::run_ranks(2, kTimeout, [&](comm::Group& group) {
+      CountingGroup counted(group);
+      ShardedWeights weights(plan, DType::kFloat32, counted, ShardedWeights::Mode::kTraining, {},
+                             {.zero_stage = 3, .once = once});
+      weights.begin_step(3);
+      for (int64_t micro = 1; micro <= 3; ++micro) {
+        for (int64_t unit = 0; unit < units; ++unit) {
+          weights.gather(unit);
+          weights.gradient(unit).fill_(static_cast<double>(micro));
+          weights.release(unit);
+          weights.gradient_ready(unit);
+        }
+      }
+      // fill_ replaces what whole gradients have: the last micro-batch's values alone are left of them.
+      const double sum = once ? 2 * 3 : 2 * (1 + 2 + 3);
+      for (int64_t unit = 0; unit < units; ++unit)
+        EXPECT_EQ(ops::to_doubles(weights.gradient_shard(unit)).front(), sum) << unit;
+      weights.end_step();
+      EXPECT_EQ(counted.scatters, once ? units : 3 * units);
+    });
   }
 }
 

@@ -39,6 +39,7 @@ TEST(Traffic, StagesOfZeroSendWeightsAndGradientsAsOftenAsTheTableSays) {
   EXPECT_DOUBLE_EQ(shard(2), 0.75 * N * (2 + kA * 4));
   EXPECT_DOUBLE_EQ(shard(3), 0.75 * N * (2 * kA * 2 + kA * 4));
   EXPECT_DOUBLE_EQ(shard(1, true), 0.75 * N * (2 + kA * 4));
+  EXPECT_DOUBLE_EQ(traffic({.dp_shard = 4}, {.zero_stage = 3, .once = true}).shard, 0.75 * N * (2 * kA * 2 + 4));
   EXPECT_EQ(traffic({.dp_shard = 4}).total(), shard(1));
 }
 

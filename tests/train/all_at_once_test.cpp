@@ -296,6 +296,12 @@ TEST(Float8, AGpuThatHasNoneIsNamed) {
   shape.F = 24;
   EXPECT_EQ(error_of([&] { run::check_float8(gpu, c, shape); }).message(),
             "numerics.fp8: the feed-forward width is 24, which is not a multiple of 16");
+  shape.F = 32;
+  run::check_float8(gpu, c, shape);
+  c.parallelism.tensor_parallel_degree = 4;
+  EXPECT_EQ(error_of([&] { run::check_float8(gpu, c, shape); }).message(),
+            "numerics.fp8: the feed-forward width on one of the tensor-parallel ranks is 8, which is not a multiple of "
+            "16");
   c.numerics.fp8 = false;
   run::check_float8(gpu, c, shape);
 }

@@ -48,9 +48,9 @@ TEST(PlannedMemory, IsWhatWeightsOfEveryStageAllocate) {
     const plan::ParameterPlan parameters = plan::parameter_plan(plan::model_shape(c, plan::DataFacts{}));
     const plan::Precision mixed{DType::kFloat32, DType::kBFloat16, DType::kFloat32, DType::kFloat32};
     for (const auto& [ranks, replicas] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {3, 1}, {4, 2}, {2, 2}}) {
-      for (const int64_t stage : {1, 2, 3}) {
+      for (const auto& [stage, once] : {std::pair(1, false), {2, false}, {3, false}, {3, true}}) {
         for (const plan::Precision& precision : {plan::Precision(DType::kFloat32), mixed}) {
-          const plan::Sharding sharding{.replicas = replicas, .zero_stage = stage};
+          const plan::Sharding sharding{.replicas = replicas, .zero_stage = stage, .once = once};
           int64_t planned = 0;
           for (const plan::MemoryItem& item : plan::weights_memory(parameters, precision, ranks / replicas, sharding))
             planned += item.bytes;

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "comm/group.h"
+#include "comm/ranks.h"
 #include "ops/gpu/graph.h"
 #include "ops/tensor.h"
 #include "run/state.h"
@@ -44,20 +45,20 @@ struct Outcome {
 struct GraphCase {
   int64_t micro_batches = 1;
   bool masked = false, reproducible = false, frozen = false;
+  int64_t ranks = 1;  // of data parallel, with ZeRO-1
 };
 
-Outcome outcome_of(at::Device device, const GraphCase& c, bool graph) {
+Outcome outcome_of_rank(comm::Group& group, at::Device device, const GraphCase& c, bool graph) {
   config::Model m = tiny_config(".").model;
   m.vocab_size = 40;
   const plan::ModelShape shape = plan::model_shape(m, 0);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const c10::InferenceMode no_gradients;
-  const auto group = comm::single();
   plan::Precision precision(DType::kFloat32);
   precision.compute = DType::kBFloat16;
   std::vector<bool> trained(plan.parameters.size(), true);
   trained.front() = !c.frozen;
-  parallel::ShardedWeights weights(plan, precision, *group, parallel::ShardedWeights::Mode::kTraining, trained,
+  parallel::ShardedWeights weights(plan, precision, group, parallel::ShardedWeights::Mode::kTraining, trained,
                                    {.reproducible = c.reproducible}, device);
   optim::Optimizer optimizer({}, weights);
   model::Transformer model(shape, plan, kGraphB, kGraphS,
@@ -70,12 +71,23 @@ Outcome outcome_of(at::Device device, const GraphCase& c, bool graph) {
   TrainStep step(model, weights, optimizer, options);
   Outcome outcome;
   for (int64_t t = 1; t <= kGraphSteps; ++t) {
-    const StepResult result = step.run(step_batch(t, c.micro_batches, c.masked), t, 1e-2).result();
+    const StepResult result = step.run(step_batch(t + 100 * group.rank(), c.micro_batches, c.masked), t, 1e-2).result();
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.grad_norm);
   }
   for (int64_t unit = 0; unit < weights.num_units(); ++unit)
     for (const double w : ops::to_doubles(weights.master(unit))) outcome.weights.push_back(w);
+  return outcome;
+}
+
+// The result is that of rank 0.
+Outcome outcome_of(at::Device device, const GraphCase& c, bool graph) {
+  if (c.ranks == 1) return outcome_of_rank(*comm::single(), device, c, graph);
+  Outcome outcome;
+  comm::run_ranks(c.ranks, 60, [&](comm::Group& group) {
+    Outcome of_rank = outcome_of_rank(group, device, c, graph);
+    if (group.rank() == 0) outcome = std::move(of_rank);
+  });
   return outcome;
 }
 
@@ -105,6 +117,13 @@ TEST_P(StepsFromAGraph, AreTheSameWithSeveralMicroBatchesSomeOfThemWeighted) {
 TEST_P(StepsFromAGraph, AreTheSameWhereSumsAreTakenInPairsAndAParameterIsFrozen) {
   HEARTH_NEEDS_GPU(GetParam());
   compare({.micro_batches = 4, .reproducible = true, .frozen = true});
+}
+
+// Ranks gather before the recorded work and reduce after it. Those of a real GPU need NCCL and a GPU each.
+TEST_P(StepsFromAGraph, OfSeveralRanksAreTheSameToo) {
+  if (GetParam() == test::GpuKind::kReal) GTEST_SKIP() << "needs a GPU for each rank";
+  compare({.micro_batches = 2, .ranks = 2});
+  compare({.micro_batches = 2, .reproducible = true, .ranks = 2});
 }
 
 // The head groups positions differently, and its matrix's gradient is summed in another order.

@@ -30,7 +30,7 @@ struct Options {
   double gemm_tflops = 0;
   double efficiency = 0;  // 0: the device's usual one
   bool search = false, json = false;
-  int64_t limit = 10;  // layouts to list
+  int64_t limit = 0;  // layouts to list; 0: 10
 };
 
 // The rate of matrix products in the run's type.
@@ -117,20 +117,15 @@ std::string device_text(const Planned& p) {
       p.rate.flops > 0 ? fmt::format(", {}/s in matrix products ({})", format_flops(p.rate.flops), p.rate.source) : "");
 }
 
-// What does not depend on the layout.
-std::string model_text(const Planned& p) {
+std::string model_text(const Planned& p, std::span<const plan::Recompute> recompute) {
   return fmt::format("  model        {} parameters ({})\n",
                      format_count(static_cast<double>(p.shape.parameters.num_parameters)),
                      p.shape.parameters.num_parameters) +
-         plan::format_compute(p.shape.model, p.config.training.seq_len, {}) + device_text(p);
+         plan::format_compute(p.shape.model, p.config.training.seq_len, recompute) + device_text(p);
 }
 
 std::string plan_text(const Planned& p, const Options& options) {
-  return fmt::format("  model        {} parameters ({})\n",
-                     format_count(static_cast<double>(p.shape.parameters.num_parameters)),
-                     p.shape.parameters.num_parameters) +
-         plan::format_compute(p.shape.model, p.config.training.seq_len, p.memory.recompute) + device_text(p) +
-         plan::format_memory(p.memory) + plan::format_traffic(p.traffic) +
+  return model_text(p, p.memory.recompute) + plan::format_memory(p.memory) + plan::format_traffic(p.traffic) +
          plan::format_pipeline(plan::pipeline_plan(p.config, p.shape.model.L), p.shape.model) + time_text(p, options);
 }
 
@@ -151,7 +146,9 @@ Layouts layouts_of(const Planned& p, const Options& options) {
     if (config.training.global_batch_size <= 0)
       config.training.global_batch_size = config.training.local_batch_size * speed.devices;
     layouts.best = plan::search_layouts(config, p.shape, p.device.memory_bytes, p.time->steps, speed,
-                                        options.search ? options.limit : 3);
+                                        !options.search     ? 3
+                                        : options.limit > 0 ? options.limit
+                                                            : 10);
     if (!layouts.best.empty() || options.search || layouts.gpus * 2 > kMostGpus) return layouts;
     layouts.gpus *= 2;
   }
@@ -184,6 +181,7 @@ Json layout_json(const plan::Layout& layout) {
                {"data_parallel_replicate_degree", p.data_parallel_replicate_degree},
                {"data_parallel_shard_degree", p.data_parallel_shard_degree},
                {"zero_stage", p.zero_stage},
+               {"reduce_once_per_step", p.reduce_once_per_step},
                {"context_parallel_degree", p.context_parallel_degree},
                {"tensor_parallel_degree", p.tensor_parallel_degree},
                {"pipeline_parallel_degree", p.pipeline_parallel_degree},
@@ -268,9 +266,10 @@ int plan(CommandLine& line) {
               "plan for N GPUs: parallelism.data_parallel_shard_degree is what the other degrees leave")
       .range(1, 1 << 20);
   line.flag("--search", &options.search, "list the layouts for these GPUs that fit, the fastest first");
-  line.option("--limit", "K", &options.limit, "list K layouts").range(1, 1000);
+  line.option("--limit", "K", &options.limit, "with --search: list K layouts; default: 10").range(1, 1000);
   line.flag("--json", &options.json, "print one JSON object: docs/plan.md describes its members");
   if (!line.parse()) return 0;
+  if (options.limit > 0 && !options.search) throw user_error("--limit is for --search", {}, "give both, or neither");
   if (options.gpus > 0 && on_cpu(options))
     throw user_error("--gpus needs a GPU", {}, fmt::format("give --device, one of {}", machine::device_names()));
   config::LoadResult loaded = config::read_run(toml, sets, options.search ? 0 : options.gpus);
@@ -287,7 +286,7 @@ int plan(CommandLine& line) {
   if (options.json) {
     fmt::print("{}\n", plan_json(p, layouts).dump(2));
   } else {
-    fmt::print("{}{}", options.search ? model_text(p) : plan_text(p, options), layouts_text(p, layouts));
+    fmt::print("{}{}", options.search ? model_text(p, {}) : plan_text(p, options), layouts_text(p, layouts));
   }
   if (!options.search) plan::require_fits(p.memory);
   return 0;

@@ -7,6 +7,7 @@
 
 #include "config/derived.h"
 #include "plan/muon.h"
+#include "plan/name_pattern.h"
 
 namespace hearth::plan {
 namespace {
@@ -55,7 +56,7 @@ const LayoutMemory::Line& LayoutMemory::line(const config::RunConfig& config, co
 double LayoutMemory::weights(const config::RunConfig& config, const PipelinePlan& pipeline) {
   const config::Parallelism& p = config.parallelism;
   const std::tuple key(p.tensor_parallel_degree, pipeline.pipeline.ranks, pipeline.pipeline.stages_per_rank, p.shards(),
-                       p.zero_stage);
+                       p.zero_stage, p.reduce_once_per_step);
   const auto found = weights_.find(key);
   if (found != weights_.end()) return found->second;
   const std::tuple of_part(p.tensor_parallel_degree, pipeline.pipeline.ranks, pipeline.pipeline.stages_per_rank);
@@ -64,7 +65,8 @@ double LayoutMemory::weights(const config::RunConfig& config, const PipelinePlan
     part =
         parts_.emplace(of_part, parameter_plan(run_.model, {0, p.tensor_parallel_degree}, pipeline.stages_of(0))).first;
   double bytes = 0;
-  for (const MemoryItem& item : weights_memory(part->second, run_.precision, p.shards(), sharding_of(config), {},
+  for (const MemoryItem& item : weights_memory(part->second, run_.precision, p.shards(), sharding_of(config),
+                                               trained_parameters(config.checkpoint.freeze, part->second),
                                                muon_matrices(config.optimizer, part->second)))
     bytes += static_cast<double>(item.bytes);
   return weights_[key] = bytes;
@@ -105,12 +107,9 @@ std::optional<std::vector<Recompute>> LayoutMemory::cheapest(const config::RunCo
                      staged ? held / layers * l.slot_of_layer : l.shared_of_layer);
   };
 
-  using enum Recompute;
-  constexpr std::pair<Recompute, Recompute> kPairs[] = {
-      {kNorms, kNone}, {kAttention, kNorms}, {kBlock, kNorms}, {kBlock, kAttention}};
   std::optional<std::vector<Recompute>> best;
   double best_flops = 0;
-  for (const auto& [dearer, others] : kPairs) {
+  for (const auto& [dearer, others] : kRecomputePairs) {
     const auto [fixed_dearer, each_dearer] = bytes_of(dearer);
     const auto [fixed_others, each_others] = bytes_of(others);
     const double excess = std::max(fixed_dearer, fixed_others) + layers * each_others - left;

@@ -40,7 +40,8 @@ class LayoutMemory {
   const RunShape& run_;
   std::map<std::pair<Shape, Recompute>, Line> lines_;
   std::map<std::tuple<int64_t, int64_t, int64_t>, ParameterPlan> parts_;  // by tp, pipeline ranks and stages of a rank
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, double> weights_;  // also shards and stage
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool>, double>
+      weights_;  // also shards, stage and reductions once a step
   std::map<std::tuple<PipelineSchedule, int64_t, int64_t, int64_t>, std::vector<int64_t>> slots_;
 };
 

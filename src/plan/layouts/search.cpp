@@ -24,8 +24,6 @@ namespace {
 using config::Parallelism;
 using config::PipelineSchedule;
 
-// The share of the memory that an estimate may take.
-constexpr double kEstimated = 0.99;
 // More micro-batches in a pass gain little, and their simulation takes time.
 constexpr int64_t kMostMicroBatches = 64, kMostStages = 16, kMostSequences = 16;
 
@@ -95,7 +93,7 @@ class Search {
         layouts.back().config.memory.recompute = config::Recompute::kAuto;
         continue;
       }
-      if (choice.levels ? measure(choice) : estimate(choice, kEstimated)) choices_.push(std::move(choice));
+      if (choice.levels ? measure(choice) : estimate(choice, limit_bytes_)) choices_.push(std::move(choice));
     }
     return layouts;
   }
@@ -109,14 +107,14 @@ class Search {
 
   void add_all() {
     const ModelShape& s = run_.model;
-    if (config_.training.cuda_graph && speed_.devices > 1) return;
+    const bool graph = config_.training.cuda_graph;  // has data-parallel ranks of stage 1 alone
     for (const int64_t tp : divisors(speed_.devices)) {
       if (tp > speed_.per_node || s.H % tp != 0 || s.G % tp != 0 || s.F % tp != 0 || tp > s.V) continue;
       for (const int64_t cp : divisors(speed_.devices / tp)) {
         const int64_t key_ranks = key_ranks_of(cp, s.H / tp, s.G / tp), S = config_.training.seq_len;
         if (!divides_sequence({0, cp, key_ranks}, S) || S / cp % tp != 0) continue;
         for (const int64_t pp : divisors(speed_.devices / tp / cp)) {
-          if (pp > std::min(s.L, kMostStages)) continue;
+          if (pp > std::min(s.L, kMostStages) || (graph && tp * cp * pp > 1)) continue;
           const int64_t dp = speed_.devices / tp / cp / pp;
           const int64_t sums = dp * cp;  // ranks that add gradients
           if (sequences_ % dp != 0 || (config_.numerics.reproducible && (sums & (sums - 1)) != 0)) continue;
@@ -127,9 +125,11 @@ class Search {
             p.context_parallel_degree = cp;
             p.tensor_parallel_degree = tp;
             p.pipeline_parallel_degree = pp;
-            for (const int64_t stage : {1, 2, 3}) {
-              if (stage > 1 && shard * cp == 1) continue;
+            for (const auto& [stage, once] : {std::pair(1, false), {2, false}, {3, false}, {3, true}}) {
+              if (stage > 1 && (shard * cp == 1 || graph)) continue;
+              if (once && config_.numerics.reproducible) continue;
               p.zero_stage = stage;
+              p.reduce_once_per_step = once;
               pp == 1 ? add_batches(p, sequences_ / dp) : add_pipelines(p, sequences_ / dp);
             }
           }
@@ -160,6 +160,7 @@ class Search {
 
   void add(Choice choice) {
     with(choice);
+    if (choice.parallelism.reduce_once_per_step && config::accumulation_steps(config_) == 1) return;  // as without it
     choice.cost = cost_of(time_of(choice, none_).parts);
     choices_.push(std::move(choice));
   }
@@ -179,17 +180,18 @@ class Search {
     return bubbles_[key] = pipeline_bubble(pipeline_plan(with(choice), run_.model.L), run_.model);
   }
 
-  // Finds what layers recompute if the estimate is `share` of the memory. False: nothing fits.
-  bool estimate(Choice& choice, double share) {
+  // Finds what layers recompute if the estimate may be `limit_bytes`. False: nothing fits.
+  bool estimate(Choice& choice, double limit_bytes) {
     with(choice);
-    choice.levels = memory_.cheapest(config_, pipeline_plan(config_, run_.model.L), share * limit_bytes_);
+    choice.levels = memory_.cheapest(config_, pipeline_plan(config_, run_.model.L), limit_bytes);
     if (choice.levels) choice.cost = cost_of(time_of(choice, *choice.levels).parts);
     return choice.levels.has_value();
   }
 
-  // Plans the memory; lets more be recomputed where the estimate was too low.
+  // Plans the memory. Where it is more than there is, estimates again with as much less.
   bool measure(Choice& choice) {
-    for (double share = kEstimated; share > kEstimated - 0.1; share -= 0.02) {
+    double limit_bytes = limit_bytes_;
+    for (int tries = 0; tries < 4; ++tries) {
       with(choice);
       MemoryPlan memory = memory_plan(config_, run_, memory_bytes_, *choice.levels);
       if (memory.fits()) {
@@ -197,7 +199,8 @@ class Search {
         choice.memory = std::move(memory);
         return true;
       }
-      if (!estimate(choice, share - 0.02)) return false;
+      limit_bytes -= static_cast<double>(memory.total_bytes) - limit_bytes_ + 0.005 * limit_bytes_;
+      if (!estimate(choice, limit_bytes)) return false;
     }
     return false;
   }
@@ -246,14 +249,16 @@ std::string format_mesh(const Parallelism& p) {
 std::string list_layouts(const std::vector<Layout>& layouts) {
   std::vector<std::string> words;
   for (const Layout& l : layouts)
-    words.push_back(fmt::format("{} with zero_stage = {} and local_batch_size = {}", format_mesh(l.config.parallelism),
-                                l.config.parallelism.zero_stage, l.config.training.local_batch_size));
+    words.push_back(fmt::format("{} with zero_stage = {}{} and local_batch_size = {}",
+                                format_mesh(l.config.parallelism), l.config.parallelism.zero_stage,
+                                l.config.parallelism.reduce_once_per_step ? ", reduce_once_per_step = true" : "",
+                                l.config.training.local_batch_size));
   return fmt::format("{}", fmt::join(words, "; "));
 }
 
 std::string format_layouts(const std::vector<Layout>& layouts, const ModelShape& shape) {
   if (layouts.empty()) return "";
-  constexpr const char* kRow = "  {:<44} {:>4} {:>6} {:>9} {:>5} {:>9} {:>8} {:>6}  {}\n";
+  constexpr const char* kRow = "  {:<44} {:<6} {:>6} {:>9} {:>5} {:>9} {:>8} {:>6}  {}\n";
   std::string text = fmt::format(fmt::runtime(kRow), "mesh", "ZeRO", "local", "tokens/s", "mfu", "memory", "exposed",
                                  "waits", "recomputed");
   text += fmt::format(fmt::runtime(kRow), "", "", "batch", "a device", "", "", "traffic", "", "");
@@ -266,8 +271,9 @@ std::string format_layouts(const std::vector<Layout>& layouts, const ModelShape&
     const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
     std::string mesh = format_mesh(p);
     if (p.pipeline_parallel_degree > 1) mesh += fmt::format(", {}", short_name(p.pipeline_parallel_schedule));
-    text += fmt::format(fmt::runtime(kRow), mesh, p.zero_stage, l.config.training.local_batch_size,
-                        format_count(per_device), percent(useful), format_bytes(l.memory.total_bytes), percent(exposed),
+    const std::string stage = fmt::format("{}{}", p.zero_stage, p.reduce_once_per_step ? " once" : "");
+    text += fmt::format(fmt::runtime(kRow), mesh, stage, l.config.training.local_batch_size, format_count(per_device),
+                        percent(useful), format_bytes(l.memory.total_bytes), percent(exposed),
                         percent(t.parts.wait / t.step_s), describe(l.memory.recompute));
   }
   const config::RunConfig& best = layouts.front().config;
@@ -279,6 +285,7 @@ std::string format_layouts(const std::vector<Layout>& layouts, const ModelShape&
       best.training.local_batch_size, best.training.global_batch_size, p.data_parallel_replicate_degree,
       p.data_parallel_shard_degree, p.zero_stage, p.context_parallel_degree, p.tensor_parallel_degree,
       p.pipeline_parallel_degree);
+  if (p.reduce_once_per_step) text += "reduce_once_per_step = true\n";
   if (p.pipeline_parallel_degree > 1)
     text += fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = 1\n",
                         config::name_of(p.pipeline_parallel_schedule));

@@ -84,6 +84,7 @@ TEST_F(PlanCommand, SearchListsLayoutsAndTheKeysOfTheFirst) {
   EXPECT_TRUE(plan.at("memory").at("fits"));
   EXPECT_NEAR(plan.at("step").at("seconds").get<double>() / layouts[0].at("seconds").get<double>(), 1, 0.02);
   EXPECT_THAT(run("run.toml --search").output, HasSubstr("--search needs a GPU with a known rate"));
+  EXPECT_THAT(run("run.toml --device H200 --limit 3").output, HasSubstr("--limit is for --search"));
   EXPECT_THAT(run("run.toml --gpus 8").output, HasSubstr("--gpus needs a GPU"));
 }
 

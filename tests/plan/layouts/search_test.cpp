@@ -84,7 +84,7 @@ TEST(LayoutSearch, FindsTheFastest) {
       for (const int64_t pp : {1, 2, 4, 8}) {
         for (const int64_t shard : {1, 2, 4, 8}) {
           if (devices % (tp * cp * pp * shard) != 0) continue;
-          for (const int64_t stage : {1, 2, 3}) {
+          for (const auto& [stage, once] : {std::pair(1, false), {2, false}, {3, false}, {3, true}}) {
             for (const int64_t batch : {1, 2, 4, 8, 16}) {
               for (const auto schedule : {config::PipelineSchedule::k1F1B, config::PipelineSchedule::kInterleaved1F1B,
                                           config::PipelineSchedule::kInterleavedZeroBubble}) {
@@ -94,6 +94,7 @@ TEST(LayoutSearch, FindsTheFastest) {
                 p.data_parallel_shard_degree = shard;
                 p.data_parallel_replicate_degree = devices / (tp * cp * pp * shard);
                 p.zero_stage = stage;
+                p.reduce_once_per_step = once;
                 p.pipeline_parallel_schedule = schedule;
                 candidate.training.local_batch_size = batch;
                 candidate.memory.recompute = config::Recompute::kAuto;
@@ -147,8 +148,14 @@ TEST(LayoutSearch, LeavesOutWhatTheNumericsForbid) {
   for (const Layout& layout : with("numerics.reproducible=true")) {
     const config::Parallelism& p = layout.config.parallelism;
     EXPECT_NE((p.data_ranks() * p.context_parallel_degree) % 3, 0) << format_mesh(p);
+    EXPECT_FALSE(p.reduce_once_per_step) << format_mesh(p);
   }
-  EXPECT_TRUE(with("training.cuda_graph=true").empty());
+  const std::vector<Layout> graphs = with("training.cuda_graph=true");
+  EXPECT_FALSE(graphs.empty());
+  for (const Layout& layout : graphs) {
+    const config::Parallelism& p = layout.config.parallelism;
+    EXPECT_EQ(std::tuple(p.data_ranks(), p.zero_stage), std::tuple(24, 1)) << format_mesh(p);
+  }
 }
 
 TEST(LayoutSearch, FindsNothingWhereNothingFits) {
