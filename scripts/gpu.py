@@ -195,9 +195,15 @@ def items(folder, python, only):
     every = [Item(name, TEST_S.get(name, 30), [os.path.join(folder, "tests", name), "--gtest_color=no", "--gtest_filter=*/AGpu"])
              for name in gpu_tests()]
     every += [table(shape, name) for shape in STEP_S for name in TABLES]
-    one = ["--set", "training.global_batch_size=1"]
-    window = [hearth, "bench", "step", WINDOW, "--set", "data.path=", *one, "--device", "cuda", "--steps", "1", "--warmup", "1", "--json"]
-    every.append(Item("memory_131k", 60, [hearth, "plan", WINDOW, *one, "--device", "H200", "--json"], window, needs_gib=60))
+
+    def memory(*settings):
+        """Commands whose results are planned and measured memory."""
+        run = [WINDOW, *(word for setting in ("training.global_batch_size=1", *settings) for word in ("--set", setting))]
+        step = [hearth, "bench", "step", *run, "--set", "data.path=", "--device", "cuda"]
+        return [hearth, "plan", *run, "--device", "H200", "--json"], [*step, "--steps", "1", "--warmup", "1", "--json"]
+
+    every.append(Item("memory_131k", 60, *memory(), needs_gib=60))
+    every.append(Item("memory_zero3", 40, *memory("training.seq_len=8192", "parallelism.zero_stage=3")))
     every.append(Item("nccl_one_rank", 30, [hearth, "bench", "comm", "--ranks", "1", "--device", "cuda", "--json"]))
     every += [table(shape, "eager") for shape in STEP_S]
     return [item for item in every if not only or any(word in item.name for word in only)]

@@ -78,7 +78,7 @@ BINARIES = {"bin/hearth": HEARTH, "bin/hearth-train": HEARTH, "bin/libhearth_cud
             "bin/libhwy.so.1": "hwy", "bin/libarrow.so": "not needed", "tests/libhearth_emulated.so": "emulator",
             "tests/test_kernels_fast": TESTS, "tests/test_train_fast": TESTS, "tests/test_ops_fast": TESTS}
 ALL = (["test_kernels_fast", "test_train_fast"] + [f"{shape}_{table}" for shape in SHAPES for table in ("compiled", "float8", "graph")] +
-       ["memory_131k", "nccl_one_rank"] + [f"{shape}_eager" for shape in SHAPES])
+       ["memory_131k", "memory_zero3", "nccl_one_rank"] + [f"{shape}_eager" for shape in SHAPES])
 
 
 class Gpu(Scratch):
