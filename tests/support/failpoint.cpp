@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ constexpr int kKill = -1;
 std::atomic<int64_t> call_count{0};
 std::atomic<int64_t> failing_call{0};
 std::atomic<int> failing_errno{0};
+std::string_view failing_path;  // only files with this in their path count; empty: all. Set before main()
 std::mutex record_mutex;
 std::vector<Call>* recorded = nullptr;
 
@@ -78,14 +80,18 @@ bool fails() {
   return true;
 }
 
+bool counts(const std::filesystem::path& path) {
+  return failing_path.empty() || path.native().find(failing_path) != std::string::npos;
+}
+
 bool path_fails(const char* what, const std::filesystem::path& path) {
   note_path(what, path);
-  return fails();
+  return counts(path) && fails();
 }
 
 bool file_fails(const char* what, int fd) {
   note_file(what, fd);
-  return fails();
+  return (failing_path.empty() || counts(path_of(fd))) && fails();
 }
 
 template <class Open>
@@ -117,10 +123,14 @@ int sync_file(Sync* real, int fd) {
   if (text == nullptr) return;
   char* end = nullptr;
   failing_call = std::strtoll(text, &end, 10);
-  const std::string_view name = *end == ':' ? end + 1 : "";
+  std::string_view name = *end == ':' ? end + 1 : "";
+  if (const size_t colon = name.find(':'); colon != std::string_view::npos) {
+    failing_path = name.substr(colon + 1);
+    name = name.substr(0, colon);
+  }
   failing_errno = name == "ENOSPC" ? ENOSPC : name == "EIO" ? EIO : name == "KILL" ? kKill : 0;
   if (failing_errno != 0) return;
-  std::fprintf(stderr, "HEARTH_FAILPOINT=%s: expected N:ENOSPC, N:EIO or N:KILL\n", text);
+  std::fprintf(stderr, "HEARTH_FAILPOINT=%s: expected N:ENOSPC, N:EIO or N:KILL, and :PATH\n", text);
   std::abort();
 }
 
@@ -173,6 +183,12 @@ int fsync(int fd) {
 int fdatasync(int fd) {
   static auto* const real = next<int(int)>("fdatasync");
   return sync_file(real, fd);
+}
+
+// HEARTH_LOCAL_LOCKS: as on a file system whose locks do not reach other hosts.
+int flock(int fd, int operation) noexcept {
+  static auto* const real = next<int(int, int)>("flock");
+  return std::getenv("HEARTH_LOCAL_LOCKS") != nullptr ? 0 : real(fd, operation);
 }
 
 int rename(const char* from, const char* to) noexcept {

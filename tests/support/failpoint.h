@@ -28,7 +28,7 @@ struct Call {
 void record(std::vector<Call>* calls);  // appends until record(nullptr)
 
 // "NAME=value" for a program whose N-th call must fail. `where` is "N:ENOSPC", "N:EIO", or "N:KILL", which ends the
-// program there by SIGKILL, like a power cut.
+// program there by SIGKILL, like a power cut. "N:ENOSPC:PART" counts only files whose path has PART in it.
 inline std::vector<std::string> environment(const std::string& where) {
   const char* sanitizer = std::getenv("ASAN_OPTIONS");
   return {"LD_PRELOAD=" HEARTH_BUILD_DIR "/tests/libhearth_failpoint.so",

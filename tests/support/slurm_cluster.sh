@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# slurm_cluster.sh up DIR [NODES] | down DIR: a real Slurm cluster whose nodes are all this machine. As root; needs the
-# packages slurm-wlm and munge. All its state is in DIR. "up" prints a variable for the environment of its users.
+# slurm_cluster.sh up DIR [NODES] | cut DIR NODE | down DIR: a real Slurm cluster whose nodes are all this machine. As
+# root; needs the packages slurm-wlm and munge. All its state is in DIR. "up" prints a variable for the environment of
+# its users. With SLURM_CLUSTER_NETWORK=1 each node has a network of its own (package iproute2); "cut" cuts it off.
 set -euo pipefail
 command=$1
 mkdir -p "$2"
@@ -9,18 +10,53 @@ chmod 755 "$dir" # munged wants to be reached by everyone
 conf=$dir/etc/slurm.conf
 host=$(hostname -s)
 port=${SLURM_CLUSTER_PORT:-17100} # of the controller; node i has port + i
+bridge=hearthbr                   # to which the nodes' networks are connected
+[ ! -e "$dir/network" ] || SLURM_CLUSTER_NETWORK=1
+network=${SLURM_CLUSTER_NETWORK:-0}
+if [ "$network" = 1 ]; then
+  addresses=10.77.7 controller=10.77.7.1
+else
+  addresses=127.0.0 controller=127.0.0.1
+fi
 
 # Daemons carry SLURM_CLUSTER=DIR in their environment, and are found by it. SLURM_CONF must be the first variable:
 # Slurm writes its processes' titles over the others.
 daemon() { env -i SLURM_CONF="$conf" SLURM_CLUSTER="$dir" PATH="$PATH" "$@"; }
 
-# A node has its own host name.
+# A node has its own host name, and a folder of its own for PMIx where other hosts have one.
 start_node() {
-  mkdir -p "$dir/spool/$1"
+  local enter=()
+  [ "$network" = 0 ] || enter=(nsenter --net="/run/netns/$bridge-$1")
+  mkdir -p "$dir/spool/$1" "$dir/pmix/$1" "$dir/pmix/here"
   # shellcheck disable=SC2016 # the inner shell expands it
-  unshare --mount --uts --propagation private bash -c 'hostname "$0" && mount --bind "$1/etc/hosts" /etc/hosts &&
+  "${enter[@]}" unshare --mount --uts --propagation private bash -c 'hostname "$0" &&
+    mount --bind "$1/etc/hosts" /etc/hosts && mount --bind "$1/pmix/$0" "$1/pmix/here" &&
     exec env -i SLURM_CONF="$1/etc/slurm.conf" SLURM_CLUSTER="$1" PATH="$PATH" slurmd -f "$1/etc/slurm.conf" -N "$0"' \
     "$1" "$dir"
+}
+
+# A cable from each node to one switch.
+make_network() {
+  touch "$dir/network"
+  ip link add "$bridge" type bridge
+  ip address add "$controller/24" dev "$bridge"
+  ip link set "$bridge" up
+  for i in $(seq "$1"); do
+    ip netns add "$bridge-node$i"
+    ip link add "$bridge-$i" type veth peer name eth0 netns "$bridge-node$i"
+    ip link set "$bridge-$i" master "$bridge" up
+    ip -n "$bridge-node$i" link set lo up
+    ip -n "$bridge-node$i" link set eth0 up
+    ip -n "$bridge-node$i" address add "$addresses.$((10 + i))/24" dev eth0
+  done
+}
+
+remove_network() {
+  local name
+  for name in /run/netns/"$bridge"-node*; do
+    [ ! -e "$name" ] || ip netns delete "$(basename "$name")"
+  done
+  ip link delete "$bridge"
 }
 
 ours() {
@@ -36,17 +72,18 @@ ours() {
 write_configuration() {
   {
     cat /etc/hosts
-    for i in $(seq "$1"); do echo "127.0.0.$((10 + i)) node$i"; done
+    for i in $(seq "$1"); do echo "$addresses.$((10 + i)) node$i"; done
   } >"$dir/etc/hosts"
+  echo "PMIxCliTmpDirBase=$dir/pmix/here" >"$dir/etc/mpi.conf"
   echo "CgroupPlugin=cgroup/v1" >"$dir/etc/cgroup.conf" # or slurmd looks for a mount that need not be there
   cat >"$conf" <<CONF
 ClusterName=test
-SlurmctldHost=$host(127.0.0.1)
+SlurmctldHost=$host($controller)
 SlurmctldPort=$port
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$dir/run/munge.socket
+AuthInfo=socket=$dir/run/munge.socket,cred_expire=5
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
 SlurmctldPidFile=$dir/run/slurmctld.pid
@@ -64,7 +101,11 @@ ReturnToService=2
 MpiDefault=none
 MailProg=/bin/true
 KillWait=2
-NodeName=node[1-$1] NodeHostname=$host NodeAddr=127.0.0.[11-$((10 + $1))] Port=[$((port + 1))-$((port + $1))] CPUs=8
+SlurmdTimeout=5
+MessageTimeout=2
+TCPTimeout=1
+SchedulerParameters=sched_interval=1,batch_sched_delay=1,bf_interval=1
+NodeName=node[1-$1] NodeHostname=$host NodeAddr=$addresses.[11-$((10 + $1))] Port=[$((port + 1))-$((port + $1))] CPUs=8
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 }
@@ -74,6 +115,7 @@ up() {
   mkdir -p "$dir"/{etc,run,log,state,spool}
   (umask 077 && head -c 128 /dev/urandom >"$dir/etc/munge.key")
   write_configuration "$1"
+  [ "$network" = 0 ] || make_network "$1"
   daemon munged --key-file="$dir/etc/munge.key" --socket="$dir/run/munge.socket" --pid-file="$dir/run/munged.pid" \
     --log-file="$dir/log/munged.log" --seed-file="$dir/state/munge.seed" --num-threads=2
   daemon slurmctld -f "$conf"
@@ -86,6 +128,11 @@ up() {
 }
 
 down() {
+  stop
+  [ "$network" = 0 ] || remove_network
+}
+
+stop() {
   local left
   SLURM_CONF=$conf timeout 5 scancel --quiet --user=root || true
   for signal in TERM TERM KILL; do
@@ -102,6 +149,7 @@ down() {
 
 case $command in
 up) up "${3:-2}" ;;
+cut) ip link set "$bridge-${3#node}" down ;;
 down) down ;;
 *) exit 2 ;;
 esac

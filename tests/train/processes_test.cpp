@@ -275,6 +275,27 @@ TEST_F(Processes, OneOfThemAskedToLeaveAllSaveTheSameStep) {
   EXPECT_TRUE(path_exists(step_of(c, steps_logged(c))));
 }
 
+// Rank 1 alone cannot write its part of the second checkpoint.
+TEST_F(Processes, WhereTheDiskOfOneIsFullAllEndAndTheRunGoesOnToTheSameBits) {
+  config::RunConfig whole = of_ranks("whole", 2);
+  whole.checkpoint.interval = 4;
+  const auto expected = train(whole);
+  config::RunConfig c = whole;
+  c.job.dump_folder = "full";
+  for (const char* where : {"1:ENOSPC:__R_1.distcp", "2:ENOSPC:__R_1.distcp", "3:EIO:__R_1.distcp"}) {
+    RunProcess process(words(c), log, where);
+    EXPECT_EQ(process.wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
+    EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);
+    EXPECT_THAT(read_file(log), ContainsRegex("error: cannot .*__R_1.distcp.*rank: rank 1 "));
+    std::filesystem::remove(log);
+  }
+  EXPECT_TRUE(checkpoint::list_steps(c.checkpoint_folder()).empty());
+  RunProcess last(words(c), log);
+  EXPECT_EQ(last.wait(), 0) << read_file(log);
+  expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
+  EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(whole, 12)));
+}
+
 TEST_F(Processes, AnErrorOfOneRankIsPrintedOnce) {
   config::RunConfig c = of_ranks("run", 2);
   c.data.path = "nothing";

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/random.h"
+#include "cluster.h"
 #include "run_process.h"
 
 namespace hearth::train {
@@ -40,21 +41,6 @@ struct Launcher {
   int kills = 200;
 };
 
-// A cluster of two nodes, for srun.
-class Cluster {
- public:
-  Cluster() {
-    const test::CommandResult up = test::run_command(fmt::format("bash {} up {}", kScript, folder_.path().string()));
-    EXPECT_EQ(up.exit_code, 0) << up.output;
-    ::setenv("SLURM_CONF", (folder_ / "etc/slurm.conf").c_str(), 1);
-  }
-  ~Cluster() { test::run_command(fmt::format("bash {} down {}", kScript, folder_.path().string())); }
-
- private:
-  const std::string kScript = test::source_path("tests/support/slurm_cluster.sh");
-  test::ScratchFolder folder_;
-};
-
 class RankKills : public testing::TestWithParam<Launcher> {};
 
 TEST_P(RankKills, ChangeNothing) {
@@ -63,7 +49,7 @@ TEST_P(RankKills, ChangeNothing) {
     GTEST_SKIP() << launcher.path << " is not here";
   std::optional<Cluster> cluster;
   if (launcher.name == std::string("Srun")) {
-    if (::geteuid() != 0) GTEST_SKIP() << "only root can start a cluster";
+    if (const std::string why = Cluster::why_not(); !why.empty()) GTEST_SKIP() << why;
     cluster.emplace();
   }
   test::ScratchFolder scratch;

@@ -1,0 +1,47 @@
+// A real Slurm cluster of two nodes on this machine, during the life of the object.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tiny_run.h"
+
+namespace hearth::train {
+
+class Cluster {
+ public:
+  // The reason why there can be none here; empty: there can.
+  static std::string why_not() {
+    if (::geteuid() != 0) return "only root can start a cluster";
+    for (const char* program : {"/usr/sbin/slurmd", "/usr/sbin/munged"})
+      if (!std::filesystem::exists(program)) return std::string(program) + " is not here";
+    return {};
+  }
+
+  enum class Network { kShared, kOfEachNode };
+  explicit Cluster(Network network = Network::kShared) {
+    if (network == Network::kOfEachNode) ::setenv("SLURM_CLUSTER_NETWORK", "1", 1);
+    const test::CommandResult up = test::run_command(fmt::format("bash {} up {}", kScript, folder_.path().string()));
+    ::unsetenv("SLURM_CLUSTER_NETWORK");
+    EXPECT_EQ(up.exit_code, 0) << up.output;
+    ::setenv("SLURM_CONF", (folder_ / "etc/slurm.conf").c_str(), 1);
+  }
+  ~Cluster() { test::run_command(fmt::format("bash {} down {}", kScript, folder_.path().string())); }
+  Cluster(const Cluster&) = delete;
+
+  // From then on nothing of the node's reaches the others.
+  void cut(const std::string& node) {
+    const std::string line = fmt::format("bash {} cut {} {}", kScript, folder_.path().string(), node);
+    EXPECT_EQ(test::run_command(line).exit_code, 0);
+  }
+
+ private:
+  const std::string kScript = test::source_path("tests/support/slurm_cluster.sh");
+  test::ScratchFolder folder_;
+};
+
+}  // namespace hearth::train
