@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "report/svg.h"
 
 namespace hearth::report {
 namespace {
@@ -46,47 +47,6 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
     for (size_t i = begin; i < end; ++i) mean = {mean.step + points[i].step, mean.loss + points[i].loss};
     const auto count = static_cast<double>(end - begin);
     result.push_back({mean.step / count, mean.loss / count});
-  }
-  return result;
-}
-
-// Maps values to pixels.
-struct Axis {
-  double low, high, first_pixel, last_pixel;
-  double pixel(double value) const {
-    const double share = std::clamp((value - low) / (high - low), 0.0, 1.0);
-    return first_pixel + share * (last_pixel - first_pixel);
-  }
-};
-
-// The distance between ticks: 1, 2 or 5 times a power of ten, for about `count` of them.
-double tick_distance(double range, double count) {
-  const double least = range / count;
-  const double power = std::pow(10, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::vector<double> ticks(const Axis& axis, double count) {
-  const double distance = tick_distance(axis.high - axis.low, count);
-  std::vector<double> found;
-  for (double k = std::ceil(axis.low / distance); k * distance <= axis.high * (1 + 1e-12); ++k)
-    found.push_back(k * distance);
-  return found;
-}
-
-std::string escaped_for_svg(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else {
-      result += c;
-    }
   }
   return result;
 }

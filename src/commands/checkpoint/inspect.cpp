@@ -10,6 +10,7 @@
 #include "commands/commands.h"
 #include "data/order/data_state.h"
 #include "mesh/flight.h"
+#include "report/flight_picture.h"
 #include "report/flight_verdict.h"
 
 namespace hearth::commands {
@@ -146,20 +147,25 @@ int inspect(CommandLine& line) {
   Path folder;
   bool json = false;
   int64_t last = 0;
+  Path picture;
   line.positional("CHECKPOINT", &folder,
                   "folder of one step, RUN/checkpoints/step-...; or RUN/flight, the last calls of ranks to each other: "
                   "after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
   line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
+  line.option("--picture", "FILE.svg", &picture,
+              "of RUN/flight: also draw the last N calls over time, or those of the last two steps");
   if (!line.parse()) return 0;
   if (mesh::has_flights(folder)) {
     const std::vector<mesh::Flight> flights = mesh::read_flights(folder);
+    if (!picture.empty()) write_file_atomic(picture, report::flight_picture(flights, last));
     fmt::print("{}", json ? report::flights_json(flights, last) : report::format_flights(flights, last));
+    if (!picture.empty() && !json) fmt::print("wrote {}\n", picture.string());
     return 0;
   }
-  if (last > 0)
-    throw user_error("--last is for RUN/flight", fmt::format("{} has no records of calls", folder.string()),
-                     "leave it out");
+  if (last > 0 || !picture.empty())
+    throw user_error(fmt::format("{} is for RUN/flight", last > 0 ? "--last" : "--picture"),
+                     fmt::format("{} has no records of calls", folder.string()), "leave it out");
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   json ? print_json(reader) : print_text(reader);
   return 0;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/example.h"
+#include "mesh/flight.h"
 #include "support/hearth_command.h"
 
 namespace hearth::checkpoint {
@@ -39,6 +40,28 @@ TEST(InspectCommand, AsJsonIsOneObjectWithTheSameNumbers) {
   ASSERT_EQ(j.at("tensors").size(), 7u);
   EXPECT_EQ(j.at("tensors")[0].at("name"), "cube");
   EXPECT_EQ(j.at("tensors")[0].at("shape"), (std::vector<int64_t>{3, 4, 5}));
+}
+
+TEST(InspectCommand, OfCallsListsThemAndDrawsThem) {
+  const test::ScratchFolder scratch;
+  {
+    mesh::FlightWriter writer(mesh::flight_file(scratch, 0), 0, 1);
+    writer.end(writer.begin("all_gather", writer.add_group({0, 1, 1}), 1, 64, mesh::kAllPeers));
+    writer.set_ended();
+  }
+  const std::string picture = (scratch / "calls.svg").string(), folder = scratch.path().string();
+  const test::CommandResult result = run_hearth("inspect " + folder + " --last 1 --picture " + picture);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("all_gather 1 of ranks 0: 64 B"));
+  EXPECT_THAT(result.output, HasSubstr("wrote " + picture));
+  EXPECT_THAT(read_file(picture), HasSubstr("<title>all_gather 1 of ranks 0: 64 B: "));
+  // They are for calls only.
+  const Path checkpoint = save_example(scratch, example_tensors(), 100, 1);
+  for (const auto& [option, value] : {std::pair("--last", std::string("3")), {"--picture", picture}}) {
+    const test::CommandResult refused = run_hearth(fmt::format("inspect {} {} {}", checkpoint.string(), option, value));
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.output, HasSubstr(fmt::format("error: {} is for RUN/flight", option)));
+  }
 }
 
 TEST(InspectCommand, OfAPyTorchDirectorySaysSo) {

@@ -1,0 +1,20 @@
+// What the pictures have in common.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hearth::report {
+
+std::string escaped_for_svg(const std::string& text);
+
+// Maps values to pixels.
+struct Axis {
+  double low, high, first_pixel, last_pixel;
+  double pixel(double value) const;  // of a value outside: that of the nearest end
+};
+
+// Round values along the axis: about `count`, a multiple of 1, 2 or 5 times a power of ten.
+std::vector<double> ticks(const Axis& axis, double count);
+
+}  // namespace hearth::report
