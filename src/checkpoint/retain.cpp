@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -38,6 +39,19 @@ bool strip(std::string_view name, std::string_view suffix, std::string& base) {
 std::vector<std::string> names_in(const Path& checkpoints) {
   if (!path_exists(checkpoints)) return {};
   return list_folder(checkpoints);
+}
+
+// Of a checkpoint's manifest; nullopt: it has none, or is damaged.
+std::optional<double> validation_loss(const Path& folder) {
+  const Path file = folder / kManifestFile;
+  if (!path_exists(file)) return std::nullopt;
+  try {
+    const Manifest manifest = parse_manifest(read_file(file), file);
+    const auto found = manifest.metrics.find("validation_loss");
+    return found == manifest.metrics.end() || std::isnan(found->second) ? std::nullopt : std::optional(found->second);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -86,22 +100,44 @@ NewestGood newest_good(const Path& checkpoints) {
   return result;
 }
 
-std::vector<int64_t> prune(const Path& checkpoints, int64_t keep_latest_k, int64_t verified_step) {
-  std::vector<int64_t> deleted;
-  if (keep_latest_k <= 0) return deleted;
+KeepRules keep_rules(const config::Checkpoint& config) {
+  KeepRules rules{.latest_k = config.keep_latest_k, .every = config.keep_every, .best = config.keep_best};
+  for (const double step : config.extra_steps) rules.steps.insert(static_cast<int64_t>(step));
+  return rules;
+}
+
+std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<int64_t>& steps,
+                                     const KeepRules& rules) {
+  if (rules.latest_k <= 0) return {};
+  std::set<int64_t> kept = rules.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool is_new = std::ssize(steps) - static_cast<int64_t>(i) <= rules.latest_k;
+    if (is_new || (rules.every > 0 && steps[i] % rules.every == 0)) kept.insert(steps[i]);
+  }
+  if (rules.best > 0) {
+    std::vector<std::pair<double, int64_t>> losses;
+    for (const int64_t step : steps)
+      if (const auto loss = validation_loss(step_folder(checkpoints, step))) losses.emplace_back(*loss, step);
+    std::sort(losses.begin(), losses.end());
+    losses.resize(std::min(losses.size(), static_cast<size_t>(rules.best)));
+    for (const auto& [loss, step] : losses) kept.insert(step);
+  }
+  std::vector<int64_t> others = steps;
+  std::erase_if(others, [&](int64_t step) { return kept.contains(step); });
+  return others;
+}
+
+std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int64_t verified_step) {
   std::vector<int64_t> steps = list_steps(checkpoints);
-  // Steps after the verified one do not count: they are damaged, or will be written again.
   std::erase_if(steps, [&](int64_t step) { return step > verified_step; });
-  const int64_t excess = static_cast<int64_t>(steps.size()) - keep_latest_k;
-  for (int64_t i = 0; i < excess; ++i) {
-    const int64_t step = steps[static_cast<size_t>(i)];
-    if (step == verified_step) continue;
+  std::vector<int64_t> deleted = steps_to_delete(checkpoints, steps, rules);
+  std::erase(deleted, verified_step);
+  for (const int64_t step : deleted) {
     Path doomed = step_folder(checkpoints, step);
     doomed += kDeletedSuffix;
     remove_tree(doomed);
     rename_path(step_folder(checkpoints, step), doomed);
     remove_tree(doomed);
-    deleted.push_back(step);
   }
   return deleted;
 }

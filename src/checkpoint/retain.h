@@ -3,12 +3,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "config/config.h"
 
 namespace hearth::checkpoint {
+
+// RUN/run.lock is locked during a training, which writes and deletes checkpoints. The kernel releases it with the
+// process, however it ends.
+inline constexpr const char* kRunLock = "run.lock";
 
 // Steps with a folder of a final name, ascending. Empty if the folder is missing. Nothing is opened.
 std::vector<int64_t> list_steps(const Path& checkpoints);
@@ -33,10 +39,26 @@ struct NewestGood {
 // newer format) are thrown: a resume from an older state would hide them.
 NewestGood newest_good(const Path& checkpoints);
 
-// Deletes all steps except the newest `keep_latest_k` (0: keeps all). `verified_step`, just committed or loaded and
-// known to be good, is never deleted. Each folder is first renamed: a half-deleted one must not look like a checkpoint.
-// Returns the deleted steps.
-std::vector<int64_t> prune(const Path& checkpoints, int64_t keep_latest_k, int64_t verified_step);
+// Which checkpoints are kept: those that any of these keeps.
+struct KeepRules {
+  int64_t latest_k = 0;       // the newest; 0: all
+  int64_t every = 0;          // steps that this divides; 0: none
+  int64_t best = 0;           // those with the lowest validation losses in their manifests
+  std::set<int64_t> steps{};  // these
+};
+
+// The rules of a run file.
+KeepRules keep_rules(const config::Checkpoint& config);
+
+// The steps among `steps` (ascending) that the rules do not keep. Reads manifests if `best` is above 0; a checkpoint
+// without a readable one, or without a validation loss, is not among the best.
+std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<int64_t>& steps,
+                                     const KeepRules& rules);
+
+// Deletes what the rules do not keep. `verified_step`, just committed or loaded and known to be good, is never deleted,
+// nor is a later step: it is damaged, or will be written again. Each folder is first renamed: a half-deleted one must
+// not look like a checkpoint. Returns the deleted steps.
+std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int64_t verified_step);
 
 // Call once before training, with the run's lock held. Removes folders of interrupted saves and deletions, and restores
 // a checkpoint whose replacement was interrupted. Returns the names of these folders.

@@ -162,7 +162,8 @@ void begin_save(const Path& temporary) {
   make_folders(temporary);
 }
 
-std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces) {
+std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
+                            const std::stop_token& stop) {
   std::string bytes;
   if (pieces.empty()) {
     Json::to_cbor({rank, Json::array()}, bytes);
@@ -177,6 +178,8 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
   int64_t offset = 0;
   for (const mesh::TensorPiece& piece : pieces) {
     HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
+    if (stop.stop_requested())
+      throw Error(ExitCode::kHardware, fmt::format("{} is not written: the training has ended", path.string()));
     formats::ZipWriter zip;
     formats::add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
     StreamingHash hash;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/file.h"
@@ -36,8 +37,9 @@ void begin_save(const Path& temporary);
 
 // Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the list of
 // its items for commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box)
-// must come from one rank only.
-std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces);
+// must come from one rank only. Throws an Error between two pieces if `stop` asks for it.
+std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
+                            const std::stop_token& stop = {});
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
 // tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL

@@ -73,6 +73,10 @@ constexpr Command kCommands[] = {
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},
     {"Checkpoints", "verify", "check every byte of a checkpoint", "verify runs/quickstart/checkpoints/step-00000100",
      verify},
+    {"Checkpoints", "checkpoints list", "list a run's checkpoints with their losses",
+     "checkpoints list runs/quickstart", checkpoints_list},
+    {"Checkpoints", "checkpoints prune", "delete the checkpoints of a run that its rules do not keep",
+     "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
 
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},

@@ -43,6 +43,8 @@ int bench_tokenizer(CommandLine& line);
 
 int inspect(CommandLine& line);
 int verify(CommandLine& line);
+int checkpoints_list(CommandLine& line);
+int checkpoints_prune(CommandLine& line);
 
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);

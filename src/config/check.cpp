@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "base/file.h"
@@ -230,6 +231,14 @@ void check_validation(Rules& rules, const RunConfig& c) {
   }
 }
 
+void check_extra_steps(Rules& rules, const std::vector<double>& steps) {
+  const auto fraction =
+      std::find_if(steps.begin(), steps.end(), [](double step) { return step < 1 || step != std::floor(step); });
+  rules.require(fraction == steps.end(), {"checkpoint.extra_steps"},
+                fmt::format("checkpoint.extra_steps has {}", fraction == steps.end() ? 0 : *fraction),
+                "give whole numbers of steps, from 1");
+}
+
 }  // namespace
 
 void check(LoadResult& loaded, Purpose purpose) {
@@ -253,6 +262,7 @@ void check(LoadResult& loaded, Purpose purpose) {
                             c.resolve(weights).lexically_normal().string()),
                 "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
   check_validation(rules, c);
+  check_extra_steps(rules, c.checkpoint.extra_steps);
   // A run with checkpoints of its own continues from them and does not need the initial one.
   const Path initial = c.initial_load_path().lexically_normal();
   rules.require(c.checkpoint.initial_load_path.empty() || path_exists(c.checkpoint_folder()) || path_exists(initial),

@@ -31,6 +31,7 @@ enum class DataOrder { kShuffle, kNeox };
 enum class Packing { kConcat, kBestFit };
 enum class Stride { kExact, kTorchtitan, kNeox };
 enum class OnDamage { kStop, kSubstitute };
+enum class AsyncMode { kDisabled, kAsync };
 enum class Recompute { kNone, kNorms, kAttention, kBlock, kAuto };
 enum class LossAverage { kGlobal, kPerRank };
 enum class Policy { kOff, kStop, kSkip, kRewind };
@@ -115,6 +116,9 @@ inline constexpr NamedChoice<Packing> kChoices<Packing>[] = {{Packing::kConcat, 
 template <>
 inline constexpr NamedChoice<Stride> kChoices<Stride>[] = {
     {Stride::kExact, "exact"}, {Stride::kTorchtitan, "torchtitan"}, {Stride::kNeox, "neox"}};
+template <>
+inline constexpr NamedChoice<AsyncMode> kChoices<AsyncMode>[] = {{AsyncMode::kDisabled, "disabled"},
+                                                                 {AsyncMode::kAsync, "async"}};
 template <>
 inline constexpr NamedChoice<OnDamage> kChoices<OnDamage>[] = {{OnDamage::kStop, "stop"},
                                                                {OnDamage::kSubstitute, "substitute"}};

@@ -140,9 +140,13 @@ struct Parallelism {
 
 struct Checkpoint {
   std::string folder = "checkpoints";
-  int64_t interval = 500;       // steps; 0: never
-  double interval_seconds = 0;  // in addition to `interval`; 0: never
-  int64_t keep_latest_k = 10;   // 0: all
+  int64_t interval = 500;                       // steps; 0: never
+  double interval_seconds = 0;                  // in addition to `interval`; 0: never
+  AsyncMode async_mode = AsyncMode::kDisabled;  // whether saves are written behind the training
+  int64_t keep_latest_k = 10;                   // 0: all
+  int64_t keep_every = 0;                       // steps; 0: none
+  int64_t keep_best = 0;                        // by validation loss
+  std::vector<double> extra_steps;              // whole numbers; saved, and kept
   // A checkpoint to start from if the run folder has none; relative to the TOML's folder.
   std::string initial_load_path;
   bool initial_load_model_only = true;  // loads weights only and starts at step 0; false: loads everything, a branch

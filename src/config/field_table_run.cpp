@@ -113,8 +113,19 @@ std::vector<Field> run_fields() {
      "between checkpoints; 0 means only the last step", at_least(0)},
     {"checkpoint", "interval_seconds", slot<&RunConfig::checkpoint, &Checkpoint::interval_seconds>, kMayChange, "s",
      "between checkpoints, in addition to interval; 0 means never", at_least(0)},
+    {"checkpoint", "extra_steps", slot<&RunConfig::checkpoint, &Checkpoint::extra_steps>, kMayChange, "steps",
+     "further steps after which there is a checkpoint; these are never deleted", at_least(0)},
+    {"checkpoint", "async_mode", slot<&RunConfig::checkpoint, &Checkpoint::async_mode>, kMayChange, "",
+     "async: the training waits while its state is copied in the host's memory, and goes on while the copy is written; "
+     "disabled: it waits until the checkpoint is written and verified", one_of<AsyncMode>()},
     {"checkpoint", "keep_latest_k", slot<&RunConfig::checkpoint, &Checkpoint::keep_latest_k>, kMayChange, "checkpoints",
      "newest checkpoints to keep; older ones are deleted, but never the last verified one; 0 keeps all", at_least(0)},
+    {"checkpoint", "keep_every", slot<&RunConfig::checkpoint, &Checkpoint::keep_every>, kMayChange, "steps",
+     "checkpoints of steps that this number divides are kept, too; 0 means none", at_least(0),
+     {is_not("checkpoint.keep_latest_k", int64_t{0})}},
+    {"checkpoint", "keep_best", slot<&RunConfig::checkpoint, &Checkpoint::keep_best>, kMayChange, "checkpoints",
+     "checkpoints with the lowest validation losses are kept, too: of those whose step was also validated", at_least(0),
+     {is_not("checkpoint.keep_latest_k", int64_t{0}), is_not("validation.freq", int64_t{0})}},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
      "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from if the run has "
      "none; "

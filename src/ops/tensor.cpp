@@ -182,6 +182,11 @@ Arena::Arena(int64_t capacity_bytes, at::Device device)
     : bytes_(device.is_cpu() ? huge_pages(capacity_bytes) : zeros({capacity_bytes}, DType::kUInt8, device)),
       capacity_(capacity_bytes) {}
 
+Arena Arena::host_memory_for(at::Device device, int64_t capacity_bytes) {
+  if (device.is_cpu()) return Arena(capacity_bytes);
+  return Arena(at::empty({capacity_bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true)));
+}
+
 int64_t Arena::bytes_for(at::IntArrayRef shape, DType dtype) {
   return round_up(c10::multiply_integers(shape) * dtype_size(dtype), kAlignment);
 }

@@ -74,6 +74,8 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor);
 class Arena {
  public:
   explicit Arena(int64_t capacity_bytes, at::Device device = at::kCPU);
+  // Host memory for copies of tensors of `device`: pinned where that is a GPU.
+  static Arena host_memory_for(at::Device device, int64_t capacity_bytes);
 
   // A contiguous tensor, 64-byte aligned, contents undefined (zero on first use). Asserts that it fits.
   at::Tensor take(at::IntArrayRef shape, DType dtype);
@@ -86,6 +88,7 @@ class Arena {
   void rewind(int64_t mark);
 
  private:
+  explicit Arena(at::Tensor bytes) : bytes_(std::move(bytes)), capacity_(bytes_.numel()) {}
   at::Tensor bytes_;  // [capacity] uint8
   int64_t capacity_ = 0, used_ = 0;
 };

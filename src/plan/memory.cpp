@@ -168,6 +168,27 @@ std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precisio
   return items;
 }
 
+int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& parameters, const Precision& precision) {
+  const std::vector<bool> trained = trained_parameters(config.checkpoint.freeze, parameters);
+  const std::vector<bool> momentum_only = muon_matrices(config.optimizer, parameters);
+  const int64_t shards = config.parallelism.shards(), replicas = config.parallelism.data_parallel_replicate_degree;
+  std::vector<int64_t> bytes(static_cast<size_t>(shards * replicas));
+  for (size_t i = 0; i < parameters.parameters.size(); ++i) {
+    const Parameter& p = parameters.parameters[i];
+    if (!p.counts) continue;  // another rank saves it
+    const int64_t states = !trained[i] ? 0 : !momentum_only.empty() && momentum_only[i] ? 1 : 2;
+    const int64_t replica = static_cast<int64_t>(i) % replicas;  // they take the parameters in turn
+    for (int64_t shard = 0; shard < shards; ++shard) {
+      const Slice slice = unit_slice(parameters.units[static_cast<size_t>(p.unit)], shard, shards);
+      const int64_t begin = std::clamp<int64_t>(slice.begin - p.offset, 0, p.numel);
+      const int64_t owned = std::clamp<int64_t>(slice.end - p.offset, begin, p.numel) - begin;
+      bytes[static_cast<size_t>(replica * shards + shard)] +=
+          aligned_bytes(owned, precision.masters) + states * aligned_bytes(owned, precision.moments);
+    }
+  }
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
 MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape, const ParameterPlan& parameters,
                        const Precision& precision, int64_t memory_bytes, int64_t ranks_here, int64_t cpu_threads,
                        int64_t pipeline_rank, std::span<const Recompute> levels) {
@@ -197,7 +218,10 @@ MemoryPlan memory_plan(const config::RunConfig& config, const ModelShape& shape,
     plan.workspace_bytes = gpu_workspace_bytes(shape, B * S, precision, config.numerics.fp8);
   // A recorded graph keeps a workspace of its own, in addition to that of steps that are not recorded.
   if (config.training.cuda_graph) plan.workspace_bytes *= 2;
-  const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes;
+  const bool on_cpu = config.training.device == config::DeviceKind::kCpu;
+  if (config.checkpoint.async_mode == config::AsyncMode::kAsync)
+    (on_cpu ? plan.copy_bytes : plan.host_bytes) = snapshot_bytes(config, parameters, precision);
+  const int64_t rest = plan.weights_bytes + plan.table_bytes + plan.work_bytes + plan.workspace_bytes + plan.copy_bytes;
   if (!levels.empty()) {
     plan.recompute.assign(levels.begin(), levels.end());
   } else if (config.memory.recompute == config::Recompute::kAuto) {
@@ -253,6 +277,7 @@ std::vector<MemoryItem> memory_items(const MemoryPlan& plan) {
   items.push_back({"rotary table", plan.table_bytes});
   items.insert(items.end(), plan.work.begin(), plan.work.end());
   if (plan.workspace_bytes > 0) items.push_back({"GPU kernels' workspace", plan.workspace_bytes});
+  if (plan.copy_bytes > 0) items.push_back({"copy for checkpoints", plan.copy_bytes});
   items.push_back({"activations", plan.activations.total_bytes});
   return items;
 }
@@ -290,6 +315,9 @@ std::string format_memory(const MemoryPlan& plan) {
   text += fmt::format("      recomputed: {}; most is alive at \"{}\":\n", describe(plan.recompute),
                       plan.activations.peak_op);
   for (const MemoryItem& item : peak_activations(plan)) line("  " + item.name, item.bytes);
+  if (plan.host_bytes > 0)
+    text += fmt::format("  host memory  {} for each rank: the copy for checkpoints (checkpoint.async_mode)\n",
+                        format_bytes(plan.host_bytes));
   return text;
 }
 
@@ -298,16 +326,19 @@ void require_fits(const MemoryPlan& plan, std::string_view others) {
   const bool all = std::all_of(plan.recompute.begin(), plan.recompute.end(),
                                [](Recompute level) { return level >= Recompute::kNorms; }) &&
                    plan.recompute.front() == Recompute::kBlock;
-  const int64_t rest = plan.total_bytes - plan.weights_bytes - plan.activations.total_bytes;
+  const int64_t rest = plan.total_bytes - plan.weights_bytes - plan.activations.total_bytes - plan.copy_bytes;
   const bool weights_alone = plan.weights_bytes * plan.ranks_here > plan.limit_bytes;
   const auto [needed, there] = format_bytes_apart(plan.total_bytes * plan.ranks_here, plan.limit_bytes);
   throw user_error(
       fmt::format("the training needs {} of memory, and there are {}", needed, there),
-      fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}{}",
+      fmt::format("{}weights, gradients and moments take {}, activations {} with recomputation of {}{}{}",
                   plan.ranks_here > 1 ? fmt::format("on each of {} ranks ", plan.ranks_here) : "",
                   format_bytes(plan.weights_bytes), format_bytes(plan.activations.total_bytes),
                   describe(plan.recompute),
-                  rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : ""),
+                  rest * 20 > plan.total_bytes ? fmt::format(", and kernels work in {}", format_bytes(rest)) : "",
+                  plan.copy_bytes > 0
+                      ? fmt::format(", and the copy of checkpoint.async_mode takes {}", format_bytes(plan.copy_bytes))
+                      : ""),
       !others.empty() ? fmt::format("take a layout that fits these ranks, with memory.recompute = \"auto\": {}", others)
       : weights_alone && plan.shards_more
           ? "give parallelism.zero_stage = 3: ranks then share weights and gradients, too"

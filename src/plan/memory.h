@@ -41,7 +41,9 @@ struct MemoryPlan {
   int64_t work_bytes = 0;
   int64_t table_bytes = 0;      // the rotary table
   int64_t workspace_bytes = 0;  // of the GPU's kernels, in addition to the plan's buffers
+  int64_t copy_bytes = 0;       // of the state, from which checkpoints are written
   int64_t total_bytes = 0;      // per rank
+  int64_t host_bytes = 0;       // with a GPU: that copy, in the host's memory. Not in total_bytes
   int64_t ranks_here = 1;       // ranks of one process or device: they share limit_bytes
   int64_t limit_bytes = 0;
   bool shards_more = false;  // ranks share weights, and a higher stage of ZeRO leaves less on each
@@ -55,6 +57,9 @@ struct MemoryPlan {
 std::vector<MemoryItem> weights_memory(const ParameterPlan& plan, const Precision& precision, int64_t shards,
                                        const Sharding& sharding = {}, const std::vector<bool>& trained = {},
                                        const std::vector<bool>& momentum_only = {});
+
+// Memory of run::Snapshot on the rank that has most, if it copies.
+int64_t snapshot_bytes(const config::RunConfig& config, const ParameterPlan& parameters, const Precision& precision);
 
 // `memory_bytes`: memory of the device that ranks_here ranks share; 1 GiB of a GPU's is left to the libraries.
 // memory.limit, if given, replaces it if lower. `cpu_threads`: of those ranks together; 0 on a GPU. memory.recompute =

@@ -12,7 +12,7 @@ RunFolder::RunFolder(const config::RunConfig& config, bool locks)
       is_new_(locks && !path_exists(path_)) {
   if (!locks) return;
   make_folders(path_);
-  lock_ = FileLock::try_lock(path_ / "run.lock");
+  lock_ = FileLock::try_lock(path_ / checkpoint::kRunLock);
   if (lock_ == nullptr)
     throw user_error(fmt::format("another training runs in {}", path_.string()),
                      "two trainings would overwrite each other's checkpoints",
@@ -70,7 +70,7 @@ void RunFolder::remove_if_unused() {
   if (!is_new_ || (lease_ && !lease_->is_held())) return;
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
-    const bool unused = name == "run.lock" || name == "lease" || path == run_file() || path == logs() ||
+    const bool unused = name == checkpoint::kRunLock || name == "lease" || path == run_file() || path == logs() ||
                         path == flight() || (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }

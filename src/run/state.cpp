@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/save.h"
 #include "mesh/tensor_box.h"
 #include "model/init.h"
 #include "ops/tensor.h"
@@ -112,52 +111,6 @@ Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder) {
   if (manifest.states.contains(kHealthState))
     progress.health = parse_health(manifest.state(kHealthState), (folder / checkpoint::kManifestFile).string());
   return progress;
-}
-
-void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest,
-                const std::optional<Lease>& lease) {
-  comm::Control& control = weights.group().control();
-  std::vector<mesh::TensorPiece> pieces;
-  std::vector<at::Tensor> on_host;  // owns the memory of `pieces`
-  constexpr auto kSaving = parallel::PiecesFor::kSaving;
-  for (const auto& of : {parallel::parameter_pieces(weights, kSaving), parallel::optimizer_pieces(weights, kSaving)}) {
-    for (const parallel::ShardPiece& piece : of) {
-      on_host.push_back(ops::on_host(piece.values));
-      pieces.push_back({{piece.name, piece.dtype, piece.shape}, piece.box, ops::bytes_of(on_host.back())});
-    }
-  }
-  // torch's AdamW stores a count of updates for each trained parameter, and torch's Muon none. Rank 0 writes the
-  // counts.
-  std::vector<std::array<std::byte, 4>> counts(weights.plan().parameters.size());
-  for (size_t i = 0; i < counts.size() && control.rank() == 0; ++i) {
-    const auto index = static_cast<int64_t>(i);
-    if (!weights.trained(index) || weights.momentum_only(index)) continue;
-    const int64_t updates = manifest.step - manifest.optimizer_start - weights.updates_before(index);
-    counts[i] = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
-    const std::string name = plan::adam_step_name(weights.plan().parameters[i].name);
-    pieces.push_back({{name, DType::kFloat32, {}}, {}, counts[i]});
-  }
-
-  if (lease) lease->check();
-  std::string name;  // of the folder that rank 0 makes; it has the number of the start
-  if (control.rank() == 0) {
-    const Path folder = checkpoint::temporary_folder(checkpoints, manifest.step, lease ? lease->number() : 0);
-    checkpoint::begin_save(folder);
-    name = folder.filename().string();
-  }
-  const Path temporary = checkpoints / control.broadcast("the beginning of a save", name);
-  const std::string mine = checkpoint::write_rank_file(temporary, control.rank(), pieces);
-  const std::vector<std::string> items = control.gather("the items of a checkpoint", mine);
-  manifest.ranks = control.size();
-  checkpoint::stamp(manifest);
-  if (control.rank() == 0) {
-    const Path final_folder = checkpoint::step_folder(checkpoints, manifest.step);
-    checkpoint::commit(temporary, final_folder, items, std::move(manifest), [&] {
-      if (lease) lease->check();
-    });
-  }
-  // All ranks wait until the checkpoint is complete. If rank 0 fails, no other rank may be a step ahead.
-  control.barrier("the end of a save");
 }
 
 }  // namespace hearth::run

@@ -1,9 +1,8 @@
-// Saves and loads the state of a training: weights, both moments, and progress. The number of ranks may differ between
-// saving and loading.
+// Loads the state of a training: weights, the optimizer's state, and progress. The number of ranks may differ from that
+// of the save (run/saver.h).
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "data/shard/same_tokenizer.h"
 #include "parallel/sharded_weights.h"
 #include "run/health.h"
-#include "run/lease.h"
 
 namespace hearth::run {
 
@@ -52,11 +50,5 @@ void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
 // checkpoint.
 data::DataState data_state_of(const checkpoint::Manifest& manifest, const Path& folder);
 Progress progress_of(const checkpoint::Manifest& manifest, const Path& folder);
-
-// Saves everything as CHECKPOINTS/step-N, N = manifest.step. The caller has filled in the manifest's other fields.
-// After the return the checkpoint has been read back and has its name. If this throws, the earlier checkpoints are
-// unchanged. Collective.
-void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest,
-                const std::optional<Lease>& lease = std::nullopt);
 
 }  // namespace hearth::run

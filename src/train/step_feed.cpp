@@ -32,6 +32,7 @@ void StepFeed::prepare(int64_t t) {
   }
   mine.leave = leave_requested();
   mine.save = take_save_request() || clock_is_due();
+  mine.written_step = written_step_;
   next.step.data_wait_s = loader_->waited_s() - waited_before_s;
   next.step.next_sample = loader_->next_sample();
   next.posted = control_.post("the notes about a step", to_text(mine));

@@ -42,8 +42,10 @@ class StepFeed {
   bool asked_to_save() const { return asked_to_save_; }
   // For a single rank, which need not tell others: reads its requests now.
   void hear_requests();
-  // A checkpoint is written: the clock begins anew.
+  // A save has begun: the clock begins anew.
   void saved();
+  // For the next notes: this rank has written its part of saves up to this step.
+  void set_written_step(int64_t step) { written_step_ = step; }
 
  private:
   struct Prepared {
@@ -63,6 +65,7 @@ class StepFeed {
   std::optional<Prepared> prepared_;
   bool asked_to_leave_ = false, asked_to_save_ = false;
   double saved_s_ = 0;
+  int64_t written_step_ = 0;
 };
 
 }  // namespace hearth::train

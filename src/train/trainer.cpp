@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -29,6 +30,7 @@
 #include "plan/muon.h"
 #include "run/run.h"
 #include "run/run_folder.h"
+#include "run/saver.h"
 #include "run/start.h"
 #include "run/state.h"
 #include "train/guard.h"
@@ -71,6 +73,11 @@ class Trainer {
                 .pipeline = groups_.pipeline(),
                 .pipeline_plan = run.pipeline}),
         step_(model_, weights_, optimizer_, step_options(run.config), guard_.rules()),
+        saver_(weights_, {.checkpoints = run.folder.checkpoints(),
+                          .lease = run.folder.lease(),
+                          .keep = checkpoint::keep_rules(run.config.checkpoint),
+                          .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
+        extra_steps_(checkpoint::keep_rules(run.config.checkpoint).steps),
         feed_(run, group.control()),
         journal_({.speaks = group.rank() == 0,
                   .metrics_file = run.folder.metrics_file(),
@@ -109,12 +116,16 @@ class Trainer {
       check_lease();
       if (!record) continue;  // the training went back
       if (!ahead) pause = pause_after(now.t);
+      saver_.advance(pause.written_step);
+      report_save();
       if (pause.validate) validate(*record);
       journal_.step(*record);
       if (pause.save) save(*record);
-      if (pause.leave) return ExitCode::kAskedToLeave;
+      if (pause.leave) break;
     }
-    return ExitCode::kDone;
+    saver_.finish();
+    report_save();
+    return progress_.step < run_.steps ? ExitCode::kAskedToLeave : ExitCode::kDone;
   }
 
  private:
@@ -131,7 +142,8 @@ class Trainer {
   // The tasks between this step and the next.
   struct Pause {
     bool validate = false, save = false, leave = false;
-    bool failed = false;  // the next step has no batch: it stops the training, after this step
+    bool failed = false;       // the next step has no batch: it stops the training, after this step
+    int64_t written_step = 0;  // all ranks have written their parts of saves up to this step
     bool any() const { return validate || save || leave || failed; }
   };
 
@@ -151,17 +163,22 @@ class Trainer {
   Pause pause_after(int64_t t) {
     Pause pause;
     const bool last = t == run_.steps;
-    if (!last) pause.failed = feed_.note().failed;
+    if (!last) {
+      pause.failed = feed_.note().failed;
+      pause.written_step = feed_.note().written_step;
+    }
     if (control_.size() == 1) feed_.hear_requests();
     const int64_t interval = run_.config.checkpoint.interval;
     pause.validate = run_.validates() && t % run_.config.validation.freq == 0;
-    pause.save = (interval > 0 && t % interval == 0) || feed_.asked_to_save() || feed_.asked_to_leave() || last;
+    pause.save = (interval > 0 && t % interval == 0) || extra_steps_.contains(t) || feed_.asked_to_save() ||
+                 feed_.asked_to_leave() || last;
     pause.leave = feed_.asked_to_leave() && !last;
     return pause;
   }
 
   Launched launch(int64_t t) {
     const double start_s = monotonic_seconds();
+    feed_.set_written_step(saver_.written_step());
     const StepFeed::Step next = feed_.take(t);
     for (const std::string& line : next.note.substitutes) journal_.message(LogLevel::kWarning, "damaged data, " + line);
     const double lr = optim::learning_rate(run_.schedule, t);
@@ -224,6 +241,8 @@ class Trainer {
   void rewind(const Launched& step, const StepResult& result, const std::string& reason) {
     if (!checkpoint_) throw run_.diverged(step.t, reason + "; there is no checkpoint to go back to", step.lr);
     next_.reset();  // the device held it back, as it does with every step after the judged one
+    saver_.finish();
+    report_save();
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
     run::load_weights(reader, weights_);
     run::load_moments(reader, weights_);
@@ -268,17 +287,24 @@ class Trainer {
   }
 
   void save(const metrics::Record& record) {
-    const double start_s = monotonic_seconds();
     journal_.sync();
-    const Path folder = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
-    run::save_state(weights_, run_.folder.checkpoints(), run_.manifest(progress_, record), run_.folder.lease());
-    if (control_.rank() == 0)
-      checkpoint::prune(run_.folder.checkpoints(), run_.config.checkpoint.keep_latest_k, progress_.step);
+    saver_.finish();
+    report_save();
+    saver_.save(run_.manifest(progress_, record));
+    report_save();
     feed_.saved();
-    progress_.parent = folder.filename();
-    checkpoint_ = folder;
-    journal_.message(LogLevel::kInfo,
-                     fmt::format("saved {} in {}", folder.string(), format_duration(monotonic_seconds() - start_s)));
+    checkpoint_ = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
+    progress_.parent = checkpoint_->filename();
+  }
+
+  void report_save() {
+    const std::optional<run::Saver::Saved> saved = saver_.completed();
+    if (!saved) return;
+    const bool behind = run_.config.checkpoint.async_mode == config::AsyncMode::kAsync;
+    journal_.message(
+        LogLevel::kInfo,
+        fmt::format("saved {} in {}{}", saved->folder.string(), format_duration(saved->seconds),
+                    behind ? fmt::format("; the training waited {}", format_duration(saved->waited_s)) : ""));
   }
 
   const run::Run& run_;
@@ -291,6 +317,8 @@ class Trainer {
   optim::Optimizer optimizer_;
   model::Transformer model_;
   TrainStep step_;
+  run::Saver saver_;
+  const std::set<int64_t> extra_steps_;
   StepFeed feed_;
   Journal journal_;
   std::optional<Path> checkpoint_;  // the last one, for a rewind

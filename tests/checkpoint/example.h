@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,14 +108,16 @@ inline Manifest example_manifest(int64_t step, int64_t ranks) {
 
 // Saves as `ranks` ranks would, one after the other.
 inline Path save_example(const Path& checkpoints, const std::vector<ExampleTensor>& tensors, int64_t step,
-                         int64_t ranks) {
+                         int64_t ranks, const std::optional<std::map<std::string, double>>& metrics = {}) {
   const Path temporary = temporary_folder(checkpoints, step);
   begin_save(temporary);
   std::vector<std::string> items;
   for (int64_t rank = 0; rank < ranks; ++rank)
     items.push_back(write_rank_file(temporary, rank, flat_pieces(tensors, rank, ranks)));
   const Path folder = step_folder(checkpoints, step);
-  commit(temporary, folder, items, example_manifest(step, ranks));
+  Manifest manifest = example_manifest(step, ranks);
+  if (metrics) manifest.metrics = *metrics;
+  commit(temporary, folder, items, manifest);
   return folder;
 }
 

@@ -49,14 +49,38 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
 TEST(Retain, PruningKeepsTheNewestAndTheVerifiedOne) {
   const test::ScratchFolder scratch;
   for (const int64_t step : {1, 2, 3, 4, 5}) save_example(scratch, tiny(), step, 1);
-  EXPECT_TRUE(prune(scratch, 0, 5).empty());
-  EXPECT_TRUE(prune(scratch, 9, 5).empty());
-  EXPECT_EQ(prune(scratch, 3, 5), (std::vector<int64_t>{1, 2}));
+  EXPECT_TRUE(prune(scratch, {}, 5).empty());
+  EXPECT_TRUE(prune(scratch, {.latest_k = 9}, 5).empty());
+  EXPECT_EQ(prune(scratch, {.latest_k = 3}, 5), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(list_steps(scratch), (std::vector<int64_t>{3, 4, 5}));
   // Resumed from 4, because 5 is damaged: 5 does not push 4 out.
-  EXPECT_EQ(prune(scratch, 1, 4), (std::vector<int64_t>{3}));
+  EXPECT_EQ(prune(scratch, {.latest_k = 1}, 4), (std::vector<int64_t>{3}));
   EXPECT_EQ(list_steps(scratch), (std::vector<int64_t>{4, 5}));
   EXPECT_EQ(newest_good(scratch).step, 5);
+}
+
+TEST(Retain, WhatAnyRuleKeepsIsKept) {
+  const test::ScratchFolder scratch;
+  const std::vector<int64_t> steps = {10, 20, 30, 40, 50, 60};
+  for (const int64_t step : steps) {
+    const double loss = step == 20 ? 1.5 : step == 50 ? 1.25 : 3;
+    save_example(scratch, tiny(), step, 1, std::map<std::string, double>{{"validation_loss", loss}});
+  }
+  const auto deleted = [&](const KeepRules& rules) { return steps_to_delete(scratch, steps, rules); };
+  using Steps = std::vector<int64_t>;
+  EXPECT_EQ(deleted({.latest_k = 1}), (Steps{10, 20, 30, 40, 50}));
+  EXPECT_EQ(deleted({.latest_k = 1, .every = 20}), (Steps{10, 30, 50}));
+  EXPECT_EQ(deleted({.latest_k = 1, .best = 1}), (Steps{10, 20, 30, 40}));
+  EXPECT_EQ(deleted({.latest_k = 1, .best = 2}), (Steps{10, 30, 40}));
+  EXPECT_EQ(deleted({.latest_k = 1, .steps = {10, 15}}), (Steps{20, 30, 40, 50}));
+  EXPECT_EQ(deleted({.latest_k = 2, .every = 30, .best = 1, .steps = {10}}), (Steps{20, 40}));
+  EXPECT_TRUE(deleted({.every = 30}).empty()) << "without latest_k all are kept";
+  // A damaged manifest, and one without a validation loss, are not among the best.
+  write_file_atomic(step_folder(scratch, 50) / kManifestFile, "{}");
+  save_example(scratch, tiny(), 20, 1, std::map<std::string, double>{});
+  EXPECT_EQ(deleted({.latest_k = 1, .best = 1}), (Steps{20, 30, 40, 50}));
+  EXPECT_EQ(prune(scratch, {.latest_k = 1, .every = 20}, 60), (Steps{10, 30, 50}));
+  EXPECT_EQ(list_steps(scratch), (Steps{20, 40, 60}));
 }
 
 TEST(Retain, LeftoversOfInterruptedSavesAndDeletionsAreRemoved) {

@@ -122,7 +122,7 @@ TEST_P(SaveFails, AtAnyDiskCallOfPruningAndTheKeptOnesSurvive) {
         scratch = std::make_unique<test::ScratchFolder>();
         for (int64_t step = 1; step <= 4; ++step) save_state(*scratch, step, step);
       },
-      [&] { prune(*scratch, 2, 4); },
+      [&] { prune(*scratch, {.latest_k = 2}, 4); },
       [&](bool) {
         const NewestGood found = newest_good(*scratch);
         ASSERT_EQ(found.step, 4);
@@ -130,7 +130,7 @@ TEST_P(SaveFails, AtAnyDiskCallOfPruningAndTheKeptOnesSurvive) {
           ASSERT_TRUE(verify_checkpoint(step_folder(*scratch, step)).problems.empty()) << step;
         half_deleted = half_deleted || path_exists(*scratch / "step-00000001.deleted/hearth.json");
         remove_leftovers(*scratch);
-        prune(*scratch, 2, 4);
+        prune(*scratch, {.latest_k = 2}, 4);
         ASSERT_EQ(list_folder(*scratch), (std::vector<std::string>{"step-00000003", "step-00000004"}));
       });
   EXPECT_GT(calls, 6);

@@ -71,6 +71,16 @@ TEST(Check, TheWarmUpIsGivenOnceAndFitsIn) {
   EXPECT_TRUE(problems({"lr_scheduler.warmup_steps=1000"}).empty());  // all of it
 }
 
+TEST(Check, CheckpointsAreKeptByRulesThatApply) {
+  EXPECT_TRUE(problems({"checkpoint.extra_steps=[1, 250]", "checkpoint.keep_every=1000"}).empty());
+  EXPECT_EQ(problems({"checkpoint.extra_steps=[1, 2.5]"}), one("checkpoint.extra_steps has 2.5"));
+  EXPECT_EQ(problems({"checkpoint.extra_steps=[0]"}), one("checkpoint.extra_steps has 0"));
+  EXPECT_EQ(problems({"checkpoint.keep_every=10", "checkpoint.keep_latest_k=0"}),
+            one("checkpoint.keep_every = 10 has no effect with checkpoint.keep_latest_k = 0"));
+  EXPECT_EQ(problems({"checkpoint.keep_best=1", "validation.freq=0"}),
+            one("checkpoint.keep_best = 1 has no effect with validation.freq = 0"));
+}
+
 TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
   EXPECT_EQ(problems({"lr_scheduler.decay_type=constant", "lr_scheduler.decay_ratio=0.2"}),
             one("lr_scheduler.decay_ratio = 0.2 has no effect with lr_scheduler.decay_type = \"constant\""));

@@ -149,6 +149,9 @@ TEST_F(LoadTest, ValuesOfTorchtitansHaveOurNames) {
   EXPECT_EQ(error_of(base + "[model]\nnorm_type = \"fused_rmsnorm\"\n"),
             "error: run.toml:8: model.norm_type = \"fused_rmsnorm\" is not a choice\n"
             "  fix: write \"rmsnorm\": the same norm, of which there is one implementation");
+  EXPECT_EQ(error_of(base + "[checkpoint]\nasync_mode = \"async_with_pinned_mem\"\n"),
+            "error: run.toml:8: checkpoint.async_mode = \"async_with_pinned_mem\" is not a choice\n"
+            "  fix: write \"async\": the copy of a GPU's memory is always pinned");
   EXPECT_EQ(
       error_of(base + "[model]\nname = \"llama\"\n"),
       "error: run.toml:8: model.name = \"llama\" is not a choice\n"
@@ -164,7 +167,7 @@ TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead
                "[model]\nflavor = \"8B\"\ntokenizer_path = \"tokenizer.model\"\n"
                "[training]\nbatch_size = 1\ncompile = false\nsteps = 1000\n"
                "[parallelism]\nenable_async_tensor_parallel = true\n"
-               "[checkpoint]\nenable_checkpoint = false\nasync_mode = \"disabled\"\n"
+               "[checkpoint]\nenable_checkpoint = false\ninterval_type = \"steps\"\n"
                "[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n"
                "[data]\npath = \"d\"\n"),
       "error: run.toml has 9 errors\n"
@@ -182,8 +185,8 @@ TEST_F(LoadTest, AKeyOfTorchtitanThatHearthDoesNotHaveIsNamedWithWhatToDoInstead
       "      fix: remove it: a product waits for the rows of all ranks\n"
       "  run.toml:17: checkpoint.enable_checkpoint is a key of torchtitan that Hearth does not have\n"
       "      fix: remove it: checkpoints are always written; checkpoint.interval says when\n"
-      "  run.toml:18: checkpoint.async_mode is a key of torchtitan that Hearth does not have\n"
-      "      fix: remove it: a checkpoint is on disk and verified before the next step\n"
+      "  run.toml:18: checkpoint.interval_type is a key of torchtitan that Hearth does not have\n"
+      "      fix: remove it: checkpoint.interval counts steps, checkpoint.interval_seconds seconds\n"
       "  run.toml:19: [quantize] is a section of torchtitan that Hearth does not have\n"
       "      fix: write numerics.fp8 = true, which multiplies the linear layers in float8, each row with a factor of "
       "its own");

@@ -10,6 +10,7 @@
 #include "comm/group.h"
 #include "data/shard/dataset.h"
 #include "run/run.h"
+#include "run/saver.h"
 #include "support/hearth_command.h"
 #include "tokenizer/bpe/train.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"

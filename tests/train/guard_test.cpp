@@ -10,6 +10,7 @@
 
 #include "comm/group.h"
 #include "run/run.h"
+#include "run/saver.h"
 #include "tiny_run.h"
 
 namespace hearth::train {

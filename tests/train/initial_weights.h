@@ -3,6 +3,7 @@
 
 #include "comm/group.h"
 #include "run/run.h"
+#include "run/saver.h"
 #include "run/state.h"
 #include "tiny_run.h"
 

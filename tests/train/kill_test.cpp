@@ -5,7 +5,9 @@
 namespace hearth::train {
 namespace {
 
-TEST(Kill, FiveKillsAtRandomMomentsChangeNothing) {
+class Kill : public testing::TestWithParam<config::AsyncMode> {};
+
+TEST_P(Kill, FiveKillsAtRandomMomentsChangeNothing) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch);
   config::RunConfig c = tiny_config(scratch);
@@ -18,10 +20,14 @@ TEST(Kill, FiveKillsAtRandomMomentsChangeNothing) {
   const auto tensors = tensors_of(step_of(c, 30));
 
   c.job.dump_folder = "killed";
+  c.checkpoint.async_mode = GetParam();
   EXPECT_EQ(train_with_kills(c, 5, 1), 5) << "the run ended before it could be killed that often";
   expect_same_training(metrics::read_metrics(c.run_folder() / "metrics.jsonl"), expected);
   EXPECT_EQ(tensors_of(step_of(c, 30)), tensors);
 }
+
+INSTANTIATE_TEST_SUITE_P(Saving, Kill, testing::Values(config::AsyncMode::kDisabled, config::AsyncMode::kAsync),
+                         [](const auto& mode) { return std::string(config::name_of(mode.param)); });
 
 }  // namespace
 }  // namespace hearth::train

@@ -12,6 +12,7 @@
 #include "infer/eval.h"
 #include "initial_weights.h"
 #include "run/run.h"
+#include "run/saver.h"
 #include "support/python.h"
 
 namespace hearth::train {

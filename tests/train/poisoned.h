@@ -5,6 +5,7 @@
 
 #include "comm/group.h"
 #include "parallel/sharded_weights.h"
+#include "run/saver.h"
 #include "run/state.h"
 #include "tiny_run.h"
 

@@ -283,6 +283,7 @@ TEST_F(Processes, WhereTheDiskOfOneIsFullAllEndAndTheRunGoesOnToTheSameBits) {
   config::RunConfig c = whole;
   c.job.dump_folder = "full";
   for (const char* where : {"1:ENOSPC:__R_1.distcp", "2:ENOSPC:__R_1.distcp", "3:EIO:__R_1.distcp"}) {
+    c.checkpoint.async_mode = *where == '2' ? config::AsyncMode::kAsync : config::AsyncMode::kDisabled;
     RunProcess process(words(c), log, where);
     EXPECT_EQ(process.wait(), static_cast<int>(ExitCode::kHardware)) << read_file(log);
     EXPECT_EQ(times(read_file(log), "error:"), 1) << read_file(log);

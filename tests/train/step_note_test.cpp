@@ -9,6 +9,17 @@
 namespace hearth::train {
 namespace {
 
+TEST(StepNote, NamesTheLastStepThatAllRanksHaveWritten) {
+  const auto agreed = [](int64_t a, int64_t b) {
+    return agreed_note({to_text({.counts = {1}, .written_step = a}), to_text({.counts = {1}, .written_step = b})},
+                       {0, 1})
+        .written_step;
+  };
+  EXPECT_EQ(agreed(20, 20), 20);
+  EXPECT_EQ(agreed(20, 10), 10);
+  EXPECT_EQ(agreed(0, 20), 0);
+}
+
 TEST(StepNote, OfAllRanksHasTheirSumsFlagsAndSubstitutesInOrder) {
   const StepNote agreed = agreed_note({to_text({.counts = {1e16, 2}, .substitutes = {"a"}}),
                                        to_text({.counts = {-1e16, 3}, .substitutes = {"b", "c"}, .save = true}),

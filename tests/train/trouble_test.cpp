@@ -50,7 +50,9 @@ TEST_F(Trouble, ALossThatIsNoNumberStopsEveryRank) {
 
 // The N-th call that changes the disk fails, for every N. The newest good checkpoint is always one that the run had
 // reached, and a second start always ends with the numbers of an undisturbed run.
-TEST(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
+class DiskTrouble : public testing::TestWithParam<config::AsyncMode> {};
+
+TEST_P(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
   test::ScratchFolder scratch;
   build_tiny_data(scratch, 60);
   config::RunConfig c = tiny_config(scratch);
@@ -62,6 +64,7 @@ TEST(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
   const auto expected = train(c);
   const auto tensors = tensors_of(step_of(c, 3));
 
+  c.checkpoint.async_mode = GetParam();
   for (int64_t nth = 1;; ++nth) {
     c.job.dump_folder = fmt::format("run{}", nth);
     failpoint::arm(nth, nth % 2 == 0 ? EIO : ENOSPC);
@@ -86,6 +89,9 @@ TEST(DiskTrouble, WhicheverDiskCallFailsTheLastGoodStateSurvives) {
     std::filesystem::remove_all(c.run_folder());
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Saving, DiskTrouble, testing::Values(config::AsyncMode::kDisabled, config::AsyncMode::kAsync),
+                         [](const auto& mode) { return std::string(config::name_of(mode.param)); });
 
 // A power cut after a save loses neither the checkpoint nor the steps before it in the log.
 TEST_F(Trouble, ACheckpointAndTheLogUpToItAreOnTheDiskBeforeItHasItsName) {

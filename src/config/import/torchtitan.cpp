@@ -77,7 +77,6 @@ constexpr Row kRows[] = {
     {"checkpoint", "model_weights_only", kWholeState},
     {"checkpoint", "last_save_model_only", kWholeState},
     {"checkpoint", "export_dtype", kWholeState},
-    {"checkpoint", "async_mode", "remove it: a checkpoint is on disk and verified before the next step"},
     {"checkpoint", "load_step",
      "remove it: a run goes on from its newest good checkpoint; to start from another, give "
      "checkpoint.initial_load_path"},
@@ -126,6 +125,8 @@ std::string_view torchtitan_advice(std::string_view section, std::string_view ke
 std::string_view torchtitan_value_advice(std::string_view name, std::string_view value) {
   if (name == "model.norm_type" && (value == "fused_rmsnorm" || value == "compiled_rmsnorm"))
     return "write \"rmsnorm\": the same norm, of which there is one implementation";
+  if (name == "checkpoint.async_mode" && value == "async_with_pinned_mem")
+    return "write \"async\": the copy of a GPU's memory is always pinned";
   if (name == "model.name" && value == "llama")
     return "write \"llama2\" for the shapes of Llama 1 and 2, \"llama3\" for those of Llama 3 (3.1 and 3.2 have their "
            "own)";

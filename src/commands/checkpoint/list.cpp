@@ -1,0 +1,86 @@
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
+#include "checkpoint/verify.h"
+#include "commands/checkpoint/run_checkpoints.h"
+#include "commands/commands.h"
+
+namespace hearth::commands {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Listed {
+  int64_t step, bytes;
+  std::optional<checkpoint::Manifest> manifest;
+  std::string state;  // "good", "not checked", or the damage
+
+  std::optional<double> metric(const std::string& name) const {
+    if (!manifest || !manifest->metrics.contains(name)) return std::nullopt;
+    return manifest->metrics.at(name);
+  }
+};
+
+Listed listed(const Path& checkpoints, int64_t step, bool verify) {
+  const Path folder = checkpoint::step_folder(checkpoints, step), file = folder / checkpoint::kManifestFile;
+  Listed row{.step = step, .bytes = folder_bytes(folder), .manifest = {}, .state = "not checked"};
+  try {
+    if (!path_exists(file)) throw damaged("hearth.json is missing");
+    row.manifest = checkpoint::parse_manifest(read_file(file), file);
+    if (!verify) return row;
+    const checkpoint::Verification found = checkpoint::verify_checkpoint(folder);
+    row.state = found.problems.empty() ? "good" : "damaged: " + found.problems.front();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kDamaged) throw;
+    row.state = "damaged: " + e.message();
+  }
+  return row;
+}
+
+std::string number(const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; }
+
+void print_table(const std::vector<Listed>& rows) {
+  constexpr const char* kRow = "{:>10}  {:>9}  {:>10}  {:>9}  {:<20}  {}\n";
+  fmt::print(kRow, "step", "loss", "validation", "size", "written", "state");
+  for (const Listed& row : rows)
+    fmt::print(kRow, row.step, number(row.metric("loss")), number(row.metric("validation_loss")),
+               format_bytes(row.bytes), row.manifest ? row.manifest->created : "", row.state);
+}
+
+void print_rows_json(const std::vector<Listed>& rows) {
+  Json list = Json::array();
+  const auto value = [](const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); };
+  for (const Listed& row : rows)
+    list.push_back({{"step", row.step},
+                    {"loss", value(row.metric("loss"))},
+                    {"validation_loss", value(row.metric("validation_loss"))},
+                    {"bytes", row.bytes},
+                    {"created", row.manifest ? Json(row.manifest->created) : Json(nullptr)},
+                    {"state", row.state}});
+  fmt::print("{}\n", list.dump(2));
+}
+
+}  // namespace
+
+int checkpoints_list(CommandLine& line) {
+  Path run;
+  bool verify = false, json = false;
+  line.positional("RUN", &run, "run folder, or its folder of checkpoints");
+  line.flag("--verify", &verify, "check every byte; exit code 3 if one of them is damaged");
+  line.flag("--json", &json, "one JSON array instead of a table: steps, losses, bytes, times in UTC, states");
+  if (!line.parse()) return 0;
+  const Path checkpoints = checkpoints_of(run);
+  std::vector<Listed> rows;
+  for (const int64_t step : checkpoint::list_steps(checkpoints)) rows.push_back(listed(checkpoints, step, verify));
+  json ? print_rows_json(rows) : print_table(rows);
+  const bool is_damaged =
+      std::any_of(rows.begin(), rows.end(), [](const Listed& row) { return row.state.starts_with("damaged"); });
+  return static_cast<int>(is_damaged ? ExitCode::kDamaged : ExitCode::kDone);
+}
+
+}  // namespace hearth::commands

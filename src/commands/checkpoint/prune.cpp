@@ -1,0 +1,76 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
+#include "commands/checkpoint/run_checkpoints.h"
+#include "commands/commands.h"
+#include "config/load.h"
+
+namespace hearth::commands {
+namespace {
+
+// Nobody trains in the run while the lock lives.
+std::unique_ptr<FileLock> lock_of(const Path& checkpoints) {
+  for (const Path& run : {checkpoints, checkpoints.parent_path()}) {
+    if (!path_exists(run / checkpoint::kRunLock)) continue;
+    std::unique_ptr<FileLock> lock = FileLock::try_lock(run / checkpoint::kRunLock);
+    if (lock != nullptr) return lock;
+    throw user_error(fmt::format("a training runs in {}", run.string()),
+                     "it deletes checkpoints by the rules of its run file itself", "wait for it, or stop it");
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int checkpoints_prune(CommandLine& line) {
+  Path run;
+  int64_t latest = -1, every = -1, best = -1;
+  bool dry_run = false;
+  line.positional("RUN", &run, "run folder; the rules are those of RUN/config.toml");
+  line.option("--keep-latest", "K", &latest, "keep the K newest; default: checkpoint.keep_latest_k")
+      .range(1, 1'000'000);
+  line.option("--keep-every", "N", &every, "also keep steps that N divides; default: checkpoint.keep_every")
+      .range(0, int64_t{1} << 40);
+  line.option("--keep-best", "K", &best,
+              "also keep the K with the lowest validation losses; default: checkpoint.keep_best")
+      .range(0, 1'000'000);
+  line.flag("--dry-run", &dry_run, "only say what would be deleted");
+  if (!line.parse()) return 0;
+
+  const Path checkpoints = checkpoints_of(run);
+  checkpoint::KeepRules rules;
+  if (path_exists(run / "config.toml"))
+    rules = checkpoint::keep_rules(config::read_run(run / "config.toml", {}).config.checkpoint);
+  if (latest >= 0) rules.latest_k = latest;
+  if (every >= 0) rules.every = every;
+  if (best >= 0) rules.best = best;
+  if (rules.latest_k == 0)
+    throw user_error("all checkpoints are kept", "checkpoint.keep_latest_k is 0, or there is no RUN/config.toml",
+                     "give --keep-latest K");
+  const std::unique_ptr<FileLock> lock = lock_of(checkpoints);
+  // The newest good one stays, whatever the rules say: damaged ones after it cannot be resumed from.
+  const checkpoint::NewestGood good = checkpoint::newest_good(checkpoints);
+  if (!good.step)
+    throw damaged(fmt::format("{} has no good checkpoint", checkpoints.string()), {}, "nothing was deleted");
+  std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
+  std::erase_if(steps, [&](int64_t step) { return step > *good.step; });
+  int64_t bytes = 0;
+  const std::vector<int64_t> doomed = checkpoint::steps_to_delete(checkpoints, steps, rules);
+  for (const int64_t step : doomed) bytes += folder_bytes(checkpoint::step_folder(checkpoints, step));
+  if (!dry_run) checkpoint::prune(checkpoints, rules, *good.step);
+  if (doomed.empty()) {
+    fmt::print("nothing to delete: the rules keep all {} checkpoints\n", steps.size());
+  } else {
+    fmt::print("{} {} checkpoints, {}: steps {}\n", dry_run ? "would delete" : "deleted", doomed.size(),
+               format_bytes(bytes), fmt::join(doomed, ", "));
+  }
+  return 0;
+}
+
+}  // namespace hearth::commands

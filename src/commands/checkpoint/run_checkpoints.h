@@ -1,0 +1,16 @@
+// The checkpoints of a run folder, for `hearth checkpoints`.
+#pragma once
+
+#include <cstdint>
+
+#include "base/file.h"
+
+namespace hearth::commands {
+
+// The folder with the step-... folders: RUN/checkpoints, or what RUN/config.toml calls it, or `run` itself. Throws
+// user_error if there are no checkpoints.
+Path checkpoints_of(const Path& run);
+
+int64_t folder_bytes(const Path& folder);  // of its files
+
+}  // namespace hearth::commands

@@ -1,0 +1,87 @@
+// Saves the state of a training as checkpoints, at once or behind the training (checkpoint.async_mode).
+//
+// Behind: save() waits for the save before, copies this rank's state and returns. A thread of each rank writes the
+// copy. Ranks tell each other in their notes about steps (train/step_note.h) for which save they have written it. When
+// all have, advance() sends the lists of items to rank 0, whose thread completes the checkpoint. Only finish() waits
+// for a disk. Every checkpoint is whole under its final name or not there, as with a save at once.
+//
+// An error of a thread is thrown by the next call on its rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/retain.h"
+#include "parallel/sharded_weights.h"
+#include "run/lease.h"
+#include "run/snapshot.h"
+
+namespace hearth::run {
+
+class Saver {
+ public:
+  struct Options {
+    Path checkpoints;
+    std::optional<Lease> lease = std::nullopt;                 // of rank 0
+    std::optional<checkpoint::KeepRules> keep = std::nullopt;  // after each save; none: all are kept
+    bool behind = false;
+  };
+  // Borrows `weights`. Behind: allocates the copy. Local.
+  Saver(const parallel::ShardedWeights& weights, Options options);
+  // Waits for the threads, which stop at their next piece.
+  ~Saver();
+  Saver(const Saver&) = delete;
+
+  // Saves CHECKPOINTS/step-N, N = manifest.step, whose other fields the caller has filled in. At once: it has been read
+  // back and has its name at the return. If this throws, the earlier checkpoints are unchanged. Collective.
+  void save(checkpoint::Manifest manifest);
+  // The last step of which this rank has written its part; 0: none. Local.
+  int64_t written_step();
+  // All ranks have written their parts of saves up to this step. Collective.
+  void advance(int64_t written_step);
+  // Returns when the last save has its name. Collective.
+  void finish();
+
+  // A checkpoint that has its name.
+  struct Saved {
+    Path folder;
+    double seconds = 0, waited_s = 0;  // from the beginning of the save; that the training waited
+  };
+  // The one since the last call, if this rank knows of it. Behind, only rank 0 knows before finish(). Local.
+  std::optional<Saved> completed();
+
+ private:
+  enum class Phase { kIdle, kWriting, kCommitting };
+  void start(std::function<void(const std::stop_token&)> work);
+  bool has_ended() const;  // whether wait() does not wait
+  void wait();             // for the thread; throws its error
+  void gather();           // the items of all ranks; rank 0 begins to commit. Collective
+
+  const parallel::ShardedWeights& weights_;
+  comm::Control& control_;
+  const Options options_;
+  Snapshot snapshot_;
+  Phase phase_ = Phase::kIdle;     // of this rank's thread
+  bool is_open_ = false;           // between save() and finish(), which all ranks enter together
+  checkpoint::Manifest manifest_;  // of the save under way
+  Path temporary_;
+  std::string items_;  // that this rank has written
+  int64_t written_step_ = 0;
+  std::jthread thread_;
+  std::future<void> done_;  // of the thread
+  double begin_s_ = 0;
+  Saved saved_;
+  std::optional<Saved> completed_;
+};
+
+// Saves once, at once. Collective.
+void save_state(const parallel::ShardedWeights& weights, const Path& checkpoints, checkpoint::Manifest manifest);
+
+}  // namespace hearth::run

@@ -1,0 +1,88 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/example.h"
+#include "checkpoint/retain.h"
+#include "support/hearth_command.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+using test::run_hearth;
+using testing::HasSubstr;
+
+struct CheckpointsCommand : testing::Test {
+  CheckpointsCommand() {
+    for (const auto& [step, loss] : {std::pair(10, 3.25), {20, 1.5}, {30, 2.125}, {40, 2.5}})
+      save_example(scratch / "checkpoints", {example_tensor("w", DType::kFloat32, {2})}, step, 1,
+                   std::map<std::string, double>{{"loss", loss + 1}, {"validation_loss", loss}});
+  }
+  std::vector<int64_t> steps() const { return list_steps(scratch / "checkpoints"); }
+  test::CommandResult run(const std::string& words) const {
+    return run_hearth(fmt::format("checkpoints {}", fmt::format(fmt::runtime(words), scratch.path().string())));
+  }
+  void damage(int64_t step) const {
+    const Path file = step_folder(scratch / "checkpoints", step) / "__R_0.distcp";
+    std::string bytes = read_file(file);
+    bytes[bytes.size() / 2] ^= 1;
+    write_file_atomic(file, bytes);
+  }
+  test::ScratchFolder scratch;
+};
+
+TEST_F(CheckpointsCommand, ListHasLossesSizesAndStates) {
+  const test::CommandResult result = run("list {}");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("20     2.5000      1.5000"));
+  EXPECT_THAT(result.output, HasSubstr("not checked"));
+  damage(30);
+  const test::CommandResult verified = run("list {}/checkpoints --verify --json");
+  EXPECT_EQ(verified.exit_code, 3);
+  const nlohmann::json rows = nlohmann::json::parse(verified.output);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0].at("state"), "good");
+  EXPECT_THAT(rows[2].at("state").get<std::string>(), HasSubstr("damaged: w is damaged"));
+  EXPECT_EQ(rows[1].at("step"), 20);
+  EXPECT_EQ(rows[1].at("validation_loss"), 1.5);
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(step_folder(scratch / "checkpoints", 20)))
+    bytes += static_cast<int64_t>(entry.file_size());
+  EXPECT_EQ(rows[1].at("bytes"), bytes);
+  EXPECT_THAT(run("list {}/nothing").output, HasSubstr("nothing has no checkpoints"));
+}
+
+TEST_F(CheckpointsCommand, PruneObeysItsRulesAndSaysWhatItDeleted) {
+  EXPECT_THAT(run("prune {}").output, HasSubstr("error: all checkpoints are kept"));
+  EXPECT_THAT(run("prune {} --keep-latest 1 --keep-best 1 --dry-run").output,
+              testing::ContainsRegex("would delete 2 checkpoints, .*: steps 10, 30"));
+  EXPECT_EQ(steps(), (std::vector<int64_t>{10, 20, 30, 40}));
+  EXPECT_THAT(run("prune {} --keep-latest 1 --keep-best 1").output, HasSubstr("deleted 2 checkpoints"));
+  EXPECT_EQ(steps(), (std::vector<int64_t>{20, 40}));
+  EXPECT_THAT(run("prune {} --keep-latest 2").output, HasSubstr("nothing to delete: the rules keep all 2"));
+}
+
+TEST_F(CheckpointsCommand, PruneKeepsTheNewestGoodOneAndWaitsForNoTraining) {
+  damage(40);
+  EXPECT_EQ(run("prune {} --keep-latest 1").exit_code, 0);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{30, 40}));
+  const auto lock = FileLock::try_lock(scratch / kRunLock);
+  const test::CommandResult refused = run("prune {} --keep-latest 1");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("error: a training runs in"));
+  damage(30);
+}
+
+TEST_F(CheckpointsCommand, PruneTakesTheRulesOfTheRunFile) {
+  write_file_atomic(scratch / "config.toml", "[checkpoint]\nkeep_latest_k = 1\nkeep_every = 20\n");
+  EXPECT_EQ(run("prune {}").exit_code, 0);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{20, 40}));
+  for (const int64_t step : {20, 40}) damage(step);
+  const test::CommandResult none = run("prune {}");
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_THAT(none.output, HasSubstr("has no good checkpoint"));
+}
+
+}  // namespace
+}  // namespace hearth::checkpoint
