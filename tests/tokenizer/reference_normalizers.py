@@ -168,8 +168,9 @@ def main():
             file.write(normalizer_node(normalizer))
         write_rows(f"{out}/text/{name}.bin", [normalizer.normalize_str(text) for text in texts])
     documents = [*make_documents(7, 60, 200, odd=True), *random_texts(2, 6000),
-                 *(" ".join(random_texts(seed, 40)) for seed in range(3, 100)), TOOL, f"x {TOOL}y", "\ufb01\u00c9 TOOL",
-                 "  two", "\u00a0\u0301a", "\u0301a", "''a", "\u2581\u2581\u2581a", "a\r\nb", "\r\n", "<unk>a", "a<unk>"]
+                 *(" ".join(random_texts(seed, 40)) for seed in range(3, 100)), TOOL, f"x {TOOL}y",
+                 "\ufb01\u00c9 TOOL", "  two", "\u00a0\u0301a", "\u0301a", "''a", "\u2581\u2581\u2581a",
+                 "a\r\nb", "\r\n", "<unk>a", "a<unk>"]
     write_rows(f"{out}/documents.bin", documents)
     encode_documents(out, [*byte_level_styles(rules), *unigram_styles(rules)], documents)
 

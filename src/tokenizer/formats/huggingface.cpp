@@ -5,6 +5,13 @@
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
+namespace {
+
+constexpr size_t kSurroundings = 16;  // bytes before and after a cut
+constexpr int kCutTries = 1000;
+
+}  // namespace
+
 // ---- encoding
 
 class HuggingFaceEncoder final : public Encoder {
@@ -177,8 +184,7 @@ void HuggingFaceTokenizer::make_decoded() {
     first_.erase(id);
     if (std::string first = decode_text(text, true); first != decoded_[id]) first_[id] = std::move(first);
   };
-  for (uint32_t id = 0; id < model_size(); ++id)
-    set(id, std::string(unigram_ ? unigram_->token(id) : bpe_->token(id)));
+  for (uint32_t id = 0; id < model_size(); ++id) set(id, std::string(unigram_ ? unigram_->token(id) : bpe_->token(id)));
   for (const auto& [id, text] : file_.unreachable) decoded_[id] = text;
   const bool has_bytes = characters_ || file_.decodes_bytes;
   for (size_t byte = 0; has_bytes && byte < file_.byte_tokens.size(); ++byte)
@@ -199,20 +205,34 @@ std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder_without_cache() const {
   return std::make_unique<HuggingFaceEncoder>(*this, SpecialText::kPlain, /*cached=*/false);
 }
 
-// Cuts only if the result depends on no distant text: no prefix, no added token nearby, a normalizer that allows it.
+// Cuts only if the result depends on no distant text: no prefix, no added token nearby, borders for the normalizer.
 size_t HuggingFaceTokenizer::safe_cut(std::string_view text, size_t limit) const {
   HEARTH_CHECK(limit > 0 && limit <= text.size());
-  if (limit == text.size() || !file_.byte_level || cuts_.size() > 1) return text.size();
+  if (limit == text.size() || !file_.byte_level || cuts_.size() > 1 || !normalizer_->has_borders()) return text.size();
   for (const PretokenizerStage& stage : file_.pretokenizer)
     if (stage.prefix_where != PretokenizerStage::Prefix::kNever) return text.size();
-  // A normalized character may have a third of the bytes, and the character behind the cut counts, too.
-  const size_t longest = std::max(raw_tokens_.longest(), 3 * normalized_tokens_.longest());
-  const std::string_view near = text.substr(0, limit + longest + 4);
-  std::string normalized;
-  if (raw_tokens_.find(near, 0) < near.size() || !normalizer_->may_cut(near, normalized) ||
-      normalized_tokens_.find(normalized, 0) < normalized.size())
-    return text.size();
-  return cuts_[0].safe_cut(text, limit);
+  const std::string_view near = text.substr(0, limit + raw_tokens_.longest());
+  if (raw_tokens_.find(near, 0) < near.size() || has_normalized_token(text, limit)) return text.size();
+  size_t cut = cuts_[0].safe_cut(text, limit);
+  // The cut is between words of the original text. It is one of the normalized text, too, if its surroundings stay.
+  for (int tries = 0; cut < text.size(); ++tries) {
+    const size_t begin = cut - std::min(cut, kSurroundings);
+    if (normalizer_->keeps(text.substr(begin, cut - begin + kSurroundings))) break;
+    cut = tries < kCutTries && cut > 1 ? cuts_[0].safe_cut(text, cut - 1) : text.size();
+  }
+  return cut;
+}
+
+// Whether an added token may begin in the normalized text before `limit`.
+bool HuggingFaceTokenizer::has_normalized_token(std::string_view text, size_t limit) const {
+  const size_t longest = normalized_tokens_.longest();
+  if (longest == 0) return false;
+  Normalizer::Runner normalizer(*normalizer_);
+  // A normalizer may shorten a text, so the part behind the limit grows until its result is long enough.
+  size_t more = longest;
+  while (limit + more < text.size() && normalizer.run(text.substr(limit, more)).size() < longest) more *= 2;
+  const std::string_view near = normalizer.run(text.substr(0, limit + more));
+  return normalized_tokens_.find(near, 0) < near.size();
 }
 
 void HuggingFaceTokenizer::decode(uint32_t id, std::string& text) const {

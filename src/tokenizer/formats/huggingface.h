@@ -55,6 +55,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
  private:
   friend class HuggingFaceEncoder;
 
+  bool has_normalized_token(std::string_view text, size_t limit) const;
   void make_model();
   void make_added_tokens();
   void make_decoded();
@@ -69,11 +70,11 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::unique_ptr<CharacterVocabulary> characters_;
   std::unique_ptr<UnigramVocabulary> unigram_;
   std::unique_ptr<Normalizer> normalizer_;
-  std::vector<Pretokenizer> cuts_;                   // for each stage of file_.pretokenizer; at least one
+  std::vector<Pretokenizer> cuts_;  // for each stage of file_.pretokenizer; at least one
   AddedTokens raw_tokens_, normalized_tokens_;
-  std::vector<std::string> decoded_;                     // [vocab_size]
-  std::unordered_map<uint32_t, std::string> first_;      // texts of tokens that differ at the start of a sequence
-  std::vector<bool> is_special_;                         // [vocab_size]; such a token has no text
+  std::vector<std::string> decoded_;                 // [vocab_size]
+  std::unordered_map<uint32_t, std::string> first_;  // texts of tokens that differ at the start of a sequence
+  std::vector<bool> is_special_;                     // [vocab_size]; such a token has no text
   DocumentTokens document_tokens_;
 };
 

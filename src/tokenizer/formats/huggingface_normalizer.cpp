@@ -10,9 +10,12 @@ namespace {
 using Kind = NormalizerStep::Kind;
 
 constexpr std::pair<std::string_view, Kind> kWithoutSettings[] = {
-    {"NFC", Kind::kNfc},   {"NFD", Kind::kNfd},
-    {"NFKC", Kind::kNfkc}, {"NFKD", Kind::kNfkd},
-    {"Nmt", Kind::kNmt},   {"StripAccents", Kind::kStripAccents},
+    {"NFC", Kind::kNfc},
+    {"NFD", Kind::kNfd},
+    {"NFKC", Kind::kNfkc},
+    {"NFKD", Kind::kNfkd},
+    {"Nmt", Kind::kNmt},
+    {"StripAccents", Kind::kStripAccents},
     {"Lowercase", Kind::kLowercase},
 };
 
@@ -20,7 +23,8 @@ NormalizerStep read_charsmap(const Node& node) {
   node.allow_keys({"type", "precompiled_charsmap"});
   const Node map = node.at("precompiled_charsmap");
   std::string bytes;
-  if (!decode_base64(map.as_string(), bytes)) throw map.wrong("is not base64", "", "the file may be damaged; download it again");
+  if (!decode_base64(map.as_string(), bytes))
+    throw map.wrong("is not base64", "", "the file may be damaged; download it again");
   NormalizerStep step{.kind = Kind::kCharsmap};
   step.charsmap = std::make_shared<const Charsmap>(bytes, map.place());
   return step;
@@ -45,8 +49,7 @@ void append_steps(const Node& node, std::vector<NormalizerStep>& steps) {
     steps.push_back(read_replace(node));
   } else if (type == "Strip") {
     node.allow_keys({"type", "strip_left", "strip_right"});
-    steps.push_back(
-        {.kind = Kind::kStrip, .left = node.flag("strip_left"), .right = node.flag("strip_right")});
+    steps.push_back({.kind = Kind::kStrip, .left = node.flag("strip_left"), .right = node.flag("strip_right")});
   } else if (type == "Precompiled") {
     steps.push_back(read_charsmap(node));
   } else {

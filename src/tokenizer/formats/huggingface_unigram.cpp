@@ -59,8 +59,9 @@ double number_of_serde(std::string_view text) {
   auto number = static_cast<double>(digits);
   for (; exponent < -kLargestPower && number != 0; exponent += kLargestPower) number /= power_of_ten(kLargestPower);
   if (number != 0 && exponent > kLargestPower) return std::numeric_limits<double>::infinity();
-  if (number != 0) number = exponent < 0 ? number / power_of_ten(static_cast<int>(-exponent))
-                                         : number * power_of_ten(static_cast<int>(exponent));
+  if (number != 0)
+    number = exponent < 0 ? number / power_of_ten(static_cast<int>(-exponent))
+                          : number * power_of_ten(static_cast<int>(exponent));
   return negative ? -number : number;
 }
 

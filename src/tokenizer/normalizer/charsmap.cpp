@@ -18,7 +18,8 @@ uint32_t label_of(uint32_t unit) { return unit & 0x800000FF; }
 size_t offset_of(uint32_t unit) { return size_t{unit} >> 10 << ((unit & 1U << 9) >> 6); }
 
 Error damaged_map(const std::string& place, std::string why) {
-  return user_error(place + " is no map of SentencePiece", std::move(why), "the file may be damaged; download it again");
+  return user_error(place + " is no map of SentencePiece", std::move(why),
+                    "the file may be damaged; download it again");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SentencePiece's precompiled map of characters: "Precompiled" in a tokenizer.json. The map is a trie of texts and a
-// list of their replacements. `tokenizers` looks up each grapheme cluster of fewer than 6 bytes, then single characters.
+// list of their replacements. `tokenizers` looks up each grapheme cluster of fewer than 6 bytes, then single
+// characters.
 //
 // Format: the trie's size in bytes (u32), its units (u32, a double array of the library darts-clone), then the
 // replacements, each ended by a byte 0. All numbers are little-endian.

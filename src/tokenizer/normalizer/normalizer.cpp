@@ -93,22 +93,26 @@ Normalizer::Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(ste
     if (steps_[i].kind == Kind::kReplaceRegex) expressions_[i].emplace(steps_[i].from);
 }
 
-// A form keeps what its quick check passes. ASCII white space composes with nothing, so it is a border for every form.
-bool Normalizer::may_cut(std::string_view near, std::string& changed) const {
-  changed = near;
-  std::string scratch;
+// ASCII white space neither composes nor is put in another order, and the other kinds here look at single characters.
+bool Normalizer::has_borders() const {
+  return std::all_of(steps_.begin(), steps_.end(), [](const NormalizerStep& step) {
+    return form_of(step.kind) || step.kind == Kind::kLowercase || step.kind == Kind::kStripAccents ||
+           step.kind == Kind::kNmt;
+  });
+}
+
+bool Normalizer::keeps(std::string_view text) const {
+  std::string now(text), next;
   for (const NormalizerStep& step : steps_) {
-    scratch.clear();
+    next.clear();
     if (const auto form = form_of(step.kind)) {
-      if (!is_surely_normal(*form, changed)) return false;
+      if (!is_surely_normal(*form, now)) return false;
     } else if (step.kind == Kind::kLowercase) {
-      append_lower(changed, scratch);
-      changed.swap(scratch);
-    } else if (step.kind == Kind::kStripAccents) {
-      append_changed(changed, without_accents, scratch);
-      if (scratch != changed) return false;
+      append_lower(now, next);
+      now.swap(next);
     } else {
-      return false;
+      append_changed(now, step.kind == Kind::kNmt ? nmt_of : without_accents, next);
+      if (next != now) return false;
     }
   }
   return true;

@@ -50,9 +50,11 @@ class Normalizer {
   // Throws user_error, as Regex does, for an expression that Hearth does not read.
   explicit Normalizer(std::vector<NormalizerStep> steps);
 
-  // Whether a text that begins with `near` may be cut anywhere in `near` where ASCII white space is on one side of the
-  // cut: both parts give the result of the whole. If true, `changed` becomes the result for `near`.
-  bool may_cut(std::string_view near, std::string& changed) const;
+  // Whether ASCII white space is a border for every step: the result for a text is the results for the text before and
+  // after such a border, one after the other.
+  bool has_borders() const;
+  // Whether no step changes `text`, apart from its lower case. Only if has_borders().
+  bool keeps(std::string_view text) const;
 
  private:
   std::vector<NormalizerStep> steps_;

@@ -47,9 +47,9 @@ bool is_extend(Class c) { return c == Class::kExtend || c == Class::kLinker || c
 // What the rules need to know about a cluster so far, besides its last character.
 struct Cluster {
   Class last;
-  bool odd_regional;        // an odd number of regional indicators at its end
-  bool pictograph;          // it ends in a pictograph and Extend*, or these and a joiner (GB11)
-  bool consonant, linker;   // it ends in a consonant and (Extend or Linker)*, with a Linker among these (GB9c)
+  bool odd_regional;       // an odd number of regional indicators at its end
+  bool pictograph;         // it ends in a pictograph and Extend*, or these and a joiner (GB11)
+  bool consonant, linker;  // it ends in a consonant and (Extend or Linker)*, with a Linker among these (GB9c)
 
   explicit Cluster(Class first)
       : last(first),

@@ -2,6 +2,7 @@
 // nothing can change across such a cut. A stretch with only such characters is copied. Any other stretch is decomposed,
 // put in canonical order, and composed if the form is a composed one.
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <vector>
 
@@ -142,13 +143,24 @@ void append_stretch(std::string_view stretch, NormalForm form, std::vector<Mark>
   for (const Mark& mark : marks) append_utf8(mark.c, out);
 }
 
+// The end of the ASCII characters from `at` on, eight at a time.
+size_t ascii_end(std::string_view text, size_t at) {
+  for (uint64_t bytes; at + sizeof bytes <= text.size(); at += sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    if ((bytes & 0x8080808080808080) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
 // The first place at or after `at` whose quick check does not say yes, or the end. `cut`: the last safe cut before it.
 size_t find_doubtful(std::string_view text, size_t at, uint16_t doubtful, size_t& cut) {
   int last_class = 0;
   cut = at;
   while (at < text.size()) {
     if (static_cast<unsigned char>(text[at]) < 0x80) {
-      cut = at++;
+      at = ascii_end(text, at);
+      cut = at - 1;
       last_class = 0;
       continue;
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -11,9 +10,9 @@
 namespace hearth::tokenizer {
 namespace {
 
-constexpr double kUnknownPenalty = 10.0;      // SentencePiece's kUnkPenalty
-constexpr size_t kCacheEntries = 1 << 16;     // 4 MB
-constexpr size_t kPlacesAtOnce = 1 << 12;     // a search ends at the first border behind these that every path has
+constexpr double kUnknownPenalty = 10.0;   // SentencePiece's kUnkPenalty
+constexpr size_t kCacheEntries = 1 << 16;  // 4 MB
+constexpr size_t kPlacesAtOnce = 1 << 12;  // a search ends at the first border behind these that every path has
 
 }  // namespace
 
@@ -64,7 +63,6 @@ UnigramEncoder::UnigramEncoder(const UnigramVocabulary& vocabulary, bool cached)
     : v_(vocabulary), cache_(cached ? kCacheEntries : 0) {}
 
 void UnigramEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids) {
-  HEARTH_CHECK(piece.size() <= std::numeric_limits<uint32_t>::max());
   if (piece.empty()) return;
   if (cache_.empty() || piece.size() > CacheEntry::kMaxBytes) return search(piece, ids);
   CacheEntry& entry = cache_[xxh3_64(piece) & (kCacheEntries - 1)];

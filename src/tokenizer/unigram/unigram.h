@@ -65,7 +65,7 @@ class UnigramVocabulary {
 class UnigramEncoder {
  public:
   explicit UnigramEncoder(const UnigramVocabulary& vocabulary, bool cached = true);
-  // Appends the ids of a piece, which must be valid UTF-8 of at most 4 GiB.
+  // Appends the ids of a piece, which must be valid UTF-8.
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
 
  private:
