@@ -7,6 +7,7 @@ OUT has the files of reference_tokenizers.py, and for each normalizer OUT/text/N
 """
 
 import io
+import itertools
 import json
 import os
 import random
@@ -162,6 +163,8 @@ def main():
     points = [chr(c) for c in [*range(1, 0xD800), *range(0xE000, 0x20000), *range(0x2F800, 0x2FA20),
                                *range(0xE0000, 0xE0200), *range(0x20000, 0x110000, 97)]]
     texts = ["", *points, *("a" + c for c in points), *random_texts(1, 60_000)]
+    # Clusters of all kinds: consonant, linker, mark, joiner, pictograph, prefix, Hangul.
+    texts += ["".join(parts) for parts in itertools.product("\u0915\u094d\u0300\u200da\u00a9\u0600\u1100", repeat=4)]
     write_rows(f"{out}/texts.bin", texts)
     for name, normalizer in rules.items():
         with open(f"{out}/text/{name}.json", "w", encoding="ascii") as file:

@@ -150,6 +150,21 @@ TEST(Normalizers, InvalidBytesStayInByteLevelTextAndNothingJoinsAcrossThem) {
   EXPECT_EQ(ids_of(strip, " \n "), std::vector<uint32_t>{});
 }
 
+// Without the mark, white space stands before the newline, and " \n" is one piece only at the end of a text.
+TEST(Normalizers, NoCutIsMadeWhereAMarkIsRemoved) {
+  Json file = Json::parse(test::small_tokenizer_file("<s>", "null", R"({"type": "StripAccents"})"));
+  file["model"]["vocab"]["\u0120\u010A"] = 257;
+  file["model"]["merges"].push_back({"\u0120", "\u010A"});
+  file["added_tokens"][0]["id"] = 258;
+  const HuggingFaceTokenizer tokenizer(file.dump(), "t.json");
+  const std::string text = "12345 \u0301\nef1 cd";
+  EXPECT_EQ(tokenizer.safe_cut(text, 12), text.size());
+  EXPECT_EQ(tokenizer.safe_cut("12345\nef1 cd", 8), 6u);
+  std::vector<uint32_t> parts = ids_of(file.dump(), text.substr(0, 9));
+  tokenizer.encode(text.substr(9), parts);
+  EXPECT_NE(parts, ids_of(file.dump(), text)) << "this cut would be harmless";
+}
+
 TEST(Unigram, InvalidBytesAreReplacedAndCounted) {
   const HuggingFaceTokenizer tokenizer(test::small_unigram_file(), "t.json");
   const auto encoder = tokenizer.encoder();
