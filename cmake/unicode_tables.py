@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """Writes the tables that src/tokenizer/unicode/unicode.h declares, from the Unicode Character Database.
 
-    unicode_tables.py UCD_FOLDER OUT.cpp
+    unicode_tables.py UCD_FOLDER GRAPHEME_RANGES OUT.cpp
 
 Categories are those of VERSION for a folder of any version. Code points of a later age count as unassigned. ADDED has
 the code points that a folder of 15.0 (Debian 12) lacks, measured on the engine of `tokenizers` 0.23
 (tests/tokenizer/unicode/unicode_test.cpp compares every code point). Normalization is that of NFC_VERSION, by age
-alone: the stability policy of Unicode fixes it for assigned characters. Format of the files: UAX #44.
+alone: the stability policy of Unicode fixes it for assigned characters. Lower case is that of 17.0, and GRAPHEME_RANGES
+(cmake/grapheme_ranges.txt) has the properties of 17.0 for grapheme clusters. Format of the files: UAX #44.
 """
 
 import os
 import sys
 
 VERSION = (16, 0)     # kUnicodeVersion in src/tokenizer/unicode/unicode.h
-NFC_VERSION = (9, 0)  # kNfcVersion there
+NFC_VERSION = (9, 0)  # kNormalFormVersion there
+LOWER_VERSION = (17, 0)  # kLowerVersion there
 OLDEST = (15, 0)      # the oldest folder that ADDED completes
 BLOCK_BITS = 7     # unicode_tables::kBlockBits
 SIZE = 0x110000
@@ -32,7 +34,18 @@ A7DB:Ll A7DC:Lu 105C0-105F3:Lo 10D40-10D49:Nd 10D4A-10D4D:Lo 10D4E:Lm 10D4F:Lo 1
 1CD00-1CEB3:So 1E5D0-1E5ED:Lo 1E5EE-1E5EF:Mn 1E5F0:Lo 1E5F1-1E5FA:Nd 1E5FF:Po 1F8B2-1F8BB:So 1F8C0-1F8C1:So 1FA89:So
 1FA8F:So 1FABE:So 1FAC6:So 1FADC:So 1FADF:So 1FAE9:So 1FBCB-1FBEF:So 2EBF0-2EE5D:Lo
 """
-NFC_NO, NFC_MAYBE = 256, 512  # bits above the combining class, in kNormClasses
+# Bits above the combining class, in kNormClasses. NFKC_QC=Maybe has the characters of NFC_QC=Maybe.
+NFC_NO, NFC_MAYBE, NFD_NO, NFKC_NO, NFKD_NO, MARK = 256, 512, 1024, 2048, 4096, 8192
+QUICK_CHECKS = {"NFC_QC": NFC_NO, "NFD_QC": NFD_NO, "NFKC_QC": NFKC_NO, "NFKD_QC": NFKD_NO}
+# What StripAccents of `tokenizers` removes differs from the marks (M*) by age: these two are removed, this one is not.
+MARKS_OF_9, NO_MARKS_OF_9 = (0x1CF2, 0x1CF3), (0x111C9,)
+# Lower case that 16.0 and 17.0 added: FIRST[-LAST]:LOWER_OF_FIRST.
+ADDED_LOWER = """
+1C89:1C8A A7CB:264 A7CC:A7CD A7CE:A7CF A7D2:A7D3 A7D4:A7D5 A7DA:A7DB A7DC:19B 10D50-10D65:10D70 16EA0-16EB8:16EBB
+"""
+# The order of the classes in src/tokenizer/unicode/graphemes.cpp.
+GRAPHEME_CLASSES = """Other CR LF Control L V T LV LVT Regional_Indicator Prepend Linker ZeroWidthJoiner
+ZeroWidthNonJoiner SpacingMark Extend Consonant Pictographic""".split()
 
 
 def rows(folder, name):
@@ -109,32 +122,72 @@ def classes(folder):
 
 
 def normalization(folder):
-    """Combining classes with the quick check, full canonical decompositions, and pairs that compose."""
+    """Combining classes with the bits above, full decompositions (canonical, compatibility), and pairs that compose."""
     is_assigned = assigned(folder, NFC_VERSION)
     norm = [0] * SIZE
-    direct = {}
+    direct, compatible = {}, {}
     for points, fields in characters(folder):
         if not is_assigned[points.start]:
             continue
+        is_mark = fields[2].startswith("M")
         for point in points:
-            norm[point] = int(fields[3])
-        if fields[5] and not fields[5].startswith("<"):
-            direct[points.start] = [int(part, 16) for part in fields[5].split()]
+            norm[point] = int(fields[3]) | (MARK if (is_mark or point in MARKS_OF_9) and point not in NO_MARKS_OF_9 else 0)
+        if fields[5]:
+            parts = [int(part, 16) for part in fields[5].split(">")[-1].split()]
+            compatible[points.start] = parts
+            if not fields[5].startswith("<"):
+                direct[points.start] = parts
     excluded = set()
     for points, fields in rows(folder, "DerivedNormalizationProps.txt"):
         if fields[1] == "Full_Composition_Exclusion":
             excluded.update(points)
-        elif fields[1] == "NFC_QC":
+        elif fields[1] in QUICK_CHECKS and (fields[2] == "N" or fields[1] == "NFC_QC"):
             for point in points:
-                norm[point] |= (NFC_NO if fields[2] == "N" else NFC_MAYBE) if is_assigned[point] else 0
+                norm[point] |= (QUICK_CHECKS[fields[1]] if fields[2] == "N" else NFC_MAYBE) if is_assigned[point] else 0
 
-    def full(point):
-        return [leaf for part in direct[point] for leaf in full(part)] if point in direct else [point]
+    def full(point, table):
+        return [leaf for part in table[point] for leaf in full(part, table)] if point in table else [point]
 
-    decompositions = [(point, full(point)) for point in sorted(direct)]
+    canonical = [(point, full(point, direct)) for point in sorted(direct)]
+    compatibility = [(point, full(point, compatible)) for point in sorted(compatible)]
     pairs = sorted((parts[0], parts[1], point) for point, parts in direct.items() if len(parts) == 2
                    and point not in excluded)
-    return norm, decompositions, pairs
+    return norm, canonical, compatibility, pairs
+
+
+def lower_case(folder):
+    """Pairs (character, its lower case), without U+0130, whose lower case is two characters."""
+    is_assigned = assigned(folder, LOWER_VERSION)
+    pairs = {points.start: int(fields[13], 16) for points, fields in characters(folder)
+             if fields[13] and is_assigned[points.start]}
+    for word in ADDED_LOWER.split():
+        points, lower = word.split(":")
+        first, _, last = points.partition("-")
+        for point in range(int(first, 16), int(last or first, 16) + 1):
+            pairs[point] = int(lower, 16) + point - int(first, 16)
+    pairs.pop(0x130)
+    return sorted(pairs.items())
+
+
+def graphemes(folder, ranges):
+    values = [0] * SIZE
+    newest = max(tuple(int(part) for part in fields[1].split(".")) for _, fields in rows(folder, "DerivedAge.txt"))
+    is_old, is_new = assigned(folder, OLDEST), assigned(folder, newest)
+    for points, fields in rows(folder, os.path.join("auxiliary", "GraphemeBreakProperty.txt")):
+        if fields[1] not in ("Extend", "ZWJ", "SpacingMark", "Prepend"):
+            for point in points:
+                if is_old[point] or not is_new[point]:  # unassigned ones are controls, too
+                    values[point] = GRAPHEME_CLASSES.index(fields[1])
+    name = ""
+    with open(ranges, encoding="ascii") as file:
+        for word in (word for line in file if not line.startswith("#") for word in line.split()):
+            if word.startswith("@"):
+                name = word[1:]
+                continue
+            first, _, last = word.partition("-")
+            for point in range(int(first, 16), int(last or first, 16) + 1):
+                values[point] = GRAPHEME_CLASSES.index(name)
+    return values
 
 
 def table(kind, name, values):
@@ -147,23 +200,35 @@ def table(kind, name, values):
     return f"extern const {kind} {name}[{len(values)}] = {{\n" + "\n".join(lines + [line]) + "\n};\n"
 
 
-def main():
-    folder, out = sys.argv[1:]
-    text = "// Generated by cmake/unicode_tables.py.\n#include <cstddef>\n#include <cstdint>\n\nnamespace hearth::tokenizer::unicode_tables {\n"
-    blocks, contents = two_stages(classes(folder))
-    text += table("uint16_t", "kClassBlocks", blocks) + table("uint8_t", "kClasses", contents)
-    norm, decompositions, pairs = normalization(folder)
-    blocks, contents = two_stages(norm)
-    text += table("uint16_t", "kNormBlocks", blocks) + table("uint16_t", "kNormClasses", contents)
+def decomposition_tables(name, decompositions):
     ends = [0]
     for _, parts in decompositions:
         ends.append(ends[-1] + len(parts))
-    text += table("char32_t", "kDecomposed", [point for point, _ in decompositions])
-    text += table("uint16_t", "kDecompositionEnds", ends)
-    text += table("char32_t", "kDecompositions", [part for _, parts in decompositions for part in parts])
+    return (table("char32_t", f"k{name}From", [point for point, _ in decompositions])
+            + table("uint16_t", f"k{name}Ends", ends)
+            + table("char32_t", f"k{name}Parts", [part for _, parts in decompositions for part in parts])
+            + f"extern const size_t kNum{name} = {len(decompositions)};\n")
+
+
+def main():
+    folder, ranges, out = sys.argv[1:]
+    text = ("// Generated by cmake/unicode_tables.py.\n#include <cstddef>\n#include <cstdint>\n\n"
+            "namespace hearth::tokenizer::unicode_tables {\n")
+    blocks, contents = two_stages(classes(folder))
+    text += table("uint16_t", "kClassBlocks", blocks) + table("uint8_t", "kClasses", contents)
+    norm, canonical, compatibility, pairs = normalization(folder)
+    blocks, contents = two_stages(norm)
+    text += table("uint16_t", "kNormBlocks", blocks) + table("uint16_t", "kNormClasses", contents)
+    text += decomposition_tables("Canonical", canonical) + decomposition_tables("Compatibility", compatibility)
     text += table("uint64_t", "kPairs", [first << 32 | second for first, second, _ in pairs])
     text += table("char32_t", "kComposed", [point for _, _, point in pairs])
-    text += f"extern const size_t kNumDecomposed = {len(decompositions)}, kNumPairs = {len(pairs)};\n"
+    text += f"extern const size_t kNumPairs = {len(pairs)};\n"
+    lower = lower_case(folder)
+    text += table("char32_t", "kUpper", [point for point, _ in lower])
+    text += table("char32_t", "kLower", [other for _, other in lower])
+    text += f"extern const size_t kNumLower = {len(lower)};\n"
+    blocks, contents = two_stages(graphemes(folder, ranges))
+    text += table("uint16_t", "kGraphemeBlocks", blocks) + table("uint8_t", "kGraphemes", contents)
     text += "}  // namespace hearth::tokenizer::unicode_tables\n"
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(out, "w", encoding="ascii") as file:

@@ -16,7 +16,8 @@ namespace hearth::tokenizer {
 namespace {
 
 constexpr const char* kKinds =
-    "\"bytes\"; \"spikes\"; a tokenizer.json of Hugging Face (BPE); a .model of SentencePiece; the tokenizer.model of "
+    "\"bytes\"; \"spikes\"; a tokenizer.json of Hugging Face (BPE, Unigram); a .model of SentencePiece; the "
+    "tokenizer.model of "
     "Llama-3 (tiktoken); a tokenizer.patches; or a folder that holds one of these";
 
 constexpr std::string_view kPatchesName = "tokenizer.patches";

@@ -1,10 +1,32 @@
-// tokenizer.json: whatever the file says, it is refused or gives ids that lie in the vocabulary; byte-level ids decode
-// to the text they came from.
+// tokenizer.json: whatever the file says, it is refused or gives ids that lie in the vocabulary. Ids do not depend on
+// the cache or on safe cuts.
 #include "target.h"
 #include "tokenizer/formats/huggingface.h"
 #include "tokenizer/small_file.h"
 
 namespace hearth::fuzz {
+namespace {
+
+// A map of one character, "A" to "b": the root's children are in the first block of 256 units, and the second block has
+// the leaf, at place 256.
+std::string precompiled() {
+  std::vector<uint32_t> units(512, 0);
+  units['A'] = ('A' ^ 256u) << 10 | 1u << 8 | 'A';
+  units[256] = 1u << 31;
+  std::string bytes("\x00\x08\x00\x00", 4);
+  bytes.append(reinterpret_cast<const char*>(units.data()), units.size() * sizeof units[0]).append("b\0", 2);
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (bytes.size() % 3 != 0) bytes.push_back('\0');
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const auto at = [&](size_t k) { return uint32_t{static_cast<unsigned char>(bytes[i + k])}; };
+    const uint32_t bits = at(0) << 16 | at(1) << 8 | at(2);
+    for (int shift = 18; shift >= 0; shift -= 6) text.push_back(kDigits[bits >> shift & 63]);
+  }
+  return fmt::format(R"({{"type": "Precompiled", "precompiled_charsmap": "{}"}})", text);
+}
+
+}  // namespace
 
 void run(std::string_view input) {
   accepted([&] {
@@ -12,19 +34,41 @@ void run(std::string_view input) {
     for (const auto special : {tokenizer::SpecialText::kPlain, tokenizer::SpecialText::kParse}) {
       const auto encoder = tokenizer.encoder(special);
       std::vector<uint32_t> ids;
-      encoder->encode(std::string("ab ba <s> \xC3\xA9\xFF 12\r\n ") + std::string(input.substr(0, 64)), ids);
+      const std::string text = " ab ba <s> \xC3\xA9\xFF 12\r\n A\xCC\x81 \xEF\xAC\x81\xE1\x84\x80\xE1\x85\xA1 ab AB? " +
+                               std::string(input.substr(0, 64));
+      encoder->encode(text, ids);
       for (const uint32_t id : ids) require(id < tokenizer.vocab_size(), "an id outside the vocabulary");
       tokenizer.decode_all(ids);
+      if (special == tokenizer::SpecialText::kParse) continue;
+      std::vector<uint32_t> uncached, parts;
+      tokenizer.encoder_without_cache()->encode(text, uncached);
+      require(uncached == ids, "the cache changes the ids");
+      for (std::string_view rest = text; !rest.empty();) {
+        const size_t cut = tokenizer.safe_cut(rest, std::min<size_t>(rest.size(), 40));
+        encoder->encode(rest.substr(0, cut), parts);
+        rest.remove_prefix(cut);
+      }
+      require(parts == ids, "cutting where it is safe changes the ids");
     }
   });
 }
 
 std::vector<std::string> seeds() {
-  return {test::small_tokenizer_file(), test::small_tokenizer_file("</s>", test::template_with("</s>")),
-          test::small_tokenizer_file("<s>", "null", R"({"type": "NFC"})"),
-          test::small_tokenizer_file("<s>", "null",
-                                     R"({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "_"},
-{"type": "Replace", "pattern": {"String": " "}, "content": "_"}]})")};
+  const auto with = [](const std::string& normalizer) { return test::small_tokenizer_file("<s>", "null", normalizer); };
+  std::vector<std::string> files = {
+      test::small_tokenizer_file(),
+      test::small_tokenizer_file("</s>", test::template_with("</s>")),
+      with(R"({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "_"},
+{"type": "Replace", "pattern": {"String": " "}, "content": "_"}]})"),
+      with(R"({"type": "Sequence", "normalizers": [{"type": "Strip", "strip_left": true, "strip_right": true},
+{"type": "Replace", "pattern": {"Regex": " {2,}|[0-9]"}, "content": " "}]})"),
+      test::small_unigram_file(),
+      test::small_unigram_file(R"({"type": "NFKC"})", true),
+      test::small_unigram_file(precompiled()),
+      with(precompiled())};
+  for (const char* type : {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt"})
+    files.push_back(with(fmt::format(R"({{"type": "{}"}})", type)));
+  return files;
 }
 
 }  // namespace hearth::fuzz

@@ -16,7 +16,7 @@ TORCH = ["base", "machine", "storage", "mesh", "config", "plan", "comm", "kernel
 FOLDERS = {
     "config": ["import"],
     "plan": ["layouts"],
-    "tokenizer": ["unicode", "pretokenizer", "bpe", "formats", "arrays"],
+    "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "ops": ["cpu", "gpu"],
     "commands": ["tokenizer", "data", "config", "run", "bench", "checkpoint"],

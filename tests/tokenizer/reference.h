@@ -15,11 +15,14 @@
 
 namespace hearth::test {
 
-// A folder with the output of one KIND. It takes seconds, and CTest runs every test as its own process. So the output
-// is made once and kept in the build folder; its name depends on the script and the oracle's packages.
-inline Path reference_folder(const std::string& kind) {
-  const std::string script = source_path("tests/tokenizer/reference_tokenizers.py");
-  const std::string key = xxh3_128_hex(read_file(script) + read_file(source_path("scripts/oracle.txt")));
+// A folder with the output of one KIND of script `name`. It takes seconds, and CTest runs every test as its own
+// process. So the output is made once and kept in the build folder; its name depends on the script and the oracle's
+// packages.
+inline Path reference_folder(const std::string& kind, const std::string& name = "reference_tokenizers.py") {
+  const std::string script = source_path("tests/tokenizer/" + name);
+  const std::string key =
+      xxh3_128_hex(read_file(script) + read_file(source_path("tests/tokenizer/reference_tokenizers.py")) +
+                   read_file(source_path("scripts/oracle.txt")));
   const Path all = Path(HEARTH_BUILD_DIR) / "reference", folder = all / (kind + "-" + key.substr(0, 16));
   const Path partial = folder.string() + ".partial";
   make_folders(all);

@@ -214,10 +214,10 @@ def character_styles():
         yield f"metaspace-{scheme}", with_bytes(metaspace)
 
 
-def write_huggingface(out, documents):
+def encode_documents(out, styles, documents):
     from tokenizers import Tokenizer
 
-    for style, made in [*byte_level_styles(), *character_styles()]:
+    for style, made in styles:
         os.makedirs(f"{out}/{style}")
         text = json.dumps(made, ensure_ascii=False) if isinstance(made, dict) else made.to_str()
         with open(f"{out}/{style}/tokenizer.json", "w", encoding="utf-8") as file:
@@ -301,7 +301,7 @@ def main():
     documents = make_documents(3, 120, 220, odd=True)
     write_rows(f"{out}/documents.bin", documents)
     if kind == "huggingface":
-        write_huggingface(out, documents)
+        encode_documents(out, [*byte_level_styles(), *character_styles()], documents)
     elif kind == "sentencepiece":
         train_sentencepiece(out, documents)
     else:
@@ -310,4 +310,5 @@ def main():
                 write_sentencepiece(f"{out}/{os.path.basename(path)}", file.read(), documents)
 
 
-main()
+if __name__ == "__main__":
+    main()

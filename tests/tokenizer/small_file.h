@@ -26,6 +26,17 @@ inline std::string small_tokenizer_file(const std::string& special = "<s>", cons
       special, normalizer, post_processor, vocab);
 }
 
+// A Unigram model: <unk> 0, U+2581 1, a 2, b 3, ab 4, abb 5. `normalizer` as JSON.
+inline std::string small_unigram_file(const std::string& normalizer = "null", bool byte_fallback = false) {
+  return fmt::format(
+      R"({{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": {},
+"pre_tokenizer": {{"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never", "split": true}},
+"post_processor": null, "decoder": {{"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never", "split": true}},
+"model": {{"type": "Unigram", "unk_id": 0, "byte_fallback": {}, "vocab": [["<unk>", 0], ["\u2581", -1.25], ["a", -1], ["b", -1.0],
+["ab", -1.5], ["abb", -4e0]]}}}})",
+      normalizer, byte_fallback);
+}
+
 // A template that puts token 257 before a text.
 inline std::string template_with(const std::string& special) {
   return fmt::format(

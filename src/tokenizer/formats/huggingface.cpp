@@ -7,33 +7,8 @@
 namespace hearth::tokenizer {
 namespace {
 
-// Replaces each step.from in `text` by step.to, left to right. Returns false, with `out` unchanged, if step.from is
-// absent.
-bool replace_all(std::string_view text, const NormalizerStep& step, std::string& out) {
-  size_t found = text.find(step.from);
-  if (found == std::string_view::npos) return false;
-  out.clear();
-  size_t done = 0;
-  for (; found != std::string_view::npos; found = text.find(step.from, done)) {
-    out.append(text, done, found - done);
-    out += step.to;
-    done = found + step.from.size();
-  }
-  out.append(text, done);
-  return true;
-}
-
-bool apply(const NormalizerStep& step, std::string_view text, std::string& out) {
-  using Kind = NormalizerStep::Kind;
-  if (step.kind == Kind::kReplace) return replace_all(text, step, out);
-  if (step.kind == Kind::kPrepend ? text.empty() || step.to.empty() : is_surely_nfc(text)) return false;
-  out.clear();
-  if (step.kind == Kind::kPrepend)
-    out.append(step.to).append(text);
-  else
-    append_nfc(text, out);
-  return true;
-}
+constexpr size_t kSurroundings = 16;  // bytes before and after a cut
+constexpr int kCutTries = 1000;
 
 }  // namespace
 
@@ -42,17 +17,19 @@ bool apply(const NormalizerStep& step, std::string_view text, std::string& out) 
 class HuggingFaceEncoder final : public Encoder {
  public:
   HuggingFaceEncoder(const HuggingFaceTokenizer& tokenizer, SpecialText special, bool cached)
-      : t_(tokenizer), special_(special), stages_(tokenizer.cuts_.size()) {
+      : t_(tokenizer), special_(special), stages_(tokenizer.cuts_.size()), normalizer_(*tokenizer.normalizer_) {
     for (size_t i = 0; i < stages_.size(); ++i)
       stages_[i].cutter = std::make_unique<Pretokenizer::Cutter>(tokenizer.cuts_[i]);
-    if (tokenizer.characters_)
+    if (tokenizer.unigram_)
+      unigram_ = std::make_unique<UnigramEncoder>(*tokenizer.unigram_, cached);
+    else if (tokenizer.characters_)
       characters_ = std::make_unique<CharacterEncoder>(*tokenizer.characters_, cached);
     else
       bytes_ = std::make_unique<BpeEncoder>(*tokenizer.bpe_, cached ? BpeEncoder::kDefaultCacheEntries : 0);
   }
 
   void encode(std::string_view text, std::vector<uint32_t>& ids) override {
-    if (characters_) {
+    if (!bytes_) {
       valid_.clear();
       counts_.invalid_bytes_replaced += append_valid_utf8(text, valid_);
       text = valid_;
@@ -76,7 +53,8 @@ class HuggingFaceEncoder final : public Encoder {
   };
 
   void encode_part(std::string_view text, bool is_first, std::vector<uint32_t>& ids) {
-    const std::string_view normalized = t_.normalize(text, normalized_, other_);
+    const std::string_view normalized = normalizer_.run(text);
+    is_first = is_first && normalizer_.keeps_start();
     t_.normalized_tokens_.split(normalized, special_, parts_, counts_.special_text_seen);
     for (const TextPart& part : parts_) {
       if (part.id)
@@ -118,7 +96,9 @@ class HuggingFaceEncoder final : public Encoder {
         continue;
       }
       for (const std::string_view cut : stage.batch) {
-        if (last)
+        if (last && unigram_)
+          unigram_->encode_piece(cut, ids);
+        else if (last)
           characters_->encode_piece(cut, ids);
         else
           encode_stage(index + 1, cut, is_first && cut.data() == piece.data(), ids);
@@ -131,8 +111,10 @@ class HuggingFaceEncoder final : public Encoder {
   std::vector<Stage> stages_;
   std::unique_ptr<BpeEncoder> bytes_;
   std::unique_ptr<CharacterEncoder> characters_;
+  std::unique_ptr<UnigramEncoder> unigram_;
+  Normalizer::Runner normalizer_;
   std::vector<TextPart> raw_parts_, parts_;
-  std::string valid_, normalized_, other_;
+  std::string valid_;
   EncodeCounts counts_;
 };
 
@@ -145,66 +127,74 @@ bool looks_like_huggingface_file(std::string_view content) {
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(std::string content, const std::string& origin)
     : content_(std::move(content)), file_(parse_huggingface_file(content_, origin)) {
-  BpeOptions options;
-  options.whole_piece_first = file_.byte_level && file_.ignore_merges;
-  bpe_ = std::make_unique<Bpe>(Bpe::from_merges(std::move(file_.tokens), file_.merges, options));
-  file_.tokens.clear();
-  file_.merges = {};
-  if (!file_.byte_level)
-    characters_ = std::make_unique<CharacterVocabulary>(*bpe_, file_.byte_tokens, file_.ignore_merges);
+  make_model();
+  normalizer_ = std::make_unique<Normalizer>(std::move(file_.normalizer));
   for (const PretokenizerStage& stage : file_.pretokenizer) cuts_.emplace_back(stage.cuts);
   if (cuts_.empty()) cuts_.emplace_back(std::vector<SplitStep>{});
   make_added_tokens();
   make_decoded();
 }
 
+void HuggingFaceTokenizer::make_model() {
+  if (file_.unigram) {
+    unigram_ = std::make_unique<UnigramVocabulary>(std::move(file_.tokens), std::move(file_.scores),
+                                                   UnigramOptions{file_.unknown, file_.byte_tokens});
+  } else {
+    BpeOptions options;
+    options.whole_piece_first = file_.byte_level && file_.ignore_merges;
+    bpe_ = std::make_unique<Bpe>(Bpe::from_merges(std::move(file_.tokens), file_.merges, options));
+    if (!file_.byte_level)
+      characters_ = std::make_unique<CharacterVocabulary>(*bpe_, file_.byte_tokens, file_.ignore_merges);
+  }
+  file_.tokens.clear();
+  file_.merges = {};
+  file_.scores = {};
+}
+
 // Tokens that are matched in normalized text are normalized too, including Llama-2's Prepend.
 void HuggingFaceTokenizer::make_added_tokens() {
   std::vector<AddedToken> raw, normalized;
-  std::string scratch, other;
+  Normalizer::Runner normalizer(*normalizer_);
   for (AddedToken token : file_.added_tokens) {
     if (!token.normalized) {
       raw.push_back(std::move(token));
       continue;
     }
-    token.text = std::string(normalize(token.text, scratch, other));
+    token.text = std::string(normalizer.run(token.text));
     if (!token.text.empty()) normalized.push_back(std::move(token));
   }
   raw_tokens_ = AddedTokens(std::move(raw));
   normalized_tokens_ = AddedTokens(std::move(normalized));
 }
 
-void HuggingFaceTokenizer::make_decoded() {
-  size_t size = bpe_->size();
-  for (const AddedToken& token : file_.added_tokens) size = std::max<size_t>(size, size_t{token.id} + 1);
-  decoded_.resize(size);
-  std::string scratch, other;
-  const auto decode_text = [&](std::string text) {
-    for (const NormalizerStep& step : file_.decoder)
-      if (replace_all(text, step, scratch)) text = scratch;
-    return text;
-  };
-  for (uint32_t id = 0; id < bpe_->size(); ++id) decoded_[id] = decode_text(std::string(bpe_->token(id)));
-  for (const auto& [id, text] : file_.unreachable) decoded_[id] = text;
-  for (size_t byte = 0; byte < file_.byte_tokens.size(); ++byte)
-    decoded_[file_.byte_tokens[byte]] = std::string(1, static_cast<char>(byte));
-  for (const AddedToken& token : file_.added_tokens) {
-    std::string& text = decoded_[token.id];
-    text.clear();
-    if (!token.special)
-      text = decode_text(std::string(token.normalized ? normalize(token.text, scratch, other) : token.text));
-  }
+std::string HuggingFaceTokenizer::decode_text(std::string text, bool is_first) const {
+  std::string changed;
+  for (const DecoderStep& step : file_.decoder)
+    if (replace_all(text, step.from, is_first && step.removes_in_first ? "" : step.to, changed)) text.swap(changed);
+  return text;
 }
 
-std::string_view HuggingFaceTokenizer::normalize(std::string_view text, std::string& scratch,
-                                                 std::string& other) const {
-  for (const NormalizerStep& step : file_.normalizer) {
-    // `text` may point into `scratch`, so the step writes to the other one.
-    if (!apply(step, text, other)) continue;
-    scratch.swap(other);
-    text = scratch;
+void HuggingFaceTokenizer::make_decoded() {
+  size_t size = model_size();
+  for (const AddedToken& token : file_.added_tokens) size = std::max<size_t>(size, size_t{token.id} + 1);
+  decoded_.resize(size);
+  is_special_.resize(size);
+  const auto set = [&](uint32_t id, const std::string& text) {
+    decoded_[id] = decode_text(text, false);
+    first_.erase(id);
+    if (std::string first = decode_text(text, true); first != decoded_[id]) first_[id] = std::move(first);
+  };
+  for (uint32_t id = 0; id < model_size(); ++id) set(id, std::string(unigram_ ? unigram_->token(id) : bpe_->token(id)));
+  for (const auto& [id, text] : file_.unreachable) decoded_[id] = text;
+  const bool has_bytes = characters_ || file_.decodes_bytes;
+  for (size_t byte = 0; has_bytes && byte < file_.byte_tokens.size(); ++byte)
+    if (file_.byte_tokens[byte] != kNoToken)
+      decoded_[file_.byte_tokens[byte]] = std::string(1, static_cast<char>(byte));
+  Normalizer::Runner normalizer(*normalizer_);
+  for (const AddedToken& token : file_.added_tokens) {
+    is_special_[token.id] = token.special;
+    set(token.id, token.special ? "" : std::string(token.normalized ? normalizer.run(token.text) : token.text));
   }
-  return text;
 }
 
 std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder(SpecialText special) const {
@@ -215,18 +205,34 @@ std::unique_ptr<Encoder> HuggingFaceTokenizer::encoder_without_cache() const {
   return std::make_unique<HuggingFaceEncoder>(*this, SpecialText::kPlain, /*cached=*/false);
 }
 
-// Cuts only if the result depends on no distant text: no prefix, no added token nearby, nothing to normalize.
+// Cuts only if the result depends on no distant text: no prefix, no added token nearby, borders for the normalizer.
 size_t HuggingFaceTokenizer::safe_cut(std::string_view text, size_t limit) const {
   HEARTH_CHECK(limit > 0 && limit <= text.size());
-  if (limit == text.size() || characters_ || cuts_.size() > 1) return text.size();
+  if (limit == text.size() || !file_.byte_level || cuts_.size() > 1 || !normalizer_->has_borders()) return text.size();
   for (const PretokenizerStage& stage : file_.pretokenizer)
     if (stage.prefix_where != PretokenizerStage::Prefix::kNever) return text.size();
-  const size_t longest = std::max(raw_tokens_.longest(), normalized_tokens_.longest());
-  const std::string_view near = text.substr(0, limit + longest);
-  if (raw_tokens_.find(near, 0) < near.size() || normalized_tokens_.find(near, 0) < near.size()) return text.size();
-  for (const NormalizerStep& step : file_.normalizer)
-    if (step.kind != NormalizerStep::Kind::kNfc || !is_surely_nfc(near)) return text.size();
-  return cuts_[0].safe_cut(text, limit);
+  const std::string_view near = text.substr(0, limit + raw_tokens_.longest());
+  if (raw_tokens_.find(near, 0) < near.size() || has_normalized_token(text, limit)) return text.size();
+  size_t cut = cuts_[0].safe_cut(text, limit);
+  // The cut is between words of the original text. It is one of the normalized text, too, if its surroundings stay.
+  for (int tries = 0; cut < text.size(); ++tries) {
+    const size_t begin = cut - std::min(cut, kSurroundings);
+    if (normalizer_->keeps(text.substr(begin, cut - begin + kSurroundings))) break;
+    cut = tries < kCutTries && cut > 1 ? cuts_[0].safe_cut(text, cut - 1) : text.size();
+  }
+  return cut;
+}
+
+// Whether an added token may begin in the normalized text before `limit`.
+bool HuggingFaceTokenizer::has_normalized_token(std::string_view text, size_t limit) const {
+  const size_t longest = normalized_tokens_.longest();
+  if (longest == 0) return false;
+  Normalizer::Runner normalizer(*normalizer_);
+  // A normalizer may shorten a text, so the part behind the limit grows until its result is long enough.
+  size_t more = longest;
+  while (limit + more < text.size() && normalizer.run(text.substr(limit, more)).size() < longest) more *= 2;
+  const std::string_view near = normalizer.run(text.substr(0, limit + more));
+  return normalized_tokens_.find(near, 0) < near.size();
 }
 
 void HuggingFaceTokenizer::decode(uint32_t id, std::string& text) const {
@@ -237,7 +243,16 @@ void HuggingFaceTokenizer::decode(uint32_t id, std::string& text) const {
 }
 
 std::string HuggingFaceTokenizer::decode_all(std::span<const uint32_t> ids) const {
-  std::string text = Tokenizer::decode_all(ids);
+  std::string text;
+  bool is_first = !first_.empty();
+  for (const uint32_t id : ids) {
+    const auto found = is_first ? first_.find(id) : first_.end();
+    if (found != first_.end())
+      text += found->second;
+    else
+      decode(id, text);
+    is_first = is_first && is_special_[id];
+  }
   if (!file_.decoder_strip.empty() && text.starts_with(file_.decoder_strip)) text.erase(0, file_.decoder_strip.size());
   return text;
 }

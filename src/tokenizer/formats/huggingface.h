@@ -1,21 +1,25 @@
-// A Hugging Face tokenizer.json: byte-level BPE (GPT-2, GPT-NeoX, Llama-3, Qwen, DeepSeek) and BPE over characters with
-// byte fallback (Llama-2, Mistral, Gemma). Ids equal those of the library `tokenizers`, without its template's tokens.
+// A Hugging Face tokenizer.json: byte-level BPE (GPT-2, GPT-NeoX, Llama-3, Qwen, DeepSeek), BPE over characters with
+// byte fallback (Llama-2, Mistral, Gemma), and Unigram (T5, ALBERT, XLM-R, Pegasus). Ids equal those of the library
+// `tokenizers`, without its template's tokens.
 //
-//   text -> added tokens cut out -> normalizer -> normalized added tokens cut out -> pre_tokenizer -> BPE
+//   text -> added tokens cut out -> normalizer -> normalized added tokens cut out -> pre_tokenizer -> model
 //
-// Invalid UTF-8, which `tokenizers` refuses: byte-level keeps the bytes, byte fallback replaces each by U+FFFD.
+// Invalid UTF-8, which `tokenizers` refuses: byte-level keeps the bytes, the others replace each by U+FFFD.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tokenizer/bpe/bpe.h"
 #include "tokenizer/bpe/character_bpe.h"
 #include "tokenizer/formats/added_tokens.h"
 #include "tokenizer/formats/huggingface_file.h"
+#include "tokenizer/normalizer/normalizer.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/unigram/unigram.h"
 
 namespace hearth::tokenizer {
 
@@ -51,18 +55,26 @@ class HuggingFaceTokenizer final : public Tokenizer {
  private:
   friend class HuggingFaceEncoder;
 
-  // Normalization of an input text. `scratch` and `other` hold the result if it differs from `text`.
-  std::string_view normalize(std::string_view text, std::string& scratch, std::string& other) const;
+  bool has_normalized_token(std::string_view text, size_t limit) const;
+  void make_model();
   void make_added_tokens();
   void make_decoded();
+  size_t model_size() const { return unigram_ ? unigram_->size() : bpe_->size(); }
+  // The text of a token that no rule for added or byte tokens concerns.
+  std::string decode_text(std::string text, bool is_first) const;
 
   std::string content_;
-  HuggingFaceFile file_;  // without tokens and merges, which moved to bpe_
+  HuggingFaceFile file_;  // without tokens, merges and scores, which moved to bpe_ or unigram_
+  // One of these: bytes with bpe_ alone, characters with bpe_ and characters_, or unigram_.
   std::unique_ptr<Bpe> bpe_;
-  std::unique_ptr<CharacterVocabulary> characters_;  // null: byte-level
-  std::vector<Pretokenizer> cuts_;                   // for each stage of file_.pretokenizer; at least one
+  std::unique_ptr<CharacterVocabulary> characters_;
+  std::unique_ptr<UnigramVocabulary> unigram_;
+  std::unique_ptr<Normalizer> normalizer_;
+  std::vector<Pretokenizer> cuts_;  // for each stage of file_.pretokenizer; at least one
   AddedTokens raw_tokens_, normalized_tokens_;
-  std::vector<std::string> decoded_;  // [vocab_size]
+  std::vector<std::string> decoded_;                 // [vocab_size]
+  std::unordered_map<uint32_t, std::string> first_;  // texts of tokens that differ at the start of a sequence
+  std::vector<bool> is_special_;                     // [vocab_size]; such a token has no text
   DocumentTokens document_tokens_;
 };
 

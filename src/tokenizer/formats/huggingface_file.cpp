@@ -6,34 +6,13 @@
 
 #include "tokenizer/formats/huggingface_model.h"
 #include "tokenizer/formats/huggingface_node.h"
+#include "tokenizer/formats/huggingface_normalizer.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
 namespace {
 
 using Json = nlohmann::json;
-
-// ---- normalizer
-
-void read_normalizer(const Node& node, std::vector<NormalizerStep>& steps) {
-  using Kind = NormalizerStep::Kind;
-  if (node.is_null()) return;
-  const std::string type = node.type();
-  if (type == "Sequence") {
-    node.allow_keys({"type", "normalizers"});
-    for (const Node& item : node.items("normalizers")) read_normalizer(item, steps);
-  } else if (type == "NFC") {
-    node.allow_keys({"type"});
-    steps.push_back({Kind::kNfc, {}, {}});
-  } else if (type == "Prepend") {
-    node.allow_keys({"type", "prepend"});
-    steps.push_back({Kind::kPrepend, {}, node.string("prepend")});
-  } else if (type == "Replace") {
-    steps.push_back(read_replace(node));
-  } else {
-    throw node.unknown_type("NFC, Prepend, Replace, Sequence");
-  }
-}
 
 // ---- pre_tokenizer
 
@@ -110,8 +89,11 @@ class PretokenizerReader {
                         .behavior = node.has("behavior") ? read_behavior(node.at("behavior")) : Behavior::kIsolated});
     } else if (type == "Metaspace") {
       stages.push_back(read_metaspace(node));
+    } else if (type == "WhitespaceSplit") {
+      node.allow_keys({"type"});
+      cuts().push_back({.pattern = R"(\s+)", .behavior = Behavior::kRemoved});
     } else {
-      throw node.unknown_type("ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split");
+      throw node.unknown_type("ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, WhitespaceSplit");
     }
   }
 
@@ -191,9 +173,13 @@ void read_decoder(const Node& node, HuggingFaceFile& file) {
   } else if (file.byte_level) {
     throw node.unknown_type("ByteLevel, because pre_tokenizer has it");
   } else if (type == "Replace") {
-    file.decoder.push_back(read_replace(node));
+    NormalizerStep step = read_replace(node);
+    if (step.kind != NormalizerStep::Kind::kReplace)
+      throw node.at("pattern").at("Regex").wrong("is a regular expression", "Hearth decodes with plain text only");
+    file.decoder.push_back({std::move(step.from), std::move(step.to)});
   } else if (type == "ByteFallback" || type == "Fuse") {
     node.allow_keys({"type"});
+    file.decodes_bytes |= type == "ByteFallback";
   } else if (type == "Strip") {
     node.allow_keys({"type", "content", "start", "stop"});
     if (node.id("stop") != 0 || node.id("start") > 1)
@@ -201,8 +187,7 @@ void read_decoder(const Node& node, HuggingFaceFile& file) {
     if (node.id("start") == 1) file.decoder_strip = node.string("content");
   } else if (type == "Metaspace") {
     const PretokenizerStage stage = read_metaspace(node);
-    file.decoder.push_back({NormalizerStep::Kind::kReplace, stage.space_as, " "});
-    if (stage.prefix_where != PretokenizerStage::Prefix::kNever) file.decoder_strip = " ";
+    file.decoder.push_back({stage.space_as, " ", stage.prefix_where != PretokenizerStage::Prefix::kNever});
   } else {
     throw node.unknown_type("ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip");
   }
@@ -254,17 +239,6 @@ void forget_unreachable_that_are_added(HuggingFaceFile& file) {
 
 }  // namespace
 
-NormalizerStep read_replace(const Node& node) {
-  node.allow_keys({"type", "pattern", "content"});
-  const Node pattern = node.at("pattern");
-  if (pattern.has("Regex"))
-    throw pattern.at("Regex").wrong("is a regular expression", "Hearth replaces plain text only");
-  pattern.allow_keys({"String"});
-  NormalizerStep step{NormalizerStep::Kind::kReplace, pattern.string("String"), node.string("content")};
-  if (step.from.empty()) throw pattern.wrong("is an empty text");
-  return step;
-}
-
 HuggingFaceFile parse_huggingface_file(std::string_view text, const std::string& origin) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw user_error(fmt::format("{}: it is not JSON", origin), "", "the file may be cut short");
@@ -280,8 +254,8 @@ HuggingFaceFile parse_huggingface_file(std::string_view text, const std::string&
   pretokenizer.read(root.at("pre_tokenizer"));
   file.byte_level = pretokenizer.byte_level;
   file.pretokenizer = std::move(pretokenizer.stages);
-  read_normalizer(root.at("normalizer"), file.normalizer);
-  const VocabularyIndex vocabulary = read_model(root.at("model"), file);
+  file.normalizer = read_normalizer(root.at("normalizer"));
+  const VocabularyIndex vocabulary = read_model(root.at("model"), text, file);
   read_added_tokens(root, vocabulary, file);
   forget_unreachable_that_are_added(file);
   read_post_processor(root.at("post_processor"), file);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tokenizer/bpe/bpe.h"
+#include "tokenizer/normalizer/normalizer.h"
 #include "tokenizer/pretokenizer/pretokenizer.h"
 
 namespace hearth::tokenizer {
@@ -23,10 +24,10 @@ struct AddedToken {
   bool strip_left = false, strip_right = false;  // the match includes white space around it
 };
 
-// One change of the text before it is cut.
-struct NormalizerStep {
-  enum class Kind { kNfc, kPrepend, kReplace } kind = Kind::kNfc;
-  std::string from, to;  // kReplace uses both; kPrepend uses `to`
+// One change of a token's text for decoding: each `from` becomes `to`.
+struct DecoderStep {
+  std::string from, to;
+  bool removes_in_first = false;  // the first token of a sequence loses each `from` (Metaspace)
 };
 
 // One stage of cutting: a change of each incoming piece, then cuts.
@@ -39,18 +40,23 @@ struct PretokenizerStage {
 };
 
 struct HuggingFaceFile {
-  // If true, tokens are bytes. Otherwise tokens are characters, and a character without a token becomes the tokens of
-  // its bytes.
+  // If true, tokens are bytes. Otherwise tokens are characters. A character without a token becomes the tokens of its
+  // bytes; in a Unigram model without these, it becomes the unknown token.
   bool byte_level = true;
+  bool unigram = false;        // else BPE
+  std::vector<double> scores;  // only of a Unigram model, for each token
+  uint32_t unknown = 0;        // only of a Unigram model
   bool ignore_merges = false;
   std::vector<std::string> tokens;  // the bytes of each id; "" for holes and ids that no text produces
   std::vector<std::pair<uint32_t, std::string>> unreachable;  // texts of those ids that are not added tokens
   std::vector<Merge> merges;
-  std::vector<uint32_t> byte_tokens;     // [256], only if not byte_level
+  // [256], only if not byte_level; a Unigram model may lack some (kNoToken) or all (empty)
+  std::vector<uint32_t> byte_tokens;
   std::vector<AddedToken> added_tokens;  // in the order of matching: special ones first
   std::vector<NormalizerStep> normalizer;
   std::vector<PretokenizerStage> pretokenizer;
-  std::vector<NormalizerStep> decoder;    // kReplace only: from a token's text to its meaning
+  std::vector<DecoderStep> decoder;       // from a token's text to its meaning
+  bool decodes_bytes = false;             // byte tokens are decoded to their bytes (ByteFallback)
   std::string decoder_strip;              // removed from the start of a decoded text, if present
   std::optional<uint32_t> before, after;  // the template's tokens before and after a text
 };

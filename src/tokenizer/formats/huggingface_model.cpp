@@ -15,10 +15,7 @@ constexpr uint64_t kHoles = 4, kMoreHoles = 1 << 16;
 
 void check_settings(const Node& node) {
   const std::string type = node.string_or("type", "BPE");
-  if (type == "Unigram")
-    throw node.wrong("is a Unigram model", "Hearth reads those from SentencePiece's own file",
-                     "give the tokenizer.model that it was converted from");
-  if (type != "BPE") throw node.unknown_type("BPE");
+  if (type != "BPE") throw node.unknown_type("BPE, Unigram");
   node.allow_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                    "byte_fallback", "ignore_merges", "vocab", "merges"});
   if (node.has("dropout") && node.at("dropout").json() != 0)
@@ -130,7 +127,8 @@ void use_characters(const Node& node, const VocabularyIndex& index, HuggingFaceF
 
 }  // namespace
 
-VocabularyIndex read_model(const Node& node, HuggingFaceFile& file) {
+VocabularyIndex read_model(const Node& node, std::string_view json, HuggingFaceFile& file) {
+  if (node.string_or("type", "") == "Unigram") return read_unigram(node, json, file);
   check_settings(node);
   file.ignore_merges = node.flag_or("ignore_merges", false);
   VocabularyIndex index = read_vocabulary(node.at("vocab"));

@@ -1,7 +1,8 @@
-// The "model" node of a tokenizer.json: vocabulary and merges.
+// The "model" node of a tokenizer.json: vocabulary with merges or scores.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "tokenizer/formats/huggingface_file.h"
@@ -12,10 +13,11 @@ namespace hearth::tokenizer {
 // The vocabulary's keys, as the file spells them, and their ids.
 using VocabularyIndex = std::unordered_map<std::string, uint32_t>;
 
-// Reads `byte_level`; fills tokens, unreachable, merges, byte_tokens and ignore_merges.
-VocabularyIndex read_model(const Node& node, HuggingFaceFile& file);
+// Reads `byte_level`; fills tokens, unreachable, merges, byte_tokens and ignore_merges, or unigram, tokens, scores,
+// unknown and byte_tokens. `json` is the whole file.
+VocabularyIndex read_model(const Node& node, std::string_view json, HuggingFaceFile& file);
 
-// {"type": "Replace", "pattern": {"String": FROM}, "content": TO}: a normalizer and a decoder.
-NormalizerStep read_replace(const Node& node);
+// The same for a Unigram model (huggingface_unigram.cpp).
+VocabularyIndex read_unigram(const Node& node, std::string_view json, HuggingFaceFile& file);
 
 }  // namespace hearth::tokenizer

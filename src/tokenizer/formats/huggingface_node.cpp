@@ -63,8 +63,9 @@ std::string Node::string_or(std::string_view key, std::string_view otherwise) co
 }
 uint32_t Node::id(std::string_view key) const { return at(key).as_id(); }
 
-bool Node::flag_or(std::string_view key, bool otherwise) const {
-  if (!has(key)) return otherwise;
+bool Node::flag_or(std::string_view key, bool otherwise) const { return has(key) ? flag(key) : otherwise; }
+
+bool Node::flag(std::string_view key) const {
   const Node node = at(key);
   if (!node.json_.is_boolean()) throw node.wrong(fmt::format("is {}, not true or false", shown(node.json_)));
   return node.json_.get<bool>();
@@ -79,9 +80,10 @@ void Node::allow_keys(const std::vector<std::string_view>& known) const {
   }
 }
 
+std::string Node::place() const { return fmt::format("{}: {}", origin_, path_.empty() ? "the file" : path_); }
+
 Error Node::wrong(std::string_view what, std::string why, std::string fix) const {
-  return user_error(fmt::format("{}: {} {}", origin_, path_.empty() ? "the file" : path_, what), std::move(why),
-                    std::move(fix));
+  return user_error(fmt::format("{} {}", place(), what), std::move(why), std::move(fix));
 }
 
 Error Node::unknown_type(std::string_view known) const {

@@ -25,6 +25,7 @@ class Node {
   std::vector<Node> items(std::string_view key) const;  // of an array
   std::string string(std::string_view key) const;
   std::string string_or(std::string_view key, std::string_view otherwise) const;
+  bool flag(std::string_view key) const;
   bool flag_or(std::string_view key, bool otherwise) const;
   uint32_t id(std::string_view key) const;
   std::string as_string() const;
@@ -33,6 +34,8 @@ class Node {
   // Throws user_error for a key outside `known`: an ignored key could change ids.
   void allow_keys(const std::vector<std::string_view>& known) const;
 
+  // "FILE: PATH", as errors begin.
+  std::string place() const;
   // The error "FILE: PATH WHAT", with its reason and fix.
   Error wrong(std::string_view what, std::string why = {}, std::string fix = {}) const;
   Error unknown_type(std::string_view known) const;

@@ -1,9 +1,9 @@
-// UTF-8, general categories, white space, and NFC, of fixed Unicode versions.
+// UTF-8, general categories, white space, normalization forms and lower case, of fixed Unicode versions.
 //
 // The tables are generated at build time (cmake/unicode_tables.py) from the distribution's Unicode data. They do not
 // depend on the data's version. The versions are those of the references: `tokenizers` 0.23 and tiktoken 0.14 both cut
-// by Unicode 16.0, and `tokenizers` normalizes by 9.0. Characters assigned later count as unassigned, as in the
-// references.
+// by Unicode 16.0. `tokenizers` normalizes by 9.0, and has the lower case of 17.0. Characters assigned later count as
+// unassigned, as in the references.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace hearth::tokenizer {
 
-inline constexpr std::string_view kUnicodeVersion = "16.0", kNfcVersion = "9.0";
+inline constexpr std::string_view kUnicodeVersion = "16.0", kNormalFormVersion = "9.0", kLowerVersion = "17.0";
 
 // UAX #44, table 12. The generator writes this order.
 enum class Category : uint8_t {
@@ -87,9 +87,16 @@ void append_utf8(char32_t c, std::string& text);
 // Appends `text` with U+FFFD for every invalid byte; returns the number of invalid bytes.
 int64_t append_valid_utf8(std::string_view text, std::string& out);
 
-// Whether NFC certainly leaves `text` unchanged (quick check, UAX #15). False means unknown.
-bool is_surely_nfc(std::string_view text);
-// Appends the NFC form of `text` (UAX #15). Invalid bytes stay, and nothing is composed across them.
-void append_nfc(std::string_view text, std::string& out);
+enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
+// Whether the form certainly leaves `text` unchanged (quick check, UAX #15). False means unknown.
+bool is_surely_normal(NormalForm form, std::string_view text);
+// Appends this form of `text` (UAX #15). Invalid bytes stay, and nothing is composed across them.
+void append_normal(NormalForm form, std::string_view text, std::string& out);
+// Whether `tokenizers` removes the character as an accent: M* of the version of the forms, with three exceptions.
+bool is_mark_of_normalizers(char32_t c);
+
+// Appends `text` with each character's own lower case: without rules for context, such as the final sigma, and without
+// those of a language. Invalid bytes stay.
+void append_lower(std::string_view text, std::string& out);
 
 }  // namespace hearth::tokenizer

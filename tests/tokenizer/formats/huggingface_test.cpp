@@ -164,12 +164,8 @@ TEST(HuggingFaceFile, WhatHearthDoesNotReadIsRefusedByItsPlace) {
   EXPECT_EQ(with("/extra", 1), "t.json: the file has \"extra\", which Hearth does not know");
   EXPECT_EQ(with("/truncation", Json::object()), "t.json: truncation is set");
   EXPECT_EQ(with("/padding", Json::object()), "t.json: padding is set");
-  EXPECT_EQ(with("/normalizer", {{"type", "Lowercase"}}),
-            "t.json: normalizer is a \"Lowercase\", which Hearth does not read");
-  EXPECT_EQ(with("/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}}}}),
-            "t.json: normalizer.normalizers[0] is a \"NFKC\", which Hearth does not read");
-  EXPECT_EQ(with("/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a+"}}}, {"content", ""}}),
-            "t.json: normalizer.pattern.Regex is a regular expression");
+  EXPECT_EQ(with("/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "ByteLevel"}}}}}),
+            "t.json: normalizer.normalizers[0] is a \"ByteLevel\", which Hearth does not read");
   EXPECT_EQ(with("/pre_tokenizer", {{"type", "Whitespace"}}),
             "t.json: pre_tokenizer is a \"Whitespace\", which Hearth does not read");
   EXPECT_EQ(with("/pre_tokenizer/trim", true), "t.json: pre_tokenizer has \"trim\", which Hearth does not know");
@@ -182,7 +178,6 @@ TEST(HuggingFaceFile, WhatHearthDoesNotReadIsRefusedByItsPlace) {
             "t.json: post_processor is a \"BertProcessing\", which Hearth does not read");
   EXPECT_EQ(with("/decoder", {{"type", "WordPiece"}}),
             "t.json: decoder is a \"WordPiece\", which Hearth does not read");
-  EXPECT_EQ(with("/model/type", "Unigram"), "t.json: model is a Unigram model");
   EXPECT_EQ(with("/model/type", "WordLevel"), "t.json: model is a \"WordLevel\", which Hearth does not read");
   EXPECT_EQ(with("/model/dropout", 0.1), "t.json: model.dropout is set");
   EXPECT_EQ(with("/model/end_of_word_suffix", "</w>"),

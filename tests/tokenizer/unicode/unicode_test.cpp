@@ -46,7 +46,7 @@ TEST(Unicode, NfcIsThatOfTokenizers) {
   const std::string text = read_file(folder / "text"), theirs = read_file(folder / "nfc");
   ASSERT_GT(text.size(), 1'000'000u);
   std::string ours;
-  append_nfc(text, ours);
+  append_normal(NormalForm::kNfc, text, ours);
   // Parts are separated by spaces, which compose with nothing.
   size_t a = 0, b = 0, start = 0;
   while (a < ours.size() && b < theirs.size() && ours[a] == theirs[b]) {
@@ -63,22 +63,22 @@ TEST(Unicode, WhatIsSurelyNfcIsLeftAsItIs) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const std::string text = test::MixedText(seed, seed % 2 == 0).make(12);
     std::string normal;
-    append_nfc(text, normal);
-    if (is_surely_nfc(text)) {
+    append_normal(NormalForm::kNfc, text, normal);
+    if (is_surely_normal(NormalForm::kNfc, text)) {
       ++sure;
       ASSERT_EQ(normal, text) << testing::PrintToString(text);
     }
     std::string again;
-    append_nfc(normal, again);
+    append_normal(NormalForm::kNfc, normal, again);
     ASSERT_EQ(again, normal) << testing::PrintToString(text);
   }
   EXPECT_GT(sure, 1500u);
-  EXPECT_FALSE(is_surely_nfc("e\u0301"));
+  EXPECT_FALSE(is_surely_normal(NormalForm::kNfc, "e\u0301"));
 }
 
 TEST(Unicode, NothingIsComposedAcrossAnInvalidByte) {
   std::string out;
-  append_nfc("e\xff\u0301 e\u0301\xC3", out);
+  append_normal(NormalForm::kNfc, "e\xff\u0301 e\u0301\xC3", out);
   EXPECT_EQ(out, "e\xff\u0301 \u00e9\xC3");
 }
 

@@ -1,7 +1,8 @@
-// Normalization form C (UAX #15). Text is cut before each character of combining class 0 whose quick check says yes:
+// Normalization forms (UAX #15). Text is cut before each character of combining class 0 whose quick check says yes:
 // nothing can change across such a cut. A stretch with only such characters is copied. Any other stretch is decomposed,
-// put in canonical order, and composed.
+// put in canonical order, and composed if the form is a composed one.
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <vector>
 
@@ -11,20 +12,25 @@ namespace hearth::tokenizer {
 
 namespace unicode_tables {
 extern const uint16_t kNormBlocks[0x110000 >> kBlockBits];
-extern const uint16_t kNormClasses[];  // combining class, and the two bits below
-extern const char32_t kDecomposed[];   // [kNumDecomposed], sorted
-extern const uint16_t kDecompositionEnds[];
-extern const char32_t kDecompositions[];
+extern const uint16_t kNormClasses[];    // combining class, and the bits below
+extern const char32_t kCanonicalFrom[];  // [kNumCanonical], sorted
+extern const uint16_t kCanonicalEnds[];
+extern const char32_t kCanonicalParts[];
+extern const char32_t kCompatibilityFrom[];  // [kNumCompatibility], sorted; with the canonical ones
+extern const uint16_t kCompatibilityEnds[];
+extern const char32_t kCompatibilityParts[];
 extern const uint64_t kPairs[];  // [kNumPairs], first << 32 | second, sorted
 extern const char32_t kComposed[];
-extern const size_t kNumDecomposed, kNumPairs;
+extern const size_t kNumCanonical, kNumCompatibility, kNumPairs;
 }  // namespace unicode_tables
 
 namespace {
 
 using namespace unicode_tables;
 
-constexpr uint16_t kQuickNo = 256, kQuickMaybe = 512;
+// The order of NFC_NO and the following in cmake/unicode_tables.py.
+constexpr uint16_t kCombiningClass = 255;
+constexpr uint16_t kNfcNo = 256, kNfcMaybe = 512, kNfdNo = 1024, kNfkcNo = 2048, kNfkdNo = 4096, kMark = 8192;
 // Hangul syllables are composed by arithmetic (The Unicode Standard, 3.12).
 constexpr char32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;
 constexpr char32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
@@ -39,9 +45,27 @@ uint16_t norm_class(char32_t c) {
   return kNormClasses[(size_t{kNormBlocks[c >> kBlockBits]} << kBlockBits) + (c & ((1U << kBlockBits) - 1))];
 }
 
-uint8_t combining_class(char32_t c) { return static_cast<uint8_t>(norm_class(c) & 255); }
+uint8_t combining_class(char32_t c) { return static_cast<uint8_t>(norm_class(c) & kCombiningClass); }
 
-void decompose(char32_t c, std::vector<Mark>& out) {
+constexpr bool is_composed(NormalForm form) { return form == NormalForm::kNfc || form == NormalForm::kNfkc; }
+constexpr bool is_compatible(NormalForm form) { return form == NormalForm::kNfkc || form == NormalForm::kNfkd; }
+
+// The bits of characters that the form's quick check does not pass.
+constexpr uint16_t doubtful_bits(NormalForm form) {
+  switch (form) {
+    case NormalForm::kNfc:
+      return kNfcNo | kNfcMaybe;
+    case NormalForm::kNfd:
+      return kNfdNo;
+    case NormalForm::kNfkc:
+      return kNfkcNo | kNfcMaybe;
+    case NormalForm::kNfkd:
+      return kNfkdNo;
+  }
+  return 0;
+}
+
+void decompose(char32_t c, bool compatible, std::vector<Mark>& out) {
   if (c >= kSBase && c < kSBase + kSCount) {
     const char32_t s = c - kSBase;
     out.push_back({kLBase + s / (kVCount * kTCount), 0});
@@ -49,15 +73,17 @@ void decompose(char32_t c, std::vector<Mark>& out) {
     if (s % kTCount != 0) out.push_back({kTBase + s % kTCount, 0});
     return;
   }
-  const char32_t* end = kDecomposed + kNumDecomposed;
-  const char32_t* found = std::lower_bound(kDecomposed, end, c);
+  const char32_t* from = compatible ? kCompatibilityFrom : kCanonicalFrom;
+  const uint16_t* ends = compatible ? kCompatibilityEnds : kCanonicalEnds;
+  const char32_t* parts = compatible ? kCompatibilityParts : kCanonicalParts;
+  const char32_t* end = from + (compatible ? kNumCompatibility : kNumCanonical);
+  const char32_t* found = std::lower_bound(from, end, c);
   if (found == end || *found != c) {
     out.push_back({c, combining_class(c)});
     return;
   }
-  const auto i = static_cast<size_t>(found - kDecomposed);
-  for (size_t k = kDecompositionEnds[i]; k < kDecompositionEnds[i + 1]; ++k)
-    out.push_back({kDecompositions[k], combining_class(kDecompositions[k])});
+  const auto i = static_cast<size_t>(found - from);
+  for (size_t k = ends[i]; k < ends[i + 1]; ++k) out.push_back({parts[k], combining_class(parts[k])});
 }
 
 // The composition of both, or 0.
@@ -97,11 +123,11 @@ void compose_all(std::vector<Mark>& marks) {
   marks.resize(kept);
 }
 
-void append_composed(std::string_view stretch, std::vector<Mark>& marks, std::string& out) {
+void append_stretch(std::string_view stretch, NormalForm form, std::vector<Mark>& marks, std::string& out) {
   marks.clear();
   for (size_t at = 0; at < stretch.size();) {
     const Decoded d = decode_utf8(stretch, at);
-    decompose(d.c, marks);
+    decompose(d.c, is_compatible(form), marks);
     at += d.length;
   }
   for (size_t i = 0; i < marks.size();) {
@@ -113,24 +139,35 @@ void append_composed(std::string_view stretch, std::vector<Mark>& marks, std::st
                      [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
     i = end;
   }
-  compose_all(marks);
+  if (is_composed(form)) compose_all(marks);
   for (const Mark& mark : marks) append_utf8(mark.c, out);
 }
 
+// The end of the ASCII characters from `at` on, eight at a time.
+size_t ascii_end(std::string_view text, size_t at) {
+  for (uint64_t bytes; at + sizeof bytes <= text.size(); at += sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    if ((bytes & 0x8080808080808080) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
 // The first place at or after `at` whose quick check does not say yes, or the end. `cut`: the last safe cut before it.
-size_t find_doubtful(std::string_view text, size_t at, size_t& cut) {
+size_t find_doubtful(std::string_view text, size_t at, uint16_t doubtful, size_t& cut) {
   int last_class = 0;
   cut = at;
   while (at < text.size()) {
     if (static_cast<unsigned char>(text[at]) < 0x80) {
-      cut = at++;
+      at = ascii_end(text, at);
+      cut = at - 1;
       last_class = 0;
       continue;
     }
     const Decoded d = decode_utf8(text, at);
     const uint16_t norm = norm_class(d.c);
-    const int own = norm & 255;
-    if ((norm & (kQuickNo | kQuickMaybe)) != 0 || (own != 0 && own < last_class)) return at;
+    const int own = norm & kCombiningClass;
+    if ((norm & doubtful) != 0 || (own != 0 && own < last_class)) return at;
     if (own == 0) cut = at;
     last_class = own;
     at += d.length;
@@ -141,10 +178,10 @@ size_t find_doubtful(std::string_view text, size_t at, size_t& cut) {
 
 // The first safe cut at or after `at`: before a character of class 0 that the quick check passes, or the end. An
 // invalid byte counts as such a character, and nothing composes across it.
-size_t next_cut(std::string_view text, size_t at) {
+size_t next_cut(std::string_view text, size_t at, uint16_t doubtful) {
   while (at < text.size()) {
     const Decoded d = decode_utf8(text, at);
-    if (norm_class(d.c) == 0) return at;
+    if ((norm_class(d.c) & (doubtful | kCombiningClass)) == 0) return at;
     at += d.length;
   }
   return at;
@@ -152,24 +189,27 @@ size_t next_cut(std::string_view text, size_t at) {
 
 }  // namespace
 
-bool is_surely_nfc(std::string_view text) {
+bool is_surely_normal(NormalForm form, std::string_view text) {
   size_t cut;
-  return find_doubtful(text, 0, cut) == text.size();
+  return find_doubtful(text, 0, doubtful_bits(form), cut) == text.size();
 }
 
-void append_nfc(std::string_view text, std::string& out) {
+void append_normal(NormalForm form, std::string_view text, std::string& out) {
+  const uint16_t doubtful = doubtful_bits(form);
   std::vector<Mark> marks;
   for (size_t at = 0; at < text.size();) {
     size_t cut;
-    const size_t doubtful = find_doubtful(text, at, cut);
+    const size_t found = find_doubtful(text, at, doubtful, cut);
     out.append(text, at, cut - at);
-    if (doubtful == text.size()) return;
+    if (found == text.size()) return;
     // An invalid byte at the cut composes with nothing, so it is copied.
-    if (cut < doubtful && decode_utf8(text, cut).c == kInvalidByte) out.push_back(text[cut++]);
-    const size_t end = next_cut(text, doubtful + decode_utf8(text, doubtful).length);
-    append_composed(text.substr(cut, end - cut), marks, out);
+    if (cut < found && decode_utf8(text, cut).c == kInvalidByte) out.push_back(text[cut++]);
+    const size_t end = next_cut(text, found + decode_utf8(text, found).length, doubtful);
+    append_stretch(text.substr(cut, end - cut), form, marks, out);
     at = end;
   }
 }
+
+bool is_mark_of_normalizers(char32_t c) { return (norm_class(c) & kMark) != 0; }
 
 }  // namespace hearth::tokenizer

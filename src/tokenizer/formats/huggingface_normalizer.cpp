@@ -1,0 +1,82 @@
+#include "tokenizer/formats/huggingface_normalizer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tokenizer/formats/base64.h"
+
+namespace hearth::tokenizer {
+namespace {
+
+using Kind = NormalizerStep::Kind;
+
+constexpr std::pair<std::string_view, Kind> kWithoutSettings[] = {
+    {"NFC", Kind::kNfc},
+    {"NFD", Kind::kNfd},
+    {"NFKC", Kind::kNfkc},
+    {"NFKD", Kind::kNfkd},
+    {"Nmt", Kind::kNmt},
+    {"StripAccents", Kind::kStripAccents},
+    {"Lowercase", Kind::kLowercase},
+};
+
+NormalizerStep read_charsmap(const Node& node) {
+  node.allow_keys({"type", "precompiled_charsmap"});
+  const Node map = node.at("precompiled_charsmap");
+  std::string bytes;
+  if (!decode_base64(map.as_string(), bytes))
+    throw map.wrong("is not base64", "", "the file may be damaged; download it again");
+  NormalizerStep step{.kind = Kind::kCharsmap};
+  step.charsmap = std::make_shared<const Charsmap>(bytes, map.place());
+  return step;
+}
+
+void append_steps(const Node& node, std::vector<NormalizerStep>& steps) {
+  if (node.is_null()) return;
+  const std::string type = node.type();
+  for (const auto& [name, kind] : kWithoutSettings) {
+    if (type != name) continue;
+    node.allow_keys({"type"});
+    steps.push_back({.kind = kind});
+    return;
+  }
+  if (type == "Sequence") {
+    node.allow_keys({"type", "normalizers"});
+    for (const Node& item : node.items("normalizers")) append_steps(item, steps);
+  } else if (type == "Prepend") {
+    node.allow_keys({"type", "prepend"});
+    steps.push_back({.kind = Kind::kPrepend, .to = node.string("prepend")});
+  } else if (type == "Replace") {
+    steps.push_back(read_replace(node));
+  } else if (type == "Strip") {
+    node.allow_keys({"type", "strip_left", "strip_right"});
+    steps.push_back({.kind = Kind::kStrip, .left = node.flag("strip_left"), .right = node.flag("strip_right")});
+  } else if (type == "Precompiled") {
+    steps.push_back(read_charsmap(node));
+  } else {
+    throw node.unknown_type(
+        "Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
+  }
+}
+
+}  // namespace
+
+NormalizerStep read_replace(const Node& node) {
+  node.allow_keys({"type", "pattern", "content"});
+  const Node pattern = node.at("pattern");
+  pattern.allow_keys({"String", "Regex"});
+  const bool is_regex = pattern.has("Regex");
+  if (is_regex && pattern.has("String")) throw pattern.wrong("is both a text and a regular expression");
+  NormalizerStep step{.kind = is_regex ? Kind::kReplaceRegex : Kind::kReplace,
+                      .from = pattern.string(is_regex ? "Regex" : "String"),
+                      .to = node.string("content")};
+  if (step.from.empty()) throw pattern.wrong("is an empty text");
+  return step;
+}
+
+std::vector<NormalizerStep> read_normalizer(const Node& node) {
+  std::vector<NormalizerStep> steps;
+  append_steps(node, steps);
+  return steps;
+}
+
+}  // namespace hearth::tokenizer

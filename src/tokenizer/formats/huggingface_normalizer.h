@@ -1,0 +1,18 @@
+// The "normalizer" node of a tokenizer.json.
+#pragma once
+
+#include <vector>
+
+#include "tokenizer/formats/huggingface_node.h"
+#include "tokenizer/normalizer/normalizer.h"
+
+namespace hearth::tokenizer {
+
+// The steps of the node, in order; none for null. Throws user_error for a node that Hearth does not read.
+std::vector<NormalizerStep> read_normalizer(const Node& node);
+
+// {"type": "Replace", "pattern": {"String": FROM}, "content": TO}: a normalizer and a decoder. The step is kReplace, or
+// kReplaceRegex for {"Regex": FROM}.
+NormalizerStep read_replace(const Node& node);
+
+}  // namespace hearth::tokenizer

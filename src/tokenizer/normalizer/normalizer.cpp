@@ -1,0 +1,195 @@
+#include "tokenizer/normalizer/normalizer.h"
+
+#include <algorithm>
+
+#include "tokenizer/pretokenizer/matches.h"
+#include "tokenizer/unicode/unicode.h"
+
+namespace hearth::tokenizer {
+namespace {
+
+using Kind = NormalizerStep::Kind;
+
+std::optional<NormalForm> form_of(Kind kind) {
+  switch (kind) {
+    case Kind::kNfc:
+      return NormalForm::kNfc;
+    case Kind::kNfd:
+      return NormalForm::kNfd;
+    case Kind::kNfkc:
+      return NormalForm::kNfkc;
+    case Kind::kNfkd:
+      return NormalForm::kNfkd;
+    default:
+      return {};
+  }
+}
+
+constexpr char32_t kRemoved = 0xFFFFFFFE;
+
+// What Nmt makes of a character. Source: SentencePiece's rules "nmt", as `tokenizers` restates them.
+char32_t nmt_of(char32_t c) {
+  const auto between = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+  if (between(1, 8) || c == 0x0B || between(0x0E, 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F) return kRemoved;
+  const bool is_space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 || between(0x200B, 0x200F) ||
+                        c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+  return is_space ? U' ' : c;
+}
+
+char32_t without_accents(char32_t c) { return is_mark_of_normalizers(c) ? kRemoved : c; }
+
+// Appends what `change` makes of each character. False if it removes the first one.
+template <typename Change>
+bool append_changed(std::string_view text, const Change& change, std::string& out) {
+  bool keeps_start = true;
+  for (size_t at = 0; at < text.size();) {
+    const Decoded d = decode_utf8(text, at);
+    const char32_t changed = d.c == kInvalidByte ? d.c : change(d.c);
+    if (changed == d.c)
+      out.append(text, at, d.length);
+    else if (changed != kRemoved)
+      append_utf8(changed, out);
+    else if (at == 0)
+      keeps_start = false;
+    at += d.length;
+  }
+  return keeps_start;
+}
+
+std::string_view strip(std::string_view text, bool left, bool right) {
+  while (left && !text.empty()) {
+    const Decoded d = decode_utf8(text, 0);
+    if (!is_white_space(d.c)) break;
+    text.remove_prefix(d.length);
+  }
+  while (right && !text.empty()) {
+    size_t begin = text.size() - 1;
+    while (begin > 0 && text.size() - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const Decoded d = decode_utf8(text, begin);
+    if (begin + d.length != text.size() || !is_white_space(d.c)) break;
+    text.remove_suffix(d.length);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool replace_all(std::string_view text, std::string_view from, std::string_view to, std::string& out) {
+  size_t found = text.find(from);
+  if (found == std::string_view::npos) return false;
+  out.clear();
+  size_t done = 0;
+  for (; found != std::string_view::npos; found = text.find(from, done)) {
+    out.append(text, done, found - done);
+    out += to;
+    done = found + from.size();
+  }
+  out.append(text, done);
+  return true;
+}
+
+Normalizer::Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)), expressions_(steps_.size()) {
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (steps_[i].kind == Kind::kReplaceRegex) expressions_[i].emplace(steps_[i].from);
+}
+
+// ASCII white space neither composes nor is put in another order, and the other kinds here look at single characters.
+bool Normalizer::has_borders() const {
+  return std::all_of(steps_.begin(), steps_.end(), [](const NormalizerStep& step) {
+    return form_of(step.kind) || step.kind == Kind::kLowercase || step.kind == Kind::kStripAccents ||
+           step.kind == Kind::kNmt;
+  });
+}
+
+bool Normalizer::keeps(std::string_view text) const {
+  std::string now(text), next;
+  for (const NormalizerStep& step : steps_) {
+    next.clear();
+    if (const auto form = form_of(step.kind)) {
+      if (!is_surely_normal(*form, now)) return false;
+    } else if (step.kind == Kind::kLowercase) {
+      append_lower(now, next);
+      now.swap(next);
+    } else {
+      append_changed(now, step.kind == Kind::kNmt ? nmt_of : without_accents, next);
+      if (next != now) return false;
+    }
+  }
+  return true;
+}
+
+struct Normalizer::Runner::Search {
+  explicit Search(const Regex& regex) : matches(&regex, {}) {}
+  Matches matches;
+};
+
+Normalizer::Runner::Runner(const Normalizer& rules) : rules_(rules) {
+  for (const auto& regex : rules.expressions_) searches_.push_back(regex ? std::make_unique<Search>(*regex) : nullptr);
+}
+Normalizer::Runner::~Runner() = default;
+Normalizer::Runner::Runner(Runner&&) noexcept = default;
+
+std::string_view Normalizer::Runner::run(std::string_view text) {
+  keeps_start_ = true;
+  for (size_t i = 0; i < rules_.steps_.size(); ++i) {
+    const NormalizerStep& step = rules_.steps_[i];
+    if (step.kind == Kind::kStrip) {
+      const std::string_view stripped = strip(text, step.left, step.right);
+      if (stripped.data() != text.data()) keeps_start_ = false;
+      text = stripped;
+    } else if (!text.empty() && apply(i, text)) {  // `text` may lie in current_, so a step writes to next_
+      current_.swap(next_);
+      text = current_;
+    }
+  }
+  return text;
+}
+
+// Writes the step's result to next_. False if the step changes nothing; next_ is undefined then.
+bool Normalizer::Runner::apply(size_t index, std::string_view text) {
+  const NormalizerStep& step = rules_.steps_[index];
+  if (step.kind == Kind::kReplace) {
+    // A replacement takes the place of its match's last character.
+    const bool starts = text.starts_with(step.from);
+    if (!replace_all(text, step.from, step.to, next_)) return false;
+    if (starts && (step.to.empty() || decode_utf8(step.from, 0).length < step.from.size())) keeps_start_ = false;
+    return true;
+  }
+  const auto form = form_of(step.kind);
+  if (form && is_surely_normal(*form, text)) return false;
+  if (step.kind == Kind::kPrepend && step.to.empty()) return false;
+  next_.clear();
+  if (form) {
+    append_normal(*form, text, next_);
+  } else if (step.kind == Kind::kPrepend) {
+    next_.append(step.to).append(text);
+  } else if (step.kind == Kind::kLowercase) {
+    append_lower(text, next_);
+  } else if (step.kind == Kind::kStripAccents) {
+    if (!append_changed(text, without_accents, next_)) keeps_start_ = false;
+  } else if (step.kind == Kind::kNmt) {
+    if (!append_changed(text, nmt_of, next_)) keeps_start_ = false;
+  } else if (step.kind == Kind::kCharsmap) {
+    step.charsmap->append(text, next_);
+  } else {
+    replace_matches(index, text);
+  }
+  return true;
+}
+
+void Normalizer::Runner::replace_matches(size_t index, std::string_view text) {
+  const std::string& to = rules_.steps_[index].to;
+  Matches& matches = searches_[index]->matches;
+  matches.start(text);
+  for (Stretch stretch{}; matches.next(stretch);) {
+    if (!stretch.is_match) {
+      next_.append(text, stretch.begin, stretch.end - stretch.begin);
+      continue;
+    }
+    if (stretch.begin == 0 && stretch.end > 0 && (to.empty() || decode_utf8(text, 0).length < stretch.end))
+      keeps_start_ = false;
+    next_ += to;
+  }
+}
+
+}  // namespace hearth::tokenizer

@@ -1,0 +1,87 @@
+// The changes of a text before it is cut into pieces: "normalizer" in a tokenizer.json. Results equal those of the
+// library `tokenizers`, with its Unicode versions (unicode.h).
+//
+//   const Normalizer rules(steps);       immutable, shared by threads
+//   Normalizer::Runner runner(rules);    one for each thread
+//   const std::string_view changed = runner.run(text);
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/normalizer/charsmap.h"
+#include "tokenizer/pretokenizer/regex.h"
+
+namespace hearth::tokenizer {
+
+// One change of the text. Each invalid UTF-8 byte counts as a character that no kind changes.
+struct NormalizerStep {
+  enum class Kind {
+    kNfc,
+    kNfd,
+    kNfkc,
+    kNfkd,
+    kLowercase,
+    kStripAccents,
+    kNmt,           // removes controls; some kinds of white space become a space
+    kStrip,         // removes white space at the start (left) and at the end (right)
+    kPrepend,       // puts `to` before a text that is not empty
+    kReplace,       // each `from` becomes `to`
+    kReplaceRegex,  // each match of the expression `from` becomes `to`
+    kCharsmap,
+  };
+  Kind kind = Kind::kNfc;
+  std::string from{}, to{};
+  bool left = false, right = false;
+  std::shared_ptr<const Charsmap> charsmap{};
+};
+
+// Replaces each `from` in `text` by `to`, left to right. Returns false, with `out` unchanged, if `from` is absent.
+bool replace_all(std::string_view text, std::string_view from, std::string_view to, std::string& out);
+
+class Normalizer {
+ public:
+  class Runner;
+
+  // Throws user_error, as Regex does, for an expression that Hearth does not read.
+  explicit Normalizer(std::vector<NormalizerStep> steps);
+
+  // Whether ASCII white space is a border for every step: the result for a text is the results for the text before and
+  // after such a border, one after the other.
+  bool has_borders() const;
+  // Whether no step changes `text`, apart from its lower case. Only if has_borders().
+  bool keeps(std::string_view text) const;
+
+ private:
+  std::vector<NormalizerStep> steps_;
+  std::vector<std::optional<Regex>> expressions_;  // of each step
+};
+
+// For one thread. Borrows the rules.
+class Normalizer::Runner {
+ public:
+  explicit Runner(const Normalizer& rules);
+  ~Runner();
+  Runner(Runner&&) noexcept;
+
+  // The result is valid until the next call, and as long as `text` is.
+  std::string_view run(std::string_view text);
+  // Whether the last result's first character stands for the first one of the text. False if a step removed this one.
+  bool keeps_start() const { return keeps_start_; }
+
+ private:
+  struct Search;
+  bool apply(size_t index, std::string_view text);
+  void replace_matches(size_t index, std::string_view text);
+
+  const Normalizer& rules_;
+  std::vector<std::unique_ptr<Search>> searches_;  // for each step with an expression; else null
+  std::string current_, next_;
+  bool keeps_start_ = true;
+};
+
+}  // namespace hearth::tokenizer
