@@ -275,8 +275,8 @@ void Reader::State::read_reordered(const formats::StoredTensor& tensor, const me
   read(tensor, heads, stored);
   for (int64_t i = 0; i < box.sizes[0]; ++i) {
     const int64_t row = box.offsets[0] + i, of_head = row % K;
-    const int64_t from = order == PairOrder::kHalves ? of_head % (K / 2) * 2 + of_head / (K / 2)
-                                                     : of_head % 2 * (K / 2) + of_head / 2;
+    const int64_t from =
+        order == PairOrder::kHalves ? of_head % (K / 2) * 2 + of_head / (K / 2) : of_head % 2 * (K / 2) + of_head / 2;
     std::memcpy(out.data() + i * row_bytes, stored.data() + (row - of_head + from - first) * row_bytes,
                 static_cast<size_t>(row_bytes));
   }

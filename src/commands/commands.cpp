@@ -73,6 +73,10 @@ constexpr Command kCommands[] = {
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},
     {"Checkpoints", "verify", "check every byte of a checkpoint", "verify runs/quickstart/checkpoints/step-00000100",
      verify},
+    {"Checkpoints", "convert", "turn weights of Hugging Face, Meta or PyTorch into a checkpoint, or back",
+     "convert --to native SmolLM2-135M checkpoints/smollm2\n"
+     "convert --to hf runs/quickstart exported",
+     convert},
 
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},

@@ -43,6 +43,7 @@ int bench_tokenizer(CommandLine& line);
 
 int inspect(CommandLine& line);
 int verify(CommandLine& line);
+int convert(CommandLine& line);
 
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);

@@ -1,7 +1,7 @@
 // Python pickles as data. The reader builds a tree of values and never runs code: a class is only a name. Unless the
-// limits say otherwise, only names on its list are accepted. Every length is checked against the input, and memory is bounded by the input's size.
-// Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the format: CPython's
-// Lib/pickletools.py.
+// limits say otherwise, only names on its list are accepted. Every length is checked against the input, and memory is
+// bounded by the input's size. Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the
+// format: CPython's Lib/pickletools.py.
 #pragma once
 
 #include <cstdint>

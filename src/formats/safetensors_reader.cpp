@@ -134,8 +134,7 @@ SafetensorsFile read_safetensors(const File& file, const std::string& origin) {
       reader.fail(fmt::format("{} has {} bytes, which is not {} of {}", entry.name, end - begin,
                               format_shape(*entry.shape), *entry.type));
     }
-    found.tensors.push_back(
-        {{std::move(entry.name), *dtype, std::move(*entry.shape)}, data_at + begin, end - begin});
+    found.tensors.push_back({{std::move(entry.name), *dtype, std::move(*entry.shape)}, data_at + begin, end - begin});
   }
   std::stable_sort(found.tensors.begin(), found.tensors.end(),
                    [](const SafetensorsTensor& a, const SafetensorsTensor& b) { return a.offset < b.offset; });

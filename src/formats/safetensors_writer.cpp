@@ -16,9 +16,8 @@ SafetensorsWriter::SafetensorsWriter(const Path& path, std::span<const mesh::Ten
   OrderedJson header = {{"__metadata__", {{"format", "pt"}}}};
   for (const mesh::TensorInfo& info : tensors) {
     const int64_t bytes = mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype);
-    header[info.name] = {{"dtype", safetensors_name(info.dtype)},
-                         {"shape", info.shape},
-                         {"data_offsets", {missing_, missing_ + bytes}}};
+    header[info.name] = {
+        {"dtype", safetensors_name(info.dtype)}, {"shape", info.shape}, {"data_offsets", {missing_, missing_ + bytes}}};
     missing_ += bytes;
   }
   std::string text = header.dump();

@@ -21,7 +21,8 @@ constexpr int64_t kMaxByteOrder = 64;
 // A name may repeat the top folder of the archive: it is left out.
 class Members {
  public:
-  Members(const File& file, const std::string& origin) : members_(read_zip_directory(file, 0, file.size_bytes(), origin)) {
+  Members(const File& file, const std::string& origin)
+      : members_(read_zip_directory(file, 0, file.size_bytes(), origin)) {
     for (const ZipMember& member : members_) {
       const size_t slash = member.name.find('/');
       if (slash != std::string::npos) by_name_.emplace(std::string_view(member.name).substr(slash + 1), &member);

@@ -1,5 +1,5 @@
-// A state dict as torch.save writes it: a zip with data.pkl (names and shapes) and one member of bytes for each storage.
-// Meta publishes its models as such files.
+// A state dict as torch.save writes it: a zip with data.pkl (names and shapes) and one member of bytes for each
+// storage. Meta publishes its models as such files.
 #pragma once
 
 #include <span>

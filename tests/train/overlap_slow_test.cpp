@@ -142,8 +142,7 @@ TEST(Overlap, HidesAPartOfTensorParallelCommunication) {
     parallel::ShardedWeights weights(plan, DType::kFloat32, *own, parallel::ShardedWeights::Mode::kTraining, {}, {},
                                      at::kCPU, {}, {.tensor = &group});
     run::initialize_weights(weights, 1);
-    model::Transformer transformer(plan::model_part(shape, part), plan, 4, 256,
-                                   {.training = true, .tensor = &group});
+    model::Transformer transformer(plan::model_part(shape, part), plan, 4, 256, {.training = true, .tensor = &group});
     std::vector<int32_t> tokens(1024);
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 31 % 512);
     const model::MicroBatch batch{ops::from_int32(tokens), ops::from_int32(tokens)};

@@ -1,0 +1,40 @@
+// Opens a checkpoint of any kind: its weights under Hearth's names, and what it says about its model.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "convert/description.h"
+#include "convert/kind.h"
+
+namespace hearth::convert {
+
+struct Source {
+  Kind kind;
+  checkpoint::Reader reader;  // names are Hearth's; a name that no table has is kept
+  // Empty for folders of PyTorch, which say nothing.
+  std::optional<Description> description;
+  std::vector<std::string> notes;  // for the console
+};
+
+// Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which
+// name the file.
+Source open_source(const Found& found);
+
+// From now on the reader gives queries and keys in this order. Does nothing without a description.
+void give_pairs(Source& source, config::RopePairs pairs);
+
+// The weights for a run with these keys, from any kind: for checkpoint.initial_load_path. Queries and keys come in the
+// order of `model.rope_pairs`.
+Source open_for_run(const Path& folder, const config::Model& model);
+
+// Each opens one kind.
+Source open_hugging_face(const Path& folder);
+Source open_meta(const Path& folder);
+
+// Whether two tensors of one shape have the same elements, bit by bit. Reads both up to the first difference.
+bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b);
+
+}  // namespace hearth::convert
