@@ -72,7 +72,7 @@ def config_of(a):
 
 def make(out, *given):
     import transformers
-    a = dict(D=96, H=6, G=2, F=112, V=131, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
+    a = dict(D=96, H=6, G=2, F=112, V=130, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
              dtype="float32", type="llama", size="20KB", meta=1)
     for word in given:
         key, value = word.split("=")
