@@ -60,6 +60,16 @@ std::optional<size_t> split_of(const std::string& tensor, const std::vector<int6
   return files > 1 ? split : std::nullopt;
 }
 
+// Files at the end of the count are missed only by what the joined weights lack.
+void require_all_files(const Path& folder, const checkpoint::Reader& reader, int64_t files, int64_t dim) {
+  const mesh::TensorInfo* wq = reader.find("layers.0.attention.wq.weight");
+  if (wq == nullptr || wq->shape.size() != 2 || wq->shape[0] == 0 || wq->shape[0] >= dim || dim % wq->shape[0] != 0)
+    return;
+  const int64_t all = files * dim / wq->shape[0];
+  throw user_error(fmt::format("{} has {} of {} files", folder.string(), files, all),
+                   fmt::format("consolidated.{:02}.pth is missing", files), "download the missing files");
+}
+
 class Joiner {
  public:
   Joiner(const Path& folder, const std::vector<Shard>& shards, int64_t dim)
@@ -124,6 +134,7 @@ Source open_meta(const Path& folder) {
   std::vector<OutsideTensor> tensors;
   for (const formats::TorchTensor& tensor : shards[0].tensors) tensors.push_back(joiner.join(tensor.name));
   checkpoint::Reader reader = checkpoint::Reader::over(folder, std::move(tensors));
+  require_all_files(folder, reader, std::ssize(shards), description.model.dim);
   const mesh::TensorInfo *w1 = reader.find("layers.0.feed_forward.w1.weight"),
                          *embedding = reader.find("tok_embeddings.weight");
   if (w1 == nullptr || w1->shape.size() != 2 || embedding == nullptr || embedding->shape.size() != 2)

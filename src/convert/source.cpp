@@ -68,6 +68,10 @@ Source open_for_run(const Path& folder, const config::Model& model) {
   return source;
 }
 
+bool is_without_tokenizer(const checkpoint::Manifest& manifest) {
+  return manifest.dataset_hash.empty() && manifest.tokenizer.starts_with("ids:");
+}
+
 bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b) {
   const mesh::TensorInfo *left = reader.find(a), *right = reader.find(b);
   if (left == nullptr || right == nullptr || left->shape != right->shape || left->dtype != right->dtype) return false;

@@ -30,6 +30,9 @@ void give_pairs(Source& source, config::RopePairs pairs);
 // order of `model.rope_pairs`.
 Source open_for_run(const Path& folder, const config::Model& model);
 
+// Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
+bool is_without_tokenizer(const checkpoint::Manifest& manifest);
+
 // Each opens one kind.
 Source open_hugging_face(const Path& folder);
 Source open_meta(const Path& folder);
