@@ -112,8 +112,8 @@ std::vector<Field> run_fields() {
     {"checkpoint", "keep_latest_k", slot<&RunConfig::checkpoint, &Checkpoint::keep_latest_k>, kMayChange, "checkpoints",
      "newest checkpoints to keep; older ones are deleted, but never the last verified one; 0 keeps all", at_least(0)},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
-     "a checkpoint folder, ours, PyTorch's, Hugging Face's or Meta's, or a run folder for its newest one, to start from "
-     "if the run has none; relative to the run file's folder",
+     "a checkpoint folder, ours, PyTorch's, Hugging Face's or Meta's, or a run folder for its newest one, to start "
+     "from if the run has none; relative to the run file's folder",
      {}},
     {"checkpoint", "initial_load_model_only", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_model_only>,
      kNoEffect, "",

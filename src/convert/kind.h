@@ -20,7 +20,7 @@ inline constexpr Kind kKinds[] = {Kind::kNative, Kind::kDcp, Kind::kHuggingFace,
 std::string_view kind_name(Kind kind);  // "native", "dcp", "hf", "meta": the words of --from and --to
 std::optional<Kind> find_kind_name(std::string_view name);
 
-// A folder with weights and its kind, which is found from the folder's files. Of a run's folder it is the newest
+// A folder with weights and its kind, which is found from the folder's files. A run's folder stands for its newest
 // checkpoint. `wanted`: the kind that the caller expects; it decides between two kinds in one folder. Throws user_error
 // if there are no weights, two kinds, or not those of `wanted`.
 struct Found {

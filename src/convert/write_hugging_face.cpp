@@ -57,7 +57,7 @@ void write_weights(const Path& folder, const Model& model, Progress& progress) {
     write_text_file(folder / "model.safetensors.index.json", formats::format_safetensors_index(index, total));
 }
 
-// The text of a special token; null if there is none.
+// The text of a special token; null without one.
 CardJson token_text(const tokenizer::Tokenizer& tokenizer, const std::optional<uint32_t>& id) {
   for (const tokenizer::SpecialToken& special : tokenizer.special_tokens()) {
     if (id && special.id == *id) return special.text;

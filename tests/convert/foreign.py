@@ -2,6 +2,7 @@
 
 foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
+foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
 foreign.py dcp FOLDER HF           loads a folder with torch.distributed.checkpoint and compares it with HF
 """
@@ -118,6 +119,13 @@ def logits(out, *folders):
     print(worst)
 
 
+def text(out):
+    truth = load_file(out + "/logits.safetensors")
+    for ids, found in zip(truth["ids"], truth["logits"]):
+        print(*ids.tolist())
+        print(*found[-1].tolist())
+
+
 def weights(path):
     if os.path.isdir(path):
         return {k: v for file in sorted(glob.glob(path + "/*.safetensors")) for k, v in load_file(file).items()}
@@ -154,4 +162,4 @@ def dcp(folder, hf):
 
 
 if __name__ == "__main__":
-    {"make": make, "logits": logits, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "logits": logits, "text": text, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])
