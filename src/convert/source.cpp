@@ -68,6 +68,13 @@ Source open_for_run(const Path& folder, const config::Model& model) {
   return source;
 }
 
+Source open_for_inspection(const Path& folder) {
+  const bool is_ours = path_exists(folder / checkpoint::kManifestFile);
+  if (is_ours || path_exists(folder / checkpoint::kMetadataFile))
+    return {is_ours ? Kind::kNative : Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
+  return open_source(find_weights(folder));
+}
+
 bool is_without_tokenizer(const checkpoint::Manifest& manifest) {
   return manifest.dataset_hash.empty() && manifest.tokenizer.starts_with("ids:");
 }

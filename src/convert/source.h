@@ -30,6 +30,10 @@ void give_pairs(Source& source, config::RopePairs pairs);
 // order of `model.rope_pairs`.
 Source open_for_run(const Path& folder, const config::Model& model);
 
+// The weights as they are stored. A checkpoint of ours need not have a configuration that this program understands: it
+// comes without a description. Another program's files describe themselves.
+Source open_for_inspection(const Path& folder);
+
 // Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
 bool is_without_tokenizer(const checkpoint::Manifest& manifest);
 

@@ -101,6 +101,103 @@ for name in ('bfloat16', 'float16'):
   EXPECT_EQ(foreign(fmt::format("same {0}/float16 {0}/narrow", at)), "equal");
 }
 
+TEST(RoundTrip, ATokenizerKeepsItsIdsInTransformers) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f V=400 meta=0 L=1", at));
+  write_text(scratch / "make.py", R"(
+import json, sys
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+at = sys.argv[1] + '/f/hf/'
+t = Tokenizer(models.BPE())
+t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+t.train_from_iterator(['the cat sat on the mat '] * 3, trainers.BpeTrainer(
+    vocab_size=280, special_tokens=['<|begin|>', '<|end|>'], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+t.save(at + 'tokenizer.json')
+json.dump({'bos_token': '<|begin|>', 'eos_token': '<|end|>'}, open(at + 'tokenizer_config.json', 'w'))
+)");
+  ASSERT_EQ(test::run_python(fmt::format("{0}/make.py {0}", at)).exit_code, 0);
+  converted(fmt::format("--to native {0}/f/hf {0}/native", at));
+  converted(fmt::format("--to hf {0}/native {0}/hf", at));
+  write_text(scratch / "check.py", R"(
+import json, sys
+from transformers import AutoTokenizer
+at = sys.argv[1]
+ours, theirs = AutoTokenizer.from_pretrained(at + '/hf'), AutoTokenizer.from_pretrained(at + '/f/hf')
+text = 'the cat sat on the mat.\n Un\u00efc <|end|>'
+assert ours(text).input_ids == theirs(text).input_ids, (ours(text), theirs(text))
+assert (ours.bos_token, ours.eos_token) == ('<|begin|>', '<|end|>')
+config = json.load(open(at + '/hf/config.json'))
+assert (config['bos_token_id'], config['eos_token_id']) == (0, 1), config
+generation = json.load(open(at + '/hf/generation_config.json'))
+assert (generation['bos_token_id'], generation['eos_token_id']) == (0, 1), generation
+)");
+  const test::CommandResult result = test::run_python(fmt::format("{0}/check.py {0}", at));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(read_file(at + "/native/tokenizer.json"), read_file(at + "/f/hf/tokenizer.json"));
+  // Kinds without a home are named.
+  converted(fmt::format("--to native {0}/f/hf {0}/bytes --tokenizer bytes", at));
+  for (const char* to : {"hf", "meta", "dcp"}) {
+    EXPECT_THAT(converted(fmt::format("--to {1} {0}/bytes {0}/bytes-{1}", at, to)),
+                HasSubstr("note: no tokenizer is written"));
+  }
+  EXPECT_THAT(refused(fmt::format("--to native {0}/f/hf {0}/x --tokenizer ids:500", at)),
+              HasSubstr("model.vocab_size = 400 is smaller than the tokenizer's 500"));
+}
+
+// The longest sequence, masked models and documents stand in config.json and on the card.
+TEST(RoundTrip, WhatAModelIsForIsWrittenDown) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f L=1", at));
+  converted(fmt::format("--to dcp {0}/f/meta-1 {0}/dcp", at));
+  write_text(scratch / "run.toml", R"([model]
+dim = 96
+n_layers = 1
+n_heads = 6
+n_kv_heads = 2
+hidden_dim = 112
+attention_scope = "document"
+[objective]
+kind = "masked_lm"
+[training]
+seq_len = 48
+)");
+  converted(fmt::format("--to hf {0}/dcp {0}/hf --config {0}/run.toml --dtype bfloat16", at));
+  const std::string card = read_file(at + "/hf/README.md"), config = read_file(at + "/hf/config.json");
+  EXPECT_THAT(card, HasSubstr("fill-mask"));
+  EXPECT_THAT(card, HasSubstr("transformers 4 ignores it"));
+  EXPECT_THAT(card, HasSubstr("saw its own document only"));
+  EXPECT_THAT(card, HasSubstr("| longest sequence | 48 |"));
+  EXPECT_THAT(config, HasSubstr("\"is_causal\": false"));
+  EXPECT_THAT(config, HasSubstr("\"torch_dtype\": \"bfloat16\""));
+  EXPECT_THAT(config, HasSubstr("\"max_position_embeddings\": 48"));
+  const std::string mistral = fmt::format("{}/f/hf/config.json", at);
+  edit(mistral, "\"llama\"", "\"mistral\"");
+  edit(mistral, "\"attention_bias\": false,", "");
+  edit(mistral, "{", "{\"sliding_window\": 32,");
+  EXPECT_THAT(converted(fmt::format("--to native {0}/f/hf {0}/window", at)),
+              HasSubstr("note: sliding_window = 32: longer sequences compute something else here"));
+}
+
+TEST(RoundTrip, InspectShowsOtherProgramsFilesWithTheKeysOfARun) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f L=1 scaled=1", at));
+  const std::string hf = test::run_hearth(fmt::format("inspect {}/f/hf", at)).output;
+  EXPECT_THAT(hf, HasSubstr("Hugging Face's format"));
+  EXPECT_THAT(hf, HasSubstr("layers.0.attention.wq.weight"));
+  EXPECT_THAT(hf, HasSubstr("rope_pairs = \"halves\""));
+  const std::string meta = test::run_hearth(fmt::format("inspect {}/f/meta-2 --json", at)).output;
+  EXPECT_THAT(meta, HasSubstr("\"kind\": \"meta\""));
+  EXPECT_THAT(meta, HasSubstr("hidden_dim = 112"));
+  EXPECT_THAT(test::run_hearth(fmt::format("inspect {}/f/meta-2", at)).output,
+              HasSubstr("note: use_scaled_rope has no factor"));
+}
+
 TEST(RoundTrip, AFolderOfPyTorchNeedsARunFileAndThenConverts) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
