@@ -247,6 +247,16 @@ const mesh::TensorInfo& Reader::require(std::string_view name, DType dtype, cons
   return *info;
 }
 
+void Reader::rename(const std::map<std::string, std::string>& names) {
+  for (size_t i = 0; i < state_->infos.size(); ++i) {
+    const auto found = names.find(state_->infos[i].name);
+    if (found == names.end()) continue;
+    state_->by_name.erase(found->first);
+    state_->by_name[found->second] = i;
+    state_->infos[i].name = state_->metadata.tensors[i].info.name = found->second;
+  }
+}
+
 void Reader::reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to) {
   state_->reordered = std::move(names);
   state_->head_width = head_width;

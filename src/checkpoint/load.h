@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -68,6 +69,9 @@ class Reader {
   // Copies `box` of the tensor into `out`, row-major, exactly box.numel() * dtype_size bytes. Throws user_error for an
   // unknown name, damaged() if the items do not cover the box or an item's checksum or structure is wrong.
   void read(std::string_view name, const mesh::Box& box, std::span<std::byte> out);
+
+  // Gives tensors other names than the stored ones.
+  void rename(const std::map<std::string, std::string>& names);
 
   // From now on read() gives the rows of these tensors, by their names in tensors(), in the order `to`; they are stored
   // in the other one. Heads have `head_width` rows.

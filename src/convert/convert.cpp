@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kWorkSuffix = ".convert.tmp";
 constexpr size_t kNamesShown = 6;
+constexpr const char* kOutputName = "output.weight";
 
 std::string some_of(const std::vector<std::string>& names) {
   const std::vector<std::string> first(names.begin(),
@@ -48,7 +49,8 @@ void describe(Source& source, const Options& options) {
     throw user_error("--config is for folders of PyTorch's DCP",
                      fmt::format("{} describes its model itself", source.reader.folder().string()), "leave it out");
   if (source.description) return;
-  if (options.config.empty() && options.to != Kind::kDcp)
+  const bool same_program = options.to == Kind::kDcp && source.kind == Kind::kDcp;
+  if (options.config.empty() && !same_program)
     throw user_error(fmt::format("{} does not describe its model", source.reader.folder().string()),
                      "a folder of PyTorch's DCP has weights only",
                      "give --config RUN.toml: a run file whose [model] is this model's");
@@ -67,10 +69,14 @@ void complete(Source& source) {
   m.hidden_dim = shape.F;
   m.flavor.clear();
   m.ffn_dim_multiplier = 0;
-  if (source.kind == Kind::kMeta && same_elements(source.reader, "output.weight", "tok_embeddings.weight")) {
-    m.enable_weight_tying = true;
+  if (source.reader.find(kOutputName) == nullptr || (!m.enable_weight_tying && source.kind != Kind::kMeta)) return;
+  const bool same = same_elements(source.reader, kOutputName, "tok_embeddings.weight");
+  if (m.enable_weight_tying && !same)
+    throw user_error(fmt::format("{}: output.weight differs from the embedding", source.reader.folder().string()),
+                     "model.enable_weight_tying says that they are one matrix", "set it to false");
+  if (same && !m.enable_weight_tying)
     source.notes.emplace_back("output.weight equals the embedding: the weights are tied");
-  }
+  m.enable_weight_tying = same;
 }
 
 // The model's parameters, each of which the source must have. Weights that are no parameters are refused by name.
@@ -93,7 +99,7 @@ std::vector<Transfer> parameters_of(Source& source) {
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
     std::string_view name = tensor.name;
     if (name.starts_with("model.")) name.remove_prefix(6);
-    const bool tied_copy = source.kind == Kind::kMeta && m.enable_weight_tying && name == "output.weight";
+    const bool tied_copy = m.enable_weight_tying && name == kOutputName;
     if (!is_state(name) && !tied_copy && plan.find(std::string(name)) < 0)
       problems.push_back(fmt::format("{}: the model has no such weight", tensor.name));
   }
@@ -170,6 +176,7 @@ config::RopePairs pairs_for(const Source& source, const Options& options) {
       return config::RopePairs::kHalves;
     case Kind::kMeta:
     case Kind::kDcp:  // torchtitan's models
+    case Kind::kTorchtitan:
       return config::RopePairs::kInterleaved;
     case Kind::kNative:
       break;
@@ -194,6 +201,8 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
                           progress);
     case Kind::kDcp:
       return write_dcp(work, model, progress);
+    case Kind::kTorchtitan:
+      return write_torchtitan(work, model, progress);
     case Kind::kHuggingFace:
       return write_hugging_face(work, model, progress);
     case Kind::kMeta:

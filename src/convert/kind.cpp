@@ -13,7 +13,7 @@
 namespace hearth::convert {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKindNames = {"native", "dcp", "hf", "meta"};
+constexpr std::array<std::string_view, 5> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta"};
 
 bool is_weight_file(std::string_view name) {
   return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json");
@@ -58,6 +58,7 @@ Found find_weights(const Path& folder, std::optional<Kind> wanted) {
   if (!std::filesystem::is_directory(folder))
     throw user_error(fmt::format("{} is a file", folder.string()),
                      "the weights' names and shapes are in more than one file", "give the folder that contains it");
+  if (wanted == Kind::kTorchtitan) wanted = Kind::kDcp;
   const std::vector<Kind> kinds = kinds_in(folder);
   if (wanted && std::find(kinds.begin(), kinds.end(), *wanted) != kinds.end()) return {*wanted, folder};
   if (kinds.size() > 1)

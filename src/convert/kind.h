@@ -11,13 +11,14 @@ namespace hearth::convert {
 
 enum class Kind {
   kNative,       // a folder of DCP with hearth.json
-  kDcp,          // a folder of torch.distributed.checkpoint, with torchtitan's names (2025)
+  kDcp,          // a folder of torch.distributed.checkpoint; it is written with torchtitan's names (2025)
+  kTorchtitan,   // the same with the names of torchtitan 0.3; only to write, because reading knows both
   kHuggingFace,  // config.json with safetensors, or PyTorch's .bin files
   kMeta,         // params.json with consolidated.00.pth and so on
 };
 
-inline constexpr Kind kKinds[] = {Kind::kNative, Kind::kDcp, Kind::kHuggingFace, Kind::kMeta};
-std::string_view kind_name(Kind kind);  // "native", "dcp", "hf", "meta": the words of --from and --to
+inline constexpr Kind kKinds[] = {Kind::kNative, Kind::kDcp, Kind::kTorchtitan, Kind::kHuggingFace, Kind::kMeta};
+std::string_view kind_name(Kind kind);  // "native", "dcp", "torchtitan", "hf", "meta": the words of --from and --to
 std::optional<Kind> find_kind_name(std::string_view name);
 
 // A folder with weights and its kind, which is found from the folder's files. A run's folder stands for its newest

@@ -7,27 +7,27 @@ namespace {
 
 // A row holds for each layer if it begins with "layers.": then it is what follows the layer's number.
 struct NameRow {
-  std::string_view hearth, hugging_face;
+  std::string_view hearth, hugging_face, torchtitan;
   int meta_split;  // Meta's dimension; -1: none
 };
 
 constexpr std::string_view kLayers = "layers.", kHuggingFaceLayers = "model.layers.";
 
 constexpr std::array kNames = {
-    NameRow{"tok_embeddings.weight", "model.embed_tokens.weight", -1},
-    NameRow{"norm.weight", "model.norm.weight", -1},
-    NameRow{"output.weight", "lm_head.weight", 0},
+    NameRow{"tok_embeddings.weight", "model.embed_tokens.weight", "tok_embeddings.weight", -1},
+    NameRow{"norm.weight", "model.norm.weight", "norm.weight", -1},
+    NameRow{"output.weight", "lm_head.weight", "lm_head.weight", 0},
 };
 constexpr std::array kLayerNames = {
-    NameRow{"attention_norm.weight", "input_layernorm.weight", -1},
-    NameRow{"attention.wq.weight", "self_attn.q_proj.weight", 0},
-    NameRow{"attention.wk.weight", "self_attn.k_proj.weight", 0},
-    NameRow{"attention.wv.weight", "self_attn.v_proj.weight", 0},
-    NameRow{"attention.wo.weight", "self_attn.o_proj.weight", 1},
-    NameRow{"ffn_norm.weight", "post_attention_layernorm.weight", -1},
-    NameRow{"feed_forward.w1.weight", "mlp.gate_proj.weight", 0},
-    NameRow{"feed_forward.w2.weight", "mlp.down_proj.weight", 1},
-    NameRow{"feed_forward.w3.weight", "mlp.up_proj.weight", 0},
+    NameRow{"attention_norm.weight", "input_layernorm.weight", "attention_norm.weight", -1},
+    NameRow{"attention.wq.weight", "self_attn.q_proj.weight", "attention.qkv_linear.wq.weight", 0},
+    NameRow{"attention.wk.weight", "self_attn.k_proj.weight", "attention.qkv_linear.wk.weight", 0},
+    NameRow{"attention.wv.weight", "self_attn.v_proj.weight", "attention.qkv_linear.wv.weight", 0},
+    NameRow{"attention.wo.weight", "self_attn.o_proj.weight", "attention.wo.weight", 1},
+    NameRow{"ffn_norm.weight", "post_attention_layernorm.weight", "ffn_norm.weight", -1},
+    NameRow{"feed_forward.w1.weight", "mlp.gate_proj.weight", "feed_forward.w1.weight", 0},
+    NameRow{"feed_forward.w2.weight", "mlp.down_proj.weight", "feed_forward.w2.weight", 1},
+    NameRow{"feed_forward.w3.weight", "mlp.up_proj.weight", "feed_forward.w3.weight", 0},
 };
 
 // "layers.12.attention.wq.weight" -> "12" and "attention.wq.weight"; empty without a number as programs write it.
@@ -67,6 +67,13 @@ std::optional<std::string> from_hugging_face(std::string_view name) {
 }
 std::optional<std::string> to_hugging_face(std::string_view name) {
   return renamed(name, &NameRow::hearth, &NameRow::hugging_face, kLayers, kHuggingFaceLayers);
+}
+
+std::optional<std::string> from_torchtitan(std::string_view name) {
+  return renamed(name, &NameRow::torchtitan, &NameRow::hearth, kLayers, kLayers);
+}
+std::optional<std::string> to_torchtitan(std::string_view name) {
+  return renamed(name, &NameRow::hearth, &NameRow::torchtitan, kLayers, kLayers);
 }
 
 bool is_computed(std::string_view name) { return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq"); }

@@ -11,6 +11,10 @@ namespace hearth::convert {
 std::optional<std::string> from_hugging_face(std::string_view name);
 std::optional<std::string> to_hugging_face(std::string_view name);
 
+// The same for torchtitan 0.3 (2026). Hearth's names are torchtitan's of 2025.
+std::optional<std::string> from_torchtitan(std::string_view name);
+std::optional<std::string> to_torchtitan(std::string_view name);
+
 // Tensors that programs store although they are computed: the frequencies of rotary embedding.
 bool is_computed(std::string_view name);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -33,6 +34,19 @@ Source open_native(const Path& folder) {
   return source;
 }
 
+// Reads the names of either year.
+Source open_dcp(const Path& folder) {
+  Source source{Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
+  std::map<std::string, std::string> names;
+  for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
+    const auto name = from_torchtitan(tensor.name);
+    if (name && *name != tensor.name && source.reader.find(*name) == nullptr) names[tensor.name] = *name;
+  }
+  source.reader.rename(names);
+  if (!names.empty()) source.kind = Kind::kTorchtitan;
+  return source;
+}
+
 }  // namespace
 
 Source open_source(const Found& found) {
@@ -40,7 +54,8 @@ Source open_source(const Found& found) {
     case Kind::kNative:
       return open_native(found.folder);
     case Kind::kDcp:
-      return {Kind::kDcp, checkpoint::Reader::open(found.folder), std::nullopt, {}};
+    case Kind::kTorchtitan:
+      return open_dcp(found.folder);
     case Kind::kHuggingFace:
       return open_hugging_face(found.folder);
     case Kind::kMeta:

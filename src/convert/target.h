@@ -28,6 +28,7 @@ struct Model {
 std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
 // `before`: the source's manifest, where it has one. The folder becomes `final_folder`.
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
                                       const checkpoint::Manifest* before, Progress& progress);

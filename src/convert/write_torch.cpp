@@ -5,6 +5,7 @@
 #include "checkpoint/save.h"
 #include "config/load.h"
 #include "convert/meta_params.h"
+#include "convert/names.h"
 #include "convert/target.h"
 #include "data/order/data_state.h"
 #include "formats/torch_file.h"
@@ -24,6 +25,20 @@ std::string write_only_rank(const Path& folder, const Model& model, Progress& pr
   return file.finish();
 }
 
+// The tensors for programs whose files have tied weights twice.
+std::vector<Transfer> with_output(const Model& model, Progress& progress, std::vector<std::string>& notes) {
+  std::vector<Transfer> tensors = model.tensors;
+  if (!model.description.model.enable_weight_tying) return tensors;
+  for (const Transfer& tensor : model.tensors) {
+    if (tensor.to.name != kEmbedding) continue;
+    tensors.push_back(tensor);
+    tensors.back().to.name = "output.weight";
+    progress.all_bytes += bytes_of(tensor.to);
+  }
+  notes.emplace_back("the embedding is also written as the output matrix: that format has tied weights twice");
+  return tensors;
+}
+
 }  // namespace
 
 void write_text_file(const Path& path, std::string_view text) {
@@ -36,17 +51,7 @@ void write_text_file(const Path& path, std::string_view text) {
 std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress) {
   std::vector<std::string> notes;
   write_text_file(folder / "params.json", format_meta_params(model.description));
-  std::vector<Transfer> tensors = model.tensors;
-  if (model.description.model.enable_weight_tying) {
-    // Meta's code has no tied weights: its files have the matrix twice.
-    for (const Transfer& tensor : model.tensors) {
-      if (tensor.to.name != kEmbedding) continue;
-      tensors.push_back(tensor);
-      tensors.back().to.name = "output.weight";
-      progress.all_bytes += bytes_of(tensor.to);
-    }
-    notes.emplace_back("the embedding is also written as output.weight: Meta's format has no tied weights");
-  }
+  const std::vector<Transfer> tensors = with_output(model, progress, notes);
   std::vector<mesh::TensorInfo> infos;
   for (const Transfer& tensor : tensors) infos.push_back(tensor.to);
   formats::TorchFileWriter writer(folder / "consolidated.00.pth", infos);
@@ -70,6 +75,14 @@ std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progr
   std::vector<std::string> notes;
   if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
     notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
+  return notes;
+}
+
+std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress) {
+  std::vector<std::string> notes;
+  model.tensors = with_output(model, progress, notes);
+  for (Transfer& tensor : model.tensors) tensor.to.name = to_torchtitan(tensor.to.name).value();
+  for (std::string& note : write_dcp(folder, model, progress)) notes.push_back(std::move(note));
   return notes;
 }
 

@@ -4,7 +4,7 @@ foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/met
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
-foreign.py dcp FOLDER HF           loads a folder with torch.distributed.checkpoint and compares it with HF
+foreign.py dcp FOLDER HF [0.3]     loads a folder with torch.distributed.checkpoint and compares it with HF
 """
 import glob
 import json
@@ -147,7 +147,7 @@ def same(a, b):
     print(first_difference(weights(a), weights(b)))
 
 
-def dcp(folder, hf):
+def dcp(folder, hf, dialect="2025"):
     import torch.distributed.checkpoint as checkpoint
     config = json.load(open(hf + "/config.json"))
     heads = {"wq": config["num_attention_heads"], "wk": config["num_key_value_heads"]}
@@ -156,6 +156,12 @@ def dcp(folder, hf):
         ours = hearth_name(name)
         leaf = ours.split(".")[-2]
         truth[ours] = interleaved(w, heads[leaf]) if leaf in heads else w
+    if dialect == "0.3":
+        for name in list(truth):
+            leaf = name.split(".")[-2]
+            if leaf in ("wq", "wk", "wv"):
+                truth[name.replace("attention.", "attention.qkv_linear.")] = truth.pop(name)
+        truth["lm_head.weight"] = truth.pop("output.weight", truth["tok_embeddings.weight"])
     found = {name: torch.zeros_like(w) for name, w in truth.items()}
     checkpoint.load(found, checkpoint_id=folder)
     print(first_difference(truth, found))

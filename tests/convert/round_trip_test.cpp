@@ -33,6 +33,12 @@ TEST_P(RoundTrip, HuggingFaceAndMetaThroughNativeKeepTheirBitsAndTheirLogits) {
   EXPECT_EQ(foreign(fmt::format("logits {0}/f {0}/hf {0}/from-meta", at)), "0.0");
   converted(fmt::format("--to dcp {0}/native {0}/dcp", at));
   EXPECT_EQ(foreign(fmt::format("dcp {0}/dcp {0}/f/hf", at)), "equal");
+  converted(fmt::format("--to torchtitan {0}/native {0}/torchtitan", at));
+  EXPECT_EQ(foreign(fmt::format("dcp {0}/torchtitan {0}/f/hf 0.3", at)), "equal");
+  // Back: a folder with the names of 0.3 and a run file, which the native checkpoint has.
+  write_text(scratch / "run.toml", checkpoint::Reader::open(at + "/native-of-meta").manifest().config_toml);
+  converted(fmt::format("--to hf --config {0}/run.toml {0}/torchtitan {0}/hf-again", at));
+  EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf-again", at)), "equal");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RoundTrip,

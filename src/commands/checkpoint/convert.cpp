@@ -15,7 +15,9 @@ namespace hearth::commands {
 namespace {
 
 constexpr const char* kKindHelp =
-    "native: Hearth's, with hearth.json; dcp: a folder of torch.distributed.checkpoint with torchtitan's names; "
+    "native: Hearth's, with hearth.json; dcp: a folder of torch.distributed.checkpoint with torchtitan's names of "
+    "2025; "
+    "torchtitan: the same with the names of torchtitan 0.3; "
     "hf: Hugging Face's config.json and safetensors; meta: Meta's params.json and consolidated.00.pth";
 
 std::optional<DType> dtype_of(const std::string& name) {

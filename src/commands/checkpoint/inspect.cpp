@@ -83,6 +83,7 @@ std::string writer_of(convert::Kind kind) {
       return "Meta's format: it can be the initial load, or be converted";
     case convert::Kind::kNative:
     case convert::Kind::kDcp:
+    case convert::Kind::kTorchtitan:
       break;
   }
   return "PyTorch (no hearth.json: it can be the initial load, not resumed)";
