@@ -106,6 +106,17 @@ TEST(Refusal, FilesThatAreMissingOrLie) {
   const Copy climbing("hf");
   edit(climbing.folder() / "model.safetensors.index.json", first, "../" + first);
   EXPECT_THAT(climbing.refusal("--to native", 3), HasSubstr("not the name of a file in the same folder"));
+  const Copy narrow("hf");
+  write_text(narrow.folder() / "script.py", R"(
+import sys, torch
+from safetensors.torch import load_file, save_file
+path = sys.argv[1]
+weights = load_file(path)
+name = next(iter(weights))
+save_file({k: v.to(torch.float8_e4m3fn) if k == name else v for k, v in weights.items()}, path)
+)");
+  ASSERT_EQ(test::run_python(fmt::format("{0}/script.py {0}/{1}", narrow.folder().string(), first)).exit_code, 0);
+  EXPECT_THAT(narrow.refusal(), HasSubstr("is tensor of F8_E4M3"));
   const Copy no_config("hf");
   remove_file(no_config.folder() / "config.json");
   EXPECT_THAT(no_config.refusal(), HasSubstr("config.json is missing"));
@@ -209,6 +220,21 @@ TEST(Refusal, ModelsWithoutAHomeInTheTarget) {
   EXPECT_THAT(refusal("meta", "[objective]\nkind = \"masked_lm\"\n"), HasSubstr("masked_lm\" has no home in Meta's"));
   EXPECT_THAT(refused(fmt::format("--to native --dtype float16 {0}/native {0}/out", at)),
               HasSubstr("--dtype float16 has no home in a native checkpoint"));
+}
+
+TEST(Refusal, TiedWeightsThatDiffer) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  converted(fmt::format("--to native {}/meta-1 {}/native", good(), at));
+  converted(fmt::format("--to dcp {0}/native {0}/dcp", at));
+  write_text(scratch / "run.toml",
+             "[model]\ndim = 96\nn_layers = 2\nn_heads = 6\nn_kv_heads = 2\nhidden_dim = 112\n"
+             "enable_weight_tying = true\n");
+  EXPECT_THAT(refused(fmt::format("--to hf {0}/dcp {0}/out --config {0}/run.toml", at)),
+              HasSubstr("output.weight differs from the embedding"));
+  write_text(scratch / "bad.toml", "[model]\ndims = 96\n");
+  EXPECT_THAT(refused(fmt::format("--to hf {0}/dcp {0}/out --config {0}/bad.toml", at)), HasSubstr("dims"));
 }
 
 TEST(Refusal, FoldersAndOptions) {

@@ -2,6 +2,7 @@
 #include "foreign.h"
 
 #include "checkpoint/load.h"
+#include "checkpoint/save.h"
 #include "checkpoint/verify.h"
 #include "config/load.h"
 
@@ -78,6 +79,51 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
     EXPECT_EQ(foreign(fmt::format("same {0}/{1}/hf {0}/{1}/back", at, type)), "equal");
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
+  // OLMo's class has one eps.
+  converted(fmt::format("--to dcp {0}/olmo/native {0}/dcp", at));
+  write_text(scratch / "run.toml",
+             "[model]\ndim = 96\nn_layers = 3\nn_heads = 6\nn_kv_heads = 2\nhidden_dim = 112\n"
+             "norm_type = \"np_layernorm\"\nnorm_eps = 1e-6\n");
+  EXPECT_THAT(refused(fmt::format("--to hf {0}/dcp {0}/out --config {0}/run.toml", at)),
+              HasSubstr("model.norm_eps = 1e-06 has no home in Hugging Face's formats"));
+}
+
+// A training's moments go along with their matrices where both are folders of PyTorch; elsewhere they are named.
+TEST(RoundTrip, MomentsMoveWithTheirMatrices) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f L=1", at));
+  converted(fmt::format("--to native {0}/f/hf {0}/weights", at));
+  // The same checkpoint with a moment for each matrix, equal to the matrix.
+  checkpoint::Reader reader = checkpoint::Reader::open(at + "/weights");
+  checkpoint::begin_save(at + "/work");
+  checkpoint::RankFile file(at + "/work", 0);
+  for (mesh::TensorInfo info : std::vector(reader.tensors())) {
+    const mesh::Box box{std::vector<int64_t>(info.shape.size()), info.shape};
+    std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * 4));
+    reader.read(info.name, box, bytes);
+    file.add({info, box, bytes});
+    info.name = "optimizer.state." + info.name + ".exp_avg";
+    file.add({info, box, bytes});
+  }
+  checkpoint::commit(at + "/work", at + "/native", std::vector{file.finish()}, reader.manifest());
+  converted(fmt::format("--to dcp {0}/native {0}/dcp", at));
+  checkpoint::Reader moved = checkpoint::Reader::open(at + "/dcp");
+  for (const mesh::TensorInfo& info : reader.tensors()) {
+    const mesh::Box box{std::vector<int64_t>(info.shape.size()), info.shape};
+    std::vector<std::byte> before(static_cast<size_t>(box.numel() * 4)), weight(before), moment(before);
+    reader.read(info.name, box, before);
+    moved.read(info.name, box, weight);
+    moved.read("optimizer.state." + info.name + ".exp_avg", box, moment);
+    EXPECT_TRUE(weight == moment) << info.name;
+    EXPECT_EQ(weight == before,
+              info.name.find(".wq.") == std::string::npos && info.name.find(".wk.") == std::string::npos)
+        << info.name;
+  }
+  EXPECT_THAT(converted(fmt::format("--to hf {0}/native {0}/hf", at)),
+              HasSubstr("note: weights only, without optimizer.state."));
+  EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf", at)), "equal");
 }
 
 TEST(RoundTrip, TypesAreRoundedAsByPyTorch) {
