@@ -44,17 +44,25 @@ Description described_by(const Path& run_file) {
   return d;
 }
 
-void describe(Source& source, const Options& options) {
-  if (source.description && !options.config.empty())
-    throw user_error("--config is for folders of PyTorch's DCP",
-                     fmt::format("{} describes its model itself", source.reader.folder().string()), "leave it out");
-  if (source.description) return;
-  const bool same_program = options.to == Kind::kDcp && source.kind == Kind::kDcp;
-  if (options.config.empty() && !same_program)
-    throw user_error(fmt::format("{} does not describe its model", source.reader.folder().string()),
-                     "a folder of PyTorch's DCP has weights only",
+Source open_described(const Options& options) {
+  const Found found = find_weights(options.in, options.from);
+  const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox;
+  if (!is_silent && !options.config.empty())
+    throw user_error("--config is for folders of PyTorch's DCP and GPT-NeoX",
+                     fmt::format("{} describes its model itself", found.folder.string()), "leave it out");
+  if (found.kind != Kind::kNeox && options.qkv_layout)
+    throw user_error("--qkv-layout is for GPT-NeoX's folders",
+                     fmt::format("{} is of the kind {}", found.folder.string(), kind_name(found.kind)), "leave it out");
+  const bool same_program = options.to == Kind::kDcp && found.kind == Kind::kDcp;
+  if (is_silent && options.config.empty() && !same_program)
+    throw user_error(fmt::format("{} does not describe its model", found.folder.string()),
+                     "its weights have names and shapes only",
                      "give --config RUN.toml: a run file whose [model] is this model's");
-  if (!options.config.empty()) source.description = described_by(options.config);
+  if (options.config.empty()) return open_source(found);
+  const Description description = described_by(options.config);
+  Source source = open_source(found, &description, options.qkv_layout);
+  if (!source.description) source.description = description;
+  return source;
 }
 
 // Makes every size of [model] explicit, and finds weights that are tied though the format cannot say so.
@@ -179,12 +187,14 @@ config::RopePairs pairs_for(const Source& source, const Options& options) {
     case Kind::kTorchtitan:
       return config::RopePairs::kInterleaved;
     case Kind::kNative:
+    case Kind::kNeox:
       break;
   }
   return options.rope_pairs.value_or(source.description->model.rope_pairs);
 }
 
 void check_options(const Options& options) {
+  HEARTH_CHECK(can_be_written(options.to));
   if (path_exists(options.out))
     throw user_error(fmt::format("{} exists", options.out.string()), "a conversion overwrites nothing",
                      "give another name, or remove it");
@@ -207,6 +217,8 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
       return write_hugging_face(work, model, progress);
     case Kind::kMeta:
       return write_meta(work, model, progress);
+    case Kind::kNeox:
+      break;  // check_options
   }
   HEARTH_CHECK(false, "kind {}", static_cast<int>(options.to));
 }
@@ -215,8 +227,7 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
 
 Result convert(const Options& options, Progress& progress) {
   check_options(options);
-  Source source = open_source(find_weights(options.in, options.from));
-  describe(source, options);
+  Source source = open_described(options);
   Result result{source.kind, 0, 0, 0, {}};
   std::vector<Transfer> tensors;
   if (source.description) {

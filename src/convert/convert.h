@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "config/choices.h"
 #include "convert/kind.h"
+#include "convert/source.h"
 #include "convert/transfer.h"
 
 namespace hearth::convert {
@@ -18,6 +19,7 @@ struct Options {
   Kind to;
   std::optional<DType> dtype;                   // of the target's weights; empty: the source's
   std::optional<config::RopePairs> rope_pairs;  // of a native target; empty: the source's order
+  std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
   Path config;            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;  // in place of the source's; empty: the source's
   int64_t max_file_bytes = 5'000'000'000;

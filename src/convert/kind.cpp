@@ -13,7 +13,7 @@
 namespace hearth::convert {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta"};
+constexpr std::array<std::string_view, 6> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta", "neox"};
 
 bool is_weight_file(std::string_view name) {
   return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json");
@@ -33,6 +33,9 @@ std::vector<Kind> kinds_in(const Path& folder) {
     return name.starts_with("consolidated.") && name.ends_with(".pth");
   };
   if (std::any_of(names.begin(), names.end(), is_meta)) kinds.push_back(Kind::kMeta);
+  // GPT-NeoX's folder of a step, or the folder above, where `latest` names it.
+  const auto is_neox = [](std::string_view name) { return name.ends_with("model_states.pt"); };
+  if (std::any_of(names.begin(), names.end(), is_neox) || path_exists(folder / "latest")) kinds.push_back(Kind::kNeox);
   return kinds;
 }
 
@@ -45,6 +48,8 @@ std::string named(const std::vector<Kind>& kinds) {
 }  // namespace
 
 std::string_view kind_name(Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+
+bool can_be_written(Kind kind) { return kind != Kind::kNeox; }
 
 std::optional<Kind> find_kind_name(std::string_view name) {
   for (const Kind kind : kKinds) {

@@ -49,7 +49,7 @@ Source open_dcp(const Path& folder) {
 
 }  // namespace
 
-Source open_source(const Found& found) {
+Source open_source(const Found& found, const Description* described, std::optional<QkvLayout> layout) {
   switch (found.kind) {
     case Kind::kNative:
       return open_native(found.folder);
@@ -60,6 +60,8 @@ Source open_source(const Found& found) {
       return open_hugging_face(found.folder);
     case Kind::kMeta:
       return open_meta(found.folder);
+    case Kind::kNeox:
+      return open_neox(found.folder, described, layout);
   }
   HEARTH_CHECK(false, "kind {}", static_cast<int>(found.kind));
 }
@@ -78,8 +80,10 @@ void give_pairs(Source& source, config::RopePairs pairs) {
 }
 
 Source open_for_run(const Path& folder, const config::Model& model) {
-  Source source = open_source(find_weights(folder));
-  if (source.kind == Kind::kHuggingFace || source.kind == Kind::kMeta) give_pairs(source, model.rope_pairs);
+  Description described;
+  described.model = model;
+  Source source = open_source(find_weights(folder), &described);
+  if (source.kind != Kind::kNative) give_pairs(source, model.rope_pairs);
   return source;
 }
 

@@ -11,6 +11,10 @@
 
 namespace hearth::convert {
 
+// How GPT-NeoX joins the rows of queries, keys and values where several heads share a key: in slots of one query head
+// with its part of a key and a value, or all queries, then all keys, then all values. Both have the same shape.
+enum class QkvLayout { kSlots, kSplit };
+
 struct Source {
   Kind kind;
   checkpoint::Reader reader;  // names are Hearth's; a name that no table has is kept
@@ -21,7 +25,9 @@ struct Source {
 
 // Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which
 // name the file.
-Source open_source(const Found& found);
+// `described`: the keys of the model, for kinds that do not describe it; null: not known.
+Source open_source(const Found& found, const Description* described = nullptr,
+                   std::optional<QkvLayout> layout = std::nullopt);
 
 // From now on the reader gives queries and keys in this order. Does nothing without a description.
 void give_pairs(Source& source, config::RopePairs pairs);
@@ -40,6 +46,7 @@ bool is_without_tokenizer(const checkpoint::Manifest& manifest);
 // Each opens one kind.
 Source open_hugging_face(const Path& folder);
 Source open_meta(const Path& folder);
+Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
 
 // Whether two tensors of one shape have the same elements, bit by bit. Reads both up to the first difference.
 bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b);

@@ -15,7 +15,7 @@ namespace {
 
 // A state dict of 1,000 tensors has about 30,000 values.
 constexpr PickleLimits kStateDictLimits{
-    .max_bytes = int64_t{16} << 20, .max_text = 4096, .max_values = int64_t{1} << 20, .opaque = true};
+    .max_bytes = int64_t{16} << 20, .max_text = int64_t{1} << 20, .max_values = int64_t{1} << 20, .opaque = true};
 constexpr int64_t kMaxByteOrder = 64;
 
 // A name may repeat the top folder of the archive: it is left out.
@@ -53,7 +53,7 @@ bool is_tensor(const Pickle& pickle, PickleValue value) {
 
 }  // namespace
 
-TorchFile read_torch_file(const File& file, const std::string& origin) {
+TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key) {
   const Members members(file, origin);
   const ZipMember* byteorder = members.find("byteorder");
   if (byteorder != nullptr && read_text(file, *byteorder, kMaxByteOrder, origin) != "little")
@@ -65,7 +65,8 @@ TorchFile read_torch_file(const File& file, const std::string& origin) {
 
   TorchFile found;
   std::unordered_set<std::string> names;
-  const auto entries = pickle.pairs(pickle.root(), "the file's content");
+  const PickleValue root = key.empty() ? pickle.root() : pickle.at(pickle.root(), key, "the file's dict");
+  const auto entries = pickle.pairs(root, key.empty() ? "the file's content" : key);
   for (size_t i = 0; i < entries.size(); i += 2) {
     std::string name(pickle.text(entries[i], "a key of the file's dict"));
     if (!names.insert(name).second) throw damaged(fmt::format("{}: {} is there twice", origin, name));

@@ -25,7 +25,8 @@ struct TorchFile {
 
 // Reads a dict of tensors. Classes that the reader does not know become entries of `others`, and nothing runs. Throws
 // damaged() naming `origin` for anything else than a dict, a name twice, and a tensor beyond its storage.
-TorchFile read_torch_file(const File& file, const std::string& origin);
+// `key`: the dict is the value of this key in the file's dict; empty: it is the file's dict itself.
+TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key = {});
 
 // Whether the file begins like a zip, as torch.save's files do.
 bool is_zip(const File& file);

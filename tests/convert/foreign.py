@@ -1,6 +1,7 @@
 """Models of other programs for tests of `hearth convert`, and comparisons with these programs.
 
 foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
+foreign.py neox OUT DIALECT TP PP   OUT/hf as GPT-NeoX has it: OUT/neox; DIALECT: slots (Llemma's) or split
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
@@ -108,6 +109,46 @@ def make(out, *given):
         json.dump(params, open(f"{out}/meta-{n}/params.json", "w"))
 
 
+def neox_qkv(q, k, v, K, slots):
+    """GPT-NeoX's reshape turned around: per head [q | k | v], or all q, all k, all v."""
+    heads, D = q.shape[0] // K, q.shape[1]
+    if not slots and heads * K != k.shape[0]:
+        return torch.cat([q, k, v])
+    return torch.cat([w.reshape(heads, -1, D) for w in (q, k, v)], 1).reshape(-1, D)
+
+
+def neox(out, dialect, tp, pp):
+    config, hf, tp, pp = json.load(open(out + "/hf/config.json")), weights(out + "/hf"), int(tp), int(pp)
+    L, K, step = config["num_hidden_layers"], config["head_dim"], out + "/neox/global_step2"
+    os.makedirs(step)
+    open(out + "/neox/latest", "w").write("global_step2")
+    for r in range(tp):
+        rows, columns = (lambda w: w.chunk(tp)[r].clone()), (lambda w: w.chunk(tp, 1)[r].clone())
+        layers = {0: {"word_embeddings.weight": rows(hf["model.embed_tokens.weight"])},
+                  L + 3: {"norm.scale": hf["model.norm.weight"]},
+                  L + 4: {"final_linear.weight": rows(hf["lm_head.weight"])}}
+        for i in range(L):
+            def w(name):
+                return hf[f"model.layers.{i}.{name}.weight"]
+            qkv = [rows(w(f"self_attn.{x}_proj")) for x in "qkv"]
+            layers[i + 2] = {"input_layernorm.scale": w("input_layernorm"),
+                             "post_attention_layernorm.scale": w("post_attention_layernorm"),
+                             "attention.query_key_value.weight": neox_qkv(*qkv, K, dialect == "slots"),
+                             "attention.dense.weight": columns(w("self_attn.o_proj")),
+                             "attention.rotary_emb.inv_freq": torch.ones(K // 2)}
+            gate, up, down = rows(w("mlp.gate_proj")), rows(w("mlp.up_proj")), columns(w("mlp.down_proj"))
+            layers[i + 2] |= ({"mlp.w1.weight": gate, "mlp.w3.weight": up, "mlp.w2.weight": down} if dialect == "slots"
+                              else {"mlp.linear1.weight": torch.cat([up, gate]), "mlp.linear2.weight": down})
+        state = {"module": None, "args": {"num_layers": L, "seed": 1.5}, "random": __import__("random").getstate(),
+                 "numpy": __import__("numpy").random.get_state(), "torch": torch.get_rng_state()}
+        if pp:
+            for i, layer in layers.items():
+                torch.save(layer, f"{step}/layer_{i:02d}-model_{r:02d}-model_states.pt")
+        else:
+            state["module"] = {f"sequential.{i}.{k}": v for i, layer in layers.items() for k, v in layer.items()}
+        torch.save(state, f"{step}/mp_rank_{r:02d}_model_states.pt")
+
+
 def logits(out, *folders):
     import transformers
     truth, worst = load_file(out + "/logits.safetensors"), 0.0
@@ -168,4 +209,4 @@ def dcp(folder, hf, dialect="2025"):
 
 
 if __name__ == "__main__":
-    {"make": make, "logits": logits, "text": text, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "logits": logits, "text": text, "neox": neox, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])

@@ -31,13 +31,18 @@ std::optional<DType> dtype_of(const std::string& name) {
 
 int convert(CommandLine& line) {
   convert::Options options{};
-  std::string from, to, dtype, pairs, max_file = "5GB";
+  std::string from, to, dtype, pairs, layout, max_file = "5GB";
   std::vector<std::string> kinds;
-  for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
+  std::vector<std::string> targets;
+  for (const convert::Kind kind : convert::kKinds) {
+    kinds.emplace_back(convert::kind_name(kind));
+    if (convert::can_be_written(kind)) targets.emplace_back(convert::kind_name(kind));
+  }
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
   line.positional("OUT", &options.out, "folder to write; it must not exist");
-  line.option("--to", "KIND", &to, kKindHelp).required().choices(kinds);
-  line.option("--from", "KIND", &from, "kind of IN; by default it is found from the files").choices(kinds);
+  line.option("--to", "KIND", &to, kKindHelp).required().choices(targets);
+  line.option("--from", "KIND", &from, "kind of IN, also neox: GPT-NeoX's; by default it is found from the files")
+      .choices(kinds);
   line.option("--dtype", "TYPE", &dtype, "type of the weights in OUT; by default IN's")
       .choices({"bfloat16", "float16", "float32"});
   line.option("--rope-pairs", "ORDER", &pairs,
@@ -45,7 +50,11 @@ int convert(CommandLine& line) {
               "that nothing moves")
       .choices({"halves", "interleaved"});
   line.option("--config", "RUN.toml", &options.config,
-              "run file whose [model] describes an IN of the kind dcp, which does not describe itself");
+              "run file whose [model] describes an IN of the kind dcp or neox, which do not describe themselves");
+  line.option("--qkv-layout", "LAYOUT", &layout,
+              "of neox with fewer keys than queries: slots (a head's query, key and value together) or split (all "
+              "queries, all keys, all values); only needed where the names of the files leave it open")
+      .choices({"slots", "split"});
   line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
   line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
   if (!line.parse()) return 0;
@@ -53,6 +62,7 @@ int convert(CommandLine& line) {
   options.to = *convert::find_kind_name(to);
   options.dtype = dtype_of(dtype);
   options.rope_pairs = config::find_choice<config::RopePairs>(pairs);
+  if (!layout.empty()) options.qkv_layout = layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
   const std::optional<int64_t> bytes = parse_bytes(max_file);
   if (!bytes || *bytes == 0)
     throw user_error(fmt::format("--max-file-size {} is not a size", max_file), {}, "write it as 5GB or 500 MiB");
