@@ -24,7 +24,7 @@ struct Part {
 // By layer, name in the layer, and rank.
 using Parts = std::map<std::pair<int64_t, std::string>, std::map<int64_t, Part>>;
 
-// The number that begins after `at`; -1: there is none.
+// The number that begins at `at`, or -1.
 int64_t number_at(std::string_view text, size_t at) {
   int64_t number = -1;
   if (at < text.size()) std::from_chars(text.data() + at, text.data() + text.size(), number);
