@@ -60,11 +60,12 @@ INSTANTIATE_TEST_SUITE_P(Models, Converted,
                                          "type=olmo meta=0 V=131", "type=mistral meta=0"),
                          [](const auto& info) { return fmt::format("Model{}", info.index); });
 
-TEST(InitialLoad, FromHuggingFaceMetaAndNativeBeginsWithTheSameLoss) {
+TEST(InitialLoad, FromHuggingFaceMetaNeoxAndNativeBeginsWithTheSameLoss) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  convert::foreign(fmt::format("make {}/f V=300", at));
+  convert::foreign(fmt::format("make {}/f V=300 G=6", at));
+  convert::foreign(fmt::format("neox {}/f split 2 1", at));
   convert::converted(fmt::format("--to native {0}/f/hf {0}/native", at));
   std::string text;
   for (int i = 0; i < 500; ++i) text += fmt::format("{} cats of {}. ", i * i, i % 7);
@@ -74,7 +75,7 @@ TEST(InitialLoad, FromHuggingFaceMetaAndNativeBeginsWithTheSameLoss) {
 dim = 96
 n_layers = 3
 n_heads = 6
-n_kv_heads = 2
+n_kv_heads = 6
 hidden_dim = 112
 rope_theta = 500000
 vocab_size = 300
@@ -103,6 +104,7 @@ path = "data"
   EXPECT_EQ(first_loss("f/hf", "interleaved"), expected);
   EXPECT_EQ(first_loss("f/meta-2", "halves"), expected);
   EXPECT_EQ(first_loss("f/meta-1", "interleaved"), expected);
+  EXPECT_EQ(first_loss("f/neox", "interleaved"), expected);
   EXPECT_THAT(output("native", "halves").output, HasSubstr("the checkpoint has no tokenizer: that its ids are the"));
   // Equal shapes are not enough.
   EXPECT_THAT(output("f/hf", "halves --set model.norm_type=layernorm").output,
