@@ -1,6 +1,7 @@
 #include "checkpoint/load.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/quantity.h"
 #include "formats/item.h"
 
 namespace hearth::checkpoint {
@@ -76,6 +78,11 @@ struct Reader::State {
   std::unordered_map<std::string, size_t> by_name;
   std::map<std::string, File> files;
   std::set<std::pair<std::string, int64_t>> checked;  // files and offsets of items with the right checksum
+  // Of another program's files: the layout of each item, by tensor.
+  std::vector<std::vector<formats::TensorLayout>> outside;
+  std::set<std::string> reordered;  // names in `metadata`
+  int64_t head_width = 0;
+  PairOrder order = PairOrder::kHalves;
 
   const formats::StoredTensor* find(std::string_view name) const {
     for (const char* prefix : {"", "model."}) {
@@ -119,6 +126,10 @@ struct Reader::State {
     }
   }
 
+  // `box` of the tensor as it is stored, and in the other order of pairs.
+  void read(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
+  void read_reordered(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
+
   void check_checksum(const formats::StoredTensor& tensor, const formats::Item& item) {
     if (!manifest || checked.contains({item.file, item.offset})) return;
     const uint64_t found = formats::hash_range(files.at(item.file), item.offset, item.length);
@@ -130,6 +141,10 @@ struct Reader::State {
   }
 
   formats::TensorLayout layout(const formats::StoredTensor& tensor, const formats::Item& item) {
+    if (!outside.empty()) {
+      const auto index = static_cast<size_t>(&tensor - metadata.tensors.data());
+      return outside[index][static_cast<size_t>(&item - tensor.items.data())];
+    }
     const std::string origin = fmt::format("{} ({})", label(tensor, item), place(folder, item));
     formats::TensorLayout layout = formats::read_tensor_layout(files.at(item.file), item.offset, item.length, origin);
     if (layout.dtype != tensor.info.dtype || layout.sizes != item.box.sizes) {
@@ -167,6 +182,25 @@ Reader Reader::open(const Path& folder) {
   for (const formats::StoredTensor& tensor : state->metadata.tensors) {
     state->by_name[tensor.info.name] = state->infos.size();
     state->infos.push_back(tensor.info);
+  }
+  return Reader(std::move(state));
+}
+
+Reader Reader::over(const Path& folder, std::vector<OutsideTensor> tensors) {
+  auto state = std::make_unique<State>();
+  state->folder = folder;
+  for (OutsideTensor& tensor : tensors) {
+    formats::StoredTensor& stored = state->metadata.tensors.emplace_back();
+    std::vector<formats::TensorLayout>& layouts = state->outside.emplace_back();
+    for (OutsideTensor::Piece& piece : tensor.pieces) {
+      const int64_t bytes = piece.box.numel() * dtype_size(tensor.info.dtype);
+      stored.items.push_back({tensor.info.name, piece.box, piece.file, piece.layout.data_offset, bytes, 0});
+      layouts.push_back(std::move(piece.layout));
+      if (!state->files.contains(piece.file)) state->files.emplace(piece.file, File::open_read(folder / piece.file));
+    }
+    state->by_name[tensor.info.name] = state->infos.size();
+    state->infos.push_back(tensor.info);
+    stored.info = std::move(tensor.info);
   }
   return Reader(std::move(state));
 }
@@ -213,6 +247,51 @@ const mesh::TensorInfo& Reader::require(std::string_view name, DType dtype, cons
   return *info;
 }
 
+void Reader::rename(const std::map<std::string, std::string>& names) {
+  for (size_t i = 0; i < state_->infos.size(); ++i) {
+    const auto found = names.find(state_->infos[i].name);
+    if (found == names.end()) continue;
+    state_->by_name.erase(found->first);
+    state_->by_name[found->second] = i;
+    state_->infos[i].name = state_->metadata.tensors[i].info.name = found->second;
+  }
+}
+
+void Reader::reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to) {
+  state_->reordered = std::move(names);
+  state_->head_width = head_width;
+  state_->order = to;
+}
+
+void Reader::State::read(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out) {
+  formats::check_coverage(tensor, box, folder.string());
+  for (const formats::Item& item : tensor.items) {
+    if (!mesh::overlaps(item.box, box)) continue;
+    check_checksum(tensor, item);
+    formats::copy_box(files.at(item.file), layout(tensor, item), item.box, box, out);
+  }
+}
+
+// Reads the whole heads around `box` and takes its rows from them.
+void Reader::State::read_reordered(const formats::StoredTensor& tensor, const mesh::Box& box,
+                                   std::span<std::byte> out) {
+  const int64_t K = head_width, first = box.offsets[0] / K * K;
+  const int64_t end = std::min(round_up(box.offsets[0] + box.sizes[0], K), tensor.info.shape[0]);
+  mesh::Box heads = box;
+  heads.offsets[0] = first;
+  heads.sizes[0] = end - first;
+  const int64_t row_bytes = box.numel() / box.sizes[0] * dtype_size(tensor.info.dtype);
+  std::vector<std::byte> stored(static_cast<size_t>(heads.sizes[0] * row_bytes));
+  read(tensor, heads, stored);
+  for (int64_t i = 0; i < box.sizes[0]; ++i) {
+    const int64_t row = box.offsets[0] + i, of_head = row % K;
+    const int64_t from =
+        order == PairOrder::kHalves ? of_head % (K / 2) * 2 + of_head / (K / 2) : of_head % 2 * (K / 2) + of_head / 2;
+    std::memcpy(out.data() + i * row_bytes, stored.data() + (row - of_head + from - first) * row_bytes,
+                static_cast<size_t>(row_bytes));
+  }
+}
+
 void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::byte> out) {
   const formats::StoredTensor* tensor = state_->find(name);
   if (tensor == nullptr) throw user_error(fmt::format("{} has no tensor {}", state_->folder.string(), name));
@@ -224,12 +303,8 @@ void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::by
   }
   HEARTH_CHECK(static_cast<int64_t>(out.size()) == box.numel() * dtype_size(tensor->info.dtype), "buffer for {}", name);
   if (out.empty()) return;
-  formats::check_coverage(*tensor, box, state_->folder.string());
-  for (const formats::Item& item : tensor->items) {
-    if (!mesh::overlaps(item.box, box)) continue;
-    state_->check_checksum(*tensor, item);
-    formats::copy_box(state_->files.at(item.file), state_->layout(*tensor, item), item.box, box, out);
-  }
+  if (state_->reordered.contains(tensor->info.name)) return state_->read_reordered(*tensor, box, out);
+  state_->read(*tensor, box, out);
 }
 
 void Reader::check(const formats::StoredTensor& tensor, const formats::Item& item) {

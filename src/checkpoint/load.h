@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,10 +15,26 @@
 #include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "formats/dcp.h"
+#include "formats/item.h"
 #include "mesh/tensor_box.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
+
+// A tensor in files of another program's format: pieces of plain bytes, each a box of it.
+struct OutsideTensor {
+  struct Piece {
+    mesh::Box box;
+    std::string file;  // in the folder
+    formats::TensorLayout layout;
+  };
+  mesh::TensorInfo info;
+  std::vector<Piece> pieces;
+};
+
+// The order of a head's rows in a matrix of queries or keys. Rotary embedding rotates rows (2i, 2i + 1) if they are
+// interleaved, and rows (i, i + K/2) if they are halves.
+enum class PairOrder { kInterleaved, kHalves };
 
 // One open checkpoint folder. Not thread-safe: each rank opens its own, and checks what it reads.
 class Reader {
@@ -25,6 +43,9 @@ class Reader {
   // hearth.json, `.metadata` and the sizes of all files are checked now, an item's checksum at its first read. Throws
   // damaged(), or user_error if there is no checkpoint.
   static Reader open(const Path& folder);
+  // Tensors of another program's files in `folder`, which are opened now. The caller has checked their places. There is
+  // no manifest.
+  static Reader over(const Path& folder, std::vector<OutsideTensor> tensors);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
   ~Reader();
@@ -48,6 +69,13 @@ class Reader {
   // Copies `box` of the tensor into `out`, row-major, exactly box.numel() * dtype_size bytes. Throws user_error for an
   // unknown name, damaged() if the items do not cover the box or an item's checksum or structure is wrong.
   void read(std::string_view name, const mesh::Box& box, std::span<std::byte> out);
+
+  // Gives tensors other names than the stored ones.
+  void rename(const std::map<std::string, std::string>& names);
+
+  // From now on read() gives the rows of these tensors, by their names in tensors(), in the order `to`; they are stored
+  // in the other one. Heads have `head_width` rows.
+  void reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to);
 
   // The whole content of `.metadata`, entries other than tensors included.
   const formats::Metadata& metadata() const;

@@ -17,19 +17,14 @@
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr size_t kWriteBytes = size_t{4} << 20;
 
 // Gathers the many small parts of an item into large writes; large parts are written directly.
 class BufferedWriter {
  public:
   explicit BufferedWriter(File& file) : file_(file) {}
   void write(std::span<const std::byte> bytes) {
-    if (buffer_.size() + bytes.size() > kWriteBytes) flush();
-    if (bytes.size() >= kWriteBytes) return file_.write(bytes);
+    if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+    if (bytes.size() >= kBufferBytes) return file_.write(bytes);
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
   }
   void flush() {
@@ -38,9 +33,14 @@ class BufferedWriter {
   }
 
  private:
+  static constexpr size_t kBufferBytes = size_t{4} << 20;
   File& file_;
   std::vector<std::byte> buffer_;
 };
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Drops the file from the page cache: the next read goes to the disk. Only a hint: some file systems keep it.
 void forget_cache(const File& file) { ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
@@ -162,43 +162,72 @@ void begin_save(const Path& temporary) {
   make_folders(temporary);
 }
 
+struct RankFile::State {
+  int64_t rank;
+  std::string name;
+  File file;
+  BufferedWriter writer{file};
+  std::vector<formats::Item> items{};
+  Json list = Json::array();
+  int64_t offset = 0;
+};
+
+RankFile::RankFile(const Path& temporary, int64_t rank)
+    : state_(std::unique_ptr<State>(new State{rank, file_of(rank), File::create(temporary / file_of(rank))})) {}
+RankFile::~RankFile() = default;
+RankFile::RankFile(RankFile&&) noexcept = default;
+
+void RankFile::add(const mesh::TensorPiece& piece) {
+  HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
+  State& s = *state_;
+  formats::ZipWriter zip;
+  formats::add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
+  StreamingHash hash;
+  int64_t length = 0;
+  for (const std::span<const std::byte> part : zip.pieces()) {
+    hash.update(part);
+    s.writer.write(part);
+    length += static_cast<int64_t>(part.size());
+  }
+  s.items.push_back({piece.info.name, piece.box, s.name, s.offset, length, hash.digest_64()});
+  s.list.push_back(fields_of(piece.info, s.items.back()));
+  s.offset += length;
+}
+
+std::string RankFile::finish() {
+  State& s = *state_;
+  s.writer.flush();
+  s.file.sync();
+  const Path path = s.file.path();
+  s.file.close();
+  read_back(path, s.items);
+  std::string bytes;
+  Json::to_cbor({s.rank, std::move(s.list)}, bytes);
+  return bytes;
+}
+
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop) {
-  std::string bytes;
   if (pieces.empty()) {
+    std::string bytes;
     Json::to_cbor({rank, Json::array()}, bytes);
     return bytes;
   }
-  const std::string name = file_of(rank);
-  const Path path = temporary / name;
-  File file = File::create(path);
-  BufferedWriter writer(file);
-  std::vector<formats::Item> items;
-  Json list = Json::array();
-  int64_t offset = 0;
+  RankFile file(temporary, rank);
   for (const mesh::TensorPiece& piece : pieces) {
-    HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
     if (stop.stop_requested())
-      throw Error(ExitCode::kHardware, fmt::format("{} is not written: the training has ended", path.string()));
-    formats::ZipWriter zip;
-    formats::add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
-    StreamingHash hash;
-    int64_t length = 0;
-    for (const std::span<const std::byte> part : zip.pieces()) {
-      hash.update(part);
-      writer.write(part);
-      length += static_cast<int64_t>(part.size());
-    }
-    items.push_back({piece.info.name, piece.box, name, offset, length, hash.digest_64()});
-    list.push_back(fields_of(piece.info, items.back()));
-    offset += length;
+      throw Error(ExitCode::kHardware,
+                  fmt::format("{} is not written: the training has ended", (temporary / file_of(rank)).string()));
+    file.add(piece);
   }
-  writer.flush();
-  file.sync();
-  file.close();
-  read_back(path, items);
-  Json::to_cbor({rank, std::move(list)}, bytes);
-  return bytes;
+  return file.finish();
+}
+
+void write_metadata(const Path& folder, std::span<const std::string> rank_items) {
+  const formats::Metadata metadata = gather(rank_items);
+  check_complete(metadata, folder);
+  write_text(folder / kMetadataFile, formats::format_metadata(metadata));
+  sync_folder(folder);
 }
 
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items, Manifest manifest,

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -40,6 +41,24 @@ void begin_save(const Path& temporary);
 // must come from one rank only. Throws an Error between two pieces if `stop` asks for it.
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop = {});
+
+// The same file, piece by piece: only one piece is in memory.
+class RankFile {
+ public:
+  RankFile(const Path& temporary, int64_t rank);  // creates the file
+  ~RankFile();
+  RankFile(RankFile&&) noexcept;
+  void add(const mesh::TensorPiece& piece);
+  // Fsyncs, reads back, compares. Returns the list of the items for commit().
+  std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Local. Writes `.metadata` alone: the folder is then one of PyTorch's. It keeps its name.
+void write_metadata(const Path& folder, std::span<const std::string> rank_items);
 
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
 // tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL

@@ -77,6 +77,10 @@ constexpr Command kCommands[] = {
      "checkpoints list runs/quickstart", checkpoints_list},
     {"Checkpoints", "checkpoints prune", "delete the checkpoints of a run that its rules do not keep",
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
+    {"Checkpoints", "convert", "turn weights of Hugging Face, Meta or PyTorch into a checkpoint, or back",
+     "convert --to native SmolLM2-135M checkpoints/smollm2\n"
+     "convert --to hf runs/quickstart exported",
+     convert},
 
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},

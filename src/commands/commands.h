@@ -45,6 +45,7 @@ int inspect(CommandLine& line);
 int verify(CommandLine& line);
 int checkpoints_list(CommandLine& line);
 int checkpoints_prune(CommandLine& line);
+int convert(CommandLine& line);
 
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);

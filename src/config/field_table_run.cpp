@@ -127,9 +127,8 @@ std::vector<Field> run_fields() {
      "checkpoints with the lowest validation losses are kept, too: of those whose step was also validated", at_least(0),
      {is_not("checkpoint.keep_latest_k", int64_t{0}), is_not("validation.freq", int64_t{0})}},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
-     "a checkpoint folder, ours or PyTorch's, or a run folder for its newest one, to start from if the run has "
-     "none; "
-     "relative to the run file's folder",
+     "a checkpoint folder, ours, PyTorch's, Hugging Face's or Meta's, or a run folder for its newest one, to start "
+     "from if the run has none; relative to the run file's folder",
      {}},
     {"checkpoint", "initial_load_model_only", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_model_only>,
      kNoEffect, "",

@@ -1,7 +1,7 @@
-// Python pickles as data. The reader builds a tree of values and never runs code: a class is only a name, and only
-// names on its list are accepted. Every length is checked against the input, and memory is bounded by the input's size.
-// Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the format: CPython's
-// Lib/pickletools.py.
+// Python pickles as data. The reader builds a tree of values and never runs code: a class is only a name. Unless the
+// limits say otherwise, only names on its list are accepted. Every length is checked against the input, and memory is
+// bounded by the input's size. Protocols 2 to 5; opcodes that PyTorch's files do not need are refused. Source of the
+// format: CPython's Lib/pickletools.py.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,8 @@ struct PickleLimits {
   int64_t max_bytes = int64_t{1} << 30;
   int64_t max_text = int64_t{1} << 20;    // one string
   int64_t max_values = int64_t{1} << 24;  // about 100 bytes of memory each; at most one per input byte
+  // Any class may be named, and becomes an object like the known ones. For files where only some values matter.
+  bool opaque = false;
 };
 
 class Pickle {

@@ -14,6 +14,14 @@ namespace hearth::formats {
 inline constexpr int64_t kZipLocalHeader = 30;    // bytes before a member's name
 inline constexpr int64_t kZipMax32 = 0xffffffff;  // stands for a number that only the zip64 fields can hold
 
+// A member as the directory lists it.
+struct ZipEntry {
+  std::string name;
+  int64_t size = 0;
+  uint32_t crc = 0;
+  int64_t offset = 0;  // of its local header
+};
+
 // Builds an archive that torch.load reads. Each member's data starts at a multiple of 64 bytes from the archive's
 // start, as in torch.save. Nothing is copied: the archive is a list of spans, which include the members' own bytes.
 class ZipWriter {
@@ -26,16 +34,31 @@ class ZipWriter {
 
  private:
   struct Member {
-    std::string name;
+    ZipEntry entry;
     std::string header;  // local header with padding
     std::string text;    // owned data, if it is owned
     std::span<const std::byte> data;
-    uint32_t crc = 0;
-    int64_t offset = 0;  // of the header
   };
   std::vector<Member> members_;
   std::string directory_;
   int64_t position_ = 0;
+};
+
+// Writes the same archive to a file while its data come. Each member's size is known first; its CRC-32 is put into its
+// header afterwards.
+class ZipFileWriter {
+ public:
+  explicit ZipFileWriter(const Path& path) : file_(File::create(path)) {}
+  void begin(const std::string& name, int64_t size);
+  void write(std::span<const std::byte> bytes);  // of the member that began last
+  void add(const std::string& name, std::string_view text);
+  void finish();  // writes the directory and fsyncs
+
+ private:
+  void end_member();
+  File file_;
+  std::vector<ZipEntry> entries_;
+  int64_t position_ = 0, missing_ = 0;
 };
 
 struct ZipMember {

@@ -9,6 +9,7 @@ namespace hearth::formats {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kZipCrcField = 14;  // of a local header
 
 void put(std::string& out, int64_t value, int width) {
   for (int i = 0; i < width; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
@@ -27,39 +28,92 @@ void put_common(std::string& out, uint32_t crc, int64_t size, bool zip64) {
   put(out, zip64 ? kZipMax32 : size, 4);  // uncompressed
 }
 
-}  // namespace
-
-void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
-  Member& member = members_.emplace_back();
-  member.name = name;
-  member.data = data;
-  member.crc = static_cast<uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size()));
-  member.offset = position_;
-  const int64_t size = static_cast<int64_t>(data.size());
-  const bool zip64 = size >= kZipMax32;
-
-  // Extra fields: the 64-bit sizes (id 1) if needed, then padding with torch.save's id "FB" up to the alignment.
+// Extra fields: the 64-bit sizes (id 1) if needed, then padding with torch.save's id "FB" up to the alignment.
+std::string local_header(const ZipEntry& entry) {
+  const bool zip64 = entry.size >= kZipMax32;
   std::string extra;
   if (zip64) {
     put(extra, 1, 2);
     put(extra, 16, 2);
-    put(extra, size, 8);
-    put(extra, size, 8);
+    put(extra, entry.size, 8);
+    put(extra, entry.size, 8);
   }
-  const int64_t unpadded = position_ + kZipLocalHeader + static_cast<int64_t>(name.size() + extra.size()) + 4;
+  const int64_t unpadded = entry.offset + kZipLocalHeader + static_cast<int64_t>(entry.name.size() + extra.size()) + 4;
   const int64_t padding = round_up(unpadded, kAlignment) - unpadded;
   extra += "FB";
   put(extra, padding, 2);
   extra.append(static_cast<size_t>(padding), 'Z');
 
-  std::string& header = member.header;
-  header = "PK\x03\x04";
-  put_common(header, member.crc, size, zip64);
-  put(header, static_cast<int64_t>(name.size()), 2);
+  std::string header = "PK\x03\x04";
+  put_common(header, entry.crc, entry.size, zip64);
+  put(header, static_cast<int64_t>(entry.name.size()), 2);
   put(header, static_cast<int64_t>(extra.size()), 2);
-  header += name;
-  header += extra;
-  position_ += static_cast<int64_t>(header.size()) + size;
+  return header + entry.name + extra;
+}
+
+void put_entry(std::string& directory, const ZipEntry& entry) {
+  const bool zip64 = entry.size >= kZipMax32 || entry.offset >= kZipMax32;
+  directory += "PK\x01\x02";
+  put(directory, zip64 ? 45 : 20, 2);  // version made by
+  put_common(directory, entry.crc, entry.size, zip64);
+  put(directory, static_cast<int64_t>(entry.name.size()), 2);
+  put(directory, zip64 ? 28 : 0, 2);  // extra
+  put(directory, 0, 2);               // comment
+  put(directory, 0, 2);               // disk
+  put(directory, 0, 2);               // internal attributes
+  put(directory, 0, 4);               // external attributes
+  put(directory, zip64 ? kZipMax32 : entry.offset, 4);
+  directory += entry.name;
+  if (zip64) {
+    put(directory, 1, 2);
+    put(directory, 24, 2);
+    put(directory, entry.size, 8);
+    put(directory, entry.size, 8);
+    put(directory, entry.offset, 8);
+  }
+}
+
+// The records after the directory, which has `size` bytes from `position` on.
+void put_end(std::string& directory, int64_t count, int64_t position) {
+  const auto size = static_cast<int64_t>(directory.size());
+  const bool zip64 = count >= 0xffff || position >= kZipMax32 || size >= kZipMax32;
+  if (zip64) {
+    directory += "PK\x06\x06";
+    put(directory, 44, 8);  // size of the rest of this record
+    put(directory, 45, 2);
+    put(directory, 45, 2);
+    put(directory, 0, 4);
+    put(directory, 0, 4);
+    put(directory, count, 8);
+    put(directory, count, 8);
+    put(directory, size, 8);
+    put(directory, position, 8);
+    directory += "PK\x06\x07";
+    put(directory, 0, 4);
+    put(directory, position + size, 8);
+    put(directory, 1, 4);
+  }
+  directory += "PK\x05\x06";
+  put(directory, 0, 4);  // disks
+  put(directory, zip64 ? 0xffff : count, 2);
+  put(directory, zip64 ? 0xffff : count, 2);
+  put(directory, zip64 ? kZipMax32 : size, 4);
+  put(directory, zip64 ? kZipMax32 : position, 4);
+  put(directory, 0, 2);  // comment
+}
+
+uint32_t crc_of(uint32_t before, std::span<const std::byte> data) {
+  return static_cast<uint32_t>(::crc32_z(before, reinterpret_cast<const Bytef*>(data.data()), data.size()));
+}
+
+}  // namespace
+
+void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
+  Member& member = members_.emplace_back();
+  member.entry = {name, static_cast<int64_t>(data.size()), crc_of(0, data), position_};
+  member.data = data;
+  member.header = local_header(member.entry);
+  position_ += static_cast<int64_t>(member.header.size()) + member.entry.size;
 }
 
 void ZipWriter::add(const std::string& name, std::string text) {
@@ -71,55 +125,8 @@ void ZipWriter::add(const std::string& name, std::string text) {
 
 std::vector<std::span<const std::byte>> ZipWriter::pieces() {
   HEARTH_CHECK(directory_.empty(), "pieces() was called twice");
-  for (const Member& member : members_) {
-    const size_t size = member.text.empty() ? member.data.size() : member.text.size();
-    const bool zip64 = static_cast<int64_t>(size) >= kZipMax32 || member.offset >= kZipMax32;
-    directory_ += "PK\x01\x02";
-    put(directory_, zip64 ? 45 : 20, 2);  // version made by
-    put_common(directory_, member.crc, static_cast<int64_t>(size), zip64);
-    put(directory_, static_cast<int64_t>(member.name.size()), 2);
-    put(directory_, zip64 ? 28 : 0, 2);  // extra
-    put(directory_, 0, 2);               // comment
-    put(directory_, 0, 2);               // disk
-    put(directory_, 0, 2);               // internal attributes
-    put(directory_, 0, 4);               // external attributes
-    put(directory_, zip64 ? kZipMax32 : member.offset, 4);
-    directory_ += member.name;
-    if (zip64) {
-      put(directory_, 1, 2);
-      put(directory_, 24, 2);
-      put(directory_, static_cast<int64_t>(size), 8);
-      put(directory_, static_cast<int64_t>(size), 8);
-      put(directory_, member.offset, 8);
-    }
-  }
-  const int64_t count = static_cast<int64_t>(members_.size());
-  const int64_t size = static_cast<int64_t>(directory_.size());
-  const bool zip64 = count >= 0xffff || position_ >= kZipMax32 || size >= kZipMax32;
-  if (zip64) {
-    directory_ += "PK\x06\x06";
-    put(directory_, 44, 8);  // size of the rest of this record
-    put(directory_, 45, 2);
-    put(directory_, 45, 2);
-    put(directory_, 0, 4);
-    put(directory_, 0, 4);
-    put(directory_, count, 8);
-    put(directory_, count, 8);
-    put(directory_, size, 8);
-    put(directory_, position_, 8);
-    directory_ += "PK\x06\x07";
-    put(directory_, 0, 4);
-    put(directory_, position_ + size, 8);
-    put(directory_, 1, 4);
-  }
-  directory_ += "PK\x05\x06";
-  put(directory_, 0, 4);  // disks
-  put(directory_, zip64 ? 0xffff : count, 2);
-  put(directory_, zip64 ? 0xffff : count, 2);
-  put(directory_, zip64 ? kZipMax32 : size, 4);
-  put(directory_, zip64 ? kZipMax32 : position_, 4);
-  put(directory_, 0, 2);  // comment
-
+  for (const Member& member : members_) put_entry(directory_, member.entry);
+  put_end(directory_, static_cast<int64_t>(members_.size()), position_);
   std::vector<std::span<const std::byte>> all;
   for (const Member& member : members_) {
     all.push_back(std::as_bytes(std::span(member.header)));
@@ -128,6 +135,45 @@ std::vector<std::span<const std::byte>> ZipWriter::pieces() {
   }
   all.push_back(std::as_bytes(std::span(directory_)));
   return all;
+}
+
+void ZipFileWriter::begin(const std::string& name, int64_t size) {
+  end_member();
+  entries_.push_back({name, size, 0, position_});
+  const std::string header = local_header(entries_.back());
+  file_.write(header);
+  position_ += static_cast<int64_t>(header.size()) + size;
+  missing_ = size;
+}
+
+void ZipFileWriter::write(std::span<const std::byte> bytes) {
+  missing_ -= static_cast<int64_t>(bytes.size());
+  HEARTH_CHECK(missing_ >= 0, "{}: more bytes than were announced", entries_.back().name);
+  entries_.back().crc = crc_of(entries_.back().crc, bytes);
+  file_.write(bytes);
+}
+
+void ZipFileWriter::add(const std::string& name, std::string_view text) {
+  begin(name, static_cast<int64_t>(text.size()));
+  write(std::as_bytes(std::span(text)));
+}
+
+void ZipFileWriter::end_member() {
+  if (entries_.empty()) return;
+  HEARTH_CHECK(missing_ == 0, "{}: {} bytes are missing", entries_.back().name, missing_);
+  std::string crc;
+  put(crc, entries_.back().crc, 4);
+  file_.write_at(entries_.back().offset + kZipCrcField, std::as_bytes(std::span(crc)));
+}
+
+void ZipFileWriter::finish() {
+  end_member();
+  std::string directory;
+  for (const ZipEntry& entry : entries_) put_entry(directory, entry);
+  put_end(directory, static_cast<int64_t>(entries_.size()), position_);
+  file_.write(directory);
+  file_.sync();
+  file_.close();
 }
 
 }  // namespace hearth::formats

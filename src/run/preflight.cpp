@@ -6,9 +6,8 @@
 
 #include "base/error_list.h"
 #include "base/hash.h"
-#include "checkpoint/load.h"
-#include "checkpoint/retain.h"
 #include "config/derived.h"
+#include "convert/source.h"
 #include "data/order/data_facts.h"
 #include "data/shard/same_tokenizer.h"
 #include "data/study/token_weights.h"
@@ -61,8 +60,8 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
   const config::Checkpoint& keys = config.checkpoint;
   if (keys.initial_load_path.empty() || path_exists(config.checkpoint_folder())) return;
   errors.attempt_about("checkpoint.initial_load_path", [&] {
-    const Path folder = checkpoint::find_checkpoint(config.initial_load_path().lexically_normal());
-    checkpoint::Reader reader = checkpoint::Reader::open(folder);
+    convert::Source source = convert::open_for_run(config.initial_load_path().lexically_normal(), config.model);
+    checkpoint::Reader& reader = source.reader;
     if (shapes_are_known) errors.attempt([&] { plan_initial_load(keys, plan, reader); });
     if (!all) return;
     std::vector<bool> fresh;

@@ -13,6 +13,7 @@
 #include "config/derived.h"
 #include "config/load.h"
 #include "config/resume.h"
+#include "convert/source.h"
 #include "data/shard/same_tokenizer.h"
 #include "metrics/jsonl.h"
 #include "plan/tensor_names.h"
@@ -133,14 +134,32 @@ void check_same_model(const Run& run, const config::RunConfig& before, const Pat
         .about("checkpoint.initial_load_path");
 }
 
-// Starts a new run with a checkpoint's weights. PyTorch's folders have no manifest, so only shapes are checked.
+// What another program's files say about their model, as a run of Hearth would say it.
+config::RunConfig config_of(const convert::Description& description, const Run& run) {
+  config::RunConfig config = run.config;
+  config.model = description.model;
+  config.objective.kind = description.objective;
+  return config;
+}
+
+// Starts a new run with a checkpoint's weights, of any kind. PyTorch's folders say nothing about their model, so only
+// shapes are checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
-  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
+  const convert::Source source = convert::open_for_run(folder, run.config.model);
+  const checkpoint::Reader& reader = source.reader;
   start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
-  if (reader.has_manifest()) {
-    if (!start.initial_load.new_vocabulary(run.plan)) check_same_tokenizer(run, reader.manifest(), folder);
-    check_same_model(run, config_of(reader), folder, start);
+  if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan)) {
+    const checkpoint::Manifest& manifest = reader.manifest();
+    if (convert::is_without_tokenizer(manifest))
+      start.notes.push_back("the checkpoint has no tokenizer: that its ids are the data's is not checked");
+    else
+      check_same_tokenizer(run, manifest, folder);
   }
+  if (reader.has_manifest())
+    check_same_model(run, config_of(reader), folder, start);
+  else if (source.description)
+    check_same_model(run, config_of(*source.description, run), folder, start);
+  start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
   if (const auto note = conversion_note(run, reader, start.initial_load)) start.notes.push_back(*note);
   start.checkpoint = folder;
   start.from_elsewhere = true;
@@ -254,7 +273,7 @@ Start start_at(const std::optional<Path>& own, Run& run) {
     continue_from(*own, run, start);
     start.notes.push_back(fmt::format("continuing after step {} from {}", start.progress.step, own->string()));
   } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
-    begin_with_weights_of(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
+    begin_with_weights_of(convert::find_weights(run.config.initial_load_path().lexically_normal()).folder, run, start);
   } else if (!options.initial_load_path.empty()) {
     branch_off(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
   }
@@ -291,7 +310,8 @@ void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
   const bool any_fresh = !checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
   if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
   if (!checkpoint) return;
-  checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
+  checkpoint::Reader reader = from_elsewhere ? convert::open_for_run(*checkpoint, run.config.model).reader
+                                             : checkpoint::Reader::open(*checkpoint);
   load_weights(reader, weights, fresh, from_elsewhere ? OtherTypes::kConvert : OtherTypes::kRefuse);
   if (from_elsewhere) check_finite(weights, *checkpoint);
   if (moments) load_moments(reader, weights, fresh);

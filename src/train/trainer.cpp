@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <c10/core/InferenceMode.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -40,6 +39,7 @@
 #include "train/step.h"
 #include "train/step_feed.h"
 #include "train/validate.h"
+#include "train/voice.h"
 
 namespace hearth::train {
 namespace {
@@ -325,27 +325,6 @@ class Trainer {
   double ended_s_ = 0;              // when the last step ended
   double lease_checked_s_ = monotonic_seconds();
   std::optional<Launched> next_;  // a step that a GPU computes already
-};
-
-// A rank's output outside of its steps: rank 0 also prints it on the console.
-class Voice {
- public:
-  Voice(const run::Run& run, int64_t rank) : log_(run.folder.logs(), rank), prints_(rank == 0) {
-    log_.write(LogLevel::kDebug, fmt::format("hearth {} ({}), LibTorch {}, process {}", HEARTH_VERSION, HEARTH_BUILD,
-                                             HEARTH_LIBTORCH_VERSION, ::getpid()));
-  }
-  void say(LogLevel level, const std::string& text) {
-    print(fmt::format("{}{}\n", console_prefix(level), text));
-    log_.write(level, text);
-  }
-  void print(const std::string& text) const {
-    if (prints_) fmt::print("{}", text);
-  }
-  RankLog& log() { return log_; }
-
- private:
-  RankLog log_;
-  bool prints_;
 };
 
 ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log) {

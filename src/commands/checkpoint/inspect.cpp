@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
+#include "config/load.h"
+#include "convert/source.h"
 #include "data/order/data_state.h"
 #include "mesh/flight.h"
 #include "report/flight_picture.h"
@@ -74,14 +76,39 @@ void add_manifest(std::vector<Row>& rows, const checkpoint::Reader& reader) {
   rows.push_back({"parent", m.parent.empty() ? "none" : m.parent});
 }
 
-void print_text(const checkpoint::Reader& reader) {
+std::string writer_of(convert::Kind kind) {
+  switch (kind) {
+    case convert::Kind::kHuggingFace:
+      return "Hugging Face's format: it can be the initial load, or be converted";
+    case convert::Kind::kMeta:
+      return "Meta's format: it can be the initial load, or be converted";
+    case convert::Kind::kNeox:
+    case convert::Kind::kNative:
+    case convert::Kind::kDcp:
+    case convert::Kind::kTorchtitan:
+      break;
+  }
+  return "PyTorch (no hearth.json: it can be the initial load, not resumed)";
+}
+
+// The keys of [model] that other programs' files give, as a run file has them.
+std::string model_section(const convert::Description& description) {
+  config::RunConfig config;
+  config.model = description.model;
+  const std::string text = config::to_toml(config);
+  const size_t begin = text.find("[model]");
+  return text.substr(begin, text.find("\n[", begin) + 1 - begin);
+}
+
+void print_text(const convert::Source& source) {
+  const checkpoint::Reader& reader = source.reader;
   const formats::Metadata& metadata = reader.metadata();
   const Totals totals = count(metadata);
   std::vector<Row> rows;
   if (reader.has_manifest()) {
     add_manifest(rows, reader);
   } else {
-    rows.push_back({"written by", "PyTorch (no hearth.json: it can be the initial load, not resumed)"});
+    rows.push_back({"written by", writer_of(source.kind)});
   }
   rows.push_back({"parameters", fmt::format("{} ({}) in {} weights, {}", totals.parameters,
                                             format_count(static_cast<double>(totals.parameters)), totals.weights,
@@ -97,7 +124,11 @@ void print_text(const checkpoint::Reader& reader) {
                format_bytes(stored_bytes(tensor)), tensor.items.size(), formats::format_shape(tensor.info.shape));
   }
   for (const formats::OtherEntry& other : metadata.others) fmt::print("{:{}}  {}\n", other.name, width, other.what);
-  if (reader.has_manifest()) fmt::print("\nconfiguration\n{}", reader.manifest().config_toml);
+  if (reader.has_manifest())
+    fmt::print("\nconfiguration\n{}", reader.manifest().config_toml);
+  else if (source.description)
+    fmt::print("\nconfiguration\n{}", model_section(*source.description));
+  for (const std::string& note : source.notes) fmt::print("note: {}\n", note);
 }
 
 Json json_of(const checkpoint::Reader& reader) {
@@ -120,10 +151,16 @@ Json json_of(const checkpoint::Reader& reader) {
   return j;
 }
 
-void print_json(const checkpoint::Reader& reader) {
+void print_json(const convert::Source& source) {
+  const checkpoint::Reader& reader = source.reader;
   const Totals totals = count(reader.metadata());
-  Json j = {{"checkpoint", reader.folder().string()}, {"has_manifest", reader.has_manifest()}};
-  if (reader.has_manifest()) j.update(json_of(reader));
+  Json j = {{"checkpoint", reader.folder().string()},
+            {"kind", convert::kind_name(source.kind)},
+            {"has_manifest", reader.has_manifest()}};
+  if (reader.has_manifest())
+    j.update(json_of(reader));
+  else if (source.description)
+    j["config"] = model_section(*source.description);
   j["parameters"] = totals.parameters;
   j["weight_bytes"] = totals.weight_bytes;
   j["other_bytes"] = totals.other_bytes;
@@ -149,7 +186,8 @@ int inspect(CommandLine& line) {
   int64_t last = 0;
   Path picture;
   line.positional("CHECKPOINT", &folder,
-                  "folder of one step, RUN/checkpoints/step-...; or RUN/flight, the last calls of ranks to each other: "
+                  "folder of one step, RUN/checkpoints/step-..., or of Hugging Face's or Meta's weights; or "
+                  "RUN/flight, the last calls of ranks to each other: "
                   "after a hang or a death it says which rank did not come");
   line.flag("--json", &json, "one JSON object instead of text");
   line.option("--last", "N", &last, "of RUN/flight: show the last N calls of each rank").range(1, mesh::kFlightCalls);
@@ -166,8 +204,8 @@ int inspect(CommandLine& line) {
   if (last > 0 || !picture.empty())
     throw user_error(fmt::format("{} is for RUN/flight", last > 0 ? "--last" : "--picture"),
                      fmt::format("{} has no records of calls", folder.string()), "leave it out");
-  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  json ? print_json(reader) : print_text(reader);
+  const convert::Source source = convert::open_for_inspection(folder);
+  json ? print_json(source) : print_text(source);
   return 0;
 }
 

@@ -1,0 +1,88 @@
+#include "convert/convert.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "commands/commands.h"
+#include "commands/progress_line.h"
+#include "config/choices.h"
+
+namespace hearth::commands {
+namespace {
+
+constexpr const char* kKindHelp =
+    "native: Hearth's, with hearth.json; dcp: a folder of torch.distributed.checkpoint with torchtitan's names of "
+    "2025; "
+    "torchtitan: the same with the names of torchtitan 0.3; "
+    "hf: Hugging Face's config.json and safetensors; meta: Meta's params.json and consolidated.00.pth";
+
+std::optional<DType> dtype_of(const std::string& name) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
+    if (dtype_name(dtype) == name) return dtype;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int convert(CommandLine& line) {
+  convert::Options options{};
+  std::string from, to, dtype, pairs, layout, max_file = "5GB";
+  std::vector<std::string> kinds;
+  std::vector<std::string> targets;
+  for (const convert::Kind kind : convert::kKinds) {
+    kinds.emplace_back(convert::kind_name(kind));
+    if (convert::can_be_written(kind)) targets.emplace_back(convert::kind_name(kind));
+  }
+  line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
+  line.positional("OUT", &options.out, "folder to write; it must not exist");
+  line.option("--to", "KIND", &to, kKindHelp).required().choices(targets);
+  line.option("--from", "KIND", &from, "kind of IN, also neox: GPT-NeoX's; by default it is found from the files")
+      .choices(kinds);
+  line.option("--dtype", "TYPE", &dtype, "type of the weights in OUT; by default IN's")
+      .choices({"bfloat16", "float16", "float32"});
+  line.option("--rope-pairs", "ORDER", &pairs,
+              "of a native OUT: model.rope_pairs, the order of the rows of queries and keys; by default IN's order, so "
+              "that nothing moves")
+      .choices({"halves", "interleaved"});
+  line.option("--config", "RUN.toml", &options.config,
+              "run file whose [model] describes an IN of the kind dcp or neox, which do not describe themselves");
+  line.option("--qkv-layout", "LAYOUT", &layout,
+              "of neox with fewer keys than queries: slots (a head's query, key and value together) or split (all "
+              "queries, all keys, all values); only needed where the names of the files leave it open")
+      .choices({"slots", "split"});
+  line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
+  line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
+  if (!line.parse()) return 0;
+  options.from = convert::find_kind_name(from);
+  options.to = *convert::find_kind_name(to);
+  options.dtype = dtype_of(dtype);
+  options.rope_pairs = config::find_choice<config::RopePairs>(pairs);
+  if (!layout.empty()) options.qkv_layout = layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
+  const std::optional<int64_t> bytes = parse_bytes(max_file);
+  if (!bytes || *bytes == 0)
+    throw user_error(fmt::format("--max-file-size {} is not a size", max_file), {}, "write it as 5GB or 500 MiB");
+  options.max_file_bytes = *bytes;
+
+  convert::Progress progress;
+  const auto start = std::chrono::steady_clock::now();
+  const convert::Result result = [&] {
+    const ProgressLine shown([&progress] {
+      const auto all = static_cast<double>(progress.all_bytes);
+      return progress_bar("writing", all > 0 ? static_cast<double>(progress.done_bytes) / all : 0);
+    });
+    return convert::convert(options, progress);
+  }();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
+  fmt::print("wrote {}: {} to {}, {} parameters in {} tensors, {} in {}\n", options.out.string(),
+             convert::kind_name(result.from), to, format_count(static_cast<double>(result.parameters)), result.tensors,
+             format_bytes(result.bytes), format_duration(seconds));
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,128 @@
+#include "convert/cast.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace hearth::convert {
+namespace {
+
+float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+uint16_t bfloat16_of(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return 0x7fc0;  // PyTorch's
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float float_of_float16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f,
+                 fraction = bits & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  const float small = static_cast<float>(fraction) * 0x1p-24F;  // subnormal, or zero
+  return sign != 0 ? -small : small;
+}
+
+uint16_t float16_of(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);   // NaN
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // 65520 and more round to infinity
+  // Below the smallest normal number the sum with 0.5 rounds at the right place: its last bit is 2^-24.
+  if (magnitude < 0x38800000) {
+    const float rounded = std::bit_cast<float>(magnitude) + 0.5F;
+    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(rounded) - 0x3f000000));
+  }
+  const uint32_t rounded = magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1);
+  return static_cast<uint16_t>(sign | rounded >> 13);
+}
+
+float load(const std::byte* at, DType dtype, size_t i) {
+  uint16_t half = 0;
+  float single = 0;
+  double wide = 0;
+  switch (dtype) {
+    case DType::kFloat32:
+      std::memcpy(&single, at + 4 * i, 4);
+      return single;
+    case DType::kFloat64:
+      std::memcpy(&wide, at + 8 * i, 8);
+      return static_cast<float>(wide);
+    case DType::kBFloat16:
+      std::memcpy(&half, at + 2 * i, 2);
+      return float_of_bfloat16(half);
+    case DType::kFloat16:
+      std::memcpy(&half, at + 2 * i, 2);
+      return float_of_float16(half);
+    default:
+      HEARTH_CHECK(false, "{} is no type of weights", dtype_name(dtype));
+  }
+}
+
+void store(std::byte* at, DType dtype, size_t i, float value) {
+  const double wide = value;
+  uint16_t half = 0;
+  switch (dtype) {
+    case DType::kFloat32:
+      std::memcpy(at + 4 * i, &value, 4);
+      return;
+    case DType::kFloat64:
+      std::memcpy(at + 8 * i, &wide, 8);
+      return;
+    case DType::kBFloat16:
+      half = bfloat16_of(value);
+      break;
+    case DType::kFloat16:
+      half = float16_of(value);
+      break;
+    default:
+      HEARTH_CHECK(false, "{} is no type of weights", dtype_name(dtype));
+  }
+  std::memcpy(at + 2 * i, &half, 2);
+}
+
+// A number is NaN or infinite if all bits of its exponent are set.
+template <typename Bits>
+bool has_full_exponent(std::span<const std::byte> values, Bits exponent) {
+  bool found = false;
+  for (size_t at = 0; at + sizeof(Bits) <= values.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, values.data() + at, sizeof bits);
+    found |= (bits & exponent) == exponent;
+  }
+  return found;
+}
+
+}  // namespace
+
+void cast(std::span<const std::byte> in, DType from, DType to, std::vector<std::byte>& out) {
+  const size_t count = in.size() / static_cast<size_t>(dtype_size(from));
+  out.resize(count * static_cast<size_t>(dtype_size(to)));
+  if (from == to) {
+    std::memcpy(out.data(), in.data(), in.size());
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) store(out.data(), to, i, load(in.data(), from, i));
+}
+
+bool has_nonfinite(std::span<const std::byte> values, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return has_full_exponent<uint32_t>(values, 0x7f800000);
+    case DType::kFloat64:
+      return has_full_exponent<uint64_t>(values, 0x7ff0000000000000);
+    case DType::kBFloat16:
+      return has_full_exponent<uint16_t>(values, 0x7f80);
+    case DType::kFloat16:
+      return has_full_exponent<uint16_t>(values, 0x7c00);
+    default:
+      return false;
+  }
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,18 @@
+// Floating-point types of weights into each other, rounded to nearest with ties to even, as PyTorch does.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace hearth::convert {
+
+// `out` has the elements of `in` in another type; any two of float32, float64, bfloat16 and float16.
+void cast(std::span<const std::byte> in, DType from, DType to, std::vector<std::byte>& out);
+
+// Whether an element is NaN or infinite.
+bool has_nonfinite(std::span<const std::byte> values, DType dtype);
+
+}  // namespace hearth::convert

@@ -1,0 +1,38 @@
+// Converts a checkpoint of any kind to any other: `hearth convert`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "config/choices.h"
+#include "convert/kind.h"
+#include "convert/source.h"
+#include "convert/transfer.h"
+
+namespace hearth::convert {
+
+struct Options {
+  Path in, out;
+  std::optional<Kind> from;  // empty: found from the files
+  Kind to;
+  std::optional<DType> dtype;                   // of the target's weights; empty: the source's
+  std::optional<config::RopePairs> rope_pairs;  // of a native target; empty: the source's order
+  std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
+  Path config;            // a run file whose [model] describes a source that says nothing; empty: none
+  std::string tokenizer;  // in place of the source's; empty: the source's
+  int64_t max_file_bytes = 5'000'000'000;
+};
+
+struct Result {
+  Kind from;
+  int64_t tensors = 0, parameters = 0, bytes = 0;
+  std::vector<std::string> notes;  // for the console
+};
+
+// Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
+// removed. Throws user_error for a model that the target has no home for, and for one that is not complete.
+Result convert(const Options& options, Progress& progress);
+
+}  // namespace hearth::convert

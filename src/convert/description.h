@@ -1,0 +1,22 @@
+// What a checkpoint says about its model, besides the weights.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "config/config.h"
+
+namespace hearth::convert {
+
+struct Description {
+  // Every key that decides what the weights compute. model.rope_pairs is the order of the rows of queries and keys in
+  // the files.
+  config::Model model;
+  config::ObjectiveKind objective = config::ObjectiveKind::kCausalLm;
+  int64_t max_positions = 0;  // the longest sequence it was made for; 0: not known
+  std::optional<int64_t> bos;
+  std::vector<int64_t> eos;  // several tokens may end a text
+};
+
+}  // namespace hearth::convert

@@ -1,0 +1,85 @@
+#include "convert/kind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/retain.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr std::array<std::string_view, 6> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta", "neox"};
+
+bool is_weight_file(std::string_view name) {
+  return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json");
+}
+
+// Kinds whose files are in the folder.
+std::vector<Kind> kinds_in(const Path& folder) {
+  std::vector<Kind> kinds;
+  if (path_exists(folder / checkpoint::kManifestFile))
+    kinds.push_back(Kind::kNative);
+  else if (path_exists(folder / checkpoint::kMetadataFile))
+    kinds.push_back(Kind::kDcp);
+  const std::vector<std::string> names = list_folder(folder);
+  const bool has_config = path_exists(folder / "config.json");
+  if (has_config || std::any_of(names.begin(), names.end(), is_weight_file)) kinds.push_back(Kind::kHuggingFace);
+  const auto is_meta = [](std::string_view name) {
+    return name.starts_with("consolidated.") && name.ends_with(".pth");
+  };
+  if (std::any_of(names.begin(), names.end(), is_meta)) kinds.push_back(Kind::kMeta);
+  // GPT-NeoX's folder of a step, or the folder above, where `latest` names it.
+  const auto is_neox = [](std::string_view name) { return name.ends_with("model_states.pt"); };
+  if (std::any_of(names.begin(), names.end(), is_neox) || path_exists(folder / "latest")) kinds.push_back(Kind::kNeox);
+  return kinds;
+}
+
+std::string named(const std::vector<Kind>& kinds) {
+  std::vector<std::string> names;
+  for (const Kind kind : kinds) names.emplace_back(kind_name(kind));
+  return join(names, " and ");
+}
+
+}  // namespace
+
+std::string_view kind_name(Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+
+bool can_be_written(Kind kind) { return kind != Kind::kNeox; }
+
+std::optional<Kind> find_kind_name(std::string_view name) {
+  for (const Kind kind : kKinds) {
+    if (kind_name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+Found find_weights(const Path& folder, std::optional<Kind> wanted) {
+  if (!path_exists(folder)) checkpoint::find_checkpoint(folder);  // throws
+  if (!std::filesystem::is_directory(folder))
+    throw user_error(fmt::format("{} is a file", folder.string()),
+                     "the weights' names and shapes are in more than one file", "give the folder that contains it");
+  if (wanted == Kind::kTorchtitan) wanted = Kind::kDcp;
+  const std::vector<Kind> kinds = kinds_in(folder);
+  if (wanted && std::find(kinds.begin(), kinds.end(), *wanted) != kinds.end()) return {*wanted, folder};
+  if (kinds.size() > 1)
+    throw user_error(fmt::format("{} has the files of two kinds: {}", folder.string(), named(kinds)), {},
+                     "give --from, or move one kind to another folder");
+  if (kinds.empty() && (!wanted || *wanted == Kind::kNative || *wanted == Kind::kDcp)) {
+    // A run's folder; this call also says what is missing in any other folder.
+    const Path newest = checkpoint::find_checkpoint(folder);
+    return find_weights(newest, wanted);
+  }
+  if (wanted)
+    throw user_error(
+        fmt::format("{} is not of the kind {}", folder.string(), kind_name(*wanted)),
+        kinds.empty() ? "it has no weights of this kind" : fmt::format("its files are of the kind {}", named(kinds)),
+        "leave out --from: the kind is found from the files");
+  return {kinds.front(), folder};
+}
+
+}  // namespace hearth::convert

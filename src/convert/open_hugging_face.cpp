@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "convert/hugging_face_config.h"
+#include "convert/names.h"
+#include "convert/source.h"
+#include "formats/safetensors.h"
+#include "formats/torch_file.h"
+
+namespace hearth::convert {
+namespace {
+
+using checkpoint::OutsideTensor;
+
+// The ways in which transformers stores weights, in its order of preference.
+struct Layout {
+  const char *single, *index;
+};
+constexpr Layout kLayouts[] = {{"model.safetensors", "model.safetensors.index.json"},
+                               {"pytorch_model.bin", "pytorch_model.bin.index.json"}};
+
+// A file's tensors, each in one piece.
+std::vector<OutsideTensor> tensors_of(const Path& folder, const std::string& name) {
+  const std::string origin = (folder / name).string();
+  const File file = File::open_read(folder / name);
+  std::vector<OutsideTensor> tensors;
+  const auto add = [&](const mesh::TensorInfo& info, formats::TensorLayout layout) {
+    const mesh::Box whole{std::vector<int64_t>(info.shape.size()), info.shape};
+    tensors.push_back({info, {{whole, name, std::move(layout)}}});
+  };
+  const auto refuse = [&](const formats::OtherEntry& other) {
+    throw user_error(fmt::format("{}: {} is {}", origin, other.name, other.what),
+                     "Hearth reads float32, float64, bfloat16 and float16 weights",
+                     "save the model again in one of these types");
+  };
+  if (formats::is_zip(file)) {
+    formats::TorchFile found = formats::read_torch_file(file, origin);
+    if (!found.others.empty()) refuse(found.others.front());
+    for (formats::TorchTensor& tensor : found.tensors)
+      add({tensor.name, tensor.layout.dtype, tensor.layout.sizes}, tensor.layout);
+    return tensors;
+  }
+  const formats::SafetensorsFile found = formats::read_safetensors(file, origin);
+  if (!found.others.empty()) refuse(found.others.front());
+  for (const formats::SafetensorsTensor& tensor : found.tensors) {
+    std::vector<int64_t> strides(tensor.info.shape.size());
+    int64_t stride = 1;
+    for (size_t d = strides.size(); d-- > 0; stride *= std::max<int64_t>(tensor.info.shape[d], 1)) strides[d] = stride;
+    add(tensor.info, {tensor.info.dtype, tensor.info.shape, std::move(strides), tensor.offset});
+  }
+  return tensors;
+}
+
+// All files of an index, which must tell the truth: each tensor is where it says, and no other is there.
+std::vector<OutsideTensor> indexed_tensors(const Path& folder, const std::string& index) {
+  const std::string origin = (folder / index).string();
+  std::map<std::string, std::string> missing = formats::parse_safetensors_index(read_file(folder / index), origin);
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : missing) files.insert(file);
+  std::vector<OutsideTensor> all;
+  for (const std::string& file : files) {
+    if (!path_exists(folder / file))
+      throw user_error(fmt::format("{} is missing", (folder / file).string()), fmt::format("{} names it", origin),
+                       "download it again");
+    for (OutsideTensor& tensor : tensors_of(folder, file)) {
+      const auto found = missing.find(tensor.info.name);
+      if (found == missing.end() || found->second != file)
+        throw damaged(fmt::format("{} is wrong about {}", origin, tensor.info.name),
+                      fmt::format("{} has this tensor, and the index does not say so", file),
+                      "download the index and the files again");
+      missing.erase(found);
+      all.push_back(std::move(tensor));
+    }
+  }
+  if (!missing.empty())
+    throw damaged(fmt::format("{} is wrong about {}", origin, missing.begin()->first),
+                  fmt::format("{} lacks this tensor", missing.begin()->second),
+                  "download the index and the files again");
+  return all;
+}
+
+std::vector<OutsideTensor> all_tensors(const Path& folder) {
+  for (const Layout& layout : kLayouts) {
+    if (path_exists(folder / layout.index)) return indexed_tensors(folder, layout.index);
+    if (path_exists(folder / layout.single)) return tensors_of(folder, layout.single);
+  }
+  throw user_error(fmt::format("{} has no weights", folder.string()),
+                   fmt::format("there is none of {}, {}, {}, {}", kLayouts[0].single, kLayouts[0].index,
+                               kLayouts[1].single, kLayouts[1].index),
+                   "download them");
+}
+
+constexpr const char* kOutput = "output.weight";
+
+}  // namespace
+
+Source open_hugging_face(const Path& folder) {
+  const Path config = folder / "config.json";
+  if (!path_exists(config))
+    throw user_error(fmt::format("{} is missing", config.string()), "it has the model's shape", "download it");
+  std::vector<std::string> notes;
+  Description description = parse_hugging_face_config(read_file(config), config.string(), notes);
+  std::vector<OutsideTensor> tensors;
+  for (OutsideTensor& tensor : all_tensors(folder)) {
+    if (is_computed(tensor.info.name)) continue;
+    if (const auto name = from_hugging_face(tensor.info.name)) tensor.info.name = *name;
+    tensors.push_back(std::move(tensor));
+  }
+  checkpoint::Reader reader = checkpoint::Reader::over(folder, tensors);
+  // With tied weights an output matrix of its own counts in some versions of transformers, and not in others.
+  if (description.model.enable_weight_tying && reader.find(kOutput) != nullptr) {
+    if (!same_elements(reader, kOutput, "tok_embeddings.weight"))
+      throw user_error(fmt::format("{} says tie_word_embeddings = true, and lm_head.weight differs from the embedding",
+                                   config.string()),
+                       "transformers 4 would use the embedding, transformers 5 lm_head.weight",
+                       "set tie_word_embeddings to false in the file, or delete lm_head.weight");
+    std::erase_if(tensors, [](const OutsideTensor& tensor) { return tensor.info.name == kOutput; });
+    reader = checkpoint::Reader::over(folder, std::move(tensors));
+  }
+  return {Kind::kHuggingFace, std::move(reader), std::move(description), std::move(notes)};
+}
+
+}  // namespace hearth::convert

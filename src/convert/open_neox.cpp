@@ -1,0 +1,233 @@
+// GPT-NeoX's checkpoints: dicts of tensors of its layers, one file for each layer and rank, or one for each rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "base/error.h"
+#include "convert/names.h"
+#include "convert/source.h"
+#include "formats/torch_file.h"
+#include "plan/parameters.h"
+
+namespace hearth::convert {
+namespace {
+
+using checkpoint::OutsideTensor;
+
+// A tensor of one rank: its file and place.
+struct Part {
+  std::string file;
+  formats::TensorLayout layout;
+};
+// By layer, name in the layer, and rank.
+using Parts = std::map<std::pair<int64_t, std::string>, std::map<int64_t, Part>>;
+
+// The number that begins at `at`, or -1.
+int64_t number_at(std::string_view text, size_t at) {
+  int64_t number = -1;
+  if (at < text.size()) std::from_chars(text.data() + at, text.data() + text.size(), number);
+  return number;
+}
+
+// layer_05-model_01-model_states.pt: layer 5, rank 1. mp_rank_01_model_states.pt: every layer of rank 1, under
+// "module" with names like sequential.5.attention.dense.weight.
+Parts read_parts(const Path& folder) {
+  Parts parts;
+  const std::vector<std::string> names = list_folder(folder);
+  const bool by_layer =
+      std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with("layer_"); });
+  for (const std::string& name : names) {
+    if (!name.starts_with(by_layer ? "layer_" : "mp_rank_") || !name.ends_with("model_states.pt")) continue;
+    const std::string origin = (folder / name).string();
+    const formats::TorchFile found =
+        formats::read_torch_file(File::open_read(folder / name), origin, by_layer ? "" : "module");
+    for (const formats::TorchTensor& tensor : found.tensors) {
+      constexpr std::string_view kSequential = "sequential.";
+      std::string rest = tensor.name;
+      int64_t layer = number_at(name, 6), rank = number_at(name, name.find("-model_") + 7);
+      if (!by_layer) {
+        rank = number_at(name, 8);
+        layer = rest.starts_with(kSequential) ? number_at(rest, kSequential.size()) : -1;
+        rest = rest.substr(std::min(rest.size(), rest.find('.', kSequential.size()) + 1));
+      }
+      if (layer < 0 || rank < 0)
+        throw user_error(fmt::format("{}: {} belongs to no layer", origin, tensor.name),
+                         "GPT-NeoX's names have numbers");
+      if (!is_computed("." + rest)) parts[{layer, rest}][rank] = {name, tensor.layout};
+    }
+  }
+  return parts;
+}
+
+class NeoxReader {
+ public:
+  NeoxReader(const Path& folder, const plan::ModelShape& shape, std::optional<QkvLayout> layout)
+      : folder_(folder), s_(shape), layout_(layout), parts_(read_parts(folder)) {
+    for (const auto& [key, ranks] : parts_) ranks_ = std::max(ranks_, std::ssize(ranks));
+  }
+
+  std::vector<OutsideTensor> run() {
+    if (ranks_ == 0 || s_.H % ranks_ != 0 || s_.G % ranks_ != 0)
+      throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
+                                   folder_.string(), ranks_));
+    whole(0, "word_embeddings.weight", "tok_embeddings.weight", 0);
+    for (int64_t i = 0; i < s_.L; ++i) layer(i);
+    whole(s_.L + 3, "norm.scale", "norm.weight", {});
+    if (!s_.tied) whole(s_.L + 4, "final_linear.weight", "output.weight", 0);
+    if (!parts_.empty())
+      throw user_error(fmt::format("{}: layer {} has {}, which Hearth's model lacks", folder_.string(),
+                                   parts_.begin()->first.first, parts_.begin()->first.second),
+                       "weights are never dropped silently", "give --config the keys of this model");
+    return std::move(found_);
+  }
+
+ private:
+  // Takes a tensor's parts of all ranks, which have one shape.
+  std::map<int64_t, Part> take(int64_t layer, const std::string& name) {
+    const auto found = parts_.find({layer, name});
+    if (found == parts_.end() || std::ssize(found->second) != ranks_ || found->second.rbegin()->first != ranks_ - 1)
+      throw user_error(fmt::format("{} lacks {} of layer {}", folder_.string(), name, layer),
+                       "a file is missing, or [model] is another model's", "copy all files, and check --config");
+    std::map<int64_t, Part> parts = std::move(found->second);
+    parts_.erase(found);
+    for (const auto& [rank, part] : parts) {
+      const formats::TensorLayout &first = parts.begin()->second.layout, &layout = part.layout;
+      if (layout.sizes != first.sizes || layout.dtype != first.dtype || layout.sizes.size() > 2)
+        throw damaged(fmt::format("{}: {} has another shape or type than in the first rank",
+                                  (folder_ / part.file).string(), name));
+    }
+    return parts;
+  }
+
+  // Rows [from, from + count) of a rank's part, which are rows from `to` on of the whole.
+  static void add_rows(OutsideTensor& tensor, const Part& part, int64_t from, int64_t count, int64_t to) {
+    formats::TensorLayout layout = part.layout;
+    layout.sizes[0] = count;
+    layout.data_offset += from * layout.strides[0] * dtype_size(layout.dtype);
+    tensor.pieces.push_back({{{to, 0}, layout.sizes}, part.file, std::move(layout)});
+  }
+
+  // A tensor that ranks share along `split`, or have in full.
+  void whole(int64_t layer, const std::string& name, const std::string& hearth, std::optional<size_t> split) {
+    const std::map<int64_t, Part> parts = take(layer, name);
+    const formats::TensorLayout& first = parts.begin()->second.layout;
+    OutsideTensor tensor{{hearth, first.dtype, first.sizes}, {}};
+    for (const auto& [rank, part] : parts) {
+      mesh::Box box{std::vector<int64_t>(first.sizes.size()), first.sizes};
+      if (split && *split < box.offsets.size()) box.offsets[*split] = rank * first.sizes[*split];
+      if (split || rank == 0) tensor.pieces.push_back({box, part.file, part.layout});
+    }
+    if (split && *split < first.sizes.size()) tensor.info.shape[*split] *= ranks_;
+    found_.push_back(std::move(tensor));
+  }
+
+  void layer(int64_t i) {
+    const std::string prefix = fmt::format("layers.{}.", i);
+    whole(i + 2, "input_layernorm.scale", prefix + "attention_norm.weight", {});
+    whole(i + 2, "post_attention_layernorm.scale", prefix + "ffn_norm.weight", {});
+    whole(i + 2, "attention.dense.weight", prefix + "attention.wo.weight", 1);
+    const bool by_name = parts_.contains({i + 2, "mlp.w1.weight"});
+    queries_keys_values(i + 2, prefix, by_name);
+    if (by_name) {
+      whole(i + 2, "mlp.w1.weight", prefix + "feed_forward.w1.weight", 0);
+      whole(i + 2, "mlp.w3.weight", prefix + "feed_forward.w3.weight", 0);
+      whole(i + 2, "mlp.w2.weight", prefix + "feed_forward.w2.weight", 1);
+      return;
+    }
+    whole(i + 2, "mlp.linear2.weight", prefix + "feed_forward.w2.weight", 1);
+    // Each rank has [up; gate].
+    const std::map<int64_t, Part> parts = take(i + 2, "mlp.linear1.weight");
+    const int64_t rows = s_.F / ranks_;
+    require_rows(parts, "mlp.linear1.weight", 2 * rows);
+    OutsideTensor gate = rows_of(prefix + "feed_forward.w1.weight", parts, s_.F), up = gate;
+    up.info.name = prefix + "feed_forward.w3.weight";
+    for (const auto& [rank, part] : parts) {
+      add_rows(up, part, 0, rows, rank * rows);
+      add_rows(gate, part, rows, rows, rank * rows);
+    }
+    found_.push_back(std::move(gate));
+    found_.push_back(std::move(up));
+  }
+
+  static OutsideTensor rows_of(const std::string& name, const std::map<int64_t, Part>& parts, int64_t rows) {
+    const formats::TensorLayout& first = parts.begin()->second.layout;
+    return {{name, first.dtype, {rows, first.sizes[1]}}, {}};
+  }
+  void require_rows(const std::map<int64_t, Part>& parts, const std::string& name, int64_t rows) const {
+    const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
+    if (sizes.size() != 2 || sizes[0] != rows)
+      throw user_error(fmt::format("{}: {} has shape {}, expected {} rows", folder_.string(), name,
+                                   formats::format_shape(sizes), rows),
+                       "[model] is another model's", "give --config the keys of this model");
+  }
+
+  void queries_keys_values(int64_t layer, const std::string& prefix, bool slots_by_name) {
+    const std::string name = "attention.query_key_value.weight";
+    const std::map<int64_t, Part> parts = take(layer, name);
+    const int64_t K = s_.K, queries = s_.H / ranks_, keys = s_.G / ranks_;
+    require_rows(parts, name, (queries + 2 * keys) * K);
+    // With as many keys as queries both names of the feed-forward have slots: [q | k | v] of a head.
+    if (s_.H != s_.G && !slots_by_name && !layout_)
+      throw user_error(fmt::format("{}: the order of queries, keys and values is not known", folder_.string()),
+                       "versions of GPT-NeoX before and after November 2024 differ, and shapes are equal",
+                       "give `hearth convert` --qkv-layout split or slots; the right one has the lower loss");
+    const bool slots = s_.H == s_.G || (layout_ ? *layout_ == QkvLayout::kSlots : slots_by_name);
+    OutsideTensor q = rows_of(prefix + "attention.wq.weight", parts, s_.H * K);
+    OutsideTensor k = rows_of(prefix + "attention.wk.weight", parts, s_.G * K);
+    OutsideTensor v = rows_of(prefix + "attention.wv.weight", parts, s_.G * K);
+    for (const auto& [rank, part] : parts) {
+      const int64_t first_q = rank * queries * K, first_k = rank * keys * K, share = K * keys / queries;
+      if (!slots) {
+        add_rows(q, part, 0, queries * K, first_q);
+        add_rows(k, part, queries * K, keys * K, first_k);
+        add_rows(v, part, (queries + keys) * K, keys * K, first_k);
+        continue;
+      }
+      if (share * queries != K * keys)
+        throw user_error(fmt::format("{}: {} heads cannot share {} keys in slots", folder_.string(), s_.H, s_.G));
+      for (int64_t slot = 0; slot < queries; ++slot) {
+        const int64_t from = slot * (K + 2 * share);
+        add_rows(q, part, from, K, first_q + slot * K);
+        add_rows(k, part, from + K, share, first_k + slot * share);
+        add_rows(v, part, from + K + share, share, first_k + slot * share);
+      }
+    }
+    for (OutsideTensor* tensor : {&q, &k, &v}) found_.push_back(std::move(*tensor));
+  }
+
+  const Path& folder_;
+  const plan::ModelShape s_;
+  std::optional<QkvLayout> layout_;
+  Parts parts_;
+  int64_t ranks_ = 0;
+  std::vector<OutsideTensor> found_;
+};
+
+// The folder of a step. In the folder above, `latest` names it.
+Path step_folder_of(const Path& folder) {
+  if (!path_exists(folder / "latest")) return folder;
+  std::string name = read_file(folder / "latest");
+  while (!name.empty() && (name.back() == '\n' || name.back() == ' ')) name.pop_back();
+  if (name.empty() || name.find('/') != std::string::npos || name.starts_with(".") || !path_exists(folder / name))
+    throw user_error(fmt::format("{} names \"{}\", which is no folder there", (folder / "latest").string(), name), {},
+                     "give the folder of a step, such as global_step1000");
+  return folder / name;
+}
+
+}  // namespace
+
+Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout) {
+  if (described == nullptr)
+    throw user_error(fmt::format("{} does not describe its model", folder.string()),
+                     "GPT-NeoX joins matrices, and only the numbers of heads tell them apart",
+                     "use `hearth convert --config RUN.toml`, with a run file whose [model] is this model's");
+  Description description = *described;
+  description.model.rope_pairs = config::RopePairs::kHalves;
+  const Path step = step_folder_of(folder);
+  std::vector<OutsideTensor> tensors = NeoxReader(step, plan::model_shape(description.model, 0), layout).run();
+  return {Kind::kNeox, checkpoint::Reader::over(step, std::move(tensors)), std::move(description), {}};
+}
+
+}  // namespace hearth::convert

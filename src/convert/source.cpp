@@ -1,0 +1,120 @@
+#include "convert/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "convert/names.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr int64_t kCompareBytes = int64_t{8} << 20;
+
+Source open_native(const Path& folder) {
+  Source source{Kind::kNative, checkpoint::Reader::open(folder), Description{}, {}};
+  const checkpoint::Manifest& manifest = source.reader.manifest();
+  const config::RunConfig config =
+      config::from_toml_text(manifest.config_toml, (folder / checkpoint::kManifestFile).string(), ".");
+  Description& d = *source.description;
+  d.model = config.model;
+  d.objective = config.objective.kind;
+  d.max_positions = config.training.seq_len;
+  if (manifest.bos >= 0) d.bos = manifest.bos;
+  if (manifest.eos >= 0) d.eos = {manifest.eos};
+  if (d.model.vocab_size == 0) {
+    if (const mesh::TensorInfo* embedding = source.reader.find("tok_embeddings.weight"))
+      d.model.vocab_size = embedding->shape.front();
+  }
+  return source;
+}
+
+// Reads the names of either year.
+Source open_dcp(const Path& folder) {
+  Source source{Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
+  std::map<std::string, std::string> names;
+  for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
+    const auto name = from_torchtitan(tensor.name);
+    if (name && *name != tensor.name && source.reader.find(*name) == nullptr) names[tensor.name] = *name;
+  }
+  source.reader.rename(names);
+  if (!names.empty()) source.kind = Kind::kTorchtitan;
+  return source;
+}
+
+}  // namespace
+
+Source open_source(const Found& found, const Description* described, std::optional<QkvLayout> layout) {
+  switch (found.kind) {
+    case Kind::kNative:
+      return open_native(found.folder);
+    case Kind::kDcp:
+    case Kind::kTorchtitan:
+      return open_dcp(found.folder);
+    case Kind::kHuggingFace:
+      return open_hugging_face(found.folder);
+    case Kind::kMeta:
+      return open_meta(found.folder);
+    case Kind::kNeox:
+      return open_neox(found.folder, described, layout);
+  }
+  HEARTH_CHECK(false, "kind {}", static_cast<int>(found.kind));
+}
+
+void give_pairs(Source& source, config::RopePairs pairs) {
+  if (!source.description || source.description->model.rope_pairs == pairs) return;
+  std::set<std::string> names;
+  for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
+    if (has_pairs(tensor.name) && tensor.shape.size() == 2) names.insert(tensor.name);
+  }
+  const config::Model& model = source.description->model;
+  source.reader.reorder_pairs(
+      std::move(names), model.dim / model.n_heads,
+      pairs == config::RopePairs::kHalves ? checkpoint::PairOrder::kHalves : checkpoint::PairOrder::kInterleaved);
+  source.description->model.rope_pairs = pairs;
+}
+
+Source open_for_run(const Path& folder, const config::Model& model) {
+  Description described;
+  described.model = model;
+  Source source = open_source(find_weights(folder), &described);
+  if (source.kind != Kind::kNative) give_pairs(source, model.rope_pairs);
+  return source;
+}
+
+Source open_for_inspection(const Path& folder) {
+  const bool is_ours = path_exists(folder / checkpoint::kManifestFile);
+  if (is_ours || path_exists(folder / checkpoint::kMetadataFile))
+    return {is_ours ? Kind::kNative : Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
+  return open_source(find_weights(folder));
+}
+
+bool is_without_tokenizer(const checkpoint::Manifest& manifest) {
+  return manifest.dataset_hash.empty() && manifest.tokenizer.starts_with("ids:");
+}
+
+bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b) {
+  const mesh::TensorInfo *left = reader.find(a), *right = reader.find(b);
+  if (left == nullptr || right == nullptr || left->shape != right->shape || left->dtype != right->dtype) return false;
+  mesh::Box box{std::vector<int64_t>(left->shape.size()), left->shape};
+  const int64_t row_bytes = box.numel() / box.sizes[0] * dtype_size(left->dtype);
+  const int64_t rows = std::max<int64_t>(1, kCompareBytes / std::max<int64_t>(row_bytes, 1)), end = box.sizes[0];
+  std::vector<std::byte> one, other;
+  for (int64_t row = 0; row < end; row += rows) {
+    box.offsets[0] = row;
+    box.sizes[0] = std::min(rows, end - row);
+    one.resize(static_cast<size_t>(box.sizes[0] * row_bytes));
+    other.resize(one.size());
+    reader.read(a, box, one);
+    reader.read(b, box, other);
+    if (std::memcmp(one.data(), other.data(), one.size()) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,54 @@
+// Opens a checkpoint of any kind: its weights under Hearth's names, and what it says about its model.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "convert/description.h"
+#include "convert/kind.h"
+
+namespace hearth::convert {
+
+// How GPT-NeoX joins the rows of queries, keys and values where several heads share a key: in slots of one query head
+// with its part of a key and a value, or all queries, then all keys, then all values. Both have the same shape.
+enum class QkvLayout { kSlots, kSplit };
+
+struct Source {
+  Kind kind;
+  checkpoint::Reader reader;  // names are Hearth's; a name that no table has is kept
+  // Empty for folders of PyTorch, which say nothing.
+  std::optional<Description> description;
+  std::vector<std::string> notes;  // for the console
+};
+
+// Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which
+// name the file.
+// `described`: the keys of the model, for kinds that do not describe it; null: not known.
+Source open_source(const Found& found, const Description* described = nullptr,
+                   std::optional<QkvLayout> layout = std::nullopt);
+
+// From now on the reader gives queries and keys in this order. Does nothing without a description.
+void give_pairs(Source& source, config::RopePairs pairs);
+
+// The weights for a run with these keys, from any kind: for checkpoint.initial_load_path. Queries and keys come in the
+// order of `model.rope_pairs`.
+Source open_for_run(const Path& folder, const config::Model& model);
+
+// The weights as they are stored. A checkpoint of ours need not have a configuration that this program understands: it
+// comes without a description. Another program's files describe themselves.
+Source open_for_inspection(const Path& folder);
+
+// Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
+bool is_without_tokenizer(const checkpoint::Manifest& manifest);
+
+// Each opens one kind.
+Source open_hugging_face(const Path& folder);
+Source open_meta(const Path& folder);
+Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
+
+// Whether two tensors of one shape have the same elements, bit by bit. Reads both up to the first difference.
+bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b);
+
+}  // namespace hearth::convert

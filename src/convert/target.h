@@ -1,0 +1,39 @@
+// Writes a model in each kind's files. The folder is there and empty; every file is fsynced.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "convert/description.h"
+#include "convert/source.h"
+#include "convert/transfer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::convert {
+
+// What a target gets.
+struct Model {
+  checkpoint::Reader& reader;
+  const Description& description;                   // of the target; rope_pairs is the order that the reader gives
+  DType dtype;                                      // of most weights
+  std::vector<Transfer> tensors;                    // Hearth's names, in the order of the model
+  const tokenizer::Tokenizer* tokenizer = nullptr;  // null: none is known
+  std::string origin;                               // the source's folder, for the card
+  int64_t max_file_bytes = 0;                       // of Hugging Face's files
+};
+
+// Each returns notes for the console.
+std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
+// `before`: the source's manifest, where it has one. The folder becomes `final_folder`.
+std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
+                                      const checkpoint::Manifest* before, Progress& progress);
+
+// Creates a file of text and fsyncs it.
+void write_text_file(const Path& path, std::string_view text);
+
+}  // namespace hearth::convert

@@ -1,0 +1,35 @@
+// The bytes of tensors on their way from a source to a target, a few rows at a time: memory does not grow with the
+// model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "mesh/tensor_box.h"
+
+namespace hearth::convert {
+
+// A tensor to write: its name and type in the target.
+struct Transfer {
+  std::string from;  // its name in the source
+  mesh::TensorInfo to;
+};
+
+// Another thread may read it: see commands/progress_line.h.
+struct Progress {
+  std::atomic<int64_t> done_bytes{0}, all_bytes{0};  // of the target
+};
+
+int64_t bytes_of(const mesh::TensorInfo& info);
+
+// Reads a tensor in portions of rows, and gives each one to `write` in order, in the target's type. Throws user_error
+// for an element that is NaN or infinite, or that becomes infinite in the target's type.
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, Progress& progress,
+              const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write);
+
+}  // namespace hearth::convert

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "convert/hugging_face_config.h"
+#include "convert/names.h"
+#include "convert/target.h"
+#include "formats/safetensors.h"
+
+namespace hearth::convert {
+namespace {
+
+using CardJson = nlohmann::ordered_json;
+
+// The tensors of each file: as many as fit, and at least one.
+std::vector<std::vector<Transfer>> cut_into_files(const std::vector<Transfer>& tensors, int64_t max_bytes) {
+  std::vector<std::vector<Transfer>> files;
+  int64_t bytes = 0;
+  for (const Transfer& tensor : tensors) {
+    const int64_t more = bytes_of(tensor.to);
+    if (files.empty() || bytes + more > max_bytes) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    bytes += more;
+    files.back().push_back(tensor);
+    const std::optional<std::string> name = to_hugging_face(tensor.to.name);
+    HEARTH_CHECK(name.has_value(), "{} has no name there", tensor.to.name);
+    files.back().back().to.name = *name;
+  }
+  return files;
+}
+
+void write_weights(const Path& folder, const Model& model, Progress& progress) {
+  const std::vector<std::vector<Transfer>> files = cut_into_files(model.tensors, model.max_file_bytes);
+  std::map<std::string, std::string> index;
+  int64_t total = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string name =
+        files.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+    std::vector<mesh::TensorInfo> infos;
+    for (const Transfer& tensor : files[i]) {
+      infos.push_back(tensor.to);
+      index[tensor.to.name] = name;
+      total += bytes_of(tensor.to);
+    }
+    formats::SafetensorsWriter writer(folder / name, infos);
+    for (const Transfer& tensor : files[i]) {
+      transfer(model.reader, tensor, progress,
+               [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
+    }
+    writer.finish();
+  }
+  if (files.size() > 1)
+    write_text_file(folder / "model.safetensors.index.json", formats::format_safetensors_index(index, total));
+}
+
+// The text of a special token; null without one.
+CardJson token_text(const tokenizer::Tokenizer& tokenizer, const std::optional<uint32_t>& id) {
+  for (const tokenizer::SpecialToken& special : tokenizer.special_tokens()) {
+    if (id && special.id == *id) return special.text;
+  }
+  return {};
+}
+
+std::vector<std::string> write_tokenizer(const Path& folder, const Model& model) {
+  if (model.tokenizer == nullptr || model.tokenizer->kind() == "ids") return {};
+  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
+  CardJson config = {{"model_max_length", model.description.max_positions},
+                     {"clean_up_tokenization_spaces", false},
+                     {"bos_token", token_text(tokenizer, tokenizer.bos())},
+                     {"eos_token", token_text(tokenizer, tokenizer.eos())}};
+  if (tokenizer.kind() == "huggingface") {
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+    write_text_file(folder / "tokenizer.json", tokenizer.file_content());
+  } else if (tokenizer.kind() == "sentencepiece") {
+    config["tokenizer_class"] = "LlamaTokenizer";
+    config["legacy"] = false;
+    config["add_bos_token"] = tokenizer.adds_bos();
+    write_text_file(folder / "tokenizer.model", tokenizer.file_content());
+  } else {
+    return {
+        fmt::format("no tokenizer is written: Hugging Face's formats have no home for the kind {}", tokenizer.kind())};
+  }
+  write_text_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
+  return {};
+}
+
+std::string card(const Model& model) {
+  const config::Model& m = model.description.model;
+  int64_t parameters = 0;
+  for (const Transfer& tensor : model.tensors) parameters += mesh::Box{{}, tensor.to.shape}.numel();
+  const bool masked = model.description.objective == config::ObjectiveKind::kMaskedLm;
+  std::string text = fmt::format("---\nlibrary_name: transformers\npipeline_tag: {}\n---\n\n",
+                                 masked ? "fill-mask" : "text-generation");
+  text += fmt::format("# {}\n\nConverted by Hearth {} from `{}`.\n\n| | |\n|---|---|\n",
+                      Path(model.origin).filename().string(), HEARTH_VERSION, Path(model.origin).filename().string());
+  text += fmt::format("| parameters | {} ({}) |\n", parameters, format_count(static_cast<double>(parameters)));
+  text += fmt::format("| type of weights | {} |\n", dtype_name(model.dtype));
+  text += fmt::format("| layers, width, heads | {}, {}, {} queries and {} keys |\n", m.n_layers, m.dim, m.n_heads,
+                      m.n_kv_heads);
+  text +=
+      fmt::format("| vocabulary | {} |\n| longest sequence | {} |\n", m.vocab_size, model.description.max_positions);
+  if (masked) {
+    text +=
+        "\nThe model was trained on hidden tokens: a position sees all others. `config.json` says `is_causal: false`.\n"
+        "transformers 5 obeys it. transformers 4 ignores it and computes other logits.\n";
+  }
+  if (m.attention_scope == config::AttentionScope::kDocument)
+    text += "\nIn its training a position saw its own document only. Give the model one document at a time.\n";
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> write_hugging_face(const Path& folder, const Model& model, Progress& progress) {
+  // First what can be refused.
+  write_text_file(folder / "config.json", format_hugging_face_config(model.description, model.dtype));
+  write_text_file(folder / "generation_config.json", format_generation_config(model.description));
+  std::vector<std::string> notes = write_tokenizer(folder, model);
+  write_text_file(folder / "README.md", card(model));
+  write_weights(folder, model, progress);
+  return notes;
+}
+
+}  // namespace hearth::convert

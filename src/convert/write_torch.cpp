@@ -1,0 +1,123 @@
+// The kinds whose tensors PyTorch reads: Meta's .pth, and folders of DCP with and without hearth.json.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/save.h"
+#include "config/load.h"
+#include "convert/meta_params.h"
+#include "convert/names.h"
+#include "convert/target.h"
+#include "data/order/data_state.h"
+#include "formats/torch_file.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr const char* kEmbedding = "tok_embeddings.weight";
+
+std::string write_only_rank(const Path& folder, const Model& model, Progress& progress) {
+  checkpoint::RankFile file(folder, 0);
+  for (const Transfer& tensor : model.tensors) {
+    transfer(model.reader, tensor, progress, [&](const mesh::Box& box, std::span<const std::byte> bytes) {
+      file.add({tensor.to, box, bytes});
+    });
+  }
+  return file.finish();
+}
+
+// The tensors for programs whose files have tied weights twice.
+std::vector<Transfer> with_output(const Model& model, Progress& progress, std::vector<std::string>& notes) {
+  std::vector<Transfer> tensors = model.tensors;
+  if (!model.description.model.enable_weight_tying) return tensors;
+  for (const Transfer& tensor : model.tensors) {
+    if (tensor.to.name != kEmbedding) continue;
+    tensors.push_back(tensor);
+    tensors.back().to.name = "output.weight";
+    progress.all_bytes += bytes_of(tensor.to);
+  }
+  notes.emplace_back("the embedding is also written as the output matrix: that format has tied weights twice");
+  return tensors;
+}
+
+}  // namespace
+
+void write_text_file(const Path& path, std::string_view text) {
+  File file = File::create(path);
+  file.write(text);
+  file.sync();
+  file.close();
+}
+
+std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress) {
+  std::vector<std::string> notes;
+  write_text_file(folder / "params.json", format_meta_params(model.description));
+  const std::vector<Transfer> tensors = with_output(model, progress, notes);
+  std::vector<mesh::TensorInfo> infos;
+  for (const Transfer& tensor : tensors) infos.push_back(tensor.to);
+  formats::TorchFileWriter writer(folder / "consolidated.00.pth", infos);
+  for (const Transfer& tensor : tensors) {
+    transfer(model.reader, tensor, progress,
+             [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
+  }
+  writer.finish();
+  const tokenizer::Tokenizer* tokenizer = model.tokenizer;
+  if (tokenizer != nullptr && (tokenizer->kind() == "sentencepiece" || tokenizer->kind() == "tiktoken"))
+    write_text_file(folder / "tokenizer.model", tokenizer->file_content());
+  else if (tokenizer != nullptr)
+    notes.push_back(
+        fmt::format("no tokenizer is written: Meta's format has no home for the kind {}", tokenizer->kind()));
+  return notes;
+}
+
+std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {
+  const std::string items = write_only_rank(folder, model, progress);
+  checkpoint::write_metadata(folder, std::vector{items});
+  std::vector<std::string> notes;
+  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
+    notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
+  return notes;
+}
+
+std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress) {
+  std::vector<std::string> notes;
+  model.tensors = with_output(model, progress, notes);
+  for (Transfer& tensor : model.tensors) tensor.to.name = to_torchtitan(tensor.to.name).value();
+  for (std::string& note : write_dcp(folder, model, progress)) notes.push_back(std::move(note));
+  return notes;
+}
+
+std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
+                                      const checkpoint::Manifest* before, Progress& progress) {
+  const Description& d = model.description;
+  config::RunConfig config;
+  checkpoint::Manifest manifest;
+  if (before != nullptr) {
+    manifest = *before;
+    config = config::from_toml_text(before->config_toml, checkpoint::kManifestFile, ".");
+  } else {
+    config.training.seq_len = d.max_positions;
+    config.objective.kind = d.objective;
+    const auto id = [](const std::optional<uint32_t>& token) { return token ? int64_t{*token} : -1; };
+    // Tokens without text do not know which of them begin and end a document.
+    const bool has_text = model.tokenizer->kind() != "ids";
+    manifest.bos = has_text ? id(model.tokenizer->bos()) : d.bos.value_or(-1);
+    manifest.eos = has_text ? id(model.tokenizer->eos()) : d.eos.empty() ? -1 : d.eos.front();
+    manifest.states[data::kDataState] = data::format_data_state({});
+    manifest.document_bos = model.tokenizer->adds_bos();
+    manifest.parent = model.origin;
+  }
+  config.model = d.model;
+  config.training.dtype = model.dtype;
+  manifest.config_toml = config::to_toml(config);
+  manifest.tokenizer = model.tokenizer->name();
+  manifest.tokenizer_hash = model.tokenizer->content_hash();
+  manifest.tokenizer_file = model.tokenizer->file_content();
+  manifest.libtorch_version.clear();
+  manifest.ranks = 1;
+  checkpoint::stamp(manifest);
+  const std::string items = write_only_rank(folder, model, progress);
+  checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest));
+  return {};
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,124 @@
+#include "formats/torch_file.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "formats/pickle.h"
+#include "formats/tensor_object.h"
+
+namespace hearth::formats {
+namespace {
+
+// A state dict of 1,000 tensors has about 30,000 values.
+constexpr PickleLimits kStateDictLimits{
+    .max_bytes = int64_t{16} << 20, .max_text = int64_t{1} << 20, .max_values = int64_t{1} << 20, .opaque = true};
+constexpr int64_t kMaxByteOrder = 64;
+
+// A name may repeat the top folder of the archive: it is left out.
+class Members {
+ public:
+  Members(const File& file, const std::string& origin)
+      : members_(read_zip_directory(file, 0, file.size_bytes(), origin)) {
+    for (const ZipMember& member : members_) {
+      const size_t slash = member.name.find('/');
+      if (slash != std::string::npos) by_name_.emplace(std::string_view(member.name).substr(slash + 1), &member);
+    }
+  }
+  const ZipMember* find(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::vector<ZipMember> members_;
+  std::unordered_map<std::string_view, const ZipMember*> by_name_;
+};
+
+std::string read_text(const File& file, const ZipMember& member, int64_t most, const std::string& origin) {
+  if (member.length > most)
+    throw damaged(fmt::format("{}: {} has {} bytes", origin, member.name, member.length), "far more than expected");
+  std::string text(static_cast<size_t>(member.length), '\0');
+  file.read_at(member.offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+bool is_tensor(const Pickle& pickle, PickleValue value) {
+  if (pickle.kind(value) != PickleKind::kObject) return false;
+  return pickle.object(value, "a value").name.starts_with("torch._utils._rebuild_");
+}
+
+}  // namespace
+
+TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key) {
+  const Members members(file, origin);
+  const ZipMember* byteorder = members.find("byteorder");
+  if (byteorder != nullptr && read_text(file, *byteorder, kMaxByteOrder, origin) != "little")
+    throw user_error(fmt::format("{}: written on a big-endian machine; only little-endian files are read", origin));
+  const ZipMember* data_pkl = members.find("data.pkl");
+  if (data_pkl == nullptr) throw damaged(fmt::format("{}: has no data.pkl", origin));
+  const std::string bytes = read_text(file, *data_pkl, kStateDictLimits.max_bytes, origin);
+  const Pickle pickle = Pickle::parse(std::as_bytes(std::span(bytes)), origin, kStateDictLimits);
+
+  TorchFile found;
+  std::unordered_set<std::string> names;
+  const PickleValue root = key.empty() ? pickle.root() : pickle.at(pickle.root(), key, "the file's dict");
+  const auto entries = pickle.pairs(root, key.empty() ? "the file's content" : key);
+  for (size_t i = 0; i < entries.size(); i += 2) {
+    std::string name(pickle.text(entries[i], "a key of the file's dict"));
+    if (!names.insert(name).second) throw damaged(fmt::format("{}: {} is there twice", origin, name));
+    if (!is_tensor(pickle, entries[i + 1])) {
+      found.others.push_back({std::move(name), "not a tensor"});
+      continue;
+    }
+    const std::string where = fmt::format("{}: {}", origin, name);
+    const TensorObject tensor = read_tensor_object(pickle, entries[i + 1], where);
+    found.tensors.push_back({std::move(name), place_tensor(tensor, members.find("data/" + tensor.storage), where)});
+  }
+  return found;
+}
+
+bool is_zip(const File& file) {
+  std::array<std::byte, 4> start{};
+  if (file.size_bytes() < 4) return false;
+  file.read_at(0, start);
+  return start == std::array{std::byte{'P'}, std::byte{'K'}, std::byte{3}, std::byte{4}};
+}
+
+TorchFileWriter::TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors) : zip_(path) {
+  PickleWriter pickle;
+  pickle.empty_dict();
+  pickle.mark();
+  for (const mesh::TensorInfo& info : tensors) {
+    pickle.string(info.name);
+    write_tensor_object(pickle, info.dtype, info.shape, std::to_string(sizes_.size()));
+    sizes_.push_back(mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype));
+  }
+  pickle.set_items();
+  zip_.add("archive/data.pkl", pickle.finish());
+  zip_.add("archive/.format_version", "1");
+  zip_.add("archive/.storage_alignment", "64");
+  zip_.add("archive/byteorder", "little");
+}
+
+void TorchFileWriter::write(std::span<const std::byte> bytes) {
+  while (missing_ == 0 && !bytes.empty()) {
+    HEARTH_CHECK(next_ < sizes_.size(), "more bytes than the dict's tensors have");
+    missing_ = sizes_[next_];
+    zip_.begin("archive/data/" + std::to_string(next_++), missing_);
+  }
+  missing_ -= static_cast<int64_t>(bytes.size());
+  HEARTH_CHECK(missing_ >= 0, "the bytes of two tensors came together");
+  zip_.write(bytes);
+}
+
+void TorchFileWriter::finish() {
+  HEARTH_CHECK(missing_ == 0 && next_ == sizes_.size(), "the bytes of {} tensors are missing", sizes_.size() - next_);
+  zip_.add("archive/version", "3\n");
+  zip_.finish();
+}
+
+}  // namespace hearth::formats

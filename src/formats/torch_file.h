@@ -1,0 +1,48 @@
+// A state dict as torch.save writes it: a zip with data.pkl (names and shapes) and one member of bytes for each
+// storage. Meta publishes its models as such files.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "formats/dcp.h"
+#include "formats/item.h"
+#include "formats/zip.h"
+
+namespace hearth::formats {
+
+struct TorchTensor {
+  std::string name;
+  TensorLayout layout;
+};
+
+struct TorchFile {
+  std::vector<TorchTensor> tensors;  // in the dict's order; several may lie in one storage
+  std::vector<OtherEntry> others;    // values that are not tensors
+};
+
+// Reads a dict of tensors. Classes that the reader does not know become entries of `others`, and nothing runs. Throws
+// damaged() naming `origin` for anything else than a dict, a name twice, and a tensor beyond its storage.
+// `key`: the dict is the value of this key in the file's dict; empty: it is the file's dict itself.
+TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key = {});
+
+// Whether the file begins like a zip, as torch.save's files do.
+bool is_zip(const File& file);
+
+// Writes a dict of contiguous tensors, each with a storage of its own: their bytes come in the order of `tensors`.
+class TorchFileWriter {
+ public:
+  TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors);
+  void write(std::span<const std::byte> bytes);
+  void finish();  // fsyncs; all bytes must have been written
+
+ private:
+  ZipFileWriter zip_;
+  std::vector<int64_t> sizes_;  // bytes
+  size_t next_ = 0;
+  int64_t missing_ = 0;  // of the tensor that began last
+};
+
+}  // namespace hearth::formats

@@ -1,0 +1,24 @@
+#include "train/voice.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "train/journal.h"
+
+namespace hearth::train {
+
+Voice::Voice(const run::Run& run, int64_t rank) : log_(run.folder.logs(), rank), prints_(rank == 0) {
+  log_.write(LogLevel::kDebug, fmt::format("hearth {} ({}), LibTorch {}, process {}", HEARTH_VERSION, HEARTH_BUILD,
+                                           HEARTH_LIBTORCH_VERSION, ::getpid()));
+}
+
+void Voice::say(LogLevel level, const std::string& text) {
+  print(fmt::format("{}{}\n", console_prefix(level), text));
+  log_.write(level, text);
+}
+
+void Voice::print(const std::string& text) const {
+  if (prints_) fmt::print("{}", text);
+}
+
+}  // namespace hearth::train

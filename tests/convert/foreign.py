@@ -1,0 +1,212 @@
+"""Models of other programs for tests of `hearth convert`, and comparisons with these programs.
+
+foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
+foreign.py neox OUT DIALECT TP PP   OUT/hf as GPT-NeoX has it: OUT/neox; DIALECT: slots (Llemma's) or split
+foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
+foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
+foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
+foreign.py dcp FOLDER HF [0.3]     loads a folder with torch.distributed.checkpoint and compares it with HF
+"""
+import glob
+import json
+import os
+import sys
+
+import torch
+from safetensors.torch import load_file, save_file
+
+ORDER = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
+LAYER = {"attention.wq": "self_attn.q_proj", "attention.wk": "self_attn.k_proj", "attention.wv": "self_attn.v_proj",
+         "attention.wo": "self_attn.o_proj", "feed_forward.w1": "mlp.gate_proj", "feed_forward.w2": "mlp.down_proj",
+         "feed_forward.w3": "mlp.up_proj", "attention_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+
+
+def hearth_name(name):
+    """By suffix, not by the table of Hearth's sources."""
+    for ours, theirs in ORDER.items():
+        if name == theirs + ".weight":
+            return ours + ".weight"
+    for ours, theirs in LAYER.items():
+        if name.endswith(theirs + ".weight"):
+            return f"layers.{name.split('.')[2]}.{ours}.weight"
+    raise KeyError(name)
+
+
+def interleaved(w, heads):
+    """Rows (i, i + K/2) of a head to rows (2i, 2i + 1): the inverse of transformers' permute()."""
+    K = w.shape[0] // heads
+    return w.view(heads, 2, K // 2, w.shape[1]).transpose(1, 2).reshape(w.shape)
+
+
+def meta_shard(whole, r, n, split_columns):
+    shard = {}
+    for name, w in whole.items():
+        leaf = name.split(".")[-2]
+        if "norm" in leaf:
+            shard[name] = w.clone()
+        else:
+            dim = 1 if leaf in ("wo", "w2") or (leaf == "tok_embeddings" and split_columns) else 0
+            shard[name] = w.chunk(n, dim)[r].clone()
+    # As Meta's files have it: all tensors are views of one storage.
+    flat, at, views = torch.cat([w.reshape(-1) for w in shard.values()]), 0, {}
+    for name, w in shard.items():
+        views[name] = flat[at:at + w.numel()].view(w.shape)
+        at += w.numel()
+    return views
+
+
+def config_of(a):
+    import transformers
+    rope = {"rope_type": "default", "rope_theta": a["theta"]}
+    if a["scaled"]:
+        rope = {"rope_type": "llama3", "rope_theta": a["theta"], "factor": 8.0, "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+    keys = dict(vocab_size=a["V"], hidden_size=a["D"], intermediate_size=a["F"], num_hidden_layers=a["L"],
+                num_attention_heads=a["H"], num_key_value_heads=a["G"], rope_parameters=rope,
+                max_position_embeddings=a["positions"], tie_word_embeddings=bool(a["tied"]), bos_token_id=1,
+                eos_token_id=2)
+    if a["type"] == "olmo":
+        return transformers.OlmoConfig(**keys, pad_token_id=None)
+    if a["type"] == "mistral":
+        return transformers.MistralConfig(**keys, rms_norm_eps=1e-5, sliding_window=None)
+    return transformers.LlamaConfig(**keys, rms_norm_eps=1e-5)
+
+
+def make(out, *given):
+    import transformers
+    a = dict(D=96, H=6, G=2, F=112, V=130, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
+             dtype="float32", type="llama", size="20KB", meta=1)
+    for word in given:
+        key, value = word.split("=")
+        a[key] = type(a[key])(value)
+    torch.manual_seed(11)
+    model = transformers.AutoModelForCausalLM.from_config(config_of(a)).float()
+    dtype = getattr(torch, a["dtype"])
+    with torch.no_grad():
+        for q in model.parameters():
+            q.copy_((torch.randn_like(q) * 0.08 + (1 if q.dim() == 1 else 0)).to(dtype).float())
+        ids = torch.randint(0, a["V"], (2, 24), generator=torch.Generator().manual_seed(3))
+        os.makedirs(out)
+        save_file({"ids": ids, "logits": model(ids).logits.contiguous()}, out + "/logits.safetensors")
+    model.to(dtype).save_pretrained(out + "/hf", max_shard_size=a["size"])
+    if not a["meta"]:
+        return
+    whole = {}
+    for name, w in model.state_dict().items():
+        ours = hearth_name(name)
+        heads = a["H"] if ".wq." in ours else a["G"] if ".wk." in ours else 0
+        whole[ours] = interleaved(w, heads) if heads else w
+    for n in (1, 2):
+        os.makedirs(f"{out}/meta-{n}")
+        for r in range(n):
+            shard = meta_shard(whole, r, n, a["columns"])
+            shard["rope.freqs"] = torch.ones(a["D"] // a["H"] // 2)
+            torch.save(shard, f"{out}/meta-{n}/consolidated.{r:02d}.pth")
+        params = {"dim": a["D"], "n_layers": a["L"], "n_heads": a["H"], "n_kv_heads": a["G"], "vocab_size": -1,
+                  "multiple_of": 32, "norm_eps": 1e-5, "rope_theta": a["theta"]}
+        if a["scaled"]:
+            params["use_scaled_rope"] = True
+        json.dump(params, open(f"{out}/meta-{n}/params.json", "w"))
+
+
+def neox_qkv(q, k, v, K, slots):
+    """GPT-NeoX's reshape turned around: per head [q | k | v], or all q, all k, all v."""
+    heads, D = q.shape[0] // K, q.shape[1]
+    if not slots and heads * K != k.shape[0]:
+        return torch.cat([q, k, v])
+    return torch.cat([w.reshape(heads, -1, D) for w in (q, k, v)], 1).reshape(-1, D)
+
+
+def neox(out, dialect, tp, pp):
+    config, hf, tp, pp = json.load(open(out + "/hf/config.json")), weights(out + "/hf"), int(tp), int(pp)
+    L, K, step = config["num_hidden_layers"], config["head_dim"], out + "/neox/global_step2"
+    os.makedirs(step)
+    open(out + "/neox/latest", "w").write("global_step2")
+    for r in range(tp):
+        rows, columns = (lambda w: w.chunk(tp)[r].clone()), (lambda w: w.chunk(tp, 1)[r].clone())
+        layers = {0: {"word_embeddings.weight": rows(hf["model.embed_tokens.weight"])},
+                  L + 3: {"norm.scale": hf["model.norm.weight"]},
+                  L + 4: {"final_linear.weight": rows(hf["lm_head.weight"])}}
+        for i in range(L):
+            def w(name):
+                return hf[f"model.layers.{i}.{name}.weight"]
+            qkv = [rows(w(f"self_attn.{x}_proj")) for x in "qkv"]
+            layers[i + 2] = {"input_layernorm.scale": w("input_layernorm"),
+                             "post_attention_layernorm.scale": w("post_attention_layernorm"),
+                             "attention.query_key_value.weight": neox_qkv(*qkv, K, dialect == "slots"),
+                             "attention.dense.weight": columns(w("self_attn.o_proj")),
+                             "attention.rotary_emb.inv_freq": torch.ones(K // 2)}
+            gate, up, down = rows(w("mlp.gate_proj")), rows(w("mlp.up_proj")), columns(w("mlp.down_proj"))
+            layers[i + 2] |= ({"mlp.w1.weight": gate, "mlp.w3.weight": up, "mlp.w2.weight": down} if dialect == "slots"
+                              else {"mlp.linear1.weight": torch.cat([up, gate]), "mlp.linear2.weight": down})
+        state = {"module": None, "args": {"num_layers": L, "seed": 1.5}, "random": __import__("random").getstate(),
+                 "numpy": __import__("numpy").random.get_state(), "torch": torch.get_rng_state()}
+        if pp:
+            for i, layer in layers.items():
+                torch.save(layer, f"{step}/layer_{i:02d}-model_{r:02d}-model_states.pt")
+        else:
+            state["module"] = {f"sequential.{i}.{k}": v for i, layer in layers.items() for k, v in layer.items()}
+        torch.save(state, f"{step}/mp_rank_{r:02d}_model_states.pt")
+
+
+def logits(out, *folders):
+    import transformers
+    truth, worst = load_file(out + "/logits.safetensors"), 0.0
+    for folder in folders:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        with torch.no_grad():
+            found = model(truth["ids"]).logits
+        worst = max(worst, (found - truth["logits"]).abs().max().item())
+    print(worst)
+
+
+def text(out):
+    truth = load_file(out + "/logits.safetensors")
+    for ids, found in zip(truth["ids"], truth["logits"]):
+        print(*ids.tolist())
+        print(*found[-1].tolist())
+
+
+def weights(path):
+    if os.path.isdir(path):
+        return {k: v for file in sorted(glob.glob(path + "/*.safetensors")) for k, v in load_file(file).items()}
+    state = torch.load(path, weights_only=True, mmap=True)
+    state.pop("rope.freqs", None)
+    return state
+
+
+def first_difference(a, b):
+    if set(a) != set(b):
+        return f"names: {sorted(set(a) ^ set(b))}"
+    for name, w in a.items():
+        if w.dtype != b[name].dtype or w.shape != b[name].shape or not torch.equal(w, b[name]):
+            return f"{name}: {w.dtype} {tuple(w.shape)} and {b[name].dtype} {tuple(b[name].shape)}"
+    return "equal"
+
+
+def same(a, b):
+    print(first_difference(weights(a), weights(b)))
+
+
+def dcp(folder, hf, dialect="2025"):
+    import torch.distributed.checkpoint as checkpoint
+    config = json.load(open(hf + "/config.json"))
+    heads = {"wq": config["num_attention_heads"], "wk": config["num_key_value_heads"]}
+    truth = {}
+    for name, w in weights(hf).items():
+        ours = hearth_name(name)
+        leaf = ours.split(".")[-2]
+        truth[ours] = interleaved(w, heads[leaf]) if leaf in heads else w
+    if dialect == "0.3":
+        for name in list(truth):
+            leaf = name.split(".")[-2]
+            if leaf in ("wq", "wk", "wv"):
+                truth[name.replace("attention.", "attention.qkv_linear.")] = truth.pop(name)
+        truth["lm_head.weight"] = truth.pop("output.weight", truth["tok_embeddings.weight"])
+    found = {name: torch.zeros_like(w) for name, w in truth.items()}
+    checkpoint.load(found, checkpoint_id=folder)
+    print(first_difference(truth, found))
+
+
+if __name__ == "__main__":
+    {"make": make, "logits": logits, "text": text, "neox": neox, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])

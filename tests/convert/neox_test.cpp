@@ -1,0 +1,101 @@
+// GPT-NeoX's checkpoints in both dialects, of any number of ranks.
+#include "foreign.h"
+
+namespace hearth::convert {
+namespace {
+
+using testing::HasSubstr;
+
+struct NeoxCase {
+  const char *model, *dialect, *ranks;
+};
+
+std::string run_file(const test::ScratchFolder& scratch, int dim, int keys, int layers = 3) {
+  write_text(scratch / "run.toml", fmt::format("[model]\ndim = {}\nn_layers = {}\nn_heads = 6\nn_kv_heads = {}\n"
+                                               "hidden_dim = 112\nrope_theta = 500000\n",
+                                               dim, layers, keys));
+  return "--config " + (scratch / "run.toml").string();
+}
+
+struct Neox : testing::TestWithParam<NeoxCase> {};
+
+TEST_P(Neox, BecomesTheModelThatItWasMadeFrom) {
+  HEARTH_NEEDS_ORACLE();
+  const auto [model, dialect, ranks] = GetParam();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f meta=0 {}", at, model));
+  foreign(fmt::format("neox {}/f {} {}", at, dialect, ranks));
+  const int dim = std::string(model).find("D=144") != std::string::npos ? 144 : 96;
+  const bool shared = std::string(model).find("G=6") == std::string::npos;
+  const std::string layout = shared && std::string(dialect) == "split" ? "--qkv-layout split" : "";
+  const std::string words = fmt::format("{} --to hf {}/f/neox", run_file(scratch, dim, shared ? 2 : 6), at);
+  if (!layout.empty()) {
+    EXPECT_THAT(refused(fmt::format("{} {}/x", words, at)), HasSubstr("queries, keys and values is not known"));
+  }
+  converted(fmt::format("{} {} {}/hf", words, layout, at));
+  EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf", at)), "equal");
+  EXPECT_EQ(foreign(fmt::format("logits {0}/f {0}/hf", at)), "0.0");
+}
+
+INSTANTIATE_TEST_SUITE_P(Dialects, Neox,
+                         testing::Values(NeoxCase{"D=144", "slots", "1 0"}, NeoxCase{"V=131 G=6", "slots", "1 1"},
+                                         NeoxCase{"D=144", "slots", "2 0"}, NeoxCase{"G=6", "split", "2 0"},
+                                         NeoxCase{"G=2", "split", "2 2"}, NeoxCase{"V=131", "split", "1 0"}),
+                         [](const auto& info) { return fmt::format("Case{}", info.index); });
+
+TEST(NeoxRefusals, NameWhatIsMissing) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string(), step = at + "/f/neox/global_step2";
+  foreign(fmt::format("make {}/f meta=0 G=6", at));
+  foreign(fmt::format("neox {}/f slots 2 1", at));
+  const auto refusal = [&](const std::string& words, int exit_code = 2) {
+    return refused(fmt::format("--to native {} {} {}/out", words, step, at), exit_code);
+  };
+  const std::string config = run_file(scratch, 96, 6);
+  EXPECT_THAT(refusal(""), HasSubstr("does not describe its model"));
+  EXPECT_THAT(test::run_hearth("inspect " + step).output, HasSubstr("does not describe its model"));
+  EXPECT_THAT(refused(fmt::format("--to neox {0} {1} {2}/out", config, step, at)), HasSubstr("--to"));
+  EXPECT_THAT(refused(fmt::format("--to native --qkv-layout split {0}/f/hf {0}/out", at)),
+              HasSubstr("--qkv-layout is for GPT-NeoX's folders"));
+  EXPECT_THAT(refusal(run_file(scratch, 96, 1)), HasSubstr("the files of 2 ranks, which do not divide the heads"));
+  EXPECT_THAT(refusal(run_file(scratch, 96, 2)), HasSubstr("query_key_value.weight has shape [144, 96], expected 80"));
+  EXPECT_THAT(refusal(run_file(scratch, 96, 6, 2)), HasSubstr("lacks norm.scale of layer 5"));
+  EXPECT_THAT(refusal(run_file(scratch, 96, 6, 4)), HasSubstr("lacks input_layernorm.scale of layer 5"));
+  write_text(scratch / "script.py", R"(
+import shutil, sys, torch
+step, at = sys.argv[1:]
+def variant(name, file, change):
+    shutil.copytree(step, f'{at}/{name}')
+    state = torch.load(f'{step}/{file}')
+    change(state)
+    torch.save(state, f'{at}/{name}/{file}')
+one = 'layer_02-model_01-model_states.pt'
+variant('bias', one, lambda s: s.update({'attention.dense.bias': torch.ones(96)}))
+variant('narrow', one, lambda s: s.update({'attention.dense.weight': torch.ones(96, 47)}))
+variant('named', 'layer_00-model_00-model_states.pt', lambda s: None)
+shutil.move(f'{at}/named/{one}', f'{at}/named/layer_xx-model_states.pt')
+)");
+  ASSERT_EQ(test::run_python(fmt::format("{0}/script.py {1} {0}", at, step)).exit_code, 0);
+  const auto variant = [&](const std::string& name, int exit_code = 2) {
+    return refused(fmt::format("--to native {0} {1}/{2} {1}/out", run_file(scratch, 96, 6), at, name), exit_code);
+  };
+  EXPECT_THAT(variant("bias"), HasSubstr("layer 2 has attention.dense.bias, which Hearth's model lacks"));
+  EXPECT_THAT(variant("narrow", 3), HasSubstr("attention.dense.weight has another shape or type"));
+  EXPECT_THAT(variant("named"), HasSubstr("belongs to no layer"));
+  remove_file(step + "/layer_03-model_01-model_states.pt");
+  EXPECT_THAT(refusal(config), HasSubstr("of layer 3"));
+  write_text(at + "/f/neox/latest", "../../etc\n");
+  EXPECT_THAT(refused(fmt::format("--to native {0} {1}/f/neox {1}/out", config, at)),
+              HasSubstr("latest names \"../../etc\", which is no folder there"));
+  // Heads that cannot share a key in slots.
+  foreign(fmt::format("make {}/g meta=0", at));
+  foreign(fmt::format("neox {}/g split 1 1", at));
+  EXPECT_THAT(
+      refused(fmt::format("--to native --qkv-layout slots {0} {1}/g/neox {1}/out", run_file(scratch, 96, 2), at)),
+      HasSubstr("6 heads cannot share 2 keys in slots"));
+}
+
+}  // namespace
+}  // namespace hearth::convert
