@@ -41,7 +41,7 @@ std::vector<std::string> names_in(const Path& checkpoints) {
   return list_folder(checkpoints);
 }
 
-// The loss in a checkpoint's manifest; nullopt: there is none, or the manifest is damaged.
+// The loss in a checkpoint's manifest; nullopt: no manifest, a damaged one, or one without a loss.
 std::optional<double> validation_loss(const Path& folder) {
   const Path file = folder / kManifestFile;
   if (!path_exists(file)) return std::nullopt;
