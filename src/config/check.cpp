@@ -18,6 +18,24 @@ namespace {
 
 constexpr int64_t kMaxHeadWidth = 256;  // limit of the attention kernels; src/kernels/attention.cu has the lowest
 
+void check_head_width(Rules& rules, const Model& m) {
+  const bool given = m.head_dim > 0, divides = m.dim % m.n_heads == 0;
+  const int64_t width = given ? m.head_dim : m.dim / m.n_heads;
+  const std::string text =
+      given ? fmt::format("model.head_dim = {}", width)
+            : fmt::format("the head width model.dim / model.n_heads = {} / {} = {}", m.dim, m.n_heads, width);
+  const std::vector<std::string_view> keys = given ? std::vector<std::string_view>{"model.head_dim"}
+                                                   : std::vector<std::string_view>{"model.n_heads", "model.dim"};
+  rules.require(given || divides, keys,
+                fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),
+                "every head has dim / n_heads elements; give model.head_dim for another width");
+  rules.require((!given && !divides) || width % 2 == 0, keys, fmt::format("{} is odd", text),
+                "make it even: rotary embedding turns pairs of elements");
+  rules.require(width <= kMaxHeadWidth, keys, fmt::format("{} is larger than {}", text, kMaxHeadWidth),
+                given ? "give a narrower head: the attention kernels do not support wider ones"
+                      : "give more heads: the attention kernels do not support wider heads");
+}
+
 void check_model(Rules& rules, const Model& m) {
   rules.require(m.flavor.empty() || find_flavor(m.name, m.flavor) != nullptr, {"model.flavor", "model.name"},
                 fmt::format("model.name = \"{}\" has no model.flavor = \"{}\"", m.name, m.flavor),
@@ -28,20 +46,13 @@ void check_model(Rules& rules, const Model& m) {
                             m.rope_high_freq_factor, m.rope_low_freq_factor),
                 "Llama 3.1 has 4 and 1");
   const int64_t kv_heads = m.n_kv_heads > 0 ? m.n_kv_heads : m.n_heads;
-  rules.require(m.dim % m.n_heads == 0, {"model.n_heads", "model.dim"},
-                fmt::format("model.n_heads = {} does not divide model.dim = {}", m.n_heads, m.dim),
-                "every head has dim / n_heads elements");
-  rules.require(m.dim % m.n_heads != 0 || m.dim / m.n_heads % 2 == 0, {"model.n_heads", "model.dim"},
-                fmt::format("the head width model.dim / model.n_heads = {} / {} = {} is odd", m.dim, m.n_heads,
-                            m.dim / m.n_heads),
-                "make it even: rotary embedding turns pairs of elements");
-  rules.require(m.dim / m.n_heads <= kMaxHeadWidth, {"model.n_heads", "model.dim"},
-                fmt::format("the head width model.dim / model.n_heads = {} / {} = {} is larger than {}", m.dim,
-                            m.n_heads, m.dim / m.n_heads, kMaxHeadWidth),
-                "give more heads: the attention kernels do not support wider heads");
+  check_head_width(rules, m);
   rules.require(m.n_heads % kv_heads == 0, {"model.n_kv_heads", "model.n_heads"},
                 fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", kv_heads, m.n_heads),
                 "every key/value head serves n_heads / n_kv_heads query heads");
+  rules.require(!m.qk_norm || m.norm_type == NormType::kRmsNorm, {"model.qk_norm", "model.norm_type"},
+                fmt::format("model.qk_norm does not go with model.norm_type = \"{}\"", name_of(m.norm_type)),
+                "the norm of a head is an RMSNorm: set model.norm_type = \"rmsnorm\", or leave model.qk_norm out");
   rules.require(m.hidden_dim == 0 || m.ffn_dim_multiplier == 0, {"model.ffn_dim_multiplier", "model.hidden_dim"},
                 "model.hidden_dim and model.ffn_dim_multiplier are both given",
                 "give the width itself (hidden_dim), or the factor (ffn_dim_multiplier)");

@@ -27,6 +27,7 @@ struct Model {
   int64_t n_layers = 4;
   int64_t n_heads = 4;
   int64_t n_kv_heads = 0;         // 0: n_heads
+  int64_t head_dim = 0;           // 0: dim / n_heads
   int64_t hidden_dim = 0;         // 0: from ffn_dim_multiplier and multiple_of, by Meta's rule
   double ffn_dim_multiplier = 0;  // 0: none
   int64_t multiple_of = 64;
@@ -37,6 +38,8 @@ struct Model {
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   int64_t rope_original_seq_len = 8192;
   RopePairs rope_pairs = RopePairs::kInterleaved;
+  bool qkv_bias = false;  // q, k and v have biases
+  bool qk_norm = false;   // every head of q and k is normed
   AttentionScope attention_scope = AttentionScope::kWindow;
   InitLaw init = InitLaw::kTorchtitan;
   InitLaw output_init = InitLaw::kScaledNormal;  // of wo and w2, unless init is torchtitan

@@ -79,12 +79,13 @@ struct Table {
   int (*embedding_backward)(void* stream, Type, Rows dweight_VD, ConstRows dx_TD, const int32_t* tokens_T,
                             const int64_t* order_T, int64_t first);
 
-  // With r and h: h = x + r, then y = norm(h); else y = norm(x). size_T; mean_T null for norms without a mean.
+  // With r and h: h = x + r, then y = norm(h); else y = norm(x). size_T; mean_T null for norms without a mean. `heads`
+  // rows follow each other without gaps, and strides are between such groups; 1: between rows.
   int (*norm_forward)(void* stream, Type, NormKind, double eps, Rows h_TD, Rows y_TD, float* size_T, float* mean_T,
-                      ConstRows x_TD, ConstRows r_TD, const void* weight_D);
+                      ConstRows x_TD, ConstRows r_TD, int64_t heads, const void* weight_D);
   // dweight_D null with weight_D null. `scratch`: norm_backward_scratch(T, D) floats.
   int (*norm_backward)(void* stream, Type, NormKind, double eps, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
-                       ConstRows x_TD, const float* size_T, const float* mean_T, const void* weight_D,
+                       ConstRows x_TD, int64_t heads, const float* size_T, const float* mean_T, const void* weight_D,
                        int32_t accumulate, float* scratch);
   int64_t (*norm_backward_scratch)(int64_t T, int64_t D);
 
@@ -98,6 +99,12 @@ struct Table {
                             Heads q, Heads k, Heads v, Places places, int32_t causal, const int32_t* starts_N,
                             int64_t N, float* scratch);
   int64_t (*attention_scratch)(int64_t B, int64_t S, int64_t H);
+
+  // y += bias, in each row.
+  int (*add_bias)(void* stream, Type, Rows y_TN, const void* bias_N);
+  // sums_N += the sum of the rows of x. `scratch`: add_rows_scratch(T, N) floats.
+  int (*add_rows)(void* stream, Type, float* sums_N, ConstRows x_TN, float* scratch);
+  int64_t (*add_rows_scratch)(int64_t T, int64_t N);
 
   // In place. table [positions, K] float32; direction +1 or -1. starts_N as above: positions count from there.
   int (*rope)(void* stream, Type, Heads x, Places places, const float* table, int32_t halves, const int32_t* starts_N,

@@ -82,6 +82,10 @@ int with_width(bool in_packs, const Body& body) {
   return body(std::integral_constant<int, 1>());
 }
 
+// sums [cols] += the sum of `rows` rows of partial [rows, cols], added in double in a fixed order (reduce.cu): for
+// kernels whose blocks leave a row each.
+int add_partial_rows(void* stream, float* sums, const float* partial, int64_t rows, int64_t cols);
+
 // Blocks for independent elements of [rows, cols], W columns a thread: a row is `chunks` blocks.
 struct RowGrid {
   int64_t blocks;

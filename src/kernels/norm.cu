@@ -1,5 +1,6 @@
-// One block a row; in backward, one block for several rows in sequence. A thread keeps its part of a row in registers:
-// kCount packs of W elements. kCount 0 is for rows that are too long for registers: they are read again.
+// One block a row, where heads are rows, too; in backward, one block for several rows in sequence. A thread keeps its
+// part of a row in registers: kCount packs of W elements. kCount 0 is for rows that are too long for registers: they
+// are read again.
 #include "kernels/block.h"
 #include "kernels/entries.h"
 #include "kernels/launch.h"
@@ -10,11 +11,17 @@ namespace {
 struct Norm {
   float eps;
   bool is_centred, eps_outside;
+  int32_t heads;  // rows that follow each other, for one stride
 };
 
-Norm norm_of(NormKind kind, double eps) {
+Norm norm_of(NormKind kind, double eps, int64_t heads) {
   return {static_cast<float>(eps), kind == NormKind::kLayerNorm || kind == NormKind::kNpLayerNorm,
-          kind == NormKind::kRmsNormNeox};
+          kind == NormKind::kRmsNormNeox, static_cast<int32_t>(heads)};
+}
+
+// The first element of row t of D.
+__device__ inline int64_t start_of(const Norm& norm, int64_t t, int64_t stride, int64_t D) {
+  return norm.heads == 1 ? t * stride : t / norm.heads * stride + t % norm.heads * D;
 }
 
 // body(column, j) for this thread's packs of a row of D; j is below kCount, or 0.
@@ -36,10 +43,10 @@ template <class T, int W, int kCount>
 __global__ void __launch_bounds__(1024) norm_forward_kernel(Norm norm, Rows h, Rows y, float* size_T, float* mean_T,
                                                             ConstRows x, ConstRows r, const T* weight) {
   const int64_t t = blockIdx.x, D = x.cols;
-  const T* from = static_cast<const T*>(x.data) + t * x.stride;
-  const T* residual = r.data == nullptr ? nullptr : static_cast<const T*>(r.data) + t * r.stride;
-  T* sum_row = residual == nullptr ? nullptr : static_cast<T*>(h.data) + t * h.stride;
-  T* to = static_cast<T*>(y.data) + t * y.stride;
+  const T* from = static_cast<const T*>(x.data) + start_of(norm, t, x.stride, D);
+  const T* residual = r.data == nullptr ? nullptr : static_cast<const T*>(r.data) + start_of(norm, t, r.stride, D);
+  T* sum_row = residual == nullptr ? nullptr : static_cast<T*>(h.data) + start_of(norm, t, h.stride, D);
+  T* to = static_cast<T*>(y.data) + start_of(norm, t, y.stride, D);
   Pack<T, W> kept[kCount > 0 ? kCount : 1];
   float total = 0, squares = 0;
   for_packs<W, kCount>(D, [&](int64_t col, int j) {
@@ -99,9 +106,9 @@ __global__ void __launch_bounds__(512, 1) norm_backward_kernel(Backward a, const
   float dw[kCount > 0 ? kCount : 1][W] = {};
   float* partial = a.partial == nullptr ? nullptr : a.partial + blockIdx.x * D;
   for (int64_t t = blockIdx.x; t < a.x.rows; t += gridDim.x) {
-    const T* dy = static_cast<const T*>(a.dy.data) + t * a.dy.stride;
-    const T* x = static_cast<const T*>(a.x.data) + t * a.x.stride;
-    T* dx = static_cast<T*>(a.dx.data) + t * a.dx.stride;
+    const T* dy = static_cast<const T*>(a.dy.data) + start_of(a.norm, t, a.dy.stride, D);
+    const T* x = static_cast<const T*>(a.x.data) + start_of(a.norm, t, a.x.stride, D);
+    T* dx = static_cast<T*>(a.dx.data) + start_of(a.norm, t, a.dx.stride, D);
     const float size = a.size_T[t], mean = a.norm.is_centred ? a.mean_T[t] : 0;
     const float r = a.norm.eps_outside ? 1 / (size + a.norm.eps) : size;
     const float c = !a.norm.eps_outside ? 1 : size > 0 ? (size + a.norm.eps) / size : 0;
@@ -149,26 +156,6 @@ __global__ void __launch_bounds__(512, 1) norm_backward_kernel(Backward a, const
   }
 }
 
-// dweight += the sum of `rows` rows of partial. A block has 32 columns, and 8 threads for each; each adds every 8th
-// row.
-__global__ void __launch_bounds__(256) add_rows_kernel(float* dweight, const float* partial, int64_t rows, int64_t D) {
-  constexpr int kColumns = 32, kParts = 8;
-  __shared__ double parts[kParts][kColumns];
-  const int column = static_cast<int>(threadIdx.x) % kColumns, part = static_cast<int>(threadIdx.x) / kColumns;
-  const int64_t col = static_cast<int64_t>(blockIdx.x) * kColumns + column;
-  double sum = 0;
-  if (col < D) {
-#pragma unroll 4
-    for (int64_t row = part; row < rows; row += kParts) sum += static_cast<double>(partial[row * D + col]);
-  }
-  parts[part][column] = sum;
-  __syncthreads();
-  if (part != 0 || col >= D) return;
-  double total = static_cast<double>(dweight[col]);
-  for (int p = 0; p < kParts; ++p) total += parts[p][column];
-  dweight[col] = static_cast<float>(total);
-}
-
 // More than three packs in backward would not fit the registers of 512 threads.
 constexpr int kMostForward = 4, kMostBackward = 3;
 
@@ -205,7 +192,7 @@ int64_t backward_blocks(int64_t T, int64_t D) {
 }  // namespace
 
 int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, Rows y_TD, float* size_T, float* mean_T,
-                 ConstRows x_TD, ConstRows r_TD, const void* weight_D) {
+                 ConstRows x_TD, ConstRows r_TD, int64_t heads, const void* weight_D) {
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const auto* weight = static_cast<const T*>(weight_D);
@@ -214,8 +201,8 @@ int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, 
     const int width = aligned ? kWidth<T> : 1;
     const Cut cut = cut_of(x_TD.cols, width, kMostForward, 1024);
     return with_cut<T, kMostForward>(width, cut, [&](auto W, auto count) {
-      return launch(stream, &norm_forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps), h_TD,
-                    y_TD, size_T, mean_T, x_TD, r_TD, weight);
+      return launch(stream, &norm_forward_kernel<T, W(), count()>, x_TD.rows, cut.threads, norm_of(kind, eps, heads),
+                    h_TD, y_TD, size_T, mean_T, x_TD, r_TD, weight);
     });
   });
 }
@@ -223,12 +210,12 @@ int norm_forward(void* stream, Type type, NormKind kind, double eps, Rows h_TD, 
 int64_t norm_backward_scratch(int64_t T, int64_t D) { return backward_blocks(T, D) * D; }
 
 int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD, float* dweight_D, ConstRows dy_TD,
-                  ConstRows x_TD, const float* size_T, const float* mean_T, const void* weight_D, int32_t accumulate,
-                  float* scratch) {
+                  ConstRows x_TD, int64_t heads, const float* size_T, const float* mean_T, const void* weight_D,
+                  int32_t accumulate, float* scratch) {
   const int64_t T = x_TD.rows, D = x_TD.cols, blocks = backward_blocks(T, D);
   const bool has_weight = weight_D != nullptr;
-  const Backward arguments = {norm_of(kind, eps), dx_TD, dy_TD, x_TD, size_T, mean_T, has_weight ? scratch : nullptr,
-                              accumulate != 0};
+  const Backward arguments = {norm_of(kind, eps, heads),      dx_TD,          dy_TD, x_TD, size_T, mean_T,
+                              has_weight ? scratch : nullptr, accumulate != 0};
   const int code = with_type(type, [&](auto zero) {
     using Value = decltype(zero);
     const auto* weight = static_cast<const Value*>(weight_D);
@@ -241,7 +228,7 @@ int norm_backward(void* stream, Type type, NormKind kind, double eps, Rows dx_TD
     });
   });
   if (code != 0 || !has_weight || T == 0) return code;
-  return launch(stream, &add_rows_kernel, ceil_div(D, 32), 256, dweight_D, scratch, blocks, D);
+  return add_partial_rows(stream, dweight_D, scratch, blocks, D);
 }
 
 }  // namespace hearth::kernels

@@ -3,7 +3,9 @@
 #include "model/context_parallel.h"
 #include "model/linear.h"
 #include "model/tensor_parallel.h"
+#include "ops/norm.h"
 #include "ops/rope.h"
+#include "ops/rows.h"
 #include "ops/tensor.h"
 
 namespace hearth::model {
@@ -32,7 +34,48 @@ void use_gathered_keys(const Activations& a, QkvViews& views, const at::Tensor& 
   views.v_BSGK = heads.narrow(2, G, G);
 }
 
+// The heads of queries and those of keys in rows that begin with them, and the same of their statistics.
+struct NormedHeads {
+  at::Tensor q_TNK, k_TNK;
+};
+NormedHeads normed_heads(const at::Tensor& qk_TN, const plan::ModelShape& s) {
+  const int64_t T = qk_TN.size(0);
+  return {qk_TN.narrow(1, 0, s.H * s.K).view({T, s.H, s.K}), qk_TN.narrow(1, s.H * s.K, s.G * s.K).view({T, s.G, s.K})};
+}
+NormedHeads head_statistics(const Activations& a, int64_t layer) {
+  const at::Tensor& all = a(kHeadNormStatistics, layer);
+  const int64_t queries = a.tokens() * a.shape.H;
+  return {all.narrow(1, 0, queries), all.narrow(1, queries, all.size(1) - queries)};
+}
+
+// The gradient of the products with wq, wk and wv, in place, from that of what bias_and_norm_heads left.
+void bias_and_norm_heads_backward(const Activations& a, const BlockViews& weights, const BlockViews& gradients,
+                                  const at::Tensor& dqkv_TN, int64_t layer) {
+  if (a.shape.qk_norm) {
+    const auto [dq, dk] = normed_heads(dqkv_TN, a.shape);
+    const auto [q, k] = normed_heads(a(kHeadNormInput, layer), a.shape);
+    const auto [q_statistics, k_statistics] = head_statistics(a, layer);
+    const plan::Norm norm = a.shape.head_norm();
+    ops::norm_backward(norm, dq, gradients.q_norm_K, dq, q, q_statistics, weights.q_norm_K, /*accumulate=*/false);
+    ops::norm_backward(norm, dk, gradients.k_norm_K, dk, k, k_statistics, weights.k_norm_K, /*accumulate=*/false);
+  }
+  if (a.shape.qkv_bias) ops::bias_gradient(gradients.bqkv_N, dqkv_TN);
+}
+
 }  // namespace
+
+void bias_and_norm_heads(const Activations& a, const BlockViews& weights, const at::Tensor& qkv_TN, int64_t layer) {
+  if (a.shape.qkv_bias) ops::add_bias(qkv_TN, weights.bqkv_N);
+  if (!a.shape.qk_norm) return;
+  const at::Tensor& kept = a(kHeadNormInput, layer);
+  ops::copy_(kept, qkv_TN.narrow(1, 0, kept.size(1)));
+  const auto [q, k] = normed_heads(kept, a.shape);
+  const auto [q_normed, k_normed] = normed_heads(qkv_TN, a.shape);
+  const auto [q_statistics, k_statistics] = head_statistics(a, layer);
+  const plan::Norm norm = a.shape.head_norm();
+  ops::norm_forward(norm, q_normed, q_statistics, q, weights.q_norm_K);
+  ops::norm_forward(norm, k_normed, k_statistics, k, weights.k_norm_K);
+}
 
 void attend(const Activations& a, const BlockViews& weights, const ops::AttentionMask& mask, int64_t layer) {
   const plan::ModelShape& s = a.shape;
@@ -41,7 +84,9 @@ void attend(const Activations& a, const BlockViews& weights, const ops::Attentio
   const at::Tensor& qkv_WN = a(kQkv, layer);  // W = B*Q
   const at::Tensor& out_WN = shared ? a(kAttentionHeads, layer) : a(kAttention, layer);
 
-  linear(a, shared ? a(kQkvRows) : qkv_WN, all_rows(a, a(kAttentionInput, layer)), weights.wqkv_ND);
+  const at::Tensor& product_TN = shared ? a(kQkvRows) : qkv_WN;
+  linear(a, product_TN, all_rows(a, a(kAttentionInput, layer)), weights.wqkv_ND);
+  bias_and_norm_heads(a, weights, product_TN, layer);
   if (shared) rows_to_heads(a, RowsOf::kQkv, qkv_WN, a(kQkvRows));
   ops::rope_forward(rotated_heads(qkv_WN, s, a.B, Q), a.rope_SK, s.rope.halves, mask.document_starts_N, mask.queries);
   if (gathers) gather_keys(a, layer);
@@ -90,6 +135,7 @@ void attention_backward(const Activations& a, const BlockViews& weights, BlockVi
   if (gathers) sum_key_gradients(a, dqkv_WN);
   ops::rope_backward(rotated_heads(dqkv_WN, s, a.B, Q), a.rope_SK, s.rope.halves, mask.document_starts_N, mask.queries);
   if (shared) heads_to_rows(a, RowsOf::kQkv, dqkv_TN, dqkv_WN);
+  bias_and_norm_heads_backward(a, weights, gradients, dqkv_TN, layer);
 
   if (a.in_halves()) {
     linear_input_gradient(a, summands_of(a, a(kInputGradient)), dqkv_TN, weights.wqkv_ND);

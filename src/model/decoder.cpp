@@ -78,6 +78,7 @@ void Decoder::attend(const Activations& a, const BlockViews& weights, int64_t la
   const at::Tensor& values = values_[static_cast<size_t>(layer)];
 
   ops::matmul(a(kQkv, layer), a(kAttentionInput, layer), weights.wqkv_ND);
+  bias_and_norm_heads(a, weights, a(kQkv, layer), layer);
   ops::rope_forward(a(kQkv, layer).view({1, N, s.H + 2 * s.G, s.K}).narrow(2, 0, s.H + s.G), rope_CK_, s.rope.halves,
                     {}, {.first = size_});
   const auto [q, k, v] = qkv_views(a(kQkv, layer), s, 1, N);

@@ -41,8 +41,8 @@ void fill(T* values, const plan::ParameterPlan& plan, const plan::Unit& unit, pl
     if (begin >= end) continue;
     pad_to(begin);
     at::parallel_for(begin, end, 16384, [&](int64_t from, int64_t to) {
-      if (p.init == plan::Init::kOnes) {
-        std::fill_n(values + (from - slice.begin), to - from, T{1});
+      if (p.init == plan::Init::kOnes || p.init == plan::Init::kZeros) {
+        std::fill_n(values + (from - slice.begin), to - from, p.init == plan::Init::kOnes ? T{1} : T{0});
         return;
       }
       for (const plan::FlatRun& run : plan::flat_runs(p, from - p.offset, to - p.offset))

@@ -9,9 +9,11 @@
 namespace hearth::model {
 
 struct BlockViews {
-  at::Tensor attention_norm_D;  // both norms: undefined if they have no parameters
-  at::Tensor wqkv_ND;           // [(H+2G)*K, D]: the rows of wq, then wk, then wv
-  at::Tensor wo_DN;             // [D, H*K]
+  at::Tensor attention_norm_D;    // both norms: undefined if they have no parameters
+  at::Tensor wqkv_ND;             // [(H+2G)*K, D]: the rows of wq, then wk, then wv
+  at::Tensor bqkv_N;              // their biases, in the same order; undefined without them
+  at::Tensor q_norm_K, k_norm_K;  // undefined without a norm of heads
+  at::Tensor wo_DN;               // [D, H*K]
   at::Tensor ffn_norm_D;
   at::Tensor w13_FD;  // [2*F, D]: w1 and w3
   at::Tensor w2_DF;   // [D, F]

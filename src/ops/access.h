@@ -59,6 +59,19 @@ Matrix<T> matrix(const at::Tensor& tensor, int64_t rows, int64_t cols) {
   return {data_of<T>(tensor), rows, cols, tensor.stride(0)};
 }
 
+// [rows, cols] or [rows / N, N, cols], with contiguous rows, and without gaps between the N.
+template <class T>
+HeadRows<T> head_rows(const at::Tensor& tensor, int64_t rows, int64_t cols) {
+  if (tensor.dim() == 2) {
+    const Matrix<T> all = matrix<T>(tensor, rows, cols);
+    return {all.data, rows, cols, 1, all.stride};
+  }
+  HEARTH_CHECK(tensor.dim() == 3 && tensor.size(0) * tensor.size(1) == rows && tensor.size(2) == cols,
+               "expected [{}, {}] as heads", rows, cols);
+  HEARTH_CHECK(tensor.stride(2) == 1 && tensor.stride(1) == cols, "heads are not next to each other");
+  return {data_of<T>(tensor), rows, cols, tensor.size(1), tensor.stride(0)};
+}
+
 // [B, S, N, K] with contiguous K.
 template <class T>
 Heads<T> heads(const at::Tensor& tensor) {

@@ -125,6 +125,8 @@ auto add_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_add_bf16); }
 auto backward_kernel(float) { return HWY_DYNAMIC_DISPATCH(norm_backward_f32); }
 auto backward_kernel(c10::BFloat16) { return HWY_DYNAMIC_DISPATCH(norm_backward_bf16); }
 
+int64_t rows_of(const at::Tensor& x_TD) { return x_TD.dim() == 2 ? x_TD.size(0) : x_TD.size(0) * x_TD.size(1); }
+
 // Each row's divisor and mean; `mean` is null for norms without one.
 template <class T>
 struct Statistics {
@@ -150,14 +152,14 @@ const T* weight_of(const plan::Norm& norm, const at::Tensor& weight_D, int64_t D
 template <class T>
 void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD, const at::Tensor& statistics_NT,
              const at::Tensor& x_TD, const at::Tensor& r_TD, const at::Tensor& weight_D) {
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
-  const auto x = matrix<const T>(x_TD, rows, D);
-  const auto y = matrix<T>(y_TD, rows, D);
+  const int64_t rows = rows_of(x_TD), D = x_TD.size(-1);
+  const auto x = head_rows<const T>(x_TD, rows, D);
+  const auto y = head_rows<T>(y_TD, rows, D);
   const auto s = statistics<float>(norm, statistics_NT, rows);
   const T* weight = weight_of<T>(norm, weight_D, D);
   const bool adds = r_TD.defined();
-  const auto h = adds ? matrix<T>(h_TD, rows, D) : Matrix<T>{};
-  const auto r = adds ? matrix<const T>(r_TD, rows, D) : Matrix<const T>{};
+  const auto h = adds ? head_rows<T>(h_TD, rows, D) : HeadRows<T>{};
+  const auto r = adds ? head_rows<const T>(r_TD, rows, D) : HeadRows<const T>{};
   const auto add = add_kernel(T());
   const auto normalize = forward_kernel(T());
   parallel(rows, D, [&](int64_t begin, int64_t end) {
@@ -173,9 +175,9 @@ void forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y
 template <class T>
 void backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D, const at::Tensor& dy_TD,
               const at::Tensor& x_TD, const at::Tensor& statistics_NT, const at::Tensor& weight_D, bool accumulate) {
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
-  const auto dx = matrix<T>(dx_TD, rows, D);
-  const auto dy = matrix<const T>(dy_TD, rows, D), x = matrix<const T>(x_TD, rows, D);
+  const int64_t rows = rows_of(x_TD), D = x_TD.size(-1);
+  const auto dx = head_rows<T>(dx_TD, rows, D);
+  const auto dy = head_rows<const T>(dy_TD, rows, D), x = head_rows<const T>(x_TD, rows, D);
   const auto s = statistics<float>(norm, statistics_NT, rows);
   const T* weight = weight_of<T>(norm, weight_D, D);
   const auto kernel = backward_kernel(T());
@@ -209,15 +211,15 @@ template <>
 void forward<double>(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tensor& y_TD,
                      const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
                      const at::Tensor& weight_D) {
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
-  auto normed = matrix<const double>(x_TD, rows, D);
+  const int64_t rows = rows_of(x_TD), D = x_TD.size(-1);
+  auto normed = head_rows<const double>(x_TD, rows, D);
   if (r_TD.defined()) {
-    const auto h = matrix<double>(h_TD, rows, D);
-    reference::add(h, normed, matrix<const double>(r_TD, rows, D));
-    normed = matrix<const double>(h_TD, rows, D);
+    const auto h = head_rows<double>(h_TD, rows, D);
+    reference::add(h, normed, head_rows<const double>(r_TD, rows, D));
+    normed = head_rows<const double>(h_TD, rows, D);
   }
   const auto s = statistics<double>(norm, statistics_NT, rows);
-  reference::norm_forward(norm, matrix<double>(y_TD, rows, D), s.size, s.mean, normed,
+  reference::norm_forward(norm, head_rows<double>(y_TD, rows, D), s.size, s.mean, normed,
                           weight_of<double>(norm, weight_D, D));
 }
 
@@ -225,12 +227,12 @@ template <>
 void backward<double>(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Tensor& dweight_D,
                       const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                       const at::Tensor& weight_D, bool accumulate) {
-  const int64_t rows = x_TD.size(0), D = x_TD.size(1);
+  const int64_t rows = rows_of(x_TD), D = x_TD.size(-1);
   const auto s = statistics<double>(norm, statistics_NT, rows);
   const double* weight = weight_of<double>(norm, weight_D, D);
   double* dweight = weight == nullptr ? nullptr : flat<double>(dweight_D, D);
-  reference::norm_backward(norm, matrix<double>(dx_TD, rows, D), dweight, matrix<const double>(dy_TD, rows, D),
-                           matrix<const double>(x_TD, rows, D), s.size, s.mean, weight, accumulate);
+  reference::norm_backward(norm, head_rows<double>(dx_TD, rows, D), dweight, head_rows<const double>(dy_TD, rows, D),
+                           head_rows<const double>(x_TD, rows, D), s.size, s.mean, weight, accumulate);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 //   np_layernorm  the same with w = 1: no parameters                     OLMo, arXiv 2402.00838
 //   rmsnorm_neox  n = x r         r = 1 / (sqrt(mean(x^2)) + eps)        GPT-NeoX until May 2025
 //
-// x, y [T, D]; weight [D], undefined for np_layernorm. statistics [1 or 2, T] is for backward: r of each row
+// x, y [T, D]; weight [D], undefined for np_layernorm. Instead [T, N, D]: N rows that follow each other in each of T,
+// as heads do. statistics [1 or 2, T] or [1 or 2, T*N] is for backward: r of each row
 // (rmsnorm_neox: the root mean square, which gives r), and m of the layernorms. With bfloat16 rows, statistics and
 // dweight are float32.
 #pragma once

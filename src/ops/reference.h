@@ -14,7 +14,7 @@
 namespace hearth::ops::reference {
 
 template <class T>
-void add(Matrix<T> h, Matrix<const T> x, Matrix<const T> r) {
+void add(HeadRows<T> h, HeadRows<const T> x, HeadRows<const T> r) {
   for (int64_t t = 0; t < h.rows; ++t) {
     for (int64_t d = 0; d < h.cols; ++d) h.row(t)[d] = x.row(t)[d] + r.row(t)[d];
   }
@@ -22,7 +22,7 @@ void add(Matrix<T> h, Matrix<const T> x, Matrix<const T> r) {
 
 // Statistics of a row in A: `size` as in ops/norm.h, `mean` or null; `weight` null: 1.
 template <class T, class A>
-void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<const T> x, const T* weight) {
+void norm_forward(const plan::Norm& norm, HeadRows<T> y, A* size, A* mean, HeadRows<const T> x, const T* weight) {
   for (int64_t t = 0; t < x.rows; ++t) {
     double m = 0, squares = 0;
     if (mean != nullptr) {
@@ -45,7 +45,7 @@ void norm_forward(const plan::Norm& norm, Matrix<T> y, A* size, A* mean, Matrix<
 // norms that subtract m. dr/dx is -r^3 x / D, hence c = 1; for rmsnorm_neox it is -r^2 x / (D rms), hence c = 1 / (r
 // rms).
 template <class T, class A>
-void norm_backward(const plan::Norm& norm, Matrix<T> dx, A* dweight, Matrix<const T> dy, Matrix<const T> x,
+void norm_backward(const plan::Norm& norm, HeadRows<T> dx, A* dweight, HeadRows<const T> dy, HeadRows<const T> x,
                    const A* size, const A* mean, const T* weight, bool accumulate) {
   std::vector<double> dw(static_cast<size_t>(x.cols));
   const bool eps_outside = norm.type == plan::NormType::kRmsNormNeox;
@@ -72,6 +72,23 @@ void norm_backward(const plan::Norm& norm, Matrix<T> dx, A* dweight, Matrix<cons
   }
   if (dweight == nullptr) return;
   for (int64_t d = 0; d < x.cols; ++d) dweight[d] = A(double(dweight[d]) + dw[static_cast<size_t>(d)]);
+}
+
+template <class T>
+void add_bias(Matrix<T> y, const T* bias) {
+  for (int64_t t = 0; t < y.rows; ++t) {
+    for (int64_t n = 0; n < y.cols; ++n) y.row(t)[n] = T(double(y.row(t)[n]) + double(bias[n]));
+  }
+}
+
+// A sum in A.
+template <class T, class A>
+void bias_gradient(A* dbias, Matrix<const T> dy) {
+  for (int64_t n = 0; n < dy.cols; ++n) {
+    double sum = double(dbias[n]);
+    for (int64_t t = 0; t < dy.rows; ++t) sum += double(dy.row(t)[n]);
+    dbias[n] = A(sum);
+  }
 }
 
 // direction +1 rotates forward, -1 back. A table row: (cos, sin) pairs; with halves all cosines, then all sines.

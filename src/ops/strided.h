@@ -13,6 +13,14 @@ struct Matrix {
   T* row(int64_t i) const { return data + i * stride; }
 };
 
+// [T, N, K] with contiguous K, as rows of K: N of them follow each other in each of T.
+template <class T>
+struct HeadRows {
+  T* data;
+  int64_t rows, cols, heads, stride;
+  T* row(int64_t i) const { return heads == 1 ? data + i * stride : data + i / heads * stride + i % heads * cols; }
+};
+
 // [B, S, N, K]: B sequences, S positions, N heads of width K.
 template <class T>
 struct Heads {

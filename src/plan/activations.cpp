@@ -37,7 +37,7 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
                                          Backward backward) {
   constexpr int64_t kAlignmentBytes = 64;
   // Between the layers' products each rank has its rows of the stream (sequence parallel).
-  const int64_t T = B * S / s.context, rows = T / s.tensor.size, qkv = (s.H + 2 * s.G) * s.K,
+  const int64_t T = B * S / s.context, rows = T / s.tensor.size, qkv = s.qkv_width(),
                 N = is_centred(s.norm.type) ? 2 : 1;
   const int64_t Q = S / s.key_ranks, W = B * Q, heads = s.attention_heads();
   const int64_t keys_values = 2 * s.attention_key_heads() * s.K, heads_qkv = heads * s.K + keys_values;
@@ -56,6 +56,9 @@ std::vector<ActivationBuffer> buffers_of(const ModelShape& s, int64_t B, int64_t
   add(kAttentionStatistics, "attention_statistics", {N, rows}, s.L, exact);
   add(kAttentionInput, "attention_input", {rows, s.D}, s.L, dtype);
   add(kQkv, "qkv", {W, heads_qkv}, s.L, dtype);
+  const int64_t normed = s.qk_norm ? s.qk_heads() : 0;
+  add(kHeadNormInput, "head_norm_input", {T, normed * s.K}, s.L, dtype);
+  add(kHeadNormStatistics, "head_norm_statistics", {1, T * normed}, s.L, exact);
   add(kAttention, "attention", {T, s.H * s.K}, s.L, dtype);
   add(kLogSumExp, "log_sum_exp", {B, heads, Q}, s.L, exact);
   add(kMiddle, "middle", {rows, s.D}, s.L, dtype);

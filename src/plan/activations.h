@@ -23,6 +23,8 @@ enum class Activation {
   kAttentionStatistics,    // of attention's norm (ops/norm.h)
   kAttentionInput,         // [T, D]         normed stream: input of wq, wk, wv
   kQkv,                    // [T, (H+2G)*K]  queries and keys after rotation, values
+  kHeadNormInput,          // [T, (H+G)*K]   queries and keys before their norm, if there is one
+  kHeadNormStatistics,     // [1, T*(H+G)]   of the queries' heads, then of the keys'
   kAttention,              // [T, H*K]       attention's output: input of wo
   kLogSumExp,              // [B, H, S]
   kMiddle,                 // [T, D]         stream after attention

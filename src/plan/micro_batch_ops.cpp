@@ -15,6 +15,8 @@ class Sequence {
         layers_shared_(shape.tensor.size > 1),
         heads_shared_(shape.head_ranks() > 1),
         keys_shared_(shape.key_ranks > 1),
+        has_biases_(shape.qkv_bias),
+        norms_heads_(shape.qk_norm),
         in_halves_(backward == Backward::kInHalves) {}
 
   void begin(Pass pass) { pass_ = pass; }
@@ -74,6 +76,11 @@ class Sequence {
           {{kKeyExchange}, of_heads(qkv_gradient, {kQkvHeadsGradient})});
     }
     exchange(l, {kQkvHeadsGradient}, qkv_gradient);
+    if (norms_heads_) {
+      add(l, "the head norms' gradients", {qkv_gradient, {kHeadNormInput, l}, {kHeadNormStatistics, l}},
+          {qkv_gradient});
+    }
+    if (has_biases_) add(l, "the biases' gradients", {qkv_gradient}, {});
     if (in_halves_) {
       add(l, "wq's, wk's and wv's input gradient", {qkv_gradient}, summed({kInputGradient}));
     } else {
@@ -117,7 +124,9 @@ class Sequence {
     return written;
   }
   void attend(int64_t l, std::string_view again) {
-    add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, gathered(of_heads({kQkv, l}, {kQkvRows})));
+    std::vector<BufferRef> written = gathered(of_heads({kQkv, l}, {kQkvRows}));
+    if (norms_heads_) written.insert(written.end(), {{kHeadNormInput, l}, {kHeadNormStatistics, l}});
+    add(l, fmt::format("wq wk wv{}", again), {{kAttentionInput, l}}, std::move(written));
     exchange(l, {kQkvRows}, {kQkv, l});
     gather_keys(l);
     add(l, fmt::format("attention{}", again), operands(l),
@@ -159,7 +168,7 @@ class Sequence {
   }
 
   std::span<const Recompute> recompute_;
-  const bool layers_shared_, heads_shared_, keys_shared_, in_halves_;
+  const bool layers_shared_, heads_shared_, keys_shared_, has_biases_, norms_heads_, in_halves_;
   Pass pass_ = Pass::kForward;
   std::vector<Op> ops_;
 };

@@ -82,8 +82,8 @@ class Layout {
     const bool counts = is_here && counts_ && (shared != Shared::kNothing || plan_.tensor.rank == 0);
     if (!is_here) std::fill(part.sizes.begin(), part.sizes.end(), 0);
     const int64_t numel = part.numel(), unit = std::ssize(plan_.units) - 1;
-    plan_.parameters.push_back(
-        {std::move(name), std::move(shape), std::move(part), numel, unit, end_, law.init, law.std, law.bound, counts});
+    plan_.parameters.push_back({std::move(name), std::move(shape), std::move(part), numel, unit, end_, law.init,
+                                law.std, law.bound, shared != Shared::kNothing, counts});
     end_ += numel;
     plan_.units.back().num_parameters += 1;
     plan_.units.back().numel = round_up(end_, alignment_);
@@ -113,6 +113,15 @@ void add_block(Layout& layout, const ModelShape& s, int64_t layer) {
   layout.add(prefix + "attention.wq.weight", {s.H * s.K, s.D}, kRows, in);
   layout.add_adjacent(prefix + "attention.wk.weight", {s.G * s.K, s.D}, kRows, in);
   layout.add_adjacent(prefix + "attention.wv.weight", {s.G * s.K, s.D}, kRows, in);
+  if (s.qkv_bias) {
+    layout.add(prefix + "attention.wq.bias", {s.H * s.K}, kRows, {Init::kZeros});
+    layout.add_adjacent(prefix + "attention.wk.bias", {s.G * s.K}, kRows, {Init::kZeros});
+    layout.add_adjacent(prefix + "attention.wv.bias", {s.G * s.K}, kRows, {Init::kZeros});
+  }
+  if (s.qk_norm) {
+    layout.add(prefix + "attention.q_norm.weight", {s.K}, kNothing, {Init::kOnes});
+    layout.add(prefix + "attention.k_norm.weight", {s.K}, kNothing, {Init::kOnes});
+  }
   layout.add(prefix + "attention.wo.weight", {s.D, s.H * s.K}, kColumns, out);
   if (has_weight(s.norm.type)) layout.add(prefix + "ffn_norm.weight", {s.D}, kNothing, {Init::kOnes});
   layout.add(prefix + "feed_forward.w1.weight", {s.F, s.D}, kRows, in);
@@ -140,17 +149,20 @@ ModelShape model_shape(const config::Model& model, int64_t tokenizer_vocab_size)
   s.tied = model.enable_weight_tying;
   s.initialization = {model.init == config::InitLaw::kTorchtitan, model.depth_init, initial_std(model.init, model),
                       initial_std(model.output_init, model)};
+  s.qkv_bias = model.qkv_bias;
+  s.qk_norm = model.qk_norm;
   s.document_scope = model.attention_scope == config::AttentionScope::kDocument;
-  if (s.D % s.H != 0)
+  if (model.head_dim == 0 && s.D % s.H != 0)
     throw user_error(fmt::format("model.n_heads = {} does not divide model.dim = {}", s.H, s.D)).about("model.n_heads");
   if (s.H % s.G != 0)
     throw user_error(fmt::format("model.n_kv_heads = {} does not divide model.n_heads = {}", s.G, s.H))
         .about("model.n_kv_heads");
-  s.K = s.D / s.H;
+  s.K = model.head_dim > 0 ? model.head_dim : s.D / s.H;
   if (s.K % 2 != 0) {
-    throw user_error(fmt::format("the head width model.dim / model.n_heads = {} is odd", s.K),
+    throw user_error(model.head_dim > 0 ? fmt::format("model.head_dim = {} is odd", s.K)
+                                        : fmt::format("the head width model.dim / model.n_heads = {} is odd", s.K),
                      "rotary embedding rotates pairs of elements")
-        .about("model.n_heads");
+        .about(model.head_dim > 0 ? "model.head_dim" : "model.n_heads");
   }
   if (s.V < tokenizer_vocab_size) {
     throw user_error(fmt::format("model.vocab_size = {} is smaller than the tokenizer's {}", s.V, tokenizer_vocab_size),

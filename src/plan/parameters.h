@@ -6,7 +6,8 @@
 //
 // Tensor parallel: ranks may share every layer (arXiv 1909.08053, with the sequence parallel of arXiv 2205.05198). A
 // rank then has a part of each matrix: of wq, wk, wv, w1, w3, embedding and output some rows, of wo and w2 some
-// columns. Norms are whole on each. model_part and parameter_plan give the sizes of a part.
+// columns. Biases are cut as the rows of their matrices are, and norms are whole on each. model_part and parameter_plan
+// give the sizes of a part.
 //
 // Context parallel: ranks may share every sequence (arXiv 2309.14509). A rank then has the same part of each matrix as
 // without, some positions of each sequence, and in attention all positions of some heads.
@@ -77,6 +78,8 @@ struct ModelShape {
   Rope rope;
   Initialization initialization;
   bool tied;
+  bool qkv_bias = false;        // queries, keys and values have biases
+  bool qk_norm = false;         // every head of queries and keys is normed before its rotation
   bool causal = true;           // a position sees positions up to its own; else all
   bool document_scope = false;  // a position sees its own document only, and positions begin there at 0
   bool sparse_labels = false;   // labels of many positions do not count; these positions skip the output matrix
@@ -90,6 +93,10 @@ struct ModelShape {
   bool has_embedding() const { return layers.first == 0; }
   bool has_output() const { return layers.total == 0 || layers.first + L == layers.total; }
   int64_t head_ranks() const { return context / key_ranks; }
+  int64_t qk_heads() const { return H + G; }  // those that are rotated, next to each other in a row
+  int64_t qkv_width() const { return (H + 2 * G) * K; }
+  // The norm of a head: [K] for queries, [K] for keys.
+  Norm head_norm() const { return {NormType::kRmsNorm, norm.eps}; }
   // The heads of a rank in attention. More head ranks than key/value heads: several have the same one.
   int64_t attention_heads() const { return H / head_ranks(); }
   int64_t attention_key_heads() const { return G < head_ranks() ? 1 : G / head_ranks(); }
@@ -107,7 +114,7 @@ ModelShape model_part(const ModelShape& whole, Part part, int64_t context = 1);
 // A stage of it.
 ModelShape stage_part(const ModelShape& shape, const StageLayers& layers);
 
-enum class Init { kOnes, kNormal, kTruncatedNormal };
+enum class Init { kZeros, kOnes, kNormal, kTruncatedNormal };
 
 struct Parameter {
   std::string name;            // torchtitan's: "layers.0.attention.wq.weight"
@@ -119,6 +126,7 @@ struct Parameter {
   Init init;
   double init_std;    // kNormal, kTruncatedNormal
   double init_bound;  // kTruncatedNormal: truncated at +-init_bound (absolute)
+  bool is_shared;     // tensor-parallel ranks have parts of it; else each has all
   // Whether this rank saves its part and counts it in norms. Only the first of ranks that have the same does.
   bool counts = true;
 

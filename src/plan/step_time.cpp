@@ -37,8 +37,8 @@ namespace {
 constexpr double kHopSeconds = 2e-5;  // from a node to the next, of a ring; assumed
 
 double total_of(const UnitCounts& counts) {
-  return std::accumulate(counts.matrices.begin(), counts.matrices.end(), 0.0) +
-         std::accumulate(counts.vectors.begin(), counts.vectors.end(), 0.0);
+  return std::accumulate(counts.shared.begin(), counts.shared.end(), 0.0) +
+         std::accumulate(counts.whole.begin(), counts.whole.end(), 0.0);
 }
 
 std::string hours(double value) { return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value); }
@@ -113,7 +113,7 @@ StepTime step_time(const config::RunConfig& config, const ModelShape& shape, std
   const int64_t stage = config.parallelism.zero_stage;
   const double hides = stage == 1 ? busy / static_cast<double>(passes) : busy;
   // Each unit is gathered and reduced by itself.
-  const auto units = static_cast<double>(counts.matrices.size()) / static_cast<double>(mesh.pp);
+  const auto units = static_cast<double>(counts.shared.size()) / static_cast<double>(mesh.pp);
   const auto times = static_cast<double>(config::accumulation_steps(config));
   const double reductions = stage == 1 || config.parallelism.reduce_once_per_step ? 1 : times;
   const double calls = units * ((stage == 3 ? 2 * times : 1) + reductions);

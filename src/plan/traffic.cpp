@@ -23,7 +23,7 @@ double sent_share(int64_t ranks) { return static_cast<double>(ranks - 1) / stati
 double weights_of(const ModelShape& shape, const UnitCounts& counts, const PipelinePart& part, int64_t tp) {
   const auto of_unit = [&](int64_t unit) {
     const auto i = static_cast<size_t>(unit);
-    return counts.matrices[i] / static_cast<double>(tp) + counts.vectors[i];
+    return counts.shared[i] / static_cast<double>(tp) + counts.whole[i];
   };
   double sum = part.has_output ? of_unit(shape.L + 1) : 0;
   if (part.has_embedding || (shape.tied && part.has_output)) sum += of_unit(0);
@@ -41,8 +41,7 @@ double share_of(std::span<const Recompute> levels, Recompute least) {
 UnitCounts unit_counts(const ParameterPlan& whole) {
   UnitCounts counts{std::vector<double>(whole.units.size()), std::vector<double>(whole.units.size())};
   for (const Parameter& p : whole.parameters)
-    (p.shape.size() > 1 ? counts.matrices : counts.vectors)[static_cast<size_t>(p.unit)] +=
-        static_cast<double>(p.numel);
+    (p.is_shared ? counts.shared : counts.whole)[static_cast<size_t>(p.unit)] += static_cast<double>(p.numel);
   return counts;
 }
 

@@ -53,7 +53,7 @@ struct StepTraffic {
 
 // Elements of the model's weights by unit (plan/parameters.h): embedding, layers, output.
 struct UnitCounts {
-  std::vector<double> matrices, vectors;
+  std::vector<double> shared, whole;  // tensor-parallel ranks have parts of the former, and all of the latter
 };
 UnitCounts unit_counts(const ParameterPlan& whole);
 

@@ -76,6 +76,7 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
 plan::ParameterPlan named_parameters(config::Model model) {
   model.dim = 2;
   model.n_heads = model.n_kv_heads = 1;
+  model.head_dim = 0;
   model.vocab_size = 1;
   return plan::parameter_plan(plan::model_shape(model, 1));
 }

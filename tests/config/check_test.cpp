@@ -45,6 +45,20 @@ TEST(Check, HeadsDivideTheModel) {
             one("the head width model.dim / model.n_heads = 1032 / 4 = 258 is larger than 256"));
 }
 
+TEST(Check, AGivenHeadWidthIsEvenAndNotTooLargeAndNeedNotDivideTheModel) {
+  EXPECT_TRUE(problems({"model.n_heads=3", "model.n_kv_heads=1", "model.head_dim=128"}).empty());
+  EXPECT_EQ(problems({"model.head_dim=65"}), one("model.head_dim = 65 is odd"));
+  EXPECT_EQ(problems({"model.head_dim=258"}), one("model.head_dim = 258 is larger than 256"));
+}
+
+TEST(Check, HeadsAreNormedByAnRmsnormOnly) {
+  EXPECT_TRUE(problems({"model.qk_norm=true", "model.qkv_bias=true"}).empty());
+  for (const char* type : {"layernorm", "np_layernorm", "rmsnorm_neox"}) {
+    EXPECT_EQ(problems({"model.qk_norm=true", fmt::format("model.norm_type={}", type)}),
+              one(fmt::format("model.qk_norm does not go with model.norm_type = \"{}\"", type)));
+  }
+}
+
 TEST(Check, AFlavorIsOneOfItsFamily) {
   EXPECT_TRUE(problems({"model.name=llama2", "model.flavor=13B"}).empty());
   EXPECT_EQ(problems({"model.name=llama3.2", "model.flavor=13B"}),

@@ -1,6 +1,7 @@
 #include "ops/norm.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -50,7 +51,7 @@ class NormKernel : public DeviceTest {
     const at::ScalarType type = c.x.scalar_type();
     const at::Tensor h = place(at::zeros_like(c.x)), y = place(at::zeros_like(c.x)), s = floats(c.statistics.sizes());
     run(table().norm_forward(nullptr, type_of(c.x), c.kind, kEps, rows(h), rows(y), c.size_of(s), c.mean_of(s),
-                             const_rows(place(c.x)), const_rows(place(c.r)), data<void>(c.w)));
+                             const_rows(place(c.x)), const_rows(place(c.r)), 1, data<void>(c.w)));
     EXPECT_TRUE(same_bits(h, c.x + c.r));
     const double loosened = is_centred(c.kind) && D == 1 ? 1e-6 : kFloat32;  // as in tests/ops/norm_test.cpp
     EXPECT_LE(relative_error(y, c.y), bound(type, loosened));
@@ -60,7 +61,7 @@ class NormKernel : public DeviceTest {
     const at::Tensor scratch = floats({table().norm_backward_scratch(T, D)});
     const auto backward = [&](const at::Tensor& to, const at::Tensor& dy, bool accumulate) {
       run(table().norm_backward(nullptr, type_of(c.x), c.kind, kEps, rows(to), data<float>(dw), const_rows(dy),
-                                const_rows(h), c.size_of(s), c.mean_of(s), data<void>(c.w), accumulate ? 1 : 0,
+                                const_rows(h), 1, c.size_of(s), c.mean_of(s), data<void>(c.w), accumulate ? 1 : 0,
                                 data<float>(scratch)));
     };
     backward(dx, place(c.dy), false);
@@ -115,7 +116,7 @@ TEST_P(NormKernel, WithoutAResidualNothingIsAddedAndYMayBeX) {
     const at::Tensor reference = doubles({5, 200}), in_place = x.clone();
     ops::norm_forward({plan::NormType::kRmsNorm, kEps}, reference, doubles({1, 5}), wide(x), wide(w));
     run(table().norm_forward(nullptr, type_of(x), NormKind::kRmsNorm, kEps, {}, rows(in_place), data<float>(s), nullptr,
-                             const_rows(in_place), {}, data<void>(w)));
+                             const_rows(in_place), {}, 1, data<void>(w)));
     EXPECT_LE(relative_error(in_place, reference), bound(type, kFloat32));
   }
 }
@@ -126,7 +127,7 @@ TEST_P(NormKernel, NanStaysInItsRowAndZerosHaveAGradient) {
   x.select(0, 1).zero_();
   const auto forward = [&](NormKind kind) {
     run(table().norm_forward(nullptr, Type::kFloat32, kind, kEps, {}, rows(y), data<float>(s), nullptr, const_rows(x),
-                             {}, data<void>(w)));
+                             {}, 1, data<void>(w)));
   };
   forward(NormKind::kRmsNorm);
   EXPECT_EQ(y.isnan().sum().item<int64_t>(), 40);
@@ -135,7 +136,7 @@ TEST_P(NormKernel, NanStaysInItsRowAndZerosHaveAGradient) {
   const at::Tensor dy = random({4, 40}, at::kFloat), dx = at::empty_like(x), dw = at::zeros({40});
   const at::Tensor scratch = floats({table().norm_backward_scratch(4, 40)});
   run(table().norm_backward(nullptr, Type::kFloat32, NormKind::kRmsNormNeox, kEps, rows(dx), data<float>(dw),
-                            const_rows(dy), const_rows(x), data<float>(s), nullptr, data<void>(w), 0,
+                            const_rows(dy), const_rows(x), 1, data<float>(s), nullptr, data<void>(w), 0,
                             data<float>(scratch)));
   EXPECT_LE(relative_error(dx[1], dy[1] / kEps), 1e-6);  // |x| has no derivative at 0: 0 is used, as in PyTorch
 }
@@ -143,10 +144,58 @@ TEST_P(NormKernel, NanStaysInItsRowAndZerosHaveAGradient) {
 TEST_P(NormKernel, NoRowsAreNoWork) {
   const at::Tensor none = at::empty({0, 16}), w = at::ones({16}), dw = at::zeros({16});
   run(table().norm_forward(nullptr, Type::kFloat32, NormKind::kRmsNorm, kEps, {}, rows(none), nullptr, nullptr,
-                           const_rows(none), {}, data<void>(w)));
+                           const_rows(none), {}, 1, data<void>(w)));
   run(table().norm_backward(nullptr, Type::kFloat32, NormKind::kRmsNorm, kEps, rows(none), data<float>(dw),
-                            const_rows(none), const_rows(none), nullptr, nullptr, data<void>(w), 1, nullptr));
+                            const_rows(none), const_rows(none), 1, nullptr, nullptr, data<void>(w), 1, nullptr));
   EXPECT_EQ(dw.abs().sum().item<float>(), 0);
+}
+
+// The heads of a part of each row, with the bits of the same heads as rows of their own.
+TEST_P(NormKernel, HeadsInRowsHaveTheBitsOfRows) {
+  constexpr int64_t T = 7, N = 3;
+  for (const at::ScalarType type : kTypes) {
+    for (const int64_t K : {6, 64, 128}) {
+      SCOPED_TRACE(fmt::format("{} width {}", c10::toString(type), K));
+      const at::Tensor x = random({T * N, K}, type), dy = random({T * N, K}, type), w = random({K}, type);
+      const auto heads_of = [&](const at::Tensor& in_rows, int64_t gap) {  // after `gap` other elements of each row
+        const at::Tensor wide = at::full({T, gap + N * K}, 3.0, in_rows.options());
+        wide.narrow(1, gap, N * K).copy_(in_rows.view({T, N * K}));
+        return wide;
+      };
+      const auto as_rows = [&](const at::Tensor& wide) {
+        const int64_t gap = wide.size(1) - N * K;
+        const at::Tensor part = wide.narrow(1, gap, N * K);
+        return Rows{part.mutable_data_ptr(), T * N, K, part.stride(0)};
+      };
+      const auto as_const = [&](const at::Tensor& wide) {
+        const auto [data, rows, cols, stride] = as_rows(wide);
+        return ConstRows{data, rows, cols, stride};
+      };
+      const auto results = [&](int64_t gap, int64_t heads) {
+        const at::Tensor from = heads_of(x, gap), y = heads_of(at::zeros_like(x), 2 * gap), dx = heads_of(dy, gap);
+        const at::Tensor s = floats({T * N}), dw = at::zeros({K});
+        const at::Tensor scratch = floats({table().norm_backward_scratch(T * N, K)});
+        const auto rows_of = [&](const at::Tensor& wide) {
+          return heads > 1 ? as_rows(wide) : Rows{wide.mutable_data_ptr(), T * N, K, K};
+        };
+        const auto const_of = [&](const at::Tensor& wide) {
+          return heads > 1 ? as_const(wide) : ConstRows{wide.mutable_data_ptr(), T * N, K, K};
+        };
+        run(table().norm_forward(nullptr, type_of(x), NormKind::kRmsNorm, kEps, {}, rows_of(y), data<float>(s), nullptr,
+                                 const_of(from), {}, heads, data<void>(w)));
+        run(table().norm_backward(nullptr, type_of(x), NormKind::kRmsNorm, kEps, rows_of(dx), data<float>(dw),
+                                  const_of(dx), const_of(from), heads, data<float>(s), nullptr, data<void>(w), 0,
+                                  data<float>(scratch)));
+        if (gap > 0) {
+          EXPECT_TRUE(y.narrow(1, 0, 2 * gap).eq(3).all().item<bool>());
+          EXPECT_TRUE(dx.narrow(1, 0, gap).eq(3).all().item<bool>());
+        }
+        return std::vector<at::Tensor>{y.narrow(1, 2 * gap, N * K), dx.narrow(1, gap, N * K), s, dw};
+      };
+      const auto in_rows = results(64, N), alone = results(0, 1);
+      for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(same_bits(in_rows[i], alone[i])) << i;
+    }
+  }
 }
 
 HEARTH_ON_EACH_DEVICE(NormKernel);

@@ -93,6 +93,23 @@ TEST_P(OpsOnGpu, Norms) {
   }
 }
 
+TEST_P(OpsOnGpu, BiasesAndNormsOfHeadsInRows) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const plan::Norm norm{plan::NormType::kRmsNorm, 1e-5};
+  compare([&](const Inputs& in) -> Results {
+    const at::Tensor qkv = in.values({kT, kH + 2 * kG, kK}), x = in.values({kT, kH + kG, kK}), bias = in.values({kD});
+    const at::Tensor weight = in.values({kK}), rows = in.values({kT, kD}), dbias = in.floats({kD});
+    const at::Tensor y = qkv.narrow(1, kH, kG), from = x.narrow(1, kH, kG), dweight = in.floats({kK});
+    const at::Tensor statistics = in.floats({1, kT * kG});
+    norm_forward(norm, y, statistics, from, weight);
+    const at::Tensor normed = qkv.clone();
+    norm_backward(norm, y, dweight, y, from, statistics, weight, false);
+    add_bias(rows, bias);
+    bias_gradient(dbias, rows);
+    return {normed, qkv, statistics, dweight, rows, dbias};
+  });
+}
+
 TEST_P(OpsOnGpu, RopeWithAndWithoutDocuments) {
   HEARTH_NEEDS_GPU(GetParam());
   for (const bool halves : {false, true}) {

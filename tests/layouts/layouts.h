@@ -65,7 +65,7 @@ inline const std::vector<Layout> kLayouts = {
 //   kCausal     windows of text
 //   kDocuments  attention within documents, several a window; two sequences a micro-batch; another norm
 //   kMasked     hidden tokens, with micro-batches that hide nothing; tied weights; blocks are computed again
-//   kSpikes     arrays with weights of tokens; frozen parameters
+//   kSpikes     arrays with weights of tokens; frozen parameters; heads of a width of their own, with norms and biases
 enum class Task { kCausal, kDocuments, kMasked, kSpikes };
 inline constexpr Task kTasks[] = {Task::kCausal, Task::kDocuments, Task::kMasked, Task::kSpikes};
 inline const char* name_of(Task task) {
@@ -119,9 +119,17 @@ class Layouts : public ::testing::Test {
     if (task == Task::kSpikes) {
       c.data.path = "spikes";
       c.training.token_weights = "weights.npy";
-      c.checkpoint.freeze = {"layers.0.attention.wo.weight", "layers.1.ffn_norm.weight"};
+      c.checkpoint.freeze = {"layers.0.attention.wo.weight", "layers.1.ffn_norm.weight", "layers.1.attention.wk.bias",
+                             "layers.2.attention.q_norm.weight"};
+      norm_heads(c);
     }
     return c;
+  }
+
+  // All heads together are wider than the model.
+  static void norm_heads(config::RunConfig& c) {
+    c.model.head_dim = 8;
+    c.model.qkv_bias = c.model.qk_norm = true;
   }
 
   struct Result {

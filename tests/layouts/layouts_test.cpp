@@ -63,6 +63,7 @@ TEST_F(Layouts, MultiplyInFloat8AndStayNearOneRank) {
   config::RunConfig run = run_of(Task::kCausal, DType::kBFloat16, 2, "float8");
   run.model.n_layers = 2;
   run.training.seq_len = 16;
+  norm_heads(run);
   run.training.global_batch_size = 4;
   const Result wide = result_of(run);
   run.job.dump_folder += "-narrow";
@@ -80,6 +81,7 @@ TEST_F(Layouts, MultiplyInFloat8AndStayNearOneRank) {
 TEST_F(Layouts, TrainWithMuonAsOneRankDoes) {
   config::RunConfig run = run_of(Task::kCausal, DType::kFloat64, 3, "muon");
   run.optimizer.name = config::OptimizerName::kMuon;
+  norm_heads(run);
   const Result one = result_of(run);
   for (const Layout& layout : kLayouts) {
     SCOPED_TRACE(layout.name);
@@ -94,6 +96,7 @@ TEST_F(Layouts, RoundWeightsInBfloat16AtRandomAndStayNearOneRank) {
   config::RunConfig run = run_of(Task::kCausal, DType::kBFloat16, 3, "rounding");
   run.training.dtype = DType::kBFloat16;
   run.numerics.stochastic_rounding = true;
+  norm_heads(run);
   const Result one = result_of(run);
   for (const Layout& layout : kLayouts) {
     SCOPED_TRACE(layout.name);
@@ -126,6 +129,7 @@ TEST_F(Layouts, ReadTheCheckpointsOfEachOtherToTheBit) {
     const Layout& writer = kLayouts[index];
     config::RunConfig run = run_of(Task::kCausal, DType::kFloat32, 1, "from");
     run.job.dump_folder += writer.name;
+    norm_heads(run);
     run.parallelism = writer.ranks;
     run.training.threads = 0;
     run.validation.freq = 0;

@@ -12,13 +12,16 @@ namespace hearth::model {
 namespace {
 
 void logits_with_cache_equal_logits_without(DType dtype, bool tied, double tolerance,
-                                            config::NormType norm_type = config::NormType::kRmsNorm) {
+                                            config::NormType norm_type = config::NormType::kRmsNorm,
+                                            bool normed_heads = false) {
   config::Model m;
   m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.enable_weight_tying = tied,
   m.norm_type = norm_type;
+  if (normed_heads) m.head_dim = 12, m.qkv_bias = m.qk_norm = true;
   const plan::ModelShape shape = plan::model_shape(m, 101);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 3);
+  if (normed_heads) weights.vary_vectors(plan);
   constexpr int64_t S = 23;
   at::manual_seed(1);
   const at::Tensor tokens = at::randint(shape.V, {S}, at::kInt);
@@ -47,6 +50,10 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutInFloat64) {
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutInFloat32) {
   logits_with_cache_equal_logits_without(DType::kFloat32, true, 2e-6);
+}
+TEST(Decoder, LogitsWithCacheEqualLogitsWithoutAlsoOfNormedHeadsWithBiases) {
+  logits_with_cache_equal_logits_without(DType::kFloat32, false, 2e-6, config::NormType::kRmsNorm, true);
+  logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, config::NormType::kRmsNorm, true);
 }
 TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
   for (const auto norm_type :

@@ -18,6 +18,7 @@ using config::InitLaw;
 config::Model small_model() {
   config::Model m;
   m.dim = 128, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 192;
+  m.qkv_bias = m.qk_norm = true;
   return m;
 }
 
@@ -85,7 +86,7 @@ TEST(Init, GptNeoxsLawsHaveTheirStandardDeviations) {
       const at::Tensor x = parameter_view(units[static_cast<size_t>(p.unit)], p);
       const bool writes = p.name.ends_with("wo.weight") || p.name.ends_with("w2.weight");
       const bool norm = p.name.ends_with("norm.weight");
-      const double expected = norm ? 0 : writes ? c.output_std : c.std;
+      const double expected = norm || p.name.ends_with(".bias") ? 0 : writes ? c.output_std : c.std;
       // The standard deviation of a sample's is std / sqrt(2 n).
       EXPECT_NEAR(x.std().item<double>(), expected, 5 * expected / std::sqrt(2.0 * static_cast<double>(p.numel)))
           << name_of(c.init) << " " << p.name;

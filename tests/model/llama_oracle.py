@@ -1,7 +1,7 @@
-"""Runs transformers.LlamaForCausalLM on weights written by the test; writes its logits, loss and gradients.
+"""Runs a model of transformers on weights written by the test; writes its logits, loss and gradients.
 
-Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes. <parameter name>.bin: float32, row-major, as on
-disk. tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
+Usage: llama_oracle.py FOLDER... In each: case.json: shape and sizes, and the model's "family". <parameter name>.bin:
+float32, row-major, as on disk. tokens.bin, labels.bin: int32 [B, S], labels already shifted, -100 where not counted.
 case.json's "documents": the places in [B*S] where documents start; attention keeps to them. Empty: rows are documents.
 Writes logits.bin [B, S, V], loss.bin [1] (mean over counted labels) and <parameter name>.grad.bin.
 """
@@ -12,20 +12,18 @@ import sys
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+import transformers
 
 
 def halves(w, heads, K):  # interleaved pairs -> the two halves that Hugging Face rotates
-    D = w.shape[1]
-    return w.view(heads, K // 2, 2, D).transpose(1, 2).reshape(heads * K, D)
+    return w.view(heads, K // 2, 2, -1).transpose(1, 2).reshape(w.shape)
 
 
 def pairs(w, heads, K):  # and back
-    D = w.shape[1]
-    return w.view(heads, 2, K // 2, D).transpose(1, 2).reshape(heads * K, D)
+    return w.view(heads, 2, K // 2, -1).transpose(1, 2).reshape(w.shape)
 
 
-def names_of(L, H, G, tied, halves):
+def names_of(L, H, G, tied, halves, family):
     """Our name -> (Hugging Face's name, heads whose rotary pairs differ in order or 0)."""
     names = {"tok_embeddings.weight": ("model.embed_tokens.weight", 0), "norm.weight": ("model.norm.weight", 0)}
     if not tied:
@@ -37,6 +35,11 @@ def names_of(L, H, G, tied, halves):
         for a, b, heads in (("wq", "q_proj", 0 if halves else H), ("wk", "k_proj", 0 if halves else G),
                             ("wv", "v_proj", 0), ("wo", "o_proj", 0)):
             names[f"{ours}attention.{a}.weight"] = (f"{theirs}self_attn.{b}.weight", heads)
+            if family == "qwen2" and a != "wo":
+                names[f"{ours}attention.{a}.bias"] = (f"{theirs}self_attn.{b}.bias", heads)
+        if family == "qwen3":
+            for norm in ("q_norm", "k_norm"):
+                names[f"{ours}attention.{norm}.weight"] = (f"{theirs}self_attn.{norm}.weight", 0 if halves else 1)
         for a, b in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
             names[f"{ours}feed_forward.{a}.weight"] = (f"{theirs}mlp.{b}.weight", 0)
     return names
@@ -45,7 +48,7 @@ def names_of(L, H, G, tied, halves):
 def run(folder):
     case = json.loads((folder / "case.json").read_text())
     D, L, H, G, F, V, B, S = (case[k] for k in "DLHGFVBS")
-    K = D // H
+    K, family = case["K"], case["family"]
 
     def load(name, dtype, shape):
         return torch.from_numpy(np.fromfile(folder / name, dtype=dtype).reshape(shape))
@@ -58,13 +61,17 @@ def run(folder):
     if case["scaling_factor"] != 1:
         scaling = {"rope_type": "llama3", "factor": float(case["scaling_factor"]), "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": case["original_seq_len"]}
-    config = LlamaConfig(
+    name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}[family]
+    more = {"llama": {"attention_bias": False, "mlp_bias": False}, "qwen2": {},
+            "mistral": {"head_dim": K, "sliding_window": None},
+            "qwen3": {"head_dim": K, "attention_bias": False}}[family]
+    config = getattr(transformers, name + "Config")(
         hidden_size=D, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G, intermediate_size=F,
         vocab_size=V, rms_norm_eps=case["norm_eps"], rope_theta=case["rope_theta"], max_position_embeddings=max(S, 16),
         rope_scaling=scaling,
-        tie_word_embeddings=case["tied"], attention_bias=False, mlp_bias=False, attn_implementation="eager")
-    model = LlamaForCausalLM(config).float().train()
-    names, parameters = names_of(L, H, G, case["tied"], case["halves"]), dict(model.named_parameters())
+        tie_word_embeddings=case["tied"], attn_implementation="eager", **more)
+    model = getattr(transformers, name + "ForCausalLM")(config).float().train()
+    names, parameters = names_of(L, H, G, case["tied"], case["halves"], family), dict(model.named_parameters())
     assert set(parameters) == {theirs for theirs, _ in names.values()}, set(parameters)
     with torch.no_grad():
         for ours, (theirs, heads) in names.items():

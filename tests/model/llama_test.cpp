@@ -1,5 +1,5 @@
-// Logits, loss and all gradients against transformers.LlamaForCausalLM, and against GPT-NeoX's arithmetic restated,
-// with the weights carried over (float32).
+// Logits, loss and all gradients against transformers' Llama, Mistral, Qwen2 and Qwen3, and against GPT-NeoX's
+// arithmetic restated, with the weights carried over (float32).
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
@@ -42,7 +42,9 @@ struct LlamaCase {
   bool causal = true;
   std::vector<int32_t> documents = {};  // the places where they start, if attention keeps to them
   NormType norm_type = NormType::kRmsNorm;
-  const char* dialect = "";  // of GPT-NeoX
+  const char* dialect = "";      // of GPT-NeoX
+  const char* family = "llama";  // transformers' model_type
+  int64_t K = 0;                 // 0: D / H
 };
 const std::vector<LlamaCase> kLlamaCases = {
     {"as many key heads as query heads", 4, 4, false},
@@ -58,6 +60,19 @@ const std::vector<LlamaCase> kNeoxCases = {
     {"Llemma 34B's kind: k and v in shares", 8, 2, false, true, 1, true, {}, NormType::kRmsNormNeox, "llemma"},
     {"since 2025", 4, 4, false, true, 1, true, {}, NormType::kRmsNorm, "main"},
     {"since 2025, grouped queries", 8, 2, false, true, 1, true, {}, NormType::kRmsNorm, "main"}};
+LlamaCase of_family(const char* name, const char* family, int64_t H, int64_t G, int64_t K, bool tied, bool halves) {
+  LlamaCase c{name, H, G, tied, halves};
+  c.family = family;
+  c.K = K;
+  return c;
+}
+const std::vector<LlamaCase> kFamilies = {
+    of_family("Mistral's Nemo: heads narrower than the model", "mistral", 4, 2, 8, false, true),
+    of_family("Mistral's, wide heads in neighbouring pairs", "mistral", 4, 1, 24, false, false),
+    of_family("Qwen2's biases", "qwen2", 4, 2, 0, false, true),
+    of_family("Qwen2's biases, tied, neighbouring pairs", "qwen2", 8, 2, 0, true, false),
+    of_family("Qwen3's norms of heads", "qwen3", 4, 2, 32, false, true),
+    of_family("Qwen3's norms of heads, tied, neighbouring pairs", "qwen3", 8, 2, 16, true, false)};
 constexpr int64_t B = 2, S = 29;
 
 struct Prepared {
@@ -75,6 +90,8 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   m.rope_scaling_factor = c.scaling_factor, m.rope_original_seq_len = 64;
   m.attention_scope = c.documents.empty() ? config::AttentionScope::kWindow : config::AttentionScope::kDocument;
   m.norm_type = c.norm_type;
+  const std::string_view family = c.family;
+  m.head_dim = c.K, m.qkv_bias = family == "qwen2", m.qk_norm = family == "qwen3";
   // So large compared with the first rows that it matters where it is added.
   if (m.norm_type == config::NormType::kRmsNormNeox) m.norm_eps = 0.05;
   Prepared p{plan::model_shape(m, 131), {}, nullptr, {}, {}};
@@ -86,6 +103,7 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
     at::Tensor w = parameter_view(p.weights->gather(parameter.unit), parameter);
     // Norm weights other than one, so that a missing or doubled factor shows.
     if (parameter.init == plan::Init::kOnes) w.copy_(at::linspace(0.5, 1.5, parameter.numel));
+    if (parameter.init == plan::Init::kZeros) w.copy_(at::linspace(-0.5, 0.5, parameter.numel));
     write_bytes(folder / (parameter.name + ".bin"), w);
   }
   at::manual_seed(23);
@@ -97,11 +115,12 @@ Prepared prepare(const LlamaCase& c, const Path& folder) {
   const plan::ModelShape& s = p.shape;
   write_file_atomic(
       folder / "case.json",
-      fmt::format(R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
-                  R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
-                  R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}"}})",
-                  s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves,
-                  s.rope.scaling_factor, s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect));
+      fmt::format(
+          R"({{"D": {}, "L": {}, "H": {}, "G": {}, "F": {}, "V": {}, "B": {}, "S": {}, )"
+          R"("norm_eps": {}, "rope_theta": {}, "tied": {}, "halves": {}, "scaling_factor": {}, )"
+          R"("original_seq_len": {}, "causal": {}, "documents": [{}], "dialect": "{}", "K": {}, "family": "{}"}})",
+          s.D, s.L, s.H, s.G, s.F, s.V, B, S, s.norm.eps, s.rope.theta, s.tied, s.rope.halves, s.rope.scaling_factor,
+          s.rope.original_seq_len, s.causal, fmt::join(c.documents, ", "), c.dialect, s.K, c.family));
   return p;
 }
 
@@ -141,6 +160,11 @@ void has_our_logits_loss_and_gradients(const std::string& oracle, const std::vec
 TEST(LlamaForCausalLM, HasOurLogitsLossAndGradients) {
   HEARTH_NEEDS_ORACLE();
   has_our_logits_loss_and_gradients("llama_oracle.py", kLlamaCases);
+}
+
+TEST(MistralQwen2AndQwen3ForCausalLM, HaveOurLogitsLossAndGradients) {
+  HEARTH_NEEDS_ORACLE();
+  has_our_logits_loss_and_gradients("llama_oracle.py", kFamilies);
 }
 
 TEST(GptNeox, HasOurLogitsLossAndGradients) {

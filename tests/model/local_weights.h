@@ -1,6 +1,8 @@
 // Weights of one process without sharding, filled by init_unit: the plainest implementation of model::Weights.
 #pragma once
 
+#include <ATen/ops/linspace.h>
+
 #include <vector>
 
 #include "model/init.h"
@@ -29,6 +31,17 @@ class LocalWeights : public model::Weights {
   void release(int64_t) override {}
   at::Tensor gradient(int64_t unit) override { return gradients_.at(static_cast<size_t>(unit)); }
   void gradient_ready(int64_t unit) override { ready.push_back(unit); }
+
+  // Vectors that are ones or zeros at first get other values, so that a missing factor or summand shows.
+  void vary_vectors(const plan::ParameterPlan& plan) {
+    for (const plan::Parameter& p : plan.parameters) {
+      if (p.init != plan::Init::kOnes && p.init != plan::Init::kZeros) continue;
+      const bool ones = p.init == plan::Init::kOnes;
+      const double first = ones ? 0.5 : -0.1;  // biases have the size of the products that they are added to
+      const at::Tensor values = ops::view_as(values_.at(static_cast<size_t>(p.unit)), p.offset, {p.numel});
+      ops::copy_(values, at::linspace(first, ones ? 1.5 : 0.1, p.numel));
+    }
+  }
 
   std::vector<int64_t> ready;  // units in the order in which they were announced
 

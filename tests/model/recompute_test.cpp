@@ -25,6 +25,7 @@ struct Result {
 Result run(const plan::ModelShape& shape, DType dtype, const Levels& levels) {
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   test::LocalWeights weights(plan, dtype, 5);
+  if (shape.qk_norm) weights.vary_vectors(plan);
   at::manual_seed(9);
   constexpr int64_t B = 2, S = 70;
   MicroBatch batch{at::randint(shape.V, {B * S}, at::kInt), at::randint(shape.V, {B * S}, at::kInt), {}};
@@ -38,10 +39,11 @@ Result run(const plan::ModelShape& shape, DType dtype, const Levels& levels) {
   return result;
 }
 
-plan::ModelShape small_shape(NormType norm_type, AttentionScope scope) {
+plan::ModelShape small_shape(NormType norm_type, AttentionScope scope, bool normed_heads = false) {
   config::Model m;
   m.dim = 96, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 136;
   m.norm_type = norm_type, m.attention_scope = scope;
+  if (normed_heads) m.head_dim = 24, m.qkv_bias = m.qk_norm = true;
   return plan::model_shape(m, 61);
 }
 
@@ -63,6 +65,8 @@ TEST(Recompute, EveryLevelHasTheGradientsOfNoneBitForBit) {
   for (const NormType norm_type : {NormType::kRmsNorm, NormType::kLayerNorm, NormType::kRmsNormNeox})
     same_as_none(small_shape(norm_type, AttentionScope::kWindow), DType::kFloat32, levels);
   same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kDocument), DType::kFloat32, levels);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64})
+    same_as_none(small_shape(NormType::kRmsNorm, AttentionScope::kDocument, /*normed_heads=*/true), dtype, levels);
   same_as_none(small_shape(NormType::kNpLayerNorm, AttentionScope::kDocument), DType::kFloat64, {Levels(3, kBlock)});
 }
 

@@ -123,6 +123,34 @@ INSTANTIATE_TEST_SUITE_P(
                          c10::toString(std::get<1>(info.param)), std::get<2>(info.param), std::get<3>(info.param));
     });
 
+// Heads in rows of queries, keys and values; the heads before and after them stay as they are.
+TEST_P(NormTest, HeadsInRowsHaveTheBitsOfRows) {
+  if (D() > 512) return;
+  const at::Tensor qkv = random({T(), 5, D()}, type()), before = qkv.clone(), w = weight(), dy = qkv.narrow(1, 1, 3);
+  const at::Tensor x = random({T(), 4, D()}, type()).narrow(1, 0, 3), flat_x = x.clone().view({T() * 3, D()});
+  const at::Tensor flat_y = at::empty_like(flat_x), flat_dx = dy.clone().view({T() * 3, D()});
+  const at::Tensor s = at::empty({plan::is_centred(norm().type) ? 2 : 1, T() * 3}, statistics().options()),
+                   s2 = at::empty_like(s);
+  const auto zeros = [&] { return w.defined() ? at::zeros({D()}, s.options()) : at::Tensor(); };
+  const at::Tensor dw = zeros(), dw2 = zeros(), y = at::empty_like(qkv).narrow(1, 1, 3);
+  norm_forward(norm(), y, s, x, w);
+  norm_forward(norm(), flat_y, s2, flat_x, w);
+  EXPECT_TRUE(same_bits(y.contiguous().view({T() * 3, D()}), flat_y));
+  EXPECT_TRUE(same_bits(s, s2));
+  norm_backward(norm(), dy, dw, dy, x, s, w, false);
+  norm_backward(norm(), flat_dx, dw2, flat_dx, flat_x, s2, w, false);
+  EXPECT_TRUE(same_bits(dy.contiguous().view({T() * 3, D()}), flat_dx));
+  if (w.defined()) {
+    EXPECT_TRUE(same_bits(dw, dw2));
+  }
+  for (const int64_t other : {0, 4}) EXPECT_TRUE(same_bits(qkv.select(1, other), before.select(1, other)));
+}
+
+TEST(NormEdge, HeadsWithGapsAreRefused) {
+  const at::Tensor x = at::ones({2, 3, 10}).narrow(2, 0, 8), w = at::ones({8}), s = at::empty({1, 6});
+  EXPECT_TRUE(refused([&] { norm_forward({}, x, s, x, w); }, "heads are not next to each other"));
+}
+
 TEST(NormEdge, NoRowsIsNoWork) {
   const at::Tensor none = at::empty({0, 16}), w = at::ones({16}), dw = at::zeros({16}), s = at::empty({1, 0});
   norm_forward({}, none, s, none, w);

@@ -28,6 +28,41 @@ TEST(Parameters, Llama3Of8BHasThePublishedCountAndWidth) {
   EXPECT_EQ(parameter_plan(shape).num_parameters, 8030261248);  // Llama-3-8B's model card
 }
 
+TEST(Parameters, Qwen3Of8BQwen2Of7BAndNemoHaveThePublishedCounts) {
+  config::Model m;  // Qwen/Qwen3-8B, config.json
+  m.dim = 4096, m.n_layers = 36, m.n_heads = 32, m.n_kv_heads = 8, m.head_dim = 128, m.hidden_dim = 12288;
+  m.qk_norm = true;
+  EXPECT_EQ(parameter_plan(model_shape(m, 151936)).num_parameters, 8190735360);
+  m = {};  // Qwen/Qwen2.5-7B
+  m.dim = 3584, m.n_layers = 28, m.n_heads = 28, m.n_kv_heads = 4, m.hidden_dim = 18944;
+  m.qkv_bias = true;
+  EXPECT_EQ(parameter_plan(model_shape(m, 152064)).num_parameters, 7615616512);
+  m = {};  // mistralai/Mistral-Nemo-Base-2407: 32 heads of 128 in a width of 5120
+  m.dim = 5120, m.n_layers = 40, m.n_heads = 32, m.n_kv_heads = 8, m.head_dim = 128, m.hidden_dim = 14336;
+  EXPECT_EQ(parameter_plan(model_shape(m, 131072)).num_parameters, 12247782400);
+}
+
+TEST(Parameters, BiasesAndNormsOfHeadsAreNamedAsTheirMatrices) {
+  config::Model m;
+  m.dim = 24, m.n_layers = 1, m.n_heads = 4, m.n_kv_heads = 2, m.head_dim = 10, m.hidden_dim = 36;
+  m.qkv_bias = m.qk_norm = true;
+  const ParameterPlan plan = parameter_plan(model_shape(m, 258));
+  auto at = [&](const std::string& name) {
+    return plan.parameters.at(static_cast<size_t>(plan.find("layers.0.attention." + name)));
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(at("wq.weight").shape, (Sizes{40, 24}));
+  EXPECT_EQ(at("wk.weight").shape, (Sizes{20, 24}));
+  EXPECT_EQ(at("wo.weight").shape, (Sizes{24, 40}));
+  EXPECT_EQ(at("wq.bias").shape, Sizes{40});
+  EXPECT_EQ(at("wk.bias").shape, Sizes{20});
+  EXPECT_EQ(at("wv.bias").shape, Sizes{20});
+  EXPECT_EQ(at("wk.bias").offset, at("wq.bias").offset + 40);
+  EXPECT_EQ(at("wv.bias").offset, at("wk.bias").offset + 20);
+  EXPECT_EQ(at("q_norm.weight").shape, Sizes{10});
+  EXPECT_EQ(at("k_norm.weight").shape, Sizes{10});
+}
+
 TEST(Parameters, TiedWeightsCountOnce) {
   config::Model m;  // Llama-3.2-1B
   m.dim = 2048, m.n_layers = 16, m.n_heads = 32, m.n_kv_heads = 8, m.hidden_dim = 8192;
@@ -94,10 +129,15 @@ TEST(Parameters, SizesThatDoNotDivideAreRefused) {
   EXPECT_THROW(model_shape(m, 258), Error);
   m.n_heads = 2, m.vocab_size = 257;
   EXPECT_THROW(model_shape(m, 258), Error);
+  m.vocab_size = 0, m.n_heads = 3, m.head_dim = 11;
+  EXPECT_THAT(test::error_of([&] { model_shape(m, 258); }).message(), HasSubstr("model.head_dim = 11 is odd"));
+  m.head_dim = 12;
+  EXPECT_EQ(model_shape(m, 258).K, 12);
 }
 
 TEST(Parameters, PartsOfAModelCoverEachParameterOnceAndUnevenVocabulariesDifferByOne) {
   config::Model m;
+  m.qkv_bias = m.qk_norm = true;
   m.dim = 24, m.n_layers = 1, m.n_heads = 6, m.n_kv_heads = 3, m.hidden_dim = 36;
   const ModelShape whole = model_shape(m, 257);
   const ParameterPlan one = parameter_plan(whole);
@@ -111,19 +151,20 @@ TEST(Parameters, PartsOfAModelCoverEachParameterOnceAndUnevenVocabulariesDifferB
     for (size_t i = 0; i < numel.size(); ++i) {
       const Parameter& p = part.parameters[i];
       EXPECT_EQ(p.shape, one.parameters[i].shape);
-      EXPECT_EQ(p.is_whole(), p.shape.size() == 1) << p.name;
-      EXPECT_EQ(p.counts, rank == 0 || p.shape.size() == 2);
+      EXPECT_EQ(p.is_whole(), p.name.ends_with("norm.weight")) << p.name;
+      EXPECT_EQ(p.is_shared, !p.is_whole()) << p.name;
+      EXPECT_EQ(p.counts, rank == 0 || !p.is_whole());
       if (p.counts) numel[i] += p.numel;
       // A run's elements are neighbours in the whole parameter.
-      int64_t next = 3;
-      for (const FlatRun& run : flat_runs(p, 3, p.numel - 2)) {
+      int64_t next = 1;
+      for (const FlatRun& run : flat_runs(p, 1, p.numel - 1)) {
         EXPECT_EQ(run.begin, next);
         next += run.numel;
         const int64_t columns = p.part.sizes.back(),
                       row = run.begin / columns + (p.shape.size() > 1 ? p.part.offsets[0] : 0);
         EXPECT_EQ(run.whole, row * p.shape.back() + p.part.offsets.back() + run.begin % columns) << p.name;
       }
-      EXPECT_EQ(next, p.numel - 2);
+      EXPECT_EQ(next, p.numel - 1);
     }
   }
   for (size_t i = 0; i < numel.size(); ++i) EXPECT_EQ(numel[i], one.parameters[i].numel);

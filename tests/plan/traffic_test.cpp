@@ -57,9 +57,16 @@ TEST(Traffic, TensorParallelRanksGatherAndReduceFourTimesALayer) {
   EXPECT_DOUBLE_EQ(traffic({.tp = 4}).tensor, 0.75 * kA * (6 * 8 + 4) * activation);
   EXPECT_DOUBLE_EQ(traffic({.tp = 4}, {}, true).tensor, 0.75 * kA * (6 * 10 + 4) * activation);
   EXPECT_EQ(traffic({.tp = 4}).total(), traffic({.tp = 4}).tensor);
-  // tp divides matrices and not the 13 norms.
+  // tp divides matrices and biases, and not the 13 norms.
   const auto N = static_cast<double>(parameter_plan(traffic_shape()).num_parameters);
   EXPECT_DOUBLE_EQ(traffic({.dp_shard = 2, .tp = 4}).shard, 0.5 * 6 * ((N - 13 * 48) / 4 + 13 * 48));
+  ModelShape biased = traffic_shape();
+  biased.qkv_bias = biased.qk_norm = true;
+  const double more = step_traffic(biased, unit_counts(parameter_plan(biased)), {.dp_shard = 2, .tp = 4}, {}, kTypes,
+                                   kStep, pipeline_part({}, 0, {0, 6}))
+                          .shard -
+                      traffic({.dp_shard = 2, .tp = 4}).shard;
+  EXPECT_DOUBLE_EQ(more, 0.5 * 6 * 6 * ((12 + 6 + 6) * 4 / 4.0 + 2 * 4));
 }
 
 // Each element of [S, heads] has a rank by its position, and then one by its head. Two tensor-parallel ranks have 3

@@ -67,8 +67,14 @@ TEST(PlannedMemory, IsWhatWeightsOfEveryStageAllocate) {
   }
 }
 
-TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
-  config::RunConfig c = tiny_config(".");
+// Heads wider than the model's width says, with norms and biases.
+config::RunConfig with_normed_heads(config::RunConfig c) {
+  c.model.head_dim = 24;
+  c.model.qkv_bias = c.model.qk_norm = true;
+  return c;
+}
+
+void plans_what_weights_and_activations_allocate(config::RunConfig c) {
   c.model.vocab_size = 300;
   for (const int64_t ranks : {1, 2, 3}) {
     for (const auto level : {config::Recompute::kNone, config::Recompute::kNorms, config::Recompute::kAttention,
@@ -101,8 +107,12 @@ TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
   }
 }
 
-TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
-  config::RunConfig c = tiny_config(".");
+TEST(PlannedMemory, IsWhatWeightsAndActivationsAllocate) {
+  plans_what_weights_and_activations_allocate(tiny_config("."));
+  plans_what_weights_and_activations_allocate(with_normed_heads(tiny_config(".")));
+}
+
+void plans_what_ranks_that_share_allocate(config::RunConfig c) {
   c.model.vocab_size = 301;
   for (const auto& [context, tensor, stage] :
        {std::array<int64_t, 3>{2, 1, 1}, {4, 1, 3}, {8, 1, 1}, {1, 2, 2}, {2, 2, 3}}) {
@@ -137,9 +147,13 @@ TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
   }
 }
 
+TEST(PlannedMemory, IsWhatRanksThatShareLayersAndSequencesAllocate) {
+  plans_what_ranks_that_share_allocate(tiny_config("."));
+  plans_what_ranks_that_share_allocate(with_normed_heads(tiny_config(".")));
+}
+
 // Every rank of a pipeline: the plan is of the one that needs most.
-TEST(PlannedMemory, IsWhatTheRanksOfAPipelineAllocate) {
-  config::RunConfig c = tiny_config(".");
+void plans_what_ranks_of_a_pipeline_allocate(config::RunConfig c) {
   c.model.vocab_size = 301;
   c.model.n_layers = 6;
   c.model.enable_weight_tying = true;
@@ -188,6 +202,11 @@ TEST(PlannedMemory, IsWhatTheRanksOfAPipelineAllocate) {
       EXPECT_EQ(planned.total_bytes, most);
     }
   }
+}
+
+TEST(PlannedMemory, IsWhatTheRanksOfAPipelineAllocate) {
+  plans_what_ranks_of_a_pipeline_allocate(tiny_config("."));
+  plans_what_ranks_of_a_pipeline_allocate(with_normed_heads(tiny_config(".")));
 }
 
 TEST(PlannedMemory, HasTheSumsOfAReproducibleRun) {

@@ -28,6 +28,7 @@ constexpr int64_t kOpsB = 2, kOpsS = 12, kOpsT = kOpsB * kOpsS, kChunk = 10;
 struct OpsCase {
   const char* name;
   bool causal = true, sparse = false, documents = false, tied = false, every_label = false, graph = false;
+  bool biases = false, normed_heads = false;
 };
 const OpsCase kCases[] = {
     {.name = "causal", .every_label = true},
@@ -36,6 +37,8 @@ const OpsCase kCases[] = {
     {.name = "masked", .causal = false, .sparse = true},
     {.name = "within documents, tied", .documents = true, .tied = true, .every_label = true},
     {.name = "recorded", .graph = true},
+    {.name = "biases", .biases = true},
+    {.name = "wide heads with norms and biases", .every_label = true, .biases = true, .normed_heads = true},
 };
 
 // Some positions have no label, unless every_label.
@@ -59,6 +62,8 @@ plan::ModelShape shape_of(const OpsCase& c) {
   config::Model m;
   m.dim = 32, m.n_layers = 4, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
   m.enable_weight_tying = c.tied;
+  m.qkv_bias = c.biases, m.qk_norm = c.normed_heads;
+  if (c.normed_heads) m.head_dim = 16;
   plan::ModelShape shape = plan::model_shape(m, 80);
   shape.causal = c.causal;
   shape.sparse_labels = c.sparse;
@@ -104,7 +109,15 @@ Recorder recorded(const OpsCase& c, plan::Precision precision, const Levels& lev
 std::vector<std::string> kernels_of(std::string name, const OpsCase& c) {
   if (const size_t colon = name.find(": "); colon != std::string::npos) name.erase(0, colon + 2);
   if (name.ends_with(" again")) name.erase(name.size() - 6);
-  if (name == "wq wk wv") return {"product", "rope"};
+  if (name == "wq wk wv") {
+    std::vector<std::string> kernels = {"product"};
+    if (c.biases) kernels.emplace_back("bias");
+    if (c.normed_heads) kernels.insert(kernels.end(), {"copy", "norm", "norm"});
+    kernels.emplace_back("rope");
+    return kernels;
+  }
+  if (name == "the head norms' gradients") return {"norm gradient", "norm gradient"};
+  if (name == "the biases' gradients") return {"bias gradient"};
   if (name == "wo" || name == "w1 w3" || name == "w2") return {"product"};
   if (name == "w2's input gradient") return {"input gradient"};
   if (name == "w2's gradient") return {"weight gradient"};

@@ -162,6 +162,19 @@ HEARTH_WRAP(void, norm_gradient, "_ZN6hearth3ops13norm_backwardERKNS_4plan4NormE
   record("norm gradient", {dy, x, statistics, accumulate ? dx : Tensor()}, {dx});
   real_norm_gradient(norm, dx, dweight, dy, x, statistics, weight, accumulate);
 }
+HEARTH_WRAP(void, copy, "_ZN6hearth3ops5copy_ERKN2at6TensorES4_", const Tensor& dst, const Tensor& src) {
+  record("copy", {src}, {dst});
+  real_copy(dst, src);
+}
+HEARTH_WRAP(void, bias, "_ZN6hearth3ops8add_biasERKN2at6TensorES4_", const Tensor& y, const Tensor& bias) {
+  record("bias", {y}, {y});
+  real_bias(y, bias);
+}
+HEARTH_WRAP(void, bias_gradient, "_ZN6hearth3ops13bias_gradientERKN2at6TensorES4_", const Tensor& dbias,
+            const Tensor& dy) {
+  record("bias gradient", {dy}, {});
+  real_bias_gradient(dbias, dy);
+}
 HEARTH_WRAP(void, swiglu, "_ZN6hearth3ops14swiglu_forwardERKN2at6TensorES4_", const Tensor& a, const Tensor& gate_up) {
   record("swiglu", {gate_up}, {a});
   real_swiglu(a, gate_up);

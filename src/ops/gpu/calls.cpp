@@ -21,6 +21,20 @@ Statistics statistics(const plan::Norm& norm, const at::Tensor& statistics_NT, i
   return {size, centred ? size + T : nullptr};
 }
 
+// The rows of [T, D] or [T, N, D], as ops/norm.h has them.
+int64_t heads_of(const at::Tensor& x_TD) { return x_TD.dim() == 2 ? 1 : x_TD.size(1); }
+
+kernels::Rows mutable_norm_rows(const at::Tensor& x_TD, kernels::Type type) {
+  if (!x_TD.defined() || x_TD.dim() == 2) return mutable_rows(x_TD, type);
+  const auto [data, rows, cols, stride] = mutable_rows(x_TD.select(1, 0), type);
+  HEARTH_CHECK(x_TD.stride(1) == cols, "heads are not next to each other");
+  return {data, rows * x_TD.size(1), cols, stride};
+}
+kernels::ConstRows norm_rows(const at::Tensor& x_TD, kernels::Type type) {
+  const auto [data, rows, cols, stride] = mutable_norm_rows(x_TD, type);
+  return {data, rows, cols, stride};
+}
+
 kernels::NormKind kind_of(const plan::Norm& norm) { return static_cast<kernels::NormKind>(norm.type); }
 
 }  // namespace
@@ -53,10 +67,11 @@ void norm_forward(const plan::Norm& norm, const at::Tensor& h_TD, const at::Tens
                   const at::Tensor& statistics_NT, const at::Tensor& x_TD, const at::Tensor& r_TD,
                   const at::Tensor& weight_D) {
   const auto type = type_of(x_TD);
-  const Statistics s = statistics(norm, statistics_NT, x_TD.size(0));
-  check_gpu(gpu_kernels().norm_forward(gpu_stream(), type, kind_of(norm), norm.eps, mutable_rows(h_TD, type),
-                                       mutable_rows(y_TD, type), s.size, s.mean, rows(x_TD, type), rows(r_TD, type),
-                                       weight_D.defined() ? weight_D.const_data_ptr() : nullptr),
+  const kernels::ConstRows x = norm_rows(x_TD, type);
+  const Statistics s = statistics(norm, statistics_NT, x.rows);
+  check_gpu(gpu_kernels().norm_forward(gpu_stream(), type, kind_of(norm), norm.eps, mutable_norm_rows(h_TD, type),
+                                       mutable_norm_rows(y_TD, type), s.size, s.mean, x, norm_rows(r_TD, type),
+                                       heads_of(x_TD), weight_D.defined() ? weight_D.const_data_ptr() : nullptr),
             "norm_forward");
 }
 
@@ -64,14 +79,30 @@ void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Te
                    const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                    const at::Tensor& weight_D, bool accumulate) {
   const auto type = type_of(x_TD);
-  const int64_t T = x_TD.size(0), D = x_TD.size(1);
-  const Statistics s = statistics(norm, statistics_NT, T);
-  const at::Tensor partial = scratch<float>(gpu_kernels().norm_backward_scratch(T, D), x_TD);
-  check_gpu(gpu_kernels().norm_backward(
-                gpu_stream(), type, kind_of(norm), norm.eps, mutable_rows(dx_TD, type),
-                weight_D.defined() ? pointer<float>(dweight_D) : nullptr, rows(dy_TD, type), rows(x_TD, type), s.size,
-                s.mean, weight_D.defined() ? weight_D.const_data_ptr() : nullptr, accumulate, pointer<float>(partial)),
+  const kernels::ConstRows x = norm_rows(x_TD, type);
+  const Statistics s = statistics(norm, statistics_NT, x.rows);
+  const at::Tensor partial = scratch<float>(gpu_kernels().norm_backward_scratch(x.rows, x.cols), x_TD);
+  check_gpu(gpu_kernels().norm_backward(gpu_stream(), type, kind_of(norm), norm.eps, mutable_norm_rows(dx_TD, type),
+                                        weight_D.defined() ? pointer<float>(dweight_D) : nullptr,
+                                        norm_rows(dy_TD, type), x, heads_of(x_TD), s.size, s.mean,
+                                        weight_D.defined() ? weight_D.const_data_ptr() : nullptr, accumulate,
+                                        pointer<float>(partial)),
             "norm_backward");
+}
+
+void add_bias(const at::Tensor& y_TN, const at::Tensor& bias_N) {
+  const auto type = type_of(y_TN);
+  HEARTH_CHECK(bias_N.is_contiguous() && bias_N.numel() == y_TN.size(1) && type_of(bias_N) == type);
+  check_gpu(gpu_kernels().add_bias(gpu_stream(), type, mutable_rows(y_TN, type), bias_N.const_data_ptr()), "add_bias");
+}
+
+void bias_gradient(const at::Tensor& dbias_N, const at::Tensor& dy_TN) {
+  const auto type = type_of(dy_TN);
+  HEARTH_CHECK(dbias_N.is_contiguous() && dbias_N.numel() == dy_TN.size(1));
+  const at::Tensor partial = scratch<float>(gpu_kernels().add_rows_scratch(dy_TN.size(0), dy_TN.size(1)), dy_TN);
+  check_gpu(
+      gpu_kernels().add_rows(gpu_stream(), type, pointer<float>(dbias_N), rows(dy_TN, type), pointer<float>(partial)),
+      "add_rows");
 }
 
 void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,

@@ -27,6 +27,9 @@ void norm_backward(const plan::Norm& norm, const at::Tensor& dx_TD, const at::Te
                    const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& statistics_NT,
                    const at::Tensor& weight_D, bool accumulate);
 
+void add_bias(const at::Tensor& y_TN, const at::Tensor& bias_N);
+void bias_gradient(const at::Tensor& dbias_N, const at::Tensor& dy_TN);
+
 void rope(const at::Tensor& x_BSNK, const at::Tensor& table_SK, bool halves, const at::Tensor& document_starts_N,
           int64_t S, const plan::Chunks& positions, double direction);
 
