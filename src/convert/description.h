@@ -19,4 +19,9 @@ struct Description {
   std::vector<int64_t> eos;  // several tokens may end a text
 };
 
+// Elements of a head.
+inline int64_t head_width(const config::Model& model) {
+  return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
+}
+
 }  // namespace hearth::convert

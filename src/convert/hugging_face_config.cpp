@@ -25,12 +25,16 @@ struct ModelType {
   config::NormType norm;
   int64_t max_positions;
   int64_t key_heads;       // 0: as many as query heads
-  int64_t sliding_window;  // 0: the class has none
+  int64_t sliding_window;  // 0: the class has none, or a switch for it that is off
+  int64_t head_dim;        // 0: hidden_size / num_attention_heads
+  bool qkv_bias, qk_norm;
 };
 constexpr std::array kModelTypes = {
-    ModelType{"llama", config::NormType::kRmsNorm, 2048, 0, 0},
-    ModelType{"mistral", config::NormType::kRmsNorm, 131072, 8, 4096},
-    ModelType{"olmo", config::NormType::kNpLayerNorm, 2048, 0, 0},
+    ModelType{"llama", config::NormType::kRmsNorm, 2048, 0, 0, 0, false, false},
+    ModelType{"mistral", config::NormType::kRmsNorm, 131072, 8, 4096, 0, false, false},
+    ModelType{"olmo", config::NormType::kNpLayerNorm, 2048, 0, 0, 0, false, false},
+    ModelType{"qwen2", config::NormType::kRmsNorm, 32768, 32, 0, 0, true, false},
+    ModelType{"qwen3", config::NormType::kRmsNorm, 32768, 32, 0, 128, false, true},
 };
 constexpr double kOlmoEps = 1e-5;  // fixed in its class
 
@@ -58,6 +62,7 @@ constexpr std::string_view kIgnored[] = {"_attn_implementation_autoset",
                                          "label2id",
                                          "length_penalty",
                                          "max_length",
+                                         "max_window_layers",
                                          "min_length",
                                          "model_type",
                                          "no_repeat_ngram_size",
@@ -120,7 +125,6 @@ constexpr Fixed kFixed[] = {
     {"rope_interleaved", "[false]"},
     {"partial_rotary_factor", "[1]"},
     {"attention_multiplier", "[]"},
-    {"layer_types", "[]"},
 };
 
 template <size_t N>
@@ -165,6 +169,8 @@ class ConfigReader {
 
   void check_field(const std::string& name, const HfJson& value) const {
     if (is_among(kIgnored, name) || is_among(kUsed, name)) return;
+    const auto is_full = [](const HfJson& type) { return type == "full_attention"; };
+    if (name == "layer_types" && (value.is_null() || std::all_of(value.begin(), value.end(), is_full))) return;
     for (const Fixed& fixed : kFixed) {
       if (fixed.name != name) continue;
       const HfJson allowed = HfJson::parse(fixed.values);
@@ -206,9 +212,12 @@ class ConfigReader {
       refuse(fmt::format("num_attention_heads = {} is not a multiple of num_key_value_heads = {}", m.n_heads,
                          m.n_kv_heads),
              {});
-    if (m.dim % m.n_heads != 0 || integer("head_dim", m.dim / m.n_heads) != m.dim / m.n_heads)
-      refuse(fmt::format("head_dim is not hidden_size / num_attention_heads = {} / {}", m.dim, m.n_heads),
-             "Hearth has no heads of another width yet");
+    const int64_t width = integer("head_dim", type_->head_dim > 0 ? type_->head_dim : m.dim / m.n_heads);
+    if (m.dim % m.n_heads != 0 || width != m.dim / m.n_heads) m.head_dim = width;
+    if (width == 0 || width % 2 != 0 || (m.head_dim > 0 && type_->norm == config::NormType::kNpLayerNorm))
+      refuse(fmt::format("heads of width {}", width));
+    m.qkv_bias = type_->qkv_bias;
+    m.qk_norm = type_->qk_norm;
     m.norm_type = type_->norm;
     m.norm_eps = 1e-6;
     if (type_->norm == config::NormType::kNpLayerNorm)
@@ -226,6 +235,7 @@ class ConfigReader {
 
   // A window as long as the longest sequence never hides a position.
   void read_window() {
+    if (type_->qkv_bias || type_->qk_norm) return;  // use_sliding_window, which is off, decides
     int64_t window = integer("sliding_window", 0);
     if (type_->sliding_window > 0 && !json_.contains("sliding_window")) window = type_->sliding_window;
     if (window == 0 || window >= found_.max_positions) return;

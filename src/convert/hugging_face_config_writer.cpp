@@ -19,10 +19,20 @@ OutType type_of(const Description& d) {
     throw user_error("a model of spikes has no home in Hugging Face's formats",
                      "no class of transformers computes its loss or reads its tokens",
                      "keep it native; `hearth generate` and `hearth eval` read it");
+  const bool is_qwen = d.model.qkv_bias || d.model.qk_norm;
+  if (d.model.qkv_bias && d.model.qk_norm)
+    throw user_error("model.qkv_bias with model.qk_norm has no home in Hugging Face's formats",
+                     "Qwen2's class has the biases, and Qwen3's the norms of heads", "keep the model native");
+  if (is_qwen && d.objective == config::ObjectiveKind::kMaskedLm)
+    throw user_error("a masked model with biases or norms of heads has no home in Hugging Face's formats",
+                     "Qwen's classes see earlier positions only", "keep the model native");
   switch (d.model.norm_type) {
     case config::NormType::kRmsNorm:
+      if (d.model.qkv_bias) return {"qwen2", "Qwen2ForCausalLM"};
+      if (d.model.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};
       return {"llama", "LlamaForCausalLM"};
     case config::NormType::kNpLayerNorm:
+      if (is_qwen || d.model.head_dim > 0) break;
       if (d.model.norm_eps == 1e-5) return {"olmo", "OlmoForCausalLM"};
       throw user_error(fmt::format("model.norm_eps = {} has no home in Hugging Face's formats", d.model.norm_eps),
                        "OlmoForCausalLM computes np_layernorm with 1e-05", "keep the model native");
@@ -32,7 +42,8 @@ OutType type_of(const Description& d) {
   }
   throw user_error(
       fmt::format("model.norm_type = \"{}\" has no home in Hugging Face's formats", config::name_of(d.model.norm_type)),
-      "no class of transformers has this norm in a Llama; rmsnorm goes out as llama and np_layernorm as olmo",
+      "no class of transformers has this norm with the model's other keys; rmsnorm goes out as llama or qwen, and "
+      "np_layernorm as olmo",
       "keep the model native");
 }
 
@@ -60,7 +71,6 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
   }
   OutJson j = {{"architectures", {type.architecture}},
                {"model_type", type.model_type},
-               {"attention_bias", false},
                {"attention_dropout", 0.0},
                {"bos_token_id", token_or_null(d.bos)},
                {"eos_token_id", end_tokens(d.eos)},
@@ -81,11 +91,16 @@ std::string format_hugging_face_config(const Description& d, DType dtype) {
                {"use_cache", true},
                {"vocab_size", m.vocab_size}};
   if (m.norm_type == config::NormType::kRmsNorm) {
-    j["head_dim"] = m.dim / m.n_heads;
-    j["mlp_bias"] = false;
+    j["head_dim"] = head_width(m);
     j["rms_norm_eps"] = m.norm_eps;
   } else {
     j["clip_qkv"] = nullptr;
+  }
+  if (!m.qkv_bias) j["attention_bias"] = false;
+  if (m.qkv_bias || m.qk_norm) {
+    j["use_sliding_window"] = false;
+  } else if (m.norm_type == config::NormType::kRmsNorm) {
+    j["mlp_bias"] = false;
   }
   if (d.objective == config::ObjectiveKind::kMaskedLm) j["is_causal"] = false;
   return j.dump(2) + "\n";

@@ -95,6 +95,12 @@ std::string format_meta_params(const Description& d) {
   if (m.norm_type != config::NormType::kRmsNorm)
     throw user_error(fmt::format("model.norm_type = \"{}\" has no home in Meta's format", config::name_of(m.norm_type)),
                      "Meta's code has rmsnorm only", "keep the model native");
+  if (m.qkv_bias || m.qk_norm || m.head_dim > 0)
+    throw user_error(fmt::format("model.{} has no home in Meta's format", m.qkv_bias  ? "qkv_bias"
+                                                                          : m.qk_norm ? "qk_norm"
+                                                                                      : "head_dim"),
+                     "Meta's code has heads of dim / n_heads elements, without biases or norms of their own",
+                     "write Hugging Face's format");
   if (d.objective != config::ObjectiveKind::kCausalLm)
     throw user_error(fmt::format("objective.kind = \"{}\" has no home in Meta's format", config::name_of(d.objective)),
                      "Meta's code has causal models of text only", "keep the model native");

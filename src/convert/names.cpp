@@ -1,6 +1,8 @@
 #include "convert/names.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace hearth::convert {
 namespace {
@@ -23,6 +25,11 @@ constexpr std::array kLayerNames = {
     NameRow{"attention.wq.weight", "self_attn.q_proj.weight", "attention.qkv_linear.wq.weight", 0},
     NameRow{"attention.wk.weight", "self_attn.k_proj.weight", "attention.qkv_linear.wk.weight", 0},
     NameRow{"attention.wv.weight", "self_attn.v_proj.weight", "attention.qkv_linear.wv.weight", 0},
+    NameRow{"attention.wq.bias", "self_attn.q_proj.bias", "attention.qkv_linear.wq.bias", -1},
+    NameRow{"attention.wk.bias", "self_attn.k_proj.bias", "attention.qkv_linear.wk.bias", -1},
+    NameRow{"attention.wv.bias", "self_attn.v_proj.bias", "attention.qkv_linear.wv.bias", -1},
+    NameRow{"attention.q_norm.weight", "self_attn.q_norm.weight", "attention.q_norm.weight", -1},
+    NameRow{"attention.k_norm.weight", "self_attn.k_norm.weight", "attention.k_norm.weight", -1},
     NameRow{"attention.wo.weight", "self_attn.o_proj.weight", "attention.wo.weight", 1},
     NameRow{"ffn_norm.weight", "post_attention_layernorm.weight", "ffn_norm.weight", -1},
     NameRow{"feed_forward.w1.weight", "mlp.gate_proj.weight", "feed_forward.w1.weight", 0},
@@ -79,8 +86,10 @@ std::optional<std::string> to_torchtitan(std::string_view name) {
 bool is_computed(std::string_view name) { return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq"); }
 
 bool has_pairs(std::string_view name) {
-  return name.find("attention.wq.weight") != std::string_view::npos ||
-         name.find("attention.wk.weight") != std::string_view::npos;
+  static constexpr std::string_view kWithPairs[] = {"attention.wq.", "attention.wk.", "attention.q_norm.",
+                                                    "attention.k_norm."};
+  return std::any_of(std::begin(kWithPairs), std::end(kWithPairs),
+                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
 std::optional<size_t> meta_split(std::string_view name) {

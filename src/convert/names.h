@@ -18,7 +18,8 @@ std::optional<std::string> to_torchtitan(std::string_view name);
 // Tensors that programs store although they are computed: the frequencies of rotary embedding.
 bool is_computed(std::string_view name);
 
-// Whether rotary embedding acts on the matrix: queries and keys, by Hearth's name. Moments of these count, too.
+// Whether rotary embedding acts on the rows: of queries' and keys' matrices, biases and norms, by Hearth's name.
+// Moments of these count, too.
 bool has_pairs(std::string_view name);
 
 // The dimension along which Meta's model-parallel files share a matrix, by its name; empty: every file has the whole

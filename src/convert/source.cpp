@@ -70,11 +70,11 @@ void give_pairs(Source& source, config::RopePairs pairs) {
   if (!source.description || source.description->model.rope_pairs == pairs) return;
   std::set<std::string> names;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
-    if (has_pairs(tensor.name) && tensor.shape.size() == 2) names.insert(tensor.name);
+    if (has_pairs(tensor.name) && !tensor.shape.empty()) names.insert(tensor.name);
   }
   const config::Model& model = source.description->model;
   source.reader.reorder_pairs(
-      std::move(names), model.dim / model.n_heads,
+      std::move(names), head_width(model),
       pairs == config::RopePairs::kHalves ? checkpoint::PairOrder::kHalves : checkpoint::PairOrder::kInterleaved);
   source.description->model.rope_pairs = pairs;
 }

@@ -68,13 +68,17 @@ def config_of(a):
     if a["type"] == "olmo":
         return transformers.OlmoConfig(**keys, pad_token_id=None)
     if a["type"] == "mistral":
-        return transformers.MistralConfig(**keys, rms_norm_eps=1e-5, sliding_window=None)
+        return transformers.MistralConfig(**keys, rms_norm_eps=1e-5, sliding_window=None, head_dim=a["K"] or None)
+    if a["type"] == "qwen2":
+        return transformers.Qwen2Config(**keys, rms_norm_eps=1e-6)
+    if a["type"] == "qwen3":
+        return transformers.Qwen3Config(**keys, rms_norm_eps=1e-6, head_dim=a["K"] or 16)
     return transformers.LlamaConfig(**keys, rms_norm_eps=1e-5)
 
 
 def make(out, *given):
     import transformers
-    a = dict(D=96, H=6, G=2, F=112, V=130, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
+    a = dict(D=96, H=6, G=2, K=0, F=112, V=130, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
              dtype="float32", type="llama", size="20KB", meta=1)
     for word in given:
         key, value = word.split("=")

@@ -44,7 +44,8 @@ TEST(Refusal, FieldsOfConfigThatChangeTheComputation) {
   EXPECT_THAT(added("\"sliding_window\": 8"), HasSubstr("sliding_window = 8"));
   EXPECT_THAT(with("\"model_type\": \"llama\"", "\"model_type\": \"gemma\""), HasSubstr("model_type \"gemma\""));
   EXPECT_THAT(with("\"model_type\": \"llama\",", ""), HasSubstr("has no model_type"));
-  EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 32"), HasSubstr("head_dim is not hidden_size"));
+  EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 32"), HasSubstr("layers.0.attention.wq.weight"));
+  EXPECT_THAT(with("\"head_dim\": 16", "\"head_dim\": 15"), HasSubstr("heads of width 15"));
   EXPECT_THAT(with("\"hidden_size\": 96", "\"hidden_size\": -96"), HasSubstr("hidden_size = -96 is not a size"));
   EXPECT_THAT(with("\"hidden_size\": 96", "\"hidden_size\": 0"), HasSubstr("a size of the model is 0"));
   EXPECT_THAT(with("\"hidden_size\": 96,", ""), HasSubstr("has no hidden_size"));

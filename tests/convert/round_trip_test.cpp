@@ -72,13 +72,26 @@ TEST(RoundTrip, FamiliesBesidesLlama) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
-  for (const char* type : {"mistral", "olmo"}) {
-    foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131", at, type));
+  for (const char* type : {"mistral", "olmo", "qwen2", "qwen3"}) {
+    const bool own_width = type == std::string("mistral") || type == std::string("qwen3");  // not 96 / 6
+    foreign(fmt::format("make {0}/{1} type={1} meta=0 V=131 K={2}", at, type, own_width ? 24 : 0));
     converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/native", at, type));
     converted(fmt::format("--to hf {0}/{1}/native {0}/{1}/back", at, type));
     EXPECT_EQ(foreign(fmt::format("same {0}/{1}/hf {0}/{1}/back", at, type)), "equal");
     EXPECT_EQ(foreign(fmt::format("logits {0}/{1} {0}/{1}/back", at, type)), "0.0");
   }
+  // Queries and keys of the other order of pairs, with their biases and norms.
+  for (const char* type : {"qwen2", "qwen3"}) {
+    converted(fmt::format("--to native {0}/{1}/hf {0}/{1}/pairs --rope-pairs interleaved", at, type));
+    EXPECT_NE(read_file(fmt::format("{}/{}/pairs/__R_0.distcp", at, type)),
+              read_file(fmt::format("{}/{}/native/__R_0.distcp", at, type)));
+    converted(fmt::format("--to hf {0}/{1}/pairs {0}/{1}/again", at, type));
+    EXPECT_EQ(foreign(fmt::format("same {0}/{1}/hf {0}/{1}/again", at, type)), "equal");
+  }
+  EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen2/native {0}/out", at)), HasSubstr("model.qkv_bias has no home"));
+  EXPECT_THAT(refused(fmt::format("--to meta {0}/qwen3/native {0}/out", at)), HasSubstr("model.qk_norm has no home"));
+  EXPECT_THAT(refused(fmt::format("--to meta {0}/mistral/native {0}/out", at)),
+              HasSubstr("model.head_dim has no home"));
   // OLMo's class has one eps.
   converted(fmt::format("--to dcp {0}/olmo/native {0}/dcp", at));
   write_text(scratch / "run.toml",
