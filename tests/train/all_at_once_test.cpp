@@ -254,7 +254,8 @@ TEST_F(RunFile, BothProgramsSayTheSame) {
   EXPECT_EQ(one.exit_code, 2);
   EXPECT_EQ(one.output, fmt::format("error: {0} has 2 errors\n"
                                     "  {0}:2: model.n_heads = 5 does not divide model.dim = 256\n"
-                                    "      fix: every head has dim / n_heads elements\n"
+                                    "      fix: every head has dim / n_heads elements; give model.head_dim for another "
+                                    "width\n"
                                     "  {0}:6: checkpoint.freeze: \"layers.7\" matches no parameter\n"
                                     "      why: a pattern is a parameter's name or its beginning, such as \"output\", "
                                     "\"layers.3\" or \"*norm*\"\n"

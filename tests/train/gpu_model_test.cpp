@@ -2,6 +2,7 @@
 // PyTorch.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linspace.h>
 #include <ATen/ops/nonzero.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
@@ -30,6 +31,7 @@ struct GpuCase {
   config::NormType norm_type = config::NormType::kRmsNorm;
   bool masked = false, documents = false, weighted = false, halves = false, tied = false;
   plan::Recompute recompute = plan::Recompute::kNone;
+  bool normed_heads = false;  // with biases, and wider than the model
 };
 
 const GpuCase kCases[] = {
@@ -38,6 +40,7 @@ const GpuCase kCases[] = {
     {.name = "Masked", .norm_type = config::NormType::kLayerNorm, .masked = true},
     {.name = "Neox", .norm_type = config::NormType::kRmsNormNeox, .halves = true},
     {.name = "Tied", .norm_type = config::NormType::kNpLayerNorm, .tied = true, .recompute = plan::Recompute::kNorms},
+    {.name = "NormedHeads", .halves = true, .normed_heads = true},
 };
 
 plan::ModelShape shape_of(const GpuCase& c) {
@@ -45,6 +48,7 @@ plan::ModelShape shape_of(const GpuCase& c) {
   m.dim = 32, m.n_layers = 2, m.n_heads = 4, m.n_kv_heads = 2, m.hidden_dim = 48;
   m.norm_type = c.norm_type;
   m.enable_weight_tying = c.tied;
+  if (c.normed_heads) m.head_dim = 16, m.qkv_bias = m.qk_norm = true;
   plan::ModelShape shape = plan::model_shape(m, kGpuV);
   shape.causal = !c.masked;
   shape.document_scope = c.documents;
@@ -77,12 +81,23 @@ struct Result {
   std::vector<at::Tensor> gradients;  // of each shard unit
 };
 
+// Biases and norms' weights that differ from element to element.
+void vary_vectors(ShardedWeights& weights) {
+  for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
+    const at::Tensor master = weights.owned(static_cast<int64_t>(i)).master;
+    if (weights.plan().parameters[i].shape.size() > 1) continue;
+    ops::add_(master, at::linspace(-0.1, 0.1, master.numel()).to(master.options()));
+  }
+  weights.masters_changed();
+}
+
 Result run(const GpuCase& c, plan::Precision precision, at::Device device, bool float8 = false) {
   const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
   ShardedWeights weights(plan, precision, *group, ShardedWeights::Mode::kTraining, {}, {}, device);
   run::initialize_weights(weights, 3);
+  if (c.normed_heads) vary_vectors(weights);
   const std::vector<plan::Recompute> recompute(static_cast<size_t>(shape.L), c.recompute);
   Transformer model(shape, plan, kGpuB, kGpuS,
                     {.dtype = precision.compute,
@@ -150,25 +165,29 @@ TEST_P(ModelOnGpu, TwoRunsGiveTheSameBits) {
   for (size_t u = 0; u < once.gradients.size(); ++u) EXPECT_TRUE(once.gradients[u].equal(again.gradients[u])) << u;
 }
 
-TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
-  HEARTH_NEEDS_GPU(GetParam());
-  const test::TestGpu gpu(GetParam());
-  const plan::ModelShape shape = shape_of(kCases[0]);
+void logits_token_by_token(const GpuCase& c, at::Device device) {
+  const plan::ModelShape shape = shape_of(c);
   const plan::ParameterPlan plan = plan::parameter_plan(shape);
   const auto group = comm::single();
-  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kInference, {}, {}, gpu.device());
+  ShardedWeights weights(plan, DType::kFloat32, *group, ShardedWeights::Mode::kInference, {}, {}, device);
   run::initialize_weights(weights, 3);
-  Transformer model(shape, plan, kGpuB, kGpuS,
-                    {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = gpu.device()});
-  const MicroBatch batch = batch_of(kCases[0], gpu.device());
+  if (c.normed_heads) vary_vectors(weights);
+  Transformer model(shape, plan, kGpuB, kGpuS, {.dtype = DType::kFloat32, .loss_chunk_tokens = 24, .device = device});
+  const MicroBatch batch = batch_of(c, device);
   model.loss(weights, batch);
   const at::Tensor whole = model.logits(weights).to(at::kCPU);
-  Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, gpu.device());
+  Decoder decoder(shape, plan, weights, kGpuS, DType::kFloat32, device);
   const at::Tensor tokens = batch.tokens_T.to(at::kCPU);
   for (int64_t s = 0; s < kGpuS; ++s) {
     const at::Tensor logits_V = decoder.append({tokens[s].item<int32_t>()}).to(at::kCPU).to(at::kDouble);
     EXPECT_LT(test::relative_distance(logits_V, whole[s].to(at::kDouble)), 1e-5) << s;
   }
+}
+
+TEST_P(ModelOnGpu, TokenByTokenGivesTheLogitsOfTheWhole) {
+  HEARTH_NEEDS_GPU(GetParam());
+  const test::TestGpu gpu(GetParam());
+  for (const GpuCase& c : {kCases[0], kCases[std::size(kCases) - 1]}) logits_token_by_token(c, gpu.device());
 }
 
 HEARTH_ON_EACH_GPU(ModelOnGpu);

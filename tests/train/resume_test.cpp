@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <tuple>
 
 #include "run/run_folder.h"
@@ -22,18 +24,36 @@ config::RunConfig named(const Path& folder, const std::string& name) {
 
 struct Resume : TinyData {};
 
-TEST_F(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) {
-  config::RunConfig whole = named(scratch, "whole");
+// Trains a model whole and in parts; `change`: of the tiny model. Returns the last checkpoint's tensors.
+std::map<std::string, std::vector<std::byte>> goes_on_with_the_same_numbers(
+    const Path& folder, const std::function<void(config::Model&)>& change) {
+  config::RunConfig whole = named(folder, "whole"), parts = named(folder, "parts");
+  if (change) change(whole.model), change(parts.model);
   const auto expected = train(whole);
   EXPECT_EQ(expected.size(), 13u);
-
-  config::RunConfig parts = named(scratch, "parts");
   for (const int64_t steps : {3, 4, 9, 12}) {
     parts.training.steps = steps;
     train(parts);
   }
   expect_same_training(metrics::read_metrics(parts.run_folder() / "metrics.jsonl"), expected);
-  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors_of(step_of(whole, 12)));
+  const auto tensors = tensors_of(step_of(whole, 12));
+  EXPECT_EQ(tensors_of(step_of(parts, 12)), tensors);
+  return tensors;
+}
+
+TEST_F(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) { goes_on_with_the_same_numbers(scratch, {}); }
+
+TEST_F(Resume, AModelWithBiasesAndNormsOfHeadsGoesOnWithTheSameNumbers) {
+  const auto tensors = goes_on_with_the_same_numbers(scratch, [](config::Model& model) {
+    model.head_dim = 12;
+    model.qkv_bias = model.qk_norm = true;
+  });
+  // torchtitan's and torch's names, which never change.
+  for (const char* name : {"wq.bias", "wk.bias", "wv.bias", "q_norm.weight", "k_norm.weight"}) {
+    const std::string weight = fmt::format("layers.1.attention.{}", name);
+    EXPECT_TRUE(tensors.contains(weight)) << weight;
+    EXPECT_TRUE(tensors.contains("optimizer.state." + weight + ".exp_avg")) << weight;
+  }
 }
 
 TEST_F(Resume, AnotherNumberOfPrefetchThreadsChangesNothing) {

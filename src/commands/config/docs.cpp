@@ -29,7 +29,9 @@ This page is made from the table of fields: `hearth config docs > docs/config.md
 - Exactly one of `training.steps`, `training.tokens` and `training.epochs` is given.
 - `training.global_batch_size` is a multiple of `training.local_batch_size` times the number of ranks; how often
   gradients accumulate follows. It stays the same whatever the number of ranks.
-- `model.n_heads` divides `model.dim`, the head width is even, and `model.n_kv_heads` divides `model.n_heads`.
+- `model.n_heads` divides `model.dim` unless `model.head_dim` is given. The head width is even and at most 256, and
+  `model.n_kv_heads` divides `model.n_heads`.
+- `model.qk_norm` needs `model.norm_type = "rmsnorm"`.
 - `model.hidden_dim` or `model.ffn_dim_multiplier`, not both.
 - `lr_scheduler.warmup_steps` or `lr_scheduler.warmup_fraction`, not both. A warm-up that is given is not longer than the
   training; the default is cut to it.

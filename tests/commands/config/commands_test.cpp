@@ -227,7 +227,7 @@ TEST_F(ConfigCommandsTest, BenchStepReportsAShapeThatCannotBe) {
             "  command line: training.seq_len = 0 is out of range\n"
             "      fix: give at least 1, at most 16777216\n"
             "  command line: model.n_heads = 3 does not divide model.dim = 64\n"
-            "      fix: every head has dim / n_heads elements\n");
+            "      fix: every head has dim / n_heads elements; give model.head_dim for another width\n");
 }
 
 TEST_F(ConfigCommandsTest, AMissingHearthTrainIsNamedWithTheFix) {
