@@ -45,6 +45,9 @@ int inspect(CommandLine& line);
 int verify(CommandLine& line);
 int convert(CommandLine& line);
 
+int fetch(CommandLine& line);
+int push(CommandLine& line);
+
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);
 int config_docs(CommandLine& line);

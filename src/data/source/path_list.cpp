@@ -4,12 +4,17 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "hub/name.h"
 
 namespace hearth::data {
 
 std::vector<Path> expand_patterns(const std::vector<Path>& paths) {
   std::vector<Path> expanded;
   for (const Path& path : paths) {
+    if (hub::is_name(path.string())) {
+      expanded.push_back(hub::find_fetched(path.string()));
+      continue;
+    }
     if (path_exists(path) || path.string().find_first_of("*?[") == std::string::npos) {
       expanded.push_back(path);
       continue;
