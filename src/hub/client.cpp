@@ -86,7 +86,8 @@ Path dependencies_folder() {
   std::error_code error;
   Path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
-    if (path_exists(folder / ".deps")) return folder / ".deps";
+    // A virtual environment knows its own path: the real one, not that of a link.
+    if (path_exists(folder / ".deps")) return std::filesystem::canonical(folder / ".deps");
   }
   const std::string home = variable("HOME");
   if (home.empty())

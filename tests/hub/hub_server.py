@@ -206,6 +206,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             json.dump(wanted, file)
         return self.answer(200, {"url": f"{self.base()}/{repo}", "name": repo, "id": "1"})
 
+    def validate_card(self, *_):
+        self.answer(200, {"errors": [], "warnings": []})
+
     def base(self):
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
@@ -262,6 +265,7 @@ REPO = r"([^/]+/[^/]+)"
 ROUTES = [
     (r"/api/whoami-v2", Handler.whoami),
     (r"/api/repos/create", Handler.create),
+    (r"/api/validate-yaml", Handler.validate_card),
     (rf"/api/(models|datasets)/{REPO}/preupload/.+", Handler.preupload),
     (r".+\.git/info/lfs/objects/batch", Handler.lfs_batch),
     (r"/lfs/upload/(\w+)", Handler.lfs_upload),

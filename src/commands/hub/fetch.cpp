@@ -59,7 +59,8 @@ void print_offer(const hub::Request& request, const hub::Offer& offer, const hub
              format_bytes(offer.bytes), offer.record.files.size(), offer.record.files.size() == 1 ? "file" : "files",
              format_bytes(offer.bytes_left), request.folder.string());
   if (!offer.removed.empty())
-    fmt::print("  removed  {} files of an earlier commit that this one does not have\n", offer.removed.size());
+    fmt::print("  removed  {} of an earlier commit\n",
+               offer.removed.size() == 1 ? "1 file" : fmt::format("{} files", offer.removed.size()));
   if (known != nullptr && !known->note.empty()) fmt::print("  note     {}\n", known->note);
   std::fflush(stdout);
 }
