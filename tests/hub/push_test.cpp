@@ -32,7 +32,7 @@ TEST(Push, UploadsAModelWithItsCardThatComesBackTheSame) {
       server, native + " --to me/tiny --private --license mit --base-model o/base --dataset o/d --command 'hearth x'");
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("have the hashes of those that were sent")) << result.output;
-  EXPECT_THAT(read_file(server.repository("models/me/tiny.created.json")), HasSubstr("\"private\": true"));
+  EXPECT_THAT(read_file(server.repository("models/me/tiny.created.json")), HasSubstr("\"visibility\": \"private\""));
   const std::string card = read_file(server.repository("models/me/tiny/README.md"));
   EXPECT_THAT(card, HasSubstr("license: \"mit\"\nlibrary_name: transformers\npipeline_tag: text-generation\n"
                               "base_model: \"o/base\"\ndatasets:\n- \"o/d\"\n---\n"));
