@@ -78,8 +78,8 @@ int fetch(CommandLine& line) {
   line.option("--out", "DIR", &out,
               "folder for the files; by default the one in which other commands look for hf: names, below HEARTH_HUB "
               "or the user's cache folder");
-  line.option("--include", "GLOB", &include, "only files whose path matches, such as \"*.safetensors\"; several times");
-  line.option("--exclude", "GLOB", &exclude, "no files whose path matches; several times");
+  line.option("--include", "GLOB", &include, "only files whose path matches, such as \"*.safetensors\"");
+  line.option("--exclude", "GLOB", &exclude, "no files whose path matches");
   line.flag("--offline", &offline, "use no network: check what is there and say what is missing");
   line.flag("--yes", &yes, "download without a question");
   line.flag("--list", &list, "print the names of data and weights that Hearth's recipes use");

@@ -72,7 +72,7 @@ int push(CommandLine& line) {
   line.option("--license", "ID", &card.licence, "the weights' licence, as the Hub writes it, such as apache-2.0");
   line.option("--base-model", "ORG/NAME", &card.base_model,
               "the model whose weights the training started from; default: the run file's hf: name");
-  line.option("--dataset", "ORG/NAME", &card.datasets, "a dataset of the training; several times");
+  line.option("--dataset", "ORG/NAME", &card.datasets, "a dataset of the training");
   line.option("--command", "TEXT", &card.command, "the command of the training, for the card");
   line.option("--message", "TEXT", &message, "message of the commit");
   line.append("The weights alone are uploaded, without the optimizer's state. HF_TOKEN is the token, which may write.");
