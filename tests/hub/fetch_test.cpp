@@ -105,7 +105,7 @@ TEST(Fetch, FindsAByteThatChangedOnItsWayAndRepairsItNextTime) {
   EXPECT_EQ(result.exit_code, 3) << result.output;
   EXPECT_THAT(result.output, HasSubstr("2 files of hf:o/m differ from the Hub's hashes: model.safetensors, "
                                        "original/notes.txt"));
-  const CommandResult unfinished = server.hearth("data build --out x hf:o/m");
+  const CommandResult unfinished = server.hearth("data build --out " + (server / "x").string() + " hf:o/m");
   EXPECT_EQ(unfinished.exit_code, 2);
   EXPECT_THAT(unfinished.output, HasSubstr("has only a part of its files"));
   const CommandResult again = server.hearth("fetch hf:o/m --yes");
