@@ -82,6 +82,14 @@ constexpr Command kCommands[] = {
      "convert --to hf runs/quickstart exported",
      convert},
 
+    {"Hugging Face Hub", "fetch", "download a model or a dataset, and check it against the Hub's hashes",
+     "fetch smollm2-135m\n"
+     "fetch hf:datasets/HuggingFaceTB/finemath --include \"finemath-4plus/*\" --out finemath\n"
+     "fetch --list",
+     fetch},
+    {"Hugging Face Hub", "push", "convert a checkpoint, upload it with a model card, and check what arrived",
+     "push runs/quickstart --to me/quickstart --private --license apache-2.0", push},
+
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},
     {"Configuration", "config check", "find all errors of a run file", "config check run.toml", config_check},

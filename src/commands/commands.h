@@ -47,6 +47,9 @@ int checkpoints_list(CommandLine& line);
 int checkpoints_prune(CommandLine& line);
 int convert(CommandLine& line);
 
+int fetch(CommandLine& line);
+int push(CommandLine& line);
+
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);
 int config_docs(CommandLine& line);

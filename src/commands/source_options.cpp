@@ -30,7 +30,8 @@ void SourceOptions::declare(CommandLine& line) {
   read.text_keys.clear();
   line.positional(
           "PATH", &paths,
-          "files, folders with all they contain, or shell patterns; text or JSON lines, as they are or "
+          "files, folders with all they contain, shell patterns, or hf: names that were fetched; text or JSON lines, "
+          "as they are or "
           "compressed (gzip, zstd), Parquet or Arrow files, folders of Hugging Face's save_to_disk, token files "
           "of Megatron and GPT-NeoX (NAME.bin with NAME.idx), or arrays of spike counts (.npy with a metadata.jsonl "
           "beside them, or a table's column)")

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/quantity.h"
 #include "config/derived.h"
 #include "config/fields.h"
 #include "config/flavors.h"
 #include "config/rules.h"
+#include "hub/name.h"
 
 namespace hearth::config {
 namespace {
@@ -250,6 +252,25 @@ void check_extra_steps(Rules& rules, const std::vector<double>& steps) {
                 "give whole numbers of steps, from 1");
 }
 
+// A run with checkpoints of its own continues from them and does not need the initial one.
+void check_initial_load(Rules& rules, const RunConfig& c) {
+  const std::string& given = c.checkpoint.initial_load_path;
+  if (given.empty() || path_exists(c.checkpoint_folder())) return;
+  const std::string key = fmt::format("checkpoint.initial_load_path = {}", to_toml_value(given));
+  if (hub::is_name(given)) {
+    try {
+      hub::find_fetched(given);
+    } catch (const Error& error) {
+      rules.require(false, {"checkpoint.initial_load_path"}, fmt::format("{}: {}", key, error.message()), error.fix());
+    }
+    return;
+  }
+  const Path initial = c.initial_load_path().lexically_normal();
+  rules.require(path_exists(initial), {"checkpoint.initial_load_path"},
+                fmt::format("{}: {} does not exist", key, initial.string()),
+                "paths start at the run file's folder; give a checkpoint, or the folder of a run for its newest one");
+}
+
 }  // namespace
 
 void check(LoadResult& loaded, Purpose purpose) {
@@ -274,13 +295,7 @@ void check(LoadResult& loaded, Purpose purpose) {
                 "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
   check_validation(rules, c);
   check_extra_steps(rules, c.checkpoint.extra_steps);
-  // A run with checkpoints of its own continues from them and does not need the initial one.
-  const Path initial = c.initial_load_path().lexically_normal();
-  rules.require(c.checkpoint.initial_load_path.empty() || path_exists(c.checkpoint_folder()) || path_exists(initial),
-                {"checkpoint.initial_load_path"},
-                fmt::format("checkpoint.initial_load_path = {}: {} does not exist",
-                            to_toml_value(c.checkpoint.initial_load_path), initial.string()),
-                "paths start at the run file's folder; give a checkpoint, or the folder of a run for its newest one");
+  check_initial_load(rules, c);
 }
 
 }  // namespace hearth::config

@@ -253,7 +253,8 @@ struct RunConfig {
     return data.source.empty() && !data.path.empty() ? std::vector<DataSource>{{data.path}} : data.source;
   }
   Path resolve(const std::string& path) const { return base_folder / path; }
-  Path initial_load_path() const { return base_folder / checkpoint.initial_load_path; }  // only if it is given
+  // Only if it is given. The folder of an hf: name is the one that `hearth fetch` fills.
+  Path initial_load_path() const;
 };
 
 }  // namespace hearth::config

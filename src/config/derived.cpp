@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/quantity.h"
+#include "hub/name.h"
 #include "machine/cores.h"
 
 namespace hearth::config {
@@ -36,6 +37,11 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
       t.epochs * static_cast<double>(samples_per_epoch) / static_cast<double>(global_batch_size(config));
   // 1.1 epochs of 100 samples are 11 steps of ten, although 1.1 * 100 > 110 in floating point.
   return std::max<int64_t>(static_cast<int64_t>(std::ceil(steps - 1e-9 * steps)), 1);
+}
+
+Path RunConfig::initial_load_path() const {
+  const std::string& given = checkpoint.initial_load_path;
+  return hub::is_name(given) ? hub::folder_of(hub::parse_name(given)) : base_folder / given;
 }
 
 bool is_branch(const RunConfig& config) {

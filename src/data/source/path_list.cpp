@@ -4,12 +4,18 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "hub/name.h"
 
 namespace hearth::data {
 
 std::vector<Path> expand_patterns(const std::vector<Path>& paths) {
   std::vector<Path> expanded;
   for (const Path& path : paths) {
+    if (hub::is_name(path.string())) {
+      const std::vector<Path> files = hub::fetched_data(path.string());
+      expanded.insert(expanded.end(), files.begin(), files.end());
+      continue;
+    }
     if (path_exists(path) || path.string().find_first_of("*?[") == std::string::npos) {
       expanded.push_back(path);
       continue;

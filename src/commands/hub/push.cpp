@@ -1,0 +1,113 @@
+#include "hub/push.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "checkpoint/load.h"
+#include "commands/commands.h"
+#include "commands/hub/model_card.h"
+#include "commands/progress_line.h"
+#include "config/load.h"
+#include "convert/convert.h"
+#include "hub/name.h"
+
+namespace hearth::commands {
+namespace {
+
+// A folder for the converted files. It is removed at the end, whatever happens.
+class WorkFolder {
+ public:
+  explicit WorkFolder(Path path) : path_(std::move(path)) { remove_tree(path_); }
+  ~WorkFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+convert::Result convert_into(const Path& folder, const Path& checkpoint, convert::Kind kind) {
+  convert::Options options{};
+  options.in = checkpoint;
+  options.out = folder;
+  options.to = kind;
+  convert::Progress progress;
+  const ProgressLine shown([&progress] {
+    const auto all = static_cast<double>(progress.all_bytes);
+    return progress_bar("writing", all > 0 ? static_cast<double>(progress.done_bytes) / all : 0);
+  });
+  return convert::convert(options, progress);
+}
+
+// What the checkpoint's own run file says of its start and its data.
+void add_origins(CardInput& card) {
+  const config::RunConfig run = config::from_toml_text(card.manifest->config_toml, checkpoint::kManifestFile, ".");
+  if (card.base_model.empty()) {
+    const std::vector<std::string> found = hub_names({run.checkpoint.initial_load_path});
+    if (!found.empty()) card.base_model = found.front();
+  }
+}
+
+}  // namespace
+
+int push(CommandLine& line) {
+  Path checkpoint;
+  std::string to, format = "hf", message;
+  CardInput card;
+  hub::Upload upload;
+  line.positional("CHECKPOINT", &checkpoint, "folder of one step, or a run's folder: its newest checkpoint");
+  line.option("--to", "ORG/NAME", &to, "the model's repository on the Hugging Face Hub; it is made if it is not there")
+      .required();
+  line.flag("--private", &upload.is_private, "make a private repository; refused where a public one is there");
+  line.option("--format", "KIND", &format, "hf: config.json and safetensors, for transformers; native: Hearth's own")
+      .choices({"hf", "native"});
+  line.option("--license", "ID", &card.licence, "the weights' licence, as the Hub writes it, such as apache-2.0");
+  line.option("--base-model", "ORG/NAME", &card.base_model,
+              "the model whose weights the training started from; default: the run file's hf: name");
+  line.option("--dataset", "ORG/NAME", &card.datasets, "a dataset of the training");
+  line.option("--command", "TEXT", &card.command, "the command of the training, for the card");
+  line.option("--message", "TEXT", &message, "message of the commit");
+  line.append("The weights alone are uploaded, without the optimizer's state. HF_TOKEN is the token, which may write.");
+  if (!line.parse()) return 0;
+  upload.repository = hub::parse_repository(to);
+  if (!card.base_model.empty()) card.base_model = hub::parse_repository(card.base_model);
+  for (std::string& dataset : card.datasets) dataset = hub::parse_repository(dataset);
+  card.repository = upload.repository;
+  card.is_native = format == "native";
+
+  const convert::Found found = convert::find_weights(checkpoint);
+  std::optional<checkpoint::Manifest> manifest;
+  if (found.kind == convert::Kind::kNative) {
+    manifest = checkpoint::Reader::open(found.folder).manifest();
+    card.manifest = &*manifest;
+    add_origins(card);
+  }
+  const hub::Client client = hub::Client::find_or_install();
+  const WorkFolder work(hub::hub_folder() / "push" / fmt::format("{}.{}", upload.repository, ::getpid()));
+  make_folders(work.path().parent_path());
+  const convert::Result result =
+      convert_into(work.path(), found.folder, card.is_native ? convert::Kind::kNative : convert::Kind::kHuggingFace);
+  for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
+  card.parameters = result.parameters;
+  write_file_atomic(work.path() / "README.md", format_card(card));
+
+  upload.folder = work.path();
+  upload.message = message.empty() ? fmt::format("Upload of {}", found.folder.filename().string()) : message;
+  fmt::print("uploading {} to hf:{}\n", format_bytes(result.bytes), upload.repository);
+  std::fflush(stdout);
+  std::atomic<int64_t> done_bytes = 0;
+  const hub::Arrived arrived = hub::upload(client, upload, done_bytes);
+  fmt::print("pushed hf:{}, commit {}: {} files, {}, have the hashes of those that were sent\n", upload.repository,
+             arrived.commit, arrived.files, format_bytes(arrived.bytes));
+  return 0;
+}
+
+}  // namespace hearth::commands

@@ -1,0 +1,169 @@
+#include "hub/fetch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "base/text.h"
+
+namespace hearth::hub {
+namespace {
+
+constexpr const char* kClientFolder = ".cache/huggingface";  // the client's own records of a download
+constexpr size_t kFilesNamed = 5;
+
+std::string some_files(const std::vector<std::string>& paths) {
+  const std::vector<std::string> first(paths.begin(),
+                                       paths.begin() + static_cast<ptrdiff_t>(std::min(paths.size(), kFilesNamed)));
+  const size_t more = paths.size() - first.size();
+  return join(first) + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+bool has_size(const Path& path, int64_t bytes) {
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(path, missing);
+  return !missing && static_cast<int64_t>(size) == bytes;
+}
+
+void check_folder(const Request& request, const std::optional<Record>& before) {
+  const std::string folder = request.folder.string();
+  if (path_exists(request.folder) && !std::filesystem::is_directory(request.folder))
+    throw user_error(fmt::format("{} is a file", folder), {}, "give the name of a folder to --out");
+  if (before && before->name != format_name(request.name))
+    throw user_error(fmt::format("{} has the files of {}", folder, before->name), "two repositories would mix",
+                     "give another folder to --out");
+  if (before || !path_exists(request.folder) || path_exists(request.folder / kClientFolder)) return;
+  if (!std::filesystem::is_empty(request.folder))
+    throw user_error(fmt::format("{} is not empty", folder), "a download could overwrite its files",
+                     "give another folder to --out");
+}
+
+// The space of the nearest folder that exists.
+void check_space(const Path& folder, int64_t bytes) {
+  Path place = std::filesystem::absolute(folder);
+  while (!path_exists(place)) place = place.parent_path();
+  const auto available = static_cast<int64_t>(
+      std::min<uintmax_t>(std::filesystem::space(place).available, std::numeric_limits<int64_t>::max()));
+  if (available >= bytes) return;
+  const auto [needed, free] = format_bytes_apart(bytes, available);
+  throw Error(ExitCode::kHardware, fmt::format("{} is too small for the download", place.string()),
+              fmt::format("{} are needed and {} are free", needed, free),
+              "give --out on another disk, or --include for a part");
+}
+
+// Bytes of the folder's files, those of unfinished downloads too.
+int64_t bytes_in(const Path& folder) {
+  int64_t bytes = 0;
+  std::error_code ignored;  // the client moves files meanwhile
+  for (std::filesystem::recursive_directory_iterator at(folder, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    std::error_code missing;
+    if (at->is_regular_file(missing)) bytes += static_cast<int64_t>(at->file_size(missing));
+  }
+  return bytes;
+}
+
+std::vector<std::string> download_command(const Request& request, const Record& record) {
+  std::vector<std::string> words = {"download",    request.name.repository,
+                                    "--type",      request.name.is_dataset ? "dataset" : "model",
+                                    "--revision",  record.commit,
+                                    "--local-dir", request.folder.string(),
+                                    "--format",    "quiet"};
+  for (const std::string& pattern : request.include) words.insert(words.end(), {"--include", pattern});
+  for (const std::string& pattern : request.exclude) words.insert(words.end(), {"--exclude", pattern});
+  return words;
+}
+
+[[noreturn]] void refuse_wrong(const Request& request, const std::vector<std::string>& wrong, const char* fix) {
+  throw damaged(fmt::format("{}: {} of {} differ from the Hub's hashes: {}", request.folder.string(),
+                            wrong.size() == 1 ? "1 file" : fmt::format("{} files", wrong.size()),
+                            format_name(request.name), some_files(wrong)),
+                "bytes changed on their way or on this disk", fix);
+}
+
+}  // namespace
+
+Offer make_offer(const Client& client, const Request& request) {
+  const std::optional<Record> before = read_record(request.folder);
+  check_folder(request, before);
+  const Repository found = look_up(client, request.name);
+  Offer offer;
+  offer.is_gated = found.is_gated;
+  offer.record = {format_name(request.name),
+                  found.commit,
+                  found.licence,
+                  request.include,
+                  request.exclude,
+                  select_files(found.files, request.include, request.exclude),
+                  false};
+  if (offer.record.files.empty())
+    throw user_error(fmt::format("no file of {} is selected", offer.record.name),
+                     fmt::format("it has {} files", found.files.size()), "correct --include and --exclude");
+  offer.bytes = total_bytes(offer.record.files);
+  for (const RemoteFile& file : offer.record.files) {
+    if (!has_size(request.folder / file.path, file.size_bytes)) offer.bytes_left += file.size_bytes;
+  }
+  if (before && before->commit != found.commit) {
+    std::set<std::string> now;
+    for (const RemoteFile& file : found.files) now.insert(file.path);
+    for (const RemoteFile& file : before->files) {
+      if (!now.contains(file.path) && path_exists(request.folder / file.path)) offer.removed.push_back(file.path);
+    }
+  }
+  check_space(request.folder, offer.bytes_left);
+  return offer;
+}
+
+void download(const Client& client, const Request& request, const Offer& offer, FetchProgress& progress) {
+  make_folders(request.folder);
+  Record record = offer.record;
+  write_record(request.folder, record);
+  for (const std::string& path : offer.removed) remove_file(request.folder / path);
+  auto next_look = std::chrono::steady_clock::now();
+  client.transfer(download_command(request, record), record.name, [&] {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look) return;
+    progress.bytes = std::min(bytes_in(request.folder), offer.bytes);
+    next_look = now + 10 * (std::chrono::steady_clock::now() - now);  // at most a tenth of the time
+  });
+  progress.bytes = 0;
+  progress.checks = true;
+  const Differences found = compare_files(request.folder, record.files, progress.bytes);
+  for (const std::string& path : found.wrong) remove_file(request.folder / path);
+  if (!found.wrong.empty())
+    refuse_wrong(request, found.wrong, "run the command again: these files were removed and are downloaded again");
+  if (!found.missing.empty())
+    throw Error(ExitCode::kHardware, fmt::format("{} lacks {}", request.folder.string(), some_files(found.missing)),
+                "the client of the Hub did not download them", "run the command again");
+  record.is_checked = true;
+  write_record(request.folder, record);
+}
+
+Record check_offline(const Request& request, FetchProgress& progress) {
+  const std::string name = format_name(request.name);
+  std::optional<Record> record = read_record(request.folder);
+  const std::string fix = fmt::format("hearth fetch {}, with a network and without --offline", name);
+  if (!record)
+    throw user_error(fmt::format("{} was never fetched", name),
+                     fmt::format("{} has no {}", request.folder.string(), kRecordFile), fix);
+  check_folder(request, record);
+  const std::vector<RemoteFile> files = select_files(record->files, request.include, request.exclude);
+  if (files.empty())
+    throw user_error(fmt::format("no file of {} is selected", name), "none that was fetched matches --include",
+                     "correct --include and --exclude");
+  progress.checks = true;
+  const Differences found = compare_files(request.folder, files, progress.bytes);
+  if (!found.missing.empty())
+    throw user_error(fmt::format("{}: {} of {} files are missing: {}", request.folder.string(), found.missing.size(),
+                                 files.size(), some_files(found.missing)),
+                     {}, fix);
+  if (!found.wrong.empty()) refuse_wrong(request, found.wrong, fix.c_str());
+  record->files = files;
+  return *record;
+}
+
+}  // namespace hearth::hub

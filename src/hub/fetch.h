@@ -1,0 +1,47 @@
+// Downloads a repository of the Hub, or a part of it, and checks every file against the Hub's hashes: `hearth fetch`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hub/client.h"
+#include "hub/name.h"
+#include "hub/record.h"
+#include "hub/repository.h"
+
+namespace hearth::hub {
+
+struct Request {
+  Name name;
+  Path folder;
+  std::vector<std::string> include, exclude;  // shell patterns; see select_files
+};
+
+// What a download would do. Nothing is written yet.
+struct Offer {
+  Record record;
+  bool is_gated = false;
+  int64_t bytes = 0;                 // of all selected files
+  int64_t bytes_left = 0;            // of those that are not there with the right size
+  std::vector<std::string> removed;  // files of an earlier commit that the repository no longer has
+};
+
+struct FetchProgress {
+  std::atomic<int64_t> bytes = 0;  // there, or checked
+  std::atomic<bool> checks = false;
+};
+
+// Asks the Hub. Throws user_error if the folder holds something else or no file is selected, and an Error with
+// kHardware if the disk is too small.
+Offer make_offer(const Client& client, const Request& request);
+
+// Downloads and checks. After an interruption the next call goes on. A file with a wrong hash is removed, so that the
+// next call downloads it again, and damaged() names it.
+void download(const Client& client, const Request& request, const Offer& offer, FetchProgress& progress);
+
+// Checks what is there, without the network. Throws user_error that names what is missing, damaged() for wrong files.
+Record check_offline(const Request& request, FetchProgress& progress);
+
+}  // namespace hearth::hub

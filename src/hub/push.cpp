@@ -1,0 +1,72 @@
+#include "hub/push.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "hub/name.h"
+#include "hub/repository.h"
+
+namespace hearth::hub {
+namespace {
+
+// Whether there is such a repository, for this token.
+std::optional<Repository> find_repository(const Client& client, const Name& name) {
+  try {
+    return look_up_head(client, name);
+  } catch (const Error& error) {
+    // A repository without a commit has no information either.
+    if (error.code() == ExitCode::kUser && error.message().ends_with("is not on the Hub")) return std::nullopt;
+    throw;
+  }
+}
+
+std::vector<std::string> files_below(const Path& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) paths.push_back(std::filesystem::relative(entry.path(), folder).string());
+  }
+  return paths;
+}
+
+}  // namespace
+
+Arrived upload(const Client& client, const Upload& upload, std::atomic<int64_t>& done_bytes) {
+  const Name name{false, upload.repository, ""};
+  if (upload.is_private) {
+    const std::optional<Repository> before = find_repository(client, name);
+    if (before && !before->is_private)
+      throw user_error(fmt::format("{} exists and is public", format_name(name)),
+                       "--private makes a new repository private and changes no old one",
+                       "make it private on its page, give another --to, or leave out --private");
+  }
+  std::vector<std::string> words = {
+      "upload", upload.repository, upload.folder.string(), ".", "--commit-message", upload.message, "--format",
+      "quiet"};
+  if (upload.is_private) words.emplace_back("--private");
+  client.transfer(std::move(words), format_name(name), {});
+
+  const Repository there = look_up(client, name);
+  std::map<std::string, const RemoteFile*> remote;
+  for (const RemoteFile& file : there.files) remote[file.path] = &file;
+  std::vector<std::string> missing;
+  std::vector<RemoteFile> arrived;
+  for (const std::string& path : files_below(upload.folder)) {
+    const auto found = remote.find(path);
+    if (found == remote.end())
+      missing.push_back(path);
+    else
+      arrived.push_back(*found->second);
+  }
+  const Differences differences = compare_files(upload.folder, arrived, done_bytes);
+  missing.insert(missing.end(), differences.wrong.begin(), differences.wrong.end());
+  if (!missing.empty())
+    throw damaged(fmt::format("{} did not arrive as it was sent: {}", format_name(name), join(missing)),
+                  "the Hub lacks these files or has other hashes for them",
+                  "run the command again; if it stays, remove these files on the repository's page first");
+  return {there.commit, static_cast<int64_t>(arrived.size()), total_bytes(arrived)};
+}
+
+}  // namespace hearth::hub

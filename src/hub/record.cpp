@@ -1,0 +1,95 @@
+#include "hub/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace hearth::hub {
+namespace {
+
+using RecordJson = nlohmann::ordered_json;
+
+constexpr int64_t kRecordVersion = 1;  // stored on disk: never change; a new meaning gets a new number
+constexpr int64_t kMostReaders = 4;    // files that are hashed at once
+
+RemoteFile parse_file(const RecordJson& j, const std::string& from) {
+  RemoteFile file;
+  file.path = parse_path(j.at("path").get<std::string>(), from);
+  file.size_bytes = j.at("size").get<int64_t>();
+  const bool is_lfs = j.contains("sha256");
+  file.digest = {is_lfs ? DigestKind::kSha256 : DigestKind::kGitBlob,
+                 j.at(is_lfs ? "sha256" : "git_sha1").get<std::string>()};
+  return file;
+}
+
+}  // namespace
+
+std::string parse_path(const std::string& text, const std::string& from) {
+  const Path path(text);
+  const bool climbs = path.is_absolute() || std::any_of(path.begin(), path.end(), [](const Path& part) {
+                        return part == ".." || part == "." || part.empty();
+                      });
+  const bool has_control = std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 32 || c == 127; });
+  if (text.empty() || climbs || has_control)
+    throw damaged(fmt::format("{} names the file \"{}\"", from, has_control ? "(control characters)" : text),
+                  "a file's path must stay in its folder", "do not use this repository");
+  return text;
+}
+
+std::optional<Record> read_record(const Path& folder) {
+  const Path path = folder / kRecordFile;
+  if (!path_exists(path)) return std::nullopt;
+  try {
+    const RecordJson j = RecordJson::parse(read_file(path));
+    if (j.at("format_version").get<int64_t>() != kRecordVersion)
+      throw user_error(fmt::format("{} is of another version of Hearth", path.string()), {},
+                       "remove it and fetch again; files that are there are not downloaded again");
+    Record record{j.at("name"), j.at("commit"), j.at("licence"), j.at("include"), j.at("exclude"), {}, j.at("checked")};
+    for (const RecordJson& file : j.at("files")) record.files.push_back(parse_file(file, path.string()));
+    return record;
+  } catch (const RecordJson::exception& error) {
+    throw damaged(fmt::format("{} is damaged", path.string()), error.what(),
+                  "remove it and fetch again; files that are there are not downloaded again");
+  }
+}
+
+void write_record(const Path& folder, const Record& record) {
+  RecordJson j = {{"format_version", kRecordVersion}, {"name", record.name},         {"commit", record.commit},
+                  {"licence", record.licence},        {"include", record.include},   {"exclude", record.exclude},
+                  {"checked", record.is_checked},     {"files", RecordJson::array()}};
+  for (const RemoteFile& file : record.files) {
+    const char* key = file.digest.kind == DigestKind::kSha256 ? "sha256" : "git_sha1";
+    j["files"].push_back({{"path", file.path}, {"size", file.size_bytes}, {key, file.digest.hex}});
+  }
+  write_file_atomic(folder / kRecordFile, j.dump(1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
+}
+
+Differences compare_files(const Path& folder, const std::vector<RemoteFile>& files, std::atomic<int64_t>& done_bytes) {
+  enum class Outcome : char { kGood, kMissing, kWrong };
+  std::vector<Outcome> outcomes(files.size(), Outcome::kGood);
+  const auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  for_each_index(static_cast<int64_t>(files.size()), std::min(cores, kMostReaders), [&](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    const Path path = folder / files[i].path;
+    std::error_code missing;
+    const auto size = std::filesystem::file_size(path, missing);
+    if (missing)
+      outcomes[i] = Outcome::kMissing;
+    else if (static_cast<int64_t>(size) != files[i].size_bytes ||
+             digest_of_file(path, files[i].digest.kind, done_bytes) != files[i].digest)
+      outcomes[i] = Outcome::kWrong;
+  });
+  Differences found;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (outcomes[i] == Outcome::kMissing) found.missing.push_back(files[i].path);
+    if (outcomes[i] == Outcome::kWrong) found.wrong.push_back(files[i].path);
+  }
+  return found;
+}
+
+}  // namespace hearth::hub

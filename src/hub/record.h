@@ -1,0 +1,49 @@
+// .hearth-fetch.json in a fetched folder: what was asked for, from which commit, and each file's size and hash. It is
+// written before the first byte is downloaded, so that `hearth fetch --offline` knows what is missing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "hub/digest.h"
+
+namespace hearth::hub {
+
+inline constexpr const char* kRecordFile = ".hearth-fetch.json";
+
+// A file of a repository. Its path never leaves the folder (parse_path).
+struct RemoteFile {
+  std::string path;
+  int64_t size_bytes = 0;
+  Digest digest;
+
+  bool operator==(const RemoteFile&) const = default;
+};
+
+struct Record {
+  std::string name;    // "hf:ORG/NAME@REVISION"
+  std::string commit;  // 40 digits
+  std::string licence;
+  std::vector<std::string> include, exclude;  // shell patterns
+  std::vector<RemoteFile> files;
+  bool is_checked = false;  // every file was there with its hash
+};
+
+// Throws damaged() for a path that is absolute, climbs out with "..", or has control characters.
+std::string parse_path(const std::string& text, const std::string& from);
+
+// Empty if the folder has no record. Throws damaged() for one that is not of the format.
+std::optional<Record> read_record(const Path& folder);
+void write_record(const Path& folder, const Record& record);
+
+// How the folder's files differ from the record's. Hashes are read on several threads.
+struct Differences {
+  std::vector<std::string> missing;  // paths
+  std::vector<std::string> wrong;    // paths with another size or hash
+};
+Differences compare_files(const Path& folder, const std::vector<RemoteFile>& files, std::atomic<int64_t>& done_bytes);
+
+}  // namespace hearth::hub

@@ -1,0 +1,93 @@
+#include "hub_server.h"
+
+namespace hearth::hub {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+using test::CommandResult;
+
+// HF_TOKEN may write.
+CommandResult push(const HubServer& server, const std::string& words) {
+  return server.hearth("push " + words, "HF_TOKEN=hf_test");
+}
+
+// A random model in Hugging Face's format, and as a checkpoint of Hearth.
+std::string make_model(const HubServer& server) {
+  const std::string hf = (server / "tiny-hf").string(), native = (server / "tiny").string();
+  const CommandResult made = test::run_command("python3 " + test::source_path("tests/hub/tiny_model.py") + " " + hf);
+  EXPECT_EQ(made.exit_code, 0) << made.output;
+  const CommandResult converted = server.hearth("convert --to native " + hf + " " + native);
+  EXPECT_EQ(converted.exit_code, 0) << converted.output;
+  return native;
+}
+
+TEST(Push, UploadsAModelWithItsCardThatComesBackTheSame) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const std::string native = make_model(server);
+  server.set_faults("PUT /lfs/upload 503 1\nPOST /commit/ 503 1\n");
+  const CommandResult result = push(
+      server, native + " --to me/tiny --private --license mit --base-model o/base --dataset o/d --command 'hearth x'");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("have the hashes of those that were sent")) << result.output;
+  EXPECT_THAT(read_file(server.repository("models/me/tiny.created.json")), HasSubstr("\"visibility\": \"private\""));
+  const std::string card = read_file(server.repository("models/me/tiny/README.md"));
+  EXPECT_THAT(card, HasSubstr("license: \"mit\"\nlibrary_name: transformers\npipeline_tag: text-generation\n"
+                              "base_model: \"o/base\"\ndatasets:\n- \"o/d\"\n---\n"));
+  EXPECT_THAT(card, HasSubstr("| tokens seen | 0 (0) |"));
+  EXPECT_THAT(card, HasSubstr("Command of the training: `hearth x`"));
+  EXPECT_THAT(card, HasSubstr("[model]\n"));
+  EXPECT_THAT(card, Not(HasSubstr(native))) << "a path of this machine";
+  EXPECT_FALSE(path_exists(server.hub() / "push/me") && !list_folder(server.hub() / "push/me").empty());
+
+  EXPECT_EQ(server.hearth("fetch hf:me/tiny --yes").exit_code, 0);
+  const std::string back = (server / "back").string();
+  const CommandResult converted =
+      server.hearth("convert --to native " + (server.hub() / "models/me/tiny").string() + " " + back);
+  EXPECT_EQ(converted.exit_code, 0) << converted.output;
+  EXPECT_EQ(read_file(back + "/__R_0.distcp"), read_file(native + "/__R_0.distcp"));
+}
+
+TEST(Push, OfANativeCheckpointCanBeFetchedAndVerified) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const std::string native = make_model(server);
+  const CommandResult result = push(server, native + " --to me/native --format native");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(read_file(server.repository("models/me/native/README.md")), HasSubstr("library_name: hearth"));
+  EXPECT_EQ(server.hearth("fetch hf:me/native --yes").exit_code, 0);
+  const CommandResult verified = server.hearth("verify " + (server.hub() / "models/me/native").string());
+  EXPECT_EQ(verified.exit_code, 0) << verified.output;
+}
+
+TEST(Push, FindsAByteThatChangedOnItsWay) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const std::string native = make_model(server);
+  server.set_faults("PUT /lfs/upload store-flip 1\n");
+  const CommandResult result = push(server, native + " --to me/tiny");
+  EXPECT_EQ(result.exit_code, 3) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("hf:me/tiny did not arrive as it was sent: model.safetensors"));
+}
+
+TEST(Push, RefusesWithoutATokenAndKeepsPrivateThingsPrivate) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const std::string native = make_model(server);
+  const CommandResult anonymous = server.hearth("push " + native + " --to me/tiny");
+  EXPECT_EQ(anonymous.exit_code, 2) << anonymous.output;
+  EXPECT_THAT(anonymous.output, HasSubstr("the Hub refuses access to hf:me/tiny"));
+  server.put("models/me/public", "README.md", "x");
+  const CommandResult open = push(server, native + " --to me/public --private");
+  EXPECT_EQ(open.exit_code, 2) << open.output;
+  EXPECT_THAT(open.output, HasSubstr("hf:me/public exists and is public"));
+  const CommandResult name = push(server, native + " --to tiny");
+  EXPECT_EQ(name.exit_code, 2);
+  EXPECT_THAT(name.output, HasSubstr("write it as ORG/NAME"));
+  EXPECT_EQ(push(server, "/nowhere --to me/tiny").exit_code, 2);
+}
+
+}  // namespace
+}  // namespace hearth::hub
