@@ -88,6 +88,9 @@ std::vector<std::string> write_tokenizer(const Path& folder, const Model& model)
     config["legacy"] = false;
     config["add_bos_token"] = tokenizer.adds_bos();
     write_text_file(folder / "tokenizer.model", tokenizer.file_content());
+    notes.emplace_back(
+        "tokenizer.model is copied; transformers opens it as LlamaTokenizer, which reads BPE models only and needs the "
+        "packages sentencepiece and protobuf");
   } else {
     return {
         fmt::format("no tokenizer is written: Hugging Face's formats have no home for the kind {}", tokenizer.kind())};
