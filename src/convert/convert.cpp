@@ -46,9 +46,9 @@ Description described_by(const Path& run_file) {
 
 Source open_described(const Options& options) {
   const Found found = find_weights(options.in, options.from);
-  const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox;
+  const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
   if (!is_silent && !options.config.empty())
-    throw user_error("--config is for folders of PyTorch's DCP and GPT-NeoX",
+    throw user_error("--config is for folders of PyTorch's DCP, GPT-NeoX and NxD",
                      fmt::format("{} describes its model itself", found.folder.string()), "leave it out");
   if (found.kind != Kind::kNeox && options.qkv_layout)
     throw user_error("--qkv-layout is for GPT-NeoX's folders",
@@ -188,6 +188,7 @@ config::RopePairs pairs_for(const Source& source, const Options& options) {
       return config::RopePairs::kInterleaved;
     case Kind::kNative:
     case Kind::kNeox:
+    case Kind::kNxd:
       break;
   }
   return options.rope_pairs.value_or(source.description->model.rope_pairs);
@@ -218,6 +219,7 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
     case Kind::kMeta:
       return write_meta(work, model, progress);
     case Kind::kNeox:
+    case Kind::kNxd:
       break;  // check_options
   }
   HEARTH_CHECK(false, "kind {}", static_cast<int>(options.to));

@@ -41,7 +41,8 @@ int convert(CommandLine& line) {
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
   line.positional("OUT", &options.out, "folder to write; it must not exist");
   line.option("--to", "KIND", &to, kKindHelp).required().choices(targets);
-  line.option("--from", "KIND", &from, "kind of IN, also neox: GPT-NeoX's; by default it is found from the files")
+  line.option("--from", "KIND", &from,
+              "kind of IN, also neox: GPT-NeoX's, nxd: AWS Neuron's; by default it is found from the files")
       .choices(kinds);
   line.option("--dtype", "TYPE", &dtype, "type of the weights in OUT; by default IN's")
       .choices({"bfloat16", "float16", "float32"});
@@ -50,7 +51,7 @@ int convert(CommandLine& line) {
               "that nothing moves")
       .choices({"halves", "interleaved"});
   line.option("--config", "RUN.toml", &options.config,
-              "run file whose [model] describes an IN of the kind dcp or neox, which do not describe themselves");
+              "run file whose [model] describes an IN of the kind dcp, neox or nxd, which do not describe themselves");
   line.option("--qkv-layout", "LAYOUT", &layout,
               "of neox with fewer keys than queries: slots (a head's query, key and value together) or split (all "
               "queries, all keys, all values); only needed where the names of the files leave it open")
