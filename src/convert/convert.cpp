@@ -181,13 +181,13 @@ std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const Source& source, const 
 config::RopePairs pairs_for(const Source& source, const Options& options) {
   switch (options.to) {
     case Kind::kHuggingFace:
+    case Kind::kNeox:
       return config::RopePairs::kHalves;
     case Kind::kMeta:
     case Kind::kDcp:  // torchtitan's models
     case Kind::kTorchtitan:
       return config::RopePairs::kInterleaved;
     case Kind::kNative:
-    case Kind::kNeox:
     case Kind::kNxd:
       break;
   }
@@ -202,6 +202,12 @@ void check_options(const Options& options) {
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");
+  if (options.to == Kind::kNeox && !options.to_layout)
+    throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
+                     "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
+  if (options.to != Kind::kNeox && (options.to_layout || options.tensor_parallel != 1))
+    throw user_error(fmt::format("--to-qkv-layout and --tensor-parallel do not go with --to {}", kind_name(options.to)),
+                     "they are about GPT-NeoX's files", "leave them out");
 }
 
 std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
@@ -219,6 +225,7 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
     case Kind::kMeta:
       return write_meta(work, model, progress);
     case Kind::kNeox:
+      return write_neox(work, model, progress);
     case Kind::kNxd:
       break;  // check_options
   }
@@ -274,7 +281,9 @@ Result convert(const Options& options, Progress& progress) {
                     std::move(tensors),
                     tokenizer.get(),
                     source.reader.folder().lexically_normal().string(),
-                    options.max_file_bytes};
+                    options.max_file_bytes,
+                    options.to_layout.value_or(QkvLayout::kSlots),
+                    options.tensor_parallel};
   std::vector<std::string> notes = write(work, final_options, model, source, progress);
   if (options.to != Kind::kNative) {
     sync_folder(work);

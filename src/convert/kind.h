@@ -15,7 +15,7 @@ enum class Kind {
   kTorchtitan,   // the same with the names of torchtitan 0.3; only to write, because reading knows both
   kHuggingFace,  // config.json with safetensors, or PyTorch's .bin files
   kMeta,         // params.json with consolidated.00.pth and so on
-  kNeox,         // GPT-NeoX's global_step folders, to read only
+  kNeox,         // GPT-NeoX's global_step folders
   kNxd,          // AWS Neuron's NxD, to read only
 };
 

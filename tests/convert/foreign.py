@@ -2,8 +2,9 @@
 
 foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
 foreign.py neox OUT DIALECT TP PP   OUT/hf as GPT-NeoX has it: OUT/neox; DIALECT: slots (Llemma's) or split
-foreign.py nxd OUT TP PP NAMES KIND QKV   OUT/hf as NxD has it: OUT/nxd; NAMES: v1, v2, v3; KIND: plain, xser, pretrained,
-                                 pretrained-xser; QKV: separate, module, fused, stride
+foreign.py neox-same A B THETA      "equal", or the first difference of the layers' files of GPT-NeoX's folders
+foreign.py nxd OUT TP PP NAMES KIND QKV   OUT/hf as NxD has it: OUT/nxd; NAMES: v1, v2, v3;
+                                 KIND: plain, xser, pretrained, pretrained-xser; QKV: separate, module, fused, stride
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
@@ -151,6 +152,28 @@ def neox(out, dialect, tp, pp):
         torch.save(state, f"{step}/mp_rank_{r:02d}_model_states.pt")
 
 
+def neox_same(a, b, theta):
+    """Rotary frequencies are compared with their formula."""
+    names = sorted(name for name in os.listdir(a) if name.startswith("layer_"))
+    if names != sorted(name for name in os.listdir(b) if name.startswith("layer_")):
+        return print("other files")
+    for name in names:
+        theirs, ours = torch.load(f"{a}/{name}", weights_only=True), torch.load(f"{b}/{name}", weights_only=True)
+        for layer in (theirs, ours):
+            found = layer.pop("attention.rotary_emb.inv_freq", None)
+            if found is not None and layer is ours:
+                K = 2 * len(found)
+                truth = (1.0 / (float(theta) ** (torch.arange(0, K, 2).double() / K))).float().to(found.dtype)
+                torch.testing.assert_close(found, truth, rtol=0.01 if found.dtype == torch.bfloat16 else 1e-6, atol=0)
+        if (difference := first_difference(theirs, ours)) != "equal":
+            return print(name, difference)
+    for name in os.listdir(a):
+        if name.startswith("mp_rank_"):
+            state = torch.load(f"{b}/{name}", weights_only=True)
+            assert state["module"] is None and state["iteration"] == 0, state
+    print("equal")
+
+
 def tensor_reference():
     """torch_xla's class, which is not installed here: pickles have its name and its state {"tid": id}."""
     import types
@@ -278,4 +301,6 @@ def dcp(folder, hf, dialect="2025"):
 
 
 if __name__ == "__main__":
-    {"make": make, "logits": logits, "text": text, "neox": neox, "nxd": nxd, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])
+    commands = {"make": make, "logits": logits, "text": text, "neox": neox, "neox-same": neox_same, "nxd": nxd,
+                "same": same, "dcp": dcp}
+    commands[sys.argv[1]](*sys.argv[2:])
