@@ -68,6 +68,8 @@ void join_checksums(formats::Metadata& metadata, const Manifest& manifest, const
                               manifest.items.size()));
 }
 
+constexpr size_t kMostOpenFiles = 200;
+
 }  // namespace
 
 struct Reader::State {
@@ -140,6 +142,15 @@ struct Reader::State {
     checked.insert({item.file, item.offset});
   }
 
+  // Another program's files may be more than a process can have open: a folder of NxD has one for each tensor and rank.
+  const File& file_of(const formats::Item& item) {
+    if (outside.empty()) return files.at(item.file);
+    const auto found = files.find(item.file);
+    if (found != files.end()) return found->second;
+    if (files.size() >= kMostOpenFiles) files.clear();
+    return files.emplace(item.file, File::open_read(folder / item.file)).first->second;
+  }
+
   formats::TensorLayout layout(const formats::StoredTensor& tensor, const formats::Item& item) {
     if (!outside.empty()) {
       const auto index = static_cast<size_t>(&tensor - metadata.tensors.data());
@@ -196,7 +207,6 @@ Reader Reader::over(const Path& folder, std::vector<OutsideTensor> tensors) {
       const int64_t bytes = piece.box.numel() * dtype_size(tensor.info.dtype);
       stored.items.push_back({tensor.info.name, piece.box, piece.file, piece.layout.data_offset, bytes, 0});
       layouts.push_back(std::move(piece.layout));
-      if (!state->files.contains(piece.file)) state->files.emplace(piece.file, File::open_read(folder / piece.file));
     }
     state->by_name[tensor.info.name] = state->infos.size();
     state->infos.push_back(tensor.info);
@@ -268,7 +278,7 @@ void Reader::State::read(const formats::StoredTensor& tensor, const mesh::Box& b
   for (const formats::Item& item : tensor.items) {
     if (!mesh::overlaps(item.box, box)) continue;
     check_checksum(tensor, item);
-    formats::copy_box(files.at(item.file), layout(tensor, item), item.box, box, out);
+    formats::copy_box(file_of(item), layout(tensor, item), item.box, box, out);
   }
 }
 
@@ -311,7 +321,7 @@ void Reader::check(const formats::StoredTensor& tensor, const formats::Item& ite
   state_->check_checksum(tensor, item);
   state_->layout(tensor, item);
   if (!has_manifest()) {
-    formats::check_crc(state_->files.at(item.file), item.offset, item.length,
+    formats::check_crc(state_->file_of(item), item.offset, item.length,
                        fmt::format("{} ({})", label(tensor, item), place(state_->folder, item)));
   }
 }

@@ -43,8 +43,8 @@ class Reader {
   // hearth.json, `.metadata` and the sizes of all files are checked now, an item's checksum at its first read. Throws
   // damaged(), or user_error if there is no checkpoint.
   static Reader open(const Path& folder);
-  // Tensors of another program's files in `folder`, which are opened now. The caller has checked their places. There is
-  // no manifest.
+  // Tensors of another program's files in `folder`, which are opened when they are read. The caller has checked their
+  // places. There is no manifest.
   static Reader over(const Path& folder, std::vector<OutsideTensor> tensors);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;

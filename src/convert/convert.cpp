@@ -46,9 +46,9 @@ Description described_by(const Path& run_file) {
 
 Source open_described(const Options& options) {
   const Found found = find_weights(options.in, options.from);
-  const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox;
+  const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
   if (!is_silent && !options.config.empty())
-    throw user_error("--config is for folders of PyTorch's DCP and GPT-NeoX",
+    throw user_error("--config is for folders of PyTorch's DCP, GPT-NeoX and NxD",
                      fmt::format("{} describes its model itself", found.folder.string()), "leave it out");
   if (found.kind != Kind::kNeox && options.qkv_layout)
     throw user_error("--qkv-layout is for GPT-NeoX's folders",
@@ -181,13 +181,14 @@ std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const Source& source, const 
 config::RopePairs pairs_for(const Source& source, const Options& options) {
   switch (options.to) {
     case Kind::kHuggingFace:
+    case Kind::kNeox:
       return config::RopePairs::kHalves;
     case Kind::kMeta:
     case Kind::kDcp:  // torchtitan's models
     case Kind::kTorchtitan:
       return config::RopePairs::kInterleaved;
     case Kind::kNative:
-    case Kind::kNeox:
+    case Kind::kNxd:
       break;
   }
   return options.rope_pairs.value_or(source.description->model.rope_pairs);
@@ -201,6 +202,12 @@ void check_options(const Options& options) {
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");
+  if (options.to == Kind::kNeox && !options.to_layout)
+    throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
+                     "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
+  if (options.to != Kind::kNeox && (options.to_layout || options.tensor_parallel != 1))
+    throw user_error(fmt::format("--to-qkv-layout and --tensor-parallel do not go with --to {}", kind_name(options.to)),
+                     "they are about GPT-NeoX's files", "leave them out");
 }
 
 std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
@@ -218,6 +225,8 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
     case Kind::kMeta:
       return write_meta(work, model, progress);
     case Kind::kNeox:
+      return write_neox(work, model, progress);
+    case Kind::kNxd:
       break;  // check_options
   }
   HEARTH_CHECK(false, "kind {}", static_cast<int>(options.to));
@@ -272,7 +281,9 @@ Result convert(const Options& options, Progress& progress) {
                     std::move(tensors),
                     tokenizer.get(),
                     source.reader.folder().lexically_normal().string(),
-                    options.max_file_bytes};
+                    options.max_file_bytes,
+                    options.to_layout.value_or(QkvLayout::kSlots),
+                    options.tensor_parallel};
   std::vector<std::string> notes = write(work, final_options, model, source, progress);
   if (options.to != Kind::kNative) {
     sync_folder(work);

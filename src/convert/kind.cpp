@@ -9,11 +9,12 @@
 #include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
+#include "convert/nxd_files.h"
 
 namespace hearth::convert {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta", "neox"};
+constexpr std::array<std::string_view, 7> kKindNames = {"native", "dcp", "torchtitan", "hf", "meta", "neox", "nxd"};
 
 bool is_weight_file(std::string_view name) {
   return name.ends_with(".safetensors") || name == "pytorch_model.bin" || name.ends_with(".index.json");
@@ -36,6 +37,7 @@ std::vector<Kind> kinds_in(const Path& folder) {
   // GPT-NeoX's folder of a step, or the folder above, where `latest` names it.
   const auto is_neox = [](std::string_view name) { return name.ends_with("model_states.pt"); };
   if (std::any_of(names.begin(), names.end(), is_neox) || path_exists(folder / "latest")) kinds.push_back(Kind::kNeox);
+  if (is_nxd(folder)) kinds.push_back(Kind::kNxd);
   return kinds;
 }
 
@@ -49,7 +51,7 @@ std::string named(const std::vector<Kind>& kinds) {
 
 std::string_view kind_name(Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
-bool can_be_written(Kind kind) { return kind != Kind::kNeox; }
+bool can_be_written(Kind kind) { return kind != Kind::kNxd; }
 
 std::optional<Kind> find_kind_name(std::string_view name) {
   for (const Kind kind : kKinds) {

@@ -15,14 +15,15 @@ enum class Kind {
   kTorchtitan,   // the same with the names of torchtitan 0.3; only to write, because reading knows both
   kHuggingFace,  // config.json with safetensors, or PyTorch's .bin files
   kMeta,         // params.json with consolidated.00.pth and so on
-  kNeox,         // GPT-NeoX's global_step folders, to read only
+  kNeox,         // GPT-NeoX's global_step folders
+  kNxd,          // AWS Neuron's NxD, to read only
 };
 
-inline constexpr Kind kKinds[] = {Kind::kNative,      Kind::kDcp,  Kind::kTorchtitan,
-                                  Kind::kHuggingFace, Kind::kMeta, Kind::kNeox};
+inline constexpr Kind kKinds[] = {Kind::kNative, Kind::kDcp,  Kind::kTorchtitan, Kind::kHuggingFace,
+                                  Kind::kMeta,   Kind::kNeox, Kind::kNxd};
 bool can_be_written(Kind kind);
-std::string_view kind_name(
-    Kind kind);  // "native", "dcp", "torchtitan", "hf", "meta", "neox": the words of --from and --to
+// The words of --from and --to: "native", "dcp", "torchtitan", "hf", "meta", "neox", "nxd".
+std::string_view kind_name(Kind kind);
 std::optional<Kind> find_kind_name(std::string_view name);
 
 // A folder with weights and its kind, which is found from the folder's files. A run's folder stands for its newest

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "convert/names.h"
+#include "convert/rank_parts.h"
 #include "convert/source.h"
 #include "formats/torch_file.h"
 #include "plan/parameters.h"
@@ -16,13 +17,8 @@ namespace {
 
 using checkpoint::OutsideTensor;
 
-// A tensor of one rank: its file and place.
-struct Part {
-  std::string file;
-  formats::TensorLayout layout;
-};
-// By layer, name in the layer, and rank.
-using Parts = std::map<std::pair<int64_t, std::string>, std::map<int64_t, Part>>;
+// By layer and name in the layer.
+using Parts = std::map<std::pair<int64_t, std::string>, RankParts>;
 
 // The number that begins at `at`, or -1.
 int64_t number_at(std::string_view text, size_t at) {
@@ -85,42 +81,20 @@ class NeoxReader {
 
  private:
   // Takes a tensor's parts of all ranks, which have one shape.
-  std::map<int64_t, Part> take(int64_t layer, const std::string& name) {
+  RankParts take(int64_t layer, const std::string& name) {
     const auto found = parts_.find({layer, name});
     if (found == parts_.end() || std::ssize(found->second) != ranks_ || found->second.rbegin()->first != ranks_ - 1)
       throw user_error(fmt::format("{} lacks {} of layer {}", folder_.string(), name, layer),
                        "a file is missing, or [model] is another model's", "copy all files, and check --config");
-    std::map<int64_t, Part> parts = std::move(found->second);
+    RankParts parts = std::move(found->second);
     parts_.erase(found);
-    for (const auto& [rank, part] : parts) {
-      const formats::TensorLayout &first = parts.begin()->second.layout, &layout = part.layout;
-      if (layout.sizes != first.sizes || layout.dtype != first.dtype || layout.sizes.size() > 2)
-        throw damaged(fmt::format("{}: {} has another shape or type than in the first rank",
-                                  (folder_ / part.file).string(), name));
-    }
+    check_parts(parts, ranks_, folder_, name);
     return parts;
-  }
-
-  // Rows [from, from + count) of a rank's part, which are rows from `to` on of the whole.
-  static void add_rows(OutsideTensor& tensor, const Part& part, int64_t from, int64_t count, int64_t to) {
-    formats::TensorLayout layout = part.layout;
-    layout.sizes[0] = count;
-    layout.data_offset += from * layout.strides[0] * dtype_size(layout.dtype);
-    tensor.pieces.push_back({{{to, 0}, layout.sizes}, part.file, std::move(layout)});
   }
 
   // A tensor that ranks share along `split`, or have in full.
   void whole(int64_t layer, const std::string& name, const std::string& hearth, std::optional<size_t> split) {
-    const std::map<int64_t, Part> parts = take(layer, name);
-    const formats::TensorLayout& first = parts.begin()->second.layout;
-    OutsideTensor tensor{{hearth, first.dtype, first.sizes}, {}};
-    for (const auto& [rank, part] : parts) {
-      mesh::Box box{std::vector<int64_t>(first.sizes.size()), first.sizes};
-      if (split && *split < box.offsets.size()) box.offsets[*split] = rank * first.sizes[*split];
-      if (split || rank == 0) tensor.pieces.push_back({box, part.file, part.layout});
-    }
-    if (split && *split < first.sizes.size()) tensor.info.shape[*split] *= ranks_;
-    found_.push_back(std::move(tensor));
+    found_.push_back(joined(hearth, take(layer, name), split));
   }
 
   void layer(int64_t i) {
@@ -138,10 +112,10 @@ class NeoxReader {
     }
     whole(i + 2, "mlp.linear2.weight", prefix + "feed_forward.w2.weight", 1);
     // Each rank has [up; gate].
-    const std::map<int64_t, Part> parts = take(i + 2, "mlp.linear1.weight");
+    const RankParts parts = take(i + 2, "mlp.linear1.weight");
     const int64_t rows = s_.F / ranks_;
-    require_rows(parts, "mlp.linear1.weight", 2 * rows);
-    OutsideTensor gate = rows_of(prefix + "feed_forward.w1.weight", parts, s_.F), up = gate;
+    require_rows(parts, folder_, "mlp.linear1.weight", 2 * rows);
+    OutsideTensor gate = matrix_of(prefix + "feed_forward.w1.weight", parts, s_.F), up = gate;
     up.info.name = prefix + "feed_forward.w3.weight";
     for (const auto& [rank, part] : parts) {
       add_rows(up, part, 0, rows, rank * rows);
@@ -151,32 +125,20 @@ class NeoxReader {
     found_.push_back(std::move(up));
   }
 
-  static OutsideTensor rows_of(const std::string& name, const std::map<int64_t, Part>& parts, int64_t rows) {
-    const formats::TensorLayout& first = parts.begin()->second.layout;
-    return {{name, first.dtype, {rows, first.sizes[1]}}, {}};
-  }
-  void require_rows(const std::map<int64_t, Part>& parts, const std::string& name, int64_t rows) const {
-    const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-    if (sizes.size() != 2 || sizes[0] != rows)
-      throw user_error(fmt::format("{}: {} has shape {}, expected {} rows", folder_.string(), name,
-                                   formats::format_shape(sizes), rows),
-                       "[model] is another model's", "give --config the keys of this model");
-  }
-
   void queries_keys_values(int64_t layer, const std::string& prefix, bool slots_by_name) {
     const std::string name = "attention.query_key_value.weight";
-    const std::map<int64_t, Part> parts = take(layer, name);
+    const RankParts parts = take(layer, name);
     const int64_t K = s_.K, queries = s_.H / ranks_, keys = s_.G / ranks_;
-    require_rows(parts, name, (queries + 2 * keys) * K);
+    require_rows(parts, folder_, name, (queries + 2 * keys) * K);
     // With as many keys as queries both names of the feed-forward have slots: [q | k | v] of a head.
     if (s_.H != s_.G && !slots_by_name && !layout_)
       throw user_error(fmt::format("{}: the order of queries, keys and values is not known", folder_.string()),
                        "versions of GPT-NeoX before and after November 2024 differ, and shapes are equal",
                        "give `hearth convert` --qkv-layout split or slots; the right one has the lower loss");
     const bool slots = s_.H == s_.G || (layout_ ? *layout_ == QkvLayout::kSlots : slots_by_name);
-    OutsideTensor q = rows_of(prefix + "attention.wq.weight", parts, s_.H * K);
-    OutsideTensor k = rows_of(prefix + "attention.wk.weight", parts, s_.G * K);
-    OutsideTensor v = rows_of(prefix + "attention.wv.weight", parts, s_.G * K);
+    OutsideTensor q = matrix_of(prefix + "attention.wq.weight", parts, s_.H * K);
+    OutsideTensor k = matrix_of(prefix + "attention.wk.weight", parts, s_.G * K);
+    OutsideTensor v = matrix_of(prefix + "attention.wv.weight", parts, s_.G * K);
     for (const auto& [rank, part] : parts) {
       const int64_t first_q = rank * queries * K, first_k = rank * keys * K, share = K * keys / queries;
       if (!slots) {

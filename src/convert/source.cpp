@@ -62,6 +62,8 @@ Source open_source(const Found& found, const Description* described, std::option
       return open_meta(found.folder);
     case Kind::kNeox:
       return open_neox(found.folder, described, layout);
+    case Kind::kNxd:
+      return open_nxd(found.folder, described);
   }
   HEARTH_CHECK(false, "kind {}", static_cast<int>(found.kind));
 }

@@ -22,6 +22,8 @@ struct Model {
   const tokenizer::Tokenizer* tokenizer = nullptr;  // null: none is known
   std::string origin;                               // the source's folder, for the card
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
+  QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
+  int64_t tensor_parallel = 1;                      // ranks whose files GPT-NeoX's are
 };
 
 // Each returns notes for the console.
@@ -29,6 +31,7 @@ std::vector<std::string> write_hugging_face(const Path& folder, const Model& mod
 std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
+std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
 // `before`: the source's manifest, where it has one. The folder becomes `final_folder`.
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
                                       const checkpoint::Manifest* before, Progress& progress);

@@ -18,15 +18,21 @@ int64_t bytes_of(const mesh::TensorInfo& info) { return mesh::Box{{}, info.shape
 
 void transfer(checkpoint::Reader& reader, const Transfer& tensor, Progress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write) {
+  const mesh::Box whole{std::vector<int64_t>(tensor.to.shape.size()), tensor.to.shape};
+  transfer(reader, tensor, whole, progress, write);
+}
+
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, const mesh::Box& part, Progress& progress,
+              const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write) {
   const DType from = reader.find(tensor.from)->dtype, to = tensor.to.dtype;
-  const std::vector<int64_t>& shape = tensor.to.shape;
-  mesh::Box box{std::vector<int64_t>(shape.size()), shape};
-  const int64_t rows = shape.empty() ? 1 : shape[0], row_numel = box.numel() / std::max<int64_t>(rows, 1);
+  mesh::Box box = part;
+  const bool has_rows = !part.sizes.empty();
+  const int64_t rows = has_rows ? part.sizes[0] : 1, row_numel = part.numel() / std::max<int64_t>(rows, 1);
   const int64_t portion = std::max<int64_t>(1, kPortionBytes / (row_numel * dtype_size(from)));
   std::vector<std::byte> stored, converted;
   for (int64_t row = 0; row < rows; row += portion) {
-    if (!shape.empty()) {
-      box.offsets[0] = row;
+    if (has_rows) {
+      box.offsets[0] = part.offsets[0] + row;
       box.sizes[0] = std::min(portion, rows - row);
     }
     stored.resize(static_cast<size_t>(box.numel() * dtype_size(from)));

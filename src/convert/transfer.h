@@ -31,5 +31,8 @@ int64_t bytes_of(const mesh::TensorInfo& info);
 // for an element that is NaN or infinite, or that becomes infinite in the target's type.
 void transfer(checkpoint::Reader& reader, const Transfer& tensor, Progress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write);
+// The same for a part of the tensor.
+void transfer(checkpoint::Reader& reader, const Transfer& tensor, const mesh::Box& part, Progress& progress,
+              const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write);
 
 }  // namespace hearth::convert

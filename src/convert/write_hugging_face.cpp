@@ -8,6 +8,7 @@
 #include "convert/names.h"
 #include "convert/target.h"
 #include "formats/safetensors.h"
+#include "tokenizer/formats/tiktoken.h"
 
 namespace hearth::convert {
 namespace {
@@ -72,20 +73,30 @@ std::vector<std::string> write_tokenizer(const Path& folder, const Model& model)
                      {"clean_up_tokenization_spaces", false},
                      {"bos_token", token_text(tokenizer, tokenizer.bos())},
                      {"eos_token", token_text(tokenizer, tokenizer.eos())}};
+  std::vector<std::string> notes;
   if (tokenizer.kind() == "huggingface") {
     config["tokenizer_class"] = "PreTrainedTokenizerFast";
     write_text_file(folder / "tokenizer.json", tokenizer.file_content());
+  } else if (const auto* tiktoken = dynamic_cast<const tokenizer::TiktokenTokenizer*>(&tokenizer)) {
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+    write_text_file(folder / "tokenizer.json", tiktoken->as_huggingface_file());
+    notes.emplace_back(
+        "tokenizer.json is made from Llama-3's tokenizer.model; ids differ in texts with 25000 characters in a row "
+        "that are all white space or all not, and around every 400000th character, because Meta's code cuts there");
   } else if (tokenizer.kind() == "sentencepiece") {
     config["tokenizer_class"] = "LlamaTokenizer";
     config["legacy"] = false;
     config["add_bos_token"] = tokenizer.adds_bos();
     write_text_file(folder / "tokenizer.model", tokenizer.file_content());
+    notes.emplace_back(
+        "tokenizer.model is copied; transformers opens it as LlamaTokenizer, which reads BPE models only and needs the "
+        "packages sentencepiece and protobuf");
   } else {
     return {
         fmt::format("no tokenizer is written: Hugging Face's formats have no home for the kind {}", tokenizer.kind())};
   }
   write_text_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
-  return {};
+  return notes;
 }
 
 std::string card(const Model& model) {

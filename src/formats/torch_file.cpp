@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -51,18 +52,38 @@ bool is_tensor(const Pickle& pickle, PickleValue value) {
   return pickle.object(value, "a value").name.starts_with("torch._utils._rebuild_");
 }
 
-}  // namespace
+// Source: torch_xla/utils/serialization.py, class TensorReference, whose state is {"tid": id}.
+std::optional<int64_t> reference_id(const Pickle& pickle, PickleValue value) {
+  if (pickle.kind(value) != PickleKind::kObject) return std::nullopt;
+  const Pickle::Object object = pickle.object(value, "a value");
+  PickleValue id = 0;
+  if (!object.name.ends_with("TensorReference") || !object.has_state ||
+      pickle.kind(object.state) != PickleKind::kDict || !pickle.find_key(object.state, "tid", id))
+    return std::nullopt;
+  return pickle.integer(id, "a reference to a tensor");
+}
 
-TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key) {
-  const Members members(file, origin);
+Pickle read_pickle(const File& file, const Members& members, const std::string& origin) {
   const ZipMember* byteorder = members.find("byteorder");
   if (byteorder != nullptr && read_text(file, *byteorder, kMaxByteOrder, origin) != "little")
     throw user_error(fmt::format("{}: written on a big-endian machine; only little-endian files are read", origin));
   const ZipMember* data_pkl = members.find("data.pkl");
   if (data_pkl == nullptr) throw damaged(fmt::format("{}: has no data.pkl", origin));
   const std::string bytes = read_text(file, *data_pkl, kStateDictLimits.max_bytes, origin);
-  const Pickle pickle = Pickle::parse(std::as_bytes(std::span(bytes)), origin, kStateDictLimits);
+  return Pickle::parse(std::as_bytes(std::span(bytes)), origin, kStateDictLimits);
+}
 
+TorchTensor placed(const Pickle& pickle, PickleValue value, const Members& members, std::string name,
+                   const std::string& where) {
+  const TensorObject tensor = read_tensor_object(pickle, value, where);
+  return {std::move(name), place_tensor(tensor, members.find("data/" + tensor.storage), where)};
+}
+
+}  // namespace
+
+TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key) {
+  const Members members(file, origin);
+  const Pickle pickle = read_pickle(file, members, origin);
   TorchFile found;
   std::unordered_set<std::string> names;
   const PickleValue root = key.empty() ? pickle.root() : pickle.at(pickle.root(), key, "the file's dict");
@@ -70,15 +91,21 @@ TorchFile read_torch_file(const File& file, const std::string& origin, const std
   for (size_t i = 0; i < entries.size(); i += 2) {
     std::string name(pickle.text(entries[i], "a key of the file's dict"));
     if (!names.insert(name).second) throw damaged(fmt::format("{}: {} is there twice", origin, name));
-    if (!is_tensor(pickle, entries[i + 1])) {
-      found.others.push_back({std::move(name), "not a tensor"});
-      continue;
-    }
     const std::string where = fmt::format("{}: {}", origin, name);
-    const TensorObject tensor = read_tensor_object(pickle, entries[i + 1], where);
-    found.tensors.push_back({std::move(name), place_tensor(tensor, members.find("data/" + tensor.storage), where)});
+    if (is_tensor(pickle, entries[i + 1]))
+      found.tensors.push_back(placed(pickle, entries[i + 1], members, std::move(name), where));
+    else if (const std::optional<int64_t> id = reference_id(pickle, entries[i + 1]))
+      found.references.push_back({std::move(name), *id});
+    else
+      found.others.push_back({std::move(name), "not a tensor"});
   }
   return found;
+}
+
+TorchTensor read_torch_tensor(const File& file, const std::string& origin) {
+  const Members members(file, origin);
+  const Pickle pickle = read_pickle(file, members, origin);
+  return placed(pickle, pickle.root(), members, {}, origin);
 }
 
 bool is_zip(const File& file) {

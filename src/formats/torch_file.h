@@ -18,15 +18,25 @@ struct TorchTensor {
   TensorLayout layout;
 };
 
+// A tensor in another file, as torch_xla's `xser` stores it: tensor_ID.pt in the folder FILE.tensors.
+struct TorchReference {
+  std::string name;
+  int64_t id;
+};
+
 struct TorchFile {
-  std::vector<TorchTensor> tensors;  // in the dict's order; several may lie in one storage
-  std::vector<OtherEntry> others;    // values that are not tensors
+  std::vector<TorchTensor> tensors;        // in the dict's order; several may lie in one storage
+  std::vector<TorchReference> references;  // the same
+  std::vector<OtherEntry> others;          // values that are neither
 };
 
 // Reads a dict of tensors. Classes that the reader does not know become entries of `others`, and nothing runs. Throws
 // damaged() naming `origin` for anything else than a dict, a name twice, and a tensor beyond its storage.
 // `key`: the dict is the value of this key in the file's dict; empty: it is the file's dict itself.
 TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key = {});
+
+// Reads a file that is one tensor. The tensor's name is empty. Throws as read_torch_file does.
+TorchTensor read_torch_tensor(const File& file, const std::string& origin);
 
 // Whether the file begins like a zip, as torch.save's files do.
 bool is_zip(const File& file);

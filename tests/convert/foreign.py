@@ -2,6 +2,9 @@
 
 foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
 foreign.py neox OUT DIALECT TP PP   OUT/hf as GPT-NeoX has it: OUT/neox; DIALECT: slots (Llemma's) or split
+foreign.py neox-same A B THETA      "equal", or the first difference of the layers' files of GPT-NeoX's folders
+foreign.py nxd OUT TP PP NAMES KIND QKV   OUT/hf as NxD has it: OUT/nxd; NAMES: v1, v2, v3;
+                                 KIND: plain, xser, pretrained, pretrained-xser; QKV: separate, module, fused, stride
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
@@ -153,6 +156,95 @@ def neox(out, dialect, tp, pp):
         torch.save(state, f"{step}/mp_rank_{r:02d}_model_states.pt")
 
 
+def neox_same(a, b, theta):
+    """Rotary frequencies are compared with their formula."""
+    names = sorted(name for name in os.listdir(a) if name.startswith("layer_"))
+    if names != sorted(name for name in os.listdir(b) if name.startswith("layer_")):
+        return print("other files")
+    for name in names:
+        theirs, ours = torch.load(f"{a}/{name}", weights_only=True), torch.load(f"{b}/{name}", weights_only=True)
+        for layer in (theirs, ours):
+            found = layer.pop("attention.rotary_emb.inv_freq", None)
+            if found is not None and layer is ours:
+                K = 2 * len(found)
+                truth = (1.0 / (float(theta) ** (torch.arange(0, K, 2).double() / K))).float().to(found.dtype)
+                torch.testing.assert_close(found, truth, rtol=0.01 if found.dtype == torch.bfloat16 else 1e-6, atol=0)
+        if (difference := first_difference(theirs, ours)) != "equal":
+            return print(name, difference)
+    for name in os.listdir(a):
+        if name.startswith("mp_rank_"):
+            state = torch.load(f"{b}/{name}", weights_only=True)
+            assert state["module"] is None and state["iteration"] == 0, state
+    print("equal")
+
+
+def tensor_reference():
+    """torch_xla's class, which is not installed here: pickles have its name and its state {"tid": id}."""
+    import types
+    for name in ("torch_xla", "torch_xla.utils", "torch_xla.utils.serialization"):
+        sys.modules.setdefault(name, types.ModuleType(name))
+    module = sys.modules["torch_xla.utils.serialization"]
+    module.TensorReference = type("TensorReference", (), {"__module__": module.__name__})
+    return module.TensorReference
+
+
+def nxd_rank(hf, config, tp, r, qkv):
+    """One rank's tensors of the whole model. Joined matrices have the rank's rows of each part, one after another."""
+    def part(name):
+        if name.endswith("norm.weight"):
+            return hf[name].clone()
+        return hf[name].chunk(tp, 1 if name.split(".")[-2] in ("o_proj", "down_proj") else 0)[r].clone()
+    rank = {}
+    for name in hf:
+        if "q_proj" in name and qkv in ("fused", "stride"):
+            fused = "qkv_proj.weight_qkv" if qkv == "fused" else "qkv_proj.weight"
+            rank[name.replace("q_proj.weight", fused)] = torch.cat([part(name.replace("q_proj", x + "_proj"))
+                                                                    for x in "qkv"])
+        elif name.split(".")[-2] in ("q_proj", "k_proj", "v_proj") and qkv != "separate":
+            letter = name.split(".")[-2][0]
+            if qkv == "module":
+                rank[name.replace(f"{letter}_proj.weight", f"qkv_proj.weight_{letter}")] = part(name)
+        elif "gate_proj" in name:
+            rank[name.replace("gate_proj", "gate_up_proj")] = torch.cat([part(name), part(name.replace("gate", "up"))])
+        elif "up_proj" not in name:
+            rank[name] = part(name)
+    for i in range(config["num_hidden_layers"]):
+        rank[f"model.layers.{i}.self_attn.rotary_emb.inv_freq"] = torch.ones(config["head_dim"] // 2)
+    return rank
+
+
+def nxd(out, tp, pp, names, kind, qkv):
+    config, hf, tp, pp = json.load(open(out + "/hf/config.json")), weights(out + "/hf"), int(tp), int(pp)
+    prefix = {"v1": "", "v2": "dp_rank_00_", "v3": "dp_rank_00_ep_rank_00_"}[names]
+    root, pretrained = out + "/nxd", kind.startswith("pretrained")
+    folder = root if pretrained else root + "/step_2/model"
+    os.makedirs(folder)
+    if not pretrained:
+        open(root + "/newest", "w").write("step_1\nstep_2")
+        torch.save({"epoch": 0, "cli_args": {"seq_len": 64}}, root + "/step_2/user_content.pt")
+    per = -(-config["num_hidden_layers"] // pp)
+    def stage_of(name):
+        return int(name.split(".")[2]) // per if ".layers." in name else 0 if "embed_tokens" in name else pp - 1
+    for r in range(tp):
+        whole = nxd_rank(hf, config, tp, r, qkv)
+        for s in range(pp):
+            state = {k: v for k, v in whole.items() if stage_of(k) == s}
+            name = f"{folder}/{prefix}tp_rank_{r:02d}_pp_rank_{s:02d}" + ("" if pretrained else ".pt")
+            if kind == "pretrained":
+                os.makedirs(name)
+                torch.save({"model": state}, name + "/checkpoint.pt")
+                continue
+            if kind.endswith("xser"):
+                os.makedirs(name + ".tensors")
+                reference = tensor_reference()
+                for tid, (k, v) in enumerate(list(state.items())):
+                    torch.save(v, f"{name}.tensors/tensor_{tid}.pt")
+                    state[k] = reference()
+                    state[k].tid = tid
+                torch.save({"opaque": 1}, name + ".info.pt")
+            torch.save(state, name)
+
+
 def logits(out, *folders):
     import transformers
     truth, worst = load_file(out + "/logits.safetensors"), 0.0
@@ -213,4 +305,6 @@ def dcp(folder, hf, dialect="2025"):
 
 
 if __name__ == "__main__":
-    {"make": make, "logits": logits, "text": text, "neox": neox, "same": same, "dcp": dcp}[sys.argv[1]](*sys.argv[2:])
+    commands = {"make": make, "logits": logits, "text": text, "neox": neox, "neox-same": neox_same, "nxd": nxd,
+                "same": same, "dcp": dcp}
+    commands[sys.argv[1]](*sys.argv[2:])

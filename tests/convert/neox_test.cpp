@@ -44,6 +44,64 @@ INSTANTIATE_TEST_SUITE_P(Dialects, Neox,
                                          NeoxCase{"G=2", "split", "2 2"}, NeoxCase{"V=131", "split", "1 0"}),
                          [](const auto& info) { return fmt::format("Case{}", info.index); });
 
+struct NeoxWritten : testing::TestWithParam<NeoxCase> {};
+
+TEST_P(NeoxWritten, HasTheFilesThatPyTorchMakesAndComesBack) {
+  HEARTH_NEEDS_ORACLE();
+  const auto [model, dialect, ranks] = GetParam();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string(), layout = dialect;
+  foreign(fmt::format("make {}/f meta=0 {}", at, model));
+  foreign(fmt::format("neox {}/f {} {} 1", at, dialect, ranks));
+  converted(fmt::format("--to native --rope-pairs interleaved {0}/f/hf {0}/native", at));
+  const std::string words = fmt::format("--to neox --to-qkv-layout {} --tensor-parallel {}", layout, ranks);
+  converted(fmt::format("{1} {0}/native {0}/neox", at, words));
+  EXPECT_EQ(foreign(fmt::format("neox-same {0}/f/neox/global_step2 {0}/neox/global_step0 500000", at)), "equal");
+  const int dim = std::string(model).find("D=144") != std::string::npos ? 144 : 96;
+  const bool all_keys = std::string(model).find("G=6") != std::string::npos;
+  const std::string back = run_file(scratch, dim, all_keys ? 6 : 2) + (layout == "split" ? " --qkv-layout split" : "");
+  converted(fmt::format("--to hf {1} {0}/neox {0}/hf", at, back));
+  EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf", at)), "equal");
+}
+
+INSTANTIATE_TEST_SUITE_P(Dialects, NeoxWritten,
+                         testing::Values(NeoxCase{"D=144 dtype=bfloat16", "slots", "2"},
+                                         NeoxCase{"V=132 G=6", "slots", "2"}, NeoxCase{"G=6", "split", "2"},
+                                         NeoxCase{"D=144 dtype=bfloat16", "split", "2"},
+                                         NeoxCase{"V=131", "split", "1"}, NeoxCase{"D=144", "slots", "1"}),
+                         [](const auto& info) { return fmt::format("Case{}", info.index); });
+
+TEST(NeoxRefusals, NameWhatGptNeoxHasNoHomeFor) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string(), slots = "--to neox --to-qkv-layout slots ";
+  foreign(fmt::format("make {}/f meta=0 L=1", at));
+  const std::string places = fmt::format("{0}/f/hf {0}/out", at);
+  EXPECT_THAT(refused(slots + "--tensor-parallel 4 " + places), HasSubstr("--tensor-parallel 4 does not divide"));
+  EXPECT_THAT(refused(slots + "--tensor-parallel 0 " + places), HasSubstr("--tensor-parallel 0 does not divide"));
+  EXPECT_THAT(refused("--to hf --tensor-parallel 2 " + places), HasSubstr("do not go with --to hf"));
+  foreign(fmt::format("make {}/five meta=0 L=1 D=60 H=6 G=2 V=132", at));  // K = 10: a key of 20 in 6 slots
+  EXPECT_THAT(refused(fmt::format("{1} {0}/five/hf {0}/out", at, slots)), HasSubstr("cannot share 2 keys in slots"));
+  foreign(fmt::format("make {}/scaled meta=0 L=1 scaled=1", at));
+  EXPECT_THAT(refused(fmt::format("{1} {0}/scaled/hf {0}/out", at, slots)),
+              HasSubstr("model.rope_scaling_factor = 8 has no home in GPT-NeoX's format"));
+  foreign(fmt::format("make {}/olmo meta=0 L=1 type=olmo", at));
+  EXPECT_THAT(refused(fmt::format("{1} {0}/olmo/hf {0}/out", at, slots)),
+              HasSubstr("model.norm_type = \"np_layernorm\" has no home in GPT-NeoX's format"));
+  write_text(scratch / "masked.toml",
+             "[model]\ndim = 96\nn_layers = 1\nn_heads = 6\nn_kv_heads = 2\nhidden_dim = 112\n"
+             "[objective]\nkind = \"masked_lm\"\n");
+  converted(fmt::format("--to dcp {0}/f/hf {0}/dcp", at));
+  EXPECT_THAT(refused(fmt::format("{1} --config {0}/masked.toml {0}/dcp {0}/out", at, slots)),
+              HasSubstr("objective.kind = \"masked_lm\" has no home in GPT-NeoX's format"));
+  // Tied weights are stored twice.
+  foreign(fmt::format("make {}/tied meta=0 L=3 D=144 tied=1", at));
+  EXPECT_THAT(converted(fmt::format("{1} {0}/tied/hf {0}/neox", at, slots)),
+              HasSubstr("note: the embedding is also written as final_linear"));
+  converted(fmt::format("--to hf {1} {0}/neox {0}/hf", at, run_file(scratch, 144, 2)));
+  EXPECT_EQ(foreign(fmt::format("logits {0}/tied {0}/hf", at)), "0.0");
+}
+
 TEST(NeoxRefusals, NameWhatIsMissing) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
@@ -56,7 +114,8 @@ TEST(NeoxRefusals, NameWhatIsMissing) {
   const std::string config = run_file(scratch, 96, 6);
   EXPECT_THAT(refusal(""), HasSubstr("does not describe its model"));
   EXPECT_THAT(test::run_hearth("inspect " + step).output, HasSubstr("does not describe its model"));
-  EXPECT_THAT(refused(fmt::format("--to neox {0} {1} {2}/out", config, step, at)), HasSubstr("--to"));
+  EXPECT_THAT(refused(fmt::format("--to neox {0} {1} {2}/out", config, step, at)),
+              HasSubstr("--to neox needs --to-qkv-layout"));
   EXPECT_THAT(refused(fmt::format("--to native --qkv-layout split {0}/f/hf {0}/out", at)),
               HasSubstr("--qkv-layout is for GPT-NeoX's folders"));
   EXPECT_THAT(refusal(run_file(scratch, 96, 1)), HasSubstr("the files of 2 ranks, which do not divide the heads"));

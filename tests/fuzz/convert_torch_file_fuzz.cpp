@@ -1,5 +1,6 @@
-// A state dict of torch.save: every tensor that is accepted lies in the file.
+// A state dict of torch.save, with references to other files: every tensor that is accepted lies in the file.
 #include "checkpoint/example.h"
+#include "formats/pickle.h"
 #include "formats/torch_file.h"
 #include "target.h"
 
@@ -17,6 +18,29 @@ void run(std::string_view input) {
       require(formats::copy_box(file, tensor.layout, box, box, out) == numel, "not every element was copied");
     }
   });
+  accepted([&] { formats::read_torch_tensor(file, "fuzz"); });
+}
+
+// {"norm.weight": torch_xla's reference to tensor_7.pt}
+std::string references() {
+  formats::PickleWriter pickle;
+  pickle.empty_dict();
+  pickle.mark();
+  pickle.string("norm.weight");
+  pickle.global("torch_xla.utils.serialization", "TensorReference");
+  pickle.empty_tuple();
+  pickle.new_object();
+  pickle.empty_dict();
+  pickle.mark();
+  pickle.string("tid");
+  pickle.integer(7);
+  pickle.set_items();
+  pickle.build();
+  pickle.set_items();
+  formats::ZipFileWriter zip(scratch() / "references");
+  zip.add("archive/data.pkl", pickle.finish());
+  zip.finish();
+  return read_file(scratch() / "references");
 }
 
 std::vector<std::string> seeds() {
@@ -26,7 +50,7 @@ std::vector<std::string> seeds() {
   writer.write(std::vector<std::byte>(8));
   writer.write(std::vector<std::byte>(48));
   writer.finish();
-  return {read_file(scratch() / "seed")};
+  return {read_file(scratch() / "seed"), references()};
 }
 
 }  // namespace hearth::fuzz

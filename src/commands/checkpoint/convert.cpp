@@ -18,7 +18,8 @@ constexpr const char* kKindHelp =
     "native: Hearth's, with hearth.json; dcp: a folder of torch.distributed.checkpoint with torchtitan's names of "
     "2025; "
     "torchtitan: the same with the names of torchtitan 0.3; "
-    "hf: Hugging Face's config.json and safetensors; meta: Meta's params.json and consolidated.00.pth";
+    "hf: Hugging Face's config.json and safetensors; meta: Meta's params.json and consolidated.00.pth; "
+    "neox: GPT-NeoX's global_step0";
 
 std::optional<DType> dtype_of(const std::string& name) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
@@ -31,7 +32,7 @@ std::optional<DType> dtype_of(const std::string& name) {
 
 int convert(CommandLine& line) {
   convert::Options options{};
-  std::string from, to, dtype, pairs, layout, max_file = "5GB";
+  std::string from, to, dtype, pairs, layout, to_layout, max_file = "5GB";
   std::vector<std::string> kinds;
   std::vector<std::string> targets;
   for (const convert::Kind kind : convert::kKinds) {
@@ -41,7 +42,7 @@ int convert(CommandLine& line) {
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
   line.positional("OUT", &options.out, "folder to write; it must not exist");
   line.option("--to", "KIND", &to, kKindHelp).required().choices(targets);
-  line.option("--from", "KIND", &from, "kind of IN, also neox: GPT-NeoX's; by default it is found from the files")
+  line.option("--from", "KIND", &from, "kind of IN, also nxd: AWS Neuron's; by default it is found from the files")
       .choices(kinds);
   line.option("--dtype", "TYPE", &dtype, "type of the weights in OUT; by default IN's")
       .choices({"bfloat16", "float16", "float32"});
@@ -50,11 +51,17 @@ int convert(CommandLine& line) {
               "that nothing moves")
       .choices({"halves", "interleaved"});
   line.option("--config", "RUN.toml", &options.config,
-              "run file whose [model] describes an IN of the kind dcp or neox, which do not describe themselves");
+              "run file whose [model] describes an IN of the kind dcp, neox or nxd, which do not describe themselves");
   line.option("--qkv-layout", "LAYOUT", &layout,
               "of neox with fewer keys than queries: slots (a head's query, key and value together) or split (all "
               "queries, all keys, all values); only needed where the names of the files leave it open")
       .choices({"slots", "split"});
+  line.option("--to-qkv-layout", "LAYOUT", &to_layout,
+              "of an OUT of the kind neox, which needs it: slots with mlp.w1, w2, w3, for Llemma's branch; split with "
+              "mlp.linear1, linear2, for GPT-NeoX since November 2024")
+      .choices({"slots", "split"});
+  line.option("--tensor-parallel", "N", &options.tensor_parallel,
+              "of an OUT of the kind neox: number of ranks that share each layer");
   line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
   line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
   if (!line.parse()) return 0;
@@ -63,6 +70,8 @@ int convert(CommandLine& line) {
   options.dtype = dtype_of(dtype);
   options.rope_pairs = config::find_choice<config::RopePairs>(pairs);
   if (!layout.empty()) options.qkv_layout = layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
+  if (!to_layout.empty())
+    options.to_layout = to_layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
   const std::optional<int64_t> bytes = parse_bytes(max_file);
   if (!bytes || *bytes == 0)
     throw user_error(fmt::format("--max-file-size {} is not a size", max_file), {}, "write it as 5GB or 500 MiB");

@@ -83,6 +83,7 @@ std::string writer_of(convert::Kind kind) {
     case convert::Kind::kMeta:
       return "Meta's format: it can be the initial load, or be converted";
     case convert::Kind::kNeox:
+    case convert::Kind::kNxd:
     case convert::Kind::kNative:
     case convert::Kind::kDcp:
     case convert::Kind::kTorchtitan:

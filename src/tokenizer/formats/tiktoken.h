@@ -48,6 +48,9 @@ class TiktokenTokenizer final : public Tokenizer {
   std::string_view file_content() const override { return content_; }
   std::string content_hash() const override;
 
+  // The same vocabulary, pattern, special tokens and BOS as a tokenizer.json. Its ids are those without Meta's cuts.
+  std::string as_huggingface_file() const;
+
  private:
   friend class TiktokenEncoder;
 

@@ -1,0 +1,78 @@
+#include "convert/nxd_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr const char* kNewest = "newest";
+
+// The number after `key`; nullopt without one.
+std::optional<int64_t> number_after(std::string_view name, std::string_view key) {
+  const size_t at = name.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = name.substr(at + key.size());
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  return error == std::errc() ? std::optional<int64_t>(number) : std::nullopt;
+}
+
+// Not a file of the model: the tensors of xser, and NxD's list of shapes.
+bool is_beside(std::string_view name) { return name.ends_with(".tensors") || name.ends_with(".info.pt"); }
+
+bool has_ranks(const Path& folder) {
+  if (!std::filesystem::is_directory(folder)) return false;
+  const std::vector<std::string> names = list_folder(folder);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return number_after(name, "tp_rank_") && number_after(name, "_pp_rank_") && !is_beside(name);
+  });
+}
+
+}  // namespace
+
+bool is_nxd(const Path& folder) {
+  return has_ranks(folder) || has_ranks(folder / "model") || path_exists(folder / kNewest);
+}
+
+Path nxd_model_folder(const Path& folder) {
+  Path step = folder;
+  if (path_exists(folder / kNewest)) {
+    std::string text = read_file(folder / kNewest);
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+    const std::string name = text.substr(text.rfind('\n') + 1);
+    if (name.empty() || name.find('/') != std::string::npos || name.starts_with(".") || !path_exists(folder / name))
+      throw user_error(fmt::format("{} names \"{}\", which is no folder there", (folder / kNewest).string(), name), {},
+                       "give the folder of a step, such as step_1000");
+    step = folder / name;
+  }
+  // NxD 0.7 and later: `checkpoint` is written first, `done` last.
+  if (path_exists(step / "checkpoint") && !path_exists(step / "done"))
+    throw user_error(fmt::format("{} was not saved to its end", step.string()), "it has no file `done`",
+                     "give the folder of an earlier step");
+  return has_ranks(step / "model") ? step / "model" : step;
+}
+
+std::vector<NxdFile> nxd_files(const Path& folder) {
+  std::vector<NxdFile> files;
+  for (const std::string& name : list_folder(folder)) {
+    const auto tp = number_after(name, "tp_rank_"), pp = number_after(name, "_pp_rank_");
+    if (!tp || !pp || is_beside(name)) continue;
+    if (number_after(name, "ep_rank_").value_or(0) > 0)
+      throw user_error(fmt::format("{} is a rank of expert parallel", (folder / name).string()),
+                       "Hearth has no models with experts");
+    if (number_after(name, "dp_rank_").value_or(0) > 0) continue;  // a copy
+    const bool is_folder = std::filesystem::is_directory(folder / name);
+    files.push_back({is_folder ? name + "/checkpoint.pt" : name, *tp, *pp});
+  }
+  if (files.empty())
+    throw user_error(fmt::format("{} has no files of a model", folder.string()),
+                     "NxD names them like dp_rank_00_tp_rank_00_pp_rank_00.pt");
+  return files;
+}
+
+}  // namespace hearth::convert

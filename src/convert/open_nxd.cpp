@@ -1,0 +1,183 @@
+// AWS Neuron's NxD checkpoints: dicts of tensors with Hugging Face's names, one file for each rank of tensor parallel
+// and each stage of the pipeline. Source: neuronx_distributed, trainer/checkpoint.py and parallel_layers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "convert/names.h"
+#include "convert/nxd_files.h"
+#include "convert/rank_parts.h"
+#include "convert/source.h"
+#include "formats/torch_file.h"
+#include "plan/parameters.h"
+
+namespace hearth::convert {
+namespace {
+
+using checkpoint::OutsideTensor;
+
+// Matrices that NxD joins: each rank has the rows of the first, then of the second, and so on.
+struct JoinedRows {
+  std::string_view nxd;
+  std::vector<std::string_view> hugging_face;
+};
+const std::vector<JoinedRows>& joined_rows() {
+  static const std::vector<JoinedRows> rows = {
+      {"mlp.gate_up_proj.weight", {"mlp.gate_proj.weight", "mlp.up_proj.weight"}},
+      {"self_attn.qkv_proj.weight_qkv",
+       {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"}},
+      {"self_attn.qkv_proj.weight", {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"}}};
+  return rows;
+}
+// Other names of single matrices.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"self_attn.qkv_proj.weight_q", "self_attn.q_proj.weight"},
+    {"self_attn.qkv_proj.weight_k", "self_attn.k_proj.weight"},
+    {"self_attn.qkv_proj.weight_v", "self_attn.v_proj.weight"}};
+
+// The tensors of one file. xser keeps each in a file of its own.
+std::vector<std::pair<std::string, RankPart>> tensors_in(const Path& folder, const std::string& name) {
+  const std::string origin = (folder / name).string();
+  const File file = File::open_read(folder / name);
+  formats::TorchFile found = formats::read_torch_file(file, origin);
+  const bool in_model = found.tensors.empty() && found.references.empty() && found.others.size() == 1;
+  if (in_model && found.others[0].name == "model") found = formats::read_torch_file(file, origin, "model");
+  if (!found.others.empty())
+    throw user_error(fmt::format("{}: {} is {}", origin, found.others[0].name, found.others[0].what),
+                     "a model of NxD has weights only", "give the files of the model, not of the optimizer");
+  std::vector<std::pair<std::string, RankPart>> tensors;
+  for (formats::TorchTensor& tensor : found.tensors)
+    tensors.push_back({std::move(tensor.name), {name, std::move(tensor.layout)}});
+  for (formats::TorchReference& reference : found.references) {
+    const std::string part = fmt::format("{}.tensors/tensor_{}.pt", name, reference.id);
+    if (!path_exists(folder / part))
+      throw user_error(fmt::format("{} is missing", (folder / part).string()),
+                       fmt::format("{} names it for {}", origin, reference.name), "copy the whole folder");
+    formats::TorchTensor tensor = formats::read_torch_tensor(File::open_read(folder / part), (folder / part).string());
+    tensors.push_back({std::move(reference.name), {part, std::move(tensor.layout)}});
+  }
+  return tensors;
+}
+
+class NxdReader {
+ public:
+  NxdReader(const Path& folder, const plan::ModelShape& shape) : folder_(folder), s_(shape) {
+    std::set<std::pair<int64_t, int64_t>> seen;
+    for (const NxdFile& file : nxd_files(folder)) {
+      ranks_ = std::max(ranks_, file.tp + 1);
+      stages_ = std::max(stages_, file.pp + 1);
+      if (!seen.insert({file.tp, file.pp}).second)
+        throw user_error(
+            fmt::format("{} has several files of tensor rank {} and stage {}", folder.string(), file.tp, file.pp),
+            "it is not known which is the model's", "keep one set of files");
+      for (auto& [name, part] : tensors_in(folder, file.name)) {
+        if (is_computed(name)) continue;
+        if (!parts_[name].emplace(file.tp, std::move(part)).second)
+          throw user_error(fmt::format("{}: {} is in two stages of the pipeline", folder.string(), name),
+                           "it is not known which is the model's");
+      }
+    }
+    for (int64_t tp = 0; tp < ranks_; ++tp) {
+      for (int64_t pp = 0; pp < stages_; ++pp) {
+        if (!seen.contains({tp, pp}))
+          throw user_error(fmt::format("{} lacks the file of tensor rank {} and stage {}", folder.string(), tp, pp),
+                           fmt::format("there are files of {} ranks and {} stages", ranks_, stages_), "copy all files");
+      }
+    }
+    if (s_.H % ranks_ != 0 || s_.G % ranks_ != 0)
+      throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
+                                   folder_.string(), ranks_),
+                       "[model] is another model's, or kv_size_multiplier copied the keys",
+                       "check --config; merge the copies with NxD's convert_checkpoints.py");
+  }
+
+  std::vector<OutsideTensor> run() {
+    for (const auto& [name, parts] : parts_) {
+      check_parts(parts, ranks_, folder_, name);
+      if (!add_joined(name, parts)) add(name, parts);
+    }
+    std::set<std::string> names;
+    for (const OutsideTensor& tensor : found_) {
+      if (!names.insert(tensor.info.name).second)
+        throw user_error(fmt::format("{} has {} in two ways", folder_.string(), tensor.info.name),
+                         "it is not known which is the model's");
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Rows of a joined matrix's part, by Hearth's name.
+  int64_t rows_of(const std::string& hearth) const {
+    if (hearth.find(".feed_forward.") != std::string::npos) return s_.F / ranks_;
+    return (hearth.ends_with("wq.weight") ? s_.H : s_.G) * s_.K / ranks_;
+  }
+
+  bool add_joined(const std::string& name, const RankParts& parts) {
+    for (const JoinedRows& row : joined_rows()) {
+      if (!name.ends_with(row.nxd)) continue;
+      const std::string prefix = name.substr(0, name.size() - row.nxd.size());
+      std::vector<std::string> names;
+      int64_t rows = 0;
+      for (const std::string_view theirs : row.hugging_face) {
+        const auto hearth = from_hugging_face(prefix + std::string(theirs));
+        if (!hearth) return false;
+        names.push_back(*hearth);
+        rows += rows_of(*hearth);
+      }
+      require_rows(parts, folder_, name, rows);
+      for (int64_t from = 0; const std::string& hearth : names) {
+        const int64_t count = rows_of(hearth);
+        OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, count * ranks_));
+        for (const auto& [rank, part] : parts) add_rows(tensor, part, from, count, rank * count);
+        from += count;
+      }
+      return true;
+    }
+    return false;
+  }
+
+  void add(const std::string& name, const RankParts& parts) {
+    std::string theirs = name;
+    for (const auto& [from, to] : kRenamed) {
+      if (theirs.ends_with(from)) theirs.replace(theirs.size() - from.size(), from.size(), to);
+    }
+    const std::optional<std::string> hearth = from_hugging_face(theirs);
+    if (!hearth)
+      throw user_error(fmt::format("{}: {} is no weight of Llama's in NxD's names", folder_.string(), name),
+                       "weights are never dropped silently");
+    const std::optional<size_t> split = *hearth == "tok_embeddings.weight" ? 0 : meta_split(*hearth);
+    if ((hearth->ends_with("wk.weight") || hearth->ends_with("wv.weight"))) {
+      const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
+      if (sizes.size() == 2 && sizes[0] * ranks_ > s_.G * s_.K)
+        throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder_.string(), name),
+                         "kv_size_multiplier copied the keys, or [model] is another model's",
+                         "merge the copies with NxD's convert_checkpoints.py, or check --config");
+    }
+    found_.push_back(joined(*hearth, parts, split));
+  }
+
+  const Path& folder_;
+  const plan::ModelShape s_;
+  std::map<std::string, RankParts> parts_;
+  int64_t ranks_ = 0, stages_ = 0;
+  std::vector<OutsideTensor> found_;
+};
+
+}  // namespace
+
+Source open_nxd(const Path& folder, const Description* described) {
+  if (described == nullptr)
+    throw user_error(fmt::format("{} does not describe its model", folder.string()),
+                     "NxD joins matrices, and only the model's sizes tell them apart",
+                     "use `hearth convert --config RUN.toml`, with a run file whose [model] is this model's");
+  Description description = *described;
+  description.model.rope_pairs = config::RopePairs::kHalves;
+  const Path model = nxd_model_folder(folder);
+  std::vector<OutsideTensor> tensors = NxdReader(model, plan::model_shape(description.model, 0)).run();
+  return {Kind::kNxd, checkpoint::Reader::over(model, std::move(tensors)), std::move(description), {}};
+}
+
+}  // namespace hearth::convert

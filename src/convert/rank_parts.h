@@ -1,0 +1,34 @@
+// Joins a tensor from its parts, one in each file of a rank of tensor parallel.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/load.h"
+
+namespace hearth::convert {
+
+struct RankPart {
+  std::string file;  // in the folder
+  formats::TensorLayout layout;
+};
+using RankParts = std::map<int64_t, RankPart>;  // by rank
+
+// Throws user_error unless ranks 0 to `ranks` - 1 have a part, damaged() unless the parts have one type and one shape
+// of at most two dimensions. `what` names the tensor.
+void check_parts(const RankParts& parts, int64_t ranks, const Path& folder, const std::string& what);
+
+// The tensor `name` whose ranks share dimension `split`, or which each has in full.
+checkpoint::OutsideTensor joined(const std::string& name, const RankParts& parts, std::optional<size_t> split);
+
+// A matrix without pieces, of `rows` rows and the parts' columns.
+checkpoint::OutsideTensor matrix_of(const std::string& name, const RankParts& parts, int64_t rows);
+// Rows [from, from + count) of a part become rows from `to` on of the tensor.
+void add_rows(checkpoint::OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to);
+
+// Throws user_error unless each part is a matrix of `rows` rows.
+void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows);
+
+}  // namespace hearth::convert

@@ -1,0 +1,34 @@
+#include <algorithm>
+
+#include "tokenizer/formats/huggingface_writer.h"
+#include "tokenizer/formats/tiktoken.h"
+#include "tokenizer/unicode/byte_alphabet.h"
+
+namespace hearth::tokenizer {
+
+// tiktoken has ranks of tokens only: two neighbours merge if their bytes are a token. So each way to cut a token into
+// two tokens is a merge. Source of the order: transformers, convert_slow_tokenizer.py, TikTokenConverter.
+std::string TiktokenTokenizer::as_huggingface_file() const {
+  std::vector<Merge> merges;
+  HuggingFaceBpe file{.spelled = {}, .special = special_, .pattern = kLlama3Pattern, .merges = {}};
+  for (uint32_t id = 0; id < bpe_.size(); ++id) {
+    const std::string_view token = bpe_.token(id);
+    file.spelled.push_back(alphabet_of_bytes(token));
+    const size_t first = merges.size();
+    for (size_t cut = 1; cut < token.size(); ++cut) {
+      const auto left = bpe_.find(token.substr(0, cut)), right = bpe_.find(token.substr(cut));
+      if (left && right) merges.push_back({*left, *right, id});
+    }
+    std::sort(merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
+              [](const Merge& a, const Merge& b) { return std::pair(a.left, a.right) < std::pair(b.left, b.right); });
+  }
+  file.merges = merges;
+  file.ignore_merges = true;
+  if (const auto bos = std::find_if(special_.begin(), special_.end(),
+                                    [&](const SpecialToken& token) { return token.id == document_tokens_.bos; });
+      bos != special_.end())
+    file.before = *bos;
+  return format_huggingface_file(file);
+}
+
+}  // namespace hearth::tokenizer
