@@ -251,7 +251,9 @@ Result convert(const Options& options, Progress& progress) {
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
     if (!with_state && is_state(tensor.name)) left_out.push_back(tensor.name);
   }
-  if (!left_out.empty()) source.notes.push_back(fmt::format("weights only, without {}", some_of(left_out)));
+  if (!left_out.empty())
+    source.notes.push_back(fmt::format("weights only: {} tensors of a training's state stay behind, such as {}",
+                                       left_out.size(), left_out.front()));
   const Description nothing;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   if (source.description) {

@@ -50,14 +50,14 @@ std::vector<std::pair<std::string, RankPart>> tensors_in(const Path& folder, con
                      "a model of NxD has weights only", "give the files of the model, not of the optimizer");
   std::vector<std::pair<std::string, RankPart>> tensors;
   for (formats::TorchTensor& tensor : found.tensors)
-    tensors.push_back({std::move(tensor.name), {name, std::move(tensor.layout)}});
+    tensors.emplace_back(std::move(tensor.name), RankPart{name, std::move(tensor.layout)});
   for (formats::TorchReference& reference : found.references) {
     const std::string part = fmt::format("{}.tensors/tensor_{}.pt", name, reference.id);
     if (!path_exists(folder / part))
       throw user_error(fmt::format("{} is missing", (folder / part).string()),
                        fmt::format("{} names it for {}", origin, reference.name), "copy the whole folder");
     formats::TorchTensor tensor = formats::read_torch_tensor(File::open_read(folder / part), (folder / part).string());
-    tensors.push_back({std::move(reference.name), {part, std::move(tensor.layout)}});
+    tensors.emplace_back(std::move(reference.name), RankPart{part, std::move(tensor.layout)});
   }
   return tensors;
 }

@@ -91,7 +91,7 @@ import sys, torch
 torch.manual_seed(1)
 file = sys.argv[1] + '/tp_rank_00_pp_rank_00.pt'
 state = {'model.embed_tokens.weight': torch.randn(130, 96)}
-state |= {'bias': {'model.layers.0.self_attn.q_proj.bias': torch.ones(96)},
+state |= {'bias': {'model.layers.0.self_attn.o_proj.bias': torch.ones(96)},
           'copies': {'model.layers.0.self_attn.qkv_proj.weight_k': torch.ones(64, 96)},
           'rows': {'model.layers.0.mlp.gate_up_proj.weight': torch.ones(230, 96)},
           'twice': {'model.layers.0.self_attn.q_proj.weight': torch.ones(96, 96),
@@ -104,7 +104,7 @@ torch.save(state, file)
     EXPECT_EQ(test::run_python(fmt::format("{0}/write.py {0}/x {1}", at, what)).exit_code, 0);
     return refused(fmt::format("--to native {0} {1}/x {1}/out", config, at));
   };
-  EXPECT_THAT(refusal("bias"), HasSubstr("q_proj.bias is no weight of Llama's in NxD's names"));
+  EXPECT_THAT(refusal("bias"), HasSubstr("o_proj.bias is no weight of Llama's in NxD's names"));
   EXPECT_THAT(refusal("copies"), HasSubstr("kv_size_multiplier copied the keys"));
   EXPECT_THAT(refusal("rows"), HasSubstr("gate_up_proj.weight has shape [230, 96], expected 224 rows"));
   EXPECT_THAT(refusal("twice"), HasSubstr("has layers.0.attention.wq.weight in two ways"));

@@ -19,14 +19,15 @@ TEST(ConvertTokenizer, Llama3sTokenizerModelBecomesATokenizerJsonWithTheSameIds)
   const test::ScratchFolder scratch;
   const std::string at = scratch.path().string();
   foreign(fmt::format("make {}/f L=1 D=16 H=2 G=2 F=16 V=128256 size=1GB", at));
-  const Path model = test::run_python("tests/tokenizer/llama3_reference.py model-path").output;
+  const std::string reference = test::source_path("tests/tokenizer/llama3_reference.py");
+  const Path model = test::run_python(reference + " model-path").output;
   write_text(scratch / "f/meta-1/tokenizer.model", read_file(model));
   write_text(scratch / "text", test::MixedText(21).make(300'000));
   EXPECT_THAT(converted(fmt::format("--to hf {0}/f/meta-1 {0}/hf", at)),
               HasSubstr("note: tokenizer.json is made from Llama-3's tokenizer.model"));
   run_script(scratch / "check.py", R"(
-import sys
-sys.path.insert(0, 'tests/tokenizer')
+import os, sys
+sys.path.insert(0, os.path.dirname(sys.argv[2]))
 from llama3_reference import encoding, model_path, special_tokens
 from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import TikTokenConverter
@@ -44,7 +45,7 @@ assert ours.decode(ids[1:]) == text
 assert ours.vocab_size + 256 == len(ours) == 128256, len(ours)
 assert ours.model_max_length > 0 and ours.bos_token == '<|begin_of_text|>' and ours.eos_token == '<|end_of_text|>'
 )",
-             at);
+             at + " " + reference);
   // Hearth reads its own file, with the same tokens around documents.
   converted(fmt::format("--to native {0}/hf {0}/native", at));
   converted(fmt::format("--to hf {0}/native {0}/hf-again", at));
