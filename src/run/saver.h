@@ -74,11 +74,11 @@ class Saver {
   Path temporary_;
   std::string items_;  // that this rank has written
   int64_t written_step_ = 0;
-  std::jthread thread_;
   std::future<void> done_;  // of the thread
   double begin_s_ = 0;
   Saved saved_;
   std::optional<Saved> completed_;
+  std::jthread thread_;  // the last member: it uses the others until it has ended
 };
 
 // Saves once, at once. Collective.
