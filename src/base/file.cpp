@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/object_cache.h"
+#include "base/object_file.h"
 
 namespace hearth {
 
@@ -43,25 +45,46 @@ void write_fully(int fd, std::span<const std::byte> bytes, int64_t offset, const
 
 }  // namespace
 
-File File::open_read(const Path& path) { return {open_or_throw(path, O_RDONLY, "open"), path}; }
-File File::create(const Path& path) { return {open_or_throw(path, O_RDWR | O_CREAT | O_TRUNC, "create"), path}; }
+File::File(int fd, Path path) : fd_(fd), path_(std::move(path)) {}
+
+File File::open_read(const Path& path) {
+  if (!is_object(path)) return {open_or_throw(path, O_RDONLY, "open"), path};
+  File file(-1, path);
+  file.object_ = ObjectFile::open(path);
+  return file;
+}
+File File::create(const Path& path) {
+  if (!is_object(path)) return {open_or_throw(path, O_RDWR | O_CREAT | O_TRUNC, "create"), path};
+  File file(-1, path);
+  file.object_ = ObjectFile::create(path);
+  return file;
+}
 File File::open_append(const Path& path) { return {open_or_throw(path, O_WRONLY | O_CREAT | O_APPEND, "open"), path}; }
 
-File::File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+File::File(File&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), object_(std::move(other.object_)) {}
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(path_, other.path_);
+  std::swap(object_, other.object_);
   return *this;
 }
 File::~File() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void File::write(std::span<const std::byte> bytes) { write_fully(fd_, bytes, -1, path_); }
+void File::write(std::span<const std::byte> bytes) {
+  if (object_ != nullptr) return object_->write(bytes);
+  write_fully(fd_, bytes, -1, path_);
+}
 void File::write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
-void File::write_at(int64_t offset, std::span<const std::byte> bytes) { write_fully(fd_, bytes, offset, path_); }
+void File::write_at(int64_t offset, std::span<const std::byte> bytes) {
+  HEARTH_CHECK(object_ == nullptr, "{}: an object is written from begin to end", path_.string());
+  write_fully(fd_, bytes, offset, path_);
+}
 
 void File::read_at(int64_t offset, std::span<std::byte> bytes) const {
+  if (object_ != nullptr) return object_->read_at(offset, bytes);
   while (!bytes.empty()) {
     const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
@@ -72,22 +95,30 @@ void File::read_at(int64_t offset, std::span<std::byte> bytes) const {
   }
 }
 
+void File::read_ahead(int64_t offset, int64_t length) const {
+  if (object_ != nullptr) return object_->read_ahead(offset, length);
+  ::posix_fadvise(fd_, offset, length, POSIX_FADV_WILLNEED);  // a hint
+}
+
 int64_t File::size_bytes() const {
+  if (object_ != nullptr) return object_->size_bytes();
   struct stat info {};
   if (::fstat(fd_, &info) != 0) fail("stat", path_);
   return info.st_size;
 }
 
 void File::sync() {
+  if (object_ != nullptr) return;  // close() returns when the store has it
   if (::fsync(fd_) != 0) fail("fsync", path_);
 }
 
 void File::close() {
+  if (object_ != nullptr) object_->finish();
   if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) fail("close", path_);
 }
 
 MappedFile::MappedFile(const Path& path) {
-  const File file = File::open_read(path);
+  const File file = is_object(path) ? cached_copy(path) : File::open_read(path);
   map(file, 0, static_cast<size_t>(file.size_bytes()));
 }
 MappedFile::MappedFile(const Path& path, int64_t offset, int64_t size) {
@@ -125,7 +156,7 @@ std::string read_file(const Path& path) {
   const File file = File::open_read(path);
   std::string content(static_cast<size_t>(file.size_bytes()), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(content)));
-  if (!content.empty()) return content;
+  if (!content.empty() || is_object(path)) return content;
   // Files that the kernel generates on reading (/proc, control groups) report size 0.
   char part[4096];
   for (ssize_t n; (n = ::read(file.descriptor(), part, sizeof part)) != 0;) {
@@ -143,19 +174,21 @@ void write_file_atomic(const Path& path, std::string_view content) {
 }
 
 void write_file_atomic(const Path& path, std::string_view content, const Path& temporary) {
-  File file = File::create(temporary);
+  File file = File::create(is_object(path) ? path : temporary);
   file.write(content);
   file.sync();
   file.close();
-  rename_path(temporary, path);
+  if (!is_object(path)) rename_path(temporary, path);
 }
 
 void rename_path(const Path& from, const Path& to) {
+  HEARTH_CHECK(!is_object(from) && !is_object(to), "rename {} to {}", from.string(), to.string());
   if (::rename(from.c_str(), to.c_str()) != 0) fail(fmt::format("rename {} to", from.string()), to);
   sync_folder(to.has_parent_path() ? to.parent_path() : Path("."));
 }
 
 void sync_folder(const Path& folder) {
+  if (is_object(folder)) return;
   const int fd = open_or_throw(folder, O_RDONLY | O_DIRECTORY, "open");
   const bool failed = ::fsync(fd) != 0;
   const int error_number = errno;
@@ -165,7 +198,7 @@ void sync_folder(const Path& folder) {
 }
 
 void make_folders(const Path& folder) {
-  if (folder.empty() || std::filesystem::is_directory(folder)) return;
+  if (folder.empty() || is_object(folder) || std::filesystem::is_directory(folder)) return;
   if (folder.has_parent_path()) make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) fail("create folder", folder);
   if (!std::filesystem::is_directory(folder)) {
@@ -190,10 +223,12 @@ bool link_or_copy(const Path& from, const Path& to) {
   return false;
 }
 void remove_file(const Path& path) {
+  if (is_object(path)) return remove_object(path);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail("remove", path);
 }
 
 void remove_tree(const Path& folder) {
+  if (is_object(folder)) return remove_objects(folder);
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   if (error) {
@@ -212,9 +247,13 @@ void replace_folder(const Path& temporary, const Path& folder, const Path& aside
 }
 
 std::vector<std::string> list_folder(const Path& folder) {
+  std::vector<std::string> names;
+  if (is_object(folder)) {
+    for (ObjectInfo& object : list_objects(folder)) names.push_back(std::move(object.name));
+    return names;
+  }
   DIR* handle = ::opendir(folder.c_str());
   if (handle == nullptr) fail("list", folder);
-  std::vector<std::string> names;
   while (const dirent* entry = ::readdir(handle)) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
@@ -225,8 +264,44 @@ std::vector<std::string> list_folder(const Path& folder) {
 }
 
 bool path_exists(const Path& path) {
+  if (is_object(path)) return object_exists(path);
   std::error_code error;
   return std::filesystem::exists(path, error);
+}
+
+bool folder_exists(const Path& path) {
+  if (is_object(path)) return is_object_folder(path);
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+int64_t folder_bytes(const Path& folder) {
+  int64_t bytes = 0;
+  if (is_object(folder)) {
+    for (const ObjectInfo& object : list_objects(folder))
+      bytes += object.is_folder ? folder_bytes(folder / object.name) : object.bytes;
+    return bytes;
+  }
+  std::error_code error;
+  for (auto at = std::filesystem::recursive_directory_iterator(folder, error);
+       !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
+    std::error_code vanished;
+    const bool is_file = at->is_regular_file(vanished);
+    const auto size = is_file ? at->file_size(vanished) : 0;
+    if (!vanished) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+Path join_path(const Path& folder, const Path& given) { return is_object(given) ? given : folder / given; }
+
+Path normal_path(const Path& path) {
+  if (!is_object(path)) return path.lexically_normal();
+  return "s3://" + object_name(path);
+}
+
+Path absolute_path(const Path& path) {
+  return is_object(path) ? normal_path(path) : std::filesystem::absolute(path).lexically_normal();
 }
 
 std::unique_ptr<FileLock> FileLock::try_lock(const Path& path) {

@@ -1,6 +1,10 @@
 // All writes of Hearth to a disk go through here, so that "written" means "fsynced and renamed".
 //
 // Every function throws system_error naming the path; none returns an error code.
+//
+// A path that begins with s3:// names an object in a store (base/object_store.h). Reading, creating, listing and
+// removing take it like any path. Folders need not be made there, nothing is renamed, and a file is there when close()
+// returns, whole. MappedFile maps a copy on this host (base/object_cache.h).
 #pragma once
 
 #include <cstddef>
@@ -15,6 +19,13 @@
 namespace hearth {
 
 using Path = std::filesystem::path;
+class ObjectFile;
+
+bool is_object(const Path& path);  // s3://...
+// FOLDER/GIVEN, or GIVEN alone if it is absolute or in a store.
+Path join_path(const Path& folder, const Path& given);
+Path normal_path(const Path& path);    // without "." and ".."; as text, nothing is looked up
+Path absolute_path(const Path& path);  // and normal
 
 // A file open for reading or writing. Move-only; the destructor closes and ignores errors, so a writer calls close().
 class File {
@@ -28,18 +39,21 @@ class File {
 
   void write(std::span<const std::byte> bytes);  // all of them, at the file's end
   void write(std::string_view bytes);
-  void write_at(int64_t offset, std::span<const std::byte> bytes);
-  void read_at(int64_t offset, std::span<std::byte> bytes) const;  // all of them; damaged() if the file is too short
+  void write_at(int64_t offset, std::span<const std::byte> bytes);  // not in a store
+  void read_at(int64_t offset, std::span<std::byte> bytes) const;   // all of them; damaged() if the file is too short
+  // The range will be read soon: from a store, it comes into memory at once, in several requests side by side.
+  void read_ahead(int64_t offset, int64_t length) const;
   int64_t size_bytes() const;
   void sync();  // fsync
   void close();
   const Path& path() const { return path_; }
-  int descriptor() const { return fd_; }
+  int descriptor() const { return fd_; }  // -1 in a store
 
  private:
-  File(int fd, Path path) : fd_(fd), path_(std::move(path)) {}
+  File(int fd, Path path);
   int fd_ = -1;
   Path path_;
+  std::unique_ptr<ObjectFile> object_;  // in a store
 };
 
 // A file, or a range of one, mapped read-only. An empty file or range maps to an empty span.
@@ -79,6 +93,9 @@ void remove_tree(const Path& folder);  // missing is fine
 void replace_folder(const Path& temporary, const Path& folder, const Path& aside);
 std::vector<std::string> list_folder(const Path& folder);  // names, sorted
 bool path_exists(const Path& path);
+bool folder_exists(const Path& path);
+// Bytes of all files under a folder; what vanishes meanwhile is left out.
+int64_t folder_bytes(const Path& folder);
 
 // An exclusive advisory lock (flock) held while the object lives; the kernel drops it with the process, however it
 // ends. try_lock returns null when another process holds it.

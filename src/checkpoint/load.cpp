@@ -134,6 +134,7 @@ struct Reader::State {
 
   void check_checksum(const formats::StoredTensor& tensor, const formats::Item& item) {
     if (!manifest || checked.contains({item.file, item.offset})) return;
+    files.at(item.file).read_ahead(item.offset, item.length);
     const uint64_t found = formats::hash_range(files.at(item.file), item.offset, item.length);
     if (found != item.checksum) {
       throw damaged(fmt::format("{} is damaged ({})", label(tensor, item), place(folder, item)),
@@ -174,7 +175,7 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
 Reader Reader::open(const Path& folder) {
-  if (!std::filesystem::is_directory(folder))
+  if (!folder_exists(folder))
     throw user_error(fmt::format("there is no checkpoint {}", folder.string()), "no such folder",
                      "give the folder of one step, RUN/checkpoints/step-...");
   auto state = std::make_unique<State>();
@@ -278,6 +279,7 @@ void Reader::State::read(const formats::StoredTensor& tensor, const mesh::Box& b
   for (const formats::Item& item : tensor.items) {
     if (!mesh::overlaps(item.box, box)) continue;
     check_checksum(tensor, item);
+    file_of(item).read_ahead(item.offset, item.length);
     formats::copy_box(file_of(item), layout(tensor, item), item.box, box, out);
   }
 }

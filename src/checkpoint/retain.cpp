@@ -60,7 +60,7 @@ std::vector<int64_t> list_steps(const Path& checkpoints) {
   std::vector<int64_t> steps;
   for (const std::string& name : names_in(checkpoints)) {
     const int64_t step = step_of(name);
-    if (step >= 0 && std::filesystem::is_directory(checkpoints / name)) steps.push_back(step);
+    if (step >= 0 && folder_exists(checkpoints / name)) steps.push_back(step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -133,6 +133,12 @@ std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int6
   std::vector<int64_t> deleted = steps_to_delete(checkpoints, steps, rules);
   std::erase(deleted, verified_step);
   for (const int64_t step : deleted) {
+    if (is_object(checkpoints)) {
+      // Without this file it is no checkpoint any more, whatever happens to the rest.
+      remove_file(step_folder(checkpoints, step) / kManifestFile);
+      remove_tree(step_folder(checkpoints, step));
+      continue;
+    }
     Path doomed = step_folder(checkpoints, step);
     doomed += kDeletedSuffix;
     remove_tree(doomed);
@@ -146,7 +152,10 @@ std::vector<std::string> remove_leftovers(const Path& checkpoints) {
   std::vector<std::string> found;
   for (const std::string& name : names_in(checkpoints)) {
     std::string base;
-    if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
+    if (is_object(checkpoints)) {
+      if (step_of(name) < 0 || path_exists(checkpoints / name / kManifestFile)) continue;
+      remove_tree(checkpoints / name);
+    } else if (strip(name, kTemporarySuffix, base) || strip(name, kDeletedSuffix, base)) {
       // Renamed first: a start that was replaced and still writes there cannot give it a checkpoint's name any more.
       const Path doomed = checkpoints / (base + kDeletedSuffix);
       if (name != doomed.filename()) {

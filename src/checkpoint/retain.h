@@ -56,12 +56,13 @@ std::vector<int64_t> steps_to_delete(const Path& checkpoints, const std::vector<
                                      const KeepRules& rules);
 
 // Deletes what the rules do not keep. `verified_step`, just committed or loaded and known to be good, is never deleted,
-// nor is a later step: it is damaged, or will be written again. Each folder is first renamed: a half-deleted one must
-// not look like a checkpoint. Returns the deleted steps.
+// nor is a later step: it is damaged, or will be written again. Each folder is first renamed, or loses its hearth.json
+// in a store: a half-deleted one must not look like a checkpoint. Returns the deleted steps.
 std::vector<int64_t> prune(const Path& checkpoints, const KeepRules& rules, int64_t verified_step);
 
 // Call once before training, with the run's lock held. Removes folders of interrupted saves and deletions, and restores
-// a checkpoint whose replacement was interrupted. Returns the names of these folders.
+// a checkpoint whose replacement was interrupted. In a store, a step without hearth.json is such a folder. Returns the
+// names of these folders.
 std::vector<std::string> remove_leftovers(const Path& checkpoints);
 
 }  // namespace hearth::checkpoint

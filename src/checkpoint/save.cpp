@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/object_file.h"
 #include "checkpoint/load.h"
 #include "formats/dcp.h"
 #include "formats/item.h"
@@ -43,12 +44,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Drops the file from the page cache: the next read goes to the disk. Only a hint: some file systems keep it.
-void forget_cache(const File& file) { ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
+void forget_cache(const File& file) {
+  if (file.descriptor() >= 0) ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+}
 
 void read_back(const Path& path, const std::vector<formats::Item>& items) {
   const File file = File::open_read(path);
   forget_cache(file);
   for (const formats::Item& item : items) {
+    file.read_ahead(item.offset, item.length);
     if (formats::hash_range(file, item.offset, item.length) == item.checksum) continue;
     throw Error(ExitCode::kHardware,
                 fmt::format("{} was written to {} but reads back differently", item.name, path.string()),
@@ -90,8 +94,7 @@ bool tensor_order(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-// A rank's list in CBOR (RFC 8949): the rank, and an array of these fields for each item. The file's name follows from
-// the rank.
+// A rank's list in CBOR (RFC 8949): its file's name, and an array of these fields for each item.
 Json fields_of(const mesh::TensorInfo& info, const formats::Item& item) {
   return {info.name,      static_cast<int>(info.dtype),
           info.shape,     item.box.offsets,
@@ -99,13 +102,11 @@ Json fields_of(const mesh::TensorInfo& info, const formats::Item& item) {
           item.length,    item.checksum};
 }
 
-std::string file_of(int64_t rank) { return fmt::format("__R_{}.distcp", rank); }
-
 formats::Metadata gather(std::span<const std::string> rank_items) {
   std::map<std::string, formats::StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
   for (const std::string& bytes : rank_items) {
     const Json list = Json::from_cbor(bytes);
-    const std::string file = file_of(list[0].get<int64_t>());
+    const auto file = list[0].get<std::string>();
     for (const Json& fields : list[1]) {
       mesh::TensorInfo info{fields[0].get<std::string>(), static_cast<DType>(fields[1].get<int>()),
                             fields[2].get<std::vector<int64_t>>()};
@@ -149,21 +150,39 @@ void publish(const Path& temporary, const Path& final_folder) {
   replace_folder(temporary, final_folder, aside);
 }
 
+// The last object makes the folder a checkpoint. If it, or what it names, does not read back, it is taken away again.
+void publish_objects(const Path& folder, const std::string& manifest_text) {
+  put_new_object(folder / kManifestFile, manifest_text);
+  try {
+    Reader::open(folder);
+  } catch (...) {
+    remove_file(folder / kManifestFile);
+    throw;
+  }
+}
+
 }  // namespace
 
 std::string step_name_of(int64_t step) { return fmt::format("step-{:08}", step); }
 Path step_folder(const Path& checkpoints, int64_t step) { return checkpoints / step_name_of(step); }
 Path temporary_folder(const Path& checkpoints, int64_t step, int64_t start) {
+  if (is_object(checkpoints)) return step_folder(checkpoints, step);
   return checkpoints / (step_name_of(step) + (start > 0 ? fmt::format(".{}", start) : "") + kTemporarySuffix);
 }
 
+std::string rank_file_name(const Path& temporary, int64_t rank, int64_t start) {
+  if (!is_object(temporary) || start <= 0) return fmt::format("__R_{}.distcp", rank);
+  return fmt::format("__R_{}.{}.distcp", rank, start);
+}
+
 void begin_save(const Path& temporary) {
+  // First the file that makes a folder of a store a checkpoint.
+  if (is_object(temporary)) remove_file(temporary / kManifestFile);
   remove_tree(temporary);
   make_folders(temporary);
 }
 
 struct RankFile::State {
-  int64_t rank;
   std::string name;
   File file;
   BufferedWriter writer{file};
@@ -172,8 +191,10 @@ struct RankFile::State {
   int64_t offset = 0;
 };
 
-RankFile::RankFile(const Path& temporary, int64_t rank)
-    : state_(std::unique_ptr<State>(new State{rank, file_of(rank), File::create(temporary / file_of(rank))})) {}
+RankFile::RankFile(const Path& temporary, int64_t rank, int64_t start) {
+  const std::string name = rank_file_name(temporary, rank, start);
+  state_ = std::unique_ptr<State>(new State{name, File::create(temporary / name)});
+}
 RankFile::~RankFile() = default;
 RankFile::RankFile(RankFile&&) noexcept = default;
 
@@ -202,22 +223,23 @@ std::string RankFile::finish() {
   s.file.close();
   read_back(path, s.items);
   std::string bytes;
-  Json::to_cbor({s.rank, std::move(s.list)}, bytes);
+  Json::to_cbor({s.name, std::move(s.list)}, bytes);
   return bytes;
 }
 
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
-                            const std::stop_token& stop) {
+                            const std::stop_token& stop, int64_t start) {
+  const std::string name = rank_file_name(temporary, rank, start);
   if (pieces.empty()) {
     std::string bytes;
-    Json::to_cbor({rank, Json::array()}, bytes);
+    Json::to_cbor({name, Json::array()}, bytes);
     return bytes;
   }
-  RankFile file(temporary, rank);
+  RankFile file(temporary, rank, start);
   for (const mesh::TensorPiece& piece : pieces) {
     if (stop.stop_requested())
       throw Error(ExitCode::kHardware,
-                  fmt::format("{} is not written: the training has ended", (temporary / file_of(rank)).string()));
+                  fmt::format("{} is not written: the training has ended", (temporary / name).string()));
     file.add(piece);
   }
   return file.finish();
@@ -244,7 +266,13 @@ void commit(const Path& temporary, const Path& final_folder, std::span<const std
   HEARTH_CHECK(manifest.tokenizer_file.empty() || tokenizer::is_kept_name(manifest.tokenizer));
   if (!manifest.tokenizer_file.empty()) write_text(temporary / manifest.tokenizer, manifest.tokenizer_file);
   write_text(temporary / kMetadataFile, metadata_text);
-  write_text(temporary / kManifestFile, format_manifest(manifest));
+  const std::string manifest_text = format_manifest(manifest);
+  if (is_object(final_folder)) {
+    if (before_rename) before_rename();
+    publish_objects(final_folder, manifest_text);
+    return;
+  }
+  write_text(temporary / kManifestFile, manifest_text);
   sync_folder(temporary);
   // Reads both files back and checks the size of every rank's file; the ranks have compared the contents.
   Reader::open(temporary);

@@ -8,6 +8,11 @@
 //
 // When commit() returns, every byte was fsynced, read back and compared with memory, and the folder has its final name.
 // After an exception no folder of that name has appeared, and an older one is still there.
+//
+// A store (s3://) has no names to change. There the temporary folder is the final one, and it becomes a checkpoint with
+// its last object, hearth.json, which is created only if it is not there yet. Rank files have the number of the start
+// in their names, so a start that was replaced and still writes does not touch a newer one's. An older checkpoint of
+// the same step is removed by begin_save().
 #pragma once
 
 #include <cstdint>
@@ -30,22 +35,26 @@ inline constexpr const char* kDeletedSuffix = ".deleted";
 
 std::string step_name_of(int64_t step);                   // "step-00000100"
 Path step_folder(const Path& checkpoints, int64_t step);  // CHECKPOINTS/step-00000100
-// CHECKPOINTS/step-00000100.3.tmp of start number 3 of the training, so that two starts never share it; 0: without.
+// CHECKPOINTS/step-00000100.3.tmp of start number 3 of the training, so that two starts never share it; 0: without. In
+// a store: step_folder().
 Path temporary_folder(const Path& checkpoints, int64_t step, int64_t start = 0);
 
 // Local. Makes the parents, removes the rest of an interrupted save of this name, creates the folder.
 void begin_save(const Path& temporary);
 
-// Local. Writes `pieces` as TEMPORARY/__R_<rank>.distcp, fsyncs it, reads it back and compares. Returns the list of
-// its items for commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box)
-// must come from one rank only. Throws an Error between two pieces if `stop` asks for it.
+// The rank's file: __R_<rank>.distcp, and __R_<rank>.<start>.distcp in a store for a start above 0.
+std::string rank_file_name(const Path& temporary, int64_t rank, int64_t start);
+
+// Local. Writes `pieces` as the rank's file, fsyncs it, reads it back and compares. Returns the list of its items for
+// commit(). A rank without pieces writes no file and returns an empty list. The same piece (name and box) must come
+// from one rank only. Throws an Error between two pieces if `stop` asks for it.
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
-                            const std::stop_token& stop = {});
+                            const std::stop_token& stop = {}, int64_t start = 0);
 
 // The same file, piece by piece: only one piece is in memory.
 class RankFile {
  public:
-  RankFile(const Path& temporary, int64_t rank);  // creates the file
+  RankFile(const Path& temporary, int64_t rank, int64_t start = 0);  // creates the file
   ~RankFile();
   RankFile(RankFile&&) noexcept;
   void add(const mesh::TensorPiece& piece);
@@ -63,7 +72,7 @@ void write_metadata(const Path& folder, std::span<const std::string> rank_items)
 // Local, rank 0, after all ranks' write_rank_file. Checks that the items cover every tensor exactly once, writes the
 // tokenizer's copy, `.metadata` and hearth.json, fsyncs, reads back, and renames TEMPORARY to FINAL. An existing FINAL
 // (the same step, saved before) is replaced. After a crash in between, remove_leftovers() restores it. `before_rename`
-// may throw: nothing is renamed then.
+// may throw: nothing is renamed then, and in a store hearth.json is not written.
 void commit(const Path& temporary, const Path& final_folder, std::span<const std::string> rank_items, Manifest manifest,
             const std::function<void()>& before_rename = {});
 

@@ -81,6 +81,10 @@ constexpr Command kCommands[] = {
      "convert --to native SmolLM2-135M checkpoints/smollm2\n"
      "convert --to hf runs/quickstart exported",
      convert},
+    {"Checkpoints", "copy", "copy a checkpoint, a dataset or an export between a disk and a store, and check it",
+     "copy data/books s3://bucket/data/books\n"
+     "copy s3://bucket/runs/books/checkpoints/step-00000100 step-00000100",
+     copy},
 
     {"Hugging Face Hub", "fetch", "download a model or a dataset, and check it against the Hub's hashes",
      "fetch smollm2-135m\n"

@@ -46,6 +46,7 @@ int verify(CommandLine& line);
 int checkpoints_list(CommandLine& line);
 int checkpoints_prune(CommandLine& line);
 int convert(CommandLine& line);
+int copy(CommandLine& line);
 
 int fetch(CommandLine& line);
 int push(CommandLine& line);

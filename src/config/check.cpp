@@ -125,7 +125,7 @@ void check_length(Rules& rules, const Training& t) {
 
 // Checks that `path` is a dataset at all; opening it checks that it is whole.
 void check_is_dataset(Rules& rules, const RunConfig& c, const std::string& key, const std::string& path) {
-  const Path folder = c.resolve(path).lexically_normal();
+  const Path folder = normal_path(c.resolve(path));
   const bool there = path_exists(folder);
   const std::string what = fmt::format("{} = {}", key, to_toml_value(path));
   rules.require(there, {key}, fmt::format("{}: {} does not exist", what, folder.string()),
@@ -265,7 +265,7 @@ void check_initial_load(Rules& rules, const RunConfig& c) {
     }
     return;
   }
-  const Path initial = c.initial_load_path().lexically_normal();
+  const Path initial = normal_path(c.initial_load_path());
   rules.require(path_exists(initial), {"checkpoint.initial_load_path"},
                 fmt::format("{}: {} does not exist", key, initial.string()),
                 "paths start at the run file's folder; give a checkpoint, or the folder of a run for its newest one");

@@ -246,13 +246,13 @@ struct RunConfig {
 
   // Relative paths start here: the TOML's folder. Not a key.
   Path base_folder = ".";
-  Path run_folder() const { return base_folder / job.dump_folder; }
-  Path checkpoint_folder() const { return run_folder() / checkpoint.folder; }
+  Path run_folder() const { return join_path(base_folder, job.dump_folder); }
+  Path checkpoint_folder() const { return join_path(run_folder(), checkpoint.folder); }
   // The training datasets: data.source, or the single data.path. May be empty.
   std::vector<DataSource> sources() const {
     return data.source.empty() && !data.path.empty() ? std::vector<DataSource>{{data.path}} : data.source;
   }
-  Path resolve(const std::string& path) const { return base_folder / path; }
+  Path resolve(const std::string& path) const { return join_path(base_folder, path); }
   // Only if it is given. The folder of an hf: name is the one that `hearth fetch` fills.
   Path initial_load_path() const;
 };

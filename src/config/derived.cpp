@@ -41,7 +41,7 @@ int64_t total_steps(const RunConfig& config, int64_t samples_per_epoch) {
 
 Path RunConfig::initial_load_path() const {
   const std::string& given = checkpoint.initial_load_path;
-  return hub::is_name(given) ? hub::folder_of(hub::parse_name(given)) : base_folder / given;
+  return hub::is_name(given) ? hub::folder_of(hub::parse_name(given)) : join_path(base_folder, given);
 }
 
 bool is_branch(const RunConfig& config) {

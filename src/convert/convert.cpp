@@ -263,7 +263,7 @@ Result convert(const Options& options, Progress& progress) {
     if (tokenizer) plan::model_shape(source.description->model, tokenizer->vocab_size());
   }
 
-  Path work = options.out.lexically_normal();
+  Path work = normal_path(options.out);
   if (!work.has_filename()) work = work.parent_path();
   const Path out = work;
   work += kWorkSuffix;
@@ -282,7 +282,7 @@ Result convert(const Options& options, Progress& progress) {
                     dtype,
                     std::move(tensors),
                     tokenizer.get(),
-                    source.reader.folder().lexically_normal().string(),
+                    normal_path(source.reader.folder()).string(),
                     options.max_file_bytes,
                     options.to_layout.value_or(QkvLayout::kSlots),
                     options.tensor_parallel};

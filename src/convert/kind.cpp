@@ -62,7 +62,7 @@ std::optional<Kind> find_kind_name(std::string_view name) {
 
 Found find_weights(const Path& folder, std::optional<Kind> wanted) {
   if (!path_exists(folder)) checkpoint::find_checkpoint(folder);  // throws
-  if (!std::filesystem::is_directory(folder))
+  if (!folder_exists(folder))
     throw user_error(fmt::format("{} is a file", folder.string()),
                      "the weights' names and shapes are in more than one file", "give the folder that contains it");
   if (wanted == Kind::kTorchtitan) wanted = Kind::kDcp;

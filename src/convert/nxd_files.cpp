@@ -26,7 +26,7 @@ std::optional<int64_t> number_after(std::string_view name, std::string_view key)
 bool is_beside(std::string_view name) { return name.ends_with(".tensors") || name.ends_with(".info.pt"); }
 
 bool has_ranks(const Path& folder) {
-  if (!std::filesystem::is_directory(folder)) return false;
+  if (!folder_exists(folder)) return false;
   const std::vector<std::string> names = list_folder(folder);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return number_after(name, "tp_rank_") && number_after(name, "_pp_rank_") && !is_beside(name);
@@ -66,7 +66,7 @@ std::vector<NxdFile> nxd_files(const Path& folder) {
       throw user_error(fmt::format("{} is a rank of expert parallel", (folder / name).string()),
                        "Hearth has no models with experts");
     if (number_after(name, "dp_rank_").value_or(0) > 0) continue;  // a copy
-    const bool is_folder = std::filesystem::is_directory(folder / name);
+    const bool is_folder = folder_exists(folder / name);
     files.push_back({is_folder ? name + "/checkpoint.pt" : name, *tp, *pp});
   }
   if (files.empty())

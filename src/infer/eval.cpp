@@ -58,7 +58,7 @@ Wanted parse_set(const std::string& given, bool only_one) {
   const size_t equals = given.find('=');
   if (equals != std::string::npos && !path_exists(given))
     return {given.substr(0, equals), given.substr(equals + 1), {}};
-  const Path folder = Path(given).lexically_normal();
+  const Path folder = normal_path(given);
   const Path last = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
   return {only_one ? "" : last.string(), folder, {}, /*is_of_run=*/false, /*is_named=*/false};
 }
@@ -107,7 +107,7 @@ std::vector<Path> trained_folders(const config::RunConfig& config) {
   for (size_t i = 0; i < sources.size(); ++i) {
     const bool later = std::any_of(config.data.segment.begin(), config.data.segment.end(),
                                    [i](const config::DataSegment& segment) { return segment.weights[i] > 0; });
-    if (sources[i].weight > 0 || later) folders.push_back(config.resolve(sources[i].path).lexically_normal());
+    if (sources[i].weight > 0 || later) folders.push_back(normal_path(config.resolve(sources[i].path)));
   }
   return folders;
 }

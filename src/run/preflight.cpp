@@ -25,9 +25,7 @@ using Sources = std::vector<data::TrainingSource>;
 
 // Makes paths absolute, so a checkpoint finds its data from any working directory.
 config::RunConfig with_absolute_paths(config::RunConfig config) {
-  const auto make_absolute = [&config](std::string& path) {
-    path = std::filesystem::absolute(config.resolve(path)).lexically_normal().string();
-  };
+  const auto make_absolute = [&config](std::string& path) { path = absolute_path(config.resolve(path)).string(); };
   if (!config.data.path.empty()) make_absolute(config.data.path);
   if (!config.training.token_weights.empty()) make_absolute(config.training.token_weights);
   for (config::DataSource& source : config.data.source) make_absolute(source.path);
@@ -60,7 +58,7 @@ void check_initial_load(const config::RunConfig& config, const plan::ParameterPl
   const config::Checkpoint& keys = config.checkpoint;
   if (keys.initial_load_path.empty() || path_exists(config.checkpoint_folder())) return;
   errors.attempt_about("checkpoint.initial_load_path", [&] {
-    convert::Source source = convert::open_for_run(config.initial_load_path().lexically_normal(), config.model);
+    convert::Source source = convert::open_for_run(normal_path(config.initial_load_path()), config.model);
     checkpoint::Reader& reader = source.reader;
     if (shapes_are_known) errors.attempt([&] { plan_initial_load(keys, plan, reader); });
     if (!all) return;

@@ -113,8 +113,7 @@ std::string Run::run_file() const {
   config::RunConfig same = config;
   same.job.dump_folder = ".";
   if (!same.checkpoint.initial_load_path.empty())
-    same.checkpoint.initial_load_path =
-        std::filesystem::absolute(config.initial_load_path()).lexically_normal().string();
+    same.checkpoint.initial_load_path = absolute_path(config.initial_load_path()).string();
   return std::string(kRunFileHeading) + config::to_toml(same);
 }
 

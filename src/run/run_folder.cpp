@@ -7,9 +7,13 @@
 namespace hearth::run {
 
 RunFolder::RunFolder(const config::RunConfig& config, bool locks)
-    : path_(config.run_folder().lexically_normal()),
-      checkpoints_(config.checkpoint_folder().lexically_normal()),
+    : path_(normal_path(config.run_folder())),
+      checkpoints_(normal_path(config.checkpoint_folder())),
       is_new_(locks && !path_exists(path_)) {
+  if (is_object(path_))
+    throw user_error(fmt::format("job.dump_folder = {} is in a store", path_.string()),
+                     "a run's lock, lease and metrics need a folder that grows",
+                     "keep the run folder on a disk, and set checkpoint.folder = \"s3://BUCKET/...\"");
   if (!locks) return;
   make_folders(path_);
   lock_ = FileLock::try_lock(path_ / checkpoint::kRunLock);
@@ -35,6 +39,9 @@ void RunFolder::write_run_file(std::string_view content) const {
 }
 
 std::optional<Path> RunFolder::move_aside() {
+  if (is_object(checkpoints_) && path_exists(checkpoints_))
+    throw user_error(fmt::format("--restart cannot move {} aside", checkpoints_.string()), "a store cannot rename",
+                     "remove it, or give the run another checkpoint.folder");
   std::vector<Path> products;
   for (const Path& product : {checkpoints_, metrics_file()})
     if (path_exists(product)) products.push_back(product);

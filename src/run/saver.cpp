@@ -25,21 +25,20 @@ void Saver::save(checkpoint::Manifest manifest) {
   finish();
   if (options_.lease) options_.lease->check();
   manifest_ = std::move(manifest);
-  std::string name;  // of the folder that rank 0 makes; it has the number of the start
+  std::string number;  // of the training's start, which rank 0 knows
   if (control_.rank() == 0) {
-    const Path folder = checkpoint::temporary_folder(options_.checkpoints, manifest_.step,
-                                                     options_.lease ? options_.lease->number() : 0);
-    checkpoint::begin_save(folder);
-    name = folder.filename().string();
+    number = std::to_string(options_.lease ? options_.lease->number() : 0);
+    checkpoint::begin_save(checkpoint::temporary_folder(options_.checkpoints, manifest_.step, std::stoll(number)));
   }
-  temporary_ = options_.checkpoints / control_.broadcast("the beginning of a save", name);
+  start_number_ = std::stoll(control_.broadcast("the beginning of a save", number));
+  temporary_ = checkpoint::temporary_folder(options_.checkpoints, manifest_.step, start_number_);
   snapshot_.take(manifest_.step - manifest_.optimizer_start);
   begin_s_ = begin_s;
   saved_ = {.folder = checkpoint::step_folder(options_.checkpoints, manifest_.step)};
   phase_ = Phase::kWriting;
   is_open_ = true;
   start([this](const std::stop_token& stop) {
-    items_ = checkpoint::write_rank_file(temporary_, control_.rank(), snapshot_.pieces(), stop);
+    items_ = checkpoint::write_rank_file(temporary_, control_.rank(), snapshot_.pieces(), stop, start_number_);
   });
   saved_.waited_s = monotonic_seconds() - begin_s;
   if (!options_.behind) finish();

@@ -71,6 +71,7 @@ class Saver {
   Phase phase_ = Phase::kIdle;     // of this rank's thread
   bool is_open_ = false;           // between save() and finish(), which all ranks enter together
   checkpoint::Manifest manifest_;  // of the save under way
+  int64_t start_number_ = 0;       // of the training
   Path temporary_;
   std::string items_;  // that this rank has written
   int64_t written_step_ = 0;

@@ -273,9 +273,9 @@ Start start_at(const std::optional<Path>& own, Run& run) {
     continue_from(*own, run, start);
     start.notes.push_back(fmt::format("continuing after step {} from {}", start.progress.step, own->string()));
   } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
-    begin_with_weights_of(convert::find_weights(run.config.initial_load_path().lexically_normal()).folder, run, start);
+    begin_with_weights_of(convert::find_weights(normal_path(run.config.initial_load_path())).folder, run, start);
   } else if (!options.initial_load_path.empty()) {
-    branch_off(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
+    branch_off(checkpoint::find_checkpoint(normal_path(run.config.initial_load_path())), run, start);
   }
   start.notes.insert(start.notes.end(), start.initial_load.notes.begin(), start.initial_load.notes.end());
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));

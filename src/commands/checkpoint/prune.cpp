@@ -15,9 +15,13 @@ namespace hearth::commands {
 namespace {
 
 // Nobody trains in the run while the lock lives.
-std::unique_ptr<FileLock> lock_of(const Path& checkpoints) {
-  for (const Path& run : {checkpoints, checkpoints.parent_path()}) {
-    if (!path_exists(run / checkpoint::kRunLock)) continue;
+std::unique_ptr<FileLock> lock_of(const Path& given, const Path& checkpoints) {
+  if (is_object(given))
+    throw user_error(fmt::format("{} is in a store, which has no lock", given.string()),
+                     "a training may be writing there",
+                     "give the run's folder on the disk, whose checkpoint.folder names this one");
+  for (const Path& run : {given, given.parent_path(), checkpoints, checkpoints.parent_path()}) {
+    if (is_object(run) || !path_exists(run / checkpoint::kRunLock)) continue;
     std::unique_ptr<FileLock> lock = FileLock::try_lock(run / checkpoint::kRunLock);
     if (lock != nullptr) return lock;
     throw user_error(fmt::format("a training runs in {}", run.string()),
@@ -53,7 +57,7 @@ int checkpoints_prune(CommandLine& line) {
   if (rules.latest_k == 0)
     throw user_error("all checkpoints are kept", "checkpoint.keep_latest_k is 0, or there is no RUN/config.toml",
                      "give --keep-latest K");
-  const std::unique_ptr<FileLock> lock = lock_of(checkpoints);
+  const std::unique_ptr<FileLock> lock = lock_of(run, checkpoints);
   // The newest good one stays, whatever the rules say: damaged ones after it cannot be resumed from.
   const checkpoint::NewestGood good = checkpoint::newest_good(checkpoints);
   if (!good.step)

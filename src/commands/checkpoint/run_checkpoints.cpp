@@ -11,18 +11,11 @@ namespace hearth::commands {
 Path checkpoints_of(const Path& run) {
   std::string name = config::Checkpoint{}.folder;
   if (path_exists(run / "config.toml")) name = config::read_run(run / "config.toml", {}).config.checkpoint.folder;
-  for (const Path& folder : {run / name, run})
+  for (const Path& folder : {join_path(run, name), run})
     if (!checkpoint::list_steps(folder).empty()) return folder;
   throw user_error(fmt::format("{} has no checkpoints", run.string()),
-                   fmt::format("neither it nor {} has a step-... folder", (run / name).string()),
+                   fmt::format("neither it nor {} has a step-... folder", join_path(run, name).string()),
                    "give the folder of a run that has saved");
-}
-
-int64_t folder_bytes(const Path& folder) {
-  int64_t bytes = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) bytes += static_cast<int64_t>(entry.file_size());
-  return bytes;
 }
 
 }  // namespace hearth::commands

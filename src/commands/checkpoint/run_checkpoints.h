@@ -11,6 +11,4 @@ namespace hearth::commands {
 // user_error if there are no checkpoints.
 Path checkpoints_of(const Path& run);
 
-int64_t folder_bytes(const Path& folder);  // of its files
-
 }  // namespace hearth::commands

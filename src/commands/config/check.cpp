@@ -23,7 +23,7 @@ std::string length_text(const config::RunConfig& config) {
 std::string data_text(const config::RunConfig& config) {
   std::vector<std::string> paths;
   for (const config::DataSource& source : config.sources())
-    paths.push_back(config.resolve(source.path).lexically_normal().string());
+    paths.push_back(normal_path(config.resolve(source.path)).string());
   return join(paths);
 }
 

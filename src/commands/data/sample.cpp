@@ -103,7 +103,7 @@ data::DataState data_state_of(const Path& folder) {
 }
 
 Path parent_of(const config::RunConfig& branch) {
-  return checkpoint::find_checkpoint(branch.initial_load_path().lexically_normal());
+  return checkpoint::find_checkpoint(normal_path(branch.initial_load_path()));
 }
 
 // The checkpoint whose data state the run continues, if any: its newest one, or the one that it branches from.

@@ -82,7 +82,7 @@ std::vector<TrainingSource> open_sources(const config::RunConfig& config, ErrorL
   const std::vector<config::DataSource> given = config.sources();
   for (size_t i = 0; i < given.size(); ++i) {
     errors.attempt_about(config.data.source.empty() ? "data.path" : fmt::format("data.source.{}.path", i), [&] {
-      const Path path = config.resolve(given[i].path).lexically_normal();
+      const Path path = normal_path(config.resolve(given[i].path));
       TrainingSource source{path.string(), Dataset::open(path), i, given[i].epochs_max};
       if (const auto& weights = source.dataset.split("train").weights(); weights && weights->counted == 0)
         throw user_error(fmt::format("no token of {} counts in the loss", path.string()), "all its weights are 0",

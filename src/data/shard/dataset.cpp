@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/error.h"
+#include "base/object_cache.h"
+#include "base/object_file.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data/shard/open_shard.h"
@@ -29,31 +32,76 @@ int64_t size_on_disk(const std::string& path) {
 
 }  // namespace
 
-// Opened on first use; the pointer is set once and never changes.
+// Opened on first use. On a disk, the pointer is set once and never changes. In a store, a shard is a copy in the cache
+// of this host: all shards that are open fit into the cache's limit, and the one not used for longest is closed first.
 struct Split::Shards {
   Shards(Path where, std::vector<ShardEntry> of_split, bool of_arrays)
-      : folder(std::move(where)), entries(std::move(of_split)), is_arrays(of_arrays), slots(entries.size()) {}
+      : folder(std::move(where)),
+        entries(std::move(of_split)),
+        is_arrays(of_arrays),
+        is_remote(is_object(folder)),
+        slots(entries.size()) {}
 
   struct Slot {
-    std::unique_ptr<const OpenShard> shard;
+    std::shared_ptr<const OpenShard> shard;
+    uint64_t used = 0;  // in a store: when
     std::atomic<const OpenShard*> ready{nullptr};
   };
   const Path folder;
   const std::vector<ShardEntry> entries;
-  const bool is_arrays;
+  const bool is_arrays, is_remote;
   std::vector<Slot> slots;
   std::mutex mutex;
+  uint64_t uses = 0;
+  int64_t open_bytes = 0;  // in a store
 
-  const OpenShard& open(int64_t index) {
+  // The caller may use the shard as long as it has the pointer.
+  std::shared_ptr<const OpenShard> open(int64_t index) {
     Slot& slot = slots[static_cast<size_t>(index)];
-    if (const OpenShard* shard = slot.ready.load(std::memory_order_acquire)) return *shard;
+    // Without a count of users: it lives as long as this object.
+    if (const OpenShard* shard = slot.ready.load(std::memory_order_acquire)) return {std::shared_ptr<void>(), shard};
     const std::lock_guard lock(mutex);
-    if (slot.shard == nullptr) {
-      const ShardEntry& entry = entries[static_cast<size_t>(index)];
-      slot.shard = std::make_unique<const OpenShard>(folder / entry.file, entry, is_arrays);
+    const ShardEntry& entry = entries[static_cast<size_t>(index)];
+    slot.used = ++uses;
+    if (slot.shard == nullptr && is_remote) {
+      close_until_fits(entry.size_bytes);
+      slot.shard = open_copy(entry);
+      open_bytes += entry.size_bytes;
+    } else if (slot.shard == nullptr) {
+      slot.shard = std::make_shared<const OpenShard>(folder / entry.file, entry, is_arrays);
       slot.ready.store(slot.shard.get(), std::memory_order_release);
     }
-    return *slot.shard;
+    return slot.shard;
+  }
+
+ private:
+  void close_until_fits(int64_t bytes) {
+    const int64_t limit = cache_limit_bytes();
+    while (open_bytes > 0 && open_bytes + bytes > limit) {
+      size_t oldest = slots.size();
+      for (size_t i = 0; i < slots.size(); ++i)
+        if (slots[i].shard != nullptr && (oldest == slots.size() || slots[i].used < slots[oldest].used)) oldest = i;
+      slots[oldest].shard = nullptr;
+      open_bytes -= entries[oldest].size_bytes;
+    }
+  }
+
+  // A bit that flipped on the way must not stay in the cache: a damaged copy is made once more.
+  std::shared_ptr<const OpenShard> open_copy(const ShardEntry& entry) const {
+    const Path path = folder / entry.file;
+    const auto try_once = [&] {
+      auto shard = std::make_shared<const OpenShard>(path, entry, is_arrays);
+      const std::vector<std::string> damage = shard->reader().find_damage();
+      if (!damage.empty()) throw damaged(fmt::format("shard {} is damaged", path.string()), damage.front(), kRebuild);
+      return shard;
+    };
+    try {
+      return try_once();
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kDamaged) throw;
+    }
+    forget_copy(path);
+    return try_once();
   }
 };
 
@@ -78,9 +126,13 @@ Split::Split(const Path& folder, const SplitEntry& entry, std::string identity, 
   const size_t folder_size = path.size();
   first_token_.push_back(0);
   first_document_.push_back(0);
+  std::map<std::string, int64_t> in_store;
+  if (shards_->is_remote)
+    for (const ObjectInfo& object : list_objects(folder)) in_store[object.name] = object.bytes;
   for (const ShardEntry& shard : shards_->entries) {
     path.replace(folder_size, std::string::npos, shard.file);
-    const int64_t size = size_on_disk(path);
+    const auto object = in_store.find(shard.file);
+    const int64_t size = object != in_store.end() ? object->second : size_on_disk(path);
     if (size < 0) throw damaged(fmt::format("shard {} is missing", path), "the manifest names it", kRebuild);
     if (size != shard.size_bytes)
       throw damaged(fmt::format("shard {} is damaged", path),
@@ -114,7 +166,7 @@ void Split::read_shards(int64_t first, std::span<T> out, const ReadPart& read_pa
 void Split::read(int64_t first, std::span<int32_t> out, const Draw& draw) const {
   read_shards(first, out, [&](int64_t shard, int64_t begin, std::span<int32_t> part) {
     if (arrays_ == nullptr)
-      shards_->open(shard).read(begin, part);
+      shards_->open(shard)->read(begin, part);
     else
       read_arrays(shard, begin, part, draw);
   });
@@ -122,13 +174,14 @@ void Split::read(int64_t first, std::span<int32_t> out, const Draw& draw) const 
 
 void Split::read_weights(int64_t first, std::span<float> out) const {
   read_shards(first, out, [&](int64_t shard, int64_t begin, std::span<float> part) {
-    shards_->open(shard).read_weights(begin, part);
+    shards_->open(shard)->read_weights(begin, part);
   });
 }
 
 // Tokens [first, first + out.size()) of shard `index`.
 void Split::read_arrays(int64_t index, int64_t first, std::span<int32_t> out, const Draw& draw) const {
-  const OpenShard& shard = shards_->open(index);
+  const auto open = shards_->open(index);
+  const OpenShard& shard = *open;
   for (int64_t document = shard.document_at(first); !out.empty(); ++document) {
     const int64_t begin = document == 0 ? 0 : shard.end_of(document - 1), end = shard.end_of(document);
     if (first < begin || end < begin) shard.fail_ends();
@@ -161,7 +214,7 @@ void Split::document_starts(int64_t first, int64_t count, std::vector<int32_t>& 
     const int64_t begin = document_begin(document);
     if (begin >= first + count) return;
     if (begin < first + (starts.size() == before ? 0 : starts.back()))
-      shards_->open(find_last(first_document_, document)).fail_ends();
+      shards_->open(find_last(first_document_, document))->fail_ends();
     starts.push_back(static_cast<int32_t>(begin - first));
   }
 }
@@ -172,7 +225,7 @@ int64_t Split::document_begin(int64_t document) const {
   const auto i = static_cast<size_t>(index);
   const int64_t in_shard = document - first_document_[i];
   if (in_shard == 0) return first_token_[i];
-  return first_token_[i] + shards_->open(index).end_of(in_shard - 1);
+  return first_token_[i] + shards_->open(index)->end_of(in_shard - 1);
 }
 
 std::vector<int64_t> Split::document_begins(int64_t first, int64_t count) const {
@@ -189,7 +242,7 @@ std::vector<int64_t> Split::document_begins(int64_t first, int64_t count) const 
       continue;
     }
     const int64_t rows = std::min(end, first_document_[i + 1]) - document;
-    shards_->open(static_cast<int64_t>(i)).append_ends(in_shard - 1, rows, first_token_[i], begins);
+    shards_->open(static_cast<int64_t>(i))->append_ends(in_shard - 1, rows, first_token_[i], begins);
     document += rows;
   }
   return begins;
@@ -204,7 +257,8 @@ TokenPosition Split::locate(int64_t token) const {
   TokenPosition place;
   place.shard = shard_of(token);
   const auto i = static_cast<size_t>(place.shard);
-  const OpenShard& shard = shards_->open(place.shard);
+  const auto open = shards_->open(place.shard);
+  const OpenShard& shard = *open;
   const int64_t in_shard = shard.document_at(token - first_token_[i]);
   place.document = first_document_[i] + in_shard;
   place.offset = token - first_token_[i] - (in_shard == 0 ? 0 : shard.end_of(in_shard - 1));
@@ -215,7 +269,8 @@ DocumentOrigin Split::origin(int64_t document) const {
   HEARTH_CHECK(document >= 0 && document < documents());
   const int64_t index = find_last(first_document_, document);
   const int64_t row = document - first_document_[static_cast<size_t>(index)];
-  const ShardReader& reader = shards_->open(index).reader();
+  const auto open = shards_->open(index);
+  const ShardReader& reader = open->reader();
   DocumentOrigin origin;
   // Takes only a column with one number per document.
   const auto find = [&](std::string_view name, ElementType type) {
@@ -238,7 +293,8 @@ DocumentOrigin Split::origin(int64_t document) const {
 ArrayInfo Split::array(int64_t document) const {
   HEARTH_CHECK(arrays_ != nullptr && document >= 0 && document < documents());
   const int64_t index = find_last(first_document_, document);
-  const OpenShard& shard = shards_->open(index);
+  const auto open = shards_->open(index);
+  const OpenShard& shard = *open;
   const int64_t row = document - first_document_[static_cast<size_t>(index)];
   ArrayInfo info;
   info.shape = shard.shape_of(row);

@@ -25,7 +25,8 @@ Checked check_shard(const Path& path, const ShardEntry& entry) {
       damage.emplace_back("its weights do not sum to the manifest's total");
     return {std::move(damage), bytes};
   } catch (const Error& e) {
-    if (e.code() == ExitCode::kHardware) throw;
+    // In a store, a user's error is one of settings: no access, no room for copies.
+    if (e.code() == ExitCode::kHardware || (e.code() == ExitCode::kUser && is_object(path))) throw;
     return {{e.why().empty() ? e.message() : e.why()}, entry.size_bytes};
   }
 }

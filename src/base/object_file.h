@@ -1,0 +1,61 @@
+// What base/file.h does with paths of a store (base/object_store.h). Every function throws an Error that names the
+// path: user_error where another try will not help, hardware (4) where it may.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "base/object_store.h"
+
+namespace hearth {
+
+// BUCKET/KEY of a path of a store. Throws user_error without a bucket.
+std::string object_name(const Path& path);
+
+// The end behind a File.
+class ObjectFile {
+ public:
+  static std::unique_ptr<ObjectFile> open(const Path& path);
+  static std::unique_ptr<ObjectFile> create(const Path& path);
+
+  // Small ranges come from a window of the object in memory, which is read as a whole. Thread-safe.
+  void read_at(int64_t offset, std::span<std::byte> bytes);
+  // Makes this range the window, up to kMostWindowBytes of it.
+  void read_ahead(int64_t offset, int64_t length);
+  int64_t size_bytes() const;
+  int64_t changed_ns() const { return reader_->changed_ns(); }
+
+  void write(std::span<const std::byte> bytes);
+  void finish();  // the object is there, whole, at the return
+
+  static constexpr int64_t kMostWindowBytes = int64_t{1} << 30;
+
+ private:
+  explicit ObjectFile(Path path) : path_(std::move(path)) {}
+  void fetch(int64_t offset, std::span<std::byte> bytes);
+
+  const Path path_;
+  std::unique_ptr<ObjectReader> reader_;
+  std::unique_ptr<ObjectWriter> writer_;
+  int64_t written_bytes_ = 0;
+  std::mutex mutex_;  // of the window
+  std::vector<std::byte> window_;
+  int64_t window_begin_ = 0;
+};
+
+bool object_exists(const Path& path);  // an object, or a folder with objects
+bool is_object_folder(const Path& path);
+std::vector<ObjectInfo> list_objects(const Path& folder);  // throws user_error for a missing folder
+void remove_object(const Path& path);
+void remove_objects(const Path& folder);
+// Creates an object that is not there yet. Throws an Error (kHardware) if it is; only a store that can tell does.
+void put_new_object(const Path& path, std::string_view content);
+
+}  // namespace hearth

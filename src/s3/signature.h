@@ -1,0 +1,25 @@
+// Signature version 4 of AWS, for the one request that Arrow does not make:
+// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace hearth::s3 {
+
+struct Request {
+  std::string method, path;                    // the path is percent-encoded already, without a query
+  std::map<std::string, std::string> headers;  // lower-case names; all are signed
+  std::string_view body;
+};
+
+struct Credentials {
+  std::string access_key, secret_key, session_token, region;
+};
+
+// `time` is UTC as "20260131T235959Z". Adds x-amz-date, x-amz-content-sha256, x-amz-security-token (with a token) and
+// authorization. The request has a "host" already.
+void sign(Request& request, const Credentials& credentials, const std::string& time);
+
+}  // namespace hearth::s3

@@ -1,0 +1,190 @@
+// Checkpoints in a store: whole or absent, whatever happens to a request.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/object_file.h"
+#include "checkpoint/example.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/verify.h"
+#include "s3_server.h"
+#include "support/errors.h"
+#include "support/hearth_command.h"
+
+namespace hearth::checkpoint {
+namespace {
+
+using test::error_of;
+using test::S3Server;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Path kStore = "s3://bucket";
+
+// The state at a step: other values at other steps.
+std::vector<ExampleTensor> state_at(int64_t step) {
+  std::vector<ExampleTensor> tensors = example_tensors();
+  for (ExampleTensor& tensor : tensors)
+    if (tensor.info.dtype == DType::kInt64) std::memcpy(tensor.bytes.data(), &step, sizeof step);
+  return tensors;
+}
+
+void save(const Path& checkpoints, int64_t step, int64_t start = 0) {
+  const Path folder = temporary_folder(checkpoints, step, start);
+  begin_save(folder);
+  std::vector<std::string> items;
+  for (int64_t rank = 0; rank < 2; ++rank)
+    items.push_back(write_rank_file(folder, rank, flat_pieces(state_at(step), rank, 2), {}, start));
+  commit(folder, step_folder(checkpoints, step), items, example_manifest(step, 2));
+}
+
+void expect_state(const Path& folder, int64_t step) {
+  Reader reader = Reader::open(folder);
+  for (const ExampleTensor& tensor : state_at(step)) EXPECT_EQ(read_whole(reader, tensor), tensor.bytes) << step;
+}
+
+TEST(StoredCheckpoint, HoldsTheStateAndIsPyTorchsToo) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "plain";
+  save(checkpoints, 100, 3);
+  EXPECT_THAT(list_folder(step_folder(checkpoints, 100)),
+              ElementsAre(".metadata", "__R_0.3.distcp", "__R_1.3.distcp", "hearth.json"));
+  expect_state(step_folder(checkpoints, 100), 100);
+  const Verification whole = verify_checkpoint(step_folder(checkpoints, 100));
+  EXPECT_THAT(whole.problems, IsEmpty());
+  EXPECT_EQ(whole.tensors, 7);
+
+  // PyTorch reads the same files.
+  const test::ScratchFolder scratch;
+  write_raw(scratch / "raw", example_tensors());
+  const std::string names =
+      run_python(scratch, R"(
+import sys, torch, torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+folder, raw = sys.argv[1:]
+metadata = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+state = {n: torch.empty(m.size, dtype=m.properties.dtype) for n, m in metadata.items() if isinstance(m, TensorStorageMetadata)}
+dcp.load(state, storage_reader=dcp.FileSystemReader(folder))
+for name, tensor in sorted(state.items()):
+    if name == "cube": continue
+    data = open(f"{raw}/{name}.bin", "rb").read()
+    assert tensor.flatten().view(torch.uint8).numpy().tobytes() == data, name
+    print(name)
+)",
+                 (S3Server::get().objects() / "plain" / "step-00000100").string() + " " + (scratch / "raw").string());
+  EXPECT_EQ(std::count(names.begin(), names.end(), '\n'), 6);
+}
+
+TEST(StoredCheckpoint, ASecondSaveOfAStepReplacesTheFirst) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "again";
+  save(checkpoints, 5, 1);
+  save(checkpoints, 5, 2);
+  expect_state(step_folder(checkpoints, 5), 5);
+  EXPECT_THAT(list_folder(step_folder(checkpoints, 5)),
+              ElementsAre(".metadata", "__R_0.2.distcp", "__R_1.2.distcp", "hearth.json"));
+}
+
+// A start that was replaced and comes back: it neither replaces the newer one's checkpoint nor damages it.
+TEST(StoredCheckpoint, ALateWriterChangesNothing) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "late", folder = step_folder(checkpoints, 8);
+  begin_save(folder);  // start 1 begins, and is cut off
+  std::vector<std::string> items = {write_rank_file(folder, 0, flat_pieces(state_at(8), 0, 2), {}, 1)};
+  save(checkpoints, 8, 2);
+  items.push_back(write_rank_file(folder, 1, flat_pieces(state_at(8), 1, 2), {}, 1));
+  // Its lease tells it.
+  const auto lost = [] { throw Error(ExitCode::kHardware, "start 2 has the lease"); };
+  EXPECT_THAT(error_of([&] { commit(folder, folder, items, example_manifest(8, 2), lost); }).what(),
+              HasSubstr("lease"));
+  // And if the lease had not, the store does.
+  EXPECT_THAT(error_of([&] { put_new_object(folder / kManifestFile, "late"); }).what(), HasSubstr("another writer"));
+  EXPECT_THAT(read_file(folder / kManifestFile), HasSubstr("__R_0.2.distcp"));
+}
+
+TEST(StoredCheckpoint, PruneAndLeftovers) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "kept";
+  for (const int64_t step : {1, 2, 3, 4}) save(checkpoints, step);
+  EXPECT_THAT(list_steps(checkpoints), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(prune(checkpoints, {.latest_k = 1, .every = 2}, 4), ElementsAre(1, 3));
+  EXPECT_THAT(list_folder(checkpoints), ElementsAre("step-00000002", "step-00000004"));
+  // An interrupted save or deletion has no hearth.json.
+  remove_file(step_folder(checkpoints, 4) / kManifestFile);
+  EXPECT_THAT(remove_leftovers(checkpoints), ElementsAre("step-00000004"));
+  EXPECT_THAT(list_steps(checkpoints), ElementsAre(2));
+  EXPECT_EQ(newest_good(checkpoints).step, 2);
+}
+
+TEST(StoredCheckpoint, DamageIsFoundAndAnOlderOneTaken) {
+  HEARTH_NEEDS_STORE();
+  const Path checkpoints = kStore / "damaged";
+  save(checkpoints, 1);
+  save(checkpoints, 2);
+  const Path file = S3Server::get().objects() / "damaged" / "step-00000002" / "__R_1.distcp";
+  std::string content = read_file(file);
+  content[content.size() / 2] ^= 1;
+  test::write_text(file, content);
+  const NewestGood found = newest_good(checkpoints);
+  EXPECT_EQ(found.step, 1);
+  ASSERT_EQ(found.damaged.size(), 1);
+  EXPECT_THAT(found.damaged[0].reason, HasSubstr("checksum"));
+  const test::CommandResult verify = test::run_hearth("verify s3://bucket/damaged/step-00000002");
+  EXPECT_EQ(verify.exit_code, 3) << verify.output;
+  EXPECT_EQ(test::run_hearth("verify s3://bucket/damaged/step-00000001").exit_code, 0);
+  const test::CommandResult list = test::run_hearth("checkpoints list s3://bucket/damaged --verify");
+  EXPECT_THAT(list.output, testing::AllOf(HasSubstr("good"), HasSubstr("damaged")));
+}
+
+// Every request of a save gets each fault, once, or from then on. After that the step is whole or absent, the older
+// one is whole, and the next save works.
+void with_faults_at_every_request(const std::vector<std::string>& actions, int64_t stride) {
+  const Path checkpoints = kStore / "faults", older = step_folder(checkpoints, 1), step = step_folder(checkpoints, 2);
+  S3Server& server = S3Server::get();
+  save(checkpoints, 1);
+  server.take_log();
+  save(checkpoints, 2);
+  const int64_t requests = std::ssize(server.take_log());
+  EXPECT_GT(requests, 10);
+  int64_t failed = 0, healed = 0;
+  for (const std::string& action : actions) {
+    for (const bool lasting : {false, true}) {
+      for (int64_t nth = 1; nth <= requests; nth += stride) {
+        remove_tree(step);
+        server.set_faults(fmt::format("* . {} {} {}", nth, lasting ? 99999 : nth, action));
+        bool saved = false;
+        try {
+          save(checkpoints, 2);
+          saved = true;
+          ++healed;
+        } catch (const Error& error) {
+          EXPECT_THAT(error.code(), testing::AnyOf(ExitCode::kHardware, ExitCode::kDamaged, ExitCode::kUser));
+          ++failed;
+        }
+        server.set_faults("");
+        SCOPED_TRACE(fmt::format("{} at request {}, {}", action, nth, lasting ? "lasting" : "once"));
+        if (saved) {
+          expect_state(step, 2);
+        } else if (path_exists(step / kManifestFile)) {
+          // The last answer was lost: then it is whole.
+          EXPECT_THAT(verify_checkpoint(step).problems, IsEmpty());
+        }
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+  expect_state(older, 1);
+  save(checkpoints, 2);
+  expect_state(step, 2);
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(healed, 0);
+}
+
+TEST(StoredCheckpoint, IsWholeOrAbsentAfterAnyFault) {
+  HEARTH_NEEDS_STORE();
+  with_faults_at_every_request({"500", "flip", "rflip"}, 7);
+}
+
+}  // namespace
+}  // namespace hearth::checkpoint

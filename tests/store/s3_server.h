@@ -1,0 +1,104 @@
+// A real S3 server behind a proxy that makes faults (s3_server.py). This process, and programs that it starts, use it
+// for paths s3://bucket/...
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/program.h"
+#include "support/environment.h"
+#include "support/text_file.h"
+
+namespace hearth::test {
+
+class S3Server {
+ public:
+  // One for all tests of a process: the store is opened once.
+  static S3Server& get() {
+    static S3Server server;
+    return server;
+  }
+
+  // Objects of the bucket, as files.
+  Path objects() const { return scratch_ / "objects" / "bucket"; }
+  Path operator/(const std::string& name) const { return scratch_ / name; }
+
+  // See s3_server.py.
+  void set_faults(const std::string& lines) {
+    write_text(scratch_ / "faults.new", fmt::format("# {}\n{}\n", ++changes_, lines));
+    rename_path(scratch_ / "faults.new", scratch_ / "faults");
+  }
+  std::vector<std::string> take_log() {
+    std::vector<std::string> lines;
+    std::string line;
+    for (const char c : path_exists(scratch_ / "log") ? read_file(scratch_ / "log") : "") {
+      if (c != '\n') {
+        line += c;
+      } else {
+        lines.push_back(std::move(line));
+        line.clear();
+      }
+    }
+    remove_file(scratch_ / "log");
+    return lines;
+  }
+
+  S3Server(const S3Server&) = delete;
+
+ private:
+  S3Server() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    const std::string script = source_path("tests/store/s3_server.py"), folder = scratch_.path().string();
+    const std::string rclone = (Path(oracle_python()).parent_path() / "rclone").string();
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::dup2(ends[0], 0);
+      ::execlp("python3", "python3", script.c_str(), rclone.c_str(), folder.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[0]);
+    input_ = ends[1];
+    for (int i = 0; i < 1000 && !path_exists(scratch_ / "port"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::string endpoint = "http://127.0.0.1:" + read_file(scratch_ / "port");
+    ::setenv("AWS_ENDPOINT_URL", endpoint.c_str(), 1);
+    ::setenv("AWS_ACCESS_KEY_ID", "testing", 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    ::setenv("AWS_MAX_ATTEMPTS", "2", 1);
+    ::setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+    ::setenv("HEARTH_CACHE", (scratch_ / "cache").c_str(), 1);
+    for (const char* name : {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_ENDPOINT_URL_S3"}) ::unsetenv(name);
+  }
+  ~S3Server() {
+    ::close(input_);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+  ScratchFolder scratch_;
+  pid_t process_ = -1;
+  int input_ = -1;
+  int changes_ = 0;
+};
+
+// Tests with a store start with this.
+#define HEARTH_NEEDS_STORE()                                                                 \
+  do {                                                                                       \
+    HEARTH_NEEDS_ORACLE();                                                                   \
+    if (!::hearth::beside_program("libhearth_s3.so")) GTEST_SKIP() << "built without Arrow"; \
+    ::hearth::test::S3Server::get().set_faults("");                                          \
+  } while (false)
+
+}  // namespace hearth::test

@@ -1,0 +1,192 @@
+"""A real S3 server (`rclone serve s3`) behind a proxy that makes faults.
+
+    s3_server.py RCLONE FOLDER
+
+It writes the proxy's port to FOLDER/port, one line a request to FOLDER/log, and ends where its standard input ends.
+FOLDER/objects/BUCKET/KEY are the objects. FOLDER/faults has lines "METHOD PATTERN FROM TO ACTION": a request is
+counted for each line whose method (or *) and pattern fit, and the line's requests FROM to TO (both included, counted
+from 1) get the action:
+
+    500, 503, 501   that status, with S3's XML
+    404-once        "NoSuchKey"
+    reset           the connection is reset without an answer
+    hang            no answer for a minute
+    cut             half of the answer's body
+    lost            the request is done, but its answer never comes
+    flip            a bit of the request's body is flipped
+    rflip           a bit of the answer's body is flipped
+
+"If-None-Match: *", which rclone does not know, is obeyed here: 412 if the object exists.
+"""
+import http.client
+import http.server
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+RCLONE, FOLDER = sys.argv[1], os.path.abspath(sys.argv[2])
+LOCK = threading.Lock()
+PUT_LOCK = threading.Lock()
+COUNTS = {}  # fault line -> requests that fit it, since the file changed
+LAST = [""]
+STATUS = {"500": "InternalError", "503": "SlowDown", "501": "NotImplemented", "404": "NoSuchKey"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def action_for(method, path):
+    try:
+        with open(f"{FOLDER}/faults", encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = ""
+    action = None
+    with LOCK:
+        if text != LAST[0]:
+            LAST[0] = text
+            COUNTS.clear()
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        for line in lines:
+            wanted, pattern, first, last, what = line.split(" ")
+            if wanted not in ("*", method) or not re.search(pattern, path):
+                continue
+            COUNTS[line] = COUNTS.get(line, 0) + 1
+            if int(first) <= COUNTS[line] <= int(last):
+                action = what
+        with open(f"{FOLDER}/log", "a", encoding="utf-8") as log:
+            log.write(f"{method} {path} {action or '-'}\n")
+    return action
+
+
+def flipped(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer waits 40 ms
+    wbufsize = 1 << 16
+    upstream = None
+
+    def log_message(self, *_):
+        pass
+
+    def handle_expect_100(self):
+        go_on = super().handle_expect_100()
+        self.wfile.flush()
+        return go_on
+
+    def refuse(self, status, code):
+        body = f"<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>made by the test</Message></Error>".encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/xml")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def vanish(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.wfile = open(os.devnull, "wb")
+        self.connection.close()
+
+    def body_of_request(self):
+        if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while True:
+            size = int(self.rfile.readline().split(b";")[0], 16)
+            body += self.rfile.read(size)
+            self.rfile.readline()
+            if size == 0:
+                return body
+
+    def ask(self, method, body):
+        if self.upstream is None:
+            self.upstream = http.client.HTTPConnection("127.0.0.1", SERVER_PORT, timeout=60)
+            self.upstream.connect()
+            self.upstream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        skipped = ("connection", "expect", "transfer-encoding")
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in skipped}
+        try:
+            self.upstream.request(method, self.path, body, headers)
+            answer = self.upstream.getresponse()
+            return answer, answer.read()
+        except OSError:  # an answer without reading the request
+            self.upstream = None
+            raise
+
+    def handle_any(self):
+        body = self.body_of_request()
+        action = action_for(self.command, self.path)
+        if action in ("500", "503", "501"):
+            return self.refuse(int(action), STATUS[action])
+        if action == "404-once":
+            return self.refuse(404, STATUS["404"])
+        if action == "reset":
+            return self.vanish()
+        if action == "hang":
+            time.sleep(60)
+            return self.vanish()
+        if action == "flip" and body:
+            body = flipped(body)
+        if self.headers.get("If-None-Match") == "*":
+            with PUT_LOCK:
+                if os.path.exists(f"{FOLDER}/objects{self.path}"):
+                    return self.refuse(412, "PreconditionFailed")
+                answer, data = self.ask(self.command, body)
+        else:
+            answer, data = self.ask(self.command, body)
+        if action == "lost":
+            return self.vanish()
+        if action == "rflip" and data:
+            data = flipped(data)
+        self.send_response(answer.status)
+        skipped = ("transfer-encoding", "connection", "content-length", "server", "date")
+        for name, value in answer.getheaders():
+            if name.lower() not in skipped:
+                self.send_header(name, value)
+        size = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
+        if size is not None:
+            self.send_header("Content-Length", size)
+        self.end_headers()
+        if action == "cut":
+            self.wfile.write(data[:len(data) // 2])
+            self.wfile.flush()
+            return self.vanish()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+
+SERVER_PORT = free_port()
+os.makedirs(f"{FOLDER}/objects/bucket", exist_ok=True)
+server = subprocess.Popen(
+    [RCLONE, "serve", "s3", "--config", "/dev/null", "--addr", f"127.0.0.1:{SERVER_PORT}", "--auth-key",
+     "testing,secret", f"{FOLDER}/objects"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+for _ in range(500):
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", SERVER_PORT)) == 0:
+            break
+    time.sleep(0.02)
+http.server.ThreadingHTTPServer.daemon_threads = True
+proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=proxy.serve_forever, daemon=True).start()
+with open(f"{FOLDER}/port.tmp", "w", encoding="utf-8") as file:
+    file.write(str(proxy.server_address[1]))
+os.rename(f"{FOLDER}/port.tmp", f"{FOLDER}/port")
+sys.stdin.buffer.read()
+server.kill()
+server.wait()
