@@ -42,6 +42,9 @@ void begin_save(const Path& temporary);
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop = {});
 
+// Throws the Error of write_rank_file if `stop` asks for it.
+void check_stop(const Path& temporary, const std::stop_token& stop);
+
 // The same file, piece by piece: only one piece is in memory.
 class RankFile {
  public:
