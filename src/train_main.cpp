@@ -12,11 +12,13 @@
 #include "bench/step.h"
 #include "checkpoint/retain.h"
 #include "comm/join.h"
+#include "commands/checkpoint/convert.h"
 #include "commands/commands.h"
 #include "commands/run/options.h"
 #include "config/load.h"
 #include "infer/eval.h"
 #include "infer/generate.h"
+#include "infer/proof.h"
 #include "launch/local_ranks.h"
 #include "launch/place.h"
 #include "metrics/throughput.h"
@@ -143,6 +145,19 @@ int generate_command(CommandLine& line) {
   return static_cast<int>(infer::run_generate(*options));
 }
 
+int convert_command(CommandLine& line) {
+  const auto all = commands::convert_options(line);
+  if (!all) return 0;
+  convert::Options options = all->options;
+  // Prepared after the conversion, because a prepared process takes tiny numbers for 0.
+  if (all->verify)
+    options.prove = [&asked = all->options](const convert::Written& written) {
+      ops::prepare_process(/*threads=*/0);
+      return infer::prove_conversion(asked, written);
+    };
+  return commands::run_convert(options);
+}
+
 int bench_step_command(CommandLine& line) {
   const auto options = commands::bench_step_options(line);
   if (!options) return 0;
@@ -172,7 +187,8 @@ int run_command(int argc, char** argv) {
                                                                          .bench_step = bench_step_command,
                                                                          .bench_ops = bench_ops_command,
                                                                          .bench_gemm = bench_gemm_command,
-                                                                         .bench_comm = bench_comm_command});
+                                                                         .bench_comm = bench_comm_command,
+                                                                         .convert = convert_command});
   try {
     return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, table}, argc, argv);
   } catch (const c10::Error& e) {

@@ -227,6 +227,11 @@ std::string RankFile::finish() {
   return bytes;
 }
 
+void check_stop(const Path& temporary, const std::stop_token& stop) {
+  if (stop.stop_requested())
+    throw Error(ExitCode::kHardware, fmt::format("{} is not complete: the training has ended", temporary.string()));
+}
+
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop, int64_t start) {
   const std::string name = rank_file_name(temporary, rank, start);
@@ -237,9 +242,7 @@ std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const
   }
   RankFile file(temporary, rank, start);
   for (const mesh::TensorPiece& piece : pieces) {
-    if (stop.stop_requested())
-      throw Error(ExitCode::kHardware,
-                  fmt::format("{} is not written: the training has ended", (temporary / name).string()));
+    check_stop(temporary, stop);
     file.add(piece);
   }
   return file.finish();

@@ -51,6 +51,9 @@ std::string rank_file_name(const Path& temporary, int64_t rank, int64_t start);
 std::string write_rank_file(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces,
                             const std::stop_token& stop = {}, int64_t start = 0);
 
+// Throws the Error of write_rank_file if `stop` asks for it.
+void check_stop(const Path& temporary, const std::stop_token& stop);
+
 // The same file, piece by piece: only one piece is in memory.
 class RankFile {
  public:

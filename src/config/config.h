@@ -150,6 +150,9 @@ struct Checkpoint {
   int64_t keep_every = 0;                       // steps; 0: none
   int64_t keep_best = 0;                        // by validation loss
   std::vector<double> extra_steps;              // whole numbers; saved, and kept
+  bool last_save_model_only = false;            // the save of the run's last step has the weights alone
+  DType export_dtype = DType::kFloat32;         // of these weights; or kBFloat16
+  bool last_save_in_hf = false;                 // and they are also written in Hugging Face's format
   // A checkpoint to start from if the run folder has none; relative to the TOML's folder.
   std::string initial_load_path;
   bool initial_load_model_only = true;  // loads weights only and starts at step 0; false: loads everything, a branch

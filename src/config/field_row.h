@@ -114,7 +114,8 @@ constexpr auto kRefuse = AtResume::kRefuse;
 // The rows of field_table_run.cpp.
 std::vector<Field> training_fields();
 std::vector<Field> parallelism_fields();
-std::vector<Field> run_fields();      // [checkpoint] to [comm]
+std::vector<Field> checkpoint_fields();
+std::vector<Field> run_fields();      // [validation] to [comm]
 std::vector<Field> data_fields();     // [data]
 std::vector<Field> machine_fields();  // [memory], [numerics]
 

@@ -216,8 +216,9 @@ std::vector<Field> schedule_fields() {
 const std::vector<Field>& field_table() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> all = model_fields();
-    for (const auto& more : {initial_fields(), objective_fields(), optimizer_fields(), schedule_fields(),
-                             training_fields(), parallelism_fields(), run_fields(), data_fields(), machine_fields()})
+    for (const auto& more :
+         {initial_fields(), objective_fields(), optimizer_fields(), schedule_fields(), training_fields(),
+          parallelism_fields(), checkpoint_fields(), run_fields(), data_fields(), machine_fields()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

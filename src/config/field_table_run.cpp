@@ -105,7 +105,7 @@ std::vector<Field> parallelism_fields() {
   };
 }
 
-std::vector<Field> run_fields() {
+std::vector<Field> checkpoint_fields() {
   return {
     {"checkpoint", "folder", slot<&RunConfig::checkpoint, &Checkpoint::folder>, kMayChange, "",
      "where checkpoints go, relative to the run folder", {}},
@@ -126,6 +126,15 @@ std::vector<Field> run_fields() {
     {"checkpoint", "keep_best", slot<&RunConfig::checkpoint, &Checkpoint::keep_best>, kMayChange, "checkpoints",
      "checkpoints with the lowest validation losses are kept, too: of those whose step was also validated", at_least(0),
      {is_not("checkpoint.keep_latest_k", int64_t{0}), is_not("validation.freq", int64_t{0})}},
+    {"checkpoint", "last_save_model_only", slot<&RunConfig::checkpoint, &Checkpoint::last_save_model_only>, kMayChange,
+     "", "the checkpoint of the run's last step has the weights alone: a longer training cannot go on from it, only "
+     "start from its weights", {}},
+    {"checkpoint", "export_dtype", slot<&RunConfig::checkpoint, &Checkpoint::export_dtype>, kMayChange, "",
+     "element type of the weights in that checkpoint, rounded to nearest", one_of(DType::kFloat32, DType::kBFloat16),
+     {is("checkpoint.last_save_model_only", true)}},
+    {"checkpoint", "last_save_in_hf", slot<&RunConfig::checkpoint, &Checkpoint::last_save_in_hf>, kMayChange, "",
+     "that checkpoint is also written in Hugging Face's format, in a folder next to it: its name and -hf", {},
+     {is("checkpoint.last_save_model_only", true)}},
     {"checkpoint", "initial_load_path", slot<&RunConfig::checkpoint, &Checkpoint::initial_load_path>, kNoEffect, "",
      "a checkpoint folder, ours, PyTorch's, Hugging Face's or Meta's, or a run folder for its newest one, to start "
      "from if the run has none; relative to the run file's folder",
@@ -148,6 +157,11 @@ std::vector<Field> run_fields() {
     {"checkpoint", "freeze", slot<&RunConfig::checkpoint, &Checkpoint::freeze>, kRefuse, "",
      "parameters that are not trained, by the same patterns; they take no memory for moments", {}},
 
+  };
+}
+
+std::vector<Field> run_fields() {
+  return {
     {"validation", "freq", slot<&RunConfig::validation, &Validation::freq>, kMayChange, "steps",
      "between measurements on the held-out documents, and at step 0; 0 means never", at_least(0)},
     {"validation", "steps", slot<&RunConfig::validation, &Validation::steps>, kMayChange, "global batches",

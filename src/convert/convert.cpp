@@ -210,12 +210,8 @@ void check_options(const Options& options) {
                      "they are about GPT-NeoX's files", "leave them out");
 }
 
-std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
-                               Progress& progress) {
-  switch (options.to) {
-    case Kind::kNative:
-      return write_native(work, options.out, model, source.kind == Kind::kNative ? &source.reader.manifest() : nullptr,
-                          progress);
+std::vector<std::string> write_files(const Path& work, Kind kind, const Model& model, Progress& progress) {
+  switch (kind) {
     case Kind::kDcp:
       return write_dcp(work, model, progress);
     case Kind::kTorchtitan:
@@ -226,23 +222,66 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
       return write_meta(work, model, progress);
     case Kind::kNeox:
       return write_neox(work, model, progress);
+    case Kind::kNative:
     case Kind::kNxd:
-      break;  // check_options
+      break;
   }
-  HEARTH_CHECK(false, "kind {}", static_cast<int>(options.to));
+  HEARTH_CHECK(false, "kind {}", static_cast<int>(kind));
+}
+
+void check_proof(const Options& options, const Source& source) {
+  if (options.prove && !source.description)
+    throw user_error(fmt::format("{} does not describe its model", source.reader.folder().string()),
+                     "--verify computes with it", "give --config RUN.toml: a run file whose [model] is this model's");
+}
+
+// A card ends with what was proved of its weights.
+void add_to_card(const Path& folder, const std::string& proof) {
+  const Path card = folder / "README.md";
+  write_file_atomic(card, fmt::format("{}\n{}\n", read_file(card), proof));
+}
+
+std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
+                               Progress& progress) {
+  const auto prove = [&]() -> std::string {
+    if (!options.prove) return {};
+    return options.prove({work, options.to, model.description, options.to_layout});
+  };
+  if (options.to == Kind::kNative)
+    return write_native(work, options.out, model, source.kind == Kind::kNative ? &source.reader.manifest() : nullptr,
+                        progress, prove);
+  std::vector<std::string> notes = write_files(work, options.to, model, progress);
+  if (const std::string proof = prove(); !proof.empty() && options.to == Kind::kHuggingFace) add_to_card(work, proof);
+  sync_folder(work);
+  rename_path(work, options.out);
+  return notes;
 }
 
 }  // namespace
 
+Source open_source_of(const Options& options) {
+  Source source = open_described(options);
+  if (source.description) complete(source);
+  return source;
+}
+
+Source open_written(const Written& written) {
+  Description description = written.description;
+  // That format has tied weights twice.
+  if (written.kind == Kind::kNeox) description.model.enable_weight_tying = false;
+  Source source = open_source(find_weights(written.folder, written.kind), &description, written.qkv_layout);
+  if (!source.description) source.description = description;
+  complete(source);
+  return source;
+}
+
 Result convert(const Options& options, Progress& progress) {
   check_options(options);
-  Source source = open_described(options);
+  Source source = open_source_of(options);
+  check_proof(options, source);
   Result result{source.kind, 0, 0, 0, {}};
   std::vector<Transfer> tensors;
-  if (source.description) {
-    complete(source);
-    tensors = parameters_of(source);
-  }
+  if (source.description) tensors = parameters_of(source);
   // A folder of PyTorch has a home for all that another one has.
   const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp);
   if (with_state) tensors = all_of(source);
@@ -287,10 +326,6 @@ Result convert(const Options& options, Progress& progress) {
                     options.to_layout.value_or(QkvLayout::kSlots),
                     options.tensor_parallel};
   std::vector<std::string> notes = write(work, final_options, model, source, progress);
-  if (options.to != Kind::kNative) {
-    sync_folder(work);
-    rename_path(work, out);
-  }
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;

@@ -1,6 +1,7 @@
 // Converts a checkpoint of any kind to any other: `hearth convert`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,14 @@
 #include "convert/transfer.h"
 
 namespace hearth::convert {
+
+// The files of a conversion before they get their final name.
+struct Written {
+  Path folder;
+  Kind kind;
+  Description description;  // what was written; for kinds that do not describe themselves
+  std::optional<QkvLayout> qkv_layout;
+};
 
 struct Options {
   Path in, out;
@@ -25,6 +34,9 @@ struct Options {
   Path config;            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;  // in place of the source's; empty: the source's
   int64_t max_file_bytes = 5'000'000'000;
+  // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
+  // gets the name OUT. Empty: not called.
+  std::function<std::string(const Written& written)> prove{};
 };
 
 struct Result {
@@ -36,5 +48,10 @@ struct Result {
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
 // removed. Throws user_error for a model that the target has no home for, and for one that is not complete.
 Result convert(const Options& options, Progress& progress);
+
+// The source of a conversion. If it has a description, that is complete: no key is left to another one.
+Source open_source_of(const Options& options);
+// The same for what was written.
+Source open_written(const Written& written);
 
 }  // namespace hearth::convert

@@ -1,6 +1,7 @@
 // Writes a model in each kind's files. The folder is there and empty; every file is fsynced.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,9 +33,10 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
-// `before`: the source's manifest, where it has one. The folder becomes `final_folder`.
+// `before`: the source's manifest, where it has one. The folder becomes `final_folder`, after `before_rename`.
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
-                                      const checkpoint::Manifest* before, Progress& progress);
+                                      const checkpoint::Manifest* before, Progress& progress,
+                                      const std::function<void()>& before_rename);
 
 // Creates a file of text and fsyncs it.
 void write_text_file(const Path& path, std::string_view text);

@@ -87,7 +87,8 @@ std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progr
 }
 
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
-                                      const checkpoint::Manifest* before, Progress& progress) {
+                                      const checkpoint::Manifest* before, Progress& progress,
+                                      const std::function<void()>& before_rename) {
   const Description& d = model.description;
   config::RunConfig config;
   checkpoint::Manifest manifest;
@@ -116,7 +117,7 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
   manifest.ranks = 1;
   checkpoint::stamp(manifest);
   const std::string items = write_only_rank(folder, model, progress);
-  checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest));
+  checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest), before_rename);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include "checkpoint/retain.h"
 #include "config/load.h"
 #include "ops/gpu/gpu.h"
+#include "run/last_save.h"
 #include "run/state.h"
 
 namespace hearth::infer {
@@ -30,7 +31,9 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
   model->weights = std::make_unique<parallel::ShardedWeights>(model->plan, run.precision, *model->group,
                                                               parallel::ShardedWeights::Mode::kInference,
                                                               std::vector<bool>{}, plan::Sharding{}, device);
-  run::load_weights(reader, *model->weights);
+  // A save of the weights alone may have another type (checkpoint.export_dtype).
+  run::load_weights(reader, *model->weights, {},
+                    run::has_moments(reader) ? run::OtherTypes::kRefuse : run::OtherTypes::kConvert);
   return model;
 }
 

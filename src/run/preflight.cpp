@@ -17,6 +17,7 @@
 #include "run/compute_device.h"
 #include "run/finite.h"
 #include "run/initial_load.h"
+#include "run/last_save.h"
 
 namespace hearth::run {
 namespace {
@@ -164,6 +165,8 @@ class Check {
     const bool trained =
         errors_.attempt([&] { result_.trained = plan::trained_parameters(config.checkpoint.freeze, parameters); });
     if (!has_shape_ || !has_device_) return;
+    if (config.checkpoint.last_save_in_hf)
+      errors_.attempt_about("checkpoint.last_save_in_hf", [&] { check_hugging_face(config, result_.shape.model); });
     if (!result_.device.is_cpu())
       errors_.attempt_about("numerics.fp8", [&] { check_float8(ops::open_gpu(), config, result_.shape.model); });
     if (trained && !has_problem({"training", "memory", "parallelism", "optimizer", "objective", "numerics"}))

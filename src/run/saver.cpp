@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/save.h"
 #include "metrics/throughput.h"
+#include "run/last_save.h"
 
 namespace hearth::run {
 
@@ -20,7 +21,7 @@ Saver::Saver(const parallel::ShardedWeights& weights, Options options)
 
 Saver::~Saver() = default;
 
-void Saver::save(checkpoint::Manifest manifest) {
+void Saver::save(checkpoint::Manifest manifest, std::optional<DType> weights_as) {
   const double begin_s = monotonic_seconds();
   finish();
   if (options_.lease) options_.lease->check();
@@ -37,8 +38,11 @@ void Saver::save(checkpoint::Manifest manifest) {
   saved_ = {.folder = checkpoint::step_folder(options_.checkpoints, manifest_.step)};
   phase_ = Phase::kWriting;
   is_open_ = true;
-  start([this](const std::stop_token& stop) {
-    items_ = checkpoint::write_rank_file(temporary_, control_.rank(), snapshot_.pieces(), stop, start_number_);
+  start([this, weights_as](const std::stop_token& stop) {
+    const std::span<const mesh::TensorPiece> pieces = snapshot_.pieces();
+    items_ = weights_as
+                 ? write_weights(temporary_, control_.rank(), pieces, *weights_as, stop, start_number_)
+                 : checkpoint::write_rank_file(temporary_, control_.rank(), pieces, stop, start_number_);
   });
   saved_.waited_s = monotonic_seconds() - begin_s;
   if (!options_.behind) finish();

@@ -40,8 +40,9 @@ class Saver {
   Saver(const Saver&) = delete;
 
   // Saves CHECKPOINTS/step-N, N = manifest.step, whose other fields the caller has filled in. At once: it has been read
-  // back and has its name at the return. If this throws, the earlier checkpoints are unchanged. Collective.
-  void save(checkpoint::Manifest manifest);
+  // back and has its name at the return. If this throws, the earlier checkpoints are unchanged. `weights_as`: the
+  // weights alone, in this type; none: the whole state. Collective.
+  void save(checkpoint::Manifest manifest, std::optional<DType> weights_as = std::nullopt);
   // The last step of which this rank has written its part; 0: none. Local.
   int64_t written_step();
   // All ranks have written their parts of saves up to this step. Collective.

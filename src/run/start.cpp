@@ -18,6 +18,7 @@
 #include "metrics/jsonl.h"
 #include "plan/tensor_names.h"
 #include "run/finite.h"
+#include "run/last_save.h"
 
 namespace hearth::run {
 namespace {
@@ -82,6 +83,7 @@ void repeat_rewind(const Path& metrics_file, Start& start) {
 void continue_from(const Path& folder, Run& run, Start& start) {
   const checkpoint::Reader reader = checkpoint::Reader::open(folder);
   const checkpoint::Manifest& manifest = reader.manifest();
+  require_moments(reader, run);
   start.progress = progress_of(manifest, folder);
   repeat_rewind(run.folder.metrics_file(), start);
   data::DataState state = data_state_of(manifest, folder);
@@ -93,7 +95,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   check_same_weights(run, before, manifest, folder);
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
-  start.moments = true;
+  start.moments = has_moments(reader);
 }
 
 // "12 weights are converted from bfloat16 to float32"; nullopt without conversions.
@@ -176,6 +178,11 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
                      "PyTorch wrote it: step, data position and optimizer cannot be taken over",
                      "remove checkpoint.initial_load_model_only to begin with its weights");
+  if (!config::leaves_behind(run.config, "optimizer") && !has_moments(reader))
+    throw user_error(fmt::format("{} has the weights alone: a branch cannot take over its optimizer", folder.string()),
+                     "checkpoint.last_save_model_only left the optimizer's state out",
+                     "give checkpoint.exclude_from_loading = [\"optimizer\"], or another checkpoint")
+        .about("checkpoint.initial_load_path");
   start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!new_data) {
@@ -288,9 +295,10 @@ Start start_at(const std::optional<Path>& own, Run& run) {
   for (const std::string& note : run.schedule.notes) start.notes.push_back(note);
   for (std::string& doubt : doubts(run)) start.warnings.push_back(std::move(doubt));
   if (start.progress.step >= run.steps)
-    start.notes.push_back(
-        fmt::format("nothing to do: {} of {} steps are done; a larger training.steps prolongs the run",
-                    start.progress.step, run.steps));
+    start.notes.push_back(fmt::format("nothing to do: {} of {} steps are done; {}", start.progress.step, run.steps,
+                                      start.moments || start.from_elsewhere
+                                          ? "a larger training.steps prolongs the run"
+                                          : "the last save has the weights alone, so a new run may begin with them"));
   return start;
 }
 

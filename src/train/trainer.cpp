@@ -27,6 +27,7 @@
 #include "optim/optimizer.h"
 #include "parallel/sharded_weights.h"
 #include "plan/muon.h"
+#include "run/last_save.h"
 #include "run/run.h"
 #include "run/run_folder.h"
 #include "run/saver.h"
@@ -211,14 +212,12 @@ class Trainer {
       journal_.message(LogLevel::kWarning, fmt::format("step {}: {}; its update is skipped, number {} in this run",
                                                        step.t, judgement.reason, guard_.health().skipped));
     }
-
     progress_.step = step.t;
     progress_.tokens_seen += step.num_samples * run_.seq_len();
     const uint64_t first_sample = std::exchange(progress_.next_sample, step.next_sample);
     progress_.health = guard_.health();
 
-    const double now_s = monotonic_seconds();
-    const double step_s = now_s - std::max(step.start_s, std::exchange(ended_s_, now_s));
+    const double now_s = monotonic_seconds(), step_s = now_s - std::max(step.start_s, std::exchange(ended_s_, now_s));
     return metrics::Record{
         .step = step.t,
         .loss = if_finite(result.loss),
@@ -290,7 +289,7 @@ class Trainer {
     journal_.sync();
     saver_.finish();
     report_save();
-    saver_.save(run_.manifest(progress_, record));
+    saver_.save(run_.manifest(progress_, record), run::weights_alone(run_, progress_.step));
     report_save();
     feed_.saved();
     checkpoint_ = checkpoint::step_folder(run_.folder.checkpoints(), progress_.step);
@@ -356,13 +355,17 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
   for (const std::string& warning : start.warnings) voice.say(LogLevel::kWarning, warning);
   for (const std::string& note : start.notes) voice.say(LogLevel::kInfo, note);
   std::fflush(stdout);
-  if (start.progress.step >= run.steps) return ExitCode::kDone;
+  const bool is_done = start.progress.step >= run.steps;
   control.together("the run file's copy", [&] {
-    if (group.rank() == 0) run.folder.write_run_file(run.run_file());
-    if (control.is_process() && control.size() > 1)
+    if (group.rank() == 0 && !is_done) run.folder.write_run_file(run.run_file());
+    if (control.is_process() && control.size() > 1 && !is_done)
       mesh::start_flight(run.folder.flight(), control.rank(), control.size());
   });
-  return train_from(run, start, group, voice.log());
+  const ExitCode code = is_done ? ExitCode::kDone : train_from(run, start, group, voice.log());
+  if (code != ExitCode::kDone) return code;
+  for (const std::string& line : run::complete_last_save(run, start.progress.step, control))
+    voice.say(LogLevel::kInfo, line);
+  return code;
 }
 
 }  // namespace

@@ -8,6 +8,10 @@ foreign.py nxd OUT TP PP NAMES KIND QKV   OUT/hf as NxD has it: OUT/nxd; NAMES: 
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
+foreign.py rounded WHOLE FOLDER    loads both with torch.distributed.checkpoint: "equal" if FOLDER has WHOLE's weights
+                                 in bfloat16 and nothing else
+foreign.py opens HF                class, type and unexpected keys of a folder that transformers opens
+foreign.py damage FOLDER WEIGHT ROWS   exchanges the first ROWS rows of a weight in model.safetensors with the next
 foreign.py dcp FOLDER HF [0.3]     loads a folder with torch.distributed.checkpoint and compares it with HF
 """
 import glob
@@ -284,6 +288,33 @@ def same(a, b):
     print(first_difference(weights(a), weights(b)))
 
 
+def load_dcp(folder):
+    import torch.distributed.checkpoint as checkpoint
+    known = checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata
+    found = {name: torch.zeros(m.size, dtype=m.properties.dtype) for name, m in known.items()}
+    checkpoint.load(found, checkpoint_id=folder)
+    return found
+
+
+def rounded(whole, folder):
+    weights = {n: w.to(torch.bfloat16) for n, w in load_dcp(whole).items() if not n.startswith("optimizer.")}
+    print(first_difference(weights, load_dcp(folder)))
+
+
+def opens(folder):
+    from transformers import AutoModelForCausalLM
+    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, torch_dtype="auto")
+    missing, other = info["missing_keys"], info["unexpected_keys"]
+    print(type(model).__name__, model.dtype, len(missing), "missing", len(other), "other")
+
+
+def damage(folder, name, rows):
+    path = os.path.join(folder, "model.safetensors")
+    tensors, n = load_file(path), int(rows)
+    tensors[name] = torch.cat([tensors[name][n:2 * n], tensors[name][:n], tensors[name][2 * n:]])
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
 def dcp(folder, hf, dialect="2025"):
     import torch.distributed.checkpoint as checkpoint
     config = json.load(open(hf + "/config.json"))
@@ -306,5 +337,6 @@ def dcp(folder, hf, dialect="2025"):
 
 if __name__ == "__main__":
     commands = {"make": make, "logits": logits, "text": text, "neox": neox, "neox-same": neox_same, "nxd": nxd,
-                "same": same, "dcp": dcp}
+                "same": same, "dcp": dcp, "damage": damage, "rounded": rounded,
+                "opens": opens}
     commands[sys.argv[1]](*sys.argv[2:])

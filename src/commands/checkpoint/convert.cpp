@@ -1,4 +1,4 @@
-#include "convert/convert.h"
+#include "commands/checkpoint/convert.h"
 
 #include <fmt/core.h>
 
@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "commands/commands.h"
+#include "commands/hearth_train.h"
 #include "commands/progress_line.h"
 #include "config/choices.h"
 
@@ -30,8 +31,9 @@ std::optional<DType> dtype_of(const std::string& name) {
 
 }  // namespace
 
-int convert(CommandLine& line) {
-  convert::Options options{};
+std::optional<ConvertOptions> convert_options(CommandLine& line) {
+  ConvertOptions all;
+  convert::Options& options = all.options;
   std::string from, to, dtype, pairs, layout, to_layout, max_file = "5GB";
   std::vector<std::string> kinds;
   std::vector<std::string> targets;
@@ -64,7 +66,11 @@ int convert(CommandLine& line) {
               "of an OUT of the kind neox: number of ranks that share each layer");
   line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
   line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
-  if (!line.parse()) return 0;
+  line.flag("--verify", &all.verify,
+            "compute the logits of a few sequences of random tokens from both sides and compare them before OUT gets "
+            "its name; equal bits, or within float32's rounding where rows change their order; exit code 3 if they "
+            "differ");
+  if (!line.parse()) return std::nullopt;
   options.from = convert::find_kind_name(from);
   options.to = *convert::find_kind_name(to);
   options.dtype = dtype_of(dtype);
@@ -76,7 +82,10 @@ int convert(CommandLine& line) {
   if (!bytes || *bytes == 0)
     throw user_error(fmt::format("--max-file-size {} is not a size", max_file), {}, "write it as 5GB or 500 MiB");
   options.max_file_bytes = *bytes;
+  return all;
+}
 
+int run_convert(const convert::Options& options) {
   convert::Progress progress;
   const auto start = std::chrono::steady_clock::now();
   const convert::Result result = [&] {
@@ -89,9 +98,17 @@ int convert(CommandLine& line) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
   fmt::print("wrote {}: {} to {}, {} parameters in {} tensors, {} in {}\n", options.out.string(),
-             convert::kind_name(result.from), to, format_count(static_cast<double>(result.parameters)), result.tensors,
-             format_bytes(result.bytes), format_duration(seconds));
+             convert::kind_name(result.from), convert::kind_name(options.to),
+             format_count(static_cast<double>(result.parameters)), result.tensors, format_bytes(result.bytes),
+             format_duration(seconds));
   return 0;
+}
+
+int convert(CommandLine& line) {
+  const std::optional<ConvertOptions> all = convert_options(line);
+  if (!all) return 0;
+  if (all->verify) become_hearth_train(line);
+  return run_convert(all->options);
 }
 
 }  // namespace hearth::commands

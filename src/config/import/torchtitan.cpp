@@ -20,7 +20,6 @@ constexpr std::string_view kRanks = "remove it: parallelism.data_parallel_shard_
 constexpr std::string_view kNoTrace = "remove it: `hearth bench step RUN.toml` prints the parts of a step's time";
 constexpr std::string_view kJsonl = "remove it: metrics.jsonl in the run folder has every number of every step";
 constexpr std::string_view kNoPython = "remove it: no Python runs while Hearth trains";
-constexpr std::string_view kWholeState = "remove it: every checkpoint has the whole state, as it is trained";
 
 constexpr Row kRows[] = {
     {"job", "config_file", "remove it: the run file is the argument of `hearth train`"},
@@ -74,15 +73,12 @@ constexpr Row kRows[] = {
     {"checkpoint", "enable", "remove it: checkpoints are always written; checkpoint.interval says when"},
     {"checkpoint", "enable_checkpoint", "remove it: checkpoints are always written; checkpoint.interval says when"},
     {"checkpoint", "interval_type", "remove it: checkpoint.interval counts steps, checkpoint.interval_seconds seconds"},
-    {"checkpoint", "model_weights_only", kWholeState},
-    {"checkpoint", "last_save_model_only", kWholeState},
-    {"checkpoint", "export_dtype", kWholeState},
+    {"checkpoint", "model_weights_only", "write checkpoint.last_save_model_only"},
     {"checkpoint", "load_step",
      "remove it: a run goes on from its newest good checkpoint; to start from another, give "
      "checkpoint.initial_load_path"},
     {"checkpoint", "create_seed_checkpoint", "remove it: the first weights do not depend on the number of ranks"},
     {"checkpoint", "initial_load_in_hf", "remove it: checkpoints are read in PyTorch's DCP layout"},
-    {"checkpoint", "last_save_in_hf", "remove it: checkpoints are written in PyTorch's DCP layout"},
     {"validation", "enable", "remove it: validation.freq says how often; 0 means never"},
     {"validation", "enabled", "remove it: validation.freq says how often; 0 means never"},
     {"validation", "dataset", "remove it: `hearth data build --validation FRACTION` holds documents out"},
@@ -125,6 +121,9 @@ std::string_view torchtitan_advice(std::string_view section, std::string_view ke
 std::string_view torchtitan_value_advice(std::string_view name, std::string_view value) {
   if (name == "model.norm_type" && (value == "fused_rmsnorm" || value == "compiled_rmsnorm"))
     return "write \"rmsnorm\": the same norm, of which there is one implementation";
+  if (name == "checkpoint.export_dtype" && value == "float16")
+    return "write \"bfloat16\", or \"float32\" and then `hearth convert --to hf --dtype float16`: Hearth's own "
+           "checkpoints have no float16";
   if (name == "checkpoint.async_mode" && value == "async_with_pinned_mem")
     return "write \"async\": the copy of a GPU's memory is always pinned";
   if (name == "model.name" && value == "llama")

@@ -1,0 +1,130 @@
+#include "run/last_save.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/retain.h"
+#include "checkpoint/save.h"
+#include "convert/cast.h"
+#include "convert/convert.h"
+#include "convert/hugging_face_config.h"
+
+namespace hearth::run {
+namespace {
+
+bool is_of_optimizer(const std::string& tensor) { return tensor.starts_with("optimizer."); }
+
+// The newest step before `step` with an optimizer's state. One that cannot be opened does not count.
+std::optional<int64_t> newest_with_moments(const Path& checkpoints, int64_t step) {
+  std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
+  for (; !steps.empty(); steps.pop_back()) {
+    if (steps.back() >= step) continue;
+    try {
+      if (has_moments(checkpoint::Reader::open(checkpoint::step_folder(checkpoints, steps.back()))))
+        return steps.back();
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool missing) {
+  const Path native = checkpoint::step_folder(run.folder.checkpoints(), step), folder = hugging_face_folder(native);
+  if ((missing && path_exists(folder)) || has_moments(checkpoint::Reader::open(native))) return {};
+  Path fresh = folder, old = folder;
+  const bool in_store = is_object(folder);  // which renames nothing: config.json comes last there
+  fresh += in_store ? "" : ".new";
+  old += ".old";
+  remove_tree(fresh);
+  convert::Options options{};
+  options.in = native;
+  options.out = fresh;
+  options.to = convert::Kind::kHuggingFace;
+  convert::Progress progress;
+  const convert::Result result = convert::convert(options, progress);
+  if (run.folder.lease()) run.folder.lease()->check();
+  if (!in_store) replace_folder(fresh, folder, old);
+  std::vector<std::string> lines = {fmt::format("wrote {} in Hugging Face's format", folder.string())};
+  lines.insert(lines.end(), result.notes.begin(), result.notes.end());
+  return lines;
+}
+
+}  // namespace
+
+std::optional<DType> weights_alone(const Run& run, int64_t step) {
+  const config::Checkpoint& keys = run.config.checkpoint;
+  if (!keys.last_save_model_only || step < run.steps) return std::nullopt;
+  return keys.export_dtype;
+}
+
+std::string write_weights(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces, DType dtype,
+                          const std::stop_token& stop, int64_t start) {
+  std::vector<mesh::TensorPiece> weights;
+  std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(weights),
+               [](const mesh::TensorPiece& piece) { return !is_of_optimizer(piece.info.name); });
+  const auto has_type = [dtype](const mesh::TensorPiece& piece) { return piece.info.dtype == dtype; };
+  if (std::all_of(weights.begin(), weights.end(), has_type))
+    return checkpoint::write_rank_file(temporary, rank, weights, stop, start);
+  checkpoint::RankFile file(temporary, rank, start);
+  std::vector<std::byte> rounded;
+  for (const mesh::TensorPiece& piece : weights) {
+    checkpoint::check_stop(temporary, stop);
+    convert::cast(piece.bytes, piece.info.dtype, dtype, rounded);
+    file.add({{piece.info.name, dtype, piece.info.shape}, piece.box, rounded});
+  }
+  return file.finish();
+}
+
+bool has_moments(const checkpoint::Reader& reader) {
+  const auto& tensors = reader.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const mesh::TensorInfo& tensor) { return is_of_optimizer(tensor.name); });
+}
+
+void require_moments(const checkpoint::Reader& reader, const Run& run) {
+  const int64_t step = reader.manifest().step;
+  if (has_moments(reader) || step >= run.steps) return;
+  const Path& folder = reader.folder();
+  const std::optional<int64_t> before = newest_with_moments(run.folder.checkpoints(), step);
+  const std::string go_back = before ? fmt::format("move {} to another folder, and the run goes on from {}; or ",
+                                                   folder.filename().string(), checkpoint::step_name_of(*before))
+                                     : "";
+  throw user_error(
+      fmt::format("{} has the weights alone: the run cannot go on from it to step {}", folder.string(), run.steps),
+      fmt::format("its training ended at step {}, and checkpoint.last_save_model_only left the optimizer's state out",
+                  step),
+      fmt::format("{}begin a new run with these weights: checkpoint.initial_load_path in a new job.dump_folder",
+                  go_back));
+}
+
+Path hugging_face_folder(const Path& step) {
+  Path folder = step;
+  folder += "-hf";
+  return folder;
+}
+
+void check_hugging_face(const config::RunConfig& config, const plan::ModelShape& shape) {
+  convert::Description d;
+  d.model = config.model;
+  d.model.vocab_size = shape.V;
+  d.model.n_kv_heads = shape.G;
+  d.model.hidden_dim = shape.F;
+  d.objective = config.objective.kind;
+  d.max_positions = config.training.seq_len;
+  convert::format_hugging_face_config(d, config.checkpoint.export_dtype);
+}
+
+std::vector<std::string> complete_last_save(const Run& run, int64_t first_step, comm::Control& control) {
+  std::vector<std::string> lines;
+  if (!run.config.checkpoint.last_save_in_hf) return lines;
+  const int64_t step = std::max(first_step, run.steps);
+  control.together("the last save in Hugging Face's format", [&] {
+    if (control.rank() == 0) lines = write_hugging_face(run, step, /*missing=*/first_step == step);
+  });
+  return lines;
+}
+
+}  // namespace hearth::run
