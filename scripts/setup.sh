@@ -74,7 +74,8 @@ install_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     # Not Debian's family: the same libraries may be there under other names. Ask the compiler.
     if command -v cmake >/dev/null && command -v ninja >/dev/null && printf '#include <%s>\n' fmt/core.h spdlog/spdlog.h CLI/CLI.hpp toml++/toml.h \
-        nlohmann/json.hpp xxhash.h zlib.h zstd.h openssl/evp.h pcre2.h sentencepiece_processor.h hwy/highway.h gmock/gmock.h |
+        nlohmann/json.hpp xxhash.h zlib.h zstd.h openssl/evp.h pcre2.h sentencepiece_processor.h hwy/highway.h \
+        gmock/gmock.h |
         g++ -std=c++20 -DPCRE2_CODE_UNIT_WIDTH=8 -E -x c++ - >/dev/null 2>&1; then
       say "packages: found (not Debian or Ubuntu: checked with the compiler)"
       return
