@@ -1,15 +1,19 @@
 #include "convert/convert.h"
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
+#include "base/copy_tree.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "config/load.h"
 #include "convert/source.h"
 #include "convert/target.h"
+#include "convert/weights_of_model.h"
 #include "plan/parameters.h"
 
 namespace hearth::convert {
@@ -24,14 +28,6 @@ std::string some_of(const std::vector<std::string>& names) {
                                        names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kNamesShown)));
   const size_t more = names.size() - first.size();
   return join(first) + (more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
-// State of a training besides its weights.
-bool is_state(std::string_view name) {
-  for (const std::string_view state : {"optimizer.", "lr_scheduler.", "dataloader.", "train_state."}) {
-    if (name.starts_with(state)) return true;
-  }
-  return name == "train_state" || name == "dataloader";
 }
 
 Description described_by(const Path& run_file) {
@@ -91,30 +87,14 @@ void complete(Source& source) {
 std::vector<Transfer> parameters_of(Source& source) {
   const config::Model& m = source.description->model;
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(m, 0));
-  std::vector<std::string> problems;
-  std::vector<Transfer> tensors;
-  for (const plan::Parameter& p : plan.parameters) {
-    const mesh::TensorInfo* found = source.reader.find(p.name);
-    if (found == nullptr) {
-      problems.push_back(fmt::format("{}: missing", p.name));
-    } else if (found->shape != p.shape || !is_floating_point(found->dtype)) {
-      problems.push_back(fmt::format("{}: {} {}, expected {}", p.name, dtype_name(found->dtype),
-                                     formats::format_shape(found->shape), formats::format_shape(p.shape)));
-    } else {
-      tensors.push_back({p.name, {p.name, found->dtype, p.shape}});
-    }
-  }
-  for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
-    std::string_view name = tensor.name;
-    if (name.starts_with("model.")) name.remove_prefix(6);
-    const bool tied_copy = m.enable_weight_tying && name == kOutputName;
-    if (!is_state(name) && !tied_copy && plan.find(std::string(name)) < 0)
-      problems.push_back(fmt::format("{}: the model has no such weight", tensor.name));
-  }
+  const std::vector<std::string> problems = weight_problems(m, source.reader.tensors());
   if (!problems.empty())
     throw user_error(fmt::format("{} does not have the weights of the model that it describes: {}",
                                  source.reader.folder().string(), some_of(problems)),
                      "weights are never dropped or made up", "take the files of one model, all of them");
+  std::vector<Transfer> tensors;
+  for (const plan::Parameter& p : plan.parameters)
+    tensors.push_back({p.name, {p.name, source.reader.find(p.name)->dtype, p.shape}});
   return tensors;
 }
 
@@ -143,7 +123,7 @@ DType widest(const std::vector<Transfer>& tensors) {
 DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vector<std::string>& notes) {
   std::vector<Transfer> weights;
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(weights),
-               [](const Transfer& tensor) { return !is_state(tensor.to.name); });
+               [](const Transfer& tensor) { return !is_training_state(tensor.to.name); });
   if (weights.empty()) throw user_error(fmt::format("{} has no weights", options.in.string()));
   DType dtype = options.dtype.value_or(widest(weights));
   if (options.to == Kind::kNative) {
@@ -158,7 +138,7 @@ DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vec
   // A native checkpoint has one type. Others keep what they get.
   if (!options.dtype && options.to != Kind::kNative) return dtype;
   for (Transfer& tensor : tensors) {
-    if (!is_state(tensor.to.name)) tensor.to.dtype = dtype;
+    if (!is_training_state(tensor.to.name)) tensor.to.dtype = dtype;
   }
   return dtype;
 }
@@ -275,8 +255,9 @@ Source open_written(const Written& written) {
   return source;
 }
 
-Result convert(const Options& options, Progress& progress) {
-  check_options(options);
+namespace {
+
+Result convert_on_disk(const Options& options, Progress& progress) {
   Source source = open_source_of(options);
   check_proof(options, source);
   Result result{source.kind, 0, 0, 0, {}};
@@ -288,7 +269,7 @@ Result convert(const Options& options, Progress& progress) {
   const DType dtype = set_types(tensors, options, source.notes);
   std::vector<std::string> left_out;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
-    if (!with_state && is_state(tensor.name)) left_out.push_back(tensor.name);
+    if (!with_state && is_training_state(tensor.name)) left_out.push_back(tensor.name);
   }
   if (!left_out.empty())
     source.notes.push_back(fmt::format("weights only: {} tensors of a training's state stay behind, such as {}",
@@ -310,7 +291,7 @@ Result convert(const Options& options, Progress& progress) {
   make_folders(work);
   for (const Transfer& tensor : tensors) {
     ++result.tensors;
-    if (!is_state(tensor.to.name)) result.parameters += mesh::Box{{}, tensor.to.shape}.numel();
+    if (!is_training_state(tensor.to.name)) result.parameters += mesh::Box{{}, tensor.to.shape}.numel();
     result.bytes += bytes_of(tensor.to);
   }
   progress.all_bytes = result.bytes;
@@ -329,6 +310,28 @@ Result convert(const Options& options, Progress& progress) {
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;
+}
+
+}  // namespace
+
+Result convert(const Options& options, Progress& progress) {
+  check_options(options);
+  if (!is_object(options.out)) return convert_on_disk(options, progress);
+  // Some formats are patched after they are written, which a store cannot do.
+  const Path work = std::filesystem::temp_directory_path() / fmt::format("hearth-convert-{}", ::getpid());
+  Options on_disk = options;
+  on_disk.out = work / options.out.filename();
+  make_folders(work);
+  try {
+    Result result = convert_on_disk(on_disk, progress);
+    CopyProgress copied;
+    copy_tree(on_disk.out, options.out, copied);
+    remove_tree(work);
+    return result;
+  } catch (...) {
+    remove_tree(work);
+    throw;
+  }
 }
 
 }  // namespace hearth::convert

@@ -7,52 +7,21 @@
 #include "base/error.h"
 #include "convert/hugging_face_config.h"
 #include "convert/names.h"
-#include "convert/source.h"
+#include "convert/open.h"
 #include "formats/safetensors.h"
-#include "formats/torch_file.h"
 
 namespace hearth::convert {
 namespace {
 
 using checkpoint::OutsideTensor;
 
-// The ways in which transformers stores weights, in its order of preference.
-struct Layout {
-  const char *single, *index;
-};
-constexpr Layout kLayouts[] = {{"model.safetensors", "model.safetensors.index.json"},
-                               {"pytorch_model.bin", "pytorch_model.bin.index.json"}};
-
-// A file's tensors, each in one piece.
 std::vector<OutsideTensor> tensors_of(const Path& folder, const std::string& name) {
-  const std::string origin = (folder / name).string();
-  const File file = File::open_read(folder / name);
-  std::vector<OutsideTensor> tensors;
-  const auto add = [&](const mesh::TensorInfo& info, formats::TensorLayout layout) {
-    const mesh::Box whole{std::vector<int64_t>(info.shape.size()), info.shape};
-    tensors.push_back({info, {{whole, name, std::move(layout)}}});
-  };
-  const auto refuse = [&](const formats::OtherEntry& other) {
-    throw user_error(fmt::format("{}: {} is {}", origin, other.name, other.what),
+  WeightFile file = read_weight_file(folder, name);
+  if (!file.others.empty())
+    throw user_error(fmt::format("{}: {} is {}", (folder / name).string(), file.others[0].name, file.others[0].what),
                      "Hearth reads float32, float64, bfloat16 and float16 weights",
                      "save the model again in one of these types");
-  };
-  if (formats::is_zip(file)) {
-    formats::TorchFile found = formats::read_torch_file(file, origin);
-    if (!found.others.empty()) refuse(found.others.front());
-    for (formats::TorchTensor& tensor : found.tensors)
-      add({tensor.name, tensor.layout.dtype, tensor.layout.sizes}, tensor.layout);
-    return tensors;
-  }
-  const formats::SafetensorsFile found = formats::read_safetensors(file, origin);
-  if (!found.others.empty()) refuse(found.others.front());
-  for (const formats::SafetensorsTensor& tensor : found.tensors) {
-    std::vector<int64_t> strides(tensor.info.shape.size());
-    int64_t stride = 1;
-    for (size_t d = strides.size(); d-- > 0; stride *= std::max<int64_t>(tensor.info.shape[d], 1)) strides[d] = stride;
-    add(tensor.info, {tensor.info.dtype, tensor.info.shape, std::move(strides), tensor.offset});
-  }
-  return tensors;
+  return std::move(file.tensors);
 }
 
 // All files of an index, which must tell the truth: each tensor is where it says, and no other is there.
@@ -84,14 +53,15 @@ std::vector<OutsideTensor> indexed_tensors(const Path& folder, const std::string
 }
 
 std::vector<OutsideTensor> all_tensors(const Path& folder) {
-  for (const Layout& layout : kLayouts) {
+  for (const HuggingFaceLayout& layout : kHuggingFaceLayouts) {
     if (path_exists(folder / layout.index)) return indexed_tensors(folder, layout.index);
     if (path_exists(folder / layout.single)) return tensors_of(folder, layout.single);
   }
-  throw user_error(fmt::format("{} has no weights", folder.string()),
-                   fmt::format("there is none of {}, {}, {}, {}", kLayouts[0].single, kLayouts[0].index,
-                               kLayouts[1].single, kLayouts[1].index),
-                   "download them");
+  throw user_error(
+      fmt::format("{} has no weights", folder.string()),
+      fmt::format("there is none of {}, {}, {}, {}", kHuggingFaceLayouts[0].single, kHuggingFaceLayouts[0].index,
+                  kHuggingFaceLayouts[1].single, kHuggingFaceLayouts[1].index),
+      "download them");
 }
 
 constexpr const char* kOutput = "output.weight";

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "config/load.h"
 #include "convert/names.h"
+#include "convert/open.h"
 
 namespace hearth::convert {
 namespace {

@@ -43,12 +43,6 @@ Source open_for_inspection(const Path& folder);
 // Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
 bool is_without_tokenizer(const checkpoint::Manifest& manifest);
 
-// Each opens one kind.
-Source open_hugging_face(const Path& folder);
-Source open_meta(const Path& folder);
-Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
-Source open_nxd(const Path& folder, const Description* described);
-
 // Whether two tensors of one shape have the same elements, bit by bit. Reads both up to the first difference.
 bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b);
 

@@ -63,6 +63,12 @@ std::optional<int64_t> reference_id(const Pickle& pickle, PickleValue value) {
   return pickle.integer(id, "a reference to a tensor");
 }
 
+// A value that is no tensor. A call of a class or a function is named, and it does not run.
+std::string what_it_is(const Pickle& pickle, PickleValue value) {
+  if (pickle.kind(value) != PickleKind::kObject) return "not a tensor";
+  return fmt::format("not a tensor but a call of {}, which does not run here", pickle.object(value, "a value").name);
+}
+
 Pickle read_pickle(const File& file, const Members& members, const std::string& origin) {
   const ZipMember* byteorder = members.find("byteorder");
   if (byteorder != nullptr && read_text(file, *byteorder, kMaxByteOrder, origin) != "little")
@@ -97,7 +103,7 @@ TorchFile read_torch_file(const File& file, const std::string& origin, const std
     else if (const std::optional<int64_t> id = reference_id(pickle, entries[i + 1]))
       found.references.push_back({std::move(name), *id});
     else
-      found.others.push_back({std::move(name), "not a tensor"});
+      found.others.push_back({std::move(name), what_it_is(pickle, entries[i + 1])});
   }
   return found;
 }

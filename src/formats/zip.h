@@ -71,6 +71,9 @@ struct ZipMember {
 // length or offset in it is trusted. Throws damaged() naming `origin`.
 std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int64_t length, const std::string& origin);
 
+// The CRC-32 of the member's bytes, which are read in pieces.
+uint32_t crc_of(const File& file, const ZipMember& member);
+
 // The member whose name ends in "/NAME" below the archive's one top folder; null if it is missing.
 const ZipMember* find_member(const std::vector<ZipMember>& members, std::string_view name);
 

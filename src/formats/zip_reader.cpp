@@ -1,6 +1,7 @@
-#include <algorithm>
-
 #include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "formats/zip.h"
@@ -9,6 +10,7 @@ namespace hearth::formats {
 namespace {
 
 constexpr int64_t kEnd = 22, kEnd64Locator = 20, kEnd64 = 56, kEntry = 46;
+constexpr int64_t kCrcPieceBytes = 1 << 20;
 // One tensor's archive has fewer than ten members with short names; this limit suffices for whole state dicts, too.
 constexpr int64_t kMaxDirectory = int64_t{64} << 20;
 
@@ -135,6 +137,19 @@ std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int6
     members.push_back(std::move(member));
   }
   return members;
+}
+
+uint32_t crc_of(const File& file, const ZipMember& member) {
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(member.length, kCrcPieceBytes)));
+  uLong crc = 0;
+  for (int64_t at = 0; at < member.length;) {
+    const std::span<std::byte> part =
+        std::span(buffer).first(static_cast<size_t>(std::min(member.length - at, kCrcPieceBytes)));
+    file.read_at(member.offset + at, part);
+    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
+    at += static_cast<int64_t>(part.size());
+  }
+  return static_cast<uint32_t>(crc);
 }
 
 const ZipMember* find_member(const std::vector<ZipMember>& members, std::string_view name) {

@@ -17,14 +17,16 @@ using RecordJson = nlohmann::ordered_json;
 constexpr int64_t kRecordVersion = 1;  // stored on disk: never change; a new meaning gets a new number
 constexpr int64_t kMostReaders = 4;    // files that are hashed at once
 
+constexpr int64_t kMostFileBytes = int64_t{1} << 45;
+
+// Another type is refused, too: a conversion of a large number with a point is undefined.
+int64_t size_in(const RecordJson& j) { return j.is_number_integer() ? j.get<int64_t>() : -1; }
+
 RemoteFile parse_file(const RecordJson& j, const std::string& from) {
-  RemoteFile file;
-  file.path = parse_path(j.at("path").get<std::string>(), from);
-  file.size_bytes = j.at("size").get<int64_t>();
   const bool is_lfs = j.contains("sha256");
-  file.digest = {is_lfs ? DigestKind::kSha256 : DigestKind::kGitBlob,
-                 j.at(is_lfs ? "sha256" : "git_sha1").get<std::string>()};
-  return file;
+  Digest digest{is_lfs ? DigestKind::kSha256 : DigestKind::kGitBlob,
+                j.at(is_lfs ? "sha256" : "git_sha1").get<std::string>()};
+  return parse_remote_file(j.at("path").get<std::string>(), size_in(j.at("size")), std::move(digest), from);
 }
 
 }  // namespace
@@ -41,20 +43,34 @@ std::string parse_path(const std::string& text, const std::string& from) {
   return text;
 }
 
+RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from) {
+  const size_t digits = digest.kind == DigestKind::kSha256 ? 64 : 40;
+  const bool is_hex =
+      digest.hex.size() == digits && digest.hex.find_first_not_of("0123456789abcdef") == std::string::npos;
+  std::string good_path = parse_path(path, from);
+  if (size_bytes < 0 || size_bytes > kMostFileBytes || !is_hex)
+    throw damaged(fmt::format("{} cannot be read", from),
+                  fmt::format("{} has the hash \"{}\" and {} bytes", good_path, digest.hex, size_bytes));
+  return {std::move(good_path), size_bytes, std::move(digest)};
+}
+
 std::optional<Record> read_record(const Path& folder) {
   const Path path = folder / kRecordFile;
   if (!path_exists(path)) return std::nullopt;
+  return parse_record(read_file(path), path.string());
+}
+
+Record parse_record(std::string_view text, const std::string& from) {
+  constexpr const char* kFetchAgain = "remove it and fetch again; files that are there are not downloaded again";
   try {
-    const RecordJson j = RecordJson::parse(read_file(path));
-    if (j.at("format_version").get<int64_t>() != kRecordVersion)
-      throw user_error(fmt::format("{} is of another version of Hearth", path.string()), {},
-                       "remove it and fetch again; files that are there are not downloaded again");
+    const RecordJson j = RecordJson::parse(text);
+    if (!j.at("format_version").is_number_integer() || j.at("format_version").get<int64_t>() != kRecordVersion)
+      throw user_error(fmt::format("{} is of another version of Hearth", from), {}, kFetchAgain);
     Record record{j.at("name"), j.at("commit"), j.at("licence"), j.at("include"), j.at("exclude"), {}, j.at("checked")};
-    for (const RecordJson& file : j.at("files")) record.files.push_back(parse_file(file, path.string()));
+    for (const RecordJson& file : j.at("files")) record.files.push_back(parse_file(file, from));
     return record;
   } catch (const RecordJson::exception& error) {
-    throw damaged(fmt::format("{} is damaged", path.string()), error.what(),
-                  "remove it and fetch again; files that are there are not downloaded again");
+    throw damaged(fmt::format("{} is damaged", from), error.what(), kFetchAgain);
   }
 }
 

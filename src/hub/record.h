@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -35,8 +36,14 @@ struct Record {
 // Throws damaged() for a path that is absolute, climbs out with "..", or has control characters.
 std::string parse_path(const std::string& text, const std::string& from);
 
+// Throws damaged() for a path as above, a size that no file has, and a text that cannot be a hash. `from`: where they
+// stand.
+RemoteFile parse_remote_file(const std::string& path, int64_t size_bytes, Digest digest, const std::string& from);
+
 // Empty if the folder has no record. Throws damaged() for one that is not of the format.
 std::optional<Record> read_record(const Path& folder);
+// The same for its text, which stands in `from`.
+Record parse_record(std::string_view text, const std::string& from);
 void write_record(const Path& folder, const Record& record);
 
 // How the folder's files differ from the record's. Hashes are read on several threads.

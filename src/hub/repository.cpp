@@ -40,16 +40,12 @@ std::string licence_in(const HubJson& card) {
 }
 
 RemoteFile parse_remote(const HubJson& j, const Name& name) {
-  RemoteFile file;
-  file.path = parse_path(j.at("path").get<std::string>(), format_name(name));
-  file.size_bytes = j.at("size").get<int64_t>();
   const bool is_lfs = j.contains("lfs") && j["lfs"].is_object();
-  file.digest = is_lfs ? Digest{DigestKind::kSha256, j["lfs"].at("sha256").get<std::string>()}
-                       : Digest{DigestKind::kGitBlob, j.at("blob_id").get<std::string>()};
-  if (file.size_bytes < 0 || !is_hex(file.digest.hex, is_lfs ? 64 : 40))
-    throw strange_answer(
-        name, fmt::format("{} has the hash \"{}\" and {} bytes", file.path, file.digest.hex, file.size_bytes));
-  return file;
+  Digest digest = is_lfs ? Digest{DigestKind::kSha256, j["lfs"].at("sha256").get<std::string>()}
+                         : Digest{DigestKind::kGitBlob, j.at("blob_id").get<std::string>()};
+  const HubJson& size = j.at("size");
+  return parse_remote_file(j.at("path").get<std::string>(), size.is_number_integer() ? size.get<int64_t>() : -1,
+                           std::move(digest), fmt::format("the Hub's answer about {}", format_name(name)));
 }
 
 std::vector<std::string> command_for(const Name& name, const char* verb, const std::string& revision) {
@@ -67,8 +63,7 @@ bool matches_any(const std::string& path, const std::vector<std::string>& patter
 
 }  // namespace
 
-Repository look_up_head(const Client& client, const Name& name) {
-  const std::string text = client.ask(command_for(name, "info", name.revision), format_name(name));
+Repository parse_head(std::string_view text, const Name& name) {
   try {
     const HubJson j = HubJson::parse(text);
     Repository found;
@@ -85,23 +80,32 @@ Repository look_up_head(const Client& client, const Name& name) {
   }
 }
 
-Repository look_up(const Client& client, const Name& name) {
-  Repository found = look_up_head(client, name);
-  std::vector<std::string> words = command_for(name, "ls", found.commit);
-  words.emplace_back("--recursive");
-  const std::string text = client.ask(std::move(words), format_name(name));
-  if (text.starts_with("(empty)") || text.find_first_not_of(" \n") == std::string::npos) return found;
+std::vector<RemoteFile> parse_listing(std::string_view text, const Name& name) {
+  std::vector<RemoteFile> files;
+  if (text.starts_with("(empty)") || text.find_first_not_of(" \n") == std::string_view::npos) return files;
   std::set<std::string> paths;
   try {
     for (const HubJson& j : HubJson::parse(text)) {
       if (!j.contains("size")) continue;  // a folder
-      found.files.push_back(parse_remote(j, name));
-      if (!paths.insert(found.files.back().path).second)
-        throw strange_answer(name, fmt::format("it lists {} twice", found.files.back().path));
+      files.push_back(parse_remote(j, name));
+      if (!paths.insert(files.back().path).second)
+        throw strange_answer(name, fmt::format("it lists {} twice", files.back().path));
     }
   } catch (const HubJson::exception& error) {
     throw strange_answer(name, error.what());
   }
+  return files;
+}
+
+Repository look_up_head(const Client& client, const Name& name) {
+  return parse_head(client.ask(command_for(name, "info", name.revision), format_name(name)), name);
+}
+
+Repository look_up(const Client& client, const Name& name) {
+  Repository found = look_up_head(client, name);
+  std::vector<std::string> words = command_for(name, "ls", found.commit);
+  words.emplace_back("--recursive");
+  found.files = parse_listing(client.ask(std::move(words), format_name(name)), name);
   return found;
 }
 

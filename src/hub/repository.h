@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hub/client.h"
@@ -21,6 +22,10 @@ struct Repository {
 Repository look_up(const Client& client, const Name& name);
 // The same without files: one request.
 Repository look_up_head(const Client& client, const Name& name);
+
+// The two answers, as the client prints them in JSON. Throw damaged() as above.
+Repository parse_head(std::string_view text, const Name& name);
+std::vector<RemoteFile> parse_listing(std::string_view text, const Name& name);
 
 // Files that match a pattern of `include` (empty: all) and none of `exclude`. A pattern is the shell's, over the whole
 // path; "*" also matches "/". `hf` selects the same.

@@ -40,9 +40,8 @@ void Saver::save(checkpoint::Manifest manifest, std::optional<DType> weights_as)
   is_open_ = true;
   start([this, weights_as](const std::stop_token& stop) {
     const std::span<const mesh::TensorPiece> pieces = snapshot_.pieces();
-    items_ = weights_as
-                 ? write_weights(temporary_, control_.rank(), pieces, *weights_as, stop, start_number_)
-                 : checkpoint::write_rank_file(temporary_, control_.rank(), pieces, stop, start_number_);
+    items_ = weights_as ? write_weights(temporary_, control_.rank(), pieces, *weights_as, stop, start_number_)
+                        : checkpoint::write_rank_file(temporary_, control_.rank(), pieces, stop, start_number_);
   });
   saved_.waited_s = monotonic_seconds() - begin_s;
   if (!options_.behind) finish();

@@ -5,23 +5,27 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "commands/commands.h"
+#include "commands/progress_line.h"
+#include "convert/verify.h"
+#include "hub/record.h"
 
 namespace hearth::commands {
+namespace {
 
-int verify(CommandLine& line) {
-  Path folder;
-  line.positional("CHECKPOINT", &folder, "folder of one step, RUN/checkpoints/step-...");
-  if (!line.parse()) return 0;
+void refuse_damage(const Path& folder, const std::vector<std::string>& problems, const char* fix) {
+  if (problems.empty()) return;
+  for (const std::string& problem : problems) log_error("damaged: {}", problem);
+  throw damaged(fmt::format("{} is damaged: {}", folder.string(),
+                            problems.size() == 1 ? "1 problem" : fmt::format("{} problems", problems.size())),
+                {}, fix);
+}
 
+void verify_dcp(const Path& folder) {
   const checkpoint::Verification found = checkpoint::verify_checkpoint(folder);
-  if (!found.problems.empty()) {
-    for (const std::string& problem : found.problems) log_error("damaged: {}", problem);
-    throw damaged(
-        fmt::format("{} is damaged: {}", folder.string(),
-                    found.problems.size() == 1 ? "1 problem" : fmt::format("{} problems", found.problems.size())),
-        {}, "use another checkpoint of the run; `hearth train` takes the newest good one by itself");
-  }
+  refuse_damage(folder, found.problems,
+                "use another checkpoint of the run; `hearth train` takes the newest good one by itself");
   const std::string contents =
       fmt::format("{} tensors in {} items, {}", found.tensors, found.items, format_bytes(found.bytes));
   if (found.has_manifest) {
@@ -33,6 +37,65 @@ int verify(CommandLine& line) {
         "the zip files' own CRC-32s are right\n",
         folder.string(), contents);
   }
+}
+
+// What `hearth fetch` noted about the folder: the Hub's hash of each file.
+void check_record(const Path& folder, convert::Verification& found) {
+  const std::optional<hub::Record> record = hub::read_record(folder);
+  if (!record) return;
+  std::atomic<int64_t> done_bytes = 0;
+  const hub::Differences differences = hub::compare_files(folder, record->files, done_bytes);
+  for (const std::string& path : differences.missing)
+    found.problems.push_back(fmt::format("{} is missing: {} has it", (folder / path).string(), record->name));
+  for (const std::string& path : differences.wrong)
+    found.problems.push_back(fmt::format("{} is not the file of {}", (folder / path).string(), record->name));
+  found.checked.emplace_back("the Hub's hash of every file that was fetched");
+  found.unchecked.clear();
+}
+
+void verify_foreign(const convert::Found& weights) {
+  convert::Progress progress;
+  convert::Verification found = [&] {
+    const ProgressLine shown(
+        [&progress] { return fmt::format("verifying  {}", format_bytes(static_cast<int64_t>(progress.done_bytes))); });
+    convert::Verification result = convert::verify_weights(weights, progress);
+    check_record(weights.folder, result);
+    return result;
+  }();
+  refuse_damage(weights.folder, found.problems, "download these files again, or take another model");
+  fmt::print("{}: good: {} tensors in {} files, {} (kind: {})\n", weights.folder.string(), found.tensors, found.files,
+             format_bytes(found.bytes), convert::kind_name(weights.kind));
+  fmt::print("checked: {}\n", join(found.checked));
+  for (const std::string& what : found.unchecked) fmt::print("not checked: {}\n", what);
+}
+
+}  // namespace
+
+int verify(CommandLine& line) {
+  Path folder;
+  std::string from;
+  std::vector<std::string> kinds;
+  for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
+  line.positional("CHECKPOINT", &folder,
+                  "folder of one step, RUN/checkpoints/step-..., or of another program's weights");
+  line.option("--from", "KIND", &from, "kind of weights, where a folder has two; by default it is found from the files")
+      .choices(kinds);
+  if (!line.parse()) return 0;
+
+  const bool is_dcp =
+      path_exists(folder / checkpoint::kManifestFile) || path_exists(folder / checkpoint::kMetadataFile);
+  const std::optional<convert::Kind> wanted = convert::find_kind_name(from);
+  const bool wants_dcp = !wanted || *wanted == convert::Kind::kNative || *wanted == convert::Kind::kDcp ||
+                         *wanted == convert::Kind::kTorchtitan;
+  if (is_dcp && wants_dcp) {
+    verify_dcp(folder);
+    return 0;
+  }
+  const convert::Found weights = convert::find_weights(folder, wanted);
+  if (weights.kind == convert::Kind::kNative || weights.kind == convert::Kind::kDcp)
+    verify_dcp(weights.folder);
+  else
+    verify_foreign(weights);
   return 0;
 }
 

@@ -1,10 +1,8 @@
 #include "tokenizer/bpe/character_bpe.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "tokenizer/bpe/pair.h"
 #include "tokenizer/unicode/unicode.h"
 
@@ -101,20 +99,7 @@ void CharacterEncoder::encode_piece(std::string_view piece, std::vector<uint32_t
 // `run` is the text of symbols_.
 void CharacterEncoder::encode_run(std::string_view run, std::vector<uint32_t>& ids) {
   if (symbols_.size() == 1) return ids.push_back(symbols_[0]);
-  if (cache_.empty() || run.size() > CacheEntry::kMaxBytes) return merger_.merge_symbols(symbols_, ids);
-  CacheEntry& entry = cache_[xxh3_64(run) & (kCacheEntries - 1)];
-  if (entry.size_bytes == run.size() && std::memcmp(entry.text, run.data(), run.size()) == 0) {
-    ids.insert(ids.end(), entry.ids, entry.ids + entry.num_ids);
-    return;
-  }
-  const size_t before = ids.size();
-  merger_.merge_symbols(symbols_, ids);
-  const size_t count = ids.size() - before;
-  if (count > CacheEntry::kMaxIds) return;
-  entry.size_bytes = static_cast<uint8_t>(run.size());
-  entry.num_ids = static_cast<uint8_t>(count);
-  std::memcpy(entry.text, run.data(), run.size());
-  std::copy(ids.begin() + static_cast<ptrdiff_t>(before), ids.end(), entry.ids);
+  cache_.append(run, ids, [&](std::vector<uint32_t>& to) { merger_.merge_symbols(symbols_, to); });
 }
 
 }  // namespace hearth::tokenizer

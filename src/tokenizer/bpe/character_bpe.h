@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tokenizer/bpe/bpe.h"
+#include "tokenizer/bpe/piece_cache.h"
 
 namespace hearth::tokenizer {
 
@@ -54,18 +55,12 @@ class CharacterEncoder {
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
 
  private:
-  struct CacheEntry {  // one cache line
-    static constexpr size_t kMaxBytes = 26, kMaxIds = 9;
-    uint8_t size_bytes = 0, num_ids = 0;
-    char text[kMaxBytes];
-    uint32_t ids[kMaxIds];
-  };
   void encode_run(std::string_view run, std::vector<uint32_t>& ids);
 
   const CharacterVocabulary& vocabulary_;
   BpeEncoder merger_;
   std::vector<uint32_t> symbols_;  // of the current run
-  std::vector<CacheEntry> cache_;
+  PieceCache cache_;
 };
 
 }  // namespace hearth::tokenizer

@@ -1,10 +1,8 @@
 #include "tokenizer/unigram/unigram.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "tokenizer/unicode/unicode.h"
 
 namespace hearth::tokenizer {
@@ -64,20 +62,7 @@ UnigramEncoder::UnigramEncoder(const UnigramVocabulary& vocabulary, bool cached)
 
 void UnigramEncoder::encode_piece(std::string_view piece, std::vector<uint32_t>& ids) {
   if (piece.empty()) return;
-  if (cache_.empty() || piece.size() > CacheEntry::kMaxBytes) return search(piece, ids);
-  CacheEntry& entry = cache_[xxh3_64(piece) & (kCacheEntries - 1)];
-  if (entry.size_bytes == piece.size() && std::memcmp(entry.text, piece.data(), piece.size()) == 0) {
-    ids.insert(ids.end(), entry.ids, entry.ids + entry.num_ids);
-    return;
-  }
-  const size_t before = ids.size();
-  search(piece, ids);
-  const size_t count = ids.size() - before;
-  if (count > CacheEntry::kMaxIds) return;
-  entry.size_bytes = static_cast<uint8_t>(piece.size());
-  entry.num_ids = static_cast<uint8_t>(count);
-  std::memcpy(entry.text, piece.data(), piece.size());
-  std::copy(ids.begin() + static_cast<ptrdiff_t>(before), ids.end(), entry.ids);
+  cache_.append(piece, ids, [&](std::vector<uint32_t>& to) { search(piece, to); });
 }
 
 // Viterbi's algorithm. A border that no token spans is on every path, so the best path up to it is final there.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tokenizer/bpe/bpe.h"
+#include "tokenizer/bpe/piece_cache.h"
 
 namespace hearth::tokenizer {
 
@@ -69,12 +70,6 @@ class UnigramEncoder {
   void encode_piece(std::string_view piece, std::vector<uint32_t>& ids);
 
  private:
-  struct CacheEntry {  // one cache line
-    static constexpr size_t kMaxBytes = 26, kMaxIds = 9;
-    uint8_t size_bytes = 0, num_ids = 0;
-    char text[kMaxBytes];
-    uint32_t ids[kMaxIds];
-  };
   struct Place {  // a border between characters
     double score;
     uint32_t length;  // of the best path's last token, in bytes; 0: no path yet
@@ -90,7 +85,7 @@ class UnigramEncoder {
   std::vector<uint32_t> path_;  // lengths of tokens, from the right
   std::vector<uint32_t> path_ids_;
   size_t unknown_begin_ = 0, unknown_end_ = 0;  // unknown characters that are not appended yet
-  std::vector<CacheEntry> cache_;
+  PieceCache cache_;
 };
 
 }  // namespace hearth::tokenizer

@@ -1,0 +1,36 @@
+#include <algorithm>
+
+#include "convert/open.h"
+#include "formats/safetensors.h"
+#include "formats/torch_file.h"
+
+namespace hearth::convert {
+
+WeightFile read_weight_file(const Path& folder, const std::string& name, const std::string& key) {
+  const std::string origin = (folder / name).string();
+  const File file = File::open_read(folder / name);
+  WeightFile result;
+  const auto add = [&](const mesh::TensorInfo& info, formats::TensorLayout layout) {
+    const mesh::Box whole{std::vector<int64_t>(info.shape.size()), info.shape};
+    result.tensors.push_back({info, {{whole, name, std::move(layout)}}});
+  };
+  result.is_zip = formats::is_zip(file);
+  if (result.is_zip) {
+    formats::TorchFile found = formats::read_torch_file(file, origin, key);
+    for (formats::TorchTensor& tensor : found.tensors)
+      add({tensor.name, tensor.layout.dtype, tensor.layout.sizes}, tensor.layout);
+    result.others = std::move(found.others);
+    return result;
+  }
+  formats::SafetensorsFile found = formats::read_safetensors(file, origin);
+  for (const formats::SafetensorsTensor& tensor : found.tensors) {
+    std::vector<int64_t> strides(tensor.info.shape.size());
+    int64_t stride = 1;
+    for (size_t d = strides.size(); d-- > 0; stride *= std::max<int64_t>(tensor.info.shape[d], 1)) strides[d] = stride;
+    add(tensor.info, {tensor.info.dtype, tensor.info.shape, std::move(strides), tensor.offset});
+  }
+  result.others = std::move(found.others);
+  return result;
+}
+
+}  // namespace hearth::convert
