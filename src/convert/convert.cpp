@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/load.h"
+#include "convert/names.h"
 #include "convert/source.h"
 #include "convert/target.h"
 #include "plan/parameters.h"
@@ -26,25 +27,21 @@ std::string some_of(const std::vector<std::string>& names) {
   return join(first) + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// State of a training besides its weights.
-bool is_state(std::string_view name) {
-  for (const std::string_view state : {"optimizer.", "lr_scheduler.", "dataloader.", "train_state."}) {
-    if (name.starts_with(state)) return true;
-  }
-  return name == "train_state" || name == "dataloader";
-}
-
-Description described_by(const Path& run_file) {
+config::RunConfig keys_of(const Path& run_file) {
   const config::LoadResult loaded = config::read_run(run_file, {});
   config::throw_all(loaded, {});
+  return loaded.config;
+}
+
+Description described_by(const config::RunConfig& run) {
   Description d;
-  d.model = loaded.config.model;
-  d.objective = loaded.config.objective.kind;
-  d.max_positions = loaded.config.training.seq_len;
+  d.model = run.model;
+  d.objective = run.objective.kind;
+  d.max_positions = run.training.seq_len;
   return d;
 }
 
-Source open_described(const Options& options) {
+Source open_described(const Options& options, const std::optional<config::RunConfig>& run) {
   const Found found = find_weights(options.in, options.from);
   const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
   if (!is_silent && !options.config.empty())
@@ -58,8 +55,8 @@ Source open_described(const Options& options) {
     throw user_error(fmt::format("{} does not describe its model", found.folder.string()),
                      "its weights have names and shapes only",
                      "give --config RUN.toml: a run file whose [model] is this model's");
-  if (options.config.empty()) return open_source(found);
-  const Description description = described_by(options.config);
+  if (!run) return open_source(found);
+  const Description description = described_by(*run);
   Source source = open_source(found, &description, options.qkv_layout);
   if (!source.description) source.description = description;
   return source;
@@ -140,10 +137,13 @@ DType widest(const std::vector<Transfer>& tensors) {
   return found;
 }
 
+// Moments in a native checkpoint have the type of its weights. Elsewhere a training's state keeps its own.
 DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vector<std::string>& notes) {
+  const auto has_weights_type = [&](const Transfer& tensor) {
+    return !is_state(tensor.to.name) || options.to == Kind::kNative;
+  };
   std::vector<Transfer> weights;
-  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(weights),
-               [](const Transfer& tensor) { return !is_state(tensor.to.name); });
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(weights), has_weights_type);
   if (weights.empty()) throw user_error(fmt::format("{} has no weights", options.in.string()));
   DType dtype = options.dtype.value_or(widest(weights));
   if (options.to == Kind::kNative) {
@@ -158,7 +158,7 @@ DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vec
   // A native checkpoint has one type. Others keep what they get.
   if (!options.dtype && options.to != Kind::kNative) return dtype;
   for (Transfer& tensor : tensors) {
-    if (!is_state(tensor.to.name)) tensor.to.dtype = dtype;
+    if (has_weights_type(tensor)) tensor.to.dtype = dtype;
   }
   return dtype;
 }
@@ -236,7 +236,9 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
 
 Result convert(const Options& options, Progress& progress) {
   check_options(options);
-  Source source = open_described(options);
+  std::optional<config::RunConfig> run;
+  if (!options.config.empty()) run = keys_of(options.config);
+  Source source = open_described(options, run);
   Result result{source.kind, 0, 0, 0, {}};
   std::vector<Transfer> tensors;
   if (source.description) {
@@ -246,10 +248,15 @@ Result convert(const Options& options, Progress& progress) {
   // A folder of PyTorch has a home for all that another one has.
   const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp);
   if (with_state) tensors = all_of(source);
+  const bool with_moments = source.training && options.to == Kind::kNative;
+  if (with_moments) {
+    const std::vector<Transfer> moments = moments_of(source.reader);
+    tensors.insert(tensors.end(), moments.begin(), moments.end());
+  }
   const DType dtype = set_types(tensors, options, source.notes);
   std::vector<std::string> left_out;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
-    if (!with_state && is_state(tensor.name)) left_out.push_back(tensor.name);
+    if (!with_state && !with_moments && is_state(tensor.name)) left_out.push_back(tensor.name);
   }
   if (!left_out.empty())
     source.notes.push_back(fmt::format("weights only: {} tensors of a training's state stay behind, such as {}",
@@ -285,7 +292,9 @@ Result convert(const Options& options, Progress& progress) {
                     source.reader.folder().lexically_normal().string(),
                     options.max_file_bytes,
                     options.to_layout.value_or(QkvLayout::kSlots),
-                    options.tensor_parallel};
+                    options.tensor_parallel,
+                    with_moments ? &*source.training : nullptr,
+                    run ? &*run : nullptr};
   std::vector<std::string> notes = write(work, final_options, model, source, progress);
   if (options.to != Kind::kNative) {
     sync_folder(work);

@@ -27,6 +27,8 @@ Source open_native(const Path& folder) {
   d.max_positions = config.training.seq_len;
   if (manifest.bos >= 0) d.bos = manifest.bos;
   if (manifest.eos >= 0) d.eos = {manifest.eos};
+  if (has_moments(source.reader))
+    source.training = TrainingState{manifest.step, manifest.tokens_seen, manifest.step - manifest.optimizer_start};
   if (d.model.vocab_size == 0) {
     if (const mesh::TensorInfo* embedding = source.reader.find("tok_embeddings.weight"))
       d.model.vocab_size = embedding->shape.front();

@@ -8,6 +8,7 @@
 #include "checkpoint/load.h"
 #include "convert/description.h"
 #include "convert/kind.h"
+#include "convert/training_state.h"
 
 namespace hearth::convert {
 
@@ -20,7 +21,8 @@ struct Source {
   checkpoint::Reader reader;  // names are Hearth's; a name that no table has is kept
   // Empty for folders of PyTorch, which say nothing.
   std::optional<Description> description;
-  std::vector<std::string> notes;  // for the console
+  std::vector<std::string> notes;                        // for the console
+  std::optional<TrainingState> training = std::nullopt;  // empty: weights only
 };
 
 // Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which

@@ -24,6 +24,8 @@ struct Model {
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
   int64_t tensor_parallel = 1;                      // ranks whose files GPT-NeoX's are
+  const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
+  const config::RunConfig* run = nullptr;           // the training's keys; null: not known
 };
 
 // Each returns notes for the console.

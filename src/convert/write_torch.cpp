@@ -1,6 +1,10 @@
 // The kinds whose tensors PyTorch reads: Meta's .pth, and folders of DCP with and without hearth.json.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "base/error.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
@@ -9,20 +13,33 @@
 #include "convert/target.h"
 #include "data/order/data_state.h"
 #include "formats/torch_file.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::convert {
 namespace {
 
 constexpr const char* kEmbedding = "tok_embeddings.weight";
 
-std::string write_only_rank(const Path& folder, const Model& model, Progress& progress) {
-  checkpoint::RankFile file(folder, 0);
+// Writes how many updates the moments of each weight have seen, as torch's AdamW counts them. Muon's have no count.
+// Returns the largest.
+int64_t add_counts(checkpoint::RankFile& file, const Model& model) {
+  int64_t most = 0;
+  for (const Transfer& tensor : model.tensors) {
+    if (!model.reader.find(plan::exp_avg_name(tensor.from))) continue;
+    const int64_t updates = updates_of(model.reader, *model.training, tensor.from);
+    const auto bytes = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
+    file.add({{plan::adam_step_name(tensor.from), DType::kFloat32, {}}, {}, bytes});
+    most = std::max(most, updates);
+  }
+  return most;
+}
+
+void add_tensors(checkpoint::RankFile& file, const Model& model, Progress& progress) {
   for (const Transfer& tensor : model.tensors) {
     transfer(model.reader, tensor, progress, [&](const mesh::Box& box, std::span<const std::byte> bytes) {
       file.add({tensor.to, box, bytes});
     });
   }
-  return file.finish();
 }
 
 // The tensors for programs whose files have tied weights twice.
@@ -70,7 +87,9 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
 }
 
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {
-  const std::string items = write_only_rank(folder, model, progress);
+  checkpoint::RankFile file(folder, 0);
+  add_tensors(file, model, progress);
+  const std::string items = file.finish();
   checkpoint::write_metadata(folder, std::vector{items});
   std::vector<std::string> notes;
   if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
@@ -95,6 +114,7 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
     manifest = *before;
     config = config::from_toml_text(before->config_toml, checkpoint::kManifestFile, ".");
   } else {
+    if (model.training != nullptr && model.run != nullptr) config = *model.run;  // how the training goes on
     config.training.seq_len = d.max_positions;
     config.objective.kind = d.objective;
     const auto id = [](const std::optional<uint32_t>& token) { return token ? int64_t{*token} : -1; };
@@ -115,7 +135,15 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
   manifest.libtorch_version.clear();
   manifest.ranks = 1;
   checkpoint::stamp(manifest);
-  const std::string items = write_only_rank(folder, model, progress);
+  checkpoint::RankFile file(folder, 0);
+  add_tensors(file, model, progress);
+  if (model.training != nullptr) {
+    const int64_t updates = add_counts(file, model);
+    manifest.step = model.training->step;
+    manifest.tokens_seen = model.training->tokens_seen;
+    if (before == nullptr) manifest.optimizer_start = manifest.step - updates;
+  }
+  const std::string items = file.finish();
   checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest));
   return {};
 }
