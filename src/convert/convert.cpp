@@ -12,6 +12,7 @@
 #include "convert/source.h"
 #include "convert/target.h"
 #include "plan/parameters.h"
+#include "plan/precision.h"
 
 namespace hearth::convert {
 namespace {
@@ -137,13 +138,10 @@ DType widest(const std::vector<Transfer>& tensors) {
   return found;
 }
 
-// Moments in a native checkpoint have the type of its weights. Elsewhere a training's state keeps its own.
 DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vector<std::string>& notes) {
-  const auto has_weights_type = [&](const Transfer& tensor) {
-    return !is_state(tensor.to.name) || options.to == Kind::kNative;
-  };
   std::vector<Transfer> weights;
-  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(weights), has_weights_type);
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(weights),
+               [](const Transfer& tensor) { return !is_state(tensor.to.name); });
   if (weights.empty()) throw user_error(fmt::format("{} has no weights", options.in.string()));
   DType dtype = options.dtype.value_or(widest(weights));
   if (options.to == Kind::kNative) {
@@ -158,9 +156,39 @@ DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vec
   // A native checkpoint has one type. Others keep what they get.
   if (!options.dtype && options.to != Kind::kNative) return dtype;
   for (Transfer& tensor : tensors) {
-    if (has_weights_type(tensor)) tensor.to.dtype = dtype;
+    if (!is_state(tensor.to.name)) tensor.to.dtype = dtype;
   }
   return dtype;
+}
+
+// Appends the moments. In a native checkpoint those of another program have the type that the run file says.
+void add_moments(std::vector<Transfer>& tensors, const Source& source, const Options& options,
+                 const std::optional<config::RunConfig>& run, DType weights) {
+  std::vector<Transfer> moments = moments_of(source.reader);
+  if (options.to == Kind::kNative && source.kind != Kind::kNative && run) {
+    config::RunConfig keys = *run;
+    keys.training.dtype = weights;
+    for (Transfer& moment : moments) moment.to.dtype = plan::precision(keys).moments;
+  }
+  tensors.insert(tensors.end(), moments.begin(), moments.end());
+}
+
+// The keys of the training in `source`; empty: not known.
+std::optional<config::RunConfig> training_keys(const Source& source, const std::optional<config::RunConfig>& given) {
+  if (given || source.kind != Kind::kNative) return given;
+  return config::from_toml_text(source.reader.manifest().config_toml, checkpoint::kManifestFile, ".");
+}
+
+void require_state(const Source& source, const Options& options) {
+  if (!source.training)
+    throw user_error(fmt::format("{} has no state of a training for --resume", source.reader.folder().string()),
+                     "it has weights and no moments", "leave out --resume to write the weights alone");
+  const std::string name = options.out.lexically_normal().filename().string();
+  const std::string wanted = fmt::format("step-{}", source.training->step);
+  if (name.starts_with("step-") && name != wanted)
+    throw user_error(fmt::format("{} is not the name of step {}", options.out.string(), source.training->step),
+                     "torchtitan takes the step from the folder's name, and opens that name without zeros in front",
+                     fmt::format("give {}", options.out.lexically_normal().replace_filename(wanted).string()));
 }
 
 std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const Source& source, const Options& options,
@@ -202,6 +230,11 @@ void check_options(const Options& options) {
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");
+  if (options.resume && options.to != Kind::kTorchtitan)
+    throw user_error(fmt::format("--resume does not go with --to {}", kind_name(options.to)),
+                     "it adds what torchtitan asks for; native and dcp have a training's state without it, and other "
+                     "kinds have no home for it",
+                     "leave it out, or give --to torchtitan");
   if (options.to == Kind::kNeox && !options.to_layout)
     throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
                      "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
@@ -246,14 +279,14 @@ Result convert(const Options& options, Progress& progress) {
     tensors = parameters_of(source);
   }
   // A folder of PyTorch has a home for all that another one has.
-  const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp);
+  const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp ||
+                                                       (source.kind == Kind::kTorchtitan && run));
   if (with_state) tensors = all_of(source);
-  const bool with_moments = source.training && options.to == Kind::kNative;
-  if (with_moments) {
-    const std::vector<Transfer> moments = moments_of(source.reader);
-    tensors.insert(tensors.end(), moments.begin(), moments.end());
-  }
+  run = training_keys(source, run);
+  if (options.resume) require_state(source, options);
+  const bool with_moments = source.training && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
+  if (with_moments) add_moments(tensors, source, options, run, dtype);
   std::vector<std::string> left_out;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
     if (!with_state && !with_moments && is_state(tensor.name)) left_out.push_back(tensor.name);

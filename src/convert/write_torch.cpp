@@ -56,6 +56,20 @@ std::vector<Transfer> with_output(const Model& model, Progress& progress, std::v
   return tensors;
 }
 
+// A weight's name, or that of a moment: "optimizer.state.WEIGHT.exp_avg".
+std::string torchtitan_name(const std::string& name) {
+  if (const auto weight = to_torchtitan(name)) return *weight;
+  constexpr std::string_view kState = "optimizer.state.";
+  const size_t end = name.rfind('.');
+  const std::string weight = name.substr(kState.size(), end - kState.size());
+  return std::string(kState) + to_torchtitan(weight).value_or(weight) + name.substr(end);
+}
+
+void note_missing_tokenizer(const Model& model, std::vector<std::string>& notes) {
+  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
+    notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
+}
+
 }  // namespace
 
 void write_text_file(const Path& path, std::string_view text) {
@@ -92,16 +106,25 @@ std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progr
   const std::string items = file.finish();
   checkpoint::write_metadata(folder, std::vector{items});
   std::vector<std::string> notes;
-  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
-    notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
+  note_missing_tokenizer(model, notes);
   return notes;
 }
 
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress) {
   std::vector<std::string> notes;
+  if (model.training != nullptr) join_moments(model);
+  const std::vector<Transfer> own = model.tensors;
   model.tensors = with_output(model, progress, notes);
-  for (Transfer& tensor : model.tensors) tensor.to.name = to_torchtitan(tensor.to.name).value();
-  for (std::string& note : write_dcp(folder, model, progress)) notes.push_back(std::move(note));
+  for (Transfer& tensor : model.tensors) tensor.to.name = torchtitan_name(tensor.to.name);
+  checkpoint::RankFile file(folder, 0);
+  add_tensors(file, model, progress);
+  model.tensors = own;
+  if (model.training != nullptr) {
+    for (std::string& note : add_torchtitan_state(file, model)) notes.push_back(std::move(note));
+  }
+  const std::string items = file.finish();
+  checkpoint::write_metadata(folder, std::vector{items});
+  note_missing_tokenizer(model, notes);
   return notes;
 }
 
@@ -145,7 +168,11 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
   }
   const std::string items = file.finish();
   checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest));
-  return {};
+  std::vector<std::string> notes;
+  if (model.training != nullptr && before == nullptr)
+    notes.emplace_back(
+        "data begin with their first sample: another program's position in its data has no meaning here");
+  return notes;
 }
 
 }  // namespace hearth::convert
