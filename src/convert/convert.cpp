@@ -11,10 +11,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/load.h"
+#include "convert/names.h"
 #include "convert/source.h"
 #include "convert/target.h"
 #include "convert/weights_of_model.h"
 #include "plan/parameters.h"
+#include "plan/precision.h"
 
 namespace hearth::convert {
 namespace {
@@ -30,17 +32,21 @@ std::string some_of(const std::vector<std::string>& names) {
   return join(first) + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-Description described_by(const Path& run_file) {
+config::RunConfig keys_of(const Path& run_file) {
   const config::LoadResult loaded = config::read_run(run_file, {});
   config::throw_all(loaded, {});
+  return loaded.config;
+}
+
+Description described_by(const config::RunConfig& run) {
   Description d;
-  d.model = loaded.config.model;
-  d.objective = loaded.config.objective.kind;
-  d.max_positions = loaded.config.training.seq_len;
+  d.model = run.model;
+  d.objective = run.objective.kind;
+  d.max_positions = run.training.seq_len;
   return d;
 }
 
-Source open_described(const Options& options) {
+Source open_described(const Options& options, const std::optional<config::RunConfig>& run) {
   const Found found = find_weights(options.in, options.from);
   const bool is_silent = found.kind == Kind::kDcp || found.kind == Kind::kNeox || found.kind == Kind::kNxd;
   if (!is_silent && !options.config.empty())
@@ -54,8 +60,8 @@ Source open_described(const Options& options) {
     throw user_error(fmt::format("{} does not describe its model", found.folder.string()),
                      "its weights have names and shapes only",
                      "give --config RUN.toml: a run file whose [model] is this model's");
-  if (options.config.empty()) return open_source(found);
-  const Description description = described_by(options.config);
+  if (!run) return open_source(found);
+  const Description description = described_by(*run);
   Source source = open_source(found, &description, options.qkv_layout);
   if (!source.description) source.description = description;
   return source;
@@ -143,6 +149,36 @@ DType set_types(std::vector<Transfer>& tensors, const Options& options, std::vec
   return dtype;
 }
 
+// Appends the moments. In a native checkpoint those of another program have the type that the run file says.
+void add_moments(std::vector<Transfer>& tensors, const Source& source, const Options& options,
+                 const std::optional<config::RunConfig>& run, DType weights) {
+  std::vector<Transfer> moments = moments_of(source.reader);
+  if (options.to == Kind::kNative && source.kind != Kind::kNative && run) {
+    config::RunConfig keys = *run;
+    keys.training.dtype = weights;
+    for (Transfer& moment : moments) moment.to.dtype = plan::precision(keys).moments;
+  }
+  tensors.insert(tensors.end(), moments.begin(), moments.end());
+}
+
+// The keys of the training in `source`; empty: not known.
+std::optional<config::RunConfig> training_keys(const Source& source, const std::optional<config::RunConfig>& given) {
+  if (given || source.kind != Kind::kNative) return given;
+  return config::from_toml_text(source.reader.manifest().config_toml, checkpoint::kManifestFile, ".");
+}
+
+void require_state(const Source& source, const Options& options) {
+  if (!source.training)
+    throw user_error(fmt::format("{} has no state of a training for --resume", source.reader.folder().string()),
+                     "it has weights and no moments", "leave out --resume to write the weights alone");
+  const std::string name = normal_path(options.out).filename().string();
+  const std::string wanted = fmt::format("step-{}", source.training->step);
+  if (name.starts_with("step-") && name != wanted)
+    throw user_error(fmt::format("{} is not the name of step {}", options.out.string(), source.training->step),
+                     "torchtitan takes the step from the folder's name, and opens that name without zeros in front",
+                     fmt::format("give {}", options.out.lexically_normal().replace_filename(wanted).string()));
+}
+
 std::unique_ptr<tokenizer::Tokenizer> tokenizer_for(const Source& source, const Options& options,
                                                     std::vector<std::string>& notes) {
   if (!options.tokenizer.empty()) return tokenizer::open_tokenizer(options.tokenizer);
@@ -182,6 +218,11 @@ void check_options(const Options& options) {
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");
+  if (options.resume && options.to != Kind::kTorchtitan)
+    throw user_error(fmt::format("--resume does not go with --to {}", kind_name(options.to)),
+                     "it adds what torchtitan asks for; native and dcp have a training's state without it, and other "
+                     "kinds have no home for it",
+                     "leave it out, or give --to torchtitan");
   if (options.to == Kind::kNeox && !options.to_layout)
     throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
                      "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
@@ -237,13 +278,19 @@ std::vector<std::string> write(const Path& work, const Options& options, const M
   return notes;
 }
 
-}  // namespace
+std::optional<config::RunConfig> run_of(const Options& options) {
+  return options.config.empty() ? std::nullopt : std::optional(keys_of(options.config));
+}
 
-Source open_source_of(const Options& options) {
-  Source source = open_described(options);
+Source open_complete(const Options& options, const std::optional<config::RunConfig>& run) {
+  Source source = open_described(options, run);
   if (source.description) complete(source);
   return source;
 }
+
+}  // namespace
+
+Source open_source_of(const Options& options) { return open_complete(options, run_of(options)); }
 
 Source open_written(const Written& written) {
   Description description = written.description;
@@ -258,18 +305,24 @@ Source open_written(const Written& written) {
 namespace {
 
 Result convert_on_disk(const Options& options, Progress& progress) {
-  Source source = open_source_of(options);
+  std::optional<config::RunConfig> run = run_of(options);
+  Source source = open_complete(options, run);
   check_proof(options, source);
   Result result{source.kind, 0, 0, 0, {}};
   std::vector<Transfer> tensors;
   if (source.description) tensors = parameters_of(source);
   // A folder of PyTorch has a home for all that another one has.
-  const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp);
+  const bool with_state = options.to == Kind::kDcp && (source.kind == Kind::kNative || source.kind == Kind::kDcp ||
+                                                       (source.kind == Kind::kTorchtitan && run));
   if (with_state) tensors = all_of(source);
+  run = training_keys(source, run);
+  if (options.resume) require_state(source, options);
+  const bool with_moments = source.training && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
+  if (with_moments) add_moments(tensors, source, options, run, dtype);
   std::vector<std::string> left_out;
   for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
-    if (!with_state && is_training_state(tensor.name)) left_out.push_back(tensor.name);
+    if (!with_state && !with_moments && is_training_state(tensor.name)) left_out.push_back(tensor.name);
   }
   if (!left_out.empty())
     source.notes.push_back(fmt::format("weights only: {} tensors of a training's state stay behind, such as {}",
@@ -305,7 +358,9 @@ Result convert_on_disk(const Options& options, Progress& progress) {
                     normal_path(source.reader.folder()).string(),
                     options.max_file_bytes,
                     options.to_layout.value_or(QkvLayout::kSlots),
-                    options.tensor_parallel};
+                    options.tensor_parallel,
+                    with_moments ? &*source.training : nullptr,
+                    run ? &*run : nullptr};
   std::vector<std::string> notes = write(work, final_options, model, source, progress);
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());

@@ -34,6 +34,7 @@ struct Options {
   Path config;            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;  // in place of the source's; empty: the source's
   int64_t max_file_bytes = 5'000'000'000;
+  bool resume = false;  // with the state of the training; torchtitan only
   // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
   // gets the name OUT. Empty: not called.
   std::function<std::string(const Written& written)> prove{};

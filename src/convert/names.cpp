@@ -83,6 +83,13 @@ std::optional<std::string> to_torchtitan(std::string_view name) {
   return renamed(name, &NameRow::hearth, &NameRow::torchtitan, kLayers, kLayers);
 }
 
+bool is_training_state(std::string_view name) {
+  for (const std::string_view state : {"optimizer", "lr_scheduler", "dataloader", "train_state"}) {
+    if (name == state || (name.starts_with(state) && name[state.size()] == '.')) return true;
+  }
+  return false;
+}
+
 bool is_computed(std::string_view name) { return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq"); }
 
 bool has_pairs(std::string_view name) {

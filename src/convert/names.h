@@ -15,6 +15,10 @@ std::optional<std::string> to_hugging_face(std::string_view name);
 std::optional<std::string> from_torchtitan(std::string_view name);
 std::optional<std::string> to_torchtitan(std::string_view name);
 
+// State of a training besides its weights, by Hearth's name: moments, and what other programs call lr_scheduler,
+// dataloader, train_state.
+bool is_training_state(std::string_view name);
+
 // Tensors that programs store although they are computed: the frequencies of rotary embedding.
 bool is_computed(std::string_view name);
 

@@ -14,6 +14,8 @@ namespace hearth::convert {
 // Each opens one kind.
 Source open_hugging_face(const Path& folder);
 Source open_meta(const Path& folder);
+// Without `described`, moments that 0.3 has for queries, keys and values together keep their names.
+Source open_dcp(const Path& folder, const Description* described);
 Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
 Source open_nxd(const Path& folder, const Description* described);
 

@@ -8,6 +8,7 @@
 #include "checkpoint/load.h"
 #include "convert/description.h"
 #include "convert/kind.h"
+#include "convert/training_state.h"
 
 namespace hearth::convert {
 
@@ -20,7 +21,8 @@ struct Source {
   checkpoint::Reader reader;  // names are Hearth's; a name that no table has is kept
   // Empty for folders of PyTorch, which say nothing.
   std::optional<Description> description;
-  std::vector<std::string> notes;  // for the console
+  std::vector<std::string> notes;                        // for the console
+  std::optional<TrainingState> training = std::nullopt;  // empty: weights only
 };
 
 // Opens the weights. Headers and shapes are checked now; elements are read later. Throws user_error or damaged(), which
@@ -42,6 +44,8 @@ Source open_for_inspection(const Path& folder);
 
 // Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
 bool is_without_tokenizer(const checkpoint::Manifest& manifest);
+// Whether a training can go on with the checkpoint's data: false for other programs' files, also converted ones.
+bool has_data_state(const checkpoint::Reader& reader);
 
 // Whether two tensors of one shape have the same elements, bit by bit. Reads both up to the first difference.
 bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b);

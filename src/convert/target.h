@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/save.h"
 #include "convert/description.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
@@ -25,6 +26,8 @@ struct Model {
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
   int64_t tensor_parallel = 1;                      // ranks whose files GPT-NeoX's are
+  const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
+  const config::RunConfig* run = nullptr;           // the training's keys; null: not known
 };
 
 // Each returns notes for the console.
@@ -33,6 +36,11 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
+// For write_torchtitan with a training's state. join_moments makes those of queries, keys and values one tensor, which
+// model.tensors then has in place of the three. add_torchtitan_state writes all but the moments. Throw user_error for a
+// state that torchtitan's AdamW has no home for.
+void join_moments(Model& model);
+std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model);
 // `before`: the source's manifest, where it has one. The folder becomes `final_folder`, after `before_rename`.
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
                                       const checkpoint::Manifest* before, Progress& progress,

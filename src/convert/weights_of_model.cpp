@@ -4,17 +4,11 @@
 
 #include <unordered_map>
 
+#include "convert/names.h"
 #include "formats/dcp.h"
 #include "plan/parameters.h"
 
 namespace hearth::convert {
-
-bool is_training_state(std::string_view name) {
-  for (const std::string_view state : {"optimizer.", "lr_scheduler.", "dataloader.", "train_state."}) {
-    if (name.starts_with(state)) return true;
-  }
-  return name == "train_state" || name == "dataloader";
-}
 
 std::vector<std::string> weight_problems(const config::Model& model, std::span<const mesh::TensorInfo> tensors) {
   const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model, 0));

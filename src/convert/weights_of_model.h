@@ -10,9 +10,6 @@
 
 namespace hearth::convert {
 
-// State of a training besides its weights, by Hearth's name.
-bool is_training_state(std::string_view name);
-
 // What keeps `tensors`, under Hearth's names, from being the model's weights: a line for each parameter that is missing
 // or has another shape or no floating-point type, and for each tensor that is no parameter. Training state is no
 // weight, and "model." before a name does not count.

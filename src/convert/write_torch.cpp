@@ -1,6 +1,10 @@
 // The kinds whose tensors PyTorch reads: Meta's .pth, and folders of DCP with and without hearth.json.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "base/error.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
@@ -9,20 +13,33 @@
 #include "convert/target.h"
 #include "data/order/data_state.h"
 #include "formats/torch_file.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::convert {
 namespace {
 
 constexpr const char* kEmbedding = "tok_embeddings.weight";
 
-std::string write_only_rank(const Path& folder, const Model& model, Progress& progress) {
-  checkpoint::RankFile file(folder, 0);
+// Writes how many updates the moments of each weight have seen, as torch's AdamW counts them. Muon's have no count.
+// Returns the largest.
+int64_t add_counts(checkpoint::RankFile& file, const Model& model) {
+  int64_t most = 0;
+  for (const Transfer& tensor : model.tensors) {
+    if (!model.reader.find(plan::exp_avg_name(tensor.from))) continue;
+    const int64_t updates = updates_of(model.reader, *model.training, tensor.from);
+    const auto bytes = std::bit_cast<std::array<std::byte, 4>>(static_cast<float>(updates));
+    file.add({{plan::adam_step_name(tensor.from), DType::kFloat32, {}}, {}, bytes});
+    most = std::max(most, updates);
+  }
+  return most;
+}
+
+void add_tensors(checkpoint::RankFile& file, const Model& model, Progress& progress) {
   for (const Transfer& tensor : model.tensors) {
     transfer(model.reader, tensor, progress, [&](const mesh::Box& box, std::span<const std::byte> bytes) {
       file.add({tensor.to, box, bytes});
     });
   }
-  return file.finish();
 }
 
 // The tensors for programs whose files have tied weights twice.
@@ -37,6 +54,20 @@ std::vector<Transfer> with_output(const Model& model, Progress& progress, std::v
   }
   notes.emplace_back("the embedding is also written as the output matrix: that format has tied weights twice");
   return tensors;
+}
+
+// A weight's name, or that of a moment: "optimizer.state.WEIGHT.exp_avg".
+std::string torchtitan_name(const std::string& name) {
+  if (const auto weight = to_torchtitan(name)) return *weight;
+  constexpr std::string_view kState = "optimizer.state.";
+  const size_t end = name.rfind('.');
+  const std::string weight = name.substr(kState.size(), end - kState.size());
+  return std::string(kState) + to_torchtitan(weight).value_or(weight) + name.substr(end);
+}
+
+void note_missing_tokenizer(const Model& model, std::vector<std::string>& notes) {
+  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
+    notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
 }
 
 }  // namespace
@@ -70,19 +101,30 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
 }
 
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {
-  const std::string items = write_only_rank(folder, model, progress);
+  checkpoint::RankFile file(folder, 0);
+  add_tensors(file, model, progress);
+  const std::string items = file.finish();
   checkpoint::write_metadata(folder, std::vector{items});
   std::vector<std::string> notes;
-  if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")
-    notes.emplace_back("no tokenizer is written: PyTorch's folders have no home for it");
+  note_missing_tokenizer(model, notes);
   return notes;
 }
 
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress) {
   std::vector<std::string> notes;
+  if (model.training != nullptr) join_moments(model);
+  const std::vector<Transfer> own = model.tensors;
   model.tensors = with_output(model, progress, notes);
-  for (Transfer& tensor : model.tensors) tensor.to.name = to_torchtitan(tensor.to.name).value();
-  for (std::string& note : write_dcp(folder, model, progress)) notes.push_back(std::move(note));
+  for (Transfer& tensor : model.tensors) tensor.to.name = torchtitan_name(tensor.to.name);
+  checkpoint::RankFile file(folder, 0);
+  add_tensors(file, model, progress);
+  model.tensors = own;
+  if (model.training != nullptr) {
+    for (std::string& note : add_torchtitan_state(file, model)) notes.push_back(std::move(note));
+  }
+  const std::string items = file.finish();
+  checkpoint::write_metadata(folder, std::vector{items});
+  note_missing_tokenizer(model, notes);
   return notes;
 }
 
@@ -96,6 +138,7 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
     manifest = *before;
     config = config::from_toml_text(before->config_toml, checkpoint::kManifestFile, ".");
   } else {
+    if (model.training != nullptr && model.run != nullptr) config = *model.run;  // how the training goes on
     config.training.seq_len = d.max_positions;
     config.objective.kind = d.objective;
     const auto id = [](const std::optional<uint32_t>& token) { return token ? int64_t{*token} : -1; };
@@ -116,9 +159,21 @@ std::vector<std::string> write_native(const Path& folder, const Path& final_fold
   manifest.libtorch_version.clear();
   manifest.ranks = 1;
   checkpoint::stamp(manifest);
-  const std::string items = write_only_rank(folder, model, progress);
+  checkpoint::RankFile file(folder, 0);
+  add_tensors(file, model, progress);
+  if (model.training != nullptr) {
+    const int64_t updates = add_counts(file, model);
+    manifest.step = model.training->step;
+    manifest.tokens_seen = model.training->tokens_seen;
+    if (before == nullptr) manifest.optimizer_start = manifest.step - updates;
+  }
+  const std::string items = file.finish();
   checkpoint::commit(folder, final_folder, std::vector{items}, std::move(manifest), before_rename);
-  return {};
+  std::vector<std::string> notes;
+  if (model.training != nullptr && before == nullptr)
+    notes.emplace_back(
+        "data begin with their first sample: another program's position in its data has no meaning here");
+  return notes;
 }
 
 }  // namespace hearth::convert

@@ -46,6 +46,25 @@ TEST(Retain, ACheckpointIsFoundByItsOwnFolderThatOfAllOrTheRun) {
   EXPECT_EQ(problem(scratch / "nowhere"), "there is no folder " + (scratch / "nowhere").string());
 }
 
+// torchtitan writes no zeros in front, and `.metadata` last.
+TEST(Retain, ARunOfTorchtitanHasItsNewestWholeStep) {
+  const test::ScratchFolder scratch;
+  for (const char* step : {"step-9", "step-10"}) {
+    make_folders(scratch / "checkpoint" / step);
+    write_file_atomic(scratch / "checkpoint" / step / ".metadata", "");
+  }
+  for (const char* other : {"step-11", "step-012", "step-12-hf"}) make_folders(scratch / "checkpoint" / other);
+  write_file_atomic(scratch / "checkpoint/step-012/.metadata", "");
+  write_file_atomic(scratch / "checkpoint/step-12-hf/.metadata", "");
+  EXPECT_EQ(find_checkpoint(scratch.path()), scratch / "checkpoint/step-10");
+  EXPECT_EQ(find_checkpoint(scratch / "checkpoint"), scratch / "checkpoint/step-10");
+  // They are no checkpoints of a run of ours.
+  EXPECT_TRUE(list_steps(scratch / "checkpoint").empty());
+  // Our folder comes first.
+  save_example(scratch / "checkpoints", tiny(), 3, 1);
+  EXPECT_EQ(find_checkpoint(scratch.path()), scratch / "checkpoints/step-00000003");
+}
+
 TEST(Retain, PruningKeepsTheNewestAndTheVerifiedOne) {
   const test::ScratchFolder scratch;
   for (const int64_t step : {1, 2, 3, 4, 5}) save_example(scratch, tiny(), step, 1);

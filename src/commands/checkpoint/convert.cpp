@@ -64,6 +64,9 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
       .choices({"slots", "split"});
   line.option("--tensor-parallel", "N", &options.tensor_parallel,
               "of an OUT of the kind neox: number of ranks that share each layer");
+  line.flag("--resume", &options.resume,
+            "of an OUT of the kind torchtitan: with moments, the optimizer's settings, step and schedule, so that "
+            "torchtitan 0.3 goes on with the training");
   line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
   line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
   line.flag("--verify", &all.verify,

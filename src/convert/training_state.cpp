@@ -1,0 +1,53 @@
+#include "convert/training_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "base/error.h"
+#include "plan/tensor_names.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr std::string_view kOptimizerState = "optimizer.state.";
+constexpr double kMostUpdates = 9007199254740992;  // 2^53: every whole number up to here is a double
+
+}  // namespace
+
+TrainingState training_of(const checkpoint::Manifest& manifest) {
+  return {manifest.step, manifest.tokens_seen, manifest.step - manifest.optimizer_start};
+}
+
+bool has_moments(const checkpoint::Reader& reader) {
+  const std::vector<mesh::TensorInfo>& tensors = reader.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [](const mesh::TensorInfo& tensor) {
+    return tensor.name.starts_with(kOptimizerState) && !tensor.shape.empty();
+  });
+}
+
+std::vector<Transfer> moments_of(const checkpoint::Reader& reader) {
+  std::vector<Transfer> moments;
+  for (const mesh::TensorInfo& tensor : reader.tensors()) {
+    if (tensor.name.starts_with(kOptimizerState) && !tensor.shape.empty()) moments.push_back({tensor.name, tensor});
+  }
+  return moments;
+}
+
+int64_t updates_of(checkpoint::Reader& reader, const TrainingState& training, const std::string& parameter) {
+  const std::string name = plan::adam_step_name(parameter);
+  if (reader.find(name) == nullptr) return training.updates;
+  reader.require(name, DType::kFloat32, {});
+  std::array<std::byte, 4> bytes{};
+  reader.read(name, {}, bytes);
+  const double count = std::bit_cast<float>(bytes);
+  if (!(count >= 0 && count <= kMostUpdates && count == std::floor(count)))
+    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, count), "updates are counted from 0",
+                  "take another checkpoint");
+  return static_cast<int64_t>(count);
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,38 @@
+// The state of a training besides its weights: what a source has of it, and how it goes to a target.
+//
+// Moments are tensors of the source's reader with the names of plan/tensor_names.h, in the weights' order of pairs
+// (give_pairs moves both) and in any floating-point type. A source with a TrainingState has them for every weight that
+// was trained. It may have a tensor `.step` for a weight, whose moments have seen that many updates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "convert/transfer.h"
+
+namespace hearth::convert {
+
+// Where a training stood when its checkpoint was saved.
+struct TrainingState {
+  int64_t step = 0;                              // optimizer steps done
+  int64_t tokens_seen = 0;                       // over all ranks; 0: not known
+  int64_t updates = 0;                           // that moments without a tensor `.step` have seen: AdamW's t
+  std::optional<double> next_lr = std::nullopt;  // rate of the next update, where the source has it
+};
+
+// The state of the training whose manifest this is.
+TrainingState training_of(const checkpoint::Manifest& manifest);
+
+// Whether the reader has moments of any weight.
+bool has_moments(const checkpoint::Reader& reader);
+
+// The moments of all weights for a target, under Hearth's names: no `.step`.
+std::vector<Transfer> moments_of(const checkpoint::Reader& reader);
+
+// The number of updates that the moments of `parameter` have seen. Throws damaged() unless it is a whole number from 0.
+int64_t updates_of(checkpoint::Reader& reader, const TrainingState& training, const std::string& parameter);
+
+}  // namespace hearth::convert
