@@ -38,11 +38,26 @@ OutsideTensor matrix_of(const std::string& name, const RankParts& parts, int64_t
   return {{name, first.dtype, {rows, first.sizes[1]}}, {}};
 }
 
+RankPart rows_of(const RankPart& part, int64_t from, int64_t count) {
+  RankPart rows = part;
+  rows.layout.sizes[0] = count;
+  rows.layout.data_offset += from * rows.layout.strides[0] * dtype_size(rows.layout.dtype);
+  return rows;
+}
+
 void add_rows(OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to) {
-  formats::TensorLayout layout = part.layout;
-  layout.sizes[0] = count;
-  layout.data_offset += from * layout.strides[0] * dtype_size(layout.dtype);
-  tensor.pieces.push_back({{{to, 0}, layout.sizes}, part.file, std::move(layout)});
+  RankPart rows = rows_of(part, from, count);
+  tensor.pieces.push_back({{{to, 0}, rows.layout.sizes}, part.file, std::move(rows.layout)});
+}
+
+bool same_elements(const Path& folder, const RankPart& a, const RankPart& b) {
+  const auto elements = [&](const RankPart& of) {
+    const mesh::Box box{std::vector<int64_t>(of.layout.sizes.size()), of.layout.sizes};
+    std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * dtype_size(of.layout.dtype)));
+    formats::copy_box(File::open_read(folder / of.file), of.layout, box, box, bytes);
+    return bytes;
+  };
+  return elements(a) == elements(b);
 }
 
 void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows) {

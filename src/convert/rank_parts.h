@@ -28,6 +28,12 @@ checkpoint::OutsideTensor matrix_of(const std::string& name, const RankParts& pa
 // Rows [from, from + count) of a part become rows from `to` on of the tensor.
 void add_rows(checkpoint::OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to);
 
+// Rows [from, from + count) of a part.
+RankPart rows_of(const RankPart& part, int64_t from, int64_t count);
+
+// Whether two parts of one shape and type have the same elements, bit by bit. Reads both.
+bool same_elements(const Path& folder, const RankPart& a, const RankPart& b);
+
 // Throws user_error unless each part is a matrix of `rows` rows.
 void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows);
 

@@ -7,6 +7,7 @@
 
 #include "checkpoint/manifest.h"
 #include "convert/description.h"
+#include "convert/nxd_files.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
 #include "tokenizer/tokenizer.h"
@@ -23,7 +24,8 @@ struct Model {
   std::string origin;                               // the source's folder, for the card
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
-  int64_t tensor_parallel = 1;                      // ranks whose files GPT-NeoX's are
+  int64_t tensor_parallel = 1;                      // ranks whose files those of Meta, GPT-NeoX and NxD are
+  NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
   const config::RunConfig* run = nullptr;           // the training's keys; null: not known
 };
@@ -34,6 +36,7 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress);
 // `before`: the source's manifest, where it has one. The folder becomes `final_folder`.
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
                                       const checkpoint::Manifest* before, Progress& progress);
