@@ -82,7 +82,12 @@ struct Reader::State {
   std::set<std::pair<std::string, int64_t>> checked;  // files and offsets of items with the right checksum
   // Of another program's files: the layout of each item, by tensor.
   std::vector<std::vector<formats::TensorLayout>> outside;
-  std::set<std::string> reordered;  // names in `metadata`
+  struct Run {
+    size_t from;  // index in metadata.tensors
+    int64_t first, count;
+  };
+  std::map<size_t, std::vector<Run>> derived;  // by index in metadata.tensors
+  std::set<std::string> reordered;             // names in `metadata`
   int64_t head_width = 0;
   PairOrder order = PairOrder::kHalves;
 
@@ -128,8 +133,10 @@ struct Reader::State {
     }
   }
 
-  // `box` of the tensor as it is stored, and in the other order of pairs.
+  // `box` of the tensor: as read() gives it; without another order of pairs; in the other order; from runs of rows.
   void read(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
+  void read_in_order(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
+  void read_runs(const std::vector<Run>& runs, const mesh::Box& box, std::span<std::byte> out);
   void read_reordered(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out);
 
   void check_checksum(const formats::StoredTensor& tensor, const formats::Item& item) {
@@ -258,13 +265,41 @@ const mesh::TensorInfo& Reader::require(std::string_view name, DType dtype, cons
 }
 
 void Reader::rename(const std::map<std::string, std::string>& names) {
-  for (size_t i = 0; i < state_->infos.size(); ++i) {
-    const auto found = names.find(state_->infos[i].name);
+  for (mesh::TensorInfo& info : state_->infos) {
+    const auto found = names.find(info.name);
     if (found == names.end()) continue;
-    state_->by_name.erase(found->first);
-    state_->by_name[found->second] = i;
-    state_->infos[i].name = state_->metadata.tensors[i].info.name = found->second;
+    const size_t index = state_->by_name.extract(found->first).mapped();
+    state_->by_name[found->second] = index;
+    info.name = state_->metadata.tensors[index].info.name = found->second;
   }
+}
+
+void Reader::derive(mesh::TensorInfo info, const std::vector<RowRun>& rows) {
+  std::vector<State::Run> runs;
+  int64_t count = 0;
+  for (const RowRun& run : rows) {
+    const size_t from = state_->by_name.at(run.from);
+    const mesh::TensorInfo& source = state_->metadata.tensors[from].info;
+    const bool fits = source.dtype == info.dtype && source.shape.size() == info.shape.size() && run.first >= 0 &&
+                      (info.shape.empty() || run.count <= source.shape[0] - run.first) &&
+                      std::equal(info.shape.begin() + !info.shape.empty(), info.shape.end(),
+                                 source.shape.begin() + !info.shape.empty());
+    HEARTH_CHECK(fits, "rows of {} in {}", run.from, info.name);
+    runs.push_back({from, run.first, run.count});
+    count += run.count;
+  }
+  HEARTH_CHECK(info.shape.empty() ? runs.size() == 1 : count == info.shape[0], "{}: {} rows", info.name, count);
+  HEARTH_CHECK(!state_->by_name.contains(info.name), "{} twice", info.name);
+  const size_t index = state_->metadata.tensors.size();
+  state_->by_name[info.name] = index;
+  state_->derived[index] = std::move(runs);
+  state_->infos.push_back(info);
+  state_->metadata.tensors.push_back({std::move(info), {}});
+}
+
+void Reader::hide(const std::set<std::string>& names) {
+  std::erase_if(state_->infos, [&](const mesh::TensorInfo& info) { return names.contains(info.name); });
+  for (const std::string& name : names) state_->by_name.erase(name);
 }
 
 void Reader::reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to) {
@@ -274,6 +309,32 @@ void Reader::reorder_pairs(std::set<std::string> names, int64_t head_width, Pair
 }
 
 void Reader::State::read(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out) {
+  if (reordered.contains(tensor.info.name)) return read_reordered(tensor, box, out);
+  read_in_order(tensor, box, out);
+}
+
+void Reader::State::read_runs(const std::vector<Run>& runs, const mesh::Box& box, std::span<std::byte> out) {
+  if (box.sizes.empty()) return read(metadata.tensors[runs.front().from], box, out);
+  const int64_t wanted_end = box.offsets[0] + box.sizes[0];
+  const auto row_bytes = static_cast<int64_t>(out.size()) / box.sizes[0];
+  int64_t row = 0;  // of the tensor that has these runs
+  for (const Run& run : runs) {
+    const int64_t begin = std::max(row, box.offsets[0]), end = std::min(row + run.count, wanted_end);
+    if (begin < end) {
+      mesh::Box part = box;
+      part.offsets[0] = run.first + begin - row;
+      part.sizes[0] = end - begin;
+      read(metadata.tensors[run.from], part,
+           out.subspan(static_cast<size_t>((begin - box.offsets[0]) * row_bytes),
+                       static_cast<size_t>((end - begin) * row_bytes)));
+    }
+    row += run.count;
+  }
+}
+
+void Reader::State::read_in_order(const formats::StoredTensor& tensor, const mesh::Box& box, std::span<std::byte> out) {
+  const auto runs = derived.find(static_cast<size_t>(&tensor - metadata.tensors.data()));
+  if (runs != derived.end()) return read_runs(runs->second, box, out);
   formats::check_coverage(tensor, box, folder.string());
   for (const formats::Item& item : tensor.items) {
     if (!mesh::overlaps(item.box, box)) continue;
@@ -292,7 +353,7 @@ void Reader::State::read_reordered(const formats::StoredTensor& tensor, const me
   heads.sizes[0] = end - first;
   const int64_t row_bytes = box.numel() / box.sizes[0] * dtype_size(tensor.info.dtype);
   std::vector<std::byte> stored(static_cast<size_t>(heads.sizes[0] * row_bytes));
-  read(tensor, heads, stored);
+  read_in_order(tensor, heads, stored);
   for (int64_t i = 0; i < box.sizes[0]; ++i) {
     const int64_t row = box.offsets[0] + i, of_head = row % K;
     const int64_t from =
@@ -313,7 +374,6 @@ void Reader::read(std::string_view name, const mesh::Box& box, std::span<std::by
   }
   HEARTH_CHECK(static_cast<int64_t>(out.size()) == box.numel() * dtype_size(tensor->info.dtype), "buffer for {}", name);
   if (out.empty()) return;
-  if (state_->reordered.contains(tensor->info.name)) return state_->read_reordered(*tensor, box, out);
   state_->read(*tensor, box, out);
 }
 

@@ -32,6 +32,12 @@ struct OutsideTensor {
   std::vector<Piece> pieces;
 };
 
+// Rows [first, first + count) of a tensor.
+struct RowRun {
+  std::string from;
+  int64_t first, count;
+};
+
 // The order of a head's rows in a matrix of queries or keys. Rotary embedding rotates rows (2i, 2i + 1) if they are
 // interleaved, and rows (i, i + K/2) if they are halves.
 enum class PairOrder { kInterleaved, kHalves };
@@ -70,6 +76,15 @@ class Reader {
   // unknown name, damaged() if the items do not cover the box or an item's checksum or structure is wrong.
   void read(std::string_view name, const mesh::Box& box, std::span<std::byte> out);
 
+  // A number that is no weight: an entry of PyTorch's folders that is an int or a float, or a tensor without
+  // dimensions. Empty if there is none of this name, or it is something else.
+  std::optional<double> number(std::string_view name);
+
+  // Adds a tensor whose rows are these rows of others, one run after the other, as read() gives them from then on. All
+  // have its type and its columns. A tensor without dimensions has one run, of the tensor that it repeats.
+  void derive(mesh::TensorInfo info, const std::vector<RowRun>& rows);
+  // Takes tensors out of tensors() and find(). Those that are derived from them stay.
+  void hide(const std::set<std::string>& names);
   // Gives tensors other names than the stored ones.
   void rename(const std::map<std::string, std::string>& names);
 
@@ -77,7 +92,7 @@ class Reader {
   // in the other one. Heads have `head_width` rows.
   void reorder_pairs(std::set<std::string> names, int64_t head_width, PairOrder to);
 
-  // The whole content of `.metadata`, entries other than tensors included.
+  // The whole content of `.metadata`, entries other than tensors included; a derived tensor has no items.
   const formats::Metadata& metadata() const;
   // Checks one item: ours by its checksum, any by the structure of the stored tensor, PyTorch's also by the CRC-32 of
   // the zip members. Throws damaged() naming the item.

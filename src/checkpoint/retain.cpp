@@ -15,15 +15,19 @@
 namespace hearth::checkpoint {
 namespace {
 
-// The step of "step-00000100", or -1.
-int64_t step_of(std::string_view name) {
+constexpr const char* kTorchtitanFolder = "checkpoint";  // of its runs' steps, unless they say otherwise
+
+enum class NameOf { kHearth, kTorchtitan };
+
+// The step of "step-00000100", or of torchtitan's "step-100"; -1 for another name.
+int64_t step_of(std::string_view name, NameOf program = NameOf::kHearth) {
   constexpr std::string_view kPrefix = "step-";
   if (!name.starts_with(kPrefix)) return -1;
   int64_t step = -1;
   const std::string_view digits = name.substr(kPrefix.size());
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return -1;
-  return step_name_of(step) == name ? step : -1;
+  return name == (program == NameOf::kHearth ? step_name_of(step) : fmt::format("step-{}", step)) ? step : -1;
 }
 
 // Whether `name` is a step's name with this suffix, or with the number of a start and this suffix; `base` becomes the
@@ -54,6 +58,23 @@ std::optional<double> validation_loss(const Path& folder) {
   }
 }
 
+// The folder of the newest step of any program, or an empty path. torchtitan's names have no zeros in front, and a
+// folder of its steps is whole where it has `.metadata`.
+Path newest_step(const Path& checkpoints) {
+  Path newest;
+  int64_t most = -1;
+  for (const std::string& name : names_in(checkpoints)) {
+    const Path folder = checkpoints / name;
+    int64_t step = step_of(name);
+    if (step < 0 && path_exists(folder / kMetadataFile)) step = step_of(name, NameOf::kTorchtitan);
+    if (step > most && std::filesystem::is_directory(folder)) {
+      most = step;
+      newest = folder;
+    }
+  }
+  return newest;
+}
+
 }  // namespace
 
 std::vector<int64_t> list_steps(const Path& checkpoints) {
@@ -68,8 +89,8 @@ std::vector<int64_t> list_steps(const Path& checkpoints) {
 
 Path find_checkpoint(const Path& folder) {
   if (path_exists(folder / kManifestFile) || path_exists(folder / kMetadataFile)) return folder;
-  for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder})
-    if (const auto steps = list_steps(checkpoints); !steps.empty()) return step_folder(checkpoints, steps.back());
+  for (const Path& checkpoints : {folder, folder / config::Checkpoint{}.folder, folder / kTorchtitanFolder})
+    if (const Path newest = newest_step(checkpoints); !newest.empty()) return newest;
   const char* const fix = "give a folder such as RUN/checkpoints/step-00000100, or RUN itself for the newest";
   if (!path_exists(folder)) throw user_error(fmt::format("there is no folder {}", folder.string()), {}, fix);
   throw user_error(

@@ -19,8 +19,8 @@ inline constexpr const char* kRunLock = "run.lock";
 // Steps with a folder of a final name, ascending. Empty if the folder is missing. Nothing is opened.
 std::vector<int64_t> list_steps(const Path& checkpoints);
 
-// The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step of a run folder or its
-// checkpoints/. Nothing is opened. Throws user_error if there is no checkpoint.
+// The checkpoint of `folder`: `folder` itself (ours or PyTorch's), or the newest step of a run folder, its checkpoints/
+// or torchtitan's checkpoint/ with names like step-7. Nothing is opened. Throws user_error if there is no checkpoint.
 Path find_checkpoint(const Path& folder);
 
 struct DamagedCheckpoint {

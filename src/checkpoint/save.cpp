@@ -91,7 +91,7 @@ bool tensor_order(const std::string& a, const std::string& b) {
 }
 
 // A rank's list in CBOR (RFC 8949): the rank, and an array of these fields for each item. The file's name follows from
-// the rank.
+// the rank. A value that is no tensor has its name, offset and length only.
 Json fields_of(const mesh::TensorInfo& info, const formats::Item& item) {
   return {info.name,      static_cast<int>(info.dtype),
           info.shape,     item.box.offsets,
@@ -102,11 +102,17 @@ Json fields_of(const mesh::TensorInfo& info, const formats::Item& item) {
 std::string file_of(int64_t rank) { return fmt::format("__R_{}.distcp", rank); }
 
 formats::Metadata gather(std::span<const std::string> rank_items) {
+  formats::Metadata metadata;
   std::map<std::string, formats::StoredTensor, bool (*)(const std::string&, const std::string&)> tensors(tensor_order);
   for (const std::string& bytes : rank_items) {
     const Json list = Json::from_cbor(bytes);
     const std::string file = file_of(list[0].get<int64_t>());
     for (const Json& fields : list[1]) {
+      if (fields.size() == 3) {
+        metadata.others.push_back(
+            {fields[0].get<std::string>(), "bytes", file, fields[1].get<int64_t>(), fields[2].get<int64_t>()});
+        continue;
+      }
       mesh::TensorInfo info{fields[0].get<std::string>(), static_cast<DType>(fields[1].get<int>()),
                             fields[2].get<std::vector<int64_t>>()};
       formats::StoredTensor& tensor = tensors[info.name];
@@ -120,7 +126,6 @@ formats::Metadata gather(std::span<const std::string> rank_items) {
                               fields[7].get<uint64_t>()});
     }
   }
-  formats::Metadata metadata;
   for (auto& [name, tensor] : tensors) {
     std::sort(tensor.items.begin(), tensor.items.end(),
               [](const formats::Item& a, const formats::Item& b) { return a.box.offsets < b.box.offsets; });
@@ -170,6 +175,8 @@ struct RankFile::State {
   std::vector<formats::Item> items{};
   Json list = Json::array();
   int64_t offset = 0;
+
+  std::pair<int64_t, uint64_t> append(formats::ZipWriter& zip);
 };
 
 RankFile::RankFile(const Path& temporary, int64_t rank)
@@ -177,21 +184,38 @@ RankFile::RankFile(const Path& temporary, int64_t rank)
 RankFile::~RankFile() = default;
 RankFile::RankFile(RankFile&&) noexcept = default;
 
+// Appends the archive; returns its length and its checksum.
+std::pair<int64_t, uint64_t> RankFile::State::append(formats::ZipWriter& zip) {
+  StreamingHash hash;
+  int64_t length = 0;
+  for (const std::span<const std::byte> part : zip.pieces()) {
+    hash.update(part);
+    writer.write(part);
+    length += static_cast<int64_t>(part.size());
+  }
+  offset += length;
+  return {length, hash.digest_64()};
+}
+
 void RankFile::add(const mesh::TensorPiece& piece) {
   HEARTH_CHECK(piece.box.numel() > 0, "{}: an empty piece", piece.info.name);
   State& s = *state_;
   formats::ZipWriter zip;
   formats::add_tensor(zip, piece.info.dtype, piece.box.sizes, piece.bytes);
-  StreamingHash hash;
-  int64_t length = 0;
-  for (const std::span<const std::byte> part : zip.pieces()) {
-    hash.update(part);
-    s.writer.write(part);
-    length += static_cast<int64_t>(part.size());
-  }
-  s.items.push_back({piece.info.name, piece.box, s.name, s.offset, length, hash.digest_64()});
+  const int64_t offset = s.offset;
+  const auto [length, checksum] = s.append(zip);
+  s.items.push_back({piece.info.name, piece.box, s.name, offset, length, checksum});
   s.list.push_back(fields_of(piece.info, s.items.back()));
-  s.offset += length;
+}
+
+void RankFile::add(const std::string& name, const formats::Scalar& value) {
+  State& s = *state_;
+  formats::ZipWriter zip;
+  formats::add_scalar(zip, value);
+  const int64_t offset = s.offset;
+  const auto [length, checksum] = s.append(zip);
+  s.items.push_back({name, {}, s.name, offset, length, checksum});
+  s.list.push_back({name, offset, length});
 }
 
 std::string RankFile::finish() {

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "checkpoint/manifest.h"
+#include "formats/scalar.h"
 #include "mesh/tensor_box.h"
 
 namespace hearth::checkpoint {
@@ -49,6 +50,8 @@ class RankFile {
   ~RankFile();
   RankFile(RankFile&&) noexcept;
   void add(const mesh::TensorPiece& piece);
+  // A value that is no tensor. Only for write_metadata(): our own checkpoints have none.
+  void add(const std::string& name, const formats::Scalar& value);
   // Fsyncs, reads back, compares. Returns the list of the items for commit().
   std::string finish();
 

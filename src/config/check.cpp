@@ -89,7 +89,8 @@ void check_schedule(Rules& rules, const RunConfig& c) {
   rules.require(s.warmup_steps == 0 || s.warmup_fraction == 0,
                 {"lr_scheduler.warmup_fraction", "lr_scheduler.warmup_steps"},
                 "lr_scheduler.warmup_steps and lr_scheduler.warmup_fraction are both given", "give one of them");
-  // The default warm-up is cut to the run's steps, with a note (optim/lr_schedule.h). Only a given one is an error.
+  // The default warm-up is cut to the run's steps, with a note (plan/optimizer/lr_schedule.h). Only a given one is an
+  // error.
   rules.require(
       c.training.steps == 0 || s.warmup_steps <= c.training.steps || !rules.given("lr_scheduler.warmup_steps"),
       {"lr_scheduler.warmup_steps", "training.steps"},

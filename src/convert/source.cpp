@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -27,25 +26,11 @@ Source open_native(const Path& folder) {
   d.max_positions = config.training.seq_len;
   if (manifest.bos >= 0) d.bos = manifest.bos;
   if (manifest.eos >= 0) d.eos = {manifest.eos};
-  if (has_moments(source.reader))
-    source.training = TrainingState{manifest.step, manifest.tokens_seen, manifest.step - manifest.optimizer_start};
+  if (has_moments(source.reader)) source.training = training_of(manifest);
   if (d.model.vocab_size == 0) {
     if (const mesh::TensorInfo* embedding = source.reader.find("tok_embeddings.weight"))
       d.model.vocab_size = embedding->shape.front();
   }
-  return source;
-}
-
-// Reads the names of either year.
-Source open_dcp(const Path& folder) {
-  Source source{Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
-  std::map<std::string, std::string> names;
-  for (const mesh::TensorInfo& tensor : source.reader.tensors()) {
-    const auto name = from_torchtitan(tensor.name);
-    if (name && *name != tensor.name && source.reader.find(*name) == nullptr) names[tensor.name] = *name;
-  }
-  source.reader.rename(names);
-  if (!names.empty()) source.kind = Kind::kTorchtitan;
   return source;
 }
 
@@ -57,7 +42,7 @@ Source open_source(const Found& found, const Description* described, std::option
       return open_native(found.folder);
     case Kind::kDcp:
     case Kind::kTorchtitan:
-      return open_dcp(found.folder);
+      return open_dcp(found.folder, described);
     case Kind::kHuggingFace:
       return open_hugging_face(found.folder);
     case Kind::kMeta:
@@ -100,6 +85,10 @@ Source open_for_inspection(const Path& folder) {
 
 bool is_without_tokenizer(const checkpoint::Manifest& manifest) {
   return manifest.dataset_hash.empty() && manifest.tokenizer.starts_with("ids:");
+}
+
+bool has_data_state(const checkpoint::Reader& reader) {
+  return reader.has_manifest() && !reader.manifest().dataset_hash.empty();
 }
 
 bool same_elements(checkpoint::Reader& reader, const std::string& a, const std::string& b) {

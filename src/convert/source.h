@@ -44,10 +44,14 @@ Source open_for_inspection(const Path& folder);
 
 // Whether the checkpoint was converted from files without a tokenizer: its tokens have no text.
 bool is_without_tokenizer(const checkpoint::Manifest& manifest);
+// Whether a training can go on with the checkpoint's data: false for other programs' files, also converted ones.
+bool has_data_state(const checkpoint::Reader& reader);
 
 // Each opens one kind.
 Source open_hugging_face(const Path& folder);
 Source open_meta(const Path& folder);
+// Without `described`, moments that 0.3 has for queries, keys and values together keep their names.
+Source open_dcp(const Path& folder, const Description* described);
 Source open_neox(const Path& folder, const Description* described, std::optional<QkvLayout> layout);
 Source open_nxd(const Path& folder, const Description* described);
 

@@ -18,6 +18,10 @@ constexpr double kMostUpdates = 9007199254740992;  // 2^53: every whole number u
 
 }  // namespace
 
+TrainingState training_of(const checkpoint::Manifest& manifest) {
+  return {manifest.step, manifest.tokens_seen, manifest.step - manifest.optimizer_start};
+}
+
 bool has_moments(const checkpoint::Reader& reader) {
   const std::vector<mesh::TensorInfo>& tensors = reader.tensors();
   return std::any_of(tensors.begin(), tensors.end(), [](const mesh::TensorInfo& tensor) {

@@ -23,6 +23,9 @@ struct TrainingState {
   std::optional<double> next_lr = std::nullopt;  // rate of the next update, where the source has it
 };
 
+// The state of the training whose manifest this is.
+TrainingState training_of(const checkpoint::Manifest& manifest);
+
 // Whether the reader has moments of any weight.
 bool has_moments(const checkpoint::Reader& reader);
 

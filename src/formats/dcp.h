@@ -30,6 +30,9 @@ struct StoredTensor {
 struct OtherEntry {
   std::string name;
   std::string what;  // "bytes", "tensor of torch.float8_e4m3fn"
+  // The place of the value of "bytes" (formats/scalar.h). The file's name may be empty: it is stored nowhere.
+  std::string file = {};
+  int64_t offset = 0, length = 0;
 };
 
 struct Metadata {
@@ -41,7 +44,7 @@ struct Metadata {
 // its tensor, every item has a plain file name and a possible offset and length, and no product of sizes overflows.
 Metadata parse_metadata(std::span<const std::byte> bytes, const std::string& origin);
 
-// `others` is not written.
+// Entries of `others` with a place are written.
 std::string format_metadata(const Metadata& metadata);
 
 // Throws damaged() unless the items' boxes cover `box` of the tensor, each element once.

@@ -77,9 +77,6 @@ class MetadataReader {
       const PickleValue index =
           state_of(items[i], "a storage index", {"torch.distributed.checkpoint.metadata.MetadataIndex"});
       const std::string name(p_.text(p_.at(index, "fqn", "a storage index"), "a name"));
-      PickleValue offset;
-      // Entries that are not tensors have no offset, or None.
-      if (!p_.find_key(index, "offset", offset) || p_.kind(offset) == PickleKind::kNone) continue;
       const PickleValue info =
           state_of(items[i + 1], "the place of " + name, {"torch.distributed.checkpoint.filesystem._StorageInfo"});
       StorageInfo place{std::string(p_.text(p_.at(info, "relative_path", name), "a file name")),
@@ -97,7 +94,10 @@ class MetadataReader {
         throw user_error(fmt::format("{}: {} is compressed or transformed", p_.origin(), name), {},
                          "save it again without DCP extensions");
       }
-      storage_[storage_key(name, size(offset, "the offset of " + name))] = std::move(place);
+      PickleValue offset;
+      // Entries that are not tensors have no offset, or None.
+      const bool is_tensor = p_.find_key(index, "offset", offset) && p_.kind(offset) != PickleKind::kNone;
+      storage_[is_tensor ? storage_key(name, size(offset, "the offset of " + name)) : name] = std::move(place);
     }
   }
 
@@ -105,7 +105,10 @@ class MetadataReader {
     const std::string what = "entry " + name;
     const Pickle::Object object = p_.object(value, what);
     if (object.name == "torch.distributed.checkpoint.metadata.BytesStorageMetadata") {
-      metadata_.others.push_back({name, "bytes"});
+      const auto place = storage_.find(name);
+      metadata_.others.push_back(place == storage_.end() ? OtherEntry{name, "bytes"}
+                                                         : OtherEntry{name, "bytes", place->second.file,
+                                                                      place->second.offset, place->second.length});
       return;
     }
     const PickleValue state = state_of(value, what, {"torch.distributed.checkpoint.metadata.TensorStorageMetadata"});

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "formats/dcp.h"
 #include "formats/pickle.h"
@@ -6,7 +9,6 @@ namespace hearth::formats {
 namespace {
 
 constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
-constexpr std::string_view kOptimizer = "optimizer.";
 
 // An instance of a class, without its state: the caller adds the state and calls build().
 void instance(PickleWriter& p, std::string_view module, std::string_view name) {
@@ -65,6 +67,20 @@ void write_tensor(PickleWriter& p, const StoredTensor& tensor) {
   p.build();
 }
 
+void write_place(PickleWriter& p, const std::string& file, int64_t offset, int64_t length) {
+  instance(p, "torch.distributed.checkpoint.filesystem", "_StorageInfo");
+  p.empty_dict();
+  p.mark();
+  p.string("relative_path");
+  p.string(file);
+  p.string("offset");
+  p.integer(offset);
+  p.string("length");
+  p.integer(length);
+  p.set_items();
+  p.build();
+}
+
 void write_storage(PickleWriter& p, const Item& item, int64_t index) {
   instance(p, kMetadataModule, "MetadataIndex");
   p.empty_dict();
@@ -77,36 +93,44 @@ void write_storage(PickleWriter& p, const Item& item, int64_t index) {
   p.size(item.box.offsets);
   p.set_items();
   p.build();
+  write_place(p, item.file, item.offset, item.length);
+}
 
-  instance(p, "torch.distributed.checkpoint.filesystem", "_StorageInfo");
+void write_storage(PickleWriter& p, const OtherEntry& value) {
+  instance(p, kMetadataModule, "MetadataIndex");
   p.empty_dict();
   p.mark();
-  p.string("relative_path");
-  p.string(item.file);
+  p.string("fqn");
+  p.string(value.name);
+  p.string("index");
+  p.none();
   p.string("offset");
-  p.integer(item.offset);
-  p.string("length");
-  p.integer(item.length);
+  p.none();
   p.set_items();
   p.build();
+  write_place(p, value.file, value.offset, value.length);
 }
 
 // The nesting of torchtitan's state dict: {"NAME": ..., "optimizer": {"state.NAME.exp_avg": ...}}. dcp.load ignores it;
 // dcp_to_torch_save rebuilds the nesting from it.
-void write_path(PickleWriter& p, const std::string& name) {
+void write_path(PickleWriter& p, std::string_view name) {
   p.mark();
-  if (name.starts_with(kOptimizer)) {
-    p.string(kOptimizer.substr(0, kOptimizer.size() - 1));
-    p.string(std::string_view(name).substr(kOptimizer.size()));
-  } else {
-    p.string(name);
+  for (const std::string_view part : {"optimizer", "lr_scheduler", "train_state"}) {
+    if (!name.starts_with(part) || !name.substr(part.size()).starts_with(".")) continue;
+    p.string(part);
+    name.remove_prefix(part.size() + 1);
+    break;
   }
+  p.string(name);
   p.tuple();
 }
 
 }  // namespace
 
 std::string format_metadata(const Metadata& metadata) {
+  std::vector<OtherEntry> values;
+  std::copy_if(metadata.others.begin(), metadata.others.end(), std::back_inserter(values),
+               [](const OtherEntry& other) { return !other.file.empty(); });
   PickleWriter p;
   instance(p, kMetadataModule, "Metadata");
   p.empty_dict();
@@ -119,6 +143,10 @@ std::string format_metadata(const Metadata& metadata) {
     p.string(tensor.info.name);
     write_tensor(p, tensor);
   }
+  for (const OtherEntry& value : values) {
+    p.string(value.name);
+    instance(p, kMetadataModule, "BytesStorageMetadata");
+  }
   p.set_items();
 
   p.string("planner_data");
@@ -128,6 +156,10 @@ std::string format_metadata(const Metadata& metadata) {
     p.string(tensor.info.name);
     write_path(p, tensor.info.name);
   }
+  for (const OtherEntry& value : values) {
+    p.string(value.name);
+    write_path(p, value.name);
+  }
   p.set_items();
 
   p.string("storage_data");
@@ -136,6 +168,7 @@ std::string format_metadata(const Metadata& metadata) {
   for (const StoredTensor& tensor : metadata.tensors) {
     for (size_t i = 0; i < tensor.items.size(); ++i) write_storage(p, tensor.items[i], static_cast<int64_t>(i));
   }
+  for (const OtherEntry& value : values) write_storage(p, value);
   p.set_items();
 
   p.string("storage_meta");

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "base/error.h"
 
 namespace hearth::formats {
@@ -16,6 +18,10 @@ const Pickle::Node& Pickle::expect(PickleValue value, PickleKind kind, std::stri
 
 int64_t Pickle::integer(PickleValue value, std::string_view what) const {
   return expect(value, PickleKind::kInt, "an integer", what).integer;
+}
+double Pickle::number(PickleValue value, std::string_view what) const {
+  if (kind(value) == PickleKind::kFloat) return std::bit_cast<double>(nodes_[value].integer);
+  return static_cast<double>(expect(value, PickleKind::kInt, "a number", what).integer);
 }
 std::string_view Pickle::text(PickleValue value, std::string_view what) const {
   return expect(value, PickleKind::kString, "a string", what).text;

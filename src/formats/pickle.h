@@ -49,6 +49,7 @@ class Pickle {
 
   // Each throws damaged() unless the value is of that kind; `what` names the expected value in the message.
   int64_t integer(PickleValue value, std::string_view what) const;
+  double number(PickleValue value, std::string_view what) const;  // an integer or a float
   std::string_view text(PickleValue value, std::string_view what) const;
   std::string_view global(PickleValue value, std::string_view what) const;
   std::span<const PickleValue> sequence(PickleValue value, std::string_view what) const;  // list or tuple
@@ -91,6 +92,7 @@ class PickleWriter {
   void none();
   void boolean(bool value);
   void integer(int64_t value);
+  void real(double value);
   void string(std::string_view text);
   void global(std::string_view module, std::string_view name);
   void mark();          // then items, then one of:

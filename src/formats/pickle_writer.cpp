@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -56,6 +57,13 @@ void PickleWriter::integer(int64_t value) {
     out_ += "\x8a\x08";
     append_little_endian(out_, static_cast<uint64_t>(value), 8);
   }
+}
+
+// The one number that pickles have with its highest byte first.
+void PickleWriter::real(double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  out_.push_back('G');
+  for (int shift = 56; shift >= 0; shift -= 8) out_.push_back(static_cast<char>(bits >> shift & 0xff));
 }
 
 void PickleWriter::string(std::string_view text) {

@@ -8,7 +8,7 @@ AdamW::AdamW(const config::Optimizer& config, parallel::ShardedWeights& weights,
     : config_(config),
       weights_(weights),
       rounding_seed_(rounding_seed),
-      settings_(parameter_settings(config, weights.plan())) {
+      settings_(plan::parameter_settings(config, weights.plan())) {
   HEARTH_CHECK(!rounding_seed || weights.precision().masters == DType::kBFloat16, "only bfloat16 is rounded");
 }
 
@@ -18,7 +18,7 @@ void AdamW::step(double lr, int64_t step, const at::Tensor& decision) {
     const auto index = static_cast<int64_t>(i);
     const auto owned = weights_.owned(index);
     if (!owned.exp_avg.defined() || owned.numel() == 0) continue;
-    const ParameterSettings& s = settings_[i];
+    const plan::ParameterSettings& s = settings_[i];
     const ops::AdamWStep update{.lr = lr * s.lr_factor,
                                 .beta1 = config_.beta1,
                                 .beta2 = config_.beta2,

@@ -12,8 +12,8 @@
 
 #include "config/config.h"
 #include "ops/adamw.h"
-#include "optim/parameter_groups.h"
 #include "parallel/sharded_weights.h"
+#include "plan/optimizer/parameter_groups.h"
 
 namespace hearth::optim {
 
@@ -33,7 +33,7 @@ class AdamW {
   config::Optimizer config_;
   parallel::ShardedWeights& weights_;
   std::optional<uint64_t> rounding_seed_;
-  std::vector<ParameterSettings> settings_;  // of each parameter
+  std::vector<plan::ParameterSettings> settings_;  // of each parameter
 };
 
 }  // namespace hearth::optim

@@ -28,7 +28,7 @@ double muon_lr_factor(config::MuonAdjustLrFn rule, int64_t rows, int64_t columns
 }
 
 Muon::Muon(const config::Optimizer& config, parallel::ShardedWeights& weights)
-    : config_(config), weights_(weights), settings_(parameter_settings(config, weights.plan())) {
+    : config_(config), weights_(weights), settings_(plan::parameter_settings(config, weights.plan())) {
   const plan::Precision& precision = weights.precision();
   const std::vector<bool> matrices = updated_matrices(weights);
   const int64_t shards = weights.shard_group().size();
@@ -120,7 +120,7 @@ void Muon::apply(int64_t index, const at::Tensor& update_N, double lr, const at:
   const auto owned = weights_.owned(index);
   if (owned.numel() == 0) return;
   const plan::Parameter& p = weights_.plan().parameters[static_cast<size_t>(index)];
-  const ParameterSettings& s = settings_[static_cast<size_t>(index)];
+  const plan::ParameterSettings& s = settings_[static_cast<size_t>(index)];
   const double rate = lr * s.lr_factor;
   ops::muon_apply(owned.master, update_N, rate * muon_lr_factor(config_.muon_adjust_lr_fn, p.shape[0], p.shape[1]),
                   rate * s.weight_decay, decision);

@@ -19,8 +19,8 @@
 
 #include "config/config.h"
 #include "ops/muon.h"
-#include "optim/parameter_groups.h"
 #include "parallel/sharded_weights.h"
+#include "plan/optimizer/parameter_groups.h"
 
 namespace hearth::optim {
 
@@ -49,8 +49,8 @@ class Muon {
 
   config::Optimizer config_;
   parallel::ShardedWeights& weights_;
-  std::vector<ParameterSettings> settings_;  // of each parameter
-  std::vector<int64_t> owners_;              // of each parameter: its rank, or -1
+  std::vector<plan::ParameterSettings> settings_;  // of each parameter
+  std::vector<int64_t> owners_;                    // of each parameter: its rank, or -1
   int64_t memory_bytes_ = 0;
   at::Tensor update_;         // flat: plan::MuonScratch::update
   at::Tensor parts_, whole_;  // flat: plan::MuonScratch::shared; empty where no ranks share the layers

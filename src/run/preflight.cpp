@@ -11,9 +11,9 @@
 #include "data/order/data_facts.h"
 #include "data/shard/same_tokenizer.h"
 #include "data/study/token_weights.h"
-#include "optim/parameter_groups.h"
 #include "plan/layouts/search.h"
 #include "plan/name_pattern.h"
+#include "plan/optimizer/parameter_groups.h"
 #include "run/compute_device.h"
 #include "run/finite.h"
 #include "run/initial_load.h"
@@ -161,7 +161,7 @@ class Check {
     if (loaded_.has_problem("model", /*typed=*/true) || loaded_.has_problem("model.flavor")) return;
     plan::ParameterPlan& parameters = result_.shape.parameters;
     if (!has_shape_) parameters = named_parameters(config.model);
-    errors_.attempt([&] { optim::parameter_settings(config.optimizer, parameters); });
+    errors_.attempt([&] { plan::parameter_settings(config.optimizer, parameters); });
     errors_.attempt([&] { plan::matching_parameters(config.checkpoint.fresh, parameters, "checkpoint.fresh"); });
     const bool trained =
         errors_.attempt([&] { result_.trained = plan::trained_parameters(config.checkpoint.freeze, parameters); });

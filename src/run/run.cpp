@@ -202,7 +202,7 @@ Run open_run(const config::LoadResult& loaded, comm::Control& control) {
           .accumulation_steps = config::accumulation_steps(config),
           .steps = steps,
           .steps_per_epoch = static_cast<double>(samples_per_epoch) / static_cast<double>(batch),
-          .schedule = optim::lr_schedule(config.lr_scheduler, config.optimizer.lr, steps),
+          .schedule = plan::lr_schedule(config.lr_scheduler, config.optimizer.lr, steps),
           .throughput = throughput,
           .expected_time = expected_time};
 }

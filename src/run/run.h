@@ -18,8 +18,8 @@
 #include "data/shard/dataset.h"
 #include "metrics/record.h"
 #include "metrics/throughput.h"
-#include "optim/lr_schedule.h"
 #include "plan/memory.h"
+#include "plan/optimizer/lr_schedule.h"
 #include "plan/parameters.h"
 #include "plan/pipeline_plan.h"
 #include "plan/precision.h"
@@ -59,7 +59,7 @@ struct Run {
   int64_t rank_threads;     // of this rank
   int64_t global_batch_size, accumulation_steps, steps;
   double steps_per_epoch;
-  optim::LrSchedule schedule;
+  plan::LrSchedule schedule;
   metrics::Throughput throughput;
   plan::StepTime expected_time;
 

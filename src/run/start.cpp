@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -142,19 +143,21 @@ config::RunConfig config_of(const convert::Description& description, const Run& 
   return config;
 }
 
+void check_vocabulary(const Run& run, const checkpoint::Manifest& manifest, const Path& folder, Start& start) {
+  if (convert::is_without_tokenizer(manifest))
+    start.notes.push_back("the checkpoint has no tokenizer: that its ids are the data's is not checked");
+  else
+    check_same_tokenizer(run, manifest, folder);
+}
+
 // Starts a new run with a checkpoint's weights, of any kind. PyTorch's folders say nothing about their model, so only
 // shapes are checked.
 void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   const convert::Source source = convert::open_for_run(folder, run.config.model);
   const checkpoint::Reader& reader = source.reader;
   start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
-  if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan)) {
-    const checkpoint::Manifest& manifest = reader.manifest();
-    if (convert::is_without_tokenizer(manifest))
-      start.notes.push_back("the checkpoint has no tokenizer: that its ids are the data's is not checked");
-    else
-      check_same_tokenizer(run, manifest, folder);
-  }
+  if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan))
+    check_vocabulary(run, reader.manifest(), folder, start);
   if (reader.has_manifest())
     check_same_model(run, config_of(reader), folder, start);
   else if (source.description)
@@ -167,24 +170,10 @@ void begin_with_weights_of(const Path& folder, const Run& run, Start& start) {
   start.notes.push_back(fmt::format("starting at step 0 with the weights of {}", folder.string()));
 }
 
-// A branch: continues from another run's checkpoint, without the parts in checkpoint.exclude_from_loading.
-void branch_off(const Path& folder, Run& run, Start& start) {
-  const bool new_data = config::leaves_behind(run.config, "dataloader");
-  const bool new_steps = config::leaves_behind(run.config, "train_state");
-  const checkpoint::Reader reader = checkpoint::Reader::open(folder);
-  if (!reader.has_manifest())
-    throw user_error(fmt::format("{} has no {}", folder.string(), checkpoint::kManifestFile),
-                     "PyTorch wrote it: step, data position and optimizer cannot be taken over",
-                     "remove checkpoint.initial_load_model_only to begin with its weights");
-  start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
-  const checkpoint::Manifest& manifest = reader.manifest();
-  if (!new_data) {
-    continue_data(run, manifest, data_state_of(manifest, folder), folder);
-  } else if (!start.initial_load.new_vocabulary(run.plan)) {
-    check_same_tokenizer(run, manifest, folder);
-  }
+// Changes of the run file that a branch must not make. Returns notes for those that it may.
+std::vector<std::string> allowed_changes(const checkpoint::Reader& reader, const Run& run, bool new_data,
+                                         bool new_optimizer) {
   std::vector<config::Difference> changes = config::differences(config_of(reader), run.config);
-  const bool new_optimizer = config::leaves_behind(run.config, "optimizer");
   std::erase_if(changes, [&](const config::Difference& change) {
     const bool of_data = change.name.starts_with("data.") || change.name == "training.seq_len" ||
                          change.name == "training.seed" || change.name.starts_with("objective.");
@@ -193,26 +182,80 @@ void branch_off(const Path& folder, Run& run, Start& start) {
     return (new_data && of_data) || (new_optimizer && of_optimizer) ||
            (change.name.starts_with("checkpoint.") && change.at_resume != config::AtResume::kRefuse);
   });
-  config::refuse_changes(changes, folder.string(),
+  config::refuse_changes(changes, reader.folder().string(),
                          "load only the weights, with checkpoint.initial_load_model_only = true");
-  for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
+  std::vector<std::string> notes;
+  for (const config::Difference& change : changes) notes.push_back("changed: " + config::describe(change));
+  return notes;
+}
+
+// The state of the training in `source`, for a branch. Only ours has it without moments.
+convert::TrainingState state_for_branch(const convert::Source& source, bool new_optimizer) {
+  if (source.training) return *source.training;
+  const checkpoint::Reader& reader = source.reader;
+  if (!reader.has_manifest() || !new_optimizer)
+    throw user_error(fmt::format("{} has no moments", reader.folder().string()),
+                     "it is a model and not the state of a training, and a branch goes on with the optimizer's",
+                     "remove checkpoint.initial_load_model_only to begin with its weights");
+  return convert::training_of(reader.manifest());
+}
+
+// Other programs store the rate of their next step. Here it follows from the run file.
+void compare_rates(const convert::TrainingState& theirs, const Run& run, Start& start) {
+  if (!theirs.next_lr || start.progress.step != theirs.step) return;
+  const double ours = plan::learning_rate(run.schedule, theirs.step + 1);
+  const std::string text = fmt::format("the learning rate of step {} is {:.6g}", theirs.step + 1, ours);
+  if (std::abs(ours - *theirs.next_lr) <= 1e-6 * std::abs(ours))
+    start.notes.push_back(text + ", as in the checkpoint");
+  else
+    start.warnings.push_back(
+        fmt::format("{}, and {:.6g} in the checkpoint: compare optimizer.lr, [lr_scheduler] and "
+                    "training.steps with the other program's",
+                    text, *theirs.next_lr));
+}
+
+// A branch: continues from another run's checkpoint, without the parts in checkpoint.exclude_from_loading. Other
+// programs' data have no position here.
+void branch_off(const Path& folder, Run& run, Start& start) {
+  const convert::Source source = convert::open_for_run(folder, run.config.model);
+  const checkpoint::Reader& reader = source.reader;
+  const bool has_data = convert::has_data_state(reader);
+  const bool new_data = !has_data || config::leaves_behind(run.config, "dataloader");
+  const bool new_steps = config::leaves_behind(run.config, "train_state");
+  const bool new_optimizer = config::leaves_behind(run.config, "optimizer");
+  const convert::TrainingState theirs = state_for_branch(source, new_optimizer);
+  start.initial_load = plan_initial_load(run.config.checkpoint, run.plan, reader);
+  if (!new_data) {
+    continue_data(run, reader.manifest(), data_state_of(reader.manifest(), folder), folder);
+  } else if (reader.has_manifest() && !start.initial_load.new_vocabulary(run.plan)) {
+    check_vocabulary(run, reader.manifest(), folder, start);
+  }
+  if (reader.has_manifest()) {
+    for (std::string& note : allowed_changes(reader, run, new_data, new_optimizer))
+      start.notes.push_back(std::move(note));
+  } else if (source.description) {
+    check_same_model(run, config_of(*source.description, run), folder, start);
+  }
+  start.notes.insert(start.notes.end(), source.notes.begin(), source.notes.end());
   start.checkpoint = folder;
   start.from_elsewhere = true;
   start.moments = !new_optimizer;
-  const Progress theirs = progress_of(manifest, folder);
   Progress& progress = start.progress;
   if (!new_steps) {
     progress.step = theirs.step;
     progress.tokens_seen = theirs.tokens_seen;
   }
-  if (!new_data) progress.next_sample = theirs.next_sample;
+  if (!new_data) progress.next_sample = progress_of(reader.manifest(), folder).next_sample;
   // The moments keep their count of updates.
-  progress.optimizer_start = progress.step - (start.moments ? theirs.step - theirs.optimizer_start : 0);
+  progress.optimizer_start = progress.step - (start.moments ? theirs.updates : 0);
   progress.parent = folder.string();
   std::string note = fmt::format("branching off after step {} from {}", theirs.step, folder.string());
   if (!run.config.checkpoint.exclude_from_loading.empty())
     note += fmt::format(", without its {}", join(run.config.checkpoint.exclude_from_loading));
   start.notes.push_back(note);
+  if (!has_data)
+    start.notes.push_back("data begin with their first sample: the checkpoint has no position that Hearth's data know");
+  compare_rates(theirs, run, start);
 }
 
 std::string frozen_note(const Run& run) {
@@ -275,7 +318,7 @@ Start start_at(const std::optional<Path>& own, Run& run) {
   } else if (!options.initial_load_path.empty() && options.initial_load_model_only) {
     begin_with_weights_of(convert::find_weights(run.config.initial_load_path().lexically_normal()).folder, run, start);
   } else if (!options.initial_load_path.empty()) {
-    branch_off(checkpoint::find_checkpoint(run.config.initial_load_path().lexically_normal()), run, start);
+    branch_off(convert::find_weights(run.config.initial_load_path().lexically_normal()).folder, run, start);
   }
   start.notes.insert(start.notes.end(), start.initial_load.notes.begin(), start.initial_load.notes.end());
   if (!run.config.checkpoint.freeze.empty()) start.notes.push_back(frozen_note(run));
@@ -310,11 +353,18 @@ void Start::fill(const Run& run, parallel::ShardedWeights& weights) const {
   const bool any_fresh = !checkpoint || std::find(fresh.begin(), fresh.end(), true) != fresh.end();
   if (any_fresh) initialize_weights(weights, static_cast<uint64_t>(run.config.training.seed));
   if (!checkpoint) return;
-  checkpoint::Reader reader = from_elsewhere ? convert::open_for_run(*checkpoint, run.config.model).reader
-                                             : checkpoint::Reader::open(*checkpoint);
-  load_weights(reader, weights, fresh, from_elsewhere ? OtherTypes::kConvert : OtherTypes::kRefuse);
-  if (from_elsewhere) check_finite(weights, *checkpoint);
-  if (moments) load_moments(reader, weights, fresh);
+  if (!from_elsewhere) {
+    checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint);
+    load_weights(reader, weights);
+    load_moments(reader, convert::training_of(reader.manifest()), weights);
+    return;
+  }
+  convert::Source source = convert::open_for_run(*checkpoint, run.config.model);
+  load_weights(source.reader, weights, fresh, OtherTypes::kConvert);
+  check_finite(weights, *checkpoint);
+  if (moments)
+    load_moments(source.reader, *source.training, weights, fresh,
+                 source.reader.has_manifest() ? OtherTypes::kRefuse : OtherTypes::kConvert);
 }
 
 }  // namespace hearth::run

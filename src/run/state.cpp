@@ -1,8 +1,8 @@
 #include "run/state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <set>
 #include <vector>
 
@@ -43,17 +43,14 @@ void load(checkpoint::Reader& reader, const std::vector<parallel::ShardPiece>& p
   }
 }
 
-// The number of updates of a parameter's moments, as counted by torch's AdamW; at most the optimizer's `updates`.
-int64_t adam_step(checkpoint::Reader& reader, const std::string& parameter, int64_t updates) {
-  const std::string name = plan::adam_step_name(parameter);
-  reader.require(name, DType::kFloat32, {});
-  std::array<std::byte, 4> bytes{};
-  reader.read(name, {}, bytes);
-  const auto count = std::bit_cast<float>(bytes);
-  if (!(count >= 0 && count <= static_cast<float>(updates)))
-    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, count),
-                  fmt::format("the optimizer has made {} updates", updates), "take another checkpoint");
-  return count == static_cast<float>(updates) ? updates : static_cast<int64_t>(count);
+// The number of updates of a parameter's moments; at most the optimizer's.
+int64_t own_updates(checkpoint::Reader& reader, const convert::TrainingState& training, const std::string& parameter) {
+  const int64_t own = convert::updates_of(reader, training, parameter);
+  // A float32 counts in steps of 2 beyond 2^24.
+  if (static_cast<float>(own) > static_cast<float>(training.updates))
+    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), plan::adam_step_name(parameter), own),
+                  fmt::format("the optimizer has made {} updates", training.updates), "take another checkpoint");
+  return static_cast<float>(own) == static_cast<float>(training.updates) ? training.updates : own;
 }
 
 }  // namespace
@@ -83,17 +80,16 @@ void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights,
   weights.masters_changed();
 }
 
-void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip) {
+void load_moments(checkpoint::Reader& reader, const convert::TrainingState& training, parallel::ShardedWeights& weights,
+                  const std::vector<bool>& skip, OtherTypes other_types) {
   load(reader, parallel::optimizer_pieces(weights, parallel::PiecesFor::kLoading), skipped_names(weights.plan(), skip),
-       OtherTypes::kRefuse);
-  const checkpoint::Manifest& manifest = reader.manifest();
-  const int64_t updates = manifest.step - manifest.optimizer_start;
+       other_types);
   for (size_t i = 0; i < weights.plan().parameters.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     if (!weights.trained(index) || weights.momentum_only(index)) continue;
     const bool begins_anew = !skip.empty() && skip[i];
-    const int64_t own = begins_anew ? 0 : adam_step(reader, weights.plan().parameters[i].name, updates);
-    weights.set_updates_before(index, updates - own);
+    const int64_t own = begins_anew ? 0 : own_updates(reader, training, weights.plan().parameters[i].name);
+    weights.set_updates_before(index, training.updates - own);
   }
 }
 

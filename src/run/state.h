@@ -8,6 +8,7 @@
 
 #include "checkpoint/load.h"
 #include "checkpoint/manifest.h"
+#include "convert/training_state.h"
 #include "data/order/data_state.h"
 #include "data/shard/same_tokenizer.h"
 #include "parallel/sharded_weights.h"
@@ -41,10 +42,11 @@ enum class OtherTypes { kRefuse, kConvert };
 // Fill this rank's masters, or its moments, from a checkpoint. Parameters whose `skip` is true stay unchanged (`skip`
 // empty: load all). Throw user_error if a tensor is missing or has another shape or type, damaged() for a wrong
 // checksum. Local; every rank has its own Reader. load_moments also loads each parameter's count of updates; a skipped
-// parameter's count starts at zero. It needs reader.has_manifest().
+// parameter's count starts at zero.
 void load_weights(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {},
                   OtherTypes other_types = OtherTypes::kRefuse);
-void load_moments(checkpoint::Reader& reader, parallel::ShardedWeights& weights, const std::vector<bool>& skip = {});
+void load_moments(checkpoint::Reader& reader, const convert::TrainingState& training, parallel::ShardedWeights& weights,
+                  const std::vector<bool>& skip = {}, OtherTypes other_types = OtherTypes::kRefuse);
 
 // The states of the data and of progress in a checkpoint's manifest. Throw damaged(), which names `folder`, the
 // checkpoint.

@@ -181,7 +181,7 @@ class Trainer {
     feed_.set_written_step(saver_.written_step());
     const StepFeed::Step next = feed_.take(t);
     for (const std::string& line : next.note.substitutes) journal_.message(LogLevel::kWarning, "damaged data, " + line);
-    const double lr = optim::learning_rate(run_.schedule, t);
+    const double lr = plan::learning_rate(run_.schedule, t);
     return {.t = t,
             .lr = lr,
             .start_s = start_s,
@@ -245,7 +245,7 @@ class Trainer {
     report_save();
     checkpoint::Reader reader = checkpoint::Reader::open(*checkpoint_);
     run::load_weights(reader, weights_);
-    run::load_moments(reader, weights_);
+    run::load_moments(reader, convert::training_of(reader.manifest()), weights_);
     const run::Progress saved = run::progress_of(reader.manifest(), *checkpoint_);
     journal_.message(LogLevel::kWarning,
                      fmt::format("step {}: {}; back to {}, leaving out the {} sequences up to the end of this step",

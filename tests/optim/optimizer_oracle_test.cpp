@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "comm/ranks.h"
 #include "decide.h"
-#include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "parallel/shard_pieces.h"
 #include "plan/muon.h"
+#include "plan/optimizer/lr_schedule.h"
 #include "support/distance.h"
 #include "support/environment.h"
 #include "support/python.h"
@@ -181,13 +181,13 @@ std::vector<Step> run_ours(const plan::ParameterPlan& plan, const Case& c) {
                                      at::kCPU, plan::muon_matrices(c.optimizer, plan));
     Optimizer optimizer(c.optimizer, weights);
     const ops::StepDecision decision({}, at::kCPU);
-    const LrSchedule schedule = lr_schedule(c.scheduler, c.optimizer.lr, kSteps);
+    const plan::LrSchedule schedule = plan::lr_schedule(c.scheduler, c.optimizer.lr, kSteps);
     write_weights(weights);
     for (int64_t step = 1; step <= kSteps; ++step) {
       weights.begin_step(1);
       write_gradients(weights, step);
       for (int64_t unit = 0; unit < weights.num_units(); ++unit) weights.gradient_ready(unit);
-      const double lr = learning_rate(schedule, step);
+      const double lr = plan::learning_rate(schedule, step);
       decision.decide(ops::zeros({2}, DType::kFloat64), squared_gradient_norm(weights), 0, c.max_norm);
       const double norm = ops::read_decision(decision.decision()).grad_norm;
       optimizer.step(lr, step, decision.decision());

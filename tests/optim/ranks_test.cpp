@@ -7,8 +7,8 @@
 #include "comm/ranks.h"
 #include "decide.h"
 #include "optim/adamw.h"
-#include "optim/lr_schedule.h"
 #include "parallel/shard_pieces.h"
+#include "plan/optimizer/lr_schedule.h"
 #include "support/distance.h"
 #include "support/small_plan.h"
 
@@ -50,7 +50,7 @@ Run train(int64_t ranks) {
     const DType dtype = sizeof(T) == 8 ? DType::kFloat64 : DType::kFloat32;
     parallel::ShardedWeights weights(plan, dtype, group, parallel::ShardedWeights::Mode::kTraining);
     AdamW optimizer({.lr = 0.05, .weight_decay = 0.1}, weights);
-    const LrSchedule schedule = lr_schedule({.warmup_steps = 10}, 0.05, kDescentSteps);
+    const plan::LrSchedule schedule = plan::lr_schedule({.warmup_steps = 10}, 0.05, kDescentSteps);
     const bool writes = group.rank() == 0;
     for (int64_t step = 1; step <= kDescentSteps; ++step) {
       const int64_t share = kSamples / ranks, micro_batches = (share + 1) / 2;
@@ -76,7 +76,7 @@ Run train(int64_t ranks) {
         }
       }
       const double scale = decision_of(gradient_norm(weights), 1).gradient_scale;
-      optimizer.step(learning_rate(schedule, step), step, ops::decided(step, scale));
+      optimizer.step(plan::learning_rate(schedule, step), step, ops::decided(step, scale));
       weights.end_step();
       if (writes) run.losses.push_back(loss);
     }

@@ -15,7 +15,7 @@ TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "plan", "comm", 
 # The sources in the room itself put the parts together, and stand to their right.
 FOLDERS = {
     "config": ["import"],
-    "plan": ["layouts"],
+    "plan": ["optimizer", "layouts"],
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "ops": ["cpu", "gpu"],

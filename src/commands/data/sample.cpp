@@ -11,6 +11,7 @@
 #include "commands/data/array_view.h"
 #include "config/derived.h"
 #include "config/load.h"
+#include "convert/source.h"
 #include "data/batch/loader.h"
 #include "data/order/training_data.h"
 #include "metrics/jsonl.h"
@@ -102,15 +103,23 @@ data::DataState data_state_of(const Path& folder) {
                                 (folder / checkpoint::kManifestFile).string());
 }
 
-Path parent_of(const config::RunConfig& branch) {
-  return checkpoint::find_checkpoint(branch.initial_load_path().lexically_normal());
+// What a branch continues.
+convert::Source parent_of(const config::RunConfig& branch) {
+  return convert::open_for_run(convert::find_weights(branch.initial_load_path().lexically_normal()).folder,
+                               branch.model);
+}
+
+bool takes_data(const config::RunConfig& branch, const convert::Source& parent) {
+  return !config::leaves_behind(branch, "dataloader") && convert::has_data_state(parent.reader);
 }
 
 // The checkpoint whose data state the run continues, if any: its newest one, or the one that it branches from.
 std::optional<data::DataState> state_of_data(const config::RunConfig& run) {
   const std::vector<int64_t> steps = checkpoint::list_steps(run.checkpoint_folder());
   if (!steps.empty()) return data_state_of(checkpoint::step_folder(run.checkpoint_folder(), steps.back()));
-  if (config::is_branch(run) && !config::leaves_behind(run, "dataloader")) return data_state_of(parent_of(run));
+  if (!config::is_branch(run)) return std::nullopt;
+  const convert::Source parent = parent_of(run);
+  if (takes_data(run, parent)) return data_state_of(parent.reader.folder());
   return std::nullopt;
 }
 
@@ -123,9 +132,14 @@ struct Position {
 // The position at the start of the run.
 Position beginning_of(const config::RunConfig& run) {
   if (!config::is_branch(run)) return {};
-  const Path parent = parent_of(run);
-  return {config::leaves_behind(run, "train_state") ? 0 : manifest_of(parent).step,
-          config::leaves_behind(run, "dataloader") ? 0 : data_state_of(parent).next_sample};
+  const convert::Source parent = parent_of(run);
+  Position position;
+  if (!config::leaves_behind(run, "train_state"))
+    position.step = parent.training                ? parent.training->step
+                    : parent.reader.has_manifest() ? parent.reader.manifest().step
+                                                   : 0;
+  if (takes_data(run, parent)) position.next_sample = data_state_of(parent.reader.folder()).next_sample;
+  return position;
 }
 
 struct StepSamples {

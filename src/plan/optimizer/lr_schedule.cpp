@@ -1,4 +1,4 @@
-#include "optim/lr_schedule.h"
+#include "plan/optimizer/lr_schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace hearth::optim {
+namespace hearth::plan {
 
 namespace {
 
@@ -102,4 +102,4 @@ double learning_rate(const LrSchedule& s, int64_t step) {
   return s.lr * (s.min_lr_factor + (1 - s.min_lr_factor) * decay(s.decay_type, progress));
 }
 
-}  // namespace hearth::optim
+}  // namespace hearth::plan

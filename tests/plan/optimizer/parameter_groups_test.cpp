@@ -1,4 +1,4 @@
-#include "optim/parameter_groups.h"
+#include "plan/optimizer/parameter_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "support/errors.h"
 #include "support/small_plan.h"
 
-namespace hearth::optim {
+namespace hearth::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(ParameterGroups, APatternThatMatchesNothingIsRefused) {
 }
 
 }  // namespace
-}  // namespace hearth::optim
+}  // namespace hearth::plan

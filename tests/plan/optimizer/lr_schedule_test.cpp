@@ -1,5 +1,5 @@
 // The schedule's shape, by hand-worked values; the comparison with PyTorch's LambdaLR is in optimizer_oracle_test.
-#include "optim/lr_schedule.h"
+#include "plan/optimizer/lr_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace hearth::optim {
+namespace hearth::plan {
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +142,4 @@ TEST(LrSchedule, TakesGptNeoxsWarmupAsAFractionOfItsDecay) {
 }
 
 }  // namespace
-}  // namespace hearth::optim
+}  // namespace hearth::plan

@@ -24,7 +24,7 @@
 
 #include "config/config.h"
 
-namespace hearth::optim {
+namespace hearth::plan {
 
 using config::DecayType;
 using config::ScheduleRule;
@@ -48,4 +48,4 @@ LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t tot
 // stays at the last one.
 double learning_rate(const LrSchedule& schedule, int64_t step);
 
-}  // namespace hearth::optim
+}  // namespace hearth::plan

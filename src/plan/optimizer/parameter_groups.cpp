@@ -1,14 +1,14 @@
-#include "optim/parameter_groups.h"
+#include "plan/optimizer/parameter_groups.h"
 
 #include "base/error_list.h"
 #include "plan/name_pattern.h"
 
-namespace hearth::optim {
+namespace hearth::plan {
 
-std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const plan::ParameterPlan& plan) {
+std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const ParameterPlan& plan) {
   const bool all = config.weight_decay_on == config::WeightDecayOn::kAll;
   std::vector<ParameterSettings> settings;
-  for (const plan::Parameter& p : plan.parameters)
+  for (const Parameter& p : plan.parameters)
     settings.push_back({1, all || p.shape.size() >= 2 ? config.weight_decay : 0});
 
   std::vector<bool> taken(settings.size());
@@ -17,7 +17,7 @@ std::vector<ParameterSettings> parameter_settings(const config::Optimizer& confi
     errors.attempt([&] {
       const config::OptimizerGroup& group = config.group[g];
       const std::string key = fmt::format("optimizer.group.{}.pattern", g);
-      const std::vector<bool> matching = plan::matching_parameters({group.pattern}, plan, key);
+      const std::vector<bool> matching = matching_parameters({group.pattern}, plan, key);
       bool any = false;
       for (size_t i = 0; i < settings.size(); ++i) {
         if (!matching[i] || taken[i]) continue;
@@ -35,4 +35,4 @@ std::vector<ParameterSettings> parameter_settings(const config::Optimizer& confi
   return settings;
 }
 
-}  // namespace hearth::optim
+}  // namespace hearth::plan

@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "plan/parameters.h"
 
-namespace hearth::optim {
+namespace hearth::plan {
 
 struct ParameterSettings {
   double lr_factor = 1;     // factor on the step's learning rate
@@ -16,6 +16,6 @@ struct ParameterSettings {
 // The settings of each of plan.parameters. optimizer.weight_decay_on determines the decay. The first
 // [[optimizer.group]] whose pattern (plan/name_pattern.h) matches a parameter overrides it. Throws user_error for a
 // pattern that matches no parameter, or only parameters that earlier groups match.
-std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const plan::ParameterPlan& plan);
+std::vector<ParameterSettings> parameter_settings(const config::Optimizer& config, const ParameterPlan& plan);
 
-}  // namespace hearth::optim
+}  // namespace hearth::plan

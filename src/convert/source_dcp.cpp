@@ -1,0 +1,125 @@
+// Folders of torch.distributed.checkpoint, with torchtitan's names of 2025 or those of torchtitan 0.3.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "convert/names.h"
+#include "convert/source.h"
+#include "plan/parameters.h"
+#include "plan/tensor_names.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr const char* kOutputWeight = "output.weight";
+constexpr double kMostCounted = 9007199254740992;  // 2^53
+
+// "optimizer.state.WEIGHT.exp_avg" -> "optimizer.state.", WEIGHT and ".exp_avg". A weight has only the middle.
+struct NameParts {
+  std::string before, weight, after;
+};
+NameParts parts_of(std::string_view name) {
+  constexpr std::string_view kState = "optimizer.state.";
+  if (!name.starts_with(kState)) return {"", std::string(name), ""};
+  const size_t end = name.rfind('.');
+  if (end <= kState.size()) return {"", std::string(name), ""};
+  return {std::string(kState), std::string(name.substr(kState.size(), end - kState.size())),
+          std::string(name.substr(end))};
+}
+
+// Gives names of 0.3 those of 2025, which are Hearth's. Returns whether there were any.
+bool rename_to_ours(checkpoint::Reader& reader) {
+  std::map<std::string, std::string> names;
+  for (const mesh::TensorInfo& tensor : reader.tensors()) {
+    const NameParts parts = parts_of(tensor.name);
+    const auto weight = from_torchtitan(parts.weight);
+    if (!weight || *weight == parts.weight) continue;
+    const std::string name = parts.before + *weight + parts.after;
+    if (reader.find(name) == nullptr) names[tensor.name] = name;
+  }
+  reader.rename(names);
+  return !names.empty();
+}
+
+// The optimizer of 0.3 has one matrix of queries, keys and values: for each key its queries, the key, the value, each
+// of them K rows. Gives their moments to the three matrices.
+void split_moments(checkpoint::Reader& reader, const plan::ModelShape& s) {
+  constexpr std::string_view kJoined = "attention.qkv_linear.wqkv.";
+  const int64_t queries = s.H / s.G * s.K, rows = queries + 2 * s.K;
+  std::set<std::string> joined;
+  for (const mesh::TensorInfo& tensor : std::vector(reader.tensors())) {
+    const NameParts parts = parts_of(tensor.name);
+    const size_t at = parts.weight.find(kJoined);
+    if (parts.before.empty() || at == std::string::npos) continue;
+    if (!tensor.shape.empty() && tensor.shape[0] != rows * s.G)
+      throw user_error(fmt::format("{}: {} has {} rows, and the queries, keys and values of [model] have {}",
+                                   reader.folder().string(), tensor.name, tensor.shape[0], rows * s.G),
+                       "it is another model's", "give the keys of this model: n_heads, n_kv_heads, head_dim");
+    joined.insert(tensor.name);
+    struct Part {
+      const char* name;
+      int64_t first, count;
+    };
+    for (const Part& part : {Part{"wq", 0, queries}, Part{"wk", queries, s.K}, Part{"wv", queries + s.K, s.K}}) {
+      mesh::TensorInfo info = tensor;
+      info.name = fmt::format("{}{}attention.{}.{}{}", parts.before, parts.weight.substr(0, at), part.name,
+                              parts.weight.substr(at + kJoined.size()), parts.after);
+      std::vector<checkpoint::RowRun> runs;
+      if (tensor.shape.empty()) {
+        runs.push_back({tensor.name, 0, 1});
+      } else {
+        info.shape[0] = part.count * s.G;
+        for (int64_t g = 0; g < s.G; ++g) runs.push_back({tensor.name, g * rows + part.first, part.count});
+      }
+      if (reader.find(info.name) == nullptr) reader.derive(std::move(info), runs);
+    }
+  }
+  reader.hide(joined);
+}
+
+int64_t counted(checkpoint::Reader& reader, const char* name, int64_t otherwise) {
+  const std::optional<double> number = reader.number(name);
+  if (!number) return otherwise;
+  if (!(*number >= 0 && *number <= kMostCounted && *number == std::floor(*number)))
+    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, *number), "it is a count",
+                  "take another checkpoint");
+  return static_cast<int64_t>(*number);
+}
+
+TrainingState stored_training(checkpoint::Reader& reader) {
+  TrainingState training;
+  std::string first;  // a weight with moments
+  for (const mesh::TensorInfo& tensor : reader.tensors()) {
+    const NameParts parts = parts_of(tensor.name);
+    if (parts.after == ".step") training.updates = std::max(training.updates, updates_of(reader, {}, parts.weight));
+    if (parts.after == ".exp_avg" && first.empty()) first = parts.weight;
+  }
+  training.step = counted(reader, "train_state.step", training.updates);
+  training.tokens_seen = counted(reader, "train_state.ntokens_seen", 0);
+  for (const std::string& name : {first, to_torchtitan(first).value_or(first)}) {
+    if (!training.next_lr) training.next_lr = reader.number("optimizer.param_groups." + name + ".lr");
+  }
+  return training;
+}
+
+}  // namespace
+
+Source open_dcp(const Path& folder, const Description* described) {
+  Source source{Kind::kDcp, checkpoint::Reader::open(folder), std::nullopt, {}};
+  checkpoint::Reader& reader = source.reader;
+  if (rename_to_ours(reader)) source.kind = Kind::kTorchtitan;
+  if (described != nullptr) {
+    split_moments(reader, plan::model_shape(described->model, 0));
+    // Programs of both years store tied weights twice.
+    if (described->model.enable_weight_tying && same_elements(reader, kOutputWeight, "tok_embeddings.weight"))
+      reader.hide({kOutputWeight});
+  }
+  if (has_moments(reader)) source.training = stored_training(reader);
+  return source;
+}
+
+}  // namespace hearth::convert
