@@ -122,6 +122,17 @@ TorchTensor read_torch_tensor(const File& file, const std::string& origin) {
   return placed(pickle, pickle.root(), members, {}, origin);
 }
 
+TorchPickle::TorchPickle(const File& file, const std::string& origin)
+    : members_(read_zip_directory(file, 0, file.size_bytes(), origin)),
+      pickle_(read_pickle(file, Members(file, origin), origin)) {}
+
+bool TorchPickle::is_tensor(PickleValue value) const { return formats::is_tensor(pickle_, value); }
+
+TensorLayout TorchPickle::place(PickleValue value, const std::string& where) const {
+  const TensorObject tensor = read_tensor_object(pickle_, value, where);
+  return place_tensor(tensor, find_member(members_, "data/" + tensor.storage), where);
+}
+
 bool is_zip(const File& file) {
   std::array<std::byte, 4> start{};
   if (file.size_bytes() < 4) return false;

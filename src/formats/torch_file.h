@@ -39,6 +39,21 @@ TorchFile read_torch_file(const File& file, const std::string& origin, const std
 // Reads a file that is one tensor. The tensor's name is empty. Throws as read_torch_file does.
 TorchTensor read_torch_tensor(const File& file, const std::string& origin);
 
+// A file whose values are not all tensors, such as the state of a training.
+class TorchPickle {
+ public:
+  // Throws damaged() naming `origin`. Nothing runs: classes are names.
+  TorchPickle(const File& file, const std::string& origin);
+  const Pickle& pickle() const { return pickle_; }
+  bool is_tensor(PickleValue value) const;
+  // Where the tensor lies in the file. Throws damaged() naming `where`.
+  TensorLayout place(PickleValue value, const std::string& where) const;
+
+ private:
+  std::vector<ZipMember> members_;
+  Pickle pickle_;
+};
+
 // Whether the file begins like a zip, as torch.save's files do.
 bool is_zip(const File& file);
 
