@@ -198,20 +198,19 @@ config::RopePairs pairs_for(const Source& source, const Options& options) {
   switch (options.to) {
     case Kind::kHuggingFace:
     case Kind::kNeox:
+    case Kind::kNxd:
       return config::RopePairs::kHalves;
     case Kind::kMeta:
     case Kind::kDcp:  // torchtitan's models
     case Kind::kTorchtitan:
       return config::RopePairs::kInterleaved;
     case Kind::kNative:
-    case Kind::kNxd:
       break;
   }
   return options.rope_pairs.value_or(source.description->model.rope_pairs);
 }
 
 void check_options(const Options& options) {
-  HEARTH_CHECK(can_be_written(options.to));
   if (path_exists(options.out))
     throw user_error(fmt::format("{} exists", options.out.string()), "a conversion overwrites nothing",
                      "give another name, or remove it");
@@ -226,9 +225,17 @@ void check_options(const Options& options) {
   if (options.to == Kind::kNeox && !options.to_layout)
     throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
                      "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
-  if (options.to != Kind::kNeox && (options.to_layout || options.tensor_parallel != 1))
-    throw user_error(fmt::format("--to-qkv-layout and --tensor-parallel do not go with --to {}", kind_name(options.to)),
-                     "they are about GPT-NeoX's files", "leave them out");
+  if (options.to != Kind::kNeox && options.to_layout)
+    throw user_error(fmt::format("--to-qkv-layout does not go with --to {}", kind_name(options.to)),
+                     "it is about GPT-NeoX's files", "leave it out");
+  if (options.to != Kind::kNxd && options.nxd)
+    throw user_error(fmt::format("--nxd-names, --nxd-qkv, --xser and --pipeline-parallel do not go with --to {}",
+                                 kind_name(options.to)),
+                     "they are about NxD's files", "leave them out");
+  const bool has_ranks = options.to == Kind::kNeox || options.to == Kind::kMeta || options.to == Kind::kNxd;
+  if (!has_ranks && options.tensor_parallel != 1)
+    throw user_error(fmt::format("--tensor-parallel does not go with --to {}", kind_name(options.to)),
+                     "only files of meta, neox and nxd are those of ranks", "leave it out");
 }
 
 std::vector<std::string> write_files(const Path& work, Kind kind, const Model& model, Progress& progress) {
@@ -243,8 +250,9 @@ std::vector<std::string> write_files(const Path& work, Kind kind, const Model& m
       return write_meta(work, model, progress);
     case Kind::kNeox:
       return write_neox(work, model, progress);
-    case Kind::kNative:
     case Kind::kNxd:
+      return write_nxd(work, model, progress);
+    case Kind::kNative:
       break;
   }
   HEARTH_CHECK(false, "kind {}", static_cast<int>(kind));
@@ -286,6 +294,11 @@ Source open_complete(const Options& options, const std::optional<config::RunConf
   Source source = open_described(options, run);
   if (source.description) complete(source);
   return source;
+}
+
+Path without_slash(const Path& path) {
+  const Path normal = normal_path(path);
+  return normal.has_filename() ? normal : normal.parent_path();
 }
 
 }  // namespace
@@ -336,10 +349,8 @@ Result convert_on_disk(const Options& options, Progress& progress) {
     if (tokenizer) plan::model_shape(source.description->model, tokenizer->vocab_size());
   }
 
-  Path work = normal_path(options.out);
-  if (!work.has_filename()) work = work.parent_path();
-  const Path out = work;
-  work += kWorkSuffix;
+  const Path out = without_slash(options.out);
+  const Path work = out.string() + kWorkSuffix;
   remove_tree(work);
   make_folders(work);
   for (const Transfer& tensor : tensors) {
@@ -359,6 +370,7 @@ Result convert_on_disk(const Options& options, Progress& progress) {
                     options.max_file_bytes,
                     options.to_layout.value_or(QkvLayout::kSlots),
                     options.tensor_parallel,
+                    options.nxd.value_or(NxdLayout{}),
                     with_moments ? &*source.training : nullptr,
                     run ? &*run : nullptr};
   std::vector<std::string> notes = write(work, final_options, model, source, progress);

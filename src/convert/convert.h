@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "config/choices.h"
 #include "convert/kind.h"
+#include "convert/nxd_files.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
 
@@ -30,7 +31,8 @@ struct Options {
   std::optional<config::RopePairs> rope_pairs;  // of a native target; empty: the source's order
   std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
   std::optional<QkvLayout> to_layout;           // of a target of GPT-NeoX, which needs it
-  int64_t tensor_parallel = 1;                  // ranks of a target of GPT-NeoX
+  int64_t tensor_parallel = 1;                  // ranks of a target of Meta, GPT-NeoX or NxD
+  std::optional<NxdLayout> nxd;                 // of a target of NxD; empty: the default
   Path config;            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;  // in place of the source's; empty: the source's
   int64_t max_file_bytes = 5'000'000'000;

@@ -51,8 +51,6 @@ std::string named(const std::vector<Kind>& kinds) {
 
 std::string_view kind_name(Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
-bool can_be_written(Kind kind) { return kind != Kind::kNxd; }
-
 std::optional<Kind> find_kind_name(std::string_view name) {
   for (const Kind kind : kKinds) {
     if (kind_name(kind) == name) return kind;

@@ -16,12 +16,11 @@ enum class Kind {
   kHuggingFace,  // config.json with safetensors, or PyTorch's .bin files
   kMeta,         // params.json with consolidated.00.pth and so on
   kNeox,         // GPT-NeoX's global_step folders
-  kNxd,          // AWS Neuron's NxD, to read only
+  kNxd,          // AWS Neuron's NxD
 };
 
 inline constexpr Kind kKinds[] = {Kind::kNative, Kind::kDcp,  Kind::kTorchtitan, Kind::kHuggingFace,
                                   Kind::kMeta,   Kind::kNeox, Kind::kNxd};
-bool can_be_written(Kind kind);
 // The words of --from and --to: "native", "dcp", "torchtitan", "hf", "meta", "neox", "nxd".
 std::string_view kind_name(Kind kind);
 std::optional<Kind> find_kind_name(std::string_view name);

@@ -35,6 +35,27 @@ bool has_ranks(const Path& folder) {
 
 }  // namespace
 
+std::string nxd_file_name(const NxdLayout& layout, int64_t tp, int64_t pp) {
+  const std::string ranks = fmt::format("tp_rank_{:02}_pp_rank_{:02}", tp, pp);
+  switch (layout.names) {
+    case NxdNames::kV1:
+      return ranks + ".pt";
+    case NxdNames::kV2:
+      return "dp_rank_00_" + ranks + ".pt";
+    case NxdNames::kV3:
+      return "dp_rank_00_ep_rank_00_" + ranks + ".pt";
+    case NxdNames::kPretrained:
+      break;
+  }
+  return layout.xser ? ranks : ranks + "/checkpoint.pt";
+}
+
+// Source: convert_checkpoints.py of NxD, which puts the queries in the order of the repeated keys.
+int64_t nxd_first_query(int64_t queries, int64_t keys, int64_t ranks, int64_t tp) {
+  const int64_t of_rank = queries / ranks;
+  return ranks <= keys ? tp * of_rank : tp % keys * (queries / keys) + tp / keys * of_rank;
+}
+
 bool is_nxd(const Path& folder) {
   return has_ranks(folder) || has_ranks(folder / "model") || path_exists(folder / kNewest);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace hearth::convert {
@@ -25,9 +27,9 @@ OutsideTensor joined(const std::string& name, const RankParts& parts, std::optio
   const formats::TensorLayout& first = parts.begin()->second.layout;
   OutsideTensor tensor{{name, first.dtype, first.sizes}, {}};
   for (const auto& [rank, part] : parts) {
-    mesh::Box box{std::vector<int64_t>(first.sizes.size()), first.sizes};
-    if (split && *split < box.offsets.size()) box.offsets[*split] = rank * first.sizes[*split];
-    if (split || rank == 0) tensor.pieces.push_back({box, part.file, part.layout});
+    std::vector<int64_t> offsets(first.sizes.size());
+    if (split && *split < offsets.size()) offsets[*split] = rank * first.sizes[*split];
+    if (split || rank == 0) add_part(tensor, part, offsets);
   }
   if (split && *split < first.sizes.size()) tensor.info.shape[*split] *= std::ssize(parts);
   return tensor;
@@ -38,11 +40,53 @@ OutsideTensor matrix_of(const std::string& name, const RankParts& parts, int64_t
   return {{name, first.dtype, {rows, first.sizes[1]}}, {}};
 }
 
+RankPart rows_of(const RankPart& part, int64_t from, int64_t count) {
+  RankPart rows = part;
+  const int64_t row = mesh::Box{{}, part.layout.sizes}.numel() / std::max<int64_t>(part.layout.sizes[0], 1);
+  const int64_t begin = from * row, end = (from + count) * row;
+  rows.layout.sizes[0] = count;
+  rows.layout.data_offset += from * rows.layout.strides[0] * dtype_size(rows.layout.dtype);
+  rows.runs.clear();
+  for (const FlatRun& run : part.runs) {
+    const int64_t first = std::max(run.begin, begin), last = std::min(run.begin + run.count, end);
+    if (first < last)
+      rows.runs.push_back(
+          {run.file, run.offset + (first - run.begin) * dtype_size(part.layout.dtype), first - begin, last - first});
+  }
+  return rows;
+}
+
 void add_rows(OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to) {
-  formats::TensorLayout layout = part.layout;
-  layout.sizes[0] = count;
-  layout.data_offset += from * layout.strides[0] * dtype_size(layout.dtype);
-  tensor.pieces.push_back({{{to, 0}, layout.sizes}, part.file, std::move(layout)});
+  add_part(tensor, rows_of(part, from, count), {to, 0});
+}
+
+void add_part(OutsideTensor& tensor, const RankPart& part, const std::vector<int64_t>& offsets) {
+  if (part.runs.empty()) {
+    tensor.pieces.push_back({{offsets, part.layout.sizes}, part.file, part.layout});
+    return;
+  }
+  for (const FlatRun& run : part.runs) {
+    int64_t offset = run.offset;
+    for (mesh::Box& box : mesh::boxes_of_flat_range(part.layout.sizes, run.begin, run.begin + run.count)) {
+      formats::TensorLayout layout = part.layout;  // strides of the whole part
+      layout.sizes = box.sizes;
+      layout.data_offset = offset;
+      offset += box.numel() * dtype_size(layout.dtype);
+      for (size_t d = 0; d < offsets.size(); ++d) box.offsets[d] += offsets[d];
+      tensor.pieces.push_back({std::move(box), run.file, std::move(layout)});
+    }
+  }
+}
+
+bool same_elements(const Path& folder, const RankPart& a, const RankPart& b) {
+  const auto elements = [&](const RankPart& of) {
+    HEARTH_CHECK(of.runs.empty());
+    const mesh::Box box{std::vector<int64_t>(of.layout.sizes.size()), of.layout.sizes};
+    std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * dtype_size(of.layout.dtype)));
+    formats::copy_box(File::open_read(folder / of.file), of.layout, box, box, bytes);
+    return bytes;
+  };
+  return elements(a) == elements(b);
 }
 
 void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows) {

@@ -5,14 +5,24 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/load.h"
 
 namespace hearth::convert {
 
+// Elements [begin, begin + count) of a tensor in row-major order, as DeepSpeed's ZeRO cuts tensors: anywhere.
+struct FlatRun {
+  std::string file;  // in the folder
+  int64_t offset;    // bytes from the start of the file
+  int64_t begin, count;
+};
+
 struct RankPart {
   std::string file;  // in the folder
   formats::TensorLayout layout;
+  // Not empty: the part is these runs, in order, which cover it. `file` and the layout's place are then not used.
+  std::vector<FlatRun> runs = {};
 };
 using RankParts = std::map<int64_t, RankPart>;  // by rank
 
@@ -27,6 +37,14 @@ checkpoint::OutsideTensor joined(const std::string& name, const RankParts& parts
 checkpoint::OutsideTensor matrix_of(const std::string& name, const RankParts& parts, int64_t rows);
 // Rows [from, from + count) of a part become rows from `to` on of the tensor.
 void add_rows(checkpoint::OutsideTensor& tensor, const RankPart& part, int64_t from, int64_t count, int64_t to);
+// The part becomes the box of the tensor that begins at `offsets`.
+void add_part(checkpoint::OutsideTensor& tensor, const RankPart& part, const std::vector<int64_t>& offsets);
+
+// Rows [from, from + count) of a part.
+RankPart rows_of(const RankPart& part, int64_t from, int64_t count);
+
+// Whether two parts of one shape and type have the same elements, bit by bit. Reads both.
+bool same_elements(const Path& folder, const RankPart& a, const RankPart& b);  // parts without runs
 
 // Throws user_error unless each part is a matrix of `rows` rows.
 void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows);

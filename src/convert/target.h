@@ -9,6 +9,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/save.h"
 #include "convert/description.h"
+#include "convert/nxd_files.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
 #include "tokenizer/tokenizer.h"
@@ -25,7 +26,8 @@ struct Model {
   std::string origin;                               // the source's folder, for the card
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
-  int64_t tensor_parallel = 1;                      // ranks whose files GPT-NeoX's are
+  int64_t tensor_parallel = 1;                      // ranks whose files those of Meta, GPT-NeoX and NxD are
+  NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
   const config::RunConfig* run = nullptr;           // the training's keys; null: not known
 };
@@ -36,6 +38,7 @@ std::vector<std::string> write_meta(const Path& folder, const Model& model, Prog
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress);
 std::vector<std::string> write_torchtitan(const Path& folder, Model model, Progress& progress);
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress);
+std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress);
 // For write_torchtitan with a training's state. join_moments makes those of queries, keys and values one tensor, which
 // model.tensors then has in place of the three. add_torchtitan_state writes all but the moments. Throw user_error for a
 // state that torchtitan's AdamW has no home for.

@@ -85,6 +85,20 @@ TorchTensor placed(const Pickle& pickle, PickleValue value, const Members& membe
   return {std::move(name), place_tensor(tensor, members.find("data/" + tensor.storage), where)};
 }
 
+// A dict, or a dict in a dict.
+void begin_dict(PickleWriter& pickle, const std::string& key) {
+  pickle.empty_dict();
+  pickle.mark();
+  if (key.empty()) return;
+  pickle.string(key);
+  pickle.empty_dict();
+  pickle.mark();
+}
+void end_dict(PickleWriter& pickle, const std::string& key) {
+  if (!key.empty()) pickle.set_items();
+  pickle.set_items();
+}
+
 }  // namespace
 
 TorchFile read_torch_file(const File& file, const std::string& origin, const std::string& key) {
@@ -114,6 +128,17 @@ TorchTensor read_torch_tensor(const File& file, const std::string& origin) {
   return placed(pickle, pickle.root(), members, {}, origin);
 }
 
+TorchPickle::TorchPickle(const File& file, const std::string& origin)
+    : members_(read_zip_directory(file, 0, file.size_bytes(), origin)),
+      pickle_(read_pickle(file, Members(file, origin), origin)) {}
+
+bool TorchPickle::is_tensor(PickleValue value) const { return formats::is_tensor(pickle_, value); }
+
+TensorLayout TorchPickle::place(PickleValue value, const std::string& where) const {
+  const TensorObject tensor = read_tensor_object(pickle_, value, where);
+  return place_tensor(tensor, find_member(members_, "data/" + tensor.storage), where);
+}
+
 bool is_zip(const File& file) {
   std::array<std::byte, 4> start{};
   if (file.size_bytes() < 4) return false;
@@ -121,16 +146,30 @@ bool is_zip(const File& file) {
   return start == std::array{std::byte{'P'}, std::byte{'K'}, std::byte{3}, std::byte{4}};
 }
 
-TorchFileWriter::TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors) : zip_(path) {
+TorchFileWriter::TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key)
+    : zip_(path) {
   PickleWriter pickle;
-  pickle.empty_dict();
-  pickle.mark();
+  begin_dict(pickle, key);
   for (const mesh::TensorInfo& info : tensors) {
     pickle.string(info.name);
-    write_tensor_object(pickle, info.dtype, info.shape, std::to_string(sizes_.size()));
-    sizes_.push_back(mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype));
+    push(pickle, info);
   }
-  pickle.set_items();
+  end_dict(pickle, key);
+  begin(pickle);
+}
+
+TorchFileWriter::TorchFileWriter(const Path& path, const mesh::TensorInfo& tensor) : zip_(path) {
+  PickleWriter pickle;
+  push(pickle, tensor);
+  begin(pickle);
+}
+
+void TorchFileWriter::push(PickleWriter& pickle, const mesh::TensorInfo& info) {
+  write_tensor_object(pickle, info.dtype, info.shape, std::to_string(sizes_.size()));
+  sizes_.push_back(mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype));
+}
+
+void TorchFileWriter::begin(PickleWriter& pickle) {
   zip_.add("archive/data.pkl", pickle.finish());
   zip_.add("archive/.format_version", "1");
   zip_.add("archive/.storage_alignment", "64");
@@ -152,6 +191,33 @@ void TorchFileWriter::finish() {
   HEARTH_CHECK(missing_ == 0 && next_ == sizes_.size(), "the bytes of {} tensors are missing", sizes_.size() - next_);
   zip_.add("archive/version", "3\n");
   zip_.finish();
+}
+
+void write_torch_references(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key) {
+  PickleWriter pickle;
+  begin_dict(pickle, key);
+  for (int64_t id = 0; const mesh::TensorInfo& info : tensors) {
+    pickle.string(info.name);
+    pickle.global("torch_xla.utils.serialization", "TensorReference");
+    pickle.empty_tuple();
+    pickle.new_object();
+    pickle.empty_dict();
+    pickle.mark();
+    pickle.string("tid");
+    pickle.integer(id++);
+    pickle.set_items();
+    pickle.build();
+  }
+  end_dict(pickle, key);
+  write_torch_pickle(path, pickle);
+}
+
+void write_torch_pickle(const Path& path, PickleWriter& pickle) {
+  ZipFileWriter zip(path);
+  zip.add("archive/data.pkl", pickle.finish());
+  zip.add("archive/byteorder", "little");
+  zip.add("archive/version", "3\n");
+  zip.finish();
 }
 
 }  // namespace hearth::formats

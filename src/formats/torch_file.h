@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "formats/dcp.h"
 #include "formats/item.h"
+#include "formats/pickle.h"
 #include "formats/zip.h"
 
 namespace hearth::formats {
@@ -38,21 +39,48 @@ TorchFile read_torch_file(const File& file, const std::string& origin, const std
 // Reads a file that is one tensor. The tensor's name is empty. Throws as read_torch_file does.
 TorchTensor read_torch_tensor(const File& file, const std::string& origin);
 
+// A file whose values are not all tensors, such as the state of a training.
+class TorchPickle {
+ public:
+  // Throws damaged() naming `origin`. Nothing runs: classes are names.
+  TorchPickle(const File& file, const std::string& origin);
+  const Pickle& pickle() const { return pickle_; }
+  bool is_tensor(PickleValue value) const;
+  // Where the tensor lies in the file. Throws damaged() naming `where`.
+  TensorLayout place(PickleValue value, const std::string& where) const;
+
+ private:
+  std::vector<ZipMember> members_;
+  Pickle pickle_;
+};
+
 // Whether the file begins like a zip, as torch.save's files do.
 bool is_zip(const File& file);
 
-// Writes a dict of contiguous tensors, each with a storage of its own: their bytes come in the order of `tensors`.
+// Writes contiguous tensors, each with a storage of its own: their bytes come in the order of `tensors`.
 class TorchFileWriter {
  public:
-  TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors);
+  // A dict of tensors. `key`: the file is a dict whose only value, under this key, is that dict; empty: it is the dict.
+  TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key = {});
+  // A file that is one tensor; its name is not written.
+  TorchFileWriter(const Path& path, const mesh::TensorInfo& tensor);
   void write(std::span<const std::byte> bytes);
   void finish();  // fsyncs; all bytes must have been written
 
  private:
+  // Pushes a tensor, whose bytes come next.
+  void push(PickleWriter& pickle, const mesh::TensorInfo& info);
+  void begin(PickleWriter& pickle);
   ZipFileWriter zip_;
   std::vector<int64_t> sizes_;  // bytes
   size_t next_ = 0;
   int64_t missing_ = 0;  // of the tensor that began last
 };
+
+// Writes the dict of a file of xser: name I stands for tensor_I.pt in the folder FILE.tensors. `key` as above.
+void write_torch_references(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key = {});
+
+// Writes a file that has a pickle and no tensors.
+void write_torch_pickle(const Path& path, PickleWriter& pickle);
 
 }  // namespace hearth::formats

@@ -1,10 +1,14 @@
 """Models of other programs for tests of `hearth convert`, and comparisons with these programs.
 
 foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
+                                 files=N: OUT/meta-N, too; files beyond the number of keys have copies of keys
+foreign.py meta-same A B           "equal", or the first difference of the files of Meta's folders
 foreign.py neox OUT DIALECT TP PP   OUT/hf as GPT-NeoX has it: OUT/neox; DIALECT: slots (Llemma's) or split
 foreign.py neox-same A B THETA      "equal", or the first difference of the layers' files of GPT-NeoX's folders
 foreign.py nxd OUT TP PP NAMES KIND QKV   OUT/hf as NxD has it: OUT/nxd; NAMES: v1, v2, v3;
                                  KIND: plain, xser, pretrained, pretrained-xser; QKV: separate, module, fused, stride
+                                 ranks beyond the number of keys have copies of keys (kv_size_multiplier)
+foreign.py nxd-same A B            "equal", or the first difference of the files of NxD's folders
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
@@ -45,12 +49,14 @@ def interleaved(w, heads):
     return w.view(heads, 2, K // 2, w.shape[1]).transpose(1, 2).reshape(w.shape)
 
 
-def meta_shard(whole, r, n, split_columns):
+def meta_shard(whole, r, n, split_columns, keys):
     shard = {}
     for name, w in whole.items():
         leaf = name.split(".")[-2]
         if "norm" in leaf:
             shard[name] = w.clone()
+        elif leaf in ("wk", "wv") and n > keys:
+            shard[name] = w.chunk(keys)[r // (n // keys)].clone()
         else:
             dim = 1 if leaf in ("wo", "w2") or (leaf == "tok_embeddings" and split_columns) else 0
             shard[name] = w.chunk(n, dim)[r].clone()
@@ -86,7 +92,7 @@ def config_of(a):
 def make(out, *given):
     import transformers
     a = dict(D=96, H=6, G=2, K=0, F=112, V=130, L=3, theta=500000.0, scaled=0, tied=0, columns=0, positions=64,
-             dtype="float32", type="llama", size="20KB", meta=1)
+             dtype="float32", type="llama", size="20KB", meta=1, files=2)
     for word in given:
         key, value = word.split("=")
         a[key] = type(a[key])(value)
@@ -107,10 +113,10 @@ def make(out, *given):
         ours = hearth_name(name)
         heads = a["H"] if ".wq." in ours else a["G"] if ".wk." in ours else 0
         whole[ours] = interleaved(w, heads) if heads else w
-    for n in (1, 2):
+    for n in sorted({1, 2, a["files"]}):
         os.makedirs(f"{out}/meta-{n}")
         for r in range(n):
-            shard = meta_shard(whole, r, n, a["columns"])
+            shard = meta_shard(whole, r, n, a["columns"], a["G"])
             shard["rope.freqs"] = torch.ones(a["D"] // a["H"] // 2)
             torch.save(shard, f"{out}/meta-{n}/consolidated.{r:02d}.pth")
         params = {"dim": a["D"], "n_layers": a["L"], "n_heads": a["H"], "n_kv_heads": a["G"], "vocab_size": -1,
@@ -192,11 +198,24 @@ def tensor_reference():
     return module.TensorReference
 
 
+def with_copies(w, leaf, config, tp, r):
+    """A rank's part as NxD's converter computes it for kv_size_multiplier = tp / keys."""
+    H, G, K = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
+    if leaf in ("k_proj", "v_proj"):
+        return w.repeat(tp // G, 1).chunk(tp)[r].clone()
+    w = (w.t() if leaf == "o_proj" else w).reshape(-1, H // tp, K, w.shape[0 if leaf == "o_proj" else 1])
+    groups = torch.arange(G) * tp // G
+    w = torch.cat([w[groups + i] for i in range(tp // G)])[r].reshape(-1, w.shape[-1])
+    return (w.t() if leaf == "o_proj" else w).clone().contiguous()
+
+
 def nxd_rank(hf, config, tp, r, qkv):
     """One rank's tensors of the whole model. Joined matrices have the rank's rows of each part, one after another."""
     def part(name):
         if name.endswith("norm.weight"):
             return hf[name].clone()
+        if tp > config["num_key_value_heads"] and "self_attn" in name:
+            return with_copies(hf[name], name.split(".")[-2], config, tp, r)
         return hf[name].chunk(tp, 1 if name.split(".")[-2] in ("o_proj", "down_proj") else 0)[r].clone()
     rank = {}
     for name in hf:
@@ -241,12 +260,57 @@ def nxd(out, tp, pp, names, kind, qkv):
             if kind.endswith("xser"):
                 os.makedirs(name + ".tensors")
                 reference = tensor_reference()
+                info = {}
                 for tid, (k, v) in enumerate(list(state.items())):
                     torch.save(v, f"{name}.tensors/tensor_{tid}.pt")
+                    info[tid] = {"dtype": v.dtype, "shape": v.shape, "expert_model_parallel": False}
                     state[k] = reference()
                     state[k].tid = tid
-                torch.save({"opaque": 1}, name + ".info.pt")
-            torch.save(state, name)
+                if names == "v3":
+                    torch.save(info, name + ".info.pt")
+            torch.save({"model": state} if pretrained else state, name)
+
+
+def nxd_file(path):
+    """The tensors of a file as NxD reads them."""
+    if not os.path.isdir(path + ".tensors"):
+        state = torch.load(path, weights_only=True, mmap=True)
+        return state.get("model", state)
+    tensor_reference()
+    state = torch.load(path, weights_only=False)
+    state = state.get("model", state)
+    info = torch.load(path + ".info.pt", weights_only=True) if "ep_rank" in path else None
+    for name, reference in state.items():
+        state[name] = torch.load(f"{path}.tensors/tensor_{reference.tid}.pt", weights_only=True)
+        assert info is None or info[reference.tid] == {"dtype": state[name].dtype, "shape": state[name].shape,
+                                                       "expert_model_parallel": False}
+    return state
+
+
+def files_of(folder):
+    found = {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
+    return sorted(name for name in found if ".tensors/" not in name and not name.endswith(".info.pt"))
+
+
+def nxd_same(a, b):
+    if files_of(a) != files_of(b):
+        return print("other files:", files_of(a), files_of(b))
+    for name in files_of(a):
+        theirs, ours = nxd_file(f"{a}/{name}"), nxd_file(f"{b}/{name}")
+        theirs = {k: v for k, v in theirs.items() if "inv_freq" not in k}
+        if (difference := first_difference(theirs, ours)) != "equal":
+            return print(name, difference)
+    print("equal")
+
+
+def meta_same(a, b):
+    names = sorted(name for name in os.listdir(a) if name.endswith(".pth"))
+    if names != sorted(name for name in os.listdir(b) if name.endswith(".pth")):
+        return print("other files")
+    for name in names:
+        if (difference := first_difference(weights(f"{a}/{name}"), weights(f"{b}/{name}"))) != "equal":
+            return print(name, difference)
+    print("equal")
 
 
 def logits(out, *folders):
@@ -337,6 +401,6 @@ def dcp(folder, hf, dialect="2025"):
 
 if __name__ == "__main__":
     commands = {"make": make, "logits": logits, "text": text, "neox": neox, "neox-same": neox_same, "nxd": nxd,
-                "same": same, "dcp": dcp, "damage": damage, "rounded": rounded,
-                "opens": opens}
+                "nxd-same": nxd_same, "meta-same": meta_same, "same": same, "dcp": dcp, "damage": damage,
+                "rounded": rounded, "opens": opens}
     commands[sys.argv[1]](*sys.argv[2:])

@@ -79,7 +79,7 @@ TEST(NeoxRefusals, NameWhatGptNeoxHasNoHomeFor) {
   const std::string places = fmt::format("{0}/f/hf {0}/out", at);
   EXPECT_THAT(refused(slots + "--tensor-parallel 4 " + places), HasSubstr("--tensor-parallel 4 does not divide"));
   EXPECT_THAT(refused(slots + "--tensor-parallel 0 " + places), HasSubstr("--tensor-parallel 0 does not divide"));
-  EXPECT_THAT(refused("--to hf --tensor-parallel 2 " + places), HasSubstr("do not go with --to hf"));
+  EXPECT_THAT(refused("--to hf --tensor-parallel 2 " + places), HasSubstr("does not go with --to hf"));
   foreign(fmt::format("make {}/five meta=0 L=1 D=60 H=6 G=2 V=132", at));  // K = 10: a key of 20 in 6 slots
   EXPECT_THAT(refused(fmt::format("{1} {0}/five/hf {0}/out", at, slots)), HasSubstr("cannot share 2 keys in slots"));
   foreign(fmt::format("make {}/scaled meta=0 L=1 scaled=1", at));

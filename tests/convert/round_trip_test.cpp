@@ -31,6 +31,10 @@ TEST_P(RoundTrip, HuggingFaceAndMetaThroughNativeKeepTheirBitsAndTheirLogits) {
   converted(fmt::format("--to meta {0}/native-of-meta {0}/meta-again", at));
   EXPECT_EQ(foreign(fmt::format("same {0}/f/meta-1/consolidated.00.pth {0}/meta-again/consolidated.00.pth", at)),
             "equal");
+  if (std::string(GetParam()).find("columns") == std::string::npos) {
+    converted(fmt::format("--to meta --tensor-parallel 2 {0}/native {0}/meta-2", at));
+    EXPECT_EQ(foreign(fmt::format("meta-same {0}/f/meta-2 {0}/meta-2", at)), "equal");
+  }
   EXPECT_EQ(foreign(fmt::format("logits {0}/f {0}/hf {0}/from-meta", at)), "0.0");
   converted(fmt::format("--to dcp {0}/native {0}/dcp", at));
   EXPECT_EQ(foreign(fmt::format("dcp {0}/dcp {0}/f/hf", at)), "equal");
@@ -46,6 +50,32 @@ INSTANTIATE_TEST_SUITE_P(Models, RoundTrip,
                          testing::Values("dtype=float32", "dtype=bfloat16 scaled=1 columns=1", "dtype=bfloat16 tied=1",
                                          "D=160 H=2 G=2 theta=10000 columns=1 V=202 L=2"),
                          [](const auto& info) { return fmt::format("Model{}", info.index); });
+
+// Llama 3.1 405B has 8 keys and 16 files.
+TEST(RoundTrip, MetaHasCopiesOfKeysWhereItHasMoreFilesThanKeys) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f D=128 H=8 G=2 V=136 files=8 dtype=bfloat16", at));
+  converted(fmt::format("--to hf {0}/f/meta-8 {0}/hf", at));
+  EXPECT_EQ(foreign(fmt::format("same {0}/f/hf {0}/hf", at)), "equal");
+  foreign(fmt::format("make {}/e D=128 H=8 G=2 V=136 files=8", at));
+  EXPECT_THAT(converted(fmt::format("--to meta --tensor-parallel 8 {0}/e/hf {0}/meta", at)),
+              HasSubstr("note: the files share the rows of tok_embeddings, as the code of Llama 3 reads them"));
+  EXPECT_EQ(foreign(fmt::format("meta-same {0}/e/meta-8 {0}/meta", at)), "equal");
+  write_text(scratch / "change.py", R"(
+import sys, torch
+file = sys.argv[1] + '/consolidated.03.pth'
+state = torch.load(file)
+state['layers.1.attention.wv.weight'][3, 4] += 1
+torch.save(state, file)
+)");
+  EXPECT_EQ(test::run_python(fmt::format("{0}/change.py {0}/meta", at)).exit_code, 0);
+  EXPECT_THAT(refused(fmt::format("--to hf {0}/meta {0}/out", at), 3),
+              HasSubstr("consolidated.00.pth and consolidated.03.pth have different layers.1.attention.wv.weight"));
+  EXPECT_THAT(refused(fmt::format("--to meta --tensor-parallel 3 {0}/e/hf {0}/out", at)),
+              HasSubstr("--tensor-parallel 3 does not divide the model"));
+}
 
 TEST(RoundTrip, NativeKeepsTheOrderOfPairsUnlessAskedAndSaysWhichItHas) {
   HEARTH_NEEDS_ORACLE();

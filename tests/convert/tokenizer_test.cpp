@@ -86,6 +86,12 @@ for text in ('the cat sat', 'two  spaces, 1234 mats\n', 'un\u00efcode \u4e2d\u65
     assert ours(text).input_ids == library.encode(text), (text, ours(text).input_ids)
 )",
              at);
+  // Llama 2 shares the columns of its embedding.
+  foreign(fmt::format("make {}/two L=1 V=400 columns=1", at));
+  EXPECT_THAT(converted(fmt::format(
+                  "--to meta --tensor-parallel 2 --tokenizer {0}/f/meta-1/tokenizer.model {0}/two/hf {0}/meta", at)),
+              HasSubstr("note: the files share the columns of tok_embeddings, as the code of Llama 2 reads them"));
+  EXPECT_EQ(foreign(fmt::format("meta-same {0}/two/meta-2 {0}/meta", at)), "equal");
 }
 
 }  // namespace

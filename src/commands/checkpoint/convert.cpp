@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -20,7 +22,7 @@ constexpr const char* kKindHelp =
     "2025; "
     "torchtitan: the same with the names of torchtitan 0.3; "
     "hf: Hugging Face's config.json and safetensors; meta: Meta's params.json and consolidated.00.pth; "
-    "neox: GPT-NeoX's global_step0";
+    "neox: GPT-NeoX's global_step0; nxd: AWS Neuron's NxD";
 
 std::optional<DType> dtype_of(const std::string& name) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
@@ -29,23 +31,58 @@ std::optional<DType> dtype_of(const std::string& name) {
   return std::nullopt;
 }
 
+constexpr std::pair<std::string_view, convert::NxdNames> kNxdNames[] = {{"v1", convert::NxdNames::kV1},
+                                                                        {"v2", convert::NxdNames::kV2},
+                                                                        {"v3", convert::NxdNames::kV3},
+                                                                        {"pretrained", convert::NxdNames::kPretrained}};
+constexpr std::pair<std::string_view, convert::NxdQkv> kNxdQkv[] = {
+    {"separate", convert::NxdQkv::kSeparate}, {"module", convert::NxdQkv::kModule}, {"fused", convert::NxdQkv::kFused}};
+// `word` is one of the words.
+template <typename Words>
+auto find_word(const Words& words, const std::string& word) {
+  return std::find_if(std::begin(words), std::end(words), [&](const auto& pair) { return pair.first == word; })->second;
+}
+
+// The options of NxD's files.
+struct NxdOptions {
+  convert::NxdLayout given;
+  std::string names, qkv;
+
+  void add_to(CommandLine& line) {
+    line.option("--pipeline-parallel", "N", &given.stages, "of an OUT of the kind nxd: number of stages of layers");
+    line.option("--nxd-names", "VERSION", &names,
+                "of an OUT of the kind nxd: v3 (with ep_rank), v2 (with dp_rank), v1, or pretrained (the start of a "
+                "training); by default v3")
+        .choices({"v1", "v2", "v3", "pretrained"});
+    line.option("--nxd-qkv", "LAYOUT", &qkv,
+                "of an OUT of the kind nxd: separate (q_proj, k_proj, v_proj), module (qkv_proj.weight_q, weight_k, "
+                "weight_v) or fused (one matrix); by default separate")
+        .choices({"separate", "module", "fused"});
+    line.flag("--xser", &given.xser, "of an OUT of the kind nxd: each tensor in a file of its own, as xser saves them");
+  }
+  // Empty if none was given.
+  std::optional<convert::NxdLayout> layout() const {
+    if (names.empty() && qkv.empty() && !given.xser && given.stages == 1) return std::nullopt;
+    convert::NxdLayout found = given;
+    if (!names.empty()) found.names = find_word(kNxdNames, names);
+    if (!qkv.empty()) found.qkv = find_word(kNxdQkv, qkv);
+    return found;
+  }
+};
+
 }  // namespace
 
 std::optional<ConvertOptions> convert_options(CommandLine& line) {
   ConvertOptions all;
   convert::Options& options = all.options;
+  NxdOptions nxd;
   std::string from, to, dtype, pairs, layout, to_layout, max_file = "5GB";
   std::vector<std::string> kinds;
-  std::vector<std::string> targets;
-  for (const convert::Kind kind : convert::kKinds) {
-    kinds.emplace_back(convert::kind_name(kind));
-    if (convert::can_be_written(kind)) targets.emplace_back(convert::kind_name(kind));
-  }
+  for (const convert::Kind kind : convert::kKinds) kinds.emplace_back(convert::kind_name(kind));
   line.positional("IN", &options.in, "folder with the weights; of a run's folder, its newest checkpoint");
   line.positional("OUT", &options.out, "folder to write; it must not exist");
-  line.option("--to", "KIND", &to, kKindHelp).required().choices(targets);
-  line.option("--from", "KIND", &from, "kind of IN, also nxd: AWS Neuron's; by default it is found from the files")
-      .choices(kinds);
+  line.option("--to", "KIND", &to, kKindHelp).required().choices(kinds);
+  line.option("--from", "KIND", &from, "kind of IN; by default it is found from the files").choices(kinds);
   line.option("--dtype", "TYPE", &dtype, "type of the weights in OUT; by default IN's")
       .choices({"bfloat16", "float16", "float32"});
   line.option("--rope-pairs", "ORDER", &pairs,
@@ -63,7 +100,8 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
               "mlp.linear1, linear2, for GPT-NeoX since November 2024")
       .choices({"slots", "split"});
   line.option("--tensor-parallel", "N", &options.tensor_parallel,
-              "of an OUT of the kind neox: number of ranks that share each layer");
+              "of an OUT of the kind meta, neox or nxd: number of ranks that share each layer");
+  nxd.add_to(line);
   line.flag("--resume", &options.resume,
             "of an OUT of the kind torchtitan: with moments, the optimizer's settings, step and schedule, so that "
             "torchtitan 0.3 goes on with the training");
@@ -81,6 +119,7 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
   if (!layout.empty()) options.qkv_layout = layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
   if (!to_layout.empty())
     options.to_layout = to_layout == "slots" ? convert::QkvLayout::kSlots : convert::QkvLayout::kSplit;
+  options.nxd = nxd.layout();
   const std::optional<int64_t> bytes = parse_bytes(max_file);
   if (!bytes || *bytes == 0)
     throw user_error(fmt::format("--max-file-size {} is not a size", max_file), {}, "write it as 5GB or 500 MiB");

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "convert/meta_params.h"
 #include "convert/names.h"
+#include "convert/rank_parts.h"
 #include "convert/source.h"
 #include "formats/torch_file.h"
 
@@ -72,15 +73,18 @@ void require_all_files(const Path& folder, const checkpoint::Reader& reader, int
 
 class Joiner {
  public:
-  Joiner(const Path& folder, const std::vector<Shard>& shards, int64_t dim)
-      : folder_(folder), shards_(shards), dim_(dim) {}
+  Joiner(const Path& folder, const std::vector<Shard>& shards, const config::Model& model)
+      : folder_(folder), shards_(shards), dim_(model.dim), keys_(model.n_kv_heads), head_(model.dim / model.n_heads) {}
 
   OutsideTensor join(const std::string& name) const {
     const formats::TensorLayout& first = shards_[0].find(name)->layout;
     const std::optional<size_t> split = split_of(name, first.sizes, shards_.size(), dim_, folder_);
+    const size_t copies = copies_of(name, first.sizes);
     OutsideTensor whole{{name, first.dtype, first.sizes}, {}};
     int64_t end = 0;
-    for (const Shard& shard : shards_) {
+    const Shard* before = &shards_[0];
+    for (size_t index = 0; index < shards_.size(); ++index) {
+      const Shard& shard = shards_[index];
       const formats::TorchTensor* part = shard.find(name);
       if (part == nullptr)
         throw damaged(fmt::format("{} lacks {}", (folder_ / shard.name).string(), name),
@@ -91,34 +95,41 @@ class Joiner {
                       fmt::format("in {} it is {} {}", shards_[0].name, dtype_name(first.dtype),
                                   formats::format_shape(first.sizes)),
                       "download the files again");
+      if (index % copies != 0) {
+        require_equal(name, *before, shard);
+        continue;
+      }
+      before = &shard;
       mesh::Box box{std::vector<int64_t>(first.sizes.size()), first.sizes};
       if (split) box.offsets[*split] = end;
       end += split ? first.sizes[*split] : 0;
-      if (split || whole.pieces.empty()) whole.pieces.push_back({box, shard.name, part->layout});
-      if (!split && &shard != &shards_[0]) require_equal(name, shard);
+      whole.pieces.push_back({box, shard.name, part->layout});
     }
     if (split) whole.info.shape[*split] = end;
     return whole;
   }
 
  private:
-  // Every file has a copy.
-  void require_equal(const std::string& name, const Shard& shard) const {
-    const auto elements = [&](const Shard& of) {
-      const formats::TensorLayout& layout = of.find(name)->layout;
-      const mesh::Box box{std::vector<int64_t>(layout.sizes.size()), layout.sizes};
-      std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * dtype_size(layout.dtype)));
-      formats::copy_box(File::open_read(folder_ / of.name), layout, box, box, bytes);
-      return bytes;
-    };
-    if (elements(shard) != elements(shards_[0]))
-      throw damaged(fmt::format("{} and {} have different {}", (folder_ / shards_[0].name).string(), shard.name, name),
-                    "every file has a copy of it", "download the files again");
+  // How many files after one another have the same part: all of norms, and of keys and values where there are more
+  // files than keys.
+  size_t copies_of(const std::string& name, const std::vector<int64_t>& sizes) const {
+    if (!split_of(name, sizes, shards_.size(), dim_, folder_)) return shards_.size();
+    const bool is_key = name.ends_with("attention.wk.weight") || name.ends_with("attention.wv.weight");
+    const int64_t files = std::ssize(shards_);
+    if (!is_key || files <= keys_ || files % keys_ != 0 || sizes[0] != head_) return 1;
+    return static_cast<size_t>(files / keys_);
+  }
+
+  void require_equal(const std::string& name, const Shard& one, const Shard& other) const {
+    const RankPart a{one.name, one.find(name)->layout}, b{other.name, other.find(name)->layout};
+    if (!same_elements(folder_, a, b))
+      throw damaged(fmt::format("{} and {} have different {}", (folder_ / one.name).string(), other.name, name),
+                    "both have a copy of one part", "download the files again");
   }
 
   const Path& folder_;
   const std::vector<Shard>& shards_;
-  int64_t dim_;
+  int64_t dim_, keys_, head_;
 };
 
 }  // namespace
@@ -130,7 +141,7 @@ Source open_meta(const Path& folder) {
   std::vector<std::string> notes;
   Description description = parse_meta_params(read_file(params), params.string(), notes);
   const std::vector<Shard> shards = open_shards(folder);
-  const Joiner joiner(folder, shards, description.model.dim);
+  const Joiner joiner(folder, shards, description.model);
   std::vector<OutsideTensor> tensors;
   for (const formats::TorchTensor& tensor : shards[0].tensors) tensors.push_back(joiner.join(tensor.name));
   checkpoint::Reader reader = checkpoint::Reader::over(folder, std::move(tensors));

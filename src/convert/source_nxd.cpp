@@ -87,11 +87,10 @@ class NxdReader {
                            fmt::format("there are files of {} ranks and {} stages", ranks_, stages_), "copy all files");
       }
     }
-    if (s_.H % ranks_ != 0 || s_.G % ranks_ != 0)
+    if (s_.H % ranks_ != 0 || (s_.G % ranks_ != 0 && ranks_ % s_.G != 0))
       throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
                                    folder_.string(), ranks_),
-                       "[model] is another model's, or kv_size_multiplier copied the keys",
-                       "check --config; merge the copies with NxD's convert_checkpoints.py");
+                       "[model] is another model's", "check --config");
   }
 
   std::vector<OutsideTensor> run() {
@@ -110,9 +109,38 @@ class NxdReader {
 
  private:
   // Rows of a joined matrix's part, by Hearth's name.
-  int64_t rows_of(const std::string& hearth) const {
+  int64_t rows_of_rank(const std::string& hearth) const {
     if (hearth.find(".feed_forward.") != std::string::npos) return s_.F / ranks_;
-    return (hearth.ends_with("wq.weight") ? s_.H : s_.G) * s_.K / ranks_;
+    return hearth.ends_with("wq.weight") ? s_.H / ranks_ * s_.K : std::max<int64_t>(1, s_.G / ranks_) * s_.K;
+  }
+
+  // Adds a matrix whose rows ranks share: all of theirs, or with copies of keys those of the first ranks.
+  void add_heads(const std::string& hearth, const std::string& name, const RankParts& parts) {
+    const int64_t count = parts.begin()->second.layout.sizes[0];
+    const bool is_query = hearth.ends_with("wq.weight"),
+               is_key = hearth.ends_with("wk.weight") || hearth.ends_with("wv.weight");
+    const int64_t ranks = is_key ? std::min(ranks_, s_.G) : ranks_;
+    OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, count * ranks));
+    for (const auto& [rank, part] : parts) {
+      if (rank < ranks)
+        add_rows(tensor, part, 0, count, is_query ? nxd_first_query(s_.H, s_.G, ranks_, rank) * s_.K : rank * count);
+      else if (!same_elements(folder_, parts.at(rank % ranks), part))
+        throw damaged(fmt::format("{}: {} differs between ranks {} and {}", folder_.string(), name, rank % ranks, rank),
+                      "kv_size_multiplier gives both a copy of one part", "take another checkpoint");
+    }
+  }
+
+  // The columns of wo go with the heads of queries.
+  void add_outputs(const std::string& hearth, const std::string& name, const RankParts& parts) {
+    const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
+    if (sizes.size() != 2 || sizes[1] != s_.H / ranks_ * s_.K)
+      throw user_error(fmt::format("{}: {} has shape {}, expected {} columns", folder_.string(), name,
+                                   formats::format_shape(sizes), s_.H / ranks_ * s_.K),
+                       "[model] is another model's", "give --config the keys of this model");
+    OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, sizes[0]));
+    tensor.info.shape[1] = s_.H * s_.K;
+    for (const auto& [rank, part] : parts)
+      tensor.pieces.push_back({{{0, nxd_first_query(s_.H, s_.G, ranks_, rank) * s_.K}, sizes}, part.file, part.layout});
   }
 
   bool add_joined(const std::string& name, const RankParts& parts) {
@@ -125,13 +153,14 @@ class NxdReader {
         const auto hearth = from_hugging_face(prefix + std::string(theirs));
         if (!hearth) return false;
         names.push_back(*hearth);
-        rows += rows_of(*hearth);
+        rows += rows_of_rank(*hearth);
       }
       require_rows(parts, folder_, name, rows);
       for (int64_t from = 0; const std::string& hearth : names) {
-        const int64_t count = rows_of(hearth);
-        OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, count * ranks_));
-        for (const auto& [rank, part] : parts) add_rows(tensor, part, from, count, rank * count);
+        const int64_t count = rows_of_rank(hearth);
+        RankParts rows;
+        for (const auto& [rank, part] : parts) rows[rank] = rows_of(part, from, count);
+        add_heads(hearth, name, rows);
         from += count;
       }
       return true;
@@ -141,21 +170,34 @@ class NxdReader {
 
   void add(const std::string& name, const RankParts& parts) {
     std::string theirs = name;
+    bool is_module = false;
     for (const auto& [from, to] : kRenamed) {
-      if (theirs.ends_with(from)) theirs.replace(theirs.size() - from.size(), from.size(), to);
+      if (!theirs.ends_with(from)) continue;
+      theirs.replace(theirs.size() - from.size(), from.size(), to);
+      is_module = true;
     }
     const std::optional<std::string> hearth = from_hugging_face(theirs);
     if (!hearth)
       throw user_error(fmt::format("{}: {} is no weight of Llama's in NxD's names", folder_.string(), name),
                        "weights are never dropped silently");
     const std::optional<size_t> split = *hearth == "tok_embeddings.weight" ? 0 : meta_split(*hearth);
-    if ((hearth->ends_with("wk.weight") || hearth->ends_with("wv.weight"))) {
-      const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
-      if (sizes.size() == 2 && sizes[0] * ranks_ > s_.G * s_.K)
-        throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder_.string(), name),
-                         "kv_size_multiplier copied the keys, or [model] is another model's",
-                         "merge the copies with NxD's convert_checkpoints.py, or check --config");
+    const bool is_query = hearth->ends_with("wq.weight"),
+               is_key = hearth->ends_with("wk.weight") || hearth->ends_with("wv.weight");
+    const std::vector<int64_t>& sizes = parts.begin()->second.layout.sizes;
+    if (is_key && sizes.size() == 2 && sizes[0] > rows_of_rank(*hearth))
+      throw user_error(fmt::format("{}: {} has more rows than [model] has keys", folder_.string(), name),
+                       "kv_size_multiplier copied the keys for fewer ranks than it is read with, or [model] is another "
+                       "model's",
+                       "merge the copies with NxD's convert_checkpoints.py, or check --config");
+    if (ranks_ > s_.G && (is_query || is_key)) {
+      if (!is_module)
+        throw user_error(
+            fmt::format("{} has the files of {} ranks for {} keys, and {}", folder_.string(), ranks_, s_.G, name),
+            "only the module qkv_proj has copies of keys", "check --config");
+      require_rows(parts, folder_, name, rows_of_rank(*hearth));
+      return add_heads(*hearth, name, parts);
     }
+    if (ranks_ > s_.G && hearth->ends_with("attention.wo.weight")) return add_outputs(*hearth, name, parts);
     found_.push_back(joined(*hearth, parts, split));
   }
 

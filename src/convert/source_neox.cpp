@@ -2,15 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "base/error.h"
 #include "convert/names.h"
+#include "convert/neox_files.h"
 #include "convert/rank_parts.h"
 #include "convert/source.h"
+#include "convert/zero_state.h"
 #include "formats/torch_file.h"
 #include "plan/parameters.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::convert {
 namespace {
@@ -20,15 +22,7 @@ using checkpoint::OutsideTensor;
 // By layer and name in the layer.
 using Parts = std::map<std::pair<int64_t, std::string>, RankParts>;
 
-// The number that begins at `at`, or -1.
-int64_t number_at(std::string_view text, size_t at) {
-  int64_t number = -1;
-  if (at < text.size()) std::from_chars(text.data() + at, text.data() + text.size(), number);
-  return number;
-}
-
-// layer_05-model_01-model_states.pt: layer 5, rank 1. mp_rank_01_model_states.pt: every layer of rank 1, under
-// "module" with names like sequential.5.attention.dense.weight.
+// The files of layers where there are any, else those of ranks.
 Parts read_parts(const Path& folder) {
   Parts parts;
   const std::vector<std::string> names = list_folder(folder);
@@ -37,21 +31,59 @@ Parts read_parts(const Path& folder) {
   for (const std::string& name : names) {
     if (!name.starts_with(by_layer ? "layer_" : "mp_rank_") || !name.ends_with("model_states.pt")) continue;
     const std::string origin = (folder / name).string();
+    const std::optional<NeoxFile> file = neox_file(name);
+    if (!file) throw user_error(fmt::format("{} belongs to no layer or rank", origin), "GPT-NeoX's names have numbers");
     const formats::TorchFile found =
         formats::read_torch_file(File::open_read(folder / name), origin, by_layer ? "" : "module");
     for (const formats::TorchTensor& tensor : found.tensors) {
-      constexpr std::string_view kSequential = "sequential.";
-      std::string rest = tensor.name;
-      int64_t layer = number_at(name, 6), rank = number_at(name, name.find("-model_") + 7);
-      if (!by_layer) {
-        rank = number_at(name, 8);
-        layer = rest.starts_with(kSequential) ? number_at(rest, kSequential.size()) : -1;
-        rest = rest.substr(std::min(rest.size(), rest.find('.', kSequential.size()) + 1));
-      }
-      if (layer < 0 || rank < 0)
+      const auto place = by_layer ? NeoxTensorName{file->layer, tensor.name} : neox_tensor_name(tensor.name);
+      if (!place)
         throw user_error(fmt::format("{}: {} belongs to no layer", origin, tensor.name),
                          "GPT-NeoX's names have numbers");
-      if (!is_computed("." + rest)) parts[{layer, rest}][rank] = {name, tensor.layout};
+      if (!is_computed("." + place->rest)) parts[{place->layer, place->rest}][file->rank] = {name, tensor.layout};
+    }
+  }
+  return parts;
+}
+
+int64_t ranks_of(const Parts& parts) {
+  int64_t ranks = 0;
+  for (const auto& [key, of_ranks] : parts) ranks = std::max(ranks, std::ssize(of_ranks));
+  return ranks;
+}
+
+// The same tensors with other values of the same shapes: runs of ZeRO's slices.
+Parts parts_of(const ZeroState& zero, std::vector<FlatRun> ZeroParameter::*runs, const Parts& model,
+               const Path& folder) {
+  std::map<std::pair<int64_t, std::string>, std::map<int64_t, const ZeroParameter*>> by_place;
+  const int64_t ranks = ranks_of(model);
+  for (const auto& [rank, parameters] : zero.parameters) {
+    for (const auto& [name, parameter] : parameters) {
+      const std::optional<NeoxTensorName> place = neox_tensor_name(name);
+      if (!place || !model.contains({place->layer, place->rest}))
+        throw user_error(fmt::format("{}: the model has no {}, whose moments are there", folder.string(), name),
+                         "weights are never dropped silently", "copy all files");
+      by_place[{place->layer, place->rest}][rank % ranks] = &parameter;
+    }
+  }
+  Parts parts;
+  for (const auto& [key, of_ranks] : model) {
+    for (const auto& [rank, part] : of_ranks) {
+      const auto found = by_place[key].find(rank);
+      const std::vector<FlatRun> none;
+      const std::vector<FlatRun>& there = found == by_place[key].end() ? none : found->second->*runs;
+      const int64_t numel = mesh::Box{{}, part.layout.sizes}.numel(),
+                    covered = there.empty() ? 0 : there.back().begin + there.back().count;
+      if (covered != numel)
+        throw user_error(fmt::format("{} has {} of {} elements of the moments of {} in layer {}", folder.string(),
+                                     covered, numel, key.second, key.first),
+                         "the optimizer's files of a rank are missing, or of another model", "copy all files");
+      RankPart& slices = parts[key][rank];
+      slices.layout = {found->second->dtype, part.layout.sizes, {}, 0};
+      slices.layout.strides.assign(part.layout.sizes.size(), 1);
+      for (size_t d = part.layout.sizes.size(); d-- > 1;)
+        slices.layout.strides[d - 1] = slices.layout.strides[d] * part.layout.sizes[d];
+      slices.runs = there;
     }
   }
   return parts;
@@ -59,10 +91,8 @@ Parts read_parts(const Path& folder) {
 
 class NeoxReader {
  public:
-  NeoxReader(const Path& folder, const plan::ModelShape& shape, std::optional<QkvLayout> layout)
-      : folder_(folder), s_(shape), layout_(layout), parts_(read_parts(folder)) {
-    for (const auto& [key, ranks] : parts_) ranks_ = std::max(ranks_, std::ssize(ranks));
-  }
+  NeoxReader(const Path& folder, Parts parts, const plan::ModelShape& shape, std::optional<QkvLayout> layout)
+      : folder_(folder), s_(shape), layout_(layout), parts_(std::move(parts)), ranks_(ranks_of(parts_)) {}
 
   std::vector<OutsideTensor> run() {
     if (ranks_ == 0 || s_.H % ranks_ != 0 || s_.G % ranks_ != 0)
@@ -163,7 +193,7 @@ class NeoxReader {
   const plan::ModelShape s_;
   std::optional<QkvLayout> layout_;
   Parts parts_;
-  int64_t ranks_ = 0;
+  int64_t ranks_;
   std::vector<OutsideTensor> found_;
 };
 
@@ -188,8 +218,23 @@ Source open_neox(const Path& folder, const Description* described, std::optional
   Description description = *described;
   description.model.rope_pairs = config::RopePairs::kHalves;
   const Path step = step_folder_of(folder);
-  std::vector<OutsideTensor> tensors = NeoxReader(step, plan::model_shape(description.model, 0), layout).run();
-  return {Kind::kNeox, checkpoint::Reader::over(step, std::move(tensors)), std::move(description), {}};
+  const plan::ModelShape shape = plan::model_shape(description.model, 0);
+  const Parts parts = read_parts(step);
+  const std::optional<ZeroState> zero = read_zero_state(step);
+  const auto read = [&](Parts of) { return NeoxReader(step, std::move(of), shape, layout).run(); };
+  if (!zero) return {Kind::kNeox, checkpoint::Reader::over(step, read(parts)), std::move(description), {}};
+  // The training computes with the optimizer's weights: those of the model's files are rounded from them.
+  std::vector<OutsideTensor> tensors = read(parts_of(*zero, &ZeroParameter::weight, parts, step));
+  using Name = std::string (*)(const std::string&);
+  for (const auto& [runs, name] :
+       {std::pair<std::vector<FlatRun> ZeroParameter::*, Name>{&ZeroParameter::exp_avg, plan::exp_avg_name},
+        {&ZeroParameter::exp_avg_sq, plan::exp_avg_sq_name}}) {
+    for (OutsideTensor& tensor : read(parts_of(*zero, runs, parts, step))) {
+      tensor.info.name = name(tensor.info.name);
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  return {Kind::kNeox, checkpoint::Reader::over(step, std::move(tensors)), std::move(description), {}, zero->training};
 }
 
 }  // namespace hearth::convert

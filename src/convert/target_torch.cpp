@@ -1,4 +1,4 @@
-// The kinds whose tensors PyTorch reads: Meta's .pth, and folders of DCP with and without hearth.json.
+// The kinds whose tensors torch.distributed.checkpoint reads: folders of DCP with and without hearth.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +8,9 @@
 #include "base/error.h"
 #include "checkpoint/save.h"
 #include "config/load.h"
-#include "convert/meta_params.h"
 #include "convert/names.h"
 #include "convert/target.h"
 #include "data/order/data_state.h"
-#include "formats/torch_file.h"
 #include "plan/tensor_names.h"
 
 namespace hearth::convert {
@@ -77,27 +75,6 @@ void write_text_file(const Path& path, std::string_view text) {
   file.write(text);
   file.sync();
   file.close();
-}
-
-std::vector<std::string> write_meta(const Path& folder, const Model& model, Progress& progress) {
-  std::vector<std::string> notes;
-  write_text_file(folder / "params.json", format_meta_params(model.description));
-  const std::vector<Transfer> tensors = with_output(model, progress, notes);
-  std::vector<mesh::TensorInfo> infos;
-  for (const Transfer& tensor : tensors) infos.push_back(tensor.to);
-  formats::TorchFileWriter writer(folder / "consolidated.00.pth", infos);
-  for (const Transfer& tensor : tensors) {
-    transfer(model.reader, tensor, progress,
-             [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
-  }
-  writer.finish();
-  const tokenizer::Tokenizer* tokenizer = model.tokenizer;
-  if (tokenizer != nullptr && (tokenizer->kind() == "sentencepiece" || tokenizer->kind() == "tiktoken"))
-    write_text_file(folder / "tokenizer.model", tokenizer->file_content());
-  else if (tokenizer != nullptr)
-    notes.push_back(
-        fmt::format("no tokenizer is written: Meta's format has no home for the kind {}", tokenizer->kind()));
-  return notes;
 }
 
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {

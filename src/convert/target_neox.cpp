@@ -9,28 +9,15 @@
 #include "base/error.h"
 #include "config/choices.h"
 #include "convert/cast.h"
+#include "convert/rank_slices.h"
 #include "convert/target.h"
-#include "formats/pickle.h"
 #include "formats/torch_file.h"
-#include "formats/zip.h"
 #include "plan/parameters.h"
 
 namespace hearth::convert {
 namespace {
 
 constexpr const char* kStepFolder = "global_step0";
-
-// A part of one of Hearth's tensors.
-struct NeoxSlice {
-  const Transfer* from;
-  mesh::Box box;
-};
-// A tensor of GPT-NeoX's: slices, the rows of one after those of another; or values of its own.
-struct NeoxTensor {
-  mesh::TensorInfo info;
-  std::vector<NeoxSlice> slices;
-  std::vector<std::byte> values;
-};
 
 void refuse_without_home(const Description& d, int64_t ranks, QkvLayout layout) {
   const config::Model& m = d.model;
@@ -68,81 +55,44 @@ class NeoxWriter {
 
   void run() {
     for (rank_ = 0; rank_ < ranks_; ++rank_) {
-      write_layer(0, {rows("word_embeddings.weight", "tok_embeddings.weight")});
+      const RankSlicer rank = slicer();
+      write_layer(0, {rank.rows("word_embeddings.weight", "tok_embeddings.weight")});
       for (int64_t i = 0; i < s_.L; ++i) write_layer(i + 2, layer(i));
-      write_layer(s_.L + 3, {whole("norm.scale", "norm.weight")});
-      write_layer(s_.L + 4, {rows("final_linear.weight", s_.tied ? "tok_embeddings.weight" : "output.weight")});
+      write_layer(s_.L + 3, {rank.whole("norm.scale", "norm.weight")});
+      write_layer(s_.L + 4, {rank.rows("final_linear.weight", s_.tied ? "tok_embeddings.weight" : "output.weight")});
       write_state();
     }
   }
 
  private:
-  const Transfer& find(const std::string& hearth) const {
-    for (const Transfer& tensor : model_.tensors) {
-      if (tensor.to.name == hearth) return tensor;
-    }
-    HEARTH_CHECK(false, "the model lacks {}", hearth);
-  }
+  RankSlicer slicer() const { return {model_.tensors, ranks_, rank_}; }
 
-  // Rows [first, first + count) of a tensor, as the next rows of `to`.
-  static void append(NeoxTensor& to, const Transfer& from, int64_t first, int64_t count) {
-    mesh::Box box{std::vector<int64_t>(from.to.shape.size()), from.to.shape};
-    box.offsets[0] = first;
-    box.sizes[0] = count;
-    if (to.info.shape.empty()) {
-      to.info.dtype = from.to.dtype;
-      to.info.shape = from.to.shape;
-      to.info.shape[0] = 0;
-    }
-    to.info.shape[0] += count;
-    to.slices.push_back({&from, std::move(box)});
-  }
-
-  NeoxTensor whole(const std::string& name, const std::string& hearth) const {
-    NeoxTensor tensor{{name, DType::kFloat32, {}}, {}, {}};
-    append(tensor, find(hearth), 0, find(hearth).to.shape[0]);
-    return tensor;
-  }
-  // The rank's rows of each tensor.
-  NeoxTensor rows(const std::string& name, const std::string& hearth, const std::string& then = {}) const {
-    NeoxTensor tensor{{name, DType::kFloat32, {}}, {}, {}};
-    for (const std::string& source : {hearth, then}) {
-      if (source.empty()) continue;
-      const int64_t count = find(source).to.shape[0] / ranks_;
-      append(tensor, find(source), rank_ * count, count);
-    }
-    return tensor;
-  }
-  NeoxTensor columns(const std::string& name, const std::string& hearth) const {
-    const Transfer& from = find(hearth);
-    const int64_t count = from.to.shape[1] / ranks_, all = from.to.shape[0];
-    return {{name, from.to.dtype, {all, count}}, {{&from, {{0, rank_ * count}, {all, count}}}}, {}};
-  }
-
-  NeoxTensor queries_keys_values(const std::string& prefix) const {
-    const Transfer &q = find(prefix + "wq.weight"), &k = find(prefix + "wk.weight"), &v = find(prefix + "wv.weight");
+  RankTensor queries_keys_values(const std::string& prefix) const {
+    const RankSlicer rank = slicer();
+    const Transfer &q = rank.find(prefix + "wq.weight"), &k = rank.find(prefix + "wk.weight"),
+                   &v = rank.find(prefix + "wv.weight");
     const int64_t K = s_.K, queries = s_.H / ranks_, keys = s_.G / ranks_;
-    NeoxTensor tensor{{"attention.query_key_value.weight", DType::kFloat32, {}}, {}, {}};
+    RankTensor tensor{{"attention.query_key_value.weight", DType::kFloat32, {}}, {}, {}};
     if (!slots_ && s_.H != s_.G) {
-      append(tensor, q, rank_ * queries * K, queries * K);
-      for (const Transfer* source : {&k, &v}) append(tensor, *source, rank_ * keys * K, keys * K);
+      RankSlicer::append_rows(tensor, q, rank_ * queries * K, queries * K);
+      for (const Transfer* source : {&k, &v}) RankSlicer::append_rows(tensor, *source, rank_ * keys * K, keys * K);
       return tensor;
     }
     const int64_t share = K * keys / queries;
     for (int64_t slot = rank_ * queries; slot < (rank_ + 1) * queries; ++slot) {
-      append(tensor, q, slot * K, K);
-      for (const Transfer* source : {&k, &v}) append(tensor, *source, slot * share, share);
+      RankSlicer::append_rows(tensor, q, slot * K, K);
+      for (const Transfer* source : {&k, &v}) RankSlicer::append_rows(tensor, *source, slot * share, share);
     }
     return tensor;
   }
 
   // The code of Llemma's branch loads the frequencies with the weights, and lacks nothing else.
-  NeoxTensor frequencies() const {
+  RankTensor frequencies() const {
     std::vector<float> values;
     for (int64_t i = 0; i < s_.K; i += 2)
       values.push_back(static_cast<float>(
           1 / std::pow(model_.description.model.rope_theta, static_cast<double>(i) / static_cast<double>(s_.K))));
-    NeoxTensor tensor{{"attention.rotary_emb.inv_freq", model_.dtype, {std::ssize(values)}}, {}, {}};
+    RankTensor tensor{{"attention.rotary_emb.inv_freq", model_.dtype, {std::ssize(values)}}, {}, {}};
     if (model_.dtype == DType::kFloat32)
       tensor.values.assign(std::as_bytes(std::span(values)).begin(), std::as_bytes(std::span(values)).end());
     else
@@ -150,39 +100,30 @@ class NeoxWriter {
     return tensor;
   }
 
-  std::vector<NeoxTensor> layer(int64_t i) const {
+  std::vector<RankTensor> layer(int64_t i) const {
+    const RankSlicer rank = slicer();
     const std::string prefix = fmt::format("layers.{}.", i);
-    std::vector<NeoxTensor> tensors = {whole("input_layernorm.scale", prefix + "attention_norm.weight"),
+    std::vector<RankTensor> tensors = {rank.whole("input_layernorm.scale", prefix + "attention_norm.weight"),
                                        queries_keys_values(prefix + "attention."),
-                                       columns("attention.dense.weight", prefix + "attention.wo.weight"),
-                                       whole("post_attention_layernorm.scale", prefix + "ffn_norm.weight")};
+                                       rank.columns("attention.dense.weight", prefix + "attention.wo.weight"),
+                                       rank.whole("post_attention_layernorm.scale", prefix + "ffn_norm.weight")};
     const std::string gate = prefix + "feed_forward.w1.weight", up = prefix + "feed_forward.w3.weight",
                       down = prefix + "feed_forward.w2.weight";
     if (slots_) {
-      tensors.push_back(rows("mlp.w1.weight", gate));
-      tensors.push_back(rows("mlp.w3.weight", up));
-      tensors.push_back(columns("mlp.w2.weight", down));
+      tensors.push_back(rank.rows("mlp.w1.weight", gate));
+      tensors.push_back(rank.rows("mlp.w3.weight", up));
+      tensors.push_back(rank.columns("mlp.w2.weight", down));
       tensors.push_back(frequencies());
     } else {
-      tensors.push_back(rows("mlp.linear1.weight", up, gate));
-      tensors.push_back(columns("mlp.linear2.weight", down));
+      tensors.push_back(rank.rows("mlp.linear1.weight", up, gate));
+      tensors.push_back(rank.columns("mlp.linear2.weight", down));
     }
     return tensors;
   }
 
-  void write_layer(int64_t number, const std::vector<NeoxTensor>& tensors) {
-    std::vector<mesh::TensorInfo> infos;
-    for (const NeoxTensor& tensor : tensors) infos.push_back(tensor.info);
-    formats::TorchFileWriter writer(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, rank_),
-                                    infos);
-    for (const NeoxTensor& tensor : tensors) {
-      if (!tensor.values.empty()) writer.write(tensor.values);
-      for (const NeoxSlice& slice : tensor.slices) {
-        transfer(model_.reader, *slice.from, slice.box, progress_,
-                 [&](const mesh::Box&, std::span<const std::byte> bytes) { writer.write(bytes); });
-      }
-    }
-    writer.finish();
+  void write_layer(int64_t number, const std::vector<RankTensor>& tensors) {
+    write_rank_file(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, rank_), model_.reader,
+                    tensors, progress_);
   }
 
   // The state of a rank before its first step. "module": None lets DeepSpeed read the files of the layers.
@@ -204,11 +145,7 @@ class NeoxWriter {
       pickle.integer(value);
     }
     pickle.set_items();
-    formats::ZipFileWriter zip(step_ / fmt::format("mp_rank_{:02}_model_states.pt", rank_));
-    zip.add("archive/data.pkl", pickle.finish());
-    zip.add("archive/byteorder", "little");
-    zip.add("archive/version", "3\n");
-    zip.finish();
+    formats::write_torch_pickle(step_ / fmt::format("mp_rank_{:02}_model_states.pt", rank_), pickle);
   }
 
   const Path step_;

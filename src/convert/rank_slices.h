@@ -1,0 +1,57 @@
+// What a rank of tensor parallel has of a model: its tensors as parts of Hearth's, and its file of torch.save.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convert/transfer.h"
+
+namespace hearth::convert {
+
+// A box of one of Hearth's tensors.
+struct RankSlice {
+  const Transfer* from;
+  mesh::Box box;
+};
+// A tensor of a rank: slices, the rows of one after those of another; or values of its own.
+struct RankTensor {
+  mesh::TensorInfo info;
+  std::vector<RankSlice> slices;
+  std::vector<std::byte> values;
+};
+
+// Cuts the model's tensors for one of `ranks`. Tensors are named by Hearth's names; the model has them.
+class RankSlicer {
+ public:
+  RankSlicer(const std::vector<Transfer>& tensors, int64_t ranks, int64_t rank)
+      : tensors_(tensors), ranks_(ranks), rank_(rank) {}
+
+  const Transfer& find(const std::string& hearth) const;
+  // The tensor in full.
+  RankTensor whole(const std::string& name, const std::string& hearth) const;
+  // The rank's rows, and after them its rows of `then`, where that is given.
+  RankTensor rows(const std::string& name, const std::string& hearth, const std::string& then = {}) const;
+  RankTensor columns(const std::string& name, const std::string& hearth) const;
+  // Rows [first, first + count) of a tensor, as the next rows of `to`, which is empty at first.
+  static void append_rows(RankTensor& to, const Transfer& from, int64_t first, int64_t count);
+
+ private:
+  const std::vector<Transfer>& tensors_;
+  int64_t ranks_, rank_;
+};
+
+// The infos of tensors, in their order.
+std::vector<mesh::TensorInfo> infos_of(const std::vector<RankTensor>& tensors);
+
+// Bytes of all tensors of a rank.
+int64_t bytes_of(const std::vector<RankTensor>& tensors);
+
+// Gives the bytes of a tensor to `write`, in order.
+void write_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress& progress,
+                  const std::function<void(std::span<const std::byte> bytes)>& write);
+
+// A dict of the tensors as torch.save writes it. `key`: as TorchFileWriter has it.
+void write_rank_file(const Path& path, checkpoint::Reader& reader, const std::vector<RankTensor>& tensors,
+                     Progress& progress, const std::string& key = {});
+
+}  // namespace hearth::convert

@@ -1,0 +1,31 @@
+// The state that DeepSpeed's ZeRO 1 and 2 save for each rank of data parallel: a slice of all parameters of the rank's
+// model, one after another, as float32 weights and as AdamW's moments. A slice ends anywhere in a parameter.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "convert/rank_parts.h"
+#include "convert/training_state.h"
+
+namespace hearth::convert {
+
+// One parameter: runs of its weights and moments that cover it, of one type.
+struct ZeroParameter {
+  DType dtype = DType::kFloat32;
+  std::vector<FlatRun> weight, exp_avg, exp_avg_sq;
+};
+
+struct ZeroState {
+  TrainingState training;
+  // By number of the model-parallel rank, then by the parameter's name in its model.
+  std::map<int64_t, std::map<std::string, ZeroParameter>> parameters;
+};
+
+// Reads the files bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt and so on of a folder, and the counts of steps in
+// mp_rank_00_model_states.pt. Empty without such files. Throws user_error where files are missing or of ZeRO 3,
+// damaged() where they contradict each other; both name the file.
+std::optional<ZeroState> read_zero_state(const Path& folder);
+
+}  // namespace hearth::convert

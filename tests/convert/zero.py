@@ -1,0 +1,216 @@
+"""Trainings of GPT-NeoX for tests of `hearth convert`: DeepSpeed's ZeRO-1 files beside a model's.
+
+zero.py imitate OUT TP DP   three steps of AdamW on OUT/neox (foreign.py neox OUT DIALECT TP 0) as DeepSpeed saves them
+zero.py deepspeed OUT TP DP  the same by DeepSpeed 0.19.8 itself, whose Python runs this script; needs no accelerator
+zero.py same OUT NATIVE     "equal", or the first difference of a converted checkpoint from the truth, which Hearth
+                            converted from OUT/neox-weight, OUT/neox-exp_avg and so on to folders OUT/native-...
+
+Both leave OUT/neox with the files of the training, and models OUT/neox-exp_avg and so on whose weights are the moments.
+"""
+import collections
+import dataclasses
+import enum
+import glob
+import os
+import sys
+import types
+
+import torch
+
+STEPS, LR, KINDS = 3, 1e-3, ("weight", "exp_avg", "exp_avg_sq")
+
+
+def model_file(out, rank):
+    return f"{out}/neox/global_step2/mp_rank_{rank:02d}_model_states.pt"
+
+
+def parameters_of(out, rank):
+    """A rank's weights in bfloat16, without buffers."""
+    state = torch.load(model_file(out, rank), weights_only=False)["module"]
+    return {name: w.bfloat16() for name, w in state.items() if "inv_freq" not in name}
+
+
+def groups_of(parameters):
+    decay = [name for name, w in parameters.items() if w.dim() > 1]
+    return [("weight_decay_params", decay, 0.1),
+            ("no_weight_decay_params", [name for name in parameters if name not in decay], 0.0)]
+
+
+def target(name, w, rank):
+    generator = torch.Generator().manual_seed(hash_of(name) + 1000 * rank)
+    return torch.randn(w.shape, generator=generator)
+
+
+def hash_of(name):
+    return sum(ord(c) * (i + 1) for i, c in enumerate(name)) % 1000
+
+
+def write_truth(out, rank, truth):
+    for kind in KINDS:
+        folder = f"{out}/neox-{kind}/global_step2"
+        os.makedirs(folder, exist_ok=True)
+        torch.save({"module": truth[kind]}, f"{folder}/mp_rank_{rank:02d}_model_states.pt")
+
+
+def classes(as_tuple=False):
+    """The classes of DeepSpeed that its files name, where it is not installed. A parameter's place: two ways."""
+    def module(name):
+        for i in range(len(name.split("."))):
+            sys.modules.setdefault(".".join(name.split(".")[:i + 1]), types.ModuleType(name))
+        return sys.modules[name]
+
+    address = (collections.namedtuple("fragment_address", ["numel", "start"]) if as_tuple else
+               dataclasses.make_dataclass("fragment_address", ["numel", "start"]))
+    stage = enum.Enum("ZeroStageEnum", {"optimizer_states": 1})
+    scaler = type("LossScaler", (), {})
+    for owner, found in (("deepspeed.utils.tensor_fragment", address), ("deepspeed.runtime.zero.config", stage),
+                         ("deepspeed.runtime.fp16.loss_scaler", scaler)):
+        found.__module__ = owner
+        setattr(module(owner), found.__name__, found)
+    return address, stage, scaler
+
+
+def imitate(out, tp, dp):
+    tp, dp = int(tp), int(dp)
+    address, stage, scaler = classes(as_tuple=dp == 3)
+    for rank in range(tp):
+        parameters = parameters_of(out, rank)
+        masters = {name: torch.nn.Parameter(w.float()) for name, w in parameters.items()}
+        groups = groups_of(parameters)
+        adam = torch.optim.AdamW([{"params": [masters[n] for n in names], "weight_decay": decay}
+                                  for _, names, decay in groups], lr=LR, betas=(0.9, 0.95))
+        for _ in range(STEPS):
+            for name, w in masters.items():
+                w.grad = w.detach() - target(name, w, rank)
+            adam.step()
+        truth = {"weight": {name: w.detach() for name, w in masters.items()}}
+        for kind in KINDS[1:]:
+            truth[kind] = {name: adam.state[w][kind] for name, w in masters.items()}
+        write_truth(out, rank, truth)
+        for r in range(dp):
+            mappings, flats, sizes = [], [], []
+            for _, names, _ in groups:
+                flat = {kind: torch.cat([truth[kind][n].reshape(-1) for n in names]) for kind in KINDS}
+                total = -(-len(flat["weight"]) // (2 * dp)) * 2 * dp
+                flat = {kind: torch.cat([v, torch.zeros(total - len(v))]) for kind, v in flat.items()}
+                first, last = r * total // dp, (r + 1) * total // dp
+                at, mapping = 0, collections.OrderedDict()
+                for n in names:
+                    begin, end = max(at, first), min(at + parameters[n].numel(), last)
+                    if begin < end:
+                        mapping[n] = address(end - begin, begin - first)
+                    at += parameters[n].numel()
+                mappings.append(mapping)
+                sizes.append(max(0, last - at))
+                flats.append({kind: v[first:last] for kind, v in flat.items()})
+            state = {"loss_scaler": scaler(), "zero_stage": stage.optimizer_states, "group_paddings": sizes,
+                     "base_optimizer_state": {
+                         "state": {g: {"step": torch.tensor(float(STEPS)), "exp_avg": f["exp_avg"],
+                                       "exp_avg_sq": f["exp_avg_sq"]} for g, f in enumerate(flats)},
+                         "param_groups": [{"name": name, "lr": LR, "params": [g]}
+                                          for g, (name, _, _) in enumerate(groups)]},
+                     "single_partition_of_fp32_groups": [f["weight"] for f in flats], "param_slice_mappings": mappings,
+                     "partition_count": [dp] * len(groups)}
+            torch.save({"optimizer_state_dict": state, "ds_version": "0.19.8"},
+                       f"{out}/neox/global_step2/bf16_zero_pp_rank_{r}_mp_rank_{rank:02d}_optim_states.pt")
+        save_model(out, rank, {name: w.bfloat16() for name, w in truth["weight"].items()}, dp)
+
+
+def save_model(out, rank, module, dp):
+    state = {"module": module, "iteration": 7, "global_steps": STEPS, "dp_world_size": dp, "ds_config": {"lr": 1.5},
+             "np_rng_state": __import__("numpy").random.get_state(),
+             "random_rng_state": __import__("random").getstate()}
+    torch.save(state, model_file(out, rank))
+
+
+def nested(parameters):
+    """A module whose parameters have these dotted names."""
+    class Node(torch.nn.Module):
+        def forward(self, targets):
+            return sum(((w.float() - targets[name]) ** 2).mean() for name, w in self.named_parameters())
+
+    root = Node()
+    for name, w in parameters.items():
+        node = root
+        *path, leaf = name.split(".")
+        for part in path:
+            if part not in node._modules:
+                node.add_module(part, Node())
+            node = node._modules[part]
+        node.register_parameter(leaf, torch.nn.Parameter(w))
+    return root
+
+
+def train(process, out, tp, dp):
+    os.environ.update(RANK=str(process), LOCAL_RANK=str(process), WORLD_SIZE=str(tp * dp), DS_ACCELERATOR="cpu")
+    torch.set_num_threads(1)
+    import deepspeed
+    from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+    deepspeed.init_distributed(dist_backend="gloo", auto_mpi_discovery=False, rank=process,
+                               init_method=f"file://{out}/rendezvous", world_size=tp * dp)
+    tp_groups = [torch.distributed.new_group([d * tp + t for t in range(tp)]) for d in range(dp)]
+    dp_groups = [torch.distributed.new_group([d * tp + t for d in range(dp)]) for t in range(tp)]
+    t, d = process % tp, process // tp
+    mpu = types.SimpleNamespace(
+        get_model_parallel_rank=lambda: t, get_model_parallel_world_size=lambda: tp,
+        get_model_parallel_group=lambda: tp_groups[d], get_data_parallel_rank=lambda: d,
+        get_data_parallel_world_size=lambda: dp, get_data_parallel_group=lambda: dp_groups[t])
+    parameters = parameters_of(out, t)
+    model = nested(parameters)
+    by_name = dict(model.named_parameters())
+    groups = [{"name": name, "params": [by_name[n] for n in names], "weight_decay": decay}
+              for name, names, decay in groups_of(parameters)]
+    engine, _, _, _ = deepspeed.initialize(
+        model=model, optimizer=torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95)), mpu=mpu,
+        config={"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
+                "zero_optimization": {"stage": 1}, "zero_allow_untested_optimizer": True})
+    targets = {name: target(name, w, process) for name, w in parameters.items()}
+    for _ in range(STEPS):
+        engine.backward(engine(targets))
+        engine.step()
+    # 0.19.8 links the moments after the first group's first step, when the second group has none.
+    engine.optimizer._hp_optimizer_states_linked = False
+    engine.optimizer._lazy_init_hp_params_optimizer_state()
+    truth = {kind: {} for kind in KINDS}
+    for name, w in engine.module.named_parameters():
+        truth["weight"][name] = safe_get_full_fp32_param(w).clone()
+        for kind in KINDS[1:]:
+            truth[kind][name] = safe_get_full_optimizer_state(w, kind).clone()
+    if d == 0:
+        write_truth(out, t, truth)
+    engine.save_checkpoint(f"{out}/neox", tag="global_step2", client_state={"iteration": 7})
+    torch.distributed.barrier()
+
+
+def deepspeed_files(out, tp, dp):
+    tp, dp = int(tp), int(dp)
+    torch.multiprocessing.spawn(train, (out, tp, dp), nprocs=tp * dp)
+    print(sorted(os.path.basename(name) for name in glob.glob(f"{out}/neox/global_step2/*optim_states.pt")))
+
+
+def tensors_of(folder):
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    entries = checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata
+    found = {name: torch.zeros(entry.size, dtype=entry.properties.dtype) for name, entry in entries.items()
+             if isinstance(entry, TensorStorageMetadata)}
+    checkpoint.load(found, checkpoint_id=folder)
+    return found
+
+
+def same(out, native):
+    found, count = tensors_of(native), 0
+    for kind in KINDS:
+        for name, w in tensors_of(f"{out}/native-{kind}").items():
+            stored = name if kind == "weight" else f"optimizer.state.{name}.{kind}"
+            ours = found.pop(stored)
+            if ours.dtype != torch.float32 or not torch.equal(ours, w):
+                return print(stored, ours.dtype, (ours - w).abs().max())
+            count += 1
+    for name, value in found.items():
+        assert name.endswith(".step") and value.item() == STEPS, (name, value)
+    print("equal" if count % 3 == 0 and len(found) == count // 3 else f"{count} tensors, {sorted(found)}")
+
+
+if __name__ == "__main__":
+    {"imitate": imitate, "deepspeed": deepspeed_files, "same": same}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,103 @@
+// Trainings of GPT-NeoX with their moments: DeepSpeed's ZeRO-1 files, of any number of ranks.
+#include "zero.h"
+#include "foreign.h"
+
+#include "checkpoint/load.h"
+
+namespace hearth::convert {
+namespace {
+
+using testing::HasSubstr;
+
+struct Zero : testing::TestWithParam<ZeroCase> {};
+
+TEST_P(Zero, MomentsWeightsAndStepAreThoseOfTheTraining) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const ZeroCase& c = GetParam();
+  make_model(scratch, c);
+  zero(fmt::format("imitate {}/f {} {}", scratch.path().string(), c.tp, c.dp));
+  expect_the_training(scratch, c);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Zero,
+                         testing::Values(ZeroCase{"slots", 1, 1}, ZeroCase{"slots", 2, 3}, ZeroCase{"split", 2, 2},
+                                         ZeroCase{"split", 1, 4}),
+                         [](const auto& info) { return fmt::format("Case{}", info.index); });
+
+TEST(ZeroRefusals, NameWhatIsMissing) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const ZeroCase c{"slots", 1, 3};
+  make_model(scratch, c);
+  const std::string at = scratch.path().string(), step = at + "/f/neox/global_step2";
+  zero(fmt::format("imitate {}/f 1 3", at));
+  const std::string config = zero_run_file(scratch, c);
+  const auto refusal = [&](int exit_code = 2) {
+    return refused(fmt::format("--to native {} {}/f/neox {}/out", config, at, at), exit_code);
+  };
+  const auto file = [&](int slice) {
+    return fmt::format("{}/bf16_zero_pp_rank_{}_mp_rank_00_optim_states.pt", step, slice);
+  };
+  const std::string moved = at + "/moved";
+  rename_path(file(1), moved);
+  EXPECT_THAT(refusal(), HasSubstr("lacks slice 1 of rank 0"));
+  rename_path(moved, file(1));
+  rename_path(file(2), moved);
+  EXPECT_THAT(refusal(), HasSubstr("elements of the moments of"));
+  rename_path(moved, file(2));
+  write_text(step + "/zero_pp_rank_1_mp_rank_00_optim_states.pt", "");
+  EXPECT_THAT(refusal(), HasSubstr("two files of rank 0 and slice 1"));
+  std::filesystem::remove(step + "/zero_pp_rank_1_mp_rank_00_optim_states.pt");
+  write_text(scratch / "change.py", R"(
+import sys
+sys.argv = sys.argv[1:]
+exec(open(sys.argv[0]).read().split('if __name__')[0])
+classes(as_tuple=True)
+file, what = sys.argv[1:]
+whole = torch.load(file, weights_only=False)
+state = whole['optimizer_state_dict']
+adam = state['base_optimizer_state']['state'][1]
+mapping = state['param_slice_mappings'][0]
+name = next(iter(mapping))
+if what == 'stage':
+    del state['single_partition_of_fp32_groups']
+elif what == 'count':
+    adam['step'] += 1
+elif what == 'uncounted':
+    for g in (0, 1):
+        del state['base_optimizer_state']['state'][g]['step']
+elif what == 'half':
+    adam['step'] += 0.5
+elif what == 'outside':
+    mapping[name] = type(mapping[name])(mapping[name].numel, 10**9)
+elif what == 'name':
+    mapping['sequential.77.x'] = mapping.pop(name)
+elif what == 'type':
+    adam['exp_avg'] = adam['exp_avg'].double()
+elif what == 'shape':
+    adam['exp_avg'] = adam['exp_avg'].view(2, -1)
+torch.save(whole, file)
+)");
+  const auto changed = [&](const std::string& what, int exit_code = 2, int slice = 1) {
+    write_text(moved, read_file(file(slice)));
+    const std::string words =
+        fmt::format("{}/change.py {} {} {}", at, test::source_path("tests/convert/zero.py"), file(slice), what);
+    const test::CommandResult result = test::run_python(words);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    const std::string said = refusal(exit_code);
+    rename_path(moved, file(slice));
+    return said;
+  };
+  EXPECT_THAT(changed("stage"), HasSubstr("does not say where its parameters lie"));
+  EXPECT_THAT(changed("count", 3), HasSubstr("groups have seen 3 and 4 updates"));
+  EXPECT_THAT(changed("half", 3), HasSubstr("step is 3.5"));
+  EXPECT_THAT(changed("uncounted"), HasSubstr("does not count its updates"));
+  EXPECT_THAT(changed("outside", 3), HasSubstr("lies outside the slice"));
+  EXPECT_THAT(changed("name"), HasSubstr("the model has no sequential.77.x, whose moments are there"));
+  EXPECT_THAT(changed("type", 3), HasSubstr("the weights and moments of group 1 have different types"));
+  EXPECT_THAT(changed("shape", 3), HasSubstr("exp_avg are not one row of numbers"));
+}
+
+}  // namespace
+}  // namespace hearth::convert
