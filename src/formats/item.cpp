@@ -1,12 +1,12 @@
 #include "formats/item.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "formats/crc32.h"
 #include "formats/pickle.h"
 #include "formats/tensor_object.h"
 
@@ -71,12 +71,12 @@ uint64_t hash_range(const File& file, int64_t offset, int64_t length) {
 void check_crc(const File& file, int64_t offset, int64_t length, const std::string& origin) {
   std::vector<std::byte> buffer(1 << 20);
   for (const ZipMember& member : read_zip_directory(file, offset, length, origin)) {
-    uLong crc = 0;
+    uint32_t crc = 0;
     for (int64_t at = 0; at < member.length;) {
       const int64_t n = std::min<int64_t>(member.length - at, static_cast<int64_t>(buffer.size()));
       const std::span<std::byte> part = std::span(buffer).first(static_cast<size_t>(n));
       file.read_at(member.offset + at, part);
-      crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
+      crc = crc32(crc, part);
       at += n;
     }
     if (crc != member.crc) {
