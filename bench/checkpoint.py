@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Saving a training's state: Hearth at once and behind the training, PyTorch's DCP save and async_save, the disk alone.
 
-    .deps/oracle/bin/python bench/checkpoint.py [--folder DIR] [--dim 512] [--rounds 3]
+    .deps/oracle/bin/python bench/checkpoint.py [--folder DIR] [--dim 512] [--rounds 3] [--against BIN]
 
 All have the same bytes: weights and two moments in float32. "stall" is how long the training waits for a save, "whole"
 how long it takes until the checkpoint is there. Hearth also reads back and compares what it wrote, and trains
-meanwhile. The disk alone is one file of as many bytes, written and fsynced. The copy is one in memory.
+meanwhile. The disk alone is one file of as many bytes, written and fsynced; "direct" is the same past the page cache,
+which is as fast as the disk writes. The copy is one in memory. --against also measures the programs in another folder,
+in alternation.
 """
 import argparse
 import json
+import mmap
 import os
 import re
 import shutil
@@ -20,7 +23,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 
-BIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build/release/bin/hearth")
+BIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build/release/bin")
 UNITS = {"ms": 1e-3, "s": 1, "min": 60}
 SAVES = 3
 
@@ -40,15 +43,16 @@ def seconds(text):
 
 def num_parameters(folder, dim):
     run_file(folder, dim, "disabled")
-    plan = [BIN, "plan", os.path.join(folder, "run.toml"), "--json", "--gemm-tflops", "1"]
+    plan = [os.path.join(BIN, "hearth"), "plan", os.path.join(folder, "run.toml"), "--json", "--gemm-tflops", "1"]
     return json.loads(subprocess.run(plan, capture_output=True, text=True, check=True).stdout)["model"]["parameters"]
 
 
-def hearth_saves(folder, dim, mode):
+def hearth_saves(programs, folder, dim, mode):
     """Stalls and whole times of the saves but the last, for which the training waits."""
     run_file(folder, dim, mode)
     shutil.rmtree(os.path.join(folder, mode), ignore_errors=True)
-    train = subprocess.run([BIN, "train", os.path.join(folder, "run.toml")], capture_output=True, text=True, check=True)
+    train = subprocess.run([os.path.join(programs, "hearth"), "train", os.path.join(folder, "run.toml")],
+                           capture_output=True, text=True, check=True)
     found = re.findall(r"saved \S+ in ([^;\n]+)(?:; the training waited ([^\n]+))?", train.stdout)
     whole = [seconds(text) for text, _ in found]
     stalls = [seconds(waited or text) for text, waited in found]
@@ -79,13 +83,15 @@ def pytorch_saves(folder, num_bytes):
     return times
 
 
-def disk_seconds(folder, num_bytes):
-    block, path = os.urandom(1 << 22), os.path.join(folder, "plain")
+def disk_seconds(folder, num_bytes, flags=0):
+    path, block = os.path.join(folder, "plain"), mmap.mmap(-1, 1 << 22)  # direct writes need whole pages
+    block.write(os.urandom(len(block)))
     begin = time.monotonic()
-    with open(path, "wb", buffering=0) as file:
-        for _ in range(num_bytes // len(block)):
-            file.write(block)
-        os.fsync(file.fileno())
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | flags)
+    for _ in range(num_bytes // len(block)):
+        os.write(file, block)
+    os.fsync(file)
+    os.close(file)
     taken = time.monotonic() - begin
     os.remove(path)
     return taken
@@ -106,21 +112,25 @@ def main():
     parser.add_argument("--folder", default="runs", help="on the disk that is measured")
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", metavar="BIN", help="folder of other programs")
     options = parser.parse_args()
     os.makedirs(options.folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         text = os.path.join(folder, "text.txt")
         with open(text, "w", encoding="utf-8") as file:
             file.write("some words to train on, which do not matter here\n" * 20000)
-        subprocess.run([BIN, "data", "build", "--out", os.path.join(folder, "data"), "--tokenizer", "bytes", text],
-                       check=True, capture_output=True)
+        subprocess.run([os.path.join(BIN, "hearth"), "data", "build", "--out", os.path.join(folder, "data"),
+                        "--tokenizer", "bytes", text], check=True, capture_output=True)
         num_bytes = 12 * num_parameters(folder, options.dim)
         for number in range(options.rounds):
-            print(f"round {number + 1}: {num_bytes / 2**20:.0f} MiB; disk {disk_seconds(folder, num_bytes):.2f} s; "
+            print(f"round {number + 1}: {num_bytes / 2**20:.0f} MiB; disk {disk_seconds(folder, num_bytes):.2f} s, "
+                  f"direct {disk_seconds(folder, num_bytes, os.O_DIRECT):.2f} s; "
                   f"copy {copy_seconds(num_bytes):.2f} s")
             for mode in ("disabled", "async"):
-                stalls, whole = hearth_saves(folder, options.dim, mode)
-                print(f"  Hearth {mode:9} stall {max(stalls):.2f} s, whole {max(whole):.2f} s")
+                for name, programs in (("Hearth", BIN), ("other", options.against)):
+                    if programs:
+                        stalls, whole = hearth_saves(programs, folder, options.dim, mode)
+                        print(f"  {name} {mode:9} stall {max(stalls):.2f} s, whole {max(whole):.2f} s", flush=True)
             times = pytorch_saves(folder, num_bytes)
             print(f"  DCP save         stall {times[0]:.2f} s, whole {times[1]:.2f} s")
             print(f"  DCP async_save   stall {times[2]:.2f} s, whole {times[3]:.2f} s", flush=True)

@@ -1,9 +1,11 @@
 #include "checkpoint/save.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
@@ -12,31 +14,59 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/object_file.h"
+#include "checkpoint/direct.h"
 #include "checkpoint/load.h"
+#include "checkpoint/read_back.h"
 #include "formats/dcp.h"
 #include "formats/item.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
 
-// Gathers the many small parts of an item into large writes; large parts are written directly.
+// Gathers a file's parts into large writes, which go past the page cache where the file system can.
 class BufferedWriter {
  public:
   explicit BufferedWriter(File& file) : file_(file) {}
   void write(std::span<const std::byte> bytes) {
-    if (buffer_.size() + bytes.size() > kBufferBytes) flush();
-    if (bytes.size() >= kBufferBytes) return file_.write(bytes);
-    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    while (!bytes.empty()) {
+      const std::span<std::byte> room = buffer_.bytes().subspan(used_);
+      const size_t now = std::min(room.size(), bytes.size());
+      std::memcpy(room.data(), bytes.data(), now);
+      used_ += now;
+      bytes = bytes.subspan(now);
+      if (used_ == kBufferBytes) write_whole();
+    }
   }
+  // Call once, after the last write().
   void flush() {
-    if (!buffer_.empty()) file_.write(buffer_);
-    buffer_.clear();
+    if (is_direct_) set_direct(file_, false);  // the rest need not be whole blocks
+    if (used_ > 0) file_.write(buffer_.bytes().first(used_));
+    written_ += static_cast<int64_t>(used_);
+    used_ = 0;
   }
+  int64_t written() const { return written_; }  // bytes that the file has
+
+  static constexpr size_t kBufferBytes = size_t{4} << 20;
 
  private:
-  static constexpr size_t kBufferBytes = size_t{4} << 20;
+  void write_whole() {
+    if (written_ == 0) is_direct_ = set_direct(file_, true) && accepts_a_block();
+    file_.write(buffer_.bytes());
+    written_ += static_cast<int64_t>(kBufferBytes);
+    used_ = 0;
+  }
+  // Some file systems refuse only the transfer. This one is repeated with the whole buffer.
+  bool accepts_a_block() {
+    if (::pwrite(file_.descriptor(), buffer_.bytes().data(), kDirectBlock, 0) == kDirectBlock) return true;
+    set_direct(file_, false);
+    return false;
+  }
+
   File& file_;
-  std::vector<std::byte> buffer_;
+  DirectBuffer buffer_{kBufferBytes};
+  size_t used_ = 0;
+  int64_t written_ = 0;
+  bool is_direct_ = false;
 };
 
 namespace {
@@ -48,14 +78,22 @@ void forget_cache(const File& file) {
   if (file.descriptor() >= 0) ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void read_back(const Path& path, const std::vector<formats::Item>& items) {
-  const File file = File::open_read(path);
-  forget_cache(file);
+std::vector<uint64_t> checksums_of(const Path& object, const std::vector<formats::Item>& items) {
+  const File file = File::open_read(object);
+  std::vector<uint64_t> found;
   for (const formats::Item& item : items) {
     file.read_ahead(item.offset, item.length);
-    if (formats::hash_range(file, item.offset, item.length) == item.checksum) continue;
+    found.push_back(formats::hash_range(file, item.offset, item.length));
+  }
+  return found;
+}
+
+// `found`: the checksums of the items as they were read from the disk.
+void compare(const Path& path, const std::vector<formats::Item>& items, const std::vector<uint64_t>& found) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (found.at(i) == items[i].checksum) continue;
     throw Error(ExitCode::kHardware,
-                fmt::format("{} was written to {} but reads back differently", item.name, path.string()),
+                fmt::format("{} was written to {} but reads back differently", items[i].name, path.string()),
                 "the disk or the memory is faulty", "save to another disk and check this machine");
   }
 }
@@ -192,6 +230,7 @@ struct RankFile::State {
   std::string name;
   File file;
   BufferedWriter writer{file};
+  std::optional<ReadBack> read_back{};  // not in a store: an object can be read when it is whole
   std::vector<formats::Item> items{};
   Json list = Json::array();
   int64_t offset = 0;
@@ -202,18 +241,26 @@ struct RankFile::State {
 RankFile::RankFile(const Path& temporary, int64_t rank, int64_t start) {
   const std::string name = rank_file_name(temporary, rank, start);
   state_ = std::unique_ptr<State>(new State{name, File::create(temporary / name)});
+  if (!is_object(temporary)) state_->read_back.emplace(state_->file);
 }
 RankFile::~RankFile() = default;
 RankFile::RankFile(RankFile&&) noexcept = default;
 
 // Appends the archive; returns its length and its checksum.
 std::pair<int64_t, uint64_t> RankFile::State::append(formats::ZipWriter& zip) {
-  StreamingHash hash;
+  const std::vector<std::span<const std::byte>> parts = zip.pieces();
   int64_t length = 0;
-  for (const std::span<const std::byte> part : zip.pieces()) {
-    hash.update(part);
-    writer.write(part);
-    length += static_cast<int64_t>(part.size());
+  for (const std::span<const std::byte> part : parts) length += static_cast<int64_t>(part.size());
+  if (read_back) read_back->begin_item(length);
+  StreamingHash hash;
+  for (std::span<const std::byte> part : parts) {
+    while (!part.empty()) {  // a little at a time, so that the disk writes meanwhile
+      const std::span<const std::byte> now = part.first(std::min(part.size(), BufferedWriter::kBufferBytes));
+      hash.update(now);
+      writer.write(now);
+      if (read_back) read_back->written(writer.written());
+      part = part.subspan(now.size());
+    }
   }
   offset += length;
   return {length, hash.digest_64()};
@@ -243,10 +290,14 @@ void RankFile::add(const std::string& name, const formats::Scalar& value) {
 std::string RankFile::finish() {
   State& s = *state_;
   s.writer.flush();
-  s.file.sync();
+  std::vector<uint64_t> found;
+  if (s.read_back) {
+    s.read_back->written(s.writer.written());
+    found = s.read_back->finish();
+  }
   const Path path = s.file.path();
   s.file.close();
-  read_back(path, s.items);
+  compare(path, s.items, s.read_back ? found : checksums_of(path, s.items));
   std::string bytes;
   Json::to_cbor({s.name, std::move(s.list)}, bytes);
   return bytes;

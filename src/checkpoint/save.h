@@ -6,7 +6,8 @@
 //   rank 0 gathers the strings (Control::gather)
 //   rank 0:     commit(temporary, final, gathered, manifest)
 //
-// When commit() returns, every byte was fsynced, read back and compared with memory, and the folder has its final name.
+// When commit() returns, every byte was fsynced, read back and compared with memory (checkpoint/read_back.h), and the
+// folder has its final name.
 // After an exception no folder of that name has appeared, and an older one is still there.
 //
 // A store (s3://) has no names to change. There the temporary folder is the final one, and it becomes a checkpoint with

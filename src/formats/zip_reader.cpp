@@ -1,9 +1,9 @@
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "formats/crc32.h"
 #include "formats/zip.h"
 
 namespace hearth::formats {
@@ -141,15 +141,15 @@ std::vector<ZipMember> read_zip_directory(const File& file, int64_t offset, int6
 
 uint32_t crc_of(const File& file, const ZipMember& member) {
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(member.length, kCrcPieceBytes)));
-  uLong crc = 0;
+  uint32_t crc = 0;
   for (int64_t at = 0; at < member.length;) {
     const std::span<std::byte> part =
         std::span(buffer).first(static_cast<size_t>(std::min(member.length - at, kCrcPieceBytes)));
     file.read_at(member.offset + at, part);
-    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
+    crc = crc32(crc, part);
     at += static_cast<int64_t>(part.size());
   }
-  return static_cast<uint32_t>(crc);
+  return crc;
 }
 
 const ZipMember* find_member(const std::vector<ZipMember>& members, std::string_view name) {

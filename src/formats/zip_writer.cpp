@@ -1,8 +1,8 @@
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "formats/crc32.h"
 #include "formats/zip.h"
 
 namespace hearth::formats {
@@ -102,15 +102,11 @@ void put_end(std::string& directory, int64_t count, int64_t position) {
   put(directory, 0, 2);  // comment
 }
 
-uint32_t crc_of(uint32_t before, std::span<const std::byte> data) {
-  return static_cast<uint32_t>(::crc32_z(before, reinterpret_cast<const Bytef*>(data.data()), data.size()));
-}
-
 }  // namespace
 
 void ZipWriter::add(const std::string& name, std::span<const std::byte> data) {
   Member& member = members_.emplace_back();
-  member.entry = {name, static_cast<int64_t>(data.size()), crc_of(0, data), position_};
+  member.entry = {name, static_cast<int64_t>(data.size()), crc32(0, data), position_};
   member.data = data;
   member.header = local_header(member.entry);
   position_ += static_cast<int64_t>(member.header.size()) + member.entry.size;
@@ -149,7 +145,7 @@ void ZipFileWriter::begin(const std::string& name, int64_t size) {
 void ZipFileWriter::write(std::span<const std::byte> bytes) {
   missing_ -= static_cast<int64_t>(bytes.size());
   HEARTH_CHECK(missing_ >= 0, "{}: more bytes than were announced", entries_.back().name);
-  entries_.back().crc = crc_of(entries_.back().crc, bytes);
+  entries_.back().crc = crc32(entries_.back().crc, bytes);
   file_.write(bytes);
 }
 
