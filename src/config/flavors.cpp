@@ -7,7 +7,8 @@ namespace {
 
 // Sources. llama2 and llama3: torchtitan's tables. llama3 "1B" and "3B" (not Meta's shapes) and 250M to 7B:
 // repositories for neural data that are based on torchtitan. llama3.1 and llama3.2: Meta's model cards and config.json.
-// llemma: CodeLlama's shapes with the settings of llemma_7b.yml and llemma_34b.yml.
+// llemma: CodeLlama's shapes with the settings of llemma_7b.yml and llemma_34b.yml. qwen2, qwen2.5 and qwen3:
+// config.json of the base models, without the mixtures of experts.
 constexpr Flavor kFlavors[] = {
     {"llama2", "debugmodel", 256, 8, 16, 16, 0, 256, 10000},
     {"llama2", "271M", 1024, 16, 8, 8, 0, 256, 10000},
@@ -34,6 +35,23 @@ constexpr Flavor kFlavors[] = {
     {"llama3.2", "3B", 3072, 28, 24, 8, 1, 256, 500000, 32, true},
     {"llemma", "7B", 4096, 32, 32, 32, 0, 256, 10000},
     {"llemma", "34B", 8192, 48, 64, 8, 0, 256, 1000000},
+    {"qwen2", "0.5B", 896, 24, 14, 2, 0, 256, 1000000, 1, true, 4864, 0, true, false, 1e-6},
+    {"qwen2", "1.5B", 1536, 28, 12, 2, 0, 256, 1000000, 1, true, 8960, 0, true, false, 1e-6},
+    {"qwen2", "7B", 3584, 28, 28, 4, 0, 256, 1000000, 1, false, 18944, 0, true, false, 1e-6},
+    {"qwen2", "72B", 8192, 80, 64, 8, 0, 256, 1000000, 1, false, 29568, 0, true, false, 1e-5},
+    {"qwen2.5", "0.5B", 896, 24, 14, 2, 0, 256, 1000000, 1, true, 4864, 0, true, false, 1e-6},
+    {"qwen2.5", "1.5B", 1536, 28, 12, 2, 0, 256, 1000000, 1, true, 8960, 0, true, false, 1e-6},
+    {"qwen2.5", "3B", 2048, 36, 16, 2, 0, 256, 1000000, 1, true, 11008, 0, true, false, 1e-6},
+    {"qwen2.5", "7B", 3584, 28, 28, 4, 0, 256, 1000000, 1, false, 18944, 0, true, false, 1e-6},
+    {"qwen2.5", "14B", 5120, 48, 40, 8, 0, 256, 1000000, 1, false, 13824, 0, true, false, 1e-5},
+    {"qwen2.5", "32B", 5120, 64, 40, 8, 0, 256, 1000000, 1, false, 27648, 0, true, false, 1e-5},
+    {"qwen2.5", "72B", 8192, 80, 64, 8, 0, 256, 1000000, 1, false, 29568, 0, true, false, 1e-5},
+    {"qwen3", "0.6B", 1024, 28, 16, 8, 0, 256, 1000000, 1, true, 3072, 128, false, true, 1e-6},
+    {"qwen3", "1.7B", 2048, 28, 16, 8, 0, 256, 1000000, 1, true, 6144, 128, false, true, 1e-6},
+    {"qwen3", "4B", 2560, 36, 32, 8, 0, 256, 1000000, 1, true, 9728, 128, false, true, 1e-6},
+    {"qwen3", "8B", 4096, 36, 32, 8, 0, 256, 1000000, 1, false, 12288, 128, false, true, 1e-6},
+    {"qwen3", "14B", 5120, 40, 40, 8, 0, 256, 1000000, 1, false, 17408, 128, false, true, 1e-6},
+    {"qwen3", "32B", 5120, 64, 64, 8, 0, 256, 1000000, 1, false, 25600, 128, false, true, 1e-6},
 };
 
 }  // namespace
@@ -53,6 +71,11 @@ Model model_of(const Flavor& flavor) {
   model.rope_theta = flavor.rope_theta;
   model.rope_scaling_factor = flavor.rope_scaling_factor;
   model.enable_weight_tying = flavor.tied;
+  model.hidden_dim = flavor.hidden_dim;
+  model.head_dim = flavor.head_dim;
+  model.qkv_bias = flavor.qkv_bias;
+  model.qk_norm = flavor.qk_norm;
+  model.norm_eps = flavor.norm_eps;
   return model;
 }
 

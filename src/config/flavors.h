@@ -18,6 +18,10 @@ struct Flavor {
   // Only for the families of Llama 3.1 and later.
   double rope_scaling_factor = 1;
   bool tied = false;
+  // Only for Qwen's families.
+  int64_t hidden_dim = 0, head_dim = 0;  // as [model] has them: 0 means the rule
+  bool qkv_bias = false, qk_norm = false;
+  double norm_eps = 1e-5;
 };
 
 // The keys of [model] that a flavor sets, and the flavor's values.
@@ -30,6 +34,8 @@ inline constexpr std::string_view kFlavorKeys[] = {"dim",
                                                    "rope_theta",
                                                    "rope_scaling_factor",
                                                    "enable_weight_tying"};
+// Those that a flavor sets only where its value is not the key's default.
+inline constexpr std::string_view kRareFlavorKeys[] = {"hidden_dim", "head_dim", "qkv_bias", "qk_norm", "norm_eps"};
 Model model_of(const Flavor& flavor);
 
 // In the order of docs/config.md, family by family.

@@ -303,17 +303,19 @@ void apply_sets(LoadResult& result, const std::vector<std::string>& sets) {
 
 // Sets keys that are not given and follow from given ones.
 void resolve(LoadResult& result) {
-  const Model& model = result.config.model;
-  if (const Flavor* flavor = find_flavor(model.name, model.flavor); flavor != nullptr) {
+  if (const Flavor* flavor = find_flavor(result.config.model.name, result.config.model.flavor); flavor != nullptr) {
     RunConfig named;
     named.model = model_of(*flavor);
-    const bool own_width = model.hidden_dim != 0;  // a given width needs no rule
-    for (const std::string_view key : kFlavorKeys) {
-      const Field& field = *find_field(fmt::format("model.{}", key));
-      if (result.origin(field.name()).given() || (own_width && key == "ffn_dim_multiplier")) continue;
+    const bool own_width = result.config.model.hidden_dim != 0;  // it needs no rule, and a given rule no width
+    if (result.origin("model.ffn_dim_multiplier").given()) named.model.hidden_dim = 0;
+    const auto set = [&](const Field& field, bool is_rare) {
+      if (result.origin(field.name()).given() || (own_width && field.key == "ffn_dim_multiplier")) return;
+      if (is_rare && field.value(named) == field.default_value()) return;
       field.set(result.config, 0, field.value(named));
       result.origins[field.name()].kind = Origin::Kind::kFlavor;
-    }
+    };
+    for (const std::string_view key : kFlavorKeys) set(*find_field(fmt::format("model.{}", key)), false);
+    for (const std::string_view key : kRareFlavorKeys) set(*find_field(fmt::format("model.{}", key)), true);
   }
   if (result.config.training.device == DeviceKind::kCuda) compute_on_gpu(result);
   // warmup_fraction replaces the default warmup_steps.

@@ -251,5 +251,66 @@ TEST(InitialLoadPath, OfAHubNameNamesTheFetchCommand) {
   EXPECT_THAT(result.output, HasSubstr("hearth fetch hf:o/m"));
 }
 
+// A training in LibTorch whose steps are too small to change a weight: its checkpoint has the repository's weights.
+TEST(InitialLoadPath, OfAHubNameIsWhereATrainingStarts) {
+  if (!path_exists(Path(HEARTH_BIN_DIR) / "hearth-train")) GTEST_SKIP() << "this build has no LibTorch";
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const std::string at = (server / "").string(), model = server.repository("models/o/m").string();
+  make_folders(server.repository("models/o"));
+  ASSERT_EQ(
+      test::run_command(fmt::format("python3 {} {}", test::source_path("tests/hub/tiny_model.py"), model)).exit_code,
+      0);
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += std::to_string(i * i) + (i % 20 == 19 ? "\n" : " ");
+  test::write_text(server / "text/all.txt", text);
+  const CommandResult built = server.hearth(fmt::format("data build --out {0}data --tokenizer bytes {0}text", at));
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  test::write_text(server / "run.toml", R"([job]
+dump_folder = "run"
+[model]
+dim = 16
+n_layers = 2
+n_heads = 2
+n_kv_heads = 2
+hidden_dim = 32
+vocab_size = 300
+rope_pairs = "halves"
+rope_theta = 10000.0
+[training]
+seq_len = 32
+local_batch_size = 2
+steps = 2
+threads = 1
+[optimizer]
+lr = 1e-30
+weight_decay = 0.0
+[checkpoint]
+initial_load_path = "hf:o/m"
+[data]
+path = "data"
+)");
+  const CommandResult early = server.hearth("train " + at + "run.toml");
+  EXPECT_EQ(early.exit_code, 2);
+  EXPECT_THAT(early.output, HasSubstr("hearth fetch hf:o/m"));
+  ASSERT_EQ(server.hearth("fetch hf:o/m --yes").exit_code, 0);
+  const CommandResult trained = server.hearth("train " + at + "run.toml");
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  const CommandResult written = server.hearth(fmt::format("convert --to hf {0}run {0}out", at));
+  ASSERT_EQ(written.exit_code, 0) << written.output;
+  test::write_text(server / "compare.py", R"(
+import json, struct, sys
+def weights(folder):
+    data = open(folder + "/model.safetensors", "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    return {name: data[8 + length:][slice(*entry["data_offsets"])] for name, entry in header.items()}
+one, other = map(weights, sys.argv[1:])
+print(one.keys() == other.keys(), [name for name in one if one[name] != other.get(name)])
+)");
+  EXPECT_EQ(test::run_command(fmt::format("python3 {0}compare.py {1} {0}out", at, model)).output, "True []\n");
+}
+
 }  // namespace
 }  // namespace hearth::hub

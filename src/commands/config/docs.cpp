@@ -134,9 +134,12 @@ std::string section_table(std::string_view section) {
   return text;
 }
 
-// The size of the published model's vocabulary. CodeLlama's 7B has 16 more tokens, for infilling.
+// The size of the published model's vocabulary. CodeLlama's 7B has 16 more tokens, for infilling; Qwen2's larger models
+// have 128 rows more.
 int64_t vocab_size_of(const config::Flavor& flavor) {
   if (flavor.family.starts_with("llama3")) return 128256;
+  if (flavor.family == "qwen3") return 151936;
+  if (flavor.family.starts_with("qwen2")) return flavor.dim <= 2048 ? 151936 : 152064;
   return flavor.family == "llemma" && flavor.name == "7B" ? 32016 : 32000;
 }
 
