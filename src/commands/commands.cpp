@@ -79,7 +79,8 @@ constexpr Command kCommands[] = {
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
     {"Checkpoints", "convert", "turn weights of Hugging Face, Meta or PyTorch into a checkpoint, or back",
      "convert --to native SmolLM2-135M checkpoints/smollm2\n"
-     "convert --to hf runs/quickstart exported",
+     "convert --to hf runs/quickstart exported\n"
+     "convert --to torchtitan --resume runs/quickstart dump/checkpoint/step-1000",
      convert},
 
     {"Hugging Face Hub", "fetch", "download a model or a dataset, and check it against the Hub's hashes",
