@@ -79,7 +79,8 @@ constexpr Command kCommands[] = {
      "checkpoints prune runs/quickstart --keep-latest 2 --keep-best 1", checkpoints_prune},
     {"Checkpoints", "convert", "turn weights of Hugging Face, Meta or PyTorch into a checkpoint, or back",
      "convert --to native SmolLM2-135M checkpoints/smollm2\n"
-     "convert --to hf --verify runs/quickstart exported",
+     "convert --to hf --verify runs/quickstart exported\n"
+     "convert --to torchtitan --resume runs/quickstart dump/checkpoint/step-1000",
      convert, &TorchCommands::convert},
     {"Checkpoints", "copy", "copy a checkpoint, a dataset or an export between a disk and a store, and check it",
      "copy data/books s3://bucket/data/books\n"

@@ -90,7 +90,8 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
               "that nothing moves")
       .choices({"halves", "interleaved"});
   line.option("--config", "RUN.toml", &options.config,
-              "run file whose [model] describes an IN of the kind dcp, neox or nxd, which do not describe themselves");
+              "run file whose [model] describes an IN of the kind dcp, neox or nxd, which do not describe themselves; "
+              "where IN has a training's state, the other keys say how the training goes on");
   line.option("--qkv-layout", "LAYOUT", &layout,
               "of neox with fewer keys than queries: slots (a head's query, key and value together) or split (all "
               "queries, all keys, all values); only needed where the names of the files leave it open")
