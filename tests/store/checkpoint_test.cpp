@@ -122,10 +122,10 @@ TEST(StoredCheckpoint, DamageIsFoundAndAnOlderOneTaken) {
   const Path checkpoints = kStore / "damaged";
   save(checkpoints, 1);
   save(checkpoints, 2);
-  const Path file = S3Server::get().objects() / "damaged" / "step-00000002" / "__R_1.distcp";
+  const Path file = step_folder(checkpoints, 2) / "__R_1.distcp";
   std::string content = read_file(file);
   content[content.size() / 2] ^= 1;
-  test::write_text(file, content);
+  write_file_atomic(file, content);
   const NewestGood found = newest_good(checkpoints);
   EXPECT_EQ(found.step, 1);
   ASSERT_EQ(found.damaged.size(), 1);

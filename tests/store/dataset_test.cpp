@@ -120,10 +120,9 @@ TEST_F(StoredDataset, AFlipOnTheWayIsHealedAndOneInTheStoreIsNot) {
 
   const Dataset dataset = Dataset::open(remote_);
   const std::string name = dataset.manifest().splits.at(0).shards.at(0).file;
-  const Path stored = server.objects() / remote_.filename() / name;
-  std::string content = read_file(stored);
+  std::string content = read_file(remote_ / name);
   content[content.size() / 2] ^= 4;
-  test::write_text(stored, content);
+  write_file_atomic(remote_ / name, content);
   std::vector<int32_t> part(100);
   const Error error = error_of([&] { dataset.split("train").read(0, part); });
   EXPECT_EQ(error.code(), ExitCode::kDamaged);

@@ -119,6 +119,7 @@ TEST_F(StoredTraining, IsKilledAndLosesNothingThatItReported) {
   }
   RunProcess process({"train", file.string()}, scratch / "log");
   EXPECT_EQ(process.wait(), 0) << read_file(scratch / "log");
+  EXPECT_THAT(checkpoint::list_steps(c.checkpoint_folder()), testing::Contains(60)) << read_file(scratch / "log");
   EXPECT_EQ(tensors_of(step_of(c, 60)), tensors_of(step_of(expected, 60)));
 }
 
