@@ -33,7 +33,7 @@ class BufferedWriter {
   }
 
  private:
-  static constexpr size_t kBufferBytes = size_t{4} << 20;
+  static constexpr size_t kBufferBytes = size_t{1} << 20;
   File& file_;
   std::vector<std::byte> buffer_;
 };
