@@ -27,8 +27,9 @@ struct Progress {
 
 int64_t bytes_of(const mesh::TensorInfo& info);
 
-// Reads a tensor in portions of rows, and gives each one to `write` in order, in the target's type. Throws user_error
-// for an element that is NaN or infinite, or that becomes infinite in the target's type.
+// Reads a tensor in portions of rows, and gives each one to `write` in order, in the target's type. A second thread
+// reads the next portions meanwhile: `write`, which the caller's thread runs, must not use the reader. Throws
+// user_error for an element that is NaN or infinite, or that becomes infinite in the target's type.
 void transfer(checkpoint::Reader& reader, const Transfer& tensor, Progress& progress,
               const std::function<void(const mesh::Box& box, std::span<const std::byte> bytes)>& write);
 // The same for a part of the tensor.

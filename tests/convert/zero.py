@@ -4,6 +4,7 @@ zero.py imitate OUT TP DP   three steps of AdamW on OUT/neox (foreign.py neox OU
 zero.py deepspeed OUT TP DP  the same by DeepSpeed 0.19.8 itself, whose Python runs this script; needs no accelerator
 zero.py same OUT NATIVE     "equal", or the first difference of a converted checkpoint from the truth, which Hearth
                             converted from OUT/neox-weight, OUT/neox-exp_avg and so on to folders OUT/native-...
+zero.py step BEFORE FOLDER  whether the newest checkpoint below FOLDER is one step of AdamW after BEFORE
 
 Both leave OUT/neox with the files of the training, and models OUT/neox-exp_avg and so on whose weights are the moments.
 """
@@ -212,5 +213,17 @@ def same(out, native):
     print("equal" if count % 3 == 0 and len(found) == count // 3 else f"{count} tensors, {sorted(found)}")
 
 
+def step(before, folder):
+    """The gradient follows from the first moment; the second moment must follow from it."""
+    newest = sorted(glob.glob(f"{folder}/**/checkpoints/step-*", recursive=True))[-1]
+    old, new = tensors_of(before), tensors_of(newest)
+    for name in [name for name in new if name.endswith(".exp_avg")]:
+        g = (new[name] - 0.9 * old[name]) / (1 - 0.9)
+        torch.testing.assert_close(new[name + "_sq"], 0.95 * old[name + "_sq"] + 0.05 * g * g, rtol=1e-4, atol=1e-9)
+        assert new[name.replace(".exp_avg", ".step")].item() == STEPS + 1, name
+    print("one step of AdamW")
+
+
 if __name__ == "__main__":
-    {"imitate": imitate, "deepspeed": deepspeed_files, "same": same}[sys.argv[1]](*sys.argv[2:])
+    {"imitate": imitate, "deepspeed": deepspeed_files, "same": same,
+     "step": step}[sys.argv[1]](*sys.argv[2:])

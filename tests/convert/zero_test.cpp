@@ -25,6 +25,33 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Zero,
                                          ZeroCase{"split", 1, 4}),
                          [](const auto& info) { return fmt::format("Case{}", info.index); });
 
+// The folder itself begins a run: step 8 of a training whose moments have seen 3 updates.
+TEST(Zero, ABranchGoesOnWithMomentsAndStep) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const std::string at = scratch.path().string();
+  foreign(fmt::format("make {}/f meta=0 L=2 D=144 V=258", at));
+  foreign(fmt::format("neox {}/f slots 2 0", at));
+  zero(fmt::format("imitate {}/f 2 2", at));
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += fmt::format("{{\"text\": \"line {} of {}\"}}\n", i, i * i * i);
+  write_text(scratch / "text.jsonl", text);
+  const std::string build = fmt::format("data build {0}/text.jsonl --tokenizer bytes --out {0}/data", at);
+  ASSERT_EQ(test::run_hearth(build).exit_code, 0);
+  write_text(scratch / "run.toml",
+             "[model]\ndim = 144\nn_layers = 2\nn_heads = 6\nn_kv_heads = 2\nhidden_dim = 112\nvocab_size = 258\n"
+             "rope_theta = 500000\nrope_pairs = \"halves\"\n[training]\nseq_len = 16\nsteps = 8\n"
+             "[data]\npath = \"data\"\n[lr_scheduler]\nwarmup_steps = 0\n"
+             "[checkpoint]\ninitial_load_path = \"f/neox\"\ninitial_load_model_only = false\n");
+  const test::CommandResult trained = test::run_hearth(fmt::format("train {}/run.toml 2>&1", at));
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  EXPECT_THAT(trained.output, HasSubstr("branching off after step 7"));
+  EXPECT_THAT(trained.output, HasSubstr("and 0.001 in the checkpoint"));
+  converted(fmt::format("--to native --tokenizer bytes {1} {0}/f/neox {0}/native", at,
+                        fmt::format("--config {}/run.toml", at)));
+  EXPECT_EQ(zero(fmt::format("step {0}/native {0}", at)), "one step of AdamW");
+}
+
 TEST(ZeroRefusals, NameWhatIsMissing) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
