@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/save.h"
 #include "mesh/tensor_box.h"
 #include "model/init.h"
 #include "ops/tensor.h"
