@@ -83,10 +83,15 @@ void copy_checked(const Path& from, const Path& to) {
 
 }  // namespace
 
+std::vector<Path> files_under(const Path& folder) {
+  std::vector<Path> files;
+  list_files(folder, {}, files);
+  return files;
+}
+
 CopyResult copy_tree(const Path& from, const Path& to, CopyProgress& progress) {
   if (!folder_exists(from)) throw user_error(fmt::format("there is no folder {}", from.string()));
-  std::vector<Path> files;
-  list_files(from, {}, files);
+  std::vector<Path> files = files_under(from);
   if (files.empty()) throw user_error(fmt::format("{} is empty", from.string()));
   std::stable_sort(files.begin(), files.end(), [](const Path& a, const Path& b) { return rank_of(a) < rank_of(b); });
   CopyResult result;

@@ -67,7 +67,7 @@ Path newest_step(const Path& checkpoints) {
     const Path folder = checkpoints / name;
     int64_t step = step_of(name);
     if (step < 0 && path_exists(folder / kMetadataFile)) step = step_of(name, NameOf::kTorchtitan);
-    if (step > most && std::filesystem::is_directory(folder)) {
+    if (step > most && folder_exists(folder)) {
       most = step;
       newest = folder;
     }

@@ -294,6 +294,9 @@ path = "data"
   EXPECT_EQ(early.exit_code, 2);
   EXPECT_THAT(early.output, HasSubstr("hearth fetch hf:o/m"));
   ASSERT_EQ(server.hearth("fetch hf:o/m --yes").exit_code, 0);
+  EXPECT_EQ(server.hearth("inspect hf:o/m").exit_code, 0);
+  EXPECT_EQ(server.hearth("verify hf:o/m").exit_code, 0);
+  EXPECT_EQ(server.hearth(fmt::format("convert --to native hf:o/m {}native", at)).exit_code, 0);
   const CommandResult trained = server.hearth("train " + at + "run.toml");
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   const CommandResult written = server.hearth(fmt::format("convert --to hf {0}run {0}out", at));

@@ -13,6 +13,7 @@
 #include "commands/hearth_train.h"
 #include "commands/progress_line.h"
 #include "config/choices.h"
+#include "hub/name.h"
 
 namespace hearth::commands {
 namespace {
@@ -113,6 +114,7 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
             "its name; equal bits, or within float32's rounding where rows change their order; exit code 3 if they "
             "differ");
   if (!line.parse()) return std::nullopt;
+  options.in = hub::find_fetched(options.in.string());
   options.from = convert::find_kind_name(from);
   options.to = *convert::find_kind_name(to);
   options.dtype = dtype_of(dtype);

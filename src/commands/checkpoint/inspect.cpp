@@ -11,6 +11,7 @@
 #include "config/load.h"
 #include "convert/source.h"
 #include "data/order/data_state.h"
+#include "hub/name.h"
 #include "mesh/flight.h"
 #include "report/flight_picture.h"
 #include "report/flight_verdict.h"
@@ -195,6 +196,7 @@ int inspect(CommandLine& line) {
   line.option("--picture", "FILE.svg", &picture,
               "of RUN/flight: also draw the last N calls over time, or those of the last two steps");
   if (!line.parse()) return 0;
+  folder = hub::find_fetched(folder.string());
   if (mesh::has_flights(folder)) {
     const std::vector<mesh::Flight> flights = mesh::read_flights(folder);
     if (!picture.empty()) write_file_atomic(picture, report::flight_picture(flights, last));

@@ -9,6 +9,7 @@
 #include "commands/commands.h"
 #include "commands/progress_line.h"
 #include "convert/verify.h"
+#include "hub/name.h"
 #include "hub/record.h"
 
 namespace hearth::commands {
@@ -81,6 +82,7 @@ int verify(CommandLine& line) {
   line.option("--from", "KIND", &from, "kind of weights, where a folder has two; by default it is found from the files")
       .choices(kinds);
   if (!line.parse()) return 0;
+  folder = hub::find_fetched(folder.string());
 
   const bool is_dcp =
       path_exists(folder / checkpoint::kManifestFile) || path_exists(folder / checkpoint::kMetadataFile);
