@@ -111,7 +111,7 @@ std::optional<File> open_copy(const Path& copy, int64_t bytes) {
 }
 
 Path copy_of(const Path& path, const ObjectFile& object) {
-  const std::string identity = fmt::format("{}\n{}\n{}", object_name(path), object.size_bytes(), object.changed_ns());
+  const std::string identity = fmt::format("{}\n{}\n{}", object_name(path), object.size_bytes(), object.version());
   return cache_folder() / (xxh3_128_hex(identity) + kCopyEnding);
 }
 

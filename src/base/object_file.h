@@ -30,7 +30,7 @@ class ObjectFile {
   // Makes this range the window, up to kMostWindowBytes of it.
   void read_ahead(int64_t offset, int64_t length);
   int64_t size_bytes() const;
-  int64_t changed_ns() const { return reader_->changed_ns(); }
+  const std::string& version() const { return reader_->version(); }
 
   void write(std::span<const std::byte> bytes);
   void finish();  // the object is there, whole, at the return

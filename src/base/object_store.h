@@ -37,7 +37,6 @@ struct ObjectInfo {
   std::string name;  // the last part of the path
   bool is_folder = false;
   int64_t bytes = 0;
-  int64_t changed_ns = 0;  // since 1970
 };
 
 // One object, open for reading. Thread-safe.
@@ -45,7 +44,7 @@ class ObjectReader {
  public:
   virtual ~ObjectReader() = default;
   virtual int64_t size_bytes() const = 0;
-  virtual int64_t changed_ns() const = 0;
+  virtual const std::string& version() const = 0;  // another content has another one: S3's ETag
   // The range must be inside the object. Long ranges are read in several requests side by side.
   virtual StoreResult read(int64_t offset, std::span<std::byte> bytes) = 0;
 };

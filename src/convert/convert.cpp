@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "base/copy_tree.h"
@@ -389,16 +390,11 @@ Result convert(const Options& options, Progress& progress) {
   Options on_disk = options;
   on_disk.out = work / options.out.filename();
   make_folders(work);
-  try {
-    Result result = convert_on_disk(on_disk, progress);
-    CopyProgress copied;
-    copy_tree(on_disk.out, options.out, copied);
-    remove_tree(work);
-    return result;
-  } catch (...) {
-    remove_tree(work);
-    throw;
-  }
+  const std::shared_ptr<void> at_the_end(nullptr, [&work](void*) { std::filesystem::remove_all(work); });
+  Result result = convert_on_disk(on_disk, progress);
+  CopyProgress copied;
+  copy_tree(on_disk.out, options.out, copied);
+  return result;
 }
 
 }  // namespace hearth::convert

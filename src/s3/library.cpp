@@ -5,6 +5,8 @@
 #include <arrow/util/future.h>
 #include <arrow/util/key_value_metadata.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -53,18 +55,15 @@ StoreResult result_of(const arrow::Status& status) {
 
 ObjectInfo info_of(const arrow::fs::FileInfo& file) {
   const bool is_folder = file.type() == arrow::fs::FileType::Directory;
-  return {.name = file.base_name(),
-          .is_folder = is_folder,
-          .bytes = is_folder ? 0 : file.size(),
-          .changed_ns = file.mtime().time_since_epoch().count()};
+  return {.name = file.base_name(), .is_folder = is_folder, .bytes = is_folder ? 0 : file.size()};
 }
 
 class Reader final : public ObjectReader {
  public:
-  Reader(std::shared_ptr<arrow::io::RandomAccessFile> file, const ObjectInfo& info)
-      : file_(std::move(file)), info_(info) {}
-  int64_t size_bytes() const override { return info_.bytes; }
-  int64_t changed_ns() const override { return info_.changed_ns; }
+  Reader(std::shared_ptr<arrow::io::RandomAccessFile> file, int64_t size_bytes, std::string version)
+      : file_(std::move(file)), size_bytes_(size_bytes), version_(std::move(version)) {}
+  int64_t size_bytes() const override { return size_bytes_; }
+  const std::string& version() const override { return version_; }
 
   StoreResult read(int64_t offset, std::span<std::byte> bytes) override {
     struct Part {
@@ -99,7 +98,8 @@ class Reader final : public ObjectReader {
 
  private:
   std::shared_ptr<arrow::io::RandomAccessFile> file_;
-  const ObjectInfo info_;
+  const int64_t size_bytes_;
+  const std::string version_;
 };
 
 class Writer final : public ObjectWriter {
@@ -124,9 +124,10 @@ class Writer final : public ObjectWriter {
 class Store final : public ObjectStore {
  public:
   explicit Store(std::shared_ptr<arrow::fs::S3FileSystem> files) : files_(std::move(files)) {}
+  Store(const Store&) = delete;
 
   StoreResult find(const std::string& name, ObjectInfo& info) const override {
-    const auto file = files_->GetFileInfo(name);
+    const auto file = files()->GetFileInfo(name);
     if (!file.ok()) return result_of(file.status());
     if (file->type() == arrow::fs::FileType::NotFound) return {Kind::kMissing, name};
     info = info_of(*file);
@@ -134,18 +135,20 @@ class Store final : public ObjectStore {
   }
 
   StoreResult open(const std::string& name, std::unique_ptr<ObjectReader>& reader) const override {
-    const auto info = files_->GetFileInfo(name);
-    if (!info.ok()) return result_of(info.status());
-    if (info->type() != arrow::fs::FileType::File) return {Kind::kMissing, name};
-    const auto file = files_->OpenInputFile(*info);
+    const auto file = files()->OpenInputFile(name);
     if (!file.ok()) return result_of(file.status());
-    reader = std::make_unique<Reader>(*file, info_of(*info));
+    const auto size = (*file)->GetSize();
+    const auto metadata = (*file)->ReadMetadata();
+    if (!size.ok()) return result_of(size.status());
+    if (!metadata.ok()) return result_of(metadata.status());
+    const auto tag = *metadata == nullptr ? arrow::Result<std::string>("") : (*metadata)->Get("ETag");
+    reader = std::make_unique<Reader>(*file, *size, tag.ok() ? *tag : "");
     return {};
   }
 
   StoreResult create(const std::string& name, std::unique_ptr<ObjectWriter>& writer) const override {
     const auto type = arrow::key_value_metadata({{"Content-Type", "application/octet-stream"}});
-    const auto stream = files_->OpenOutputStream(name, type);
+    const auto stream = files()->OpenOutputStream(name, type);
     if (!stream.ok()) return result_of(stream.status());
     writer = std::make_unique<Writer>(*stream);
     return {};
@@ -163,9 +166,9 @@ class Store final : public ObjectStore {
   StoreResult list(const std::string& name, std::vector<ObjectInfo>& found) const override {
     arrow::fs::FileSelector under;
     under.base_dir = name;
-    const auto files = files_->GetFileInfo(under);
-    if (!files.ok()) return result_of(files.status());
-    for (const arrow::fs::FileInfo& file : *files) found.push_back(info_of(file));
+    const auto listed = files()->GetFileInfo(under);
+    if (!listed.ok()) return result_of(listed.status());
+    for (const arrow::fs::FileInfo& file : *listed) found.push_back(info_of(file));
     std::sort(found.begin(), found.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
     return {};
   }
@@ -177,10 +180,10 @@ class Store final : public ObjectStore {
     under.base_dir = name;
     under.recursive = true;
     under.allow_not_found = true;
-    const auto files = files_->GetFileInfo(under);
-    if (!files.ok()) return result_of(files.status());
+    const auto listed = files()->GetFileInfo(under);
+    if (!listed.ok()) return result_of(listed.status());
     const Place at = place();
-    for (const arrow::fs::FileInfo& file : *files) {
+    for (const arrow::fs::FileInfo& file : *listed) {
       // Other programs mark a folder by an empty object of its name.
       const StoreResult result = s3::remove(at, file.path() + (file.IsDirectory() ? "/" : ""));
       if (!result.is_done()) return result;
@@ -191,8 +194,8 @@ class Store final : public ObjectStore {
 
  private:
   Place place() const {
-    const arrow::fs::S3Options options = files_->options();
-    const std::string region = files_->region();
+    const arrow::fs::S3Options options = files()->options();
+    const std::string region = files()->region();
     const bool is_amazon = options.endpoint_override.empty();
     return {options.scheme + "://" + (is_amazon ? "s3." + region + ".amazonaws.com" : options.endpoint_override),
             is_amazon || options.force_virtual_addressing,
@@ -213,7 +216,24 @@ class Store final : public ObjectStore {
     return reader->read(0, std::as_writable_bytes(std::span(there))).is_done() && there == content;
   }
 
-  const std::shared_ptr<arrow::fs::S3FileSystem> files_;
+  // A rank may be forked from a process that has used the store already. It has connections of its own: two processes
+  // on one would read each other's answers.
+  std::shared_ptr<arrow::fs::S3FileSystem> files() const {
+    const std::lock_guard lock(mutex_);
+    if (owner_ != ::getpid()) {
+      auto fresh = arrow::fs::S3FileSystem::Make(files_->options());
+      // The old one is never destroyed: its connections are the parent's.
+      if (fresh.ok()) {
+        new std::shared_ptr<arrow::fs::S3FileSystem>(std::exchange(files_, *fresh));
+        owner_ = ::getpid();
+      }
+    }
+    return files_;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<arrow::fs::S3FileSystem> files_;
+  mutable pid_t owner_ = ::getpid();
 };
 
 const ObjectStore* open_store(StoreResult& result) {
@@ -231,7 +251,10 @@ const ObjectStore* open_store(StoreResult& result) {
   const auto files = arrow::fs::S3FileSystem::Make(options);
   if (!files.ok()) return fail(text_of(files.status()));
   // Arrow's threads end before the program does, or it may crash at its end.
-  std::atexit([] { static_cast<void>(arrow::fs::EnsureS3Finalized()); });
+  static const pid_t owner = ::getpid();
+  std::atexit([] {
+    if (owner == ::getpid()) static_cast<void>(arrow::fs::EnsureS3Finalized());
+  });
   // Never destroyed: at the program's end Arrow's part of it is gone already.
   return new Store(*files);
 }

@@ -1,19 +1,16 @@
 """Models of other programs for tests of `hearth convert`, and comparisons with these programs.
 
-foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, OUT/meta-2, OUT/logits.safetensors
-                                 files=N: OUT/meta-N, too; files beyond the number of keys have copies of keys
+foreign.py make OUT KEY=VALUE...   one random Llama: OUT/hf, OUT/meta-1, -2, -N (files=N), OUT/logits.safetensors
 foreign.py meta-same A B           "equal", or the first difference of the files of Meta's folders
 foreign.py neox OUT DIALECT TP PP   OUT/hf as GPT-NeoX has it: OUT/neox; DIALECT: slots (Llemma's) or split
 foreign.py neox-same A B THETA      "equal", or the first difference of the layers' files of GPT-NeoX's folders
 foreign.py nxd OUT TP PP NAMES KIND QKV   OUT/hf as NxD has it: OUT/nxd; NAMES: v1, v2, v3;
                                  KIND: plain, xser, pretrained, pretrained-xser; QKV: separate, module, fused, stride
-                                 ranks beyond the number of keys have copies of keys (kv_size_multiplier)
 foreign.py nxd-same A B            "equal", or the first difference of the files of NxD's folders
 foreign.py logits OUT FOLDER...    the largest difference of the logits of Hugging Face folders from OUT/logits
 foreign.py text OUT                OUT/logits as text: for each sequence its ids, then the logits after its last token
 foreign.py same A B                "equal", or the first difference of the weights; .safetensors folders or .pth files
-foreign.py rounded WHOLE FOLDER    loads both with torch.distributed.checkpoint: "equal" if FOLDER has WHOLE's weights
-                                 in bfloat16 and nothing else
+foreign.py rounded WHOLE FOLDER    "equal" if the DCP folder has exactly the other's weights in bfloat16
 foreign.py opens HF                class, type and unexpected keys of a folder that transformers opens
 foreign.py damage FOLDER WEIGHT ROWS   exchanges the first ROWS rows of a weight in model.safetensors with the next
 foreign.py dcp FOLDER HF [0.3]     loads a folder with torch.distributed.checkpoint and compares it with HF
@@ -400,7 +397,4 @@ def dcp(folder, hf, dialect="2025"):
 
 
 if __name__ == "__main__":
-    commands = {"make": make, "logits": logits, "text": text, "neox": neox, "neox-same": neox_same, "nxd": nxd,
-                "nxd-same": nxd_same, "meta-same": meta_same, "same": same, "dcp": dcp, "damage": damage,
-                "rounded": rounded, "opens": opens}
-    commands[sys.argv[1]](*sys.argv[2:])
+    globals()[sys.argv[1].replace("-", "_")](*sys.argv[2:])

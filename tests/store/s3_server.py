@@ -174,7 +174,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 SERVER_PORT = free_port()
 os.makedirs(f"{FOLDER}/objects/bucket", exist_ok=True)
 server = subprocess.Popen(
-    [RCLONE, "serve", "s3", "--config", "/dev/null", "--dir-cache-time", "0s", "--addr", f"127.0.0.1:{SERVER_PORT}", "--auth-key",
+    [RCLONE, "serve", "s3", "--config", "/dev/null", "--addr", f"127.0.0.1:{SERVER_PORT}", "--auth-key",
      "testing,secret", f"{FOLDER}/objects"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 for _ in range(500):
     with socket.socket() as probe:

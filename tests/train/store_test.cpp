@@ -143,6 +143,21 @@ TEST_F(StoredTraining, AStoreThatFailsEndsTheRunWithItsNameAndTheNextStartGoesOn
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(expected, 12)));
 }
 
+// The parent looks into the store before it forks them.
+TEST_F(StoredTraining, RanksOfACommandHaveConnectionsOfTheirOwn) {
+  HEARTH_NEEDS_STORE();
+  copy_data();
+  config::RunConfig expected = on_disk("expected"), c = in_store("forked");
+  for (config::RunConfig* run : {&expected, &c}) run->parallelism.data_parallel_shard_degree = 2;
+  train(expected);
+  const Path file = write_run_file(c);
+  for (int start = 0; start < 2; ++start) {  // the second one finds the run done
+    RunProcess process({"train", file.string(), "--ranks", "2", "--max-restarts", "1"}, scratch / "log");
+    EXPECT_EQ(process.wait(), 0) << read_file(scratch / "log");
+  }
+  EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(expected, 12)));
+}
+
 TEST_F(StoredTraining, WhatAStoreCannotDoIsRefused) {
   HEARTH_NEEDS_STORE();
   copy_data();
