@@ -82,7 +82,7 @@ constexpr Command kCommands[] = {
      "convert --to hf --verify runs/quickstart exported\n"
      "convert --to torchtitan --resume runs/quickstart dump/checkpoint/step-1000",
      convert, &TorchCommands::convert},
-    {"Checkpoints", "copy", "copy a checkpoint, a dataset or an export between a disk and a store, and check it",
+    {"Checkpoints", "copy", "copy a folder between a disk and a store (s3://), and check it",
      "copy data/books s3://bucket/data/books\n"
      "copy s3://bucket/runs/books/checkpoints/step-00000100 step-00000100",
      copy},

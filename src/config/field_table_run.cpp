@@ -108,7 +108,7 @@ std::vector<Field> parallelism_fields() {
 std::vector<Field> checkpoint_fields() {
   return {
     {"checkpoint", "folder", slot<&RunConfig::checkpoint, &Checkpoint::folder>, kMayChange, "",
-     "where checkpoints go, relative to the run folder", {}},
+     "where checkpoints go, relative to the run folder; or s3://BUCKET/FOLDER", {}},
     {"checkpoint", "interval", slot<&RunConfig::checkpoint, &Checkpoint::interval>, kMayChange, "steps",
      "between checkpoints; 0 means only the last step", at_least(0)},
     {"checkpoint", "interval_seconds", slot<&RunConfig::checkpoint, &Checkpoint::interval_seconds>, kMayChange, "s",
