@@ -11,11 +11,5 @@ TEST(StoredCheckpointSlow, IsWholeOrAbsentAfterEveryFaultOfEveryRequest) {
   with_faults_at_every_request({"500", "503", "reset", "cut", "lost", "flip", "rflip"}, 1);
 }
 
-// A request without an answer is given up after half a minute.
-TEST(StoredCheckpointSlow, IsWholeOrAbsentAfterAHang) {
-  HEARTH_NEEDS_STORE();
-  with_faults_at_every_request({"hang"}, 9);
-}
-
 }  // namespace
 }  // namespace hearth::checkpoint
