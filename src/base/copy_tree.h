@@ -3,14 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "base/file.h"
 
 namespace hearth {
-
-// The files under a folder and its folders, relative to it, sorted.
-std::vector<Path> files_under(const Path& folder);
 
 struct CopyProgress {
   std::atomic<int64_t> done_bytes{0}, all_bytes{0};

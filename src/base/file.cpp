@@ -96,8 +96,7 @@ void File::read_at(int64_t offset, std::span<std::byte> bytes) const {
 }
 
 void File::read_ahead(int64_t offset, int64_t length) const {
-  if (object_ != nullptr) return object_->read_ahead(offset, length);
-  ::posix_fadvise(fd_, offset, length, POSIX_FADV_WILLNEED);  // a hint
+  if (object_ != nullptr) object_->read_ahead(offset, length);
 }
 
 int64_t File::size_bytes() const {
@@ -212,12 +211,7 @@ bool link_or_copy(const Path& from, const Path& to) {
   // `to` is on another file system, or links are missing or too many. The copy reports every other error.
   const File source = File::open_read(from);
   File copy = File::create(to);
-  std::vector<std::byte> buffer(1 << 20);
-  for (int64_t at = 0, size = source.size_bytes(); at < size; at += static_cast<int64_t>(buffer.size())) {
-    buffer.resize(static_cast<size_t>(std::min<int64_t>(1 << 20, size - at)));
-    source.read_at(at, buffer);
-    copy.write(buffer);
-  }
+  read_in_portions(source, [&](std::span<const std::byte> portion) { copy.write(portion); });
   copy.sync();
   copy.close();
   return false;
@@ -264,33 +258,66 @@ std::vector<std::string> list_folder(const Path& folder) {
 }
 
 bool path_exists(const Path& path) {
-  if (is_object(path)) return object_exists(path);
+  if (is_object(path)) return find_object(path).has_value();
   std::error_code error;
   return std::filesystem::exists(path, error);
 }
 
 bool folder_exists(const Path& path) {
-  if (is_object(path)) return is_object_folder(path);
+  if (is_object(path)) {
+    const auto found = find_object(path);
+    return found && found->is_folder;
+  }
   std::error_code error;
   return std::filesystem::is_directory(path, error);
 }
 
+namespace {
+
+void add_objects(const Path& folder, const Path& under, std::vector<FileEntry>& files) {
+  for (const ObjectInfo& object : list_objects(folder / under)) {
+    if (object.is_folder)
+      add_objects(folder, under / object.name, files);
+    else
+      files.push_back({under / object.name, object.bytes});
+  }
+}
+
+}  // namespace
+
+std::vector<FileEntry> files_under(const Path& folder) {
+  std::vector<FileEntry> files;
+  if (is_object(folder)) {
+    add_objects(folder, {}, files);
+  } else {
+    std::error_code error;
+    for (auto at = std::filesystem::recursive_directory_iterator(folder, error);
+         !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
+      std::error_code vanished;
+      const bool is_file = at->is_regular_file(vanished);
+      const auto bytes = is_file ? at->file_size(vanished) : 0;
+      if (is_file && !vanished) files.push_back({at->path().lexically_relative(folder), static_cast<int64_t>(bytes)});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const FileEntry& a, const FileEntry& b) { return a.path < b.path; });
+  return files;
+}
+
 int64_t folder_bytes(const Path& folder) {
   int64_t bytes = 0;
-  if (is_object(folder)) {
-    for (const ObjectInfo& object : list_objects(folder))
-      bytes += object.is_folder ? folder_bytes(folder / object.name) : object.bytes;
-    return bytes;
-  }
-  std::error_code error;
-  for (auto at = std::filesystem::recursive_directory_iterator(folder, error);
-       !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
-    std::error_code vanished;
-    const bool is_file = at->is_regular_file(vanished);
-    const auto size = is_file ? at->file_size(vanished) : 0;
-    if (!vanished) bytes += static_cast<int64_t>(size);
-  }
+  for (const FileEntry& file : files_under(folder)) bytes += file.bytes;
   return bytes;
+}
+
+void read_in_portions(const File& file, const std::function<void(std::span<const std::byte> portion)>& body) {
+  // A store gives a long range in several requests side by side.
+  const int64_t most = int64_t{is_object(file.path()) ? 64 : 1} << 20, size = file.size_bytes();
+  std::vector<std::byte> portion(static_cast<size_t>(std::min(most, size)));
+  for (int64_t at = 0; at < size; at += std::ssize(portion)) {
+    portion.resize(static_cast<size_t>(std::min(most, size - at)));
+    file.read_at(at, portion);
+    body(portion);
+  }
 }
 
 Path join_path(const Path& folder, const Path& given) { return is_object(given) ? given : folder / given; }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,7 +42,8 @@ class File {
   void write(std::string_view bytes);
   void write_at(int64_t offset, std::span<const std::byte> bytes);  // not in a store
   void read_at(int64_t offset, std::span<std::byte> bytes) const;   // all of them; damaged() if the file is too short
-  // The range will be read soon: from a store, it comes into memory at once, in several requests side by side.
+  // The range will be read soon. From a store it comes into memory at once, unless it is very long; a disk needs no
+  // hint.
   void read_ahead(int64_t offset, int64_t length) const;
   int64_t size_bytes() const;
   void sync();  // fsync
@@ -94,8 +96,15 @@ void replace_folder(const Path& temporary, const Path& folder, const Path& aside
 std::vector<std::string> list_folder(const Path& folder);  // names, sorted
 bool path_exists(const Path& path);
 bool folder_exists(const Path& path);
-// Bytes of all files under a folder; what vanishes meanwhile is left out.
-int64_t folder_bytes(const Path& folder);
+struct FileEntry {
+  Path path;  // relative to the folder
+  int64_t bytes = 0;
+};
+// The files under a folder and its folders, by path. What vanishes meanwhile is left out.
+std::vector<FileEntry> files_under(const Path& folder);
+int64_t folder_bytes(const Path& folder);  // of these files
+// Calls `body` with the file's bytes, a portion at a time.
+void read_in_portions(const File& file, const std::function<void(std::span<const std::byte> portion)>& body);
 
 // An exclusive advisory lock (flock) held while the object lives; the kernel drops it with the process, however it
 // ends. try_lock returns null when another process holds it.

@@ -23,7 +23,6 @@ namespace {
 constexpr const char* kLimit = "HEARTH_CACHE_LIMIT";
 constexpr const char* kCopyEnding = ".object";
 constexpr const char* kPartEnding = ".part";  // while it is copied, or left by a killed process
-constexpr int64_t kPortionBytes = int64_t{64} << 20;
 
 std::string cache_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -133,12 +132,7 @@ File cached_copy(const Path& path) {
   Path part = copy;
   part += kPartEnding;
   File file = File::create(part);
-  std::vector<std::byte> portion;
-  for (int64_t at = 0; at < size; at += std::ssize(portion)) {
-    portion.resize(static_cast<size_t>(std::min(kPortionBytes, size - at)));
-    object->read_at(at, portion);
-    file.write(portion);
-  }
+  read_in_portions(File::open_read(path), [&](std::span<const std::byte> portion) { file.write(portion); });
   rename_path(part, copy);
   return File::open_read(copy);
 }

@@ -12,6 +12,7 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kWindowBytes = int64_t{1} << 20;
+constexpr int64_t kSequentialBytes = int64_t{64} << 20;
 
 void check(const StoreResult& result, std::string_view verb, const Path& path) {
   using Kind = StoreResult::Kind;
@@ -67,24 +68,29 @@ void ObjectFile::read_at(int64_t offset, std::span<std::byte> bytes) {
   if (offset > size || length > size - offset)
     throw damaged(fmt::format("{} ends at byte {}, {} bytes early", path_.string(), size, offset + length - size));
   const std::lock_guard lock(mutex_);
-  const auto held = [&] { return offset >= window_begin_ && offset + length <= window_begin_ + std::ssize(window_); };
-  if (!held()) {
-    if (length >= kWindowBytes) return fetch(offset, bytes);
-    std::vector<std::byte> window(static_cast<size_t>(std::min(kWindowBytes, size - offset)));
-    fetch(offset, window);
-    window_ = std::move(window);
-    window_begin_ = offset;
+  const int64_t window = std::min(offset == last_end_ ? kSequentialBytes : kWindowBytes, size - offset);
+  last_end_ = offset + length;
+  if (!holds(offset, length)) {
+    if (length >= window) return fetch(offset, bytes);
+    move_window(offset, window);
   }
   std::memcpy(bytes.data(), window_.data() + (offset - window_begin_), bytes.size());
 }
 
 void ObjectFile::read_ahead(int64_t offset, int64_t length) {
   const std::lock_guard lock(mutex_);
-  if (offset >= window_begin_ && offset + length <= window_begin_ + std::ssize(window_)) return;
-  window_.clear();
-  length = std::min({length, kMostWindowBytes, std::max<int64_t>(size_bytes() - offset, 0)});
+  length = std::min(length, size_bytes() - offset);
+  if (length > 0 && length <= kMostWindowBytes && !holds(offset, length)) move_window(offset, length);
+}
+
+bool ObjectFile::holds(int64_t offset, int64_t length) const {
+  return offset >= window_begin_ && offset + length <= window_begin_ + std::ssize(window_);
+}
+
+void ObjectFile::move_window(int64_t offset, int64_t length) {
+  window_.clear();  // if the read fails, nothing is held
   std::vector<std::byte> window(static_cast<size_t>(length));
-  if (length > 0) fetch(offset, window);
+  fetch(offset, window);
   window_ = std::move(window);
   window_begin_ = offset;
 }
@@ -100,20 +106,12 @@ void ObjectFile::finish() {
   if (writer_ != nullptr) check(std::exchange(writer_, nullptr)->finish(), "write", path_);
 }
 
-bool object_exists(const Path& path) {
+std::optional<ObjectInfo> find_object(const Path& path) {
   ObjectInfo info;
   const StoreResult result = object_store().find(object_name(path), info);
-  if (result.kind == StoreResult::Kind::kMissing) return false;
+  if (result.kind == StoreResult::Kind::kMissing) return std::nullopt;
   check(result, "find", path);
-  return true;
-}
-
-bool is_object_folder(const Path& path) {
-  ObjectInfo info;
-  const StoreResult result = object_store().find(object_name(path), info);
-  if (result.kind == StoreResult::Kind::kMissing) return false;
-  check(result, "find", path);
-  return info.is_folder;
+  return info;
 }
 
 std::vector<ObjectInfo> list_objects(const Path& folder) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,9 +26,10 @@ class ObjectFile {
   static std::unique_ptr<ObjectFile> open(const Path& path);
   static std::unique_ptr<ObjectFile> create(const Path& path);
 
-  // Small ranges come from a window of the object in memory, which is read as a whole. Thread-safe.
+  // Small ranges come from a window of the object in memory, which is read as a whole, and is large where a read begins
+  // at the end of the one before. Thread-safe.
   void read_at(int64_t offset, std::span<std::byte> bytes);
-  // Makes this range the window, up to kMostWindowBytes of it.
+  // Makes this range the window. Does nothing above kMostWindowBytes.
   void read_ahead(int64_t offset, int64_t length);
   int64_t size_bytes() const;
   const std::string& version() const { return reader_->version(); }
@@ -40,6 +42,8 @@ class ObjectFile {
  private:
   explicit ObjectFile(Path path) : path_(std::move(path)) {}
   void fetch(int64_t offset, std::span<std::byte> bytes);
+  bool holds(int64_t offset, int64_t length) const;
+  void move_window(int64_t offset, int64_t length);
 
   const Path path_;
   std::unique_ptr<ObjectReader> reader_;
@@ -48,10 +52,10 @@ class ObjectFile {
   std::mutex mutex_;  // of the window
   std::vector<std::byte> window_;
   int64_t window_begin_ = 0;
+  int64_t last_end_ = -1;  // of the read before
 };
 
-bool object_exists(const Path& path);  // an object, or a folder with objects
-bool is_object_folder(const Path& path);
+std::optional<ObjectInfo> find_object(const Path& path);   // an object, or a folder with objects
 std::vector<ObjectInfo> list_objects(const Path& folder);  // throws user_error for a missing folder
 void remove_object(const Path& path);
 void remove_objects(const Path& folder);

@@ -340,7 +340,6 @@ void Reader::State::read_in_order(const formats::StoredTensor& tensor, const mes
   for (const formats::Item& item : tensor.items) {
     if (!mesh::overlaps(item.box, box)) continue;
     check_checksum(tensor, item);
-    file_of(item).read_ahead(item.offset, item.length);
     formats::copy_box(file_of(item), layout(tensor, item), item.box, box, out);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "config/config.h"
@@ -23,5 +24,9 @@ struct Description {
 inline int64_t head_width(const config::Model& model) {
   return model.head_dim > 0 ? model.head_dim : model.dim / model.n_heads;
 }
+
+// Throws user_error for what the first Llamas did not have: other norms, biases, norms of heads, widths of their own,
+// other objectives. `format`: the name of the format that has no home for it, such as "Meta".
+void require_plain_llama(const Description& description, std::string_view format);
 
 }  // namespace hearth::convert

@@ -92,18 +92,7 @@ Description parse_meta_params(std::string_view text, const std::string& origin, 
 
 std::string format_meta_params(const Description& d) {
   const config::Model& m = d.model;
-  if (m.norm_type != config::NormType::kRmsNorm)
-    throw user_error(fmt::format("model.norm_type = \"{}\" has no home in Meta's format", config::name_of(m.norm_type)),
-                     "Meta's code has rmsnorm only", "keep the model native");
-  if (m.qkv_bias || m.qk_norm || m.head_dim > 0)
-    throw user_error(fmt::format("model.{} has no home in Meta's format", m.qkv_bias  ? "qkv_bias"
-                                                                          : m.qk_norm ? "qk_norm"
-                                                                                      : "head_dim"),
-                     "Meta's code has heads of dim / n_heads elements, without biases or norms of their own",
-                     "write Hugging Face's format");
-  if (d.objective != config::ObjectiveKind::kCausalLm)
-    throw user_error(fmt::format("objective.kind = \"{}\" has no home in Meta's format", config::name_of(d.objective)),
-                     "Meta's code has causal models of text only", "keep the model native");
+  require_plain_llama(d, "Meta");
   MetaJson json = {{"dim", m.dim},
                    {"n_layers", m.n_layers},
                    {"n_heads", m.n_heads},

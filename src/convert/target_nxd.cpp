@@ -18,22 +18,6 @@ namespace {
 
 constexpr const char* kNxdStep = "step_0";
 
-void refuse_for_nxd(const Description& d) {
-  const config::Model& m = d.model;
-  if (m.norm_type != config::NormType::kRmsNorm)
-    throw user_error(fmt::format("model.norm_type = \"{}\" has no home in NxD's format", config::name_of(m.norm_type)),
-                     "its Llama has rmsnorm only", "keep the model native");
-  if (m.qkv_bias || m.qk_norm || m.head_dim > 0)
-    throw user_error(fmt::format("model.{} has no home in NxD's format", m.qkv_bias  ? "qkv_bias"
-                                                                         : m.qk_norm ? "qk_norm"
-                                                                                     : "head_dim"),
-                     "its Llama has heads of dim / n_heads elements, without biases or norms of their own",
-                     "write Hugging Face's format");
-  if (d.objective != config::ObjectiveKind::kCausalLm)
-    throw user_error(fmt::format("objective.kind = \"{}\" has no home in NxD's format", config::name_of(d.objective)),
-                     "its Llama is a causal model of text", "keep the model native");
-}
-
 void refuse_nxd_ranks(const plan::ModelShape& s, int64_t ranks, const NxdLayout& layout) {
   if (ranks < 1 || s.H % ranks != 0 || (s.G % ranks != 0 && ranks % s.G != 0) || s.F % ranks != 0 || s.V % ranks != 0)
     throw user_error(fmt::format("--tensor-parallel {} does not divide the model", ranks),
@@ -180,7 +164,7 @@ class NxdWriter {
 
 std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progress& progress) {
   const plan::ModelShape s = plan::model_shape(model.description.model, 0);
-  refuse_for_nxd(model.description);
+  require_plain_llama(model.description, "NxD");
   refuse_nxd_ranks(s, model.tensor_parallel, model.nxd);
   if (model.nxd.names == NxdNames::kPretrained) {
     NxdWriter(folder, model, progress).run();

@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "base/copy_tree.h"
 #include "base/error.h"
 #include "convert/cast.h"
 #include "convert/hugging_face_config.h"
@@ -223,8 +222,8 @@ void check_meta(FolderCheck& check, const Found& found) {
 // GPT-NeoX and NxD: their files do not say what model they have.
 void check_ranks(FolderCheck& check, const Found& found) {
   std::vector<std::string> names;
-  for (const Path& file : files_under(found.folder))
-    if (file.extension() == ".pt") names.push_back(file.string());
+  for (const FileEntry& file : files_under(found.folder))
+    if (file.path.extension() == ".pt") names.push_back(file.path.string());
   const auto is_layer = [](const std::string& name) { return Path(name).filename().string().starts_with("layer_"); };
   const bool by_layer = std::any_of(names.begin(), names.end(), is_layer);  // then mp_rank_ files have no weights
   for (const std::string& name : names) {
