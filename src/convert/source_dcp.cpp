@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -17,7 +16,6 @@ namespace hearth::convert {
 namespace {
 
 constexpr const char* kOutputWeight = "output.weight";
-constexpr double kMostCounted = 9007199254740992;  // 2^53
 
 // "optimizer.state.WEIGHT.exp_avg" -> "optimizer.state.", WEIGHT and ".exp_avg". A weight has only the middle.
 struct NameParts {
@@ -82,13 +80,9 @@ void split_moments(checkpoint::Reader& reader, const plan::ModelShape& s) {
   reader.hide(joined);
 }
 
-int64_t counted(checkpoint::Reader& reader, const char* name, int64_t otherwise) {
+int64_t stored_count(checkpoint::Reader& reader, const char* name, int64_t otherwise) {
   const std::optional<double> number = reader.number(name);
-  if (!number) return otherwise;
-  if (!(*number >= 0 && *number <= kMostCounted && *number == std::floor(*number)))
-    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, *number), "it is a count",
-                  "take another checkpoint");
-  return static_cast<int64_t>(*number);
+  return number ? counted(*number, fmt::format("{}: {}", reader.folder().string(), name)) : otherwise;
 }
 
 TrainingState stored_training(checkpoint::Reader& reader) {
@@ -99,8 +93,8 @@ TrainingState stored_training(checkpoint::Reader& reader) {
     if (parts.after == ".step") training.updates = std::max(training.updates, updates_of(reader, {}, parts.weight));
     if (parts.after == ".exp_avg" && first.empty()) first = parts.weight;
   }
-  training.step = counted(reader, "train_state.step", training.updates);
-  training.tokens_seen = counted(reader, "train_state.ntokens_seen", 0);
+  training.step = stored_count(reader, "train_state.step", training.updates);
+  training.tokens_seen = stored_count(reader, "train_state.ntokens_seen", 0);
   for (const std::string& name : {first, to_torchtitan(first).value_or(first)}) {
     if (!training.next_lr) training.next_lr = reader.number("optimizer.param_groups." + name + ".lr");
   }

@@ -14,7 +14,6 @@ namespace hearth::convert {
 namespace {
 
 constexpr std::string_view kOptimizerState = "optimizer.state.";
-constexpr double kMostUpdates = 9007199254740992;  // 2^53: every whole number up to here is a double
 
 }  // namespace
 
@@ -37,17 +36,20 @@ std::vector<Transfer> moments_of(const checkpoint::Reader& reader) {
   return moments;
 }
 
+int64_t counted(double number, const std::string& what) {
+  constexpr double kMost = 9007199254740992;  // every whole number up to here is a double
+  if (!(number >= 0 && number <= kMost && number == std::floor(number)))
+    throw damaged(fmt::format("{} is {}", what, number), "it is a count, from 0", "take another checkpoint");
+  return static_cast<int64_t>(number);
+}
+
 int64_t updates_of(checkpoint::Reader& reader, const TrainingState& training, const std::string& parameter) {
   const std::string name = plan::adam_step_name(parameter);
   if (reader.find(name) == nullptr) return training.updates;
   reader.require(name, DType::kFloat32, {});
   std::array<std::byte, 4> bytes{};
   reader.read(name, {}, bytes);
-  const double count = std::bit_cast<float>(bytes);
-  if (!(count >= 0 && count <= kMostUpdates && count == std::floor(count)))
-    throw damaged(fmt::format("{}: {} is {}", reader.folder().string(), name, count), "updates are counted from 0",
-                  "take another checkpoint");
-  return static_cast<int64_t>(count);
+  return counted(std::bit_cast<float>(bytes), fmt::format("{}: {}", reader.folder().string(), name));
 }
 
 }  // namespace hearth::convert

@@ -32,7 +32,10 @@ bool has_moments(const checkpoint::Reader& reader);
 // The moments of all weights for a target, under Hearth's names: no `.step`.
 std::vector<Transfer> moments_of(const checkpoint::Reader& reader);
 
-// The number of updates that the moments of `parameter` have seen. Throws damaged() unless it is a whole number from 0.
+// A number that counts steps or tokens. Throws damaged(), with `what` in front, unless it is whole and from 0 to 2^53.
+int64_t counted(double number, const std::string& what);
+
+// The number of updates that the moments of `parameter` have seen.
 int64_t updates_of(checkpoint::Reader& reader, const TrainingState& training, const std::string& parameter);
 
 }  // namespace hearth::convert

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 
 #include "base/error.h"
 #include "convert/neox_files.h"
@@ -132,11 +131,10 @@ class ZeroFile {
     } else {
       found = pickle().number(value, "step");
     }
-    if (!(found >= 0 && found <= 1e12 && found == std::floor(found)))
-      throw damaged(fmt::format("{}: step is {}", origin_, found), "updates are counted from 0");
-    if (updates_ >= 0 && updates_ != static_cast<int64_t>(found))
-      throw damaged(fmt::format("{}: groups have seen {} and {} updates", origin_, updates_, found));
-    updates_ = static_cast<int64_t>(found);
+    const int64_t updates = counted(found, origin_ + ": step");
+    if (updates_ >= 0 && updates_ != updates)
+      throw damaged(fmt::format("{}: groups have seen {} and {} updates", origin_, updates_, updates));
+    updates_ = updates;
   }
 
   const std::string name_, origin_;

@@ -4,8 +4,8 @@
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
 #include "config/load.h"
+#include "convert/training_state.h"
 #include "ops/gpu/gpu.h"
-#include "run/last_save.h"
 #include "run/state.h"
 
 namespace hearth::infer {
@@ -33,7 +33,7 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
                                                               std::vector<bool>{}, plan::Sharding{}, device);
   // A save of the weights alone may have another type (checkpoint.export_dtype).
   run::load_weights(reader, *model->weights, {},
-                    run::has_moments(reader) ? run::OtherTypes::kRefuse : run::OtherTypes::kConvert);
+                    convert::has_moments(reader) ? run::OtherTypes::kRefuse : run::OtherTypes::kConvert);
   return model;
 }
 

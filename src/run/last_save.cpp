@@ -10,6 +10,7 @@
 #include "convert/cast.h"
 #include "convert/convert.h"
 #include "convert/hugging_face_config.h"
+#include "convert/training_state.h"
 
 namespace hearth::run {
 namespace {
@@ -22,7 +23,7 @@ std::optional<int64_t> newest_with_moments(const Path& checkpoints, int64_t step
   for (; !steps.empty(); steps.pop_back()) {
     if (steps.back() >= step) continue;
     try {
-      if (has_moments(checkpoint::Reader::open(checkpoint::step_folder(checkpoints, steps.back()))))
+      if (convert::has_moments(checkpoint::Reader::open(checkpoint::step_folder(checkpoints, steps.back()))))
         return steps.back();
     } catch (const Error&) {
       continue;
@@ -33,7 +34,7 @@ std::optional<int64_t> newest_with_moments(const Path& checkpoints, int64_t step
 
 std::vector<std::string> write_hugging_face(const Run& run, int64_t step, bool missing) {
   const Path native = checkpoint::step_folder(run.folder.checkpoints(), step), folder = hugging_face_folder(native);
-  if ((missing && path_exists(folder)) || has_moments(checkpoint::Reader::open(native))) return {};
+  if ((missing && path_exists(folder)) || convert::has_moments(checkpoint::Reader::open(native))) return {};
   Path fresh = folder, old = folder;
   const bool in_store = is_object(folder);  // which renames nothing: config.json comes last there
   fresh += in_store ? "" : ".new";
@@ -78,15 +79,9 @@ std::string write_weights(const Path& temporary, int64_t rank, std::span<const m
   return file.finish();
 }
 
-bool has_moments(const checkpoint::Reader& reader) {
-  const auto& tensors = reader.tensors();
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const mesh::TensorInfo& tensor) { return is_of_optimizer(tensor.name); });
-}
-
 void require_moments(const checkpoint::Reader& reader, const Run& run) {
   const int64_t step = reader.manifest().step;
-  if (has_moments(reader) || step >= run.steps) return;
+  if (convert::has_moments(reader) || step >= run.steps) return;
   const Path& folder = reader.folder();
   const std::optional<int64_t> before = newest_with_moments(run.folder.checkpoints(), step);
   const std::string go_back = before ? fmt::format("move {} to another folder, and the run goes on from {}; or ",

@@ -22,9 +22,6 @@ std::optional<DType> weights_alone(const Run& run, int64_t step);
 std::string write_weights(const Path& temporary, int64_t rank, std::span<const mesh::TensorPiece> pieces, DType dtype,
                           const std::stop_token& stop, int64_t start);
 
-// Whether the checkpoint has an optimizer's state. Without it a training can only start from its weights.
-bool has_moments(const checkpoint::Reader& reader);
-
 // Throws user_error if the run would have to go on from weights alone. It names the newest checkpoint that the run
 // could go on from.
 void require_moments(const checkpoint::Reader& reader, const Run& run);

@@ -96,7 +96,7 @@ void continue_from(const Path& folder, Run& run, Start& start) {
   check_same_weights(run, before, manifest, folder);
   for (const config::Difference& change : changes) start.notes.push_back("changed: " + config::describe(change));
   start.checkpoint = folder;
-  start.moments = has_moments(reader);
+  start.moments = convert::has_moments(reader);
 }
 
 // "12 weights are converted from bfloat16 to float32"; nullopt without conversions.
