@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/direct_writer.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "checkpoint/direct.h"
 
 namespace hearth::checkpoint {
 namespace {

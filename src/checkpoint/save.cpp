@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/direct_writer.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/object_file.h"
-#include "checkpoint/direct.h"
 #include "checkpoint/load.h"
 #include "checkpoint/read_back.h"
 #include "formats/dcp.h"
@@ -22,52 +22,6 @@
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
-
-// Gathers a file's parts into large writes, which go past the page cache where the file system can.
-class BufferedWriter {
- public:
-  explicit BufferedWriter(File& file) : file_(file) {}
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const std::span<std::byte> room = buffer_.bytes().subspan(used_);
-      const size_t now = std::min(room.size(), bytes.size());
-      std::memcpy(room.data(), bytes.data(), now);
-      used_ += now;
-      bytes = bytes.subspan(now);
-      if (used_ == kBufferBytes) write_whole();
-    }
-  }
-  // Call once, after the last write().
-  void flush() {
-    if (is_direct_) set_direct(file_, false);  // the rest need not be whole blocks
-    if (used_ > 0) file_.write(buffer_.bytes().first(used_));
-    written_ += static_cast<int64_t>(used_);
-    used_ = 0;
-  }
-  int64_t written() const { return written_; }  // bytes that the file has
-
-  static constexpr size_t kBufferBytes = size_t{4} << 20;
-
- private:
-  void write_whole() {
-    if (written_ == 0) is_direct_ = set_direct(file_, true) && accepts_a_block();
-    file_.write(buffer_.bytes());
-    written_ += static_cast<int64_t>(kBufferBytes);
-    used_ = 0;
-  }
-  // Some file systems refuse only the transfer. This one is repeated with the whole buffer.
-  bool accepts_a_block() {
-    if (::pwrite(file_.descriptor(), buffer_.bytes().data(), kDirectBlock, 0) == kDirectBlock) return true;
-    set_direct(file_, false);
-    return false;
-  }
-
-  File& file_;
-  DirectBuffer buffer_{kBufferBytes};
-  size_t used_ = 0;
-  int64_t written_ = 0;
-  bool is_direct_ = false;
-};
 
 namespace {
 
@@ -228,8 +182,7 @@ void begin_save(const Path& temporary) {
 
 struct RankFile::State {
   std::string name;
-  File file;
-  BufferedWriter writer{file};
+  DirectWriter writer;
   std::optional<ReadBack> read_back{};  // not in a store: an object can be read when it is whole
   std::vector<formats::Item> items{};
   Json list = Json::array();
@@ -240,8 +193,8 @@ struct RankFile::State {
 
 RankFile::RankFile(const Path& temporary, int64_t rank, int64_t start) {
   const std::string name = rank_file_name(temporary, rank, start);
-  state_ = std::unique_ptr<State>(new State{name, File::create(temporary / name)});
-  if (!is_object(temporary)) state_->read_back.emplace(state_->file);
+  state_ = std::unique_ptr<State>(new State{name, DirectWriter(File::create(temporary / name))});
+  if (!is_object(temporary)) state_->read_back.emplace(state_->writer.file());
 }
 RankFile::~RankFile() = default;
 RankFile::RankFile(RankFile&&) noexcept = default;
@@ -255,7 +208,7 @@ std::pair<int64_t, uint64_t> RankFile::State::append(formats::ZipWriter& zip) {
   StreamingHash hash;
   for (std::span<const std::byte> part : parts) {
     while (!part.empty()) {  // a little at a time, so that the disk writes meanwhile
-      const std::span<const std::byte> now = part.first(std::min(part.size(), BufferedWriter::kBufferBytes));
+      const std::span<const std::byte> now = part.first(std::min(part.size(), DirectWriter::kBufferBytes));
       hash.update(now);
       writer.write(now);
       if (read_back) read_back->written(writer.written());
@@ -295,8 +248,8 @@ std::string RankFile::finish() {
     s.read_back->written(s.writer.written());
     found = s.read_back->finish();
   }
-  const Path path = s.file.path();
-  s.file.close();
+  const Path path = s.writer.file().path();
+  s.writer.file().close();
   compare(path, s.items, s.read_back ? found : checksums_of(path, s.items));
   std::string bytes;
   Json::to_cbor({s.name, std::move(s.list)}, bytes);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/direct_writer.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "formats/dcp.h"
@@ -47,7 +48,7 @@ class SafetensorsWriter {
   void finish();  // fsyncs; all bytes must have been written
 
  private:
-  File file_;
+  DirectWriter writer_;
   int64_t missing_ = 0;  // bytes
 };
 

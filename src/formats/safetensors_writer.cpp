@@ -12,7 +12,7 @@ namespace hearth::formats {
 using OrderedJson = nlohmann::ordered_json;
 
 SafetensorsWriter::SafetensorsWriter(const Path& path, std::span<const mesh::TensorInfo> tensors)
-    : file_(File::create(path)) {
+    : writer_(File::create(path)) {
   OrderedJson header = {{"__metadata__", {{"format", "pt"}}}};
   for (const mesh::TensorInfo& info : tensors) {
     const int64_t bytes = mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype);
@@ -24,19 +24,20 @@ SafetensorsWriter::SafetensorsWriter(const Path& path, std::span<const mesh::Ten
   text.resize(static_cast<size_t>(round_up(static_cast<int64_t>(text.size()), 8)), ' ');
   std::string length;
   for (size_t i = 0; i < 8; ++i) length.push_back(static_cast<char>(text.size() >> (8 * i) & 0xff));
-  file_.write(length + text);
+  writer_.write(length + text);
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   missing_ -= static_cast<int64_t>(bytes.size());
-  HEARTH_CHECK(missing_ >= 0, "{}: more bytes than its header says", file_.path().string());
-  file_.write(bytes);
+  HEARTH_CHECK(missing_ >= 0, "{}: more bytes than its header says", writer_.file().path().string());
+  writer_.write(bytes);
 }
 
 void SafetensorsWriter::finish() {
-  HEARTH_CHECK(missing_ == 0, "{}: {} bytes are missing", file_.path().string(), missing_);
-  file_.sync();
-  file_.close();
+  HEARTH_CHECK(missing_ == 0, "{}: {} bytes are missing", writer_.file().path().string(), missing_);
+  writer_.flush();
+  writer_.file().sync();
+  writer_.file().close();
 }
 
 std::string format_safetensors_index(const std::map<std::string, std::string>& files, int64_t total_bytes) {

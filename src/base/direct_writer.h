@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "base/file.h"
 
-namespace hearth::checkpoint {
+namespace hearth {
 
 // Places in memory and in the file, and lengths, are multiples of it.
 inline constexpr int64_t kDirectBlock = 4096;
@@ -35,4 +37,29 @@ class DirectBuffer {
 // Whether all transfers of the file are direct from now on. False: its file system has none, and nothing changes.
 bool set_direct(const File& file, bool direct);
 
-}  // namespace hearth::checkpoint
+// Writes a new file from begin to end: gathers its parts into large transfers, which are direct where the file system
+// can. Also for objects of a store, which get large parts.
+class DirectWriter {
+ public:
+  explicit DirectWriter(File file) : file_(std::move(file)) {}
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // The file has all bytes now, not yet on the disk. Call once, after the last write().
+  void flush();
+  int64_t written() const { return written_; }  // bytes that the file has
+  File& file() { return file_; }
+
+  static constexpr size_t kBufferBytes = size_t{4} << 20;
+
+ private:
+  void write_whole();
+  bool accepts_a_block();
+
+  File file_;
+  DirectBuffer buffer_{kBufferBytes};
+  size_t used_ = 0;
+  int64_t written_ = 0;
+  bool is_direct_ = false;
+};
+
+}  // namespace hearth
