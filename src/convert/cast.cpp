@@ -86,16 +86,26 @@ void store(std::byte* at, DType dtype, size_t i, float value) {
   std::memcpy(at + 2 * i, &half, 2);
 }
 
-// A number is NaN or infinite if all bits of its exponent are set.
-template <typename Bits>
-bool has_full_exponent(std::span<const std::byte> values, Bits exponent) {
-  bool found = false;
-  for (size_t at = 0; at + sizeof(Bits) <= values.size(); at += sizeof(Bits)) {
-    Bits bits;
-    std::memcpy(&bits, values.data() + at, sizeof bits);
-    found |= (bits & exponent) == exponent;
-  }
-  return found;
+// Repeats a number's bits over 64 bits.
+constexpr uint64_t repeated(uint64_t bits, int width) {
+  return width == 64 ? bits : ~uint64_t{0} / ((uint64_t{1} << width) - 1) * bits;
+}
+
+// A number is NaN or infinite if all bits of its exponent are set. Only then does the exponent's lowest bit, added to
+// it, carry into the place of the sign. Looks at all numbers of eight bytes at once.
+bool has_full_exponent(std::span<const std::byte> values, uint64_t exponent, int width) {
+  const uint64_t mask = repeated(exponent, width), lowest = repeated(exponent & -exponent, width),
+                 sign = repeated(uint64_t{1} << (width - 1), width);
+  uint64_t found = 0;
+  const auto look = [&](size_t at, size_t size) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, values.data() + at, size);
+    found |= ((bits & mask) + lowest) & sign;
+  };
+  const size_t whole = values.size() / 8 * 8;
+  for (size_t at = 0; at < whole; at += 8) look(at, 8);
+  if (whole < values.size()) look(whole, values.size() - whole);
+  return found != 0;
 }
 
 }  // namespace
@@ -113,13 +123,13 @@ void cast(std::span<const std::byte> in, DType from, DType to, std::vector<std::
 bool has_nonfinite(std::span<const std::byte> values, DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
-      return has_full_exponent<uint32_t>(values, 0x7f800000);
+      return has_full_exponent(values, 0x7f800000, 32);
     case DType::kFloat64:
-      return has_full_exponent<uint64_t>(values, 0x7ff0000000000000);
+      return has_full_exponent(values, 0x7ff0000000000000, 64);
     case DType::kBFloat16:
-      return has_full_exponent<uint16_t>(values, 0x7f80);
+      return has_full_exponent(values, 0x7f80, 16);
     case DType::kFloat16:
-      return has_full_exponent<uint16_t>(values, 0x7c00);
+      return has_full_exponent(values, 0x7c00, 16);
     default:
       return false;
   }
