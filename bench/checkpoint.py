@@ -6,17 +6,20 @@
 All have the same bytes: weights and two moments in float32. "stall" is how long the training waits for a save, "whole"
 how long it takes until the checkpoint is there. Hearth also reads back and compares what it wrote, and trains
 meanwhile. The disk alone is one file of as many bytes, written and fsynced; "direct" is the same past the page cache,
-which is as fast as the disk writes. The copy is one in memory. --against also measures the programs in another folder,
-in alternation.
+which is as fast as the disk writes. "with reading" is the same while a second thread reads what was written: the most
+that a save can reach that reads itself back. The copy is one in memory. --against also measures the programs in
+another folder, in alternation.
 """
 import argparse
 import json
 import mmap
 import os
+import queue
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 import torch
@@ -83,15 +86,30 @@ def pytorch_saves(folder, num_bytes):
     return times
 
 
-def disk_seconds(folder, num_bytes, flags=0):
+def disk_seconds(folder, num_bytes, flags=0, reads=False):
     path, block = os.path.join(folder, "plain"), mmap.mmap(-1, 1 << 22)  # direct writes need whole pages
     block.write(os.urandom(len(block)))
+    blocks, written = num_bytes // len(block), queue.Queue()
+
+    def read():
+        other, into = os.open(path, os.O_RDONLY | flags), mmap.mmap(-1, len(block))
+        for i in range(blocks):
+            written.get()
+            os.preadv(other, [into], i * len(block))
+        os.close(other)
+
     begin = time.monotonic()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | flags)
-    for _ in range(num_bytes // len(block)):
+    reader = threading.Thread(target=read)
+    if reads:
+        reader.start()
+    for _ in range(blocks):
         os.write(file, block)
+        written.put(None)
     os.fsync(file)
     os.close(file)
+    if reads:
+        reader.join()
     taken = time.monotonic() - begin
     os.remove(path)
     return taken
@@ -124,7 +142,8 @@ def main():
         num_bytes = 12 * num_parameters(folder, options.dim)
         for number in range(options.rounds):
             print(f"round {number + 1}: {num_bytes / 2**20:.0f} MiB; disk {disk_seconds(folder, num_bytes):.2f} s, "
-                  f"direct {disk_seconds(folder, num_bytes, os.O_DIRECT):.2f} s; "
+                  f"direct {disk_seconds(folder, num_bytes, os.O_DIRECT):.2f} s, "
+                  f"with reading {disk_seconds(folder, num_bytes, os.O_DIRECT, reads=True):.2f} s; "
                   f"copy {copy_seconds(num_bytes):.2f} s")
             for mode in ("disabled", "async"):
                 for name, programs in (("Hearth", BIN), ("other", options.against)):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The time and the memory of a conversion of Llama-3 8B from Hugging Face's files, next to a copy by `cp`.
 
-    python3 bench/convert.py [--folder DIR] [--layers 32] [--rounds 2] [--to native]
+    python3 bench/convert.py [--folder DIR] [--layers 32] [--rounds 2] [--to native] [--bytes]
 
 The model has the shapes of Llama-3 8B in bfloat16, and its files are holes: 16 GB that take no room. What is written
 takes room: 16 GB at a time, which are deleted after each measurement. `cp` and `hearth convert` write in alternation to
 the same disk, and both times end with the bytes on the disk. Elements are 0, which neither program treats otherwise.
+With --bytes the files have random elements, which both programs read from the disk: `cp` then transfers each byte
+twice, --to hf too, and --to native three times, because it reads back what it wrote.
 """
 import argparse
 import json
@@ -37,7 +39,22 @@ def num_bytes(shape):
     return 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
 
 
-def make(folder, layers):
+def finite_block():
+    """Random numbers in bfloat16, none of them NaN or infinite."""
+    block = bytearray(os.urandom(1 << 25))
+    block[1::2] = block[1::2].translate(bytes(i & 0xbf for i in range(256)))
+    return block
+
+
+def forget(folder):
+    """Drops the files from the page cache."""
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def make(folder, layers, block=None):
     os.makedirs(folder)
     files, at = [[]], 0
     for name, shape in shapes(layers).items():
@@ -57,6 +74,9 @@ def make(folder, layers):
         text += b" " * (-len(text) % 8)
         with open(os.path.join(folder, file), "wb") as out:
             out.write(len(text).to_bytes(8, "little") + text)
+            missing = at if block else 0
+            while missing > 0:
+                missing -= out.write(block[:missing])
             out.truncate(8 + len(text) + at)
     total = sum(num_bytes(shape) for shape in shapes(layers).values())
     json.dump({"metadata": {"total_size": total}, "weight_map": weight_map},
@@ -69,9 +89,10 @@ def make(folder, layers):
     return total
 
 
-def timed(command, out):
+def timed(command, source, out):
     """Seconds until the bytes are on the disk, and the largest resident memory of the command in bytes."""
     subprocess.run(["sync"], check=True)
+    forget(source)
     start = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -89,15 +110,16 @@ def main():
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--to", default="native")
+    parser.add_argument("--bytes", action="store_true", help="random elements in place of holes")
     a = parser.parse_args()
     work = tempfile.mkdtemp(dir=a.folder)
     try:
         source, out = os.path.join(work, "hf"), os.path.join(work, "out")
-        total = make(source, a.layers)
+        total = make(source, a.layers, finite_block() if a.bytes else None)
         copies, conversions, memory = [], [], 0
         for _ in range(a.rounds):
-            copies.append(timed(["cp", "--recursive", "--sparse=never", source, out], out)[0])
-            seconds, used = timed([BIN, "convert", "--to", a.to, source, out], out)
+            copies.append(timed(["cp", "--recursive", "--sparse=never", source, out], source, out)[0])
+            seconds, used = timed([BIN, "convert", "--to", a.to, source, out], source, out)
             conversions.append(seconds)
             memory = max(memory, used)
             print(f"cp {total / copies[-1] / 1e6:.0f} MB/s, hearth convert {total / seconds / 1e6:.0f} MB/s",
