@@ -20,6 +20,13 @@ struct Listed {
   std::optional<checkpoint::Manifest> manifest;
   std::string state;  // "good", "not checked", or the damage
 
+  // What the checkpoint has: a training can only go on with the first kind.
+  std::string contents() const {
+    if (!manifest) return "";
+    const auto is_state = [](const formats::Item& item) { return item.name.starts_with("optimizer."); };
+    return std::any_of(manifest->items.begin(), manifest->items.end(), is_state) ? "training" : "weights";
+  }
+
   std::optional<double> metric(const std::string& name) const {
     if (!manifest || !manifest->metrics.contains(name)) return std::nullopt;
     return manifest->metrics.at(name);
@@ -45,11 +52,11 @@ Listed listed(const Path& checkpoints, int64_t step, bool verify) {
 std::string number(const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; }
 
 void print_table(const std::vector<Listed>& rows) {
-  constexpr const char* kRow = "{:>10}  {:>9}  {:>10}  {:>9}  {:<20}  {}\n";
-  fmt::print(kRow, "step", "loss", "validation", "size", "written", "state");
+  constexpr const char* kRow = "{:>10}  {:>9}  {:>10}  {:>9}  {:<8}  {:<20}  {}\n";
+  fmt::print(kRow, "step", "loss", "validation", "size", "contents", "written", "state");
   for (const Listed& row : rows)
     fmt::print(kRow, row.step, number(row.metric("loss")), number(row.metric("validation_loss")),
-               format_bytes(row.bytes), row.manifest ? row.manifest->created : "", row.state);
+               format_bytes(row.bytes), row.contents(), row.manifest ? row.manifest->created : "", row.state);
 }
 
 void print_rows_json(const std::vector<Listed>& rows) {
@@ -60,6 +67,7 @@ void print_rows_json(const std::vector<Listed>& rows) {
                     {"loss", value(row.metric("loss"))},
                     {"validation_loss", value(row.metric("validation_loss"))},
                     {"bytes", row.bytes},
+                    {"contents", row.manifest ? Json(row.contents()) : Json(nullptr)},
                     {"created", row.manifest ? Json(row.manifest->created) : Json(nullptr)},
                     {"state", row.state}});
   fmt::print("{}\n", list.dump(2));
@@ -72,7 +80,7 @@ int checkpoints_list(CommandLine& line) {
   bool verify = false, json = false;
   line.positional("RUN", &run, "run folder, or its folder of checkpoints");
   line.flag("--verify", &verify, "check every byte; exit code 3 if one of them is damaged");
-  line.flag("--json", &json, "one JSON array instead of a table: steps, losses, bytes, times in UTC, states");
+  line.flag("--json", &json, "one JSON array instead of a table: steps, losses, bytes, contents, times in UTC, states");
   if (!line.parse()) return 0;
   const Path checkpoints = checkpoints_of(run);
   std::vector<Listed> rows;

@@ -53,6 +53,17 @@ TEST_F(CheckpointsCommand, ListHasLossesSizesAndStates) {
   EXPECT_THAT(run("list {}/nothing").output, HasSubstr("nothing has no checkpoints"));
 }
 
+TEST_F(CheckpointsCommand, ListSaysWhichHaveTheWeightsAlone) {
+  save_example(
+      scratch / "checkpoints",
+      {example_tensor("w", DType::kFloat32, {2}), example_tensor("optimizer.state.w.exp_avg", DType::kFloat32, {2})},
+      50, 1);
+  const nlohmann::json rows = nlohmann::json::parse(run("list {} --json").output);
+  EXPECT_EQ(rows.at(3).at("contents"), "weights");
+  EXPECT_EQ(rows.at(4).at("contents"), "training");
+  EXPECT_THAT(run("list {}").output, HasSubstr("weights"));
+}
+
 TEST_F(CheckpointsCommand, PruneObeysItsRulesAndSaysWhatItDeleted) {
   EXPECT_THAT(run("prune {}").output, HasSubstr("error: all checkpoints are kept"));
   EXPECT_THAT(run("prune {} --keep-latest 1 --keep-best 1 --dry-run").output,
