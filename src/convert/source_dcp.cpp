@@ -108,6 +108,11 @@ Source open_dcp(const Path& folder, const Description* described) {
   checkpoint::Reader& reader = source.reader;
   if (rename_to_ours(reader)) source.kind = Kind::kTorchtitan;
   if (described != nullptr) {
+    // The folder does not say it, and both orders have the same shapes.
+    if (described->model.rope_pairs == config::RopePairs::kHalves)
+      source.notes.emplace_back(
+          "queries and keys are taken in the order of model.rope_pairs = \"halves\"; torchtitan's Llama has "
+          "\"interleaved\"");
     split_moments(reader, plan::model_shape(described->model, 0));
     // Programs of both years store tied weights twice.
     if (described->model.enable_weight_tying && same_elements(reader, kOutputWeight, "tok_embeddings.weight"))

@@ -4,6 +4,7 @@
 
 #include "config/load.h"
 #include "convert/convert.h"
+#include "convert/source.h"
 #include "support/python.h"
 #include "tiny_run.h"
 
@@ -113,6 +114,18 @@ TEST_F(TorchtitanBranch, WeightsWithoutMomentsAreRefused) {
   const Error error = error_of([&] { run_training(branch("branch", "weights"), {}); });
   EXPECT_THAT(error.message(), HasSubstr("weights has no moments")) << error.what();
   EXPECT_THAT(error.fix(), HasSubstr("remove checkpoint.initial_load_model_only"));
+}
+
+// The folder does not say which order its rows have.
+TEST_F(TorchtitanBranch, AnOrderOfRowsThatTorchtitanDoesNotHaveIsNamed) {
+  train(named("first"));
+  to_torchtitan("first", "weights", false);
+  config::Model model = named("first").model;
+  model.rope_pairs = config::RopePairs::kInterleaved;
+  EXPECT_TRUE(convert::open_for_run(scratch / "weights", model).notes.empty());
+  model.rope_pairs = config::RopePairs::kHalves;
+  EXPECT_THAT(convert::open_for_run(scratch / "weights", model).notes,
+              testing::ElementsAre(HasSubstr("order of model.rope_pairs = \"halves\"")));
 }
 
 // torchtitan has one count of updates for queries, keys and values, and none for a frozen weight.
