@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/direct_writer.h"
+#include "base/direct_io.h"
 #include "base/error.h"
 #include "base/hash.h"
 

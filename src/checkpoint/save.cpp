@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/direct_writer.h"
+#include "base/direct_io.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/object_file.h"
@@ -19,6 +19,7 @@
 #include "checkpoint/read_back.h"
 #include "formats/dcp.h"
 #include "formats/item.h"
+#include "plan/tensor_names.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::checkpoint {
@@ -63,7 +64,7 @@ void write_text(const Path& path, const std::string& text) {
 // "layers.2" before "layers.10", weights before the optimizer's state. The order does not depend on the number of
 // ranks.
 bool tensor_order(const std::string& a, const std::string& b) {
-  const bool a_state = a.starts_with("optimizer."), b_state = b.starts_with("optimizer.");
+  const bool a_state = plan::is_optimizer_state(a), b_state = plan::is_optimizer_state(b);
   if (a_state != b_state) return b_state;
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   size_t i = 0, j = 0;

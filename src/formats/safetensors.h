@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/direct_writer.h"
+#include "base/direct_io.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "formats/dcp.h"

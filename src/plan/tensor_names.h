@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace hearth::plan {
 
@@ -19,5 +20,8 @@ inline std::string momentum_name(const std::string& parameter) {
 }
 // torch keeps AdamW's step count per parameter, as a 0-d float32 tensor.
 inline std::string adam_step_name(const std::string& parameter) { return "optimizer.state." + parameter + ".step"; }
+
+// Whether a tensor of a checkpoint is state of the optimizer, and no weight.
+inline bool is_optimizer_state(std::string_view tensor) { return tensor.starts_with("optimizer."); }
 
 }  // namespace hearth::plan

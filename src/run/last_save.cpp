@@ -11,11 +11,10 @@
 #include "convert/convert.h"
 #include "convert/hugging_face_config.h"
 #include "convert/training_state.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::run {
 namespace {
-
-bool is_of_optimizer(const std::string& tensor) { return tensor.starts_with("optimizer."); }
 
 // The newest step before `step` with an optimizer's state. One that cannot be opened does not count.
 std::optional<int64_t> newest_with_moments(const Path& checkpoints, int64_t step) {
@@ -65,7 +64,7 @@ std::string write_weights(const Path& temporary, int64_t rank, std::span<const m
                           const std::stop_token& stop, int64_t start) {
   std::vector<mesh::TensorPiece> weights;
   std::copy_if(pieces.begin(), pieces.end(), std::back_inserter(weights),
-               [](const mesh::TensorPiece& piece) { return !is_of_optimizer(piece.info.name); });
+               [](const mesh::TensorPiece& piece) { return !plan::is_optimizer_state(piece.info.name); });
   const auto has_type = [dtype](const mesh::TensorPiece& piece) { return piece.info.dtype == dtype; };
   if (std::all_of(weights.begin(), weights.end(), has_type))
     return checkpoint::write_rank_file(temporary, rank, weights, stop, start);

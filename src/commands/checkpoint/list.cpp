@@ -9,6 +9,7 @@
 #include "checkpoint/verify.h"
 #include "commands/checkpoint/run_checkpoints.h"
 #include "commands/commands.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::commands {
 namespace {
@@ -20,10 +21,10 @@ struct Listed {
   std::optional<checkpoint::Manifest> manifest;
   std::string state;  // "good", "not checked", or the damage
 
-  // What the checkpoint has: a training can only go on with the first kind.
+  // "training": with the optimizer's state, so that a training can go on. "weights": without. Empty: not known.
   std::string contents() const {
     if (!manifest) return "";
-    const auto is_state = [](const formats::Item& item) { return item.name.starts_with("optimizer."); };
+    const auto is_state = [](const formats::Item& item) { return plan::is_optimizer_state(item.name); };
     return std::any_of(manifest->items.begin(), manifest->items.end(), is_state) ? "training" : "weights";
   }
 

@@ -1,4 +1,4 @@
-#include "base/direct_writer.h"
+#include "base/direct_io.h"
 
 #include <fcntl.h>
 #include <unistd.h>
