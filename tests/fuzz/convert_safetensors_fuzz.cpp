@@ -10,7 +10,7 @@ void run(std::string_view input) {
   accepted([&] {
     int64_t end = 0;
     for (const formats::SafetensorsTensor& tensor : formats::read_safetensors(file, "fuzz").tensors) {
-      require(tensor.length == mesh::Box({}, tensor.info.shape).numel() * dtype_size(tensor.info.dtype),
+      require(tensor.length == mesh::Box{{}, tensor.info.shape}.numel() * dtype_size(tensor.info.dtype),
               "a wrong size");
       require(tensor.length == 0 || tensor.offset >= end, "two tensors share bytes");
       end = std::max(end, tensor.offset + tensor.length);
