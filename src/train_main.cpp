@@ -14,6 +14,7 @@
 #include "comm/join.h"
 #include "commands/checkpoint/convert.h"
 #include "commands/commands.h"
+#include "commands/hub/push.h"
 #include "commands/run/options.h"
 #include "config/load.h"
 #include "infer/eval.h"
@@ -145,17 +146,28 @@ int generate_command(CommandLine& line) {
   return static_cast<int>(infer::run_generate(*options));
 }
 
+// The process is prepared after the conversion, because a prepared one takes tiny numbers for 0.
+std::string prove_conversion(const convert::Options& options, const convert::Written& written) {
+  ops::prepare_process(/*threads=*/0);
+  return infer::prove_conversion(options, written);
+}
+
 int convert_command(CommandLine& line) {
   const auto all = commands::convert_options(line);
   if (!all) return 0;
   convert::Options options = all->options;
-  // Prepared after the conversion, because a prepared process takes tiny numbers for 0.
   if (all->verify)
     options.prove = [&asked = all->options](const convert::Written& written) {
-      ops::prepare_process(/*threads=*/0);
-      return infer::prove_conversion(asked, written);
+      return prove_conversion(asked, written);
     };
   return commands::run_convert(options);
+}
+
+int push_command(CommandLine& line) {
+  auto options = commands::push_options(line);
+  if (!options) return 0;
+  if (options->verify) options->prove = prove_conversion;
+  return commands::run_push(*options);
 }
 
 int bench_step_command(CommandLine& line) {
@@ -188,7 +200,8 @@ int run_command(int argc, char** argv) {
                                                                          .bench_ops = bench_ops_command,
                                                                          .bench_gemm = bench_gemm_command,
                                                                          .bench_comm = bench_comm_command,
-                                                                         .convert = convert_command});
+                                                                         .convert = convert_command,
+                                                                         .push = push_command});
   try {
     return commands::run_program({"hearth-train", "LibTorch " HEARTH_LIBTORCH_VERSION, table}, argc, argv);
   } catch (const c10::Error& e) {

@@ -93,7 +93,7 @@ constexpr Command kCommands[] = {
      "fetch --list",
      fetch},
     {"Hugging Face Hub", "push", "convert a checkpoint, upload it with a model card, and check what arrived",
-     "push runs/quickstart --to me/quickstart --private --license apache-2.0", push},
+     "push runs/quickstart --to me/quickstart --private --license apache-2.0 --verify", push, &TorchCommands::push},
 
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},

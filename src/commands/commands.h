@@ -65,6 +65,7 @@ struct TorchCommands {
   int (*bench_gemm)(CommandLine& line);
   int (*bench_comm)(CommandLine& line);
   int (*convert)(CommandLine& line);  // with --verify
+  int (*push)(CommandLine& line);     // with --verify
 };
 
 std::span<const Command> all_commands();

@@ -267,21 +267,21 @@ void check_proof(const Options& options, const Source& source) {
 
 // A card ends with what was proved of its weights.
 void add_to_card(const Path& folder, const std::string& proof) {
-  const Path card = folder / "README.md";
-  write_file_atomic(card, fmt::format("{}\n{}\n", read_file(card), proof));
+  write_file_atomic(folder / "README.md", fmt::format("{}\n{}\n", read_file(folder / "README.md"), proof));
 }
 
+// `proof` becomes what options.prove returns.
 std::vector<std::string> write(const Path& work, const Options& options, const Model& model, const Source& source,
-                               Progress& progress) {
-  const auto prove = [&]() -> std::string {
-    if (!options.prove) return {};
-    return options.prove({work, options.to, model.description, options.to_layout});
+                               Progress& progress, std::string& proof) {
+  const auto prove = [&] {
+    if (options.prove) proof = options.prove({work, options.to, model.description, options.to_layout});
   };
   if (options.to == Kind::kNative)
     return write_native(work, options.out, model, source.kind == Kind::kNative ? &source.reader.manifest() : nullptr,
                         progress, prove);
   std::vector<std::string> notes = write_files(work, options.to, model, progress);
-  if (const std::string proof = prove(); !proof.empty() && options.to == Kind::kHuggingFace) add_to_card(work, proof);
+  prove();
+  if (!proof.empty() && options.to == Kind::kHuggingFace) add_to_card(work, proof);
   sync_folder(work);
   rename_path(work, options.out);
   return notes;
@@ -322,7 +322,7 @@ Result convert_on_disk(const Options& options, Progress& progress) {
   std::optional<config::RunConfig> run = run_of(options);
   Source source = open_complete(options, run);
   check_proof(options, source);
-  Result result{source.kind, 0, 0, 0, {}};
+  Result result{source.kind, 0, 0, 0, {}, {}};
   std::vector<Transfer> tensors;
   if (source.description) tensors = parameters_of(source);
   // A folder of PyTorch has a home for all that another one has.
@@ -374,7 +374,7 @@ Result convert_on_disk(const Options& options, Progress& progress) {
                     options.nxd.value_or(NxdLayout{}),
                     with_moments ? &*source.training : nullptr,
                     run ? &*run : nullptr};
-  std::vector<std::string> notes = write(work, final_options, model, source, progress);
+  std::vector<std::string> notes = write(work, final_options, model, source, progress, result.proof);
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;

@@ -46,6 +46,7 @@ struct Result {
   Kind from;
   int64_t tensors = 0, parameters = 0, bytes = 0;
   std::vector<std::string> notes;  // for the console
+  std::string proof;               // what Options::prove returned
 };
 
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is

@@ -62,6 +62,22 @@ TEST(Push, OfANativeCheckpointCanBeFetchedAndVerified) {
   EXPECT_EQ(verified.exit_code, 0) << verified.output;
 }
 
+// `hearth convert --verify` is compared with transformers in tests/convert; here: that its result reaches the card.
+TEST(Push, SaysInTheCardWhatWasProved) {
+  HEARTH_NEEDS_HUB_CLIENT();
+  const HubServer server;
+  const std::string native = make_model(server);
+  for (const char* format : {"hf", "native"}) {
+    const CommandResult result = push(server, native + " --verify --to me/proved-" + format + " --format " + format);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(read_file(server.repository("models/me/proved-" + std::string(format) + "/README.md")),
+                HasSubstr("logits"));
+  }
+  const CommandResult without = push(server, native + " --to me/unproved");
+  EXPECT_EQ(without.exit_code, 0) << without.output;
+  EXPECT_THAT(read_file(server.repository("models/me/unproved/README.md")), Not(HasSubstr("logits")));
+}
+
 TEST(Push, FindsAByteThatChangedOnItsWay) {
   HEARTH_NEEDS_HUB_CLIENT();
   const HubServer server;

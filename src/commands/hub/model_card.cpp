@@ -84,6 +84,7 @@ std::string format_card(const CardInput& input) {
   if (!input.command.empty()) text += fmt::format("\nCommand of the training: `{}`\n", input.command);
   if (is_masked)
     text += "\nThe model was trained on hidden tokens: a position sees all others. Give it no causal mask.\n";
+  if (!input.proof.empty()) text += fmt::format("\n{}\n", input.proof);
   if (m == nullptr) return text;
   std::string sections;
   for (const std::string_view name : kCardSections) sections += section_of(m->config_toml, name);

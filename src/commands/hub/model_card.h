@@ -17,6 +17,7 @@ struct CardInput {
   int64_t parameters = 0;
   const checkpoint::Manifest* manifest = nullptr;  // of a checkpoint of Hearth's; null: of another program
   std::string command;                             // that trained it; empty: not known
+  std::string proof;  // a sentence: what was compared of the converted weights; empty: nothing
 };
 
 // `hub_names`: the repositories among `texts` that begin with "hf:", without that.

@@ -1,19 +1,22 @@
-#include "hub/push.h"
+#include "commands/hub/push.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <optional>
+#include <atomic>
+#include <cstdio>
 
 #include "base/error.h"
 #include "base/quantity.h"
 #include "checkpoint/load.h"
 #include "commands/commands.h"
+#include "commands/hearth_train.h"
 #include "commands/hub/model_card.h"
 #include "commands/progress_line.h"
 #include "config/load.h"
 #include "convert/convert.h"
 #include "hub/name.h"
+#include "hub/push.h"
 
 namespace hearth::commands {
 namespace {
@@ -34,11 +37,12 @@ class WorkFolder {
   Path path_;
 };
 
-convert::Result convert_into(const Path& folder, const Path& checkpoint, convert::Kind kind) {
+convert::Result convert_into(const Path& folder, const Path& checkpoint, const PushOptions& push) {
   convert::Options options{};
   options.in = checkpoint;
   options.out = folder;
-  options.to = kind;
+  options.to = push.card.is_native ? convert::Kind::kNative : convert::Kind::kHuggingFace;
+  if (push.prove) options.prove = [&](const convert::Written& written) { return push.prove(options, written); };
   convert::Progress progress;
   const ProgressLine shown([&progress] {
     const auto all = static_cast<double>(progress.all_bytes);
@@ -58,12 +62,12 @@ void add_origins(CardInput& card) {
 
 }  // namespace
 
-int push(CommandLine& line) {
-  Path checkpoint;
-  std::string to, format = "hf", message;
-  CardInput card;
-  hub::Upload upload;
-  line.positional("CHECKPOINT", &checkpoint, "folder of one step, or a run's folder: its newest checkpoint");
+std::optional<PushOptions> push_options(CommandLine& line) {
+  PushOptions options;
+  CardInput& card = options.card;
+  hub::Upload& upload = options.upload;
+  std::string to, format = "hf";
+  line.positional("CHECKPOINT", &options.checkpoint, "folder of one step, or a run's folder: its newest checkpoint");
   line.option("--to", "ORG/NAME", &to, "the model's repository on the Hugging Face Hub; it is made if it is not there")
       .required();
   line.flag("--private", &upload.is_private, "make a private repository; refused where a public one is there");
@@ -74,16 +78,24 @@ int push(CommandLine& line) {
               "the model whose weights the training started from; default: the run file's hf: name");
   line.option("--dataset", "ORG/NAME", &card.datasets, "a dataset of the training");
   line.option("--command", "TEXT", &card.command, "the command of the training, for the card");
-  line.option("--message", "TEXT", &message, "message of the commit");
+  line.option("--message", "TEXT", &upload.message, "message of the commit");
+  line.flag("--verify", &options.verify,
+            "before the upload, compute the logits of a few sequences from both sides and compare them; the card says "
+            "what was proved; exit code 3, and nothing is sent, if they differ");
   line.append("The weights alone are uploaded, without the optimizer's state. HF_TOKEN is the token, which may write.");
-  if (!line.parse()) return 0;
+  if (!line.parse()) return std::nullopt;
   upload.repository = hub::parse_repository(to);
   if (!card.base_model.empty()) card.base_model = hub::parse_repository(card.base_model);
   for (std::string& dataset : card.datasets) dataset = hub::parse_repository(dataset);
   card.repository = upload.repository;
   card.is_native = format == "native";
+  return options;
+}
 
-  const convert::Found found = convert::find_weights(checkpoint);
+int run_push(PushOptions options) {
+  CardInput& card = options.card;
+  hub::Upload& upload = options.upload;
+  const convert::Found found = convert::find_weights(options.checkpoint);
   std::optional<checkpoint::Manifest> manifest;
   if (found.kind == convert::Kind::kNative) {
     manifest = checkpoint::Reader::open(found.folder).manifest();
@@ -93,14 +105,14 @@ int push(CommandLine& line) {
   const hub::Client client = hub::Client::find_or_install();
   const WorkFolder work(hub::hub_folder() / "push" / fmt::format("{}.{}", upload.repository, ::getpid()));
   make_folders(work.path().parent_path());
-  const convert::Result result =
-      convert_into(work.path(), found.folder, card.is_native ? convert::Kind::kNative : convert::Kind::kHuggingFace);
+  const convert::Result result = convert_into(work.path(), found.folder, options);
   for (const std::string& note : result.notes) fmt::print("note: {}\n", note);
   card.parameters = result.parameters;
+  card.proof = result.proof;
   write_file_atomic(work.path() / "README.md", format_card(card));
 
   upload.folder = work.path();
-  upload.message = message.empty() ? fmt::format("Upload of {}", found.folder.filename().string()) : message;
+  if (upload.message.empty()) upload.message = fmt::format("Upload of {}", found.folder.filename().string());
   fmt::print("uploading {} to hf:{}\n", format_bytes(result.bytes), upload.repository);
   std::fflush(stdout);
   std::atomic<int64_t> done_bytes = 0;
@@ -108,6 +120,13 @@ int push(CommandLine& line) {
   fmt::print("pushed hf:{}, commit {}: {} files, {}, have the hashes of those that were sent\n", upload.repository,
              arrived.commit, arrived.files, format_bytes(arrived.bytes));
   return 0;
+}
+
+int push(CommandLine& line) {
+  const std::optional<PushOptions> options = push_options(line);
+  if (!options) return 0;
+  if (options->verify) become_hearth_train(line);
+  return run_push(*options);
 }
 
 }  // namespace hearth::commands
