@@ -28,11 +28,17 @@ struct EvalOptions {
   std::vector<int64_t> ngram{};  // orders of n-gram models to compare with; empty: no such models
   // The n-gram models count the training documents of these datasets; empty: those of the checkpoint's run.
   std::vector<Path> ngram_data{};
-  uint64_t seed = 0;           // for the positions that a masked model has to predict
-  int64_t batch_size = 8;      // sequences at a time
-  int64_t threads = 0;         // CPU threads; 0: all that the process may use
-  std::string device = "cpu";  // or "cuda"
-  bool json = false;           // one JSON object instead of lines for people
+  // Multiple-choice tasks, "FILE" or "NAME=FILE" (infer/choice_task.h). If there are some, and no `data`, only these.
+  std::vector<std::string> tasks{};
+  int64_t shots = 0;            // solved examples before each question: the first ones of `shots_from`
+  Path shots_from{};            //
+  std::string delimiter = " ";  // between a question and each choice
+  Path samples{};               // a file for the log-likelihood of each choice; empty: none
+  uint64_t seed = 0;            // for the positions that a masked model has to predict
+  int64_t batch_size = 8;       // sequences at a time
+  int64_t threads = 0;          // CPU threads; 0: all that the process may use
+  std::string device = "cpu";   // or "cuda"
+  bool json = false;            // one JSON object instead of lines for people
 };
 
 struct GenerateOptions {

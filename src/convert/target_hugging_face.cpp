@@ -95,6 +95,11 @@ std::vector<std::string> write_tokenizer(const Path& folder, const Model& model)
     return {
         fmt::format("no tokenizer is written: Hugging Face's formats have no home for the kind {}", tokenizer.kind())};
   }
+  if (model.reader.has_manifest() && model.reader.manifest().document_bos != tokenizer.adds_bos())
+    notes.push_back(
+        fmt::format("the training's documents began {} BOS, and the tokenizer's own rule differs; give "
+                    "lm_eval --model_args add_bos_token={}",
+                    tokenizer.adds_bos() ? "without" : "with", tokenizer.adds_bos() ? "False" : "True"));
   write_text_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
   return notes;
 }

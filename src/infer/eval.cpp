@@ -9,10 +9,12 @@
 #include <numeric>
 #include <set>
 
+#include "base/text.h"
 #include "data/batch/label_rule.h"
 #include "data/study/ngram.h"
 #include "data/study/token_ngram.h"
 #include "infer/loaded_model.h"
+#include "infer/output_file.h"
 #include "run/state.h"
 #include "tokenizer/arrays/arrays.h"
 
@@ -198,43 +200,46 @@ double EvalReport::perplexity() const { return std::exp(validation.loss()); }
 double EvalReport::bits_per_unit() const { return validation.loss_sum / std::log(2.0) / validation.counted_units; }
 
 std::vector<EvalReport> eval_checkpoint(const config::EvalOptions& options) {
+  return eval_sets(*load_model(options.checkpoint, options.device), options);
+}
+
+std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions& options) {
   const c10::InferenceMode no_gradients;
-  const auto model = load_model(options.checkpoint, options.device);
-  const data::LabelRule labels = data::label_rule(model->config.objective, *model->tokenizer, model->shape.V);
-  const auto sets = open_sets(*model, options);
+  const data::LabelRule labels = data::label_rule(model.config.objective, *model.tokenizer, model.shape.V);
+  const auto sets = open_sets(model, options);
   const int64_t order = options.ngram.empty() ? 0 : *std::max_element(options.ngram.begin(), options.ngram.end());
   std::vector<data::Dataset> counted;
   if (order > 0) {
-    check_ngram(*model, labels.masking.has_value(), order);
-    counted = open_counted(*model, options);
+    check_ngram(model, labels.masking.has_value(), order);
+    counted = open_counted(model, options);
     for (const auto& [wanted, dataset] : sets) check_ngram_of(wanted, dataset, counted);
   }
 
-  const int64_t seq_len = model->config.training.seq_len;
-  plan::DataFacts facts{.vocab_size = model->tokenizer->vocab_size()};
+  const int64_t seq_len = model.config.training.seq_len;
+  plan::DataFacts facts{.vocab_size = model.tokenizer->vocab_size()};
   for (const auto& [wanted, dataset] : sets)
     facts.weighs_labels = facts.weighs_labels || dataset.split(wanted.split).weights();
-  const plan::ModelShape shape = plan::model_shape(model->config, facts, plan::Work::kInference);
-  model::Transformer transformer(shape, model->plan, options.batch_size, seq_len,
-                                 {.dtype = model->dtype,
-                                  .loss_chunk_tokens = model->config.memory.loss_chunk_tokens,
-                                  .device = model->weights->device()});
-  const std::vector<int64_t> token_units = units_of_tokens(*model->tokenizer, model->shape.V);
+  const plan::ModelShape shape = plan::model_shape(model.config, facts, plan::Work::kInference);
+  model::Transformer transformer(shape, model.plan, options.batch_size, seq_len,
+                                 {.dtype = model.dtype,
+                                  .loss_chunk_tokens = model.config.memory.loss_chunk_tokens,
+                                  .device = model.weights->device()});
+  const std::vector<int64_t> token_units = units_of_tokens(*model.tokenizer, model.shape.V);
   std::vector<EvalReport> reports;
   for (const auto& [wanted, dataset] : sets) {
     const data::Split& split = dataset.split(wanted.split);
     EvalReport report;
     report.name = wanted.name;
-    report.units = units_of(*model->tokenizer);
+    report.units = units_of(*model.tokenizer);
     report.masked = labels.masking.has_value();
     report.weighted = split.weights() && !split.weights()->is_mask;
-    report.validation = train::validate(transformer, *model->weights, split,
+    report.validation = train::validate(transformer, *model.weights, split,
                                         {.seq_len = seq_len,
                                          .local_batch_size = options.batch_size,
                                          .token_units = token_units,
                                          .labels = labels,
                                          .seed = options.seed});
-    if (order > 0) report.ngram = ngram_scores(counted, split, order, *model, labels);
+    if (order > 0) report.ngram = ngram_scores(counted, split, order, model, labels);
     reports.push_back(std::move(report));
   }
   return reports;
@@ -269,11 +274,22 @@ std::string format_report(const EvalReport& report) {
 }
 
 ExitCode run_eval(const config::EvalOptions& options) {
-  const std::vector<EvalReport> reports = eval_checkpoint(options);
-  if (options.json) fmt::print("{}", reports_json(reports));
-  for (size_t i = 0; i < reports.size() && !options.json; ++i)
-    fmt::print("{}{}", i == 0 ? "" : "\n", format_report(reports[i]));
+  if (!options.samples.empty()) prepare_output("--samples", options.samples);
+  const auto model = load_model(options.checkpoint, options.device);
+  std::vector<ChoiceReport> tasks;
+  if (!options.tasks.empty()) tasks = score_tasks(*model, options);
+  std::vector<EvalReport> sets;
+  if (options.tasks.empty() || !options.data.empty()) sets = eval_sets(*model, options);
+  if (options.json) {
+    fmt::print("{}", reports_json(sets, tasks));
+  } else {
+    std::vector<std::string> texts;
+    for (const EvalReport& report : sets) texts.push_back(format_report(report));
+    for (const ChoiceReport& report : tasks) texts.push_back(format_report(report));
+    fmt::print("{}", join(texts, "\n"));
+  }
   std::fflush(stdout);
+  if (!options.samples.empty()) write_samples(tasks, options.samples);
   return ExitCode::kDone;
 }
 

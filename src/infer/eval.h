@@ -1,4 +1,5 @@
-// `hearth eval`: how well a checkpoint predicts held-out data, compared with n-gram models of the training data.
+// `hearth eval`: how well a checkpoint predicts held-out data, compared with n-gram models of the training data, and
+// how it answers multiple-choice questions (choice_task.h).
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/options.h"
+#include "infer/choice_task.h"
 #include "train/validate.h"
 
 namespace hearth::infer {
@@ -30,11 +32,13 @@ struct EvalReport {
 // One report for each set. For every set the n-gram models count the split "train" of all datasets that the run trains
 // on. Throws user_error if a dataset has another tokenizer than the checkpoint, lacks the split, or is the data that
 // the n-gram models count.
+std::vector<EvalReport> eval_sets(LoadedModel& model, const config::EvalOptions& options);
+// The same for options.checkpoint.
 std::vector<EvalReport> eval_checkpoint(const config::EvalOptions& options);
 
 // The report in the command's format; all reports as one JSON object, whose members `hearth eval --help` lists.
 std::string format_report(const EvalReport& report);
-std::string reports_json(const std::vector<EvalReport>& reports);
+std::string reports_json(const std::vector<EvalReport>& sets, const std::vector<ChoiceReport>& tasks);
 
 ExitCode run_eval(const config::EvalOptions& options);
 

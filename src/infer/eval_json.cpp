@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "infer/eval.h"
@@ -23,12 +25,28 @@ Json report_json(const EvalReport& report) {
   return json;
 }
 
+Json report_json(const ChoiceReport& report) {
+  Json json{{"name", report.name}, {"questions", report.questions.size()}, {"chance", report.chance()}};
+  for (const ChoiceRule rule : kChoiceRules) {
+    json[std::string(name_of(rule))] = report.accuracy(rule);
+    json[fmt::format("{}_stderr", name_of(rule))] = report.standard_error(rule);
+  }
+  return json;
+}
+
+template <typename Report>
+Json list_of(const std::vector<Report>& reports) {
+  Json list = Json::array();
+  for (const Report& report : reports) list.push_back(report_json(report));
+  return list;
+}
+
 }  // namespace
 
-std::string reports_json(const std::vector<EvalReport>& reports) {
-  Json sets = Json::array();
-  for (const EvalReport& report : reports) sets.push_back(report_json(report));
-  return Json{{"sets", sets}}.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+std::string reports_json(const std::vector<EvalReport>& sets, const std::vector<ChoiceReport>& tasks) {
+  return Json{{"sets", list_of(sets)}, {"tasks", list_of(tasks)}}.dump(2, ' ', /*ensure_ascii=*/false,
+                                                                       Json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace hearth::infer

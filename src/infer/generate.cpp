@@ -12,6 +12,7 @@
 #include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
+#include "infer/output_file.h"
 #include "infer/text_stream.h"
 #include "metrics/throughput.h"
 

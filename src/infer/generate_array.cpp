@@ -1,10 +1,8 @@
 #include "infer/generate_array.h"
 
 #include <c10/core/InferenceMode.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/quantity.h"
 #include "base/random.h"
@@ -103,22 +101,6 @@ report::Raster raster_of(const data::SpikeArray& array) {
     raster.bins.emplace_back(begin, begin + array.shape.neurons);
   }
   return raster;
-}
-
-void prepare_output(const char* option, const Path& file) {
-  if (file.empty()) return;
-  const char* fix = "give the path of a file that can be written";
-  if (std::filesystem::is_directory(file))
-    throw user_error(fmt::format("{} {}: it is a folder", option, file.string()), "", fix);
-  const Path folder = file.has_parent_path() ? file.parent_path() : Path(".");
-  try {
-    make_folders(folder);
-  } catch (const Error& e) {
-    throw Error(e.code(), fmt::format("{} {}: {}", option, file.string(), e.message()), e.why(), fix);
-  }
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw system_error(fmt::format("{} {}: {} cannot be written into", option, file.string(), folder.string()), errno,
-                       fix);
 }
 
 void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const report::Raster& whole) {

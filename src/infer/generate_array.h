@@ -35,10 +35,6 @@ ArrayPrompt read_prompt_array(const LoadedModel& model, const std::string& path,
 
 report::Raster raster_of(const data::SpikeArray& array);
 
-// Call this before generating: makes the folder of `file`, the value of `option` (--out or --picture). Throws if the
-// file cannot be written. Does nothing for an empty path.
-void prepare_output(const char* option, const Path& file);
-
 // Writes the files of --out and --picture; `whole` is the context with the generated bins.
 void write_generated(const config::GenerateOptions& options, const ArrayPrompt& prompt, const report::Raster& whole);
 

@@ -9,6 +9,7 @@
 
 #include "comm/group.h"
 #include "data/shard/dataset.h"
+#include "infer/zero_model.h"
 #include "run/run.h"
 #include "run/saver.h"
 #include "support/hearth_command.h"
@@ -20,15 +21,6 @@ namespace hearth::infer {
 namespace {
 
 using testing::HasSubstr;
-
-// A checkpoint of a model whose every weight is zero: all tokens are equally likely, so every number has a closed form.
-Path save_zero_model(const config::RunConfig& config) {
-  run::Run run = run::open_run(config);
-  const auto group = comm::single();
-  parallel::ShardedWeights weights(run.plan, run.precision, *group, parallel::ShardedWeights::Mode::kTraining);
-  run::save_state(weights, run.folder.checkpoints(), run.manifest({}, {}));
-  return train::step_of(config, 0);
-}
 
 struct Eval : train::TinyData {};
 
@@ -83,7 +75,7 @@ TEST(EvalReport, JsonSaysWhatIsCounted) {
   report.masked = report.weighted = true;
   report.validation.loss_sum = 6;
   report.validation.counted_tokens = 2.5;
-  const auto set = nlohmann::json::parse(reports_json({report})).at("sets").at(0);
+  const auto set = nlohmann::json::parse(reports_json({report}, {})).at("sets").at(0);
   EXPECT_EQ(set.at("predicts"), "hidden");
   EXPECT_EQ(set.at("counted_weights"), 2.5);
   EXPECT_FALSE(set.contains("counted_tokens"));

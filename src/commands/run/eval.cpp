@@ -9,6 +9,23 @@
 #include "data/study/token_ngram.h"
 
 namespace hearth::commands {
+namespace {
+
+// An option that has no effect is an error.
+void check_tasks(const CommandLine& line, const config::EvalOptions& options) {
+  const auto need = [&](const char* option, bool is_there, const char* other) {
+    if (line.given(option) && !is_there)
+      throw user_error(fmt::format("{} goes with {}", option, other), "", fmt::format("give {}, or remove it", other));
+  };
+  for (const char* option : {"--shots", "--shots-from", "--delimiter", "--samples"})
+    need(option, !options.tasks.empty(), "--task FILE");
+  need("--shots", options.shots == 0 || !options.shots_from.empty(), "--shots-from FILE");
+  need("--shots-from", options.shots > 0, "--shots N");
+  if (options.tasks.empty() || !options.data.empty()) return;
+  for (const char* option : {"--split", "--ngram", "--ngram-data", "--seed"}) need(option, false, "--data DIR");
+}
+
+}  // namespace
 
 std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   config::EvalOptions options;
@@ -28,6 +45,15 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
   line.option("--ngram-data", "DIR", &options.ngram_data,
               "the n-gram models count the training documents of this folder, made by `hearth data build`; may be "
               "given several times; default: the run's training data");
+  line.option(
+      "--task", "[NAME=]FILE", &options.tasks,
+      "multiple-choice questions, one JSON object a line: {\"query\": TEXT, \"choices\": [TEXT, ...], \"gold\": "
+      "NUMBER FROM 0}; may be given several times; without --data only these are evaluated");
+  line.option("--shots", "N", &options.shots, "put the first N questions of --shots-from, solved, before each question")
+      .range(0, 1 << 20);
+  line.option("--shots-from", "FILE", &options.shots_from, "questions in the format of --task");
+  line.option("--delimiter", "TEXT", &options.delimiter, "text between a query and a choice");
+  line.option("--samples", "FILE", &options.samples, "write the log-likelihood of each choice, one JSON object a line");
   line.option("--seed", "S", &options.seed, "of the positions that a masked model has to predict");
   line.option("--batch-size", "N", &options.batch_size, "sequences at a time").range(1, 1 << 20);
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
@@ -36,10 +62,13 @@ std::optional<config::EvalOptions> eval_options(CommandLine& line) {
       "--json", &options.json,
       "print one JSON object: of each of its \"sets\" name, loss, perplexity, predicts (\"next\" or \"hidden\" "
       "tokens), counted_tokens or counted_weights, unit (\"byte\" or \"spike\"), counted_units, bits_per_unit and "
-      "ngram (orders 1, 2, ...: bits per byte, or of recordings nats per token); null: not known or not asked for");
+      "ngram (orders 1, 2, ...: bits per byte, or of recordings nats per token); of each of its \"tasks\" name, "
+      "questions, chance, and acc, acc_norm, acc_bytes, acc_tokens with their standard errors (acc_stderr, ...); null: "
+      "not known or not asked for");
   if (!line.parse()) return std::nullopt;
   if (!options.ngram_data.empty() && options.ngram.empty())
     throw user_error("--ngram-data goes with --ngram", "", "give --ngram N, or remove it");
+  check_tasks(line, options);
   return options;
 }
 
