@@ -78,6 +78,7 @@ class S3Server {
     ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     ::setenv("AWS_MAX_ATTEMPTS", "2", 1);
+    ::setenv("HEARTH_S3_REQUEST_TIMEOUT", "2", 1);  // a machine with much to do takes its time
     ::setenv("AWS_CONFIG_FILE", "/dev/null", 1);
     ::setenv("HEARTH_CACHE", (scratch_ / "cache").c_str(), 1);
     for (const char* name : {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_ENDPOINT_URL_S3"}) ::unsetenv(name);

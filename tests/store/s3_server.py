@@ -10,7 +10,8 @@ from 1) get the action:
     500, 503, 501   that status, with S3's XML
     404-once        "NoSuchKey"
     reset           the connection is reset without an answer
-    hang            no answer for a minute
+    400             "InvalidArgument"
+    hang            no answer until the client gives up
     cut             half of the answer's body
     lost            the request is done, but its answer never comes
     flip            a bit of the request's body is flipped
@@ -22,6 +23,7 @@ import http.client
 import http.server
 import os
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -34,7 +36,8 @@ LOCK = threading.Lock()
 PUT_LOCK = threading.Lock()
 COUNTS = {}  # fault line -> requests that fit it, since the file changed
 LAST = [""]
-STATUS = {"500": "InternalError", "503": "SlowDown", "501": "NotImplemented", "404": "NoSuchKey"}
+STATUS = {"400": "InvalidArgument", "404": "NoSuchKey", "500": "InternalError", "501": "NotImplemented",
+          "503": "SlowDown"}
 
 
 def free_port():
@@ -130,14 +133,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         body = self.body_of_request()
         action = action_for(self.command, self.path)
-        if action in ("500", "503", "501"):
+        if action in ("500", "503", "501", "400"):
             return self.refuse(int(action), STATUS[action])
         if action == "404-once":
             return self.refuse(404, STATUS["404"])
         if action == "reset":
             return self.vanish()
         if action == "hang":
-            time.sleep(60)
+            select.select([self.connection], [], [], 60)  # readable: the client has closed it
             return self.vanish()
         if action == "flip" and body:
             body = flipped(body)
