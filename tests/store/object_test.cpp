@@ -45,8 +45,8 @@ TEST(Object, IsWrittenWholeAndReadInParts) {
   const Path path = "s3://bucket/a folder/x+y=\xc3\xa9.bin";
   const std::string content = random_text((size_t{25} << 20) + 13, "large");  // three parts of Arrow's uploads
   write_object(path, content);
-  // The server's own file, read from the disk.
-  EXPECT_EQ(read_file(S3Server::get().objects() / "a folder" / "x+y=\xc3\xa9.bin"), content);
+  // What the server has.
+  EXPECT_EQ(S3Server::get().content("a folder/x+y=\xc3\xa9.bin"), content);
   EXPECT_TRUE(read_file(path) == content);
   const File file = File::open_read(path);
   EXPECT_EQ(file.size_bytes(), std::ssize(content));
@@ -196,7 +196,7 @@ TEST(Object, AHangIsBridgedAndALastingOneEndsWithTheName) {
   server.set_faults("PUT hangs 1 1 hang");
   const test::CommandResult put = test::run_hearth(up, "HEARTH_S3_REQUEST_TIMEOUT=1");
   EXPECT_EQ(put.exit_code, 0) << put.output;
-  EXPECT_EQ(read_file(server.objects() / "hangs" / "f"), "12345");
+  EXPECT_EQ(server.content("hangs/f"), "12345");
 
   server.set_faults("GET hangs/f 1 99 hang");
   expect_hang(down, "1");
@@ -282,7 +282,7 @@ TEST(CopyTree, ReadsBackAndWritesAgainWhatDiffers) {
   EXPECT_EQ(up.files, 2);
   EXPECT_EQ(up.bytes, 100'004);
   EXPECT_EQ(progress.done_bytes, progress.all_bytes);
-  EXPECT_EQ(read_file(server.objects() / "copied" / "sub" / "weights.bin"), weights);
+  EXPECT_EQ(server.content("copied/sub/weights.bin"), weights);
   std::vector<std::string> puts;
   for (const std::string& line : server.take_log())
     if (line.starts_with("PUT")) puts.push_back(line);

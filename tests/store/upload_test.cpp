@@ -48,6 +48,15 @@ std::vector<std::string> requests_with(const std::string& text) {
   return found;
 }
 
+// The store's own list of uploads that have begun.
+bool is_unfinished(const std::string& key) {
+  Answer answer;
+  const StoreResult result =
+      Connection().send(place_of_tests(), {.method = "GET", .name = "bucket/", .query = {{"uploads", ""}}}, answer);
+  EXPECT_TRUE(result.is_done()) << result.why;
+  return answer.body.find("<Key>" + key + "</Key>") != std::string::npos;
+}
+
 // S3's limits: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 TEST(PartSizes, ReachTheLargestObjectWithinTheLimitsOfAStore) {
   const PartSizes sizes;
@@ -78,7 +87,7 @@ TEST(Upload, PartsGrowSoThatALargeObjectHasFewEnough) {
   const StoreResult result = upload("parts.bin", content, sizes);
   EXPECT_TRUE(result.is_done()) << result.why;
   EXPECT_EQ(requests_with("partNumber").size(), 10);  // 4 of 8000, 2 of 16000, 2 of 32000, 64000, the rest
-  EXPECT_TRUE(read_file(S3Server::get().objects() / "parts.bin") == content);
+  EXPECT_TRUE(S3Server::get().content("parts.bin") == content);
 }
 
 TEST(Upload, EndsAtEverySizeAroundAPart) {
@@ -89,7 +98,7 @@ TEST(Upload, EndsAtEverySizeAroundAPart) {
       const std::string content = noise(size, "sizes");
       const StoreResult result = upload("sizes.bin", content, {.first_bytes = 1000}, at_a_time);
       ASSERT_TRUE(result.is_done()) << size << " " << result.why;
-      ASSERT_EQ(read_file(S3Server::get().objects() / "sizes.bin"), content) << size << " " << at_a_time;
+      ASSERT_EQ(S3Server::get().content("sizes.bin"), content) << size << " " << at_a_time;
     }
   }
 }
@@ -105,7 +114,8 @@ TEST(Upload, ThatFailsIsTakenBackAndWasNeverSeen) {
     EXPECT_FALSE(result.is_done()) << fault;
     EXPECT_EQ(result.kind, fault.ends_with("400") ? Kind::kRefused : Kind::kUnreachable) << result.why;
     EXPECT_EQ(requests_with("DELETE /bucket/failed.bin?uploadId=").size(), 1) << fault;
-    EXPECT_FALSE(path_exists(server.objects() / "failed.bin")) << fault;
+    EXPECT_FALSE(is_unfinished("failed.bin")) << fault;
+    EXPECT_EQ(server.content("failed.bin"), std::nullopt) << fault;
   }
   // Not one request more, once it has failed.
   server.set_faults("POST uploads 1 99 503");
@@ -121,9 +131,11 @@ TEST(Upload, ThatIsLeftUnfinishedIsTakenBack) {
     const std::string content = noise(10'000, "left");
     Upload upload(place_of_tests, "bucket/left.bin", {.first_bytes = 2000});
     EXPECT_TRUE(upload.write(std::as_bytes(std::span(std::string_view(content)))).is_done());
+    EXPECT_TRUE(is_unfinished("left.bin"));
   }
   EXPECT_EQ(requests_with("DELETE /bucket/left.bin?uploadId=").size(), 1);
-  EXPECT_FALSE(path_exists(S3Server::get().objects() / "left.bin"));
+  EXPECT_FALSE(is_unfinished("left.bin"));
+  EXPECT_EQ(S3Server::get().content("left.bin"), std::nullopt);
 }
 
 TEST(Upload, FaultsOfAMomentAreBridged) {
@@ -135,8 +147,8 @@ TEST(Upload, FaultsOfAMomentAreBridged) {
       S3Server::get().set_faults(fmt::format("{} 1 1 {}", request, action));
       const StoreResult result = upload("moment.bin", content, {.first_bytes = 2000});
       EXPECT_TRUE(result.is_done()) << action << " " << request << ": " << result.why;
-      EXPECT_TRUE(read_file(S3Server::get().objects() / "moment.bin") == content) << action << " " << request;
-      remove_file(S3Server::get().objects() / "moment.bin");
+      EXPECT_TRUE(S3Server::get().content("moment.bin") == content) << action << " " << request;
+      EXPECT_TRUE(remove(place_of_tests(), "bucket/moment.bin").is_done());
     }
   }
 }
