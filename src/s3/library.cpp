@@ -1,4 +1,5 @@
-// libhearth_s3.so: the sources in this folder are the only code that uses Arrow's S3 (the pyarrow wheel) and libcurl.
+// libhearth_s3.so. This file alone uses Arrow's S3 (the pyarrow wheel): for reads, lists and credentials. The other
+// sources of this folder are also linked with tests.
 #include <arrow/buffer.h>
 #include <arrow/filesystem/s3fs.h>
 #include <arrow/io/interfaces.h>
@@ -17,6 +18,7 @@
 #include "base/object_store.h"
 #include "s3/request.h"
 #include "s3/settings.h"
+#include "s3/upload.h"
 
 namespace hearth::s3 {
 namespace {
@@ -102,28 +104,10 @@ class Reader final : public ObjectReader {
   const std::string version_;
 };
 
-class Writer final : public ObjectWriter {
- public:
-  explicit Writer(std::shared_ptr<arrow::io::OutputStream> stream) : stream_(std::move(stream)) {}
-  ~Writer() override {
-    if (stream_ != nullptr) static_cast<void>(stream_->Abort());  // or the store keeps the parts, and bills them
-  }
-  StoreResult write(std::span<const std::byte> bytes) override {
-    return result_of(stream_->Write(bytes.data(), std::ssize(bytes)));
-  }
-  StoreResult finish() override {
-    const arrow::Status status = stream_->Close();
-    if (status.ok()) stream_ = nullptr;
-    return result_of(status);
-  }
-
- private:
-  std::shared_ptr<arrow::io::OutputStream> stream_;
-};
-
 class Store final : public ObjectStore {
  public:
-  explicit Store(std::shared_ptr<arrow::fs::S3FileSystem> files) : files_(std::move(files)) {}
+  Store(std::shared_ptr<arrow::fs::S3FileSystem> files, Settings settings)
+      : files_(std::move(files)), settings_(std::move(settings)) {}
   Store(const Store&) = delete;
 
   StoreResult find(const std::string& name, ObjectInfo& info) const override {
@@ -147,17 +131,14 @@ class Store final : public ObjectStore {
   }
 
   StoreResult create(const std::string& name, std::unique_ptr<ObjectWriter>& writer) const override {
-    const auto type = arrow::key_value_metadata({{"Content-Type", "application/octet-stream"}});
-    const auto stream = files()->OpenOutputStream(name, type);
-    if (!stream.ok()) return result_of(stream.status());
-    writer = std::make_unique<Writer>(*stream);
+    writer = std::make_unique<Upload>([this, name] { return place(name); }, name);
     return {};
   }
 
   StoreResult put_new(const std::string& name, std::string_view content) const override {
     bool is_unknown = false;
-    StoreResult result = s3::put_new(place(), name, content, is_unknown);
-    if (is_unknown) return put(name, content);
+    const StoreResult result = s3::put_new(place(name), name, content, is_unknown);
+    if (is_unknown) return s3::put(place(name), name, content);
     // A lost answer: the first try may have created it.
     if (result.kind == Kind::kThere && holds(name, content)) return {};
     return result;
@@ -173,7 +154,7 @@ class Store final : public ObjectStore {
     return {};
   }
 
-  StoreResult remove(const std::string& name) const override { return s3::remove(place(), name); }
+  StoreResult remove(const std::string& name) const override { return s3::remove(place(name), name); }
 
   StoreResult remove_folder(const std::string& name) const override {
     arrow::fs::FileSelector under;
@@ -182,7 +163,7 @@ class Store final : public ObjectStore {
     under.allow_not_found = true;
     const auto listed = files()->GetFileInfo(under);
     if (!listed.ok()) return result_of(listed.status());
-    const Place at = place();
+    const Place at = place(name);
     for (const arrow::fs::FileInfo& file : *listed) {
       // Other programs mark a folder by an empty object of its name.
       const StoreResult result = s3::remove(at, file.path() + (file.IsDirectory() ? "/" : ""));
@@ -193,20 +174,19 @@ class Store final : public ObjectStore {
   }
 
  private:
-  Place place() const {
-    const arrow::fs::S3Options options = files()->options();
-    const std::string region = files()->region();
-    const bool is_amazon = options.endpoint_override.empty();
-    return {options.scheme + "://" + (is_amazon ? "s3." + region + ".amazonaws.com" : options.endpoint_override),
-            is_amazon || options.force_virtual_addressing,
-            {options.GetAccessKey(), options.GetSecretKey(), options.GetSessionToken(), region}};
-  }
-
-  StoreResult put(const std::string& name, std::string_view content) const {
-    std::unique_ptr<ObjectWriter> writer;
-    StoreResult result = create(name, writer);
-    if (result.is_done()) result = writer->write(std::as_bytes(std::span(content)));
-    return result.is_done() ? writer->finish() : result;
+  Place place(const std::string& name) const {
+    const std::shared_ptr<arrow::fs::S3FileSystem> there = files();
+    const arrow::fs::S3Options options = there->options();
+    const std::string region = there->region();
+    // A certificate of Amazon's holds for one more name before its own, and a bucket with a dot has two.
+    const bool is_virtual = settings_.is_amazon() && name.substr(0, name.find('/')).find('.') == std::string::npos;
+    return {.endpoint =
+                options.scheme + "://" + (settings_.is_amazon() ? "s3." + region + ".amazonaws.com" : settings_.host),
+            .is_virtual = is_virtual,
+            .credentials = {options.GetAccessKey(), options.GetSecretKey(), options.GetSessionToken(), region},
+            .attempts = settings_.attempts,
+            .connect_timeout_s = settings_.connect_timeout_s,
+            .request_timeout_s = settings_.request_timeout_s};
   }
 
   bool holds(const std::string& name, std::string_view content) const {
@@ -234,21 +214,34 @@ class Store final : public ObjectStore {
   mutable std::mutex mutex_;
   mutable std::shared_ptr<arrow::fs::S3FileSystem> files_;
   mutable pid_t owner_ = ::getpid();
+  const Settings settings_;
 };
+
+arrow::fs::S3Options options_of(const Settings& settings) {
+  arrow::fs::S3Options options;
+  options.ConfigureDefaultCredentials();
+  options.region = settings.region;
+  if (!settings.is_amazon()) {
+    options.scheme = settings.scheme;
+    options.endpoint_override = settings.host;
+  }
+  options.connect_timeout = static_cast<double>(settings.connect_timeout_s);
+  options.request_timeout = static_cast<double>(settings.request_timeout_s);  // without any byte
+  options.retry_strategy = arrow::fs::S3RetryStrategy::GetAwsStandardRetryStrategy(settings.attempts);
+  return options;
+}
 
 const ObjectStore* open_store(StoreResult& result) {
   const auto fail = [&](std::string why) {
     result = {Kind::kRefused, std::move(why)};
     return nullptr;
   };
-  // Many stores other than Amazon's refuse the checksum that the SDK appends to a body (411). Ours are kept elsewhere.
-  if (!endpoint_url().empty()) ::setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED", 0);
+  Settings settings;
+  if (std::string why = read_settings(settings); !why.empty()) return fail(std::move(why));
   arrow::fs::S3GlobalOptions global{.log_level = arrow::fs::S3LogLevel::Off};
   global.install_sigpipe_handler = true;
   if (const arrow::Status status = arrow::fs::InitializeS3(global); !status.ok()) return fail(text_of(status));
-  arrow::fs::S3Options options;
-  if (std::string why = fill_options(options); !why.empty()) return fail(std::move(why));
-  const auto files = arrow::fs::S3FileSystem::Make(options);
+  const auto files = arrow::fs::S3FileSystem::Make(options_of(settings));
   if (!files.ok()) return fail(text_of(files.status()));
   // Arrow's threads end before the program does, or it may crash at its end.
   static const pid_t owner = ::getpid();
@@ -256,7 +249,7 @@ const ObjectStore* open_store(StoreResult& result) {
     if (owner == ::getpid()) static_cast<void>(arrow::fs::EnsureS3Finalized());
   });
   // Never destroyed: at the program's end Arrow's part of it is gone already.
-  return new Store(*files);
+  return new Store(*files, std::move(settings));
 }
 
 }  // namespace

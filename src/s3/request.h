@@ -1,8 +1,13 @@
 // The requests that Arrow does not make, or makes with more than we want.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/object_store.h"
 #include "s3/signature.h"
@@ -13,6 +18,38 @@ struct Place {
   std::string endpoint;     // "https://HOST"
   bool is_virtual = false;  // the bucket goes before the host
   Credentials credentials;
+  int64_t attempts = 10, connect_timeout_s = 10, request_timeout_s = 30;  // see settings.h
+};
+
+struct Call {
+  std::string method, name;                         // the name is BUCKET/KEY
+  std::map<std::string, std::string> query = {};    // not encoded
+  std::map<std::string, std::string> headers = {};  // lower-case names
+  std::string_view body = {};
+};
+
+struct Answer {
+  long status = 0;  // HTTP's; 0 without an answer. curl_easy_getinfo writes a long
+  std::string body;
+  std::map<std::string, std::string> headers;  // lower-case names
+  std::string code;                            // of an error: S3's
+  int64_t tries = 0;
+};
+
+// A connection to the store, which one request after the other uses. For one thread at a time.
+class Connection {
+ public:
+  Connection();
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Sends until the request is done, or another try will not help, or `stop` is set, or all attempts are made.
+  StoreResult send(const Place& place, const Call& call, Answer& answer, const std::atomic<bool>* stop = nullptr);
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
 };
 
 // Creates an object only if it is not there yet (If-None-Match: *), for which Arrow cannot ask. kThere if it is:
@@ -20,7 +57,22 @@ struct Place {
 // A store that does not know the condition refuses the request; `is_unknown` is then set.
 StoreResult put_new(const Place& place, const std::string& name, std::string_view content, bool& is_unknown);
 
+// Creates or replaces an object in one request.
+StoreResult put(const Place& place, const std::string& name, std::string_view content);
+
 // Deletes an object; missing is fine. Arrow would also put an empty object in the place of its folder.
 StoreResult remove(const Place& place, const std::string& name);
+
+// An upload in parts: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html. Nothing is seen of it
+// before complete_upload().
+StoreResult begin_upload(const Place& place, const std::string& name, std::string& upload);
+// `number` begins at 1. `tag` is what complete_upload() needs of this part.
+StoreResult put_part(Connection& connection, const Place& place, const std::string& name, const std::string& upload,
+                     int64_t number, std::string_view content, std::string& tag, const std::atomic<bool>& stop);
+// `bytes` is the object's size: if an answer was lost, the object is looked for.
+StoreResult complete_upload(const Place& place, const std::string& name, const std::string& upload,
+                            const std::vector<std::string>& tags, int64_t bytes);
+// The store forgets the parts. Until then it keeps them, and Amazon bills them.
+StoreResult abort_upload(const Place& place, const std::string& name, const std::string& upload);
 
 }  // namespace hearth::s3

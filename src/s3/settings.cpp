@@ -1,76 +1,73 @@
 #include "s3/settings.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <string_view>
+#include <iterator>
+#include <utility>
+
+#include "s3/profile.h"
 
 namespace hearth::s3 {
 namespace {
+
+constexpr int64_t kMostAttempts = 1000;
+constexpr int64_t kMostSeconds = 3600;
 
 std::string variable(const char* name, const std::string& otherwise = {}) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-// The value of endpoint_url in the profile's section; empty: none.
-std::string endpoint_of_profile() {
+// The value of a key of the profile; empty: none.
+std::string of_profile(const char* key) {
   const std::string profile = variable("AWS_PROFILE", variable("AWS_DEFAULT_PROFILE", "default"));
   std::ifstream file(variable("AWS_CONFIG_FILE", variable("HOME") + "/.aws/config"));
-  bool is_ours = false;
-  for (std::string line; std::getline(file, line);) {
-    const std::string_view text = trimmed(line);
-    if (text.starts_with('[')) {
-      is_ours = text == "[profile " + profile + "]" || text == "[" + profile + "]";
-      continue;
-    }
-    const size_t equals = text.find('=');
-    const bool is_nested = line.starts_with(' ') || line.starts_with('\t');
-    if (is_ours && !is_nested && equals != std::string_view::npos && trimmed(text.substr(0, equals)) == "endpoint_url")
-      return std::string(trimmed(text.substr(equals + 1)));
-  }
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return profile_value(text, profile, key);
+}
+
+// Returns an error message, or nothing. An empty text leaves the number as it is.
+std::string read_number(const std::string& name, const std::string& text, int64_t most, int64_t& number) {
+  if (text.empty()) return {};
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most)
+    return name + " = " + text + " is no whole number from 1 to " + std::to_string(most);
+  number = value;
+  return {};
+}
+
+std::string read_endpoint(Settings& settings) {
+  const std::string url = variable("AWS_ENDPOINT_URL_S3", variable("AWS_ENDPOINT_URL", of_profile("endpoint_url")));
+  if (url.empty()) return {};
+  const size_t slashes = url.find("://");
+  settings.scheme = slashes == std::string::npos ? "" : url.substr(0, slashes);
+  if (settings.scheme != "http" && settings.scheme != "https")
+    return "the endpoint " + url + " begins with neither http:// nor https://";
+  settings.host = url.substr(slashes + 3);
+  while (settings.host.ends_with('/')) settings.host.pop_back();
+  if (settings.host.empty()) return "the endpoint " + url + " names no host";
+  // The SDK would ask Amazon's metadata server for the region of another store.
+  if (settings.region.empty()) settings.region = "us-east-1";
   return {};
 }
 
 }  // namespace
 
-int64_t attempts() {
-  const std::string given = variable("AWS_MAX_ATTEMPTS");
-  int64_t count = 0;
-  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), count);
-  return error == std::errc() && end == given.data() + given.size() && count > 0 ? count : 10;
-}
-
-std::string endpoint_url() {
-  return variable("AWS_ENDPOINT_URL_S3", variable("AWS_ENDPOINT_URL", endpoint_of_profile()));
-}
-
-std::string fill_options(arrow::fs::S3Options& options) {
-  options.ConfigureDefaultCredentials();
-  options.region = variable("AWS_REGION", variable("AWS_DEFAULT_REGION"));
-  if (const std::string url = endpoint_url(); !url.empty()) {
-    const size_t slashes = url.find("://");
-    options.scheme = slashes == std::string::npos ? "" : url.substr(0, slashes);
-    if (options.scheme != "http" && options.scheme != "https")
-      return "the endpoint " + url + " begins with neither http:// nor https://";
-    options.endpoint_override = url.substr(slashes + 3);
-    while (options.endpoint_override.ends_with('/')) options.endpoint_override.pop_back();
-    // The SDK would ask Amazon's metadata server for the region of another store.
-    if (options.region.empty()) options.region = "us-east-1";
+std::string read_settings(Settings& settings) {
+  settings.region = variable("AWS_REGION", variable("AWS_DEFAULT_REGION", of_profile("region")));
+  std::string why = read_endpoint(settings);
+  const std::string attempts = variable("AWS_MAX_ATTEMPTS");
+  if (why.empty()) {
+    why = attempts.empty()
+              ? read_number("max_attempts of the profile", of_profile("max_attempts"), kMostAttempts, settings.attempts)
+              : read_number("AWS_MAX_ATTEMPTS", attempts, kMostAttempts, settings.attempts);
   }
-  options.connect_timeout = 10;
-  options.request_timeout = 30;  // without any byte
-  options.retry_strategy = arrow::fs::S3RetryStrategy::GetAwsStandardRetryStrategy(attempts());
-  // A small object is one request.
-  options.allow_delayed_open = true;
-  return {};
+  for (const auto& [name, seconds] : {std::pair{"HEARTH_S3_CONNECT_TIMEOUT", &settings.connect_timeout_s},
+                                      std::pair{"HEARTH_S3_REQUEST_TIMEOUT", &settings.request_timeout_s}})
+    if (why.empty()) why = read_number(name, variable(name), kMostSeconds, *seconds);
+  return why;
 }
 
 }  // namespace hearth::s3

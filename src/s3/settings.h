@@ -1,22 +1,28 @@
-// Where the store is and who asks, as the AWS tools find it.
+// Where the store is and how long it may take, as the AWS tools find it.
 #pragma once
-
-#include <arrow/filesystem/s3fs.h>
 
 #include <cstdint>
 #include <string>
 
 namespace hearth::s3 {
 
-// https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or
-// endpoint_url of the profile (AWS_PROFILE) in AWS_CONFIG_FILE. Empty: Amazon's own.
-std::string endpoint_url();
+// https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html. "The profile" is AWS_PROFILE in
+// AWS_CONFIG_FILE. Credentials are read by the AWS SDK in Arrow.
+struct Settings {
+  // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or endpoint_url of the profile, as scheme and host. Empty: Amazon's.
+  std::string scheme, host;
+  std::string region;  // AWS_REGION, AWS_DEFAULT_REGION, or region of the profile. Empty: the SDK looks for it.
+  // How often a request is made before its failure counts: AWS_MAX_ATTEMPTS, or max_attempts of the profile. Each try
+  // waits longer than the one before, at most 20 s: ten bridge about a minute.
+  int64_t attempts = 10;
+  // HEARTH_S3_CONNECT_TIMEOUT and HEARTH_S3_REQUEST_TIMEOUT: the AWS tools have no variables for them. The second is
+  // the time without any byte, so a slow answer is not cut off.
+  int64_t connect_timeout_s = 10, request_timeout_s = 30;
 
-// How often a request is made before its failure counts: AWS_MAX_ATTEMPTS, or 10. Each try waits longer than the one
-// before, at most 20 s: ten bridge about a minute.
-int64_t attempts();
+  bool is_amazon() const { return host.empty(); }
+};
 
-// Everything else of these variables and files is read by the AWS SDK in Arrow. Returns an error message, or nothing.
-std::string fill_options(arrow::fs::S3Options& options);
+// Returns an error message, or nothing.
+std::string read_settings(Settings& settings);
 
 }  // namespace hearth::s3

@@ -35,13 +35,28 @@ std::string hmac(std::string_view key, std::string_view bytes) {
 
 }  // namespace
 
+std::string percent_encoded(std::string_view text, bool is_path) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                          std::string_view("-._~").find(c) != std::string_view::npos || (is_path && c == '/');
+    constexpr std::string_view kDigits = "0123456789ABCDEF";
+    const auto value = static_cast<unsigned char>(c);
+    if (is_plain)
+      encoded += c;
+    else
+      encoded += {'%', kDigits[value >> 4], kDigits[value & 15]};
+  }
+  return encoded;
+}
+
 void sign(Request& request, const Credentials& credentials, const std::string& time) {
   const std::string payload = hex(sha256(request.body)), day = time.substr(0, 8);
   request.headers["x-amz-date"] = time;
   request.headers["x-amz-content-sha256"] = payload;
   if (!credentials.session_token.empty()) request.headers["x-amz-security-token"] = credentials.session_token;
 
-  std::string canonical = request.method + "\n" + request.path + "\n\n", names;
+  std::string canonical = request.method + "\n" + request.path + "\n" + request.query + "\n", names;
   for (const auto& [name, value] : request.headers) {
     canonical += name + ":" + value + "\n";
     names += (names.empty() ? "" : ";") + name;

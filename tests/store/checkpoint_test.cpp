@@ -49,7 +49,7 @@ for name, tensor in sorted(state.items()):
     assert tensor.flatten().view(torch.uint8).numpy().tobytes() == data, name
     print(name)
 )",
-                 (S3Server::get().objects() / "plain" / "step-00000100").string() + " " + (scratch / "raw").string());
+                 S3Server::get().folder("plain/step-00000100").string() + " " + (scratch / "raw").string());
   EXPECT_EQ(std::count(names.begin(), names.end(), '\n'), 6);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 TEST(StoredCheckpointSlow, IsWholeOrAbsentAfterEveryFaultOfEveryRequest) {
   HEARTH_NEEDS_STORE();
-  with_faults_at_every_request({"500", "503", "reset", "cut", "lost", "flip", "rflip"}, 1);
+  with_faults_at_every_request({"500", "503", "reset", "hang", "cut", "lost", "flip", "rflip"}, 1);
 }
 
 }  // namespace

@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "base/copy_tree.h"
@@ -40,8 +45,8 @@ TEST(Object, IsWrittenWholeAndReadInParts) {
   const Path path = "s3://bucket/a folder/x+y=\xc3\xa9.bin";
   const std::string content = random_text((size_t{25} << 20) + 13, "large");  // three parts of Arrow's uploads
   write_object(path, content);
-  // The server's own file, read from the disk.
-  EXPECT_EQ(read_file(S3Server::get().objects() / "a folder" / "x+y=\xc3\xa9.bin"), content);
+  // What the server has.
+  EXPECT_EQ(S3Server::get().content("a folder/x+y=\xc3\xa9.bin"), content);
   EXPECT_TRUE(read_file(path) == content);
   const File file = File::open_read(path);
   EXPECT_EQ(file.size_bytes(), std::ssize(content));
@@ -169,6 +174,84 @@ TEST(Object, ErrorsSayWhatToDo) {
   EXPECT_THAT(scheme.output, HasSubstr("neither http:// nor https://"));
 }
 
+// A server that takes a request and never answers. The time-out counts from the last byte.
+TEST(Object, AHangIsBridgedAndALastingOneEndsWithTheName) {
+  HEARTH_NEEDS_STORE();
+  S3Server& server = S3Server::get();
+  const test::ScratchFolder scratch;
+  make_folders(scratch / "in");
+  test::write_text(scratch / "in" / "f", "12345");
+  const std::string up = fmt::format("copy {} s3://bucket/hangs", (scratch / "in").string());
+  const std::string down = fmt::format("copy s3://bucket/hangs {}", (scratch / "out").string());
+  const auto expect_hang = [&](const std::string& command, const std::string& attempts) {
+    const auto begin = std::chrono::steady_clock::now();
+    const test::CommandResult result =
+        test::run_hearth(command, "HEARTH_S3_REQUEST_TIMEOUT=1 AWS_MAX_ATTEMPTS=" + attempts);
+    EXPECT_EQ(result.exit_code, 4) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("s3://bucket/hangs/f"));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  };
+  server.set_faults("PUT hangs 1 99 hang");
+  expect_hang(up, "2");
+  server.set_faults("PUT hangs 1 1 hang");
+  const test::CommandResult put = test::run_hearth(up, "HEARTH_S3_REQUEST_TIMEOUT=1");
+  EXPECT_EQ(put.exit_code, 0) << put.output;
+  EXPECT_EQ(server.content("hangs/f"), "12345");
+
+  server.set_faults("GET hangs/f 1 99 hang");
+  expect_hang(down, "1");
+  server.set_faults("GET hangs/f 1 1 hang");
+  const test::CommandResult get = test::run_hearth(down, "HEARTH_S3_REQUEST_TIMEOUT=1");
+  EXPECT_EQ(get.exit_code, 0) << get.output;
+  EXPECT_EQ(read_file(scratch / "out" / "f"), "12345");
+}
+
+// A host that does not even take the connection: its queue is full.
+TEST(Object, AHostThatTakesNoConnectionEndsTheCommand) {
+  HEARTH_NEEDS_STORE();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(server, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(server, 0), 0);
+  ASSERT_EQ(::getsockname(server, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::vector<int> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    ::connect(clients.back(), reinterpret_cast<sockaddr*>(&address), size);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const test::CommandResult result = test::run_hearth(
+      "verify s3://bucket/there", fmt::format("AWS_ENDPOINT_URL=http://127.0.0.1:{} AWS_MAX_ATTEMPTS=1 "
+                                              "HEARTH_S3_CONNECT_TIMEOUT=1 HEARTH_S3_REQUEST_TIMEOUT=60",
+                                              ::ntohs(address.sin_port)));
+  EXPECT_EQ(result.exit_code, 4) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("s3://bucket/there"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  for (const int client : clients) ::close(client);
+  ::close(server);
+}
+
+TEST(Object, WrongSettingsAreNamed) {
+  HEARTH_NEEDS_STORE();
+  for (const std::string setting :
+       {"AWS_MAX_ATTEMPTS=0", "AWS_MAX_ATTEMPTS=ten", "AWS_MAX_ATTEMPTS=3x", "HEARTH_S3_REQUEST_TIMEOUT=-1",
+        "HEARTH_S3_REQUEST_TIMEOUT=0.5", "HEARTH_S3_CONNECT_TIMEOUT=99999999999999999999"}) {
+    const test::CommandResult result = test::run_hearth("verify s3://bucket/there", setting);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    std::string named = setting;
+    EXPECT_THAT(result.output, HasSubstr(named.replace(named.find('='), 1, " = ")));
+  }
+  test::write_text(S3Server::get() / "tries", "[default]\nmax_attempts = many\n");
+  const test::CommandResult profile =
+      test::run_command(fmt::format("env -u AWS_MAX_ATTEMPTS AWS_CONFIG_FILE={} {} verify s3://bucket/there",
+                                    (S3Server::get() / "tries").string(), test::hearth_binary()));
+  EXPECT_EQ(profile.exit_code, 2);
+  EXPECT_THAT(profile.output, HasSubstr("max_attempts of the profile = many"));
+}
+
 TEST(Object, TheProfileOfTheAwsToolsGivesTheEndpoint) {
   HEARTH_NEEDS_STORE();
   const S3Server& server = S3Server::get();
@@ -199,7 +282,7 @@ TEST(CopyTree, ReadsBackAndWritesAgainWhatDiffers) {
   EXPECT_EQ(up.files, 2);
   EXPECT_EQ(up.bytes, 100'004);
   EXPECT_EQ(progress.done_bytes, progress.all_bytes);
-  EXPECT_EQ(read_file(server.objects() / "copied" / "sub" / "weights.bin"), weights);
+  EXPECT_EQ(server.content("copied/sub/weights.bin"), weights);
   std::vector<std::string> puts;
   for (const std::string& line : server.take_log())
     if (line.starts_with("PUT")) puts.push_back(line);

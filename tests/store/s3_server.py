@@ -1,27 +1,30 @@
-"""A real S3 server (`rclone serve s3`) behind a proxy that makes faults.
+"""A real S3 server (`rclone serve s3`, or moto's) behind a proxy that makes faults.
 
-    s3_server.py RCLONE FOLDER
+    s3_server.py rclone|moto PYTHON FOLDER
 
-It writes the proxy's port to FOLDER/port, one line a request to FOLDER/log, and ends where its standard input ends.
-FOLDER/objects/BUCKET/KEY are the objects. FOLDER/faults has lines "METHOD PATTERN FROM TO ACTION": a request is
+Both servers are in the environment of PYTHON. It writes the proxy's port to FOLDER/port, one line a request to
+FOLDER/log, and ends where its standard input ends. There is one bucket, named bucket. rclone has its objects in
+FOLDER/objects/bucket/KEY, moto in memory. FOLDER/faults has lines "METHOD PATTERN FROM TO ACTION": a request is
 counted for each line whose method (or *) and pattern fit, and the line's requests FROM to TO (both included, counted
 from 1) get the action:
 
     500, 503, 501   that status, with S3's XML
     404-once        "NoSuchKey"
     reset           the connection is reset without an answer
-    hang            no answer for a minute
+    400             "InvalidArgument"
+    hang            no answer until the client gives up
     cut             half of the answer's body
     lost            the request is done, but its answer never comes
     flip            a bit of the request's body is flipped
     rflip           a bit of the answer's body is flipped
 
-"If-None-Match: *", which rclone does not know, is obeyed here: 412 if the object exists.
+"If-None-Match: *", which moto knows and rclone does not, is obeyed here for rclone: 412 if the object exists.
 """
 import http.client
 import http.server
 import os
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -29,12 +32,13 @@ import sys
 import threading
 import time
 
-RCLONE, FOLDER = sys.argv[1], os.path.abspath(sys.argv[2])
+KIND, PYTHON, FOLDER = sys.argv[1], sys.argv[2], os.path.abspath(sys.argv[3])
 LOCK = threading.Lock()
 PUT_LOCK = threading.Lock()
 COUNTS = {}  # fault line -> requests that fit it, since the file changed
 LAST = [""]
-STATUS = {"500": "InternalError", "503": "SlowDown", "501": "NotImplemented", "404": "NoSuchKey"}
+STATUS = {"400": "InvalidArgument", "404": "NoSuchKey", "500": "InternalError", "501": "NotImplemented",
+          "503": "SlowDown"}
 
 
 def free_port():
@@ -130,18 +134,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         body = self.body_of_request()
         action = action_for(self.command, self.path)
-        if action in ("500", "503", "501"):
+        if action in ("500", "503", "501", "400"):
             return self.refuse(int(action), STATUS[action])
         if action == "404-once":
             return self.refuse(404, STATUS["404"])
         if action == "reset":
             return self.vanish()
         if action == "hang":
-            time.sleep(60)
+            select.select([self.connection], [], [], 60)  # readable: the client has closed it
             return self.vanish()
         if action == "flip" and body:
             body = flipped(body)
-        if self.headers.get("If-None-Match") == "*":
+        if self.headers.get("If-None-Match") == "*" and KIND == "rclone":
             with PUT_LOCK:
                 if os.path.exists(f"{FOLDER}/objects{self.path}"):
                     return self.refuse(412, "PreconditionFailed")
@@ -171,19 +175,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
 
+def command_of_server(port):
+    if KIND == "moto":
+        return [PYTHON, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    return [os.path.join(os.path.dirname(PYTHON), "rclone"), "serve", "s3", "--config", "/dev/null", "--addr",
+            f"127.0.0.1:{port}", "--auth-key", "testing,secret", f"{FOLDER}/objects"]
+
+
 SERVER_PORT = free_port()
 os.makedirs(f"{FOLDER}/objects/bucket", exist_ok=True)
-server = subprocess.Popen(
-    [RCLONE, "serve", "s3", "--config", "/dev/null", "--addr", f"127.0.0.1:{SERVER_PORT}", "--auth-key",
-     "testing,secret", f"{FOLDER}/objects"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-for _ in range(500):
+# Tests of many parts have small ones.
+server = subprocess.Popen(command_of_server(SERVER_PORT), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env=dict(os.environ, S3_UPLOAD_PART_MIN_SIZE="1"))
+for _ in range(1500):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", SERVER_PORT)) == 0:
             break
     time.sleep(0.02)
+if KIND == "moto":
+    upstream = http.client.HTTPConnection("127.0.0.1", SERVER_PORT)
+    upstream.request("PUT", "/bucket")
+    upstream.getresponse().read()
 http.server.ThreadingHTTPServer.daemon_threads = True
 proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=proxy.serve_forever, daemon=True).start()
+with open(f"{FOLDER}/server_port", "w", encoding="utf-8") as file:
+    file.write(str(SERVER_PORT))
 with open(f"{FOLDER}/port.tmp", "w", encoding="utf-8") as file:
     file.write(str(proxy.server_address[1]))
 os.rename(f"{FOLDER}/port.tmp", f"{FOLDER}/port")

@@ -1,0 +1,45 @@
+#include "s3/profile.h"
+
+#include <algorithm>
+
+namespace hearth::s3 {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// "[profile NAME]", or "[NAME]", as the file of credentials has it and as "default" is written.
+bool is_section_of(std::string_view line, std::string_view profile) {
+  if (!line.starts_with('[') || !line.ends_with(']') || line.size() < 2) return false;
+  std::string_view name = trimmed(line.substr(1, line.size() - 2));
+  constexpr std::string_view kProfile = "profile";
+  if (name.starts_with(kProfile) && name.size() > kProfile.size() && (name[7] == ' ' || name[7] == '\t'))
+    name = trimmed(name.substr(kProfile.size()));
+  return name == profile;
+}
+
+}  // namespace
+
+std::string profile_value(std::string_view text, std::string_view profile, std::string_view key) {
+  bool is_ours = false;
+  while (!text.empty()) {
+    const std::string_view whole = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), whole.size() + 1));
+    const std::string_view line = trimmed(whole);
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    if (line.front() == '[') {
+      is_ours = is_section_of(line, profile);
+      continue;
+    }
+    const size_t equals = line.find('=');
+    const bool is_nested = whole.front() == ' ' || whole.front() == '\t';
+    if (is_ours && !is_nested && equals != std::string_view::npos && trimmed(line.substr(0, equals)) == key)
+      return std::string(trimmed(line.substr(equals + 1)));
+  }
+  return {};
+}
+
+}  // namespace hearth::s3

@@ -1,0 +1,13 @@
+// The file ~/.aws/config of the AWS tools: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hearth::s3 {
+
+// The value of a key in a profile's section; empty without it. Nested keys (indented) are other ones. The first of
+// two counts. `text` is the file's content.
+std::string profile_value(std::string_view text, std::string_view profile, std::string_view key);
+
+}  // namespace hearth::s3
