@@ -169,7 +169,8 @@ std::vector<Field> run_fields() {
      {is_not("validation.freq", int64_t{0})}},
 
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
-     "between lines of output, if the output is not a terminal, and between points in TensorBoard's files", at_least(1)},
+     "between lines of output, if the output is not a terminal, and between points in TensorBoard's files",
+     at_least(1)},
     {"metrics", "enable_tensorboard", slot<&RunConfig::metrics, &Metrics::enable_tensorboard>, kMayChange, "",
      "also write the metrics as TensorBoard's event files, with torchtitan's tags", {}},
     {"metrics", "save_tb_folder", slot<&RunConfig::metrics, &Metrics::save_tb_folder>, kMayChange, "",

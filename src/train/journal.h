@@ -52,7 +52,7 @@ class Journal {
   RankLog* log_ = nullptr;
 };
 
-// Of a training that goes on from `progress`.
+// The options for a training that goes on from `progress`.
 Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log);
 
 }  // namespace hearth::train

@@ -1,4 +1,7 @@
-"""FOLDER: prints what TensorBoard reads there, as JSON: {"scalars": {TAG: [[STEP, VALUE, TIME], ...]}, "texts": {TAG: TEXT}}."""
+"""FOLDER: prints what TensorBoard reads there, as JSON.
+
+{"scalars": {TAG: [[STEP, VALUE, TIME], ...]}, "texts": {TAG: TEXT}}
+"""
 import json
 import logging
 import sys
