@@ -56,7 +56,10 @@ constexpr Command kCommands[] = {
     {"Training", "generate", "let a checkpoint write",
      "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate,
      &TorchCommands::generate},
-    {"Training", "report", "draw the losses of trainings", "report runs/quickstart --out loss.svg", report},
+    {"Training", "report", "draw the losses of trainings, or write them for TensorBoard",
+     "report runs/quickstart --out loss.svg\n"
+     "report runs/one runs/two --tensorboard board",
+     report},
     {"Training", "bench step", "time the training step of a shape on this machine",
      "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
      "--local-batch-size 4",

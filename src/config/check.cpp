@@ -253,6 +253,20 @@ void check_extra_steps(Rules& rules, const std::vector<double>& steps) {
                 "give whole numbers of steps, from 1");
 }
 
+void check_metrics(Rules& rules, const RunConfig& c) {
+  const Metrics& m = c.metrics;
+  if (!m.enable_tensorboard) return;
+  const Path run = normal_path(c.run_folder()), folder = normal_path(join_path(run, m.save_tb_folder));
+  const auto same = [](const Path& a, const Path& b) { return a / "" == b / ""; };
+  rules.require(!is_object(folder), {"metrics.save_tb_folder"},
+                fmt::format("metrics.save_tb_folder = \"{}\" is in a store", m.save_tb_folder),
+                "its files grow with every point: give a folder on a disk");
+  rules.require(
+      !same(folder, run) && !same(folder, normal_path(c.checkpoint_folder())), {"metrics.save_tb_folder"},
+      fmt::format("metrics.save_tb_folder = \"{}\" is a folder with other files of the run", m.save_tb_folder),
+      "give it a folder of its own, such as \"tb\"");
+}
+
 // A run with checkpoints of its own continues from them and does not need the initial one.
 void check_initial_load(Rules& rules, const RunConfig& c) {
   const std::string& given = c.checkpoint.initial_load_path;
@@ -296,6 +310,7 @@ void check(LoadResult& loaded, Purpose purpose) {
                 "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
   check_validation(rules, c);
   check_extra_steps(rules, c.checkpoint.extra_steps);
+  check_metrics(rules, c);
   check_initial_load(rules, c);
 }
 

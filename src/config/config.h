@@ -175,6 +175,8 @@ struct Validation {
 
 struct Metrics {
   int64_t log_freq = 10;
+  bool enable_tensorboard = false;
+  std::string save_tb_folder = "tb";  // relative to the run folder
 };
 
 struct Comm {

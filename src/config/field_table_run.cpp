@@ -169,7 +169,12 @@ std::vector<Field> run_fields() {
      {is_not("validation.freq", int64_t{0})}},
 
     {"metrics", "log_freq", slot<&RunConfig::metrics, &Metrics::log_freq>, kMayChange, "steps",
-     "between lines of output, if the output is not a terminal", at_least(1)},
+     "between lines of output, if the output is not a terminal, and between points in TensorBoard's files",
+     at_least(1)},
+    {"metrics", "enable_tensorboard", slot<&RunConfig::metrics, &Metrics::enable_tensorboard>, kMayChange, "",
+     "also write the metrics as TensorBoard's event files, with torchtitan's tags", {}},
+    {"metrics", "save_tb_folder", slot<&RunConfig::metrics, &Metrics::save_tb_folder>, kMayChange, "",
+     "the folder of these files, relative to the run folder", {}, {is("metrics.enable_tensorboard", true)}},
 
     {"comm", "backend", slot<&RunConfig::comm, &Comm::backend>, kMayChange, "",
      "how tensors go between ranks: through one host's memory or MPI on CPUs, through NCCL (or RCCL) on GPUs; auto "

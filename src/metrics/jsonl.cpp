@@ -22,6 +22,10 @@ void add(std::string& line, std::string_view name, const std::optional<double>& 
   if (value) add(line, name, *value);
 }
 
+void add_time(std::string& line, double time) {
+  if (time != 0) add(line, "time", time);
+}
+
 std::string to_line(const Record& r) {
   std::string line = fmt::format("{{\"step\": {}", r.step);
   add(line, "loss", r.loss);
@@ -36,6 +40,7 @@ std::string to_line(const Record& r) {
   if (r.substituted > 0) line += fmt::format(", \"substituted\": {}", r.substituted);
   add(line, "data_wait_s", r.data_wait_s);
   add(line, "step_s", r.step_s);
+  add_time(line, r.time);
   line += fmt::format(", \"memory_bytes\": {}", r.memory_bytes);
   add(line, "validation_loss", r.validation_loss);
   for (const auto& [name, loss] : r.validation_losses) add(line, std::string(kSetPrefix) + name, loss);
@@ -65,6 +70,7 @@ Record from_json(const nlohmann::json& object) {
   if (object.contains("substituted")) r.substituted = object.at("substituted").get<int64_t>();
   r.data_wait_s = object.at("data_wait_s").get<double>();
   r.step_s = object.at("step_s").get<double>();
+  r.time = object.value("time", 0.0);
   r.memory_bytes = object.at("memory_bytes").get_ref<const int64_t&>();
   r.validation_loss = maybe(object, "validation_loss");
   for (const auto& [name, value] : object.items()) {
@@ -82,6 +88,7 @@ std::string to_line(const Event& e) {
     add(line, "loss", e.loss);
     add(line, "grad_norm", e.grad_norm);
   }
+  add_time(line, e.time);
   return line + "}\n";
 }
 
@@ -91,6 +98,7 @@ Event event_of(const nlohmann::json& object) {
   if (object.contains("from_step")) e.from_step = object.at("from_step").get_ref<const int64_t&>();
   if (object.contains("rewinds")) e.rewinds = object.at("rewinds").get_ref<const int64_t&>();
   e.reason = object.value("reason", "");
+  e.time = object.value("time", 0.0);
   e.loss = maybe(object, "loss");
   e.grad_norm = maybe(object, "grad_norm");
   return e;

@@ -1,13 +1,13 @@
 // RUN/metrics.jsonl: one JSON object per line. A step is a Record,
 //   {"step": 7, "loss": 5.5451774597167969, "grad_norm": ..., "lr": ..., "tokens": ..., "tokens_per_second": ...,
-//    "mfu": ..., "first_sample": ..., "samples": ..., "data_wait_s": ..., "step_s": ..., "memory_bytes": ...,
-//    "validation_loss": ..., "validation_loss.NAME": ...}
+//    "mfu": ..., "first_sample": ..., "samples": ..., "data_wait_s": ..., "step_s": ..., "time": ...,
+//    "memory_bytes": ..., "validation_loss": ..., "validation_loss.NAME": ...}
 // A named validation set has a field validation_loss.NAME. "substituted": N counts sequences that replaced damaged
 // ones. "skipped" is "no_labels", "nan" or "spike" if the update was skipped. Numbers are read back with the same bits.
 // Values that were not measured are left out. All other lines are events,
-//   {"event": "resume", "step": N, "next_sample": G}
+//   {"event": "resume", "step": N, "next_sample": G, "time": ...}
 //   {"event": "rewind", "step": N, "next_sample": G, "from_step": M, "rewinds": ..., "reason": "...", "loss": ...,
-//    "grad_norm": ...}
+//    "grad_norm": ..., "time": ...}
 // An event says that training continued after step N with sample G: earlier lines of steps past N are undone. The run
 // itself decides on a rewind, at step M, whose update was not applied; "reason" says why. A loss that is NaN or
 // infinite is left out.
@@ -34,6 +34,7 @@ struct Event {
   int64_t rewinds = 0;    // of the run so far, with this one
   std::string reason{};
   std::optional<double> loss{}, grad_norm{};  // of that step; empty: NaN or infinite
+  double time = 0;                            // in seconds since 1970; 0: an older Hearth wrote it
   bool operator==(const Event&) const = default;
 };
 

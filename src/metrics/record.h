@@ -24,6 +24,7 @@ struct Record {
   int64_t substituted = 0;                  // sequences of this step that replaced damaged ones
   double data_wait_s = 0;                   // time that the step waited for a batch
   double step_s = 0;                        // the whole step with data_wait_s, without validation and saving
+  double time = 0;                          // end of the step, in seconds since 1970; 0: an older Hearth wrote it
   int64_t memory_bytes = 0;                 // largest resident set of the process so far
   std::optional<double> validation_loss{};  // global token mean over the held-out text, after the step's update
   std::map<std::string, double> validation_losses{};  // by name, for each named validation set

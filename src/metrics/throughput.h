@@ -22,4 +22,7 @@ int64_t peak_memory_bytes();
 // Seconds of a clock that never steps back.
 double monotonic_seconds();
 
+// Seconds since 1970, in whole milliseconds.
+double wall_seconds();
+
 }  // namespace hearth::metrics

@@ -9,6 +9,8 @@ namespace hearth::run {
 RunFolder::RunFolder(const config::RunConfig& config, bool locks)
     : path_(normal_path(config.run_folder())),
       checkpoints_(normal_path(config.checkpoint_folder())),
+      tensorboard_(config.metrics.enable_tensorboard ? normal_path(join_path(path_, config.metrics.save_tb_folder))
+                                                     : Path()),
       is_new_(locks && !path_exists(path_)) {
   if (is_object(path_))
     throw user_error(fmt::format("job.dump_folder = {} is in a store", path_.string()),
@@ -53,6 +55,7 @@ std::optional<Path> RunFolder::move_aside() {
   make_folders(aside);
   for (const Path& with_them : {run_file(), logs()})
     if (path_exists(with_them)) products.push_back(with_them);
+  if (tensorboard_.parent_path() == path_ && path_exists(tensorboard_)) products.push_back(tensorboard_);
   for (const Path& product : products) rename_path(product, aside / product.filename());
   return aside;
 }

@@ -4,10 +4,11 @@
 //   RUN/lease           which start writes here (run/lease.h)
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
+//   RUN/tb/             event files for TensorBoard, with metrics.enable_tensorboard (metrics/tensorboard.h)
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
 //   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (mesh/flight.h)
 //   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
-//   RUN/old-1/          an earlier training that --restart moved aside: checkpoints, metrics, config.toml, logs
+//   RUN/old-1/          an earlier training that --restart moved aside: checkpoints, metrics, tb, config.toml, logs
 #pragma once
 
 #include <memory>
@@ -37,6 +38,8 @@ class RunFolder {
   Path run_file() const { return path_ / "config.toml"; }
   Path logs() const { return path_ / "logs"; }
   Path flight() const { return path_ / "flight"; }
+  // The folder of TensorBoard's files; empty: none are written.
+  const Path& tensorboard() const { return tensorboard_; }
 
   // Rank 0's; other ranks have none.
   const std::optional<Lease>& lease() const { return lease_; }
@@ -59,7 +62,7 @@ class RunFolder {
   void remove_if_unused();
 
  private:
-  Path path_, checkpoints_;
+  Path path_, checkpoints_, tensorboard_;
   bool is_new_;
   std::unique_ptr<FileLock> lock_;
   std::optional<Lease> lease_;

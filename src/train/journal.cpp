@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <vector>
+
+#include "metrics/throughput.h"
 
 namespace hearth::train {
 
@@ -11,13 +14,42 @@ Journal::Journal(const Options& options) {
   log_ = options.log;
   const bool again = options.first_step > 0 || options.next_sample > 0 || path_exists(options.metrics_file);
   file_.emplace(options.metrics_file);
+  const double now = metrics::wall_seconds();
   if (again)
-    file_->append(metrics::Event{.name = "resume", .step = options.first_step, .next_sample = options.next_sample});
+    file_->append(
+        metrics::Event{.name = "resume", .step = options.first_step, .next_sample = options.next_sample, .time = now});
+  if (!options.tensorboard.empty()) open_tensorboard(options, now);
   console_.emplace(stdout, metrics::Console::style_of(stdout), options.first_step, options.last_step, options.log_freq);
+}
+
+Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log) {
+  return {.speaks = rank == 0,
+          .metrics_file = run.folder.metrics_file(),
+          .first_step = progress.step,
+          .last_step = run.steps,
+          .log_freq = run.config.metrics.log_freq,
+          .next_sample = progress.next_sample,
+          .log = &log,
+          .tensorboard = run.folder.tensorboard(),
+          .configuration = run.config_toml};
+}
+
+void Journal::open_tensorboard(const Options& options, double now) {
+  std::vector<metrics::Record> past;
+  if (!metrics::has_event_files(options.tensorboard)) past = metrics::read_metrics(options.metrics_file);
+  metrics::estimate_times(past, now);
+  tensorboard_.emplace(metrics::Tensorboard::Options{.folder = options.tensorboard,
+                                                     .first_step = options.first_step,
+                                                     .last_step = options.last_step,
+                                                     .log_freq = options.log_freq,
+                                                     .time = now,
+                                                     .configuration = options.configuration},
+                       past);
 }
 
 void Journal::step(const metrics::Record& record) {
   if (file_) file_->append(record);
+  if (tensorboard_) tensorboard_->step(record);
   if (console_) console_->step(record);
 }
 
@@ -30,10 +62,12 @@ void Journal::rewind(const metrics::Event& event) {
   if (!file_) return;
   file_->append(event);
   file_->sync();
+  if (tensorboard_) tensorboard_->rewind(event.time, event.step);
 }
 
 void Journal::sync() {
   if (file_) file_->sync();
+  if (tensorboard_) tensorboard_->sync();
 }
 
 }  // namespace hearth::train

@@ -1,8 +1,9 @@
-// A run's output: the console, RUN/metrics.jsonl and the rank's log. Rank 0's journal writes and every other rank's is
-// silent, so the trainer does not need to know its rank.
+// A run's output: the console, RUN/metrics.jsonl, TensorBoard's files and the rank's log. Rank 0's journal writes and
+// every other rank's is silent, so the trainer does not need to know its rank.
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/file.h"
@@ -10,6 +11,9 @@
 #include "metrics/console.h"
 #include "metrics/jsonl.h"
 #include "metrics/record.h"
+#include "metrics/tensorboard.h"
+#include "run/run.h"
+#include "run/state.h"
 
 namespace hearth::train {
 
@@ -24,6 +28,8 @@ class Journal {
     int64_t first_step = 0, last_step = 0, log_freq = 10;
     uint64_t next_sample = 0;  // the first sample of this start
     RankLog* log = nullptr;    // borrowed; the log of a rank that writes
+    Path tensorboard{};        // the folder of TensorBoard's files; empty: none are written
+    std::string configuration{};
   };
   // Opens the files. Writes a resume event if the training does not begin with step 1 and sample 0, or if there are
   // metrics of an earlier start. The event cancels all earlier records of steps after first_step.
@@ -38,9 +44,15 @@ class Journal {
   void sync();
 
  private:
+  void open_tensorboard(const Options& options, double now);
+
   std::optional<metrics::JsonlWriter> file_;
+  std::optional<metrics::Tensorboard> tensorboard_;
   std::optional<metrics::Console> console_;
   RankLog* log_ = nullptr;
 };
+
+// The options for a training that goes on from `progress`.
+Journal::Options journal_options(const run::Run& run, const run::Progress& progress, int64_t rank, RankLog& log);
 
 }  // namespace hearth::train

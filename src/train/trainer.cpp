@@ -80,13 +80,7 @@ class Trainer {
                           .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
         extra_steps_(checkpoint::keep_rules(run.config.checkpoint).steps),
         feed_(run, group.control()),
-        journal_({.speaks = group.rank() == 0,
-                  .metrics_file = run.folder.metrics_file(),
-                  .first_step = progress_.step,
-                  .last_step = run.steps,
-                  .log_freq = run.config.metrics.log_freq,
-                  .next_sample = progress_.next_sample,
-                  .log = &log}) {
+        journal_(journal_options(run, progress_, group.rank(), log)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
     control_.together("the first weights", [&] { start.fill(run, weights_); });
     begin_from(progress_.next_sample);
@@ -97,6 +91,7 @@ class Trainer {
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
       validate(before);
+      before.time = metrics::wall_seconds();
       journal_.step(before);
     }
     feed_.saved();
@@ -233,6 +228,7 @@ class Trainer {
         .substituted = step.substituted,
         .data_wait_s = step.data_wait_s,
         .step_s = step_s,
+        .time = metrics::wall_seconds(),
         .memory_bytes = run_.device.is_cpu() ? metrics::peak_memory_bytes() : ops::gpu_memory().peak_bytes};
   }
 
@@ -261,7 +257,8 @@ class Trainer {
                      .rewinds = progress_.health.rewinds,
                      .reason = reason,
                      .loss = if_finite(result.loss),
-                     .grad_norm = if_finite(result.grad_norm)});
+                     .grad_norm = if_finite(result.grad_norm),
+                     .time = metrics::wall_seconds()});
     control_.barrier("a rewind");  // no rank may delete the checkpoint while another reads it
   }
 

@@ -95,6 +95,17 @@ TEST(Check, CheckpointsAreKeptByRulesThatApply) {
             one("checkpoint.keep_best = 1 has no effect with validation.freq = 0"));
 }
 
+TEST(Check, TensorboardsFolderIsItsOwn) {
+  const std::string on = "metrics.enable_tensorboard=true";
+  EXPECT_TRUE(problems({on}).empty());
+  EXPECT_TRUE(problems({on, "metrics.save_tb_folder=logs/board"}).empty());
+  for (const char* folder : {"", ".", "checkpoints/"})
+    EXPECT_EQ(problems({on, fmt::format("metrics.save_tb_folder={}", folder)}),
+              one(fmt::format("metrics.save_tb_folder = \"{}\" is a folder with other files of the run", folder)));
+  EXPECT_EQ(problems({on, "metrics.save_tb_folder=s3://bucket/tb"}),
+            one("metrics.save_tb_folder = \"s3://bucket/tb\" is in a store"));
+}
+
 TEST(Check, AKeyThatWouldHaveNoEffectIsAnError) {
   EXPECT_EQ(problems({"lr_scheduler.decay_type=constant", "lr_scheduler.decay_ratio=0.2"}),
             one("lr_scheduler.decay_ratio = 0.2 has no effect with lr_scheduler.decay_type = \"constant\""));

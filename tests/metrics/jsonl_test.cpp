@@ -32,6 +32,7 @@ Record record(int64_t step, double loss) {
   r.samples = 4;
   r.data_wait_s = 1e-7;
   r.step_s = 0.3;
+  r.time = 1764083655.123 + static_cast<double>(step);
   r.memory_bytes = int64_t{3} << 31;
   return r;
 }
@@ -81,9 +82,9 @@ TEST(Jsonl, ALineHasTheNamesThatAreDocumented) {
   }
   const auto object = nlohmann::json::parse(read_file(path));
   for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "mfu", "first_sample",
-                           "samples", "data_wait_s", "step_s", "memory_bytes", "validation_loss"})
+                           "samples", "data_wait_s", "step_s", "time", "memory_bytes", "validation_loss"})
     EXPECT_TRUE(object.contains(name)) << name;
-  EXPECT_EQ(object.size(), 13u);
+  EXPECT_EQ(object.size(), 14u);
   EXPECT_EQ(object["loss"], 2.5);
 }
 

@@ -30,8 +30,6 @@ constexpr Row kRows[] = {
     {"job", "custom_config_module", kNoPython},
     {"metrics", "enable_color_printing", "remove it: the output has no colours"},
     {"metrics", "disable_color_printing", "remove it: the output has no colours"},
-    {"metrics", "enable_tensorboard", kJsonl},
-    {"metrics", "save_tb_folder", kJsonl},
     {"metrics", "enable_wandb", kJsonl},
     {"metrics", "rank_0_only", kJsonl},
     {"metrics", "save_for_all_ranks", kJsonl},
