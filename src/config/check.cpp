@@ -302,7 +302,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   if (purpose != Purpose::kTrain) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
-  check_neox_schedule(rules, c.lr_scheduler);
+  check_decay_type(rules, c.lr_scheduler);
   const std::string& weights = c.training.token_weights;
   rules.require(weights.empty() || path_exists(c.resolve(weights)), {"training.token_weights"},
                 fmt::format("training.token_weights = {}: {} does not exist", to_toml_value(weights),

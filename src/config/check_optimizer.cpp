@@ -6,14 +6,28 @@
 
 namespace hearth::config {
 
-void check_neox_schedule(Rules& rules, const LrScheduler& s) {
-  const bool neox = s.rule != ScheduleRule::kTorchtitan;
-  rules.require(neox ? s.decay_type != DecayType::kSqrt : s.decay_type != DecayType::kExponential,
+void check_decay_type(Rules& rules, const LrScheduler& s) {
+  std::vector<DecayType> has = {DecayType::kLinear, DecayType::kCosine};
+  switch (s.rule) {
+    case ScheduleRule::kTorchtitan:
+      has.push_back(DecayType::kSqrt);
+      break;
+    case ScheduleRule::kNeox:
+    case ScheduleRule::kNeox2023:
+      has.push_back(DecayType::kExponential);
+      break;
+    case ScheduleRule::kTransformers:
+      has.insert(has.end(), {DecayType::kCosineWithRestarts, DecayType::kPolynomial});
+      break;
+  }
+  std::string names;
+  for (const DecayType type : has) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name_of(type));
+  has.push_back(DecayType::kConstant);
+  rules.require(std::find(has.begin(), has.end(), s.decay_type) != has.end(),
                 {"lr_scheduler.decay_type", "lr_scheduler.rule"},
                 fmt::format("lr_scheduler.decay_type = \"{}\" does not go with lr_scheduler.rule = \"{}\"",
                             name_of(s.decay_type), name_of(s.rule)),
-                neox ? "use \"linear\", \"cosine\", \"exponential\" or \"constant\""
-                     : "use \"linear\", \"cosine\", \"sqrt\" or \"constant\"");
+                fmt::format("use {} or \"constant\"", names));
 }
 
 namespace {

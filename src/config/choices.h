@@ -20,14 +20,14 @@ enum class OptimizerName { kAdamW, kAdam, kMuon };
 enum class OptimizerForm { kTorch, kTransformers };
 enum class WeightDecayOn { kMatrices, kAll };
 enum class MuonAdjustLrFn { kOriginal, kMatchRmsAdamW };
-enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023 };
-enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant };
+enum class ScheduleRule { kTorchtitan, kNeox, kNeox2023, kTransformers };
+enum class DecayType { kLinear, kCosine, kSqrt, kExponential, kConstant, kCosineWithRestarts, kPolynomial };
 enum class DeviceKind { kCpu, kCuda };
 enum class CommBackend { kAuto, kHost, kMpi, kNccl };
 enum class PipelineSchedule { kGPipe, k1F1B, kInterleaved1F1B, kInterleavedZeroBubble };
 enum class WeightUnit { kTokens, kDocuments };
 enum class WeightRule { kSlots, kNeox };
-enum class DataOrder { kShuffle, kNeox };
+enum class DataOrder { kShuffle, kNeox, kSequential };
 enum class Packing { kConcat, kBestFit };
 enum class Stride { kExact, kTorchtitan, kNeox };
 enum class OnDamage { kStop, kSubstitute };
@@ -79,14 +79,19 @@ template <>
 inline constexpr NamedChoice<MuonAdjustLrFn> kChoices<MuonAdjustLrFn>[] = {
     {MuonAdjustLrFn::kOriginal, "original"}, {MuonAdjustLrFn::kMatchRmsAdamW, "match_rms_adamw"}};
 template <>
-inline constexpr NamedChoice<ScheduleRule> kChoices<ScheduleRule>[] = {
-    {ScheduleRule::kTorchtitan, "torchtitan"}, {ScheduleRule::kNeox, "neox"}, {ScheduleRule::kNeox2023, "neox_2023"}};
+inline constexpr NamedChoice<ScheduleRule> kChoices<ScheduleRule>[] = {{ScheduleRule::kTorchtitan, "torchtitan"},
+                                                                       {ScheduleRule::kNeox, "neox"},
+                                                                       {ScheduleRule::kNeox2023, "neox_2023"},
+                                                                       {ScheduleRule::kTransformers, "transformers"}};
 template <>
-inline constexpr NamedChoice<DecayType> kChoices<DecayType>[] = {{DecayType::kLinear, "linear"},
-                                                                 {DecayType::kCosine, "cosine"},
-                                                                 {DecayType::kSqrt, "sqrt"},
-                                                                 {DecayType::kExponential, "exponential"},
-                                                                 {DecayType::kConstant, "constant"}};
+inline constexpr NamedChoice<DecayType> kChoices<DecayType>[] = {
+    {DecayType::kLinear, "linear"},
+    {DecayType::kCosine, "cosine"},
+    {DecayType::kSqrt, "sqrt"},
+    {DecayType::kExponential, "exponential"},
+    {DecayType::kConstant, "constant"},
+    {DecayType::kCosineWithRestarts, "cosine_with_restarts"},
+    {DecayType::kPolynomial, "polynomial"}};
 template <>
 inline constexpr NamedChoice<CommBackend> kChoices<CommBackend>[] = {{CommBackend::kAuto, "auto"},
                                                                      {CommBackend::kHost, "host"},
@@ -108,8 +113,8 @@ template <>
 inline constexpr NamedChoice<WeightRule> kChoices<WeightRule>[] = {{WeightRule::kSlots, "slots"},
                                                                    {WeightRule::kNeox, "neox"}};
 template <>
-inline constexpr NamedChoice<DataOrder> kChoices<DataOrder>[] = {{DataOrder::kShuffle, "shuffle"},
-                                                                 {DataOrder::kNeox, "neox"}};
+inline constexpr NamedChoice<DataOrder> kChoices<DataOrder>[] = {
+    {DataOrder::kShuffle, "shuffle"}, {DataOrder::kNeox, "neox"}, {DataOrder::kSequential, "sequential"}};
 template <>
 inline constexpr NamedChoice<Packing> kChoices<Packing>[] = {{Packing::kConcat, "concat"},
                                                              {Packing::kBestFit, "best_fit"}};

@@ -93,7 +93,9 @@ struct LrScheduler {
   double decay_ratio = -1;     // share of the steps that decay, at the end (WSD); -1: all after the warm-up
   DecayType decay_type = DecayType::kLinear;
   double min_lr_factor = 0;
-  int64_t end_step = 0;  // end of GPT-NeoX's decay; 0: the run's last step
+  int64_t num_cycles = 1;  // of cosine_with_restarts
+  double power = 1;        // of polynomial
+  int64_t end_step = 0;    // end of the decay, but of torchtitan's; 0: the run's last step
 };
 
 struct Training {

@@ -188,7 +188,8 @@ std::vector<Field> optimizer_fields() {
 std::vector<Field> schedule_fields() {
   return {
     {"lr_scheduler", "rule", slot<&RunConfig::lr_scheduler, &LrScheduler::rule>, kMayChange, "",
-     "the formulas: torchtitan's, GPT-NeoX's, or GPT-NeoX's of 2023, with which Llemma was trained",
+     "the formulas: torchtitan's, GPT-NeoX's, GPT-NeoX's of 2023, with which Llemma was trained, or those of Hugging "
+     "Face's Transformers",
      one_of<ScheduleRule>()},
     {"lr_scheduler", "warmup_steps", slot<&RunConfig::lr_scheduler, &LrScheduler::warmup_steps>, kMayChange, "steps",
      "the rate rises linearly over these; the default is cut to a shorter run", at_least(0)},
@@ -199,13 +200,20 @@ std::vector<Field> schedule_fields() {
      or_special(-1, between(0, 1)),
      {is("lr_scheduler.rule", ScheduleRule::kTorchtitan), is_not("lr_scheduler.decay_type", DecayType::kConstant)}},
     {"lr_scheduler", "decay_type", slot<&RunConfig::lr_scheduler, &LrScheduler::decay_type>, kMayChange, "",
-     "shape of the decay; constant means no decay; only torchtitan has sqrt, only GPT-NeoX has exponential",
+     "shape of the decay; constant means no decay; only torchtitan has sqrt, only GPT-NeoX exponential, only "
+     "Transformers cosine_with_restarts and polynomial",
      one_of<DecayType>()},
     {"lr_scheduler", "min_lr_factor", slot<&RunConfig::lr_scheduler, &LrScheduler::min_lr_factor>, kMayChange, "",
      "the rate at the end of the decay, as a share of lr", between(0, 1),
      {is_not("lr_scheduler.decay_type", DecayType::kConstant)}},
+    {"lr_scheduler", "num_cycles", slot<&RunConfig::lr_scheduler, &LrScheduler::num_cycles>, kMayChange, "cosines",
+     "cosine_with_restarts: the number of cosines from the full rate down", between(1, 1 << 20),
+     {is("lr_scheduler.decay_type", DecayType::kCosineWithRestarts)}},
+    {"lr_scheduler", "power", slot<&RunConfig::lr_scheduler, &LrScheduler::power>, kMayChange, "",
+     "polynomial: the power of the share of the decay that is left; 1 is linear", above(0, 100),
+     {is("lr_scheduler.decay_type", DecayType::kPolynomial)}},
     {"lr_scheduler", "end_step", slot<&RunConfig::lr_scheduler, &LrScheduler::end_step>, kMayChange, "steps",
-     "the last step of GPT-NeoX's decay (lr_decay_iters); 0 means the run's last step", at_least(0),
+     "the last step of the decay (GPT-NeoX's lr_decay_iters); 0 means the run's last step", at_least(0),
      {is_not("lr_scheduler.rule", ScheduleRule::kTorchtitan)}},
   };
 }

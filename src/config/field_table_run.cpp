@@ -202,7 +202,8 @@ std::vector<Field> data_fields() {
      "the order of sources in a mixture: slots spreads each evenly; neox is GPT-NeoX's rule", one_of<WeightRule>(),
      {given("data.source")}},
     {"data", "order", slot<&RunConfig::data, &Data::order>, kRefuse, "",
-     "the order of sequences: shuffle needs no table; neox is GPT-NeoX's order", one_of<DataOrder>()},
+     "the order of sequences: shuffle needs no table; neox is GPT-NeoX's order; sequential is that of the dataset, the "
+     "same in each epoch", one_of<DataOrder>()},
     {"data", "packing", slot<&RunConfig::data, &Data::packing>, kRefuse, "",
      "the packing of documents: concat cuts them at sequence ends; best_fit cuts only documents longer than a "
      "sequence, and pads",

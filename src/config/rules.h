@@ -47,8 +47,8 @@ class Rules {
 
 // Rejects given keys that nothing reads, by Field::applies_when.
 void check_applies_when(Rules& rules, const RunConfig& config, bool is_training);
-// Parts of check(): the update and its number types; and GPT-NeoX's learning rate.
+// Parts of check(): the update and its number types; and the decays that a rule of the learning rate has.
 void check_optimizer(Rules& rules, const RunConfig& config);
-void check_neox_schedule(Rules& rules, const LrScheduler& scheduler);
+void check_decay_type(Rules& rules, const LrScheduler& scheduler);
 
 }  // namespace hearth::config

@@ -127,6 +127,12 @@ TEST(CheckOptimizer, TheRulesOfTheLearningRateHaveTheirOwnKeys) {
             one("lr_scheduler.decay_ratio = 0.2 has no effect with lr_scheduler.rule = \"neox_2023\""));
   EXPECT_EQ(problems({"lr_scheduler.rule=neox", "lr_scheduler.decay_type=sqrt"}),
             one("lr_scheduler.decay_type = \"sqrt\" does not go with lr_scheduler.rule = \"neox\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=transformers", "lr_scheduler.decay_type=exponential"}),
+            one("lr_scheduler.decay_type = \"exponential\" does not go with lr_scheduler.rule = \"transformers\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=neox_2023", "lr_scheduler.decay_type=polynomial", "lr_scheduler.power=2"}),
+            one("lr_scheduler.decay_type = \"polynomial\" does not go with lr_scheduler.rule = \"neox_2023\""));
+  EXPECT_EQ(problems({"lr_scheduler.rule=transformers", "lr_scheduler.decay_type=linear", "lr_scheduler.power=2"}),
+            one("lr_scheduler.power = 2.0 has no effect with lr_scheduler.decay_type = \"linear\""));
   EXPECT_EQ(problems({"lr_scheduler.decay_type=exponential"}),
             one("lr_scheduler.decay_type = \"exponential\" does not go with lr_scheduler.rule = \"torchtitan\""));
 }

@@ -90,7 +90,9 @@ TEST_F(LoadTest, FiveErrorsOfAFileAreReportedAtOnceInItsOrder) {
             "  run.toml:5: optimizer.beta2 = 1.5 is out of range\n"
             "      fix: give at least 0, less than 1\n"
             "  run.toml:7: lr_scheduler.decay_type = \"cubic\" is not a choice\n"
-            "      fix: give one of \"linear\", \"cosine\", \"sqrt\", \"exponential\", \"constant\"\n"
+            "      fix: give one of \"linear\", \"cosine\", \"sqrt\", \"exponential\", \"constant\", "
+            "\"cosine_with_restarts\", "
+            "\"polynomial\"\n"
             "  run.toml: the length of the training is not given\n"
             "      fix: give one of training.steps, training.tokens and training.epochs");
 }

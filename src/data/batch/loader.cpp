@@ -292,8 +292,8 @@ Sampler sampler_of(const Sources& sources, const LoaderOptions& options) {
                      tables.empty() ? nullptr : tables[i]});
   }
   segments.erase(segments.begin());
-  return Sampler(std::move(mixed), options.order.window(options.seq_len), options.seed, options.shuffle,
-                 std::move(segments), options.order.neox_mixture);
+  return Sampler(std::move(mixed), options.order.window(options.seq_len), options.seed,
+                 options.shuffle && !options.order.sequential, std::move(segments), options.order.neox_mixture);
 }
 
 Loader::Loader(const Sources& sources, const LoaderOptions& options)

@@ -111,6 +111,7 @@ struct SampleOrder {
   std::vector<MixtureSegment> segments{};                    // weights from sample 0 on; empty: there is one source
   config::Stride stride = config::Stride::kExact;            // Window::named
   bool masked = false;                                       // windows are Window::masked, stride is "exact"
+  bool sequential = false;                                   // each source's windows in order, epoch after epoch
   std::vector<std::shared_ptr<const WindowTable>> tables{};  // of each source; empty: no source has a table
   std::shared_ptr<const NeoxMixture> neox_mixture{};         // instead of the segments
 

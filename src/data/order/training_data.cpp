@@ -119,6 +119,7 @@ TrainingData::TrainingData(const config::RunConfig& config, std::vector<Source> 
   order_.segments = planned_segments(std::move(first), config, sources_);
   order_.stride = config.data.stride;
   order_.masked = config.objective.masked();
+  order_.sequential = config.data.order == config::DataOrder::kSequential;
   if (config.data.packing == config::Packing::kBestFit) {
     const int64_t threads = config::cpu_threads(config);
     for (const Source& source : sources_) {

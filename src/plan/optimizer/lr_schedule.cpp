@@ -29,6 +29,9 @@ double decay(DecayType type, double progress) {
       return std::exp(-0.693 * progress);
     case DecayType::kConstant:
       return 1;
+    case DecayType::kCosineWithRestarts:
+    case DecayType::kPolynomial:
+      break;  // of Transformers alone
   }
   HEARTH_CHECK(false, "decay type {}", static_cast<int>(type));
 }
@@ -52,6 +55,23 @@ double neox_rate(const LrSchedule& s, int64_t n) {
   return s.lr * std::max(factor, s.min_lr_factor);
 }
 
+// Transformers counts updates from 0, too.
+double transformers_rate(const LrSchedule& s, int64_t n) {
+  if (n < s.warmup_steps) return s.lr * static_cast<double>(n) / static_cast<double>(s.warmup_steps);
+  if (s.decay_type == DecayType::kConstant) return s.lr;
+  if (n >= s.end_step) return s.lr * s.min_lr_factor;
+  const double x = static_cast<double>(n - s.warmup_steps) / static_cast<double>(s.end_step - s.warmup_steps);
+  double factor = 0;
+  if (s.decay_type == DecayType::kPolynomial) {
+    factor = std::pow(1 - x, s.power);
+  } else if (s.decay_type == DecayType::kCosineWithRestarts) {
+    factor = decay(DecayType::kCosine, std::fmod(static_cast<double>(s.num_cycles) * x, 1.0));
+  } else {
+    factor = decay(s.decay_type, x);
+  }
+  return s.lr * (s.min_lr_factor + (1 - s.min_lr_factor) * factor);
+}
+
 }  // namespace
 
 LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t total_steps) {
@@ -64,9 +84,11 @@ LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t tot
                .decay_type = config.decay_type,
                .min_lr_factor = config.min_lr_factor,
                .end_step = config.end_step > 0 ? config.end_step : total_steps,
+               .num_cycles = config.num_cycles,
+               .power = config.power,
                .notes = {}};
-  const bool neox = s.rule != ScheduleRule::kTorchtitan;
-  if (config.warmup_fraction > 0) s.warmup_steps = steps_of(config.warmup_fraction, neox ? s.end_step : total_steps);
+  const bool by_end = s.rule != ScheduleRule::kTorchtitan;
+  if (config.warmup_fraction > 0) s.warmup_steps = steps_of(config.warmup_fraction, by_end ? s.end_step : total_steps);
   if (s.warmup_steps > total_steps) {
     s.notes.push_back(
         fmt::format("lr_scheduler: the warm-up of {} steps is cut to the run's {}: the rate never stays "
@@ -93,6 +115,7 @@ LrSchedule lr_schedule(const config::LrScheduler& config, double lr, int64_t tot
 double learning_rate(const LrSchedule& s, int64_t step) {
   HEARTH_CHECK(step >= 1, "step {}", step);
   step = std::min(step, s.total_steps);
+  if (s.rule == ScheduleRule::kTransformers) return transformers_rate(s, step - 1);
   if (s.rule != ScheduleRule::kTorchtitan) return neox_rate(s, step - 1);
   if (step <= s.warmup_steps) return s.lr * (static_cast<double>(step) / static_cast<double>(s.warmup_steps));
   // Decay ends at total_steps + 1, which no update reaches.

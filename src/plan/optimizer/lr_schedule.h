@@ -16,6 +16,12 @@
 // The result is at least m. After E the formulas continue, except for the cosine: GPT-NeoX's rises again there, ours
 // stays. "neox_2023" is the rule of Llemma's branch: the warm-up is n / W, so the first update has rate 0, and the
 // linear decay is (E - n + W) / E.
+//
+// "transformers": Hugging Face's transformers/optimization.py (5.23). With the same n, W, E, x and m:
+//   warm-up      n < W: n / W, so the first update has rate 0
+//   linear       f = 1 - x       cosine   f = (1 + cos(pi x)) / 2       polynomial   f = (1 - x)^power
+//   cosine_with_restarts   f = (1 + cos(pi (num_cycles x mod 1))) / 2
+// The factor is m + (1 - m) f, and m from step E on. Its library has an m for some of them only.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +41,9 @@ struct LrSchedule {
   int64_t total_steps, warmup_steps, decay_steps;
   DecayType decay_type;
   double min_lr_factor;
-  int64_t end_step;  // for GPT-NeoX's rules
+  int64_t end_step;  // for the rules of GPT-NeoX and Transformers
+  int64_t num_cycles;
+  double power;
   // Settings that did not fit the number of steps, and their adjustment (torchtitan warns, too). The caller prints
   // them.
   std::vector<std::string> notes;

@@ -193,6 +193,32 @@ TEST_F(TrainingDataTest, ARunThatSeesASourceTooOftenIsRefusedWithTheStepsThatAre
   EXPECT_TRUE(one_by_one.fix().starts_with(fmt::format("train {} steps at most", g))) << one_by_one.fix();
 }
 
+TEST_F(TrainingDataTest, ASequentialOrderIsThatOfTheTextInEachEpoch) {
+  config::RunConfig c = config({});
+  c.data.path = "b";
+  c.data.order = config::DataOrder::kSequential;
+  const TrainingData data(c);
+  const Sampler order = sampler(data);
+  const int64_t windows = order.windows(0);
+  ASSERT_GT(windows, 10);
+  for (int64_t g = 0; g < 2 * windows + 3; ++g) {
+    const Sample sample = order.sample(static_cast<uint64_t>(g));
+    ASSERT_EQ(sample.first_token, g % windows * 16) << g;
+    ASSERT_EQ(sample.epoch, static_cast<uint64_t>(g / windows)) << g;
+  }
+  // Two ranks read the same global batches, across the end of an epoch.
+  const auto first = static_cast<uint64_t>(windows - 6);
+  Loader one(data.splits(), loading(data, first)), two(data.splits(), loading(data, first, 4, 2));
+  for (int step = 0; step < 3; ++step) {
+    const StepBatch all = one.next(), half = two.next();
+    ASSERT_EQ(all.micro_batches.size(), 1u);
+    ASSERT_EQ(half.micro_batches.size(), 1u);
+    EXPECT_EQ(std::vector<int32_t>(all.micro_batches[0].tokens.begin(), all.micro_batches[0].tokens.begin() + 32),
+              std::vector<int32_t>(half.micro_batches[0].tokens.begin(), half.micro_batches[0].tokens.end()))
+        << step;
+  }
+}
+
 config::RunConfig neox(config::RunConfig c, int64_t steps) {
   c.data.order = config::DataOrder::kNeox;
   c.data.stride = config::Stride::kNeox;

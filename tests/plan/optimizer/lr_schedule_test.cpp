@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <sstream>
+#include <string>
 
 #include "base/error.h"
+#include "support/python.h"
 
 namespace hearth::plan {
 namespace {
@@ -131,6 +135,42 @@ TEST(LrSchedule, FollowsBothDialectsOfGptNeox) {
   config::LrScheduler old = scheduler(7, -1, DecayType::kLinear);
   old.rule = config::ScheduleRule::kNeox2023;
   EXPECT_EQ(learning_rate(lr_schedule(old, 3e-4, 50), 1), 0) << "its first update changes nothing";
+}
+
+TEST(LrSchedule, FollowsTheSchedulesOfTransformers) {
+  HEARTH_NEEDS_ORACLE();
+  struct Case {
+    DecayType type;
+    int64_t num_cycles = 1;
+    double power = 1, floor = 0;
+  };
+  const std::map<std::string, Case> cases = {{"linear", {DecayType::kLinear}},
+                                             {"cosine", {DecayType::kCosine}},
+                                             {"cosine_with_restarts", {DecayType::kCosineWithRestarts, 3}},
+                                             {"polynomial", {DecayType::kPolynomial, 1, 2.5, 0.1}},
+                                             {"cosine_with_min_lr", {DecayType::kCosine, 1, 1, 0.25}},
+                                             {"constant_with_warmup", {DecayType::kConstant}}};
+  const test::CommandResult result = test::run_python("tests/plan/optimizer/schedule_oracle.py");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  std::istringstream words(result.output);
+  size_t compared = 0;
+  for (std::string name; words >> name; ++compared) {
+    const Case& c = cases.at(name);
+    config::LrScheduler s = scheduler(7, -1, c.type, c.floor);
+    s.rule = ScheduleRule::kTransformers;
+    s.end_step = 28;
+    s.num_cycles = c.num_cycles;
+    s.power = c.power;
+    const LrSchedule ours = lr_schedule(s, 3e-4, 30);
+    for (int64_t step = 1; step <= 30; ++step) {
+      double expected = 0;
+      ASSERT_TRUE(words >> expected) << name;
+      // Past its end Transformers' cosine rises again; ours stays.
+      if (c.type == DecayType::kCosine && step > 29) continue;
+      EXPECT_NEAR(learning_rate(ours, step), expected, 1e-18) << name << " " << step;
+    }
+  }
+  EXPECT_EQ(compared, cases.size());
 }
 
 TEST(LrSchedule, TakesGptNeoxsWarmupAsAFractionOfItsDecay) {
