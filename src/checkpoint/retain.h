@@ -15,6 +15,8 @@ namespace hearth::checkpoint {
 // RUN/run.lock is locked during a training, which writes and deletes checkpoints. The kernel releases it with the
 // process, however it ends.
 inline constexpr const char* kRunLock = "run.lock";
+// RUN/done.json: the training has made its last step and everything is saved. {"step": 2000}
+inline constexpr const char* kDoneFile = "done.json";
 
 // Steps with a folder of a final name, ascending. Empty if the folder is missing. Nothing is opened.
 std::vector<int64_t> list_steps(const Path& checkpoints);

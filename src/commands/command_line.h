@@ -37,6 +37,7 @@ struct Command {
   std::string_view example;  // without the program's name; one line per example
   int (*run)(CommandLine& line);
   int (*TorchCommands::*torch)(CommandLine& line) = nullptr;  // hearth-train's function; null: it has no such command
+  bool hidden = false;                                        // for programs: it is not in the list of commands
 };
 
 // One argument of a command.

@@ -72,6 +72,19 @@ constexpr Command kCommands[] = {
     {"Training", "bench comm", "measure how fast ranks talk to each other", "bench comm --ranks 4", bench_comm,
      &TorchCommands::bench_comm},
 
+    {"Clusters", "submit", "train on a cluster or on this host: jobs that go on until the run is done",
+     "submit run.toml --cluster frontier --account ABC123 --nodes 64\n"
+     "submit run.toml --cluster mycluster.toml --dry-run",
+     submit},
+    {"Clusters", "status", "show the state, step, loss, speed and jobs of a run, or of all runs of a folder",
+     "status runs/quickstart\n"
+     "status --all runs",
+     status},
+    {"Clusters", "stop", "end a run's job: it saves, and nothing goes on", "stop runs/quickstart", stop},
+    {"Clusters", "logs", "print the output of a run's newest job, or the log of one rank",
+     "logs runs/quickstart --follow", logs},
+    {"Clusters", "job", "what a job's script calls", "job before runs/quickstart --job 12", job, nullptr, true},
+
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",
      "inspect runs/quickstart/checkpoints/step-00000100", inspect},
     {"Checkpoints", "verify", "check every byte of a checkpoint", "verify runs/quickstart/checkpoints/step-00000100",

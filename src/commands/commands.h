@@ -48,6 +48,12 @@ int checkpoints_prune(CommandLine& line);
 int convert(CommandLine& line);
 int copy(CommandLine& line);
 
+int submit(CommandLine& line);
+int status(CommandLine& line);
+int stop(CommandLine& line);
+int logs(CommandLine& line);
+int job(CommandLine& line);
+
 int fetch(CommandLine& line);
 int push(CommandLine& line);
 

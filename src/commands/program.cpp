@@ -29,6 +29,7 @@ std::string list_commands(const Program& program, std::string_view first_word = 
   std::string text;
   std::string_view group;
   for (const Command& command : program.commands) {
+    if (command.hidden) continue;
     if (!first_word.empty() && !command.name.starts_with(fmt::format("{} ", first_word))) continue;
     if (command.group != group) text += fmt::format("\n{}\n", command.group);
     group = command.group;
@@ -47,7 +48,8 @@ std::string top_help(const Program& program) {
 
 [[noreturn]] void unknown_command(const Program& program, const std::vector<std::string>& words) {
   std::vector<std::string> names;
-  for (const Command& command : program.commands) names.emplace_back(command.name);
+  for (const Command& command : program.commands)
+    if (!command.hidden) names.emplace_back(command.name);
   const std::string two = words.size() > 1 ? words[0] + " " + words[1] : words[0];
   std::string meant = nearest(two, names);
   if (meant.empty()) meant = nearest(words[0], names);

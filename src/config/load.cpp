@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -19,41 +18,6 @@
 
 namespace hearth::config {
 namespace {
-
-constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
-
-std::string_view expected(const Value& type) {
-  switch (type.index()) {
-    case 0:
-      return "true or false";
-    case 1:
-      return "a whole number";
-    case 2:
-      return "a number";
-    case 3:
-      return "a text in quotes";
-    case 4:
-      return "a list of numbers";
-    default:
-      return "a list of texts in quotes";
-  }
-}
-
-// `given` as the field's type, if it fits: a number without a fraction is an integer ("tokens = 3e8").
-std::optional<Value> convert(const Value& given, const Value& type) {
-  if (given.index() == type.index()) return given;
-  // TOML's [] is an empty list of any type; it is parsed as numbers.
-  if (const auto* none = std::get_if<Numbers>(&given);
-      none != nullptr && none->empty() && std::holds_alternative<Names>(type))
-    return Value(Names{});
-  if (const auto* whole = std::get_if<int64_t>(&given); whole != nullptr && std::holds_alternative<double>(type))
-    return std::optional<Value>(std::in_place, static_cast<double>(*whole));
-  if (const auto* number = std::get_if<double>(&given); number != nullptr && std::holds_alternative<int64_t>(type)) {
-    if (*number == std::floor(*number) && std::abs(*number) <= kLargestExactInteger)
-      return std::optional<Value>(std::in_place, static_cast<int64_t>(*number));
-  }
-  return std::nullopt;
-}
 
 // The parts of "[a, b]" without spaces and quotes around them; empty if the text is not such a list.
 std::optional<std::vector<std::string_view>> parse_list(std::string_view text) {
@@ -110,8 +74,8 @@ std::optional<Value> parse_set(const std::string& text, const Value& type) {
     if (text == "false") return Value(false);
     return std::nullopt;
   }
-  if (auto whole = number(int64_t{})) return convert(*whole, type);
-  if (auto real = number(double{})) return convert(*real, type);
+  if (auto whole = number(int64_t{})) return as_type(*whole, type);
+  if (auto real = number(double{})) return as_type(*real, type);
   return std::nullopt;
 }
 
@@ -175,7 +139,7 @@ void assign(LoadResult& result, const Entry& entry, const std::optional<Value>& 
   if (!value) {
     // Values that cannot be shown are called "a list" and the like.
     const char* verb = shown.starts_with("a ") ? "is" : "=";
-    problem(fmt::format("{} {} {}: not {}", name, verb, shown, expected(field.default_value())), "");
+    problem(fmt::format("{} {} {}: not {}", name, verb, shown, type_text(field.default_value())), "");
     return;
   }
   if (!field.limits.allow(*value)) {
@@ -231,7 +195,7 @@ void apply_to_list(LoadResult& result, const TomlEntry& entry, const Origin& ori
   if (entry.key.empty()) {
     result.origins[fmt::format("{}.{}", list.name, *entry.item)] = origin;
   } else if (const Field* field = find_list_field(entry.section, entry.key)) {
-    const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
+    const std::optional<Value> value = entry.value ? as_type(*entry.value, field->default_value()) : std::nullopt;
     assign(result, {field, *entry.item}, value, entry.shown, origin);
   } else {
     result.problems.push_back({fmt::format("{}:{}", result.file_name, entry.line), entry.line,
@@ -266,7 +230,7 @@ void apply_file(LoadResult& result, std::string_view text) {
     } else if (!known || entry.key.empty()) {
       continue;  // a key of an unknown section, reported with the section; or an empty section
     } else if (const Field* field = find_field(entry.section + "." + entry.key)) {
-      const std::optional<Value> value = entry.value ? convert(*entry.value, field->default_value()) : std::nullopt;
+      const std::optional<Value> value = entry.value ? as_type(*entry.value, field->default_value()) : std::nullopt;
       assign(result, {field, 0}, value, entry.shown, origin);
     } else {
       const auto [what, fix] = unknown_key(entry.section, entry.key);

@@ -1,13 +1,16 @@
-// Limits of values and their text: the parts of fields.h that do not depend on a key.
+// Limits, types and texts of values: the parts of fields.h and toml_text.h that do not depend on a key.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "config/fields.h"
+#include "config/toml_text.h"
 
 namespace hearth::config {
 namespace {
+
+constexpr double kLargestExactInteger = 9007199254740992.0;  // 2^53
 
 std::string bound_text(double bound) {
   return std::abs(bound) < 1e15 && bound == std::floor(bound) ? fmt::format("{}", static_cast<int64_t>(bound))
@@ -81,6 +84,38 @@ std::string to_toml_value(const Value& value) {
       text += c;
   }
   return text + "\"";
+}
+
+std::string_view type_text(const Value& type) {
+  switch (type.index()) {
+    case 0:
+      return "true or false";
+    case 1:
+      return "a whole number";
+    case 2:
+      return "a number";
+    case 3:
+      return "a text in quotes";
+    case 4:
+      return "a list of numbers";
+    default:
+      return "a list of texts in quotes";
+  }
+}
+
+std::optional<Value> as_type(const Value& given, const Value& type) {
+  if (given.index() == type.index()) return given;
+  // TOML's [] is an empty list of any type; it is parsed as numbers.
+  if (const auto* none = std::get_if<Numbers>(&given);
+      none != nullptr && none->empty() && std::holds_alternative<Names>(type))
+    return Value(Names{});
+  if (const auto* whole = std::get_if<int64_t>(&given); whole != nullptr && std::holds_alternative<double>(type))
+    return std::optional<Value>(std::in_place, static_cast<double>(*whole));
+  if (const auto* number = std::get_if<double>(&given); number != nullptr && std::holds_alternative<int64_t>(type)) {
+    if (*number == std::floor(*number) && std::abs(*number) <= kLargestExactInteger)
+      return std::optional<Value>(std::in_place, static_cast<int64_t>(*number));
+  }
+  return std::nullopt;
 }
 
 }  // namespace hearth::config

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 // Rank 0 tells the others of a failure within this time; what still runs afterwards hangs.
 constexpr auto kGrace = std::chrono::milliseconds(800);
-constexpr std::array kForwarded = {SIGTERM, SIGINT, SIGUSR1};
+constexpr std::array kForwarded = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
 struct Child {
   int64_t rank;

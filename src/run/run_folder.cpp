@@ -36,8 +36,13 @@ void RunFolder::check_run_file() const {
 
 void RunFolder::write_run_file(std::string_view content) const {
   check_run_file();
+  remove_file(path_ / checkpoint::kDoneFile);
   if (path_exists(run_file()) && read_file(run_file()) == content) return;
   write_file_atomic(run_file(), content);
+}
+
+void RunFolder::mark_done(int64_t step) const {
+  write_file_atomic(path_ / checkpoint::kDoneFile, fmt::format("{{\"step\": {}}}\n", step));
 }
 
 std::optional<Path> RunFolder::move_aside() {

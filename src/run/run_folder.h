@@ -5,6 +5,7 @@
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
 //   RUN/tb/             event files for TensorBoard, with metrics.enable_tensorboard (metrics/tensorboard.h)
+//   RUN/done.json       written after the last step is saved, removed when the training goes on past it
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
 //   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (mesh/flight.h)
 //   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
@@ -46,8 +47,10 @@ class RunFolder {
 
   // Throws user_error if RUN/config.toml was not written by us: a user's own run file is never overwritten.
   void check_run_file() const;
-  // Writes atomically; does nothing if the content is the same already.
+  // Writes atomically, if the content is another one. The training goes on: removes RUN/done.json.
   void write_run_file(std::string_view content) const;
+  // Writes RUN/done.json, for whoever started the training: a launcher's exit code can be 0 without it.
+  void mark_done(int64_t step) const;
 
   // Moves an earlier training's checkpoints and metrics to RUN/old-N; nothing is deleted. Returns that folder, or
   // nullopt without an earlier training.

@@ -14,7 +14,7 @@ std::atomic<bool> leave{false};
 std::atomic<bool> save{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-struct sigaction old_interrupt, old_terminate, old_user1;
+struct sigaction old_interrupt, old_terminate, old_user1, old_user2;
 
 void on_leave(int) { leave.store(true); }
 void on_save(int) { save.store(true); }
@@ -37,12 +37,14 @@ SignalScope::SignalScope() {
   install(SIGINT, on_leave, SA_RESTART | static_cast<int>(SA_RESETHAND), old_interrupt);
   install(SIGTERM, on_leave, SA_RESTART, old_terminate);
   install(SIGUSR1, on_save, SA_RESTART, old_user1);
+  install(SIGUSR2, on_leave, SA_RESTART, old_user2);
 }
 
 SignalScope::~SignalScope() {
   ::sigaction(SIGINT, &old_interrupt, nullptr);
   ::sigaction(SIGTERM, &old_terminate, nullptr);
   ::sigaction(SIGUSR1, &old_user1, nullptr);
+  ::sigaction(SIGUSR2, &old_user2, nullptr);
   installed = false;
 }
 

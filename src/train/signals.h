@@ -1,7 +1,8 @@
-// Requests from outside the process. SIGINT or SIGTERM: finish the step, save, leave (exit code 75). SIGUSR1: save and
-// continue. A second SIGINT: leave at once, as without a handler. Handlers only set flags. The trainer reads them
-// between steps and shares them among the ranks with the notes about the next step (train/step_note.h). So all ranks
-// stop after the same step: with several ranks, the one after that in which the signal came.
+// Requests from outside the process. SIGINT, SIGTERM or SIGUSR2: finish the step, save, leave (exit code 75). A job's
+// script passes SIGUSR2 on before the time limit. SIGUSR1: save and continue. A second SIGINT: leave at once, as
+// without a handler. Handlers only set flags. The trainer reads them between steps and shares them among the ranks with
+// the notes about the next step (train/step_note.h). So all ranks stop after the same step: with several ranks, the one
+// after that in which the signal came.
 #pragma once
 
 namespace hearth::train {

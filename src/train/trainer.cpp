@@ -44,7 +44,6 @@
 
 namespace hearth::train {
 namespace {
-
 using metrics::monotonic_seconds;
 using Mode = parallel::ShardedWeights::Mode;
 
@@ -362,6 +361,7 @@ ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& 
   if (code != ExitCode::kDone) return code;
   for (const std::string& line : run::complete_last_save(run, start.progress.step, control))
     voice.say(LogLevel::kInfo, line);
+  if (group.rank() == 0) run.folder.mark_done(run.steps);
   return code;
 }
 

@@ -79,18 +79,22 @@ TEST(LocalRanks, AreNotHurriedIfOneIsAskedToLeave) {
 }
 
 TEST(LocalRanks, GetTheSignalsOfTheirParent) {
-  const hearth::test::ScratchFolder scratch;
-  const pid_t parent = ::getpid();
-  const int code = run_local_ranks(2, [&](const Place& place) {
-    static volatile sig_atomic_t asked = 0;
-    ::signal(SIGTERM, [](int) { asked = 1; });
-    write_file_atomic(scratch / fmt::format("ready-{}", place.rank), "");
-    while (!path_exists(scratch / "ready-0") || !path_exists(scratch / "ready-1")) ::usleep(1000);
-    if (place.rank == 0) ::kill(parent, SIGTERM);
-    for (int i = 0; i < 5000 && asked == 0; ++i) ::usleep(1000);
-    return asked != 0 ? kLeave : 1;
-  });
-  EXPECT_EQ(code, kLeave);
+  static int number;
+  for (const int signal : {SIGTERM, SIGUSR2}) {
+    number = signal;
+    const hearth::test::ScratchFolder scratch;
+    const pid_t parent = ::getpid();
+    const int code = run_local_ranks(2, [&](const Place& place) {
+      static volatile sig_atomic_t asked = 0;
+      ::signal(number, [](int) { asked = 1; });
+      write_file_atomic(scratch / fmt::format("ready-{}", place.rank), "");
+      while (!path_exists(scratch / "ready-0") || !path_exists(scratch / "ready-1")) ::usleep(1000);
+      if (place.rank == 0) ::kill(parent, number);
+      for (int i = 0; i < 5000 && asked == 0; ++i) ::usleep(1000);
+      return asked != 0 ? kLeave : 1;
+    });
+    EXPECT_EQ(code, kLeave) << signal;
+  }
 }
 
 }  // namespace

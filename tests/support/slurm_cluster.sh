@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# slurm_cluster.sh up DIR [NODES] | cut DIR NODE | down DIR: a real Slurm cluster whose nodes are all this machine. As
-# root; needs the packages slurm-wlm and munge. All its state is in DIR. "up" prints a variable for the environment of
-# its users. With SLURM_CLUSTER_NETWORK=1 each node has a network of its own (package iproute2); "cut" cuts it off.
+# slurm_cluster.sh up DIR [NODES] | kill DIR NODE | cut DIR NODE | down DIR: a real Slurm cluster whose nodes are all
+# this machine. As root; needs the packages slurm-wlm and munge. All its state is in DIR. "up" prints a variable for the
+# environment of its users. "kill" ends every process of a node. With SLURM_CLUSTER_NETWORK=1 each node has a network of
+# its own (package iproute2); "cut" cuts it off.
 set -euo pipefail
 command=$1
 mkdir -p "$2"
@@ -31,7 +32,8 @@ start_node() {
   # shellcheck disable=SC2016 # the inner shell expands it
   "${enter[@]}" unshare --mount --uts --propagation private bash -c 'hostname "$0" &&
     mount --bind "$1/etc/hosts" /etc/hosts && mount --bind "$1/pmix/$0" "$1/pmix/here" &&
-    exec env -i SLURM_CONF="$1/etc/slurm.conf" SLURM_CLUSTER="$1" PATH="$PATH" slurmd -f "$1/etc/slurm.conf" -N "$0"' \
+    exec env -i SLURM_CONF="$1/etc/slurm.conf" SLURM_CLUSTER="$1" SLURM_CLUSTER_NODE="$0" PATH="$PATH" \
+      slurmd -f "$1/etc/slurm.conf" -N "$0"' \
     "$1" "$dir"
 }
 
@@ -66,6 +68,19 @@ ours() {
     /proc/[0-9]*/environ 2>/dev/null); do
     file=${file#/proc/}
     echo "${file%/environ}"
+  done
+}
+
+# Its slurmd and stepd have the cluster's variable, what they started Slurm's own.
+kill_node() {
+  local file process
+  # shellcheck disable=SC2013 # /proc has no spaces
+  for file in $(grep --files-with-matches --null-data --line-regexp --fixed-strings -e "SLURM_CLUSTER_NODE=$1" \
+    -e "SLURMD_NODENAME=$1" /proc/[0-9]*/environ 2>/dev/null); do
+    if grep --quiet --null-data --line-regexp --fixed-strings -e "SLURM_CONF=$conf" "$file" 2>/dev/null; then
+      process=${file#/proc/}
+      kill -s KILL "${process%/environ}" 2>/dev/null || true
+    fi
   done
 }
 
@@ -149,6 +164,7 @@ stop() {
 
 case $command in
 up) up "${3:-2}" ;;
+kill) kill_node "$3" ;;
 cut) ip link set "$bridge-${3#node}" down ;;
 down) down ;;
 *) exit 2 ;;

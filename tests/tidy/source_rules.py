@@ -8,7 +8,7 @@ import re
 # The rooms of src/, in include order: a room includes itself and what stands to its left. Rooms that no file needs yet
 # have their places: storage (local disk, S3), convert (name maps), launch (ranks, Slurm).
 CORE = ["base", "machine", "hub", "storage", "mesh", "config", "plan", "formats", "tokenizer", "data", "checkpoint",
-        "convert", "metrics", "report", "launch", "commands"]
+        "convert", "metrics", "report", "launch", "cluster", "commands"]
 TORCH = ["base", "machine", "hub", "storage", "mesh", "config", "plan", "comm", "kernels", "ops", "model", "parallel",
          "optim", "run", "train", "infer", "bench"]
 # The folders of a room, in include order. All of them share the headers in the room itself, which stand to their left.
@@ -19,7 +19,7 @@ FOLDERS = {
     "tokenizer": ["unicode", "pretokenizer", "normalizer", "bpe", "unigram", "formats", "arrays"],
     "data": ["formats", "source", "shard", "build", "order", "batch", "export", "study"],
     "ops": ["cpu", "gpu"],
-    "commands": ["tokenizer", "data", "config", "run", "bench", "checkpoint", "hub"],
+    "commands": ["tokenizer", "data", "config", "run", "bench", "checkpoint", "hub", "cluster"],
 }
 MAX_MODULES = 20  # in one folder; a module is a header with its sources
 # Shared objects that are loaded on first use. They share headers with the libraries and no code; nobody includes theirs.

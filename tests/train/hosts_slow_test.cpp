@@ -5,12 +5,13 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/verify.h"
-#include "cluster.h"
 #include "run_process.h"
+#include "support/slurm_cluster.h"
 
 namespace hearth::train {
 namespace {
 
+using test::Cluster;
 using testing::HasSubstr;
 
 struct Hosts : TinyData {

@@ -6,11 +6,13 @@
 #include <filesystem>
 
 #include "base/random.h"
-#include "cluster.h"
 #include "run_process.h"
+#include "support/slurm_cluster.h"
 
 namespace hearth::train {
 namespace {
+
+using test::Cluster;
 
 // The processes of hearth-train that train this run, whichever launcher started them; not the launcher.
 std::vector<pid_t> find_ranks(const Path& run_file, pid_t launcher) {

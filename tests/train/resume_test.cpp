@@ -6,7 +6,9 @@
 #include <map>
 #include <tuple>
 
+#include "checkpoint/retain.h"
 #include "run/run_folder.h"
+#include "run_process.h"
 #include "tiny_run.h"
 
 namespace hearth::train {
@@ -42,6 +44,23 @@ std::map<std::string, std::vector<std::byte>> goes_on_with_the_same_numbers(
 }
 
 TEST_F(Resume, AfterAStopTheNumbersAreThoseOfAnUninterruptedRun) { goes_on_with_the_same_numbers(scratch, {}); }
+
+TEST_F(Resume, ACompleteTrainingIsMarkedUntilItGoesOn) {
+  config::RunConfig c = named(scratch, "run");
+  const Path mark = c.run_folder() / checkpoint::kDoneFile;
+  train(c);
+  EXPECT_EQ(read_file(mark), "{\"step\": 12}\n");
+  c.training.steps = 1'000'000;
+  {
+    RunProcess process({"train", write_run_file(c).string()}, scratch / "log");
+    EXPECT_TRUE(wait_until(process, [&] { return steps_logged(c) > 12; })) << read_file(scratch / "log");
+    EXPECT_FALSE(path_exists(mark));
+    process.signal(SIGKILL);
+  }
+  c.training.steps = 13;
+  train(c);
+  EXPECT_EQ(read_file(mark), "{\"step\": 13}\n");
+}
 
 TEST_F(Resume, AModelWithBiasesAndNormsOfHeadsGoesOnWithTheSameNumbers) {
   const auto tensors = goes_on_with_the_same_numbers(scratch, [](config::Model& model) {

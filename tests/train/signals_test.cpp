@@ -7,8 +7,8 @@
 namespace hearth::train {
 namespace {
 
-TEST(Signals, TerminateAndInterruptAskToLeave) {
-  for (const int number : {SIGTERM, SIGINT}) {
+TEST(Signals, TerminateInterruptAndUser2AskToLeave) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) {
     SignalScope scope;
     EXPECT_FALSE(leave_requested());
     std::raise(number);

@@ -1,10 +1,14 @@
 // `hearth config docs`: writes docs/config.md from the table of fields and the table of flavors.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/quantity.h"
+#include "cluster/cluster_file.h"
 #include "commands/commands.h"
 #include "config/fields.h"
 #include "config/flavors.h"
+#include "config/toml_text.h"
 #include "plan/parameters.h"
 
 namespace hearth::commands {
@@ -162,6 +166,28 @@ std::string flavor_table() {
   return text;
 }
 
+// The keys of cluster files, which are files of their own.
+std::string cluster_tables() {
+  std::string text =
+      "\n## Cluster files\n\n`hearth submit RUN.toml --cluster NAME` reads a second file, which says how jobs run on "
+      "one "
+      "cluster. Hearth comes\nwith those of `configs/clusters`: copy one, change it, and name it by its path. "
+      "[clusters.md](clusters.md) has the\nwhole way. A run file has none of these keys.\n";
+  for (const cluster::ClusterSection& section : cluster::cluster_sections()) {
+    text += fmt::format("\n### [{}] of a cluster file\n\n{}\n", section.name, section.help);
+    bool first = true;
+    for (const cluster::ClusterKey& key : cluster::cluster_keys()) {
+      if (key.section != section.name) continue;
+      if (std::exchange(first, false))
+        text += "\n| key | default | unit | allowed | what it is |\n|---|---|---|---|---|\n";
+      const std::string allowed = key.limits.text();
+      text += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", key.key, config::to_toml_value(key.default_value()),
+                          key.unit, allowed.empty() ? config::type_text(key.default_value()) : allowed, key.help);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 int config_docs(CommandLine& line) {
@@ -169,6 +195,7 @@ int config_docs(CommandLine& line) {
   std::string text = kIntroduction;
   for (const std::string& section : config::section_names()) text += section_table(section);
   text += flavor_table();
+  text += cluster_tables();
   fmt::print("{}", text);
   return 0;
 }

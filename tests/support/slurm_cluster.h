@@ -1,6 +1,7 @@
-// A real Slurm cluster of two nodes on this machine, during the life of the object.
+// A real Slurm cluster on this machine, during the life of the object.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,9 +9,9 @@
 #include <filesystem>
 #include <string>
 
-#include "tiny_run.h"
+#include "support/environment.h"
 
-namespace hearth::train {
+namespace hearth::test {
 
 class Cluster {
  public:
@@ -23,25 +24,31 @@ class Cluster {
   }
 
   enum class Network { kShared, kOfEachNode };
-  explicit Cluster(Network network = Network::kShared) {
+  explicit Cluster(Network network = Network::kShared, int nodes = 2) {
     if (network == Network::kOfEachNode) ::setenv("SLURM_CLUSTER_NETWORK", "1", 1);
-    const test::CommandResult up = test::run_command(fmt::format("bash {} up {}", kScript, folder_.path().string()));
+    const CommandResult up = run_command(fmt::format("bash {} up {} {}", kScript, folder_.path().string(), nodes));
     ::unsetenv("SLURM_CLUSTER_NETWORK");
     EXPECT_EQ(up.exit_code, 0) << up.output;
     ::setenv("SLURM_CONF", (folder_ / "etc/slurm.conf").c_str(), 1);
   }
-  ~Cluster() { test::run_command(fmt::format("bash {} down {}", kScript, folder_.path().string())); }
+  ~Cluster() { run_command(fmt::format("bash {} down {}", kScript, folder_.path().string())); }
   Cluster(const Cluster&) = delete;
+
+  // Ends every process of the node: its slurmd, and what that started.
+  void kill_node(const std::string& node) {
+    const std::string line = fmt::format("bash {} kill {} {}", kScript, folder_.path().string(), node);
+    EXPECT_EQ(run_command(line).exit_code, 0);
+  }
 
   // From then on nothing of the node's reaches the others.
   void cut(const std::string& node) {
     const std::string line = fmt::format("bash {} cut {} {}", kScript, folder_.path().string(), node);
-    EXPECT_EQ(test::run_command(line).exit_code, 0);
+    EXPECT_EQ(run_command(line).exit_code, 0);
   }
 
  private:
-  const std::string kScript = test::source_path("tests/support/slurm_cluster.sh");
-  test::ScratchFolder folder_;
+  const std::string kScript = source_path("tests/support/slurm_cluster.sh");
+  ScratchFolder folder_;
 };
 
-}  // namespace hearth::train
+}  // namespace hearth::test

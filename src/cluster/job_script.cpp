@@ -1,0 +1,205 @@
+#include "cluster/job_script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text.h"
+
+namespace hearth::cluster {
+namespace {
+
+// Letters that bash takes as they are, anywhere in a word.
+bool is_plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("_@%+=:,./-").find(c) != std::string::npos;
+}
+
+std::string shell_words(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(shell_word(word));
+  return join(quoted, " ");
+}
+
+std::string header_lines(const JobScript& job) {
+  const ClusterFile& c = job.cluster;
+  std::string text;
+  const auto option = [&text](std::string_view name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("#SBATCH --{}={}\n", name, value);
+  };
+  const auto count = [&option](std::string_view name, int64_t value) {
+    if (value > 0) option(name, fmt::format("{}", value));
+  };
+  option("job-name", shell_word(job.run.filename().string()));
+  option("account", c.account);
+  option("partition", c.partition);
+  option("qos", c.qos);
+  option("constraint", c.constraint.empty() ? "" : shell_word(c.constraint));
+  count("nodes", job.nodes);
+  count("ntasks-per-node", c.launcher == "local" ? 1 : c.ranks_per_node);
+  count("cpus-per-task", c.launcher == "local" ? c.cpus_per_rank * c.ranks_per_node : c.cpus_per_rank);
+  if (c.gpus_per_node > 0)
+    option(c.gpu_option, fmt::format("{}{}", c.gpu_option == "gres" ? "gpu:" : "", c.gpus_per_node));
+  option("mem", c.memory_per_node);
+  if (c.exclusive) text += "#SBATCH --exclusive\n";
+  option("time", c.time_limit);
+  option("signal", fmt::format("B:USR2@{}", c.signal_lead_seconds));
+  text += c.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
+  text += "#SBATCH --open-mode=append\n";
+  option("output", shell_word((job.run / "logs" / "job-%j.log").string()));
+  for (const std::string& given : c.options) text += fmt::format("#SBATCH {}\n", given);
+  return text;
+}
+
+std::string surroundings(const JobScript& job) {
+  const ClusterFile& c = job.cluster;
+  std::string text;
+  if (!c.modules.empty()) text += fmt::format("module load {}\n", shell_words(c.modules));
+  for (const auto& [name, value] : c.environment) text += fmt::format("export {}={}\n", name, shell_value(value));
+  for (const std::string& line : c.commands) text += line + "\n";
+  if (c.has_slurm() && c.cpus_per_rank > 0 && c.launcher == "srun")
+    text += fmt::format(
+        "# srun of Slurm 22.05 and newer does not take --cpus-per-task over from the job.\n"
+        "export SRUN_CPUS_PER_TASK={}\n",
+        c.cpus_per_rank);
+  return text.empty() ? "" : fmt::format("\n# The surroundings of {}.\n{}", job.cluster.name, text);
+}
+
+// The command that starts the ranks.
+std::string launch_words(const JobScript& job) {
+  const ClusterFile& c = job.cluster;
+  const std::string options = c.launcher_options.empty() ? "" : shell_words(c.launcher_options) + " ";
+  if (c.launcher == "srun")
+    // A rank that fails does not end the others at once: they save what they have, and name what they saw.
+    return fmt::format("srun --kill-on-bad-exit=0 --wait=60 --nodes={} --ntasks-per-node={} {}", job.nodes,
+                       c.ranks_per_node, options);
+  if (c.launcher == "mpirun") return fmt::format("mpirun -n {} {}", job.ranks(), options);
+  return "";
+}
+
+std::string train_words(const JobScript& job) {
+  std::string text = fmt::format("train {}", shell_word(job.run_file.string()));
+  for (const std::string& set : job.sets) text += fmt::format(" --set {}", shell_word(set));
+  if (job.cluster.launcher == "local") {
+    text += fmt::format(" --ranks {}", job.ranks());
+    if (!job.cluster.launcher_options.empty()) text += " " + shell_words(job.cluster.launcher_options);
+  }
+  return text;
+}
+
+constexpr std::string_view kFunctions = R"(
+ranks=         # the process that starts the ranks
+signal=none    # limit: the time limit comes (USR2); leave: somebody wants this job to end (TERM)
+signals=0
+pass_on() {
+  signal=$1
+  signals=$((signals + 1))
+  [ -z "$ranks" ] || kill -s "$2" "$ranks" 2>/dev/null
+}
+trap 'pass_on limit USR2' USR2
+trap 'pass_on leave TERM' TERM
+
+# The exit code of the ranks. A signal ends wait early: then it waits again.
+await_ranks() {
+  local seen last
+  code=4
+  while true; do
+    seen=$signals
+    wait "$ranks"
+    last=$?
+    [ "$last" = 127 ] || code=$last    # 127: it was waited for already
+    [ "$seen" != "$signals" ] || break
+  done
+  ranks=
+}
+)";
+
+constexpr std::string_view kSlurmFunctions = R"(
+# Does every node of the job still start a process?
+nodes_answer() {
+  timeout 90 srun --overlap --wait=30 --nodes="$SLURM_NNODES" --ntasks-per-node=1 true
+}
+
+# Another job goes on: this one, back in the queue, or a new one where that is refused.
+ask_for_next() {
+  local next
+  trap - USR2 TERM
+  if [ "$requeue" = yes ] && scontrol requeue "$job"; then exit 0; fi
+  next=$(sbatch --parsable --dependency="afterany:$job" "$run/job.sh") || exit 4
+  tell queued --next-job "${next%%;*}"
+  exit 0
+}
+)";
+
+constexpr std::string_view kLoop = R"(
+while true; do
+  tell before --checkpoints "$checkpoints" --max-restarts "$max_restarts" || exit
+  start_ranks &
+  ranks=$!
+  await_ranks
+  next=$(tell after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$signal") || exit
+  case $next in
+)";
+
+}  // namespace
+
+std::string shell_word(std::string_view text) {
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string shell_value(std::string_view text) {
+  if (text.find('$') == std::string_view::npos) return shell_word(text);
+  std::string quoted = "\"";
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool command = text[i] == '$' && i + 1 < text.size() && text[i + 1] == '(';
+    if (command || text[i] == '"' || text[i] == '\\' || text[i] == '`') quoted += '\\';
+    quoted += text[i];
+  }
+  return quoted + "\"";
+}
+
+std::string job_script(const JobScript& job) {
+  const bool slurm = job.cluster.has_slurm();
+  std::string text = "#!/usr/bin/env bash\n";
+  if (slurm) text += header_lines(job);
+  text += fmt::format(
+      "# Written by: {}\n"
+      "# It trains until RUN/done.json is there. RUN/starts.jsonl has a line for each start and end, with its reason.\n"
+      "# shellcheck disable=SC2317 # functions that traps call\n\n",
+      job.command);
+  text += fmt::format("run={}\ncheckpoints={}\nmax_restarts={}    # in a row, without a new checkpoint\n",
+                      shell_word(job.run.string()), shell_word(job.checkpoints.string()), job.max_restarts);
+  text += slurm ? fmt::format("job=$SLURM_JOB_ID\nrequeue={}\n", job.cluster.requeue ? "yes" : "no") : "job=local-$$\n";
+  text += surroundings(job);
+  const std::string container = job.cluster.container.empty() ? "" : shell_words(job.cluster.container) + " ";
+  const std::string hearth = container + shell_word(job.hearth.string());
+  text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\" \"${{@:2}}\"; }}\n", hearth);
+  text += fmt::format("start_ranks() {{ exec {}{} {}; }}\n", launch_words(job), hearth, train_words(job));
+  text += kFunctions;
+  if (slurm) text += kSlurmFunctions;
+  text += kLoop;
+  if (slurm) {
+    text +=
+        "    again) nodes_answer || ask_for_next ;;\n"
+        "    requeue) ask_for_next ;;\n";
+  } else {
+    text += "    again | requeue) ;;\n";
+  }
+  text +=
+      "    done) exit 0 ;;\n"
+      "    *) exit \"$((code == 0 ? 4 : code))\" ;;\n"
+      "  esac\n"
+      "done\n";
+  return text;
+}
+
+}  // namespace hearth::cluster

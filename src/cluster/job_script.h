@@ -1,0 +1,38 @@
+// The batch script of a run: bash that a person can read and change, RUN/job.sh. One job of the scheduler runs it. It
+// starts the ranks, passes signals on to them, and does what `hearth job after` says: start again in this allocation,
+// ask for another job, or end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "cluster/cluster_file.h"
+
+namespace hearth::cluster {
+
+struct JobScript {
+  ClusterFile cluster;
+  std::string command;            // that wrote the script, for its heading
+  Path hearth;                    // the program, as the nodes see it
+  Path run_file, run;             // absolute
+  Path checkpoints;               // of the run: absolute, or in a store
+  std::vector<std::string> sets;  // of the run file: "section.key=value"
+  int64_t nodes = 1;
+  int64_t max_restarts = 3;
+
+  int64_t ranks() const { return nodes * cluster.ranks_per_node; }
+};
+
+// As bash reads one word: quoted only where it has to be.
+std::string shell_word(std::string_view text);
+
+// In double quotes: $NAME and ${NAME} are replaced by the shell, and nothing else is.
+std::string shell_value(std::string_view text);
+
+// The whole script.
+std::string job_script(const JobScript& job);
+
+}  // namespace hearth::cluster

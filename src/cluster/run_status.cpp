@@ -1,0 +1,209 @@
+#include "cluster/run_status.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/retain.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "metrics/jsonl.h"
+
+namespace hearth::cluster {
+namespace {
+
+constexpr std::string_view kLocalJob = "local-";
+constexpr size_t kRecentSteps = 20;
+
+std::string host_of_this_process() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The words with which a process of this host was started; empty: it does not run.
+std::string command_of(int64_t process) {
+  const Path file = fmt::format("/proc/{}/cmdline", process);
+  std::error_code gone;
+  if (!std::filesystem::exists(file, gone)) return {};
+  try {
+    return read_file(file);
+  } catch (const Error&) {
+    return {};  // it ended meanwhile
+  }
+}
+
+// Steps, checkpoints and the run's length, as far as the folder shows them.
+void read_progress(RunStatus& status) {
+  Path checkpoints = status.run / "checkpoints";
+  double tokens_of_step = 0;
+  if (path_exists(status.run / "config.toml")) {
+    const config::LoadResult loaded = config::read_run(status.run / "config.toml", {});
+    if (!loaded.syntax_error && loaded.problems.empty()) {
+      checkpoints = loaded.config.checkpoint_folder();
+      tokens_of_step = static_cast<double>(config::tokens_per_step(loaded.config));
+      if (loaded.config.training.epochs == 0) status.steps = config::total_steps(loaded.config, 0);
+    }
+  }
+  const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
+  if (!steps.empty()) status.checkpoint_step = steps.back();
+  const Path metrics = status.run / "metrics.jsonl";
+  const std::vector<metrics::Record> records = metrics::read_metrics(metrics);
+  if (records.empty()) return;
+  std::error_code gone;
+  const auto written = std::filesystem::last_write_time(metrics, gone);
+  if (!gone)
+    status.seconds_since_step =
+        std::max(0.0, std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - written).count());
+  const metrics::Record& last = records.back();
+  status.step = last.step;
+  status.loss = last.loss;
+  status.tokens = last.tokens;
+  for (auto record = records.rbegin(); record != records.rend() && !status.validation_loss; ++record)
+    status.validation_loss = record->validation_loss;
+  std::vector<double> rates;
+  for (auto record = records.rbegin(); record != records.rend() && rates.size() < kRecentSteps; ++record)
+    if (record->tokens_per_second > 0) rates.push_back(record->tokens_per_second);
+  if (rates.empty()) return;
+  std::nth_element(rates.begin(), rates.begin() + std::ssize(rates) / 2, rates.end());
+  status.tokens_per_second = rates[rates.size() / 2];
+  if (status.steps > status.step)
+    status.seconds_left = static_cast<double>(status.steps - status.step) * tokens_of_step / status.tokens_per_second;
+}
+
+// The reason of the newest end; empty if there is no end after the newest start.
+std::string reason_of_end(const std::vector<StartEvent>& events) {
+  for (auto e = events.rbegin(); e != events.rend() && e->name != "start" && e->name != "submit"; ++e)
+    if (e->name == "end") return e->why;
+  return {};
+}
+
+bool stop_was_asked(const std::vector<StartEvent>& events) {
+  for (auto e = events.rbegin(); e != events.rend() && e->name != "submit"; ++e)
+    if (e->name == "stop") return true;
+  return false;
+}
+
+// The state of a run whose job is not active any more, or which has no job.
+void judge_ended(RunStatus& status) {
+  if (path_exists(status.run / checkpoint::kDoneFile)) {
+    status.state = RunState::kDone;
+    return;
+  }
+  status.state = RunState::kStopped;
+  status.why = reason_of_end(status.events);
+  if (status.why.empty() && stop_was_asked(status.events)) status.why = "`hearth stop` asked for it";
+  if (status.why.empty() && status.slurm)
+    status.why = fmt::format("Slurm says {} of job {}", status.slurm->state, status.job);
+  if (status.why.empty()) status.why = fmt::format("job {} ended without a word", status.job);
+}
+
+// A training that was started by hand, or whose scheduler is not here.
+void judge_by_lease(RunStatus& status) {
+  const std::optional<LeaseHolder> lease = read_lease(status.run);
+  if (!lease) {
+    status.state = status.step > 0 ? RunState::kStopped : RunState::kNothing;
+    return;
+  }
+  const bool here = lease->host == host_of_this_process();
+  const std::string place = fmt::format("on {}, process {}, since {}", lease->host, lease->process, lease->time);
+  if (here && command_of(lease->process).find("hearth-train") != std::string::npos) {
+    status.state = RunState::kRunning;
+    status.why = place;
+  } else if (path_exists(status.run / checkpoint::kDoneFile)) {
+    status.state = RunState::kDone;
+  } else if (here) {
+    status.state = RunState::kStopped;
+    status.why = "the training of this host ended before its last step";
+  } else {
+    status.state = RunState::kUnknown;
+    status.why = place + ", as it said itself";
+  }
+}
+
+}  // namespace
+
+std::optional<LeaseHolder> read_lease(const Path& run) {
+  if (!path_exists(run / "lease")) return std::nullopt;
+  std::map<std::string, std::string> lines;
+  for (const std::string& line : split_lines(read_file(run / "lease")))
+    if (const size_t equals = line.find(" = "); equals != std::string::npos)
+      lines[line.substr(0, equals)] = line.substr(equals + 3);
+  return LeaseHolder{.host = lines["host"],
+                     .job = lines["job"],
+                     .time = lines["time"],
+                     .process = whole_number(lines["process"]).value_or(0)};
+}
+
+std::optional<int64_t> local_process(const std::string& job) {
+  if (!job.starts_with(kLocalJob)) return std::nullopt;
+  return whole_number(std::string_view(job).substr(kLocalJob.size()));
+}
+
+bool local_job_runs(const std::string& job, const Path& run) {
+  const std::optional<int64_t> process = local_process(job);
+  return process && command_of(*process).find((run / "job.sh").string()) != std::string::npos;
+}
+
+std::string_view name_of(RunState state) {
+  constexpr std::array<std::string_view, 6> kNames = {"nothing", "queued", "running", "done", "stopped", "unknown"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+RunStatus run_status(const Path& run) {
+  if (!folder_exists(run))
+    throw user_error(fmt::format("there is no run folder {}", run.string()), {},
+                     "give a run folder, or the run file that names it");
+  RunStatus status{.run = run};
+  status.events = read_starts(run);
+  status.job = newest_job(status.events);
+  read_progress(status);
+  if (status.job.empty()) {
+    judge_by_lease(status);
+  } else if (local_process(status.job)) {
+    const std::string& host = std::find_if(status.events.rbegin(), status.events.rend(), [&status](const auto& e) {
+                                return e.job == status.job;
+                              })->host;
+    if (local_job_runs(status.job, run)) {
+      status.state = RunState::kRunning;
+    } else if (host != host_of_this_process() && reason_of_end(status.events).empty()) {
+      status.state = RunState::kUnknown;
+      status.why = fmt::format("its job runs on {}: ask there", host);
+    } else {
+      judge_ended(status);
+    }
+  } else {
+    status.slurm = find_slurm_job(status.job);
+    if (status.slurm && status.slurm->is_active()) {
+      const bool waits = status.slurm->nodes.empty();
+      status.state = waits ? RunState::kQueued : RunState::kRunning;
+      if (waits) status.why = status.slurm->reason;
+    } else {
+      judge_ended(status);
+    }
+  }
+  if (status.state == RunState::kDone) status.seconds_left.reset();
+  return status;
+}
+
+Path run_folder_of(const Path& given) {
+  if (given.extension() != ".toml" || folder_exists(given)) return normal_path(given);
+  return normal_path(absolute_path(config::load(given, {}).run_folder()));
+}
+
+}  // namespace hearth::cluster

@@ -1,0 +1,65 @@
+// The state of a run, from its folder and the scheduler: nothing is locked or changed, so it may be asked at any time
+// from any host that sees the folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cluster/slurm.h"
+#include "cluster/starts.h"
+
+namespace hearth::cluster {
+
+// RUN/lease, as run/lease.h of hearth-train writes it: the newest training of the folder.
+struct LeaseHolder {
+  std::string host, job, time;
+  int64_t process = 0;
+};
+std::optional<LeaseHolder> read_lease(const Path& run);
+
+// A job of `hearth submit` without a scheduler is "local-" and the process number of its script.
+std::optional<int64_t> local_process(const std::string& job);
+// Whether the script of that job runs on this host.
+bool local_job_runs(const std::string& job, const Path& run);
+
+enum class RunState {
+  kNothing,  // nothing was trained or submitted
+  kQueued,   // its job waits
+  kRunning,  // it trains
+  kDone,     // the training is complete
+  kStopped,  // it ended, and nothing goes on with it
+  kUnknown   // it trained on another host, and no scheduler says how it goes on
+};
+std::string_view name_of(RunState state);  // "nothing", "queued", ...
+
+struct RunStatus {
+  Path run;
+  RunState state = RunState::kNothing;
+  std::string why{};                // of the state: "Resources", "the time limit came"
+  std::string job{};                // that has the run now, or had it last; empty: it was not submitted
+  std::optional<SlurmJob> slurm{};  // what Slurm says of that job
+  int64_t step = 0, steps = 0;      // steps: of the whole run; 0: not known
+  std::optional<double> loss{}, validation_loss{};
+  int64_t tokens = 0;
+  double tokens_per_second = 0;          // median of the last 20 steps
+  std::optional<double> seconds_left{};  // at that rate; empty: not known, or done
+  int64_t checkpoint_step = 0;           // 0: no checkpoint yet
+  double seconds_since_step = -1;        // since the newest line of metrics.jsonl; -1: no line yet
+  std::vector<StartEvent> events{};      // of RUN/starts.jsonl
+};
+
+// Throws user_error if the folder does not exist.
+RunStatus run_status(const Path& run);
+
+// The run folder that a user names: the folder itself, or the run file that names it.
+Path run_folder_of(const Path& given);
+
+// For people: a line for each fact, and one for each end of a start with its reason.
+std::string status_text(const RunStatus& status);
+std::string status_line(const RunStatus& status);  // for a list of runs
+std::string status_json(const RunStatus& status);  // one object, one line
+
+}  // namespace hearth::cluster

@@ -1,0 +1,33 @@
+// The programs of Slurm, as far as Hearth calls them: sbatch, squeue, sacct, scancel. Each call ends within half a
+// minute.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+
+namespace hearth::cluster {
+
+// Submits a script and returns the job's number. `cluster` is named in messages. Throws user_error if there is no
+// sbatch here, or if it refuses, with its words.
+std::string submit_batch(const Path& script, const std::string& cluster);
+
+struct SlurmJob {
+  std::string state;   // "PENDING", "RUNNING", "COMPLETED", "CANCELLED", "NODE_FAIL", ...
+  std::string reason;  // why it waits or ended: "Resources"; "None" is left out
+  std::string nodes;   // "node[1-2]"; empty while it waits
+  std::string left;    // of its time limit: "1:23:45"; empty: not known
+
+  // It runs, waits, or is on its way between.
+  bool is_active() const;
+};
+
+// What Slurm knows of a job: squeue's answer, else that of the accounting. nullopt: neither knows it, or there is no
+// Slurm here.
+std::optional<SlurmJob> find_slurm_job(const std::string& job);
+
+// Cancels a job, or sends a signal to its batch script alone ("USR2"). Throws an Error with scancel's words.
+void cancel_slurm_job(const std::string& job, const std::string& script_signal = {});
+
+}  // namespace hearth::cluster

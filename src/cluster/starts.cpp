@@ -1,0 +1,161 @@
+#include "cluster/starts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace hearth::cluster {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string this_host() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string event_line(const StartEvent& e) {
+  Json line = {{"event", e.name}, {"time", e.time}, {"host", e.host}, {"job", e.job}};
+  if (e.name == "submit") {
+    line["cluster"] = e.cluster;
+    line["nodes"] = e.nodes;
+    line["ranks"] = e.ranks;
+  }
+  if (e.name == "start" || e.name == "end") line["step"] = e.step;
+  if (e.name == "end") {
+    line["code"] = e.code;
+    line["signal"] = e.signal;
+    line["next"] = e.next;
+    line["why"] = e.why;
+  }
+  if (e.name == "queued") line["after"] = e.after;
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// nullopt for a line that is not an event, such as half of one.
+std::optional<StartEvent> event_of_line(const std::string& text) {
+  const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!line.is_object()) return std::nullopt;
+  const auto word = [&line](const char* name) {
+    const auto it = line.find(name);
+    return it != line.end() && it->is_string() ? it->get<std::string>() : std::string();
+  };
+  const auto number = [&line](const char* name) {
+    const auto it = line.find(name);
+    return it != line.end() && it->is_number_integer() ? it->get<int64_t>() : int64_t{0};
+  };
+  StartEvent e{.name = word("event"), .time = word("time"), .host = word("host"), .job = word("job")};
+  constexpr std::array<std::string_view, 5> kNames = {"submit", "start", "end", "queued", "stop"};
+  if (std::find(kNames.begin(), kNames.end(), e.name) == kNames.end()) return std::nullopt;
+  e.cluster = word("cluster");
+  e.nodes = number("nodes");
+  e.ranks = number("ranks");
+  e.step = number("step");
+  e.code = number("code");
+  e.signal = word("signal");
+  e.next = word("next");
+  e.why = word("why");
+  e.after = word("after");
+  return e;
+}
+
+// The end of the launcher, for people: 128 + N is signal N.
+std::string end_text(int64_t code) {
+  if (code > 128 && code < 128 + 65) return fmt::format("a rank was killed by signal {}", code - 128);
+  if (code == static_cast<int>(ExitCode::kHardware)) return "a rank, its device or its connection failed (exit code 4)";
+  if (code == 0) return "the ranks ended without completing the training, as after the death of a node";
+  return fmt::format("the ranks ended with exit code {}", code);
+}
+
+}  // namespace
+
+Path starts_file(const Path& run) { return run / "starts.jsonl"; }
+
+std::vector<StartEvent> read_starts(const Path& run) {
+  std::vector<StartEvent> events;
+  if (!path_exists(starts_file(run))) return events;
+  for (const std::string& line : split_lines(read_file(starts_file(run))))
+    if (auto event = event_of_line(line)) events.push_back(std::move(*event));
+  return events;
+}
+
+void append_start(const Path& run, StartEvent event) {
+  event.time = time_now();
+  event.host = this_host();
+  const Path path = starts_file(run);
+  const bool torn = path_exists(path) && [&path] {
+    const std::string text = read_file(path);
+    return !text.empty() && text.back() != '\n';
+  }();
+  File file = File::open_append(path);
+  file.write((torn ? "\n" : "") + event_line(event));  // one write: other writers' lines stay whole
+  file.sync();
+  file.close();
+}
+
+std::string newest_job(const std::vector<StartEvent>& events) {
+  for (auto e = events.rbegin(); e != events.rend(); ++e)
+    if (e->name == "submit" || e->name == "start" || e->name == "queued") return e->job;
+  return {};
+}
+
+int64_t starts_without_progress(const std::vector<StartEvent>& events, int64_t step_now) {
+  int64_t count = 0, later = step_now;
+  for (auto e = events.rbegin(); e != events.rend(); ++e) {
+    if (e->name == "end") later = e->step;
+    if (e->name == "submit") break;  // a person started anew
+    if (e->name != "start") continue;
+    if (later > e->step) break;
+    ++count;
+    later = e->step;
+  }
+  return count;
+}
+
+std::string_view name_of(Next next) {
+  constexpr std::array<std::string_view, 5> kNames = {"done", "again", "requeue", "leave", "stop"};
+  return kNames[static_cast<size_t>(next)];
+}
+
+Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts) {
+  const auto is_code = [&ended](ExitCode code) { return ended.code == static_cast<int>(code); };
+  // The end of an older job must not ask for a third one. A stop counts if it came after this job's newest start.
+  bool stop_asked = false;
+  for (auto e = events.rbegin(); e != events.rend() && !(e->name == "start" && e->job == ended.job); ++e) {
+    if (e->job != ended.job && (e->name == "start" || e->name == "submit" || e->name == "queued"))
+      return {Next::kLeave, fmt::format("job {} goes on with the run", e->job)};
+    stop_asked = stop_asked || e->name == "stop";
+  }
+  if (is_code(ExitCode::kUser)) return {Next::kStop, "the training refused its input (exit code 2): the log says why"};
+  if (is_code(ExitCode::kDamaged))
+    return {Next::kStop, "data or a checkpoint are damaged (exit code 3): the log says which"};
+  if (is_code(ExitCode::kBug)) return {Next::kStop, "an error of Hearth itself (exit code 5): keep the logs"};
+  if (ended.is_done) return {Next::kDone, "the training is complete"};
+  if (stop_asked) return {Next::kStop, "`hearth stop` asked for it"};
+  if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};
+  const int64_t vain = starts_without_progress(events, ended.step);
+  if (vain > max_restarts)
+    return {Next::kStop, fmt::format("{} starts in a row made no new checkpoint; the last: {}", vain,
+                                     ended.signal == "limit" ? "the time limit came" : end_text(ended.code))};
+  if (ended.signal == "limit") return {Next::kRequeue, "the time limit came"};
+  if (is_code(ExitCode::kAskedToLeave)) return {Next::kLeave, "a rank was asked to leave"};
+  return {Next::kAgain, end_text(ended.code)};
+}
+
+}  // namespace hearth::cluster

@@ -1,0 +1,82 @@
+// RUN/starts.jsonl: what happened to the jobs of a run, one JSON object per line, in the order of time. `hearth
+// submit`, `hearth stop` and the job's script (through `hearth job`) append to it.
+//   {"event": "submit", "time": "2026-01-31T23:59:59Z", "host": "login1", "job": "12", "cluster": "frontier",
+//    "nodes": 2, "ranks": 16}
+//   {"event": "start", ..., "job": "12", "step": 100}
+//   {"event": "end", ..., "job": "12", "step": 180, "code": 75, "signal": "limit", "next": "requeue",
+//    "why": "the time limit came"}
+//   {"event": "queued", ..., "job": "13", "after": "12"}
+//   {"event": "stop", ..., "job": "13"}
+// "step" is the newest checkpoint's; 0: no checkpoint yet. A job may have several starts. A kill may leave half a line
+// at the end; the next writer closes it, and readers pass over lines that are not events.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hearth::cluster {
+
+struct StartEvent {
+  std::string name;  // "submit", "start", "end", "queued", "stop"
+  std::string time{}, host{};
+  std::string job{};
+  std::string cluster{};         // submit: the name or file, as it was given
+  int64_t nodes = 0, ranks = 0;  // submit
+  int64_t step = 0;              // start, end
+  int64_t code = 0;              // end: exit code of the ranks' launcher
+  std::string signal{};          // end: "none", "limit" or "leave"
+  std::string next{}, why{};     // end: what the script does now, and the reason
+  std::string after{};           // queued: the job that it goes on for
+  bool operator==(const StartEvent&) const = default;
+};
+
+Path starts_file(const Path& run);
+
+// All events; empty if there is no file.
+std::vector<StartEvent> read_starts(const Path& run);
+
+// Appends an event, on disk at the return. Fills in `time` and `host`.
+void append_start(const Path& run, StartEvent event);
+
+// The job that goes on with the run: that of the newest submit, start or queued. Empty: none was submitted.
+std::string newest_job(const std::vector<StartEvent>& events);
+
+// The number of starts in a row, up to the newest, whose end or successor found no newer checkpoint than the start
+// itself had. `step_now` is the newest checkpoint's step now, for a start without an end.
+int64_t starts_without_progress(const std::vector<StartEvent>& events, int64_t step_now);
+
+// What the script does after the ranks have ended.
+enum class Next {
+  kDone,     // the training is complete
+  kAgain,    // start the ranks again, in this allocation
+  kRequeue,  // ask the scheduler for another job
+  kLeave,    // end; who asked for it decides what comes
+  kStop      // end; a person has to look
+};
+std::string_view name_of(Next next);  // "done", "again", "requeue", "leave", "stop"
+
+struct Decision {
+  Next next;
+  std::string why;
+};
+
+// How the ranks of a job ended.
+struct Ended {
+  std::string job;
+  int64_t code = 0;             // of the launcher: 128 + signal if it was killed
+  std::string signal = "none";  // "limit": the time limit came; "leave": somebody wants this job to end
+  bool is_done = false;         // RUN/done.json is there
+  int64_t step = 0;             // of the newest checkpoint
+};
+
+// The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns
+// 0 after the death of a node. A crash loop is found from checkpoints: more than `max_restarts` starts in a row without
+// a newer one.
+Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64_t max_restarts);
+
+}  // namespace hearth::cluster

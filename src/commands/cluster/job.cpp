@@ -1,0 +1,87 @@
+// `hearth job`: called by a job's script, not by people. "before": may the ranks start? "after": what comes now? Prints
+// one word for the script. "queued": another job goes on for this one.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/retain.h"
+#include "cluster/starts.h"
+#include "commands/commands.h"
+
+namespace hearth::commands {
+namespace {
+
+struct JobOptions {
+  std::string event;
+  Path run, checkpoints;
+  std::string job, signal = "none", next_job;
+  int64_t code = 0, max_restarts = 0;
+};
+
+int64_t newest_checkpoint_step(const Path& checkpoints) {
+  const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
+  return steps.empty() ? 0 : steps.back();
+}
+
+int before_start(const JobOptions& options) {
+  const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
+  const int64_t step = newest_checkpoint_step(options.checkpoints);
+  for (auto e = events.rbegin(); e != events.rend() && e->job != options.job; ++e)
+    if (e->name != "end" && e->name != "stop")
+      throw Error(ExitCode::kAskedToLeave,
+                  fmt::format("job {} does not start: job {} goes on with the run", options.job, e->job));
+  if (!events.empty() && events.back().name == "stop")
+    throw Error(ExitCode::kAskedToLeave, fmt::format("job {} does not start: `hearth stop` asked for it", options.job));
+  if (const int64_t vain = cluster::starts_without_progress(events, step); vain > options.max_restarts)
+    throw Error(ExitCode::kHardware,
+                fmt::format("job {} does not start: {} starts in a row made no new checkpoint", options.job, vain),
+                "nothing says that one more would", "find the cause in the logs, then hearth submit");
+  remove_file(options.run / checkpoint::kDoneFile);
+  cluster::append_start(options.run, {.name = "start", .job = options.job, .step = step});
+  return 0;
+}
+
+int after_end(const JobOptions& options) {
+  const cluster::Ended ended{.job = options.job,
+                             .code = options.code,
+                             .signal = options.signal,
+                             .is_done = path_exists(options.run / checkpoint::kDoneFile),
+                             .step = newest_checkpoint_step(options.checkpoints)};
+  const cluster::Decision decision = cluster::decide(cluster::read_starts(options.run), ended, options.max_restarts);
+  cluster::append_start(options.run, {.name = "end",
+                                      .job = options.job,
+                                      .step = ended.step,
+                                      .code = ended.code,
+                                      .signal = ended.signal,
+                                      .next = std::string(name_of(decision.next)),
+                                      .why = decision.why});
+  fmt::print(stderr, "hearth: job {} at step {}: {}; next: {}\n", options.job, ended.step, decision.why,
+             name_of(decision.next));
+  fmt::print("{}\n", name_of(decision.next));
+  return 0;
+}
+
+}  // namespace
+
+int job(CommandLine& line) {
+  JobOptions options;
+  line.positional("EVENT", &options.event, "before, after or queued");
+  line.positional("RUN", &options.run, "the run folder");
+  line.option("--job", "ID", &options.job, "the job").required();
+  line.option("--checkpoints", "DIR", &options.checkpoints, "the run's checkpoints");
+  line.option("--max-restarts", "N", &options.max_restarts, "starts in a row without a new checkpoint")
+      .range(0, 1 << 20);
+  line.option("--code", "N", &options.code, "after: the exit code of the ranks").range(0, 255);
+  line.option("--signal", "NAME", &options.signal, "after: what the script was told")
+      .choices({"none", "limit", "leave"});
+  line.option("--next-job", "ID", &options.next_job, "queued: the job that goes on");
+  if (!line.parse()) return 0;
+  if (options.event == "before") return before_start(options);
+  if (options.event == "after") return after_end(options);
+  if (options.event != "queued")
+    throw user_error(fmt::format("EVENT = \"{}\" is not before, after or queued", options.event));
+  cluster::append_start(options.run, {.name = "queued", .job = options.next_job, .after = options.job});
+  return 0;
+}
+
+}  // namespace hearth::commands

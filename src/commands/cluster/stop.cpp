@@ -1,0 +1,61 @@
+// `hearth stop`: ends a run's job so that nothing goes on with it. Without --now the training saves first.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "base/error.h"
+#include "cluster/run_status.h"
+#include "cluster/slurm.h"
+#include "commands/commands.h"
+
+namespace hearth::commands {
+namespace {
+
+// To a process, or to a process group if `number` is negative.
+void send_signal(int64_t number, int signal) {
+  if (::kill(static_cast<pid_t>(number), signal) != 0 && errno != ESRCH)
+    throw system_error(fmt::format("cannot send a signal to process {}", std::abs(number)), errno);
+}
+
+[[noreturn]] void nothing_to_stop(const cluster::RunStatus& status) {
+  throw user_error(fmt::format("nothing of {} runs or waits", status.run.string()),
+                   fmt::format("it is {}{}", name_of(status.state), status.why.empty() ? "" : ": " + status.why),
+                   status.state == cluster::RunState::kUnknown ? "stop it where it runs" : "");
+}
+
+}  // namespace
+
+int stop(CommandLine& line) {
+  Path run;
+  bool now = false;
+  line.positional("RUN", &run, "a run folder, or its run file");
+  line.flag("--now", &now, "do not wait for a save: the run can go on from its newest checkpoint only");
+  if (!line.parse()) return 0;
+  const cluster::RunStatus status = cluster::run_status(cluster::run_folder_of(run));
+  const bool queued = status.state == cluster::RunState::kQueued;
+  if (!queued && status.state != cluster::RunState::kRunning) nothing_to_stop(status);
+  const std::string saves = now ? "ends at once" : "saves and ends";
+  if (status.job.empty()) {  // a training of this host, started by hand
+    const int64_t process = cluster::read_lease(status.run)->process;
+    send_signal(process, now ? SIGKILL : SIGTERM);
+    fmt::print("the training {} (process {})\n", saves, process);
+    return 0;
+  }
+  // Written first: the script must find it when the ranks have ended.
+  cluster::append_start(status.run, {.name = "stop", .job = status.job});
+  if (const auto process = cluster::local_process(status.job)) {
+    // The script and its ranks are a session, and so a process group, of their own.
+    if (now)
+      send_signal(-::getpgid(static_cast<pid_t>(*process)), SIGKILL);
+    else
+      send_signal(*process, SIGUSR2);
+  } else {
+    cluster::cancel_slurm_job(status.job, now || queued ? "" : "USR2");
+  }
+  fmt::print("job {} {}\n", status.job, queued ? "is cancelled: it had not begun" : saves);
+  return 0;
+}
+
+}  // namespace hearth::commands

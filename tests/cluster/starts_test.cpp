@@ -1,0 +1,138 @@
+#include "cluster/starts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/environment.h"
+
+namespace hearth::cluster {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+StartEvent submitted(const std::string& job) {
+  return {.name = "submit", .job = job, .cluster = "x", .nodes = 1, .ranks = 2};
+}
+StartEvent began(const std::string& job, int64_t step) { return {.name = "start", .job = job, .step = step}; }
+StartEvent ended(const std::string& job, int64_t step) {
+  return {.name = "end", .job = job, .step = step, .code = 4, .signal = "none", .next = "again", .why = "x"};
+}
+StartEvent queued(const std::string& job, const std::string& after) {
+  return {.name = "queued", .job = job, .after = after};
+}
+StartEvent stopped(const std::string& job) { return {.name = "stop", .job = job}; }
+
+TEST(Starts, AreReadAsTheyWereWritten) {
+  const test::ScratchFolder run;
+  EXPECT_THAT(read_starts(run), SizeIs(0));
+  const std::vector<StartEvent> events = {submitted("12"), began("12", 3), ended("12", 7), queued("13", "12"),
+                                          stopped("13")};
+  for (const StartEvent& event : events) append_start(run, event);
+  std::vector<StartEvent> read = read_starts(run);
+  ASSERT_THAT(read, SizeIs(events.size()));
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_THAT(read[i].time, testing::MatchesRegex("....-..-..T..:..:..Z"));
+    EXPECT_FALSE(read[i].host.empty());
+    read[i].time.clear();
+    read[i].host.clear();
+    EXPECT_EQ(read[i], events[i]) << i;
+  }
+}
+
+TEST(Starts, PassOverHalfALineAndCloseIt) {
+  const test::ScratchFolder run;
+  append_start(run, submitted("12"));
+  File file = File::open_append(starts_file(run));
+  file.write(std::string_view("{\"event\": \"start\", \"jo"));
+  file.close();
+  EXPECT_THAT(read_starts(run), SizeIs(1));
+  append_start(run, began("12", 0));
+  EXPECT_THAT(read_starts(run), SizeIs(2));
+}
+
+TEST(Starts, WithoutProgressAreCountedFromCheckpoints) {
+  EXPECT_EQ(starts_without_progress({}, 0), 0);
+  EXPECT_EQ(starts_without_progress({submitted("1"), began("1", 0)}, 0), 1);
+  EXPECT_EQ(starts_without_progress({submitted("1"), began("1", 0)}, 5), 0);
+  // A node died: no end was written. The next start saw the same checkpoint, then a newer one.
+  EXPECT_EQ(starts_without_progress({began("1", 0), began("1", 0), began("1", 0)}, 0), 3);
+  EXPECT_EQ(starts_without_progress({began("1", 0), began("1", 5), began("1", 5)}, 5), 2);
+  EXPECT_EQ(starts_without_progress({began("1", 0), ended("1", 5), began("1", 5), ended("1", 5), began("1", 5)}, 5), 2);
+  // Somebody submitted anew: earlier failures do not count.
+  EXPECT_EQ(starts_without_progress({began("1", 0), ended("1", 0), submitted("2"), began("2", 0)}, 0), 1);
+}
+
+struct Row {
+  const char* about;
+  std::vector<StartEvent> events;
+  Ended ended;
+  Next next;
+  const char* why;
+};
+
+TEST(Decisions, AreThoseOfTheTable) {
+  const std::vector<StartEvent> first = {submitted("1"), began("1", 0)};
+  const std::vector<StartEvent> looping = {submitted("1"), began("1", 5), ended("1", 5),
+                                           began("1", 5),  ended("1", 5), began("1", 5)};
+  const auto with = [](std::vector<StartEvent> events, const StartEvent& more) {
+    events.push_back(more);
+    return events;
+  };
+  const Row rows[] = {
+      {"complete", first, {"1", 0, "none", true, 9}, Next::kDone, "complete"},
+      {"complete, although srun failed", first, {"1", 137, "none", true, 9}, Next::kDone, "complete"},
+      {"complete, at the time limit", first, {"1", 0, "limit", true, 9}, Next::kDone, "complete"},
+      {"a whole node died: srun says 0", first, {"1", 0, "none", false, 5}, Next::kAgain, "death of a node"},
+      {"the time limit", first, {"1", 75, "limit", false, 5}, Next::kRequeue, "time limit"},
+      {"the time limit came before the ranks could save",
+       first,
+       {"1", 140, "limit", false, 0},
+       Next::kRequeue,
+       "time limit"},
+      {"cancelled or preempted", first, {"1", 75, "leave", false, 5}, Next::kLeave, "cancelled, or preempted"},
+      {"a rank got SIGTERM from somebody", first, {"1", 75, "none", false, 5}, Next::kLeave, "asked to leave"},
+      {"wrong input", first, {"1", 2, "none", false, 0}, Next::kStop, "exit code 2"},
+      {"wrong input, with an old mark", first, {"1", 2, "none", true, 0}, Next::kStop, "exit code 2"},
+      {"damage", first, {"1", 3, "none", false, 0}, Next::kStop, "damaged"},
+      {"our bug", first, {"1", 5, "none", false, 0}, Next::kStop, "Hearth itself"},
+      {"a killed rank", first, {"1", 137, "none", false, 0}, Next::kAgain, "signal 9"},
+      {"hardware", first, {"1", 4, "none", false, 0}, Next::kAgain, "exit code 4"},
+      {"a third failure in a row: two restarts are allowed",
+       looping,
+       {"1", 4, "none", false, 5},
+       Next::kStop,
+       "3 starts in a row made no new checkpoint; the last: a rank"},
+      {"the third one got on", looping, {"1", 4, "none", false, 6}, Next::kAgain, "exit code 4"},
+      {"time limits that are too short are a loop, too",
+       looping,
+       {"1", 75, "limit", false, 5},
+       Next::kStop,
+       "the time limit came"},
+      {"`hearth stop` came", with(first, stopped("1")), {"1", 75, "limit", false, 5}, Next::kStop, "hearth stop"},
+      {"an older stop does not count",
+       {submitted("1"), stopped("1"), submitted("2"), began("2", 0)},
+       {"2", 75, "limit", false, 5},
+       Next::kRequeue,
+       "time limit"},
+      {"a newer job began", with(first, began("2", 0)), {"1", 4, "none", false, 0}, Next::kLeave, "job 2 goes on"},
+      {"a newer job was submitted",
+       with(first, submitted("2")),
+       {"1", 137, "none", false, 0},
+       Next::kLeave,
+       "job 2 goes on"},
+      {"this job was requeued by Slurm and began again",
+       with(with(first, began("1", 5)), ended("1", 5)),
+       {"1", 4, "none", false, 5},
+       Next::kAgain,
+       "exit code 4"},
+  };
+  for (const Row& row : rows) {
+    const Decision decision = decide(row.events, row.ended, /*max_restarts=*/2);
+    EXPECT_EQ(name_of(decision.next), name_of(row.next)) << row.about;
+    EXPECT_THAT(decision.why, HasSubstr(row.why)) << row.about;
+  }
+}
+
+}  // namespace
+}  // namespace hearth::cluster

@@ -1,0 +1,194 @@
+// `hearth submit`, status, stop and logs as a user types them, with programs that stand for Slurm's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/starts.h"
+#include "data/build/build.h"
+#include "support/hearth_command.h"
+
+namespace hearth::cluster {
+namespace {
+
+using test::CommandResult;
+using test::run_hearth;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+class Submits : public testing::Test {
+ protected:
+  Submits() {
+    make_folders(scratch / "text");
+    make_folders(scratch / "bin");
+    write_file_atomic(scratch / "text" / "a.txt", "one two three four five six seven eight nine ten\n");
+    data::BuildOptions options;
+    options.out = scratch / "data";
+    options.paths = {scratch / "text"};
+    data::BuildProgress progress;
+    data::build_dataset(options, progress);
+    write_file_atomic(toml, "[job]\ndump_folder = \"out\"\n[training]\nsteps = 10\n[data]\npath = \"data\"\n");
+  }
+
+  // A program of the test's own, which calls of PATH find first.
+  void program(const std::string& name, const std::string& script) {
+    write_file_atomic(scratch / "bin" / name, "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(scratch / "bin" / name, std::filesystem::perms::all);
+  }
+  CommandResult hearth(const std::string& arguments) {
+    return run_hearth(arguments, fmt::format("PATH={}:/usr/bin:/bin", (scratch / "bin").string()));
+  }
+  CommandResult submit(const std::string& options = "--cluster slurm_cpu --set training.global_batch_size=-1") {
+    return hearth("submit " + toml.string() + " " + options);
+  }
+
+  test::ScratchFolder scratch;
+  Path toml = scratch / "run.toml", run = scratch / "out";
+};
+
+TEST_F(Submits, ADryRunPrintsTheScriptAndWritesNothing) {
+  const CommandResult result = submit("--cluster slurm_cpu --nodes 2 --account abc --time-limit 1:00:00 --dry-run");
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=4\n", "#SBATCH --account=abc\n",
+                           "#SBATCH --time=1:00:00\n", "--mpi=pmix"})
+    EXPECT_THAT(result.output, HasSubstr(line));
+  EXPECT_FALSE(path_exists(run));
+}
+
+TEST_F(Submits, AJobIsRecordedAndASecondIsRefused) {
+  program("sbatch", "echo \"12;main\"; echo \"$@\" >> " + (scratch / "sbatch.log").string());
+  program("squeue", "echo 'PENDING|Resources||1:00'");
+  const CommandResult first = submit();
+  ASSERT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("job 12: "));
+  EXPECT_EQ(read_file(scratch / "sbatch.log"), "--parsable " + (run / "job.sh").string() + "\n");
+  ASSERT_THAT(read_starts(run), SizeIs(1));
+  EXPECT_EQ(read_starts(run).front().ranks, 4);
+  EXPECT_EQ(read_starts(run).front().cluster, "slurm_cpu");
+
+  const CommandResult second = submit();
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.output, HasSubstr("is queued already: job 12"));
+  EXPECT_THAT(read_starts(run), SizeIs(1));
+
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("queued (Resources)"));
+  EXPECT_THAT(hearth("status --all " + scratch.path().string()).output, HasSubstr("out: queued"));
+  EXPECT_THAT(hearth("status --json " + toml.string()).output, HasSubstr("\"state\":\"queued\",\"why\":\"Resources\""));
+
+  program("scancel", "echo \"$@\" > " + (scratch / "scancel.log").string());
+  EXPECT_EQ(hearth("stop " + run.string()).exit_code, 0);
+  EXPECT_EQ(read_file(scratch / "scancel.log"), "12\n");  // it waits: there is nothing to save
+  program("squeue", "echo 'RUNNING|None|node1|1:00'");
+  EXPECT_EQ(hearth("stop " + run.string()).exit_code, 0);
+  EXPECT_EQ(read_file(scratch / "scancel.log"), "--batch --signal=USR2 12\n");
+  EXPECT_EQ(hearth("stop --now " + run.string()).exit_code, 0);
+  EXPECT_EQ(read_file(scratch / "scancel.log"), "12\n");
+
+  program("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+  program("sacct", "echo 'CANCELLED by 0|None|None'");
+  EXPECT_THAT(hearth("status " + run.string()).output, HasSubstr("stopped (`hearth stop` asked for it)"));
+  const CommandResult again = hearth("stop " + run.string());
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.output, HasSubstr("runs or waits"));
+  EXPECT_EQ(submit().exit_code, 0);
+}
+
+TEST_F(Submits, AMissingOrRefusingSbatchIsOneError) {
+  program("hearth-train", "");
+  CommandResult result =
+      run_hearth("submit --cluster slurm_cpu " + toml.string(), "PATH=" + (scratch / "bin").string());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("error: there is no sbatch on this host"));
+  program("sbatch", "echo 'sbatch: error: Invalid account' >&2; exit 1");
+  result = submit();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("error: sbatch refused the job\n  why: sbatch: error: Invalid account\n"));
+  EXPECT_THAT(read_starts(run), SizeIs(0));
+  program("sbatch", "echo welcome");
+  result = submit();
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("did not say the job's number, but \"welcome\""));
+}
+
+TEST_F(Submits, WrongWordsAreOneErrorEach) {
+  const auto expect = [this](const std::string& options, const std::string& text) {
+    const CommandResult result = submit(options);
+    EXPECT_EQ(result.exit_code, 2) << options;
+    EXPECT_THAT(result.output, HasSubstr(text)) << options;
+    EXPECT_FALSE(path_exists(run)) << options;
+  };
+  program("sbatch", "echo 12");
+  expect("", "--cluster is not given, and this host has sbatch");
+  expect("--cluster slurm_gpu", "there is no cluster file \"slurm_gpu\"");
+  expect("--cluster no/such.toml", "no/such.toml");
+  expect("--cluster local --account x", "--account was given, and the cluster file local has no scheduler");
+  expect("--cluster local --nodes 2", "starts ranks on one node");
+  expect("--cluster slurm_cpu --time-limit soon", "--time-limit soon is not a time");
+  expect("--cluster slurm_cpu --time-limit 5", "--time-limit 5 is too short");
+  expect("--cluster slurm_cpu --set parallelism.data_parallel_shard_degree=6", "6 ranks, which do not fill nodes of 4");
+  expect("--cluster slurm_cpu --set training.stesp=1", "did you mean training.steps?");
+  expect("--cluster slurm_cpu --set data.path=nowhere", "nowhere");
+  expect("--cluster slurm_cpu --set job.dump_folder=run.toml/out", "run.toml\n  why: Not a directory");
+}
+
+TEST_F(Submits, RanksAreThoseOfTheOptionsTheRunFileOrTheClusterFile) {
+  const auto nodes_and_ranks = [this](const std::string& options) {
+    const std::string text = submit(options + " --dry-run").output;
+    const auto value = [&text](const std::string& name) {
+      const size_t at = text.find(name);
+      return at == std::string::npos ? "" : text.substr(at + name.size(), text.find('\n', at) - at - name.size());
+    };
+    return value("--nodes=") + "x" + value("--ntasks-per-node=");
+  };
+  const std::string degree = " --set parallelism.data_parallel_shard_degree=";
+  EXPECT_EQ(nodes_and_ranks("--cluster slurm_cpu"), "1x4");
+  EXPECT_EQ(nodes_and_ranks("--cluster slurm_cpu --nodes 3"), "3x4");
+  EXPECT_EQ(nodes_and_ranks("--cluster slurm_cpu" + degree + "8"), "2x4");
+  EXPECT_EQ(nodes_and_ranks("--cluster slurm_cpu" + degree + "2"), "1x2");
+  EXPECT_THAT(submit("--cluster slurm_cpu --nodes 3" + degree + "8").output, HasSubstr("12"));
+}
+
+TEST_F(Submits, StatusOfNothingSaysSo) {
+  make_folders(run);
+  const CommandResult nothing = hearth("status " + run.string());
+  EXPECT_EQ(nothing.exit_code, 0);
+  EXPECT_THAT(nothing.output, HasSubstr("state        nothing\n"));
+  EXPECT_EQ(hearth("status " + (scratch / "absent").string()).exit_code, 2);
+  EXPECT_EQ(hearth("status").exit_code, 2);
+  EXPECT_EQ(hearth("status --all " + (scratch / "absent").string()).exit_code, 2);
+  EXPECT_EQ(hearth("logs " + run.string()).exit_code, 2);
+  EXPECT_EQ(hearth("logs --rank 3 " + run.string()).exit_code, 2);
+  EXPECT_EQ(hearth("stop " + run.string()).exit_code, 2);
+}
+
+TEST_F(Submits, LogsBeginWithTheLastLines) {
+  make_folders(run / "logs");
+  std::string text;
+  for (int i = 1; i <= 100; ++i) text += fmt::format("line {}\n", i);
+  write_file_atomic(run / "logs" / "job-12.log", text);
+  write_file_atomic(run / "logs" / "rank-00001.log", "of rank 1\n");
+  const std::string all = hearth("logs " + run.string()).output;
+  EXPECT_THAT(all, HasSubstr("\nline 61\n"));
+  EXPECT_THAT(all, Not(HasSubstr("line 60\n")));
+  EXPECT_THAT(hearth("logs --lines 1 " + run.string()).output, testing::EndsWith("job-12.log\nline 100\n"));
+  EXPECT_THAT(hearth("logs --rank 1 " + run.string()).output, HasSubstr("of rank 1\n"));
+}
+
+// What the job's script calls.
+TEST_F(Submits, JobsThatAreOutdatedOrLoopDoNotStart) {
+  make_folders(run);
+  const auto job = [this](const std::string& words) {
+    return hearth("job " + words + " --checkpoints " + (run / "checkpoints").string() + " --max-restarts 2");
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(job("before " + run.string() + " --job 1").exit_code, 0);
+  const CommandResult fourth = job("before " + run.string() + " --job 1");
+  EXPECT_EQ(fourth.exit_code, 4);
+  EXPECT_THAT(fourth.output, HasSubstr("3 starts in a row made no new checkpoint"));
+  EXPECT_THAT(job("after " + run.string() + " --job 1 --code 137").output, testing::EndsWith("\nstop\n"));
+  EXPECT_EQ(hearth("job queued " + run.string() + " --job 1 --next-job 2").exit_code, 0);
+  const CommandResult outdated = job("before " + run.string() + " --job 1");
+  EXPECT_EQ(outdated.exit_code, 75);
+  EXPECT_THAT(outdated.output, HasSubstr("job 2 goes on with the run"));
+}
+
+}  // namespace
+}  // namespace hearth::cluster
