@@ -168,10 +168,16 @@ std::optional<config::RunConfig> training_keys(const Source& source, const std::
   return config::from_toml_text(source.reader.manifest().config_toml, checkpoint::kManifestFile, ".");
 }
 
+// GPT-NeoX's files have the type that the training computes in: its float32 weights are the optimizer's.
+DType computed_type(const config::RunConfig& run) {
+  return plan::precision(run).compute == DType::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
+}
+
 void require_state(const Source& source, const Options& options) {
   if (!source.training)
     throw user_error(fmt::format("{} has no state of a training for --resume", source.reader.folder().string()),
                      "it has weights and no moments", "leave out --resume to write the weights alone");
+  if (options.to != Kind::kTorchtitan) return;
   const std::string name = normal_path(options.out).filename().string();
   const std::string wanted = fmt::format("step-{}", source.training->step);
   if (name.starts_with("step-") && name != wanted)
@@ -209,34 +215,6 @@ config::RopePairs pairs_for(const Source& source, const Options& options) {
       break;
   }
   return options.rope_pairs.value_or(source.description->model.rope_pairs);
-}
-
-void check_options(const Options& options) {
-  if (path_exists(options.out))
-    throw user_error(fmt::format("{} exists", options.out.string()), "a conversion overwrites nothing",
-                     "give another name, or remove it");
-  if (options.rope_pairs && options.to != Kind::kNative)
-    throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
-                     "the format has one order", "leave it out");
-  if (options.resume && options.to != Kind::kTorchtitan)
-    throw user_error(fmt::format("--resume does not go with --to {}", kind_name(options.to)),
-                     "it adds what torchtitan asks for; native and dcp have a training's state without it, and other "
-                     "kinds have no home for it",
-                     "leave it out, or give --to torchtitan");
-  if (options.to == Kind::kNeox && !options.to_layout)
-    throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
-                     "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
-  if (options.to != Kind::kNeox && options.to_layout)
-    throw user_error(fmt::format("--to-qkv-layout does not go with --to {}", kind_name(options.to)),
-                     "it is about GPT-NeoX's files", "leave it out");
-  if (options.to != Kind::kNxd && options.nxd)
-    throw user_error(fmt::format("--nxd-names, --nxd-qkv, --xser and --pipeline-parallel do not go with --to {}",
-                                 kind_name(options.to)),
-                     "they are about NxD's files", "leave them out");
-  const bool has_ranks = options.to == Kind::kNeox || options.to == Kind::kMeta || options.to == Kind::kNxd;
-  if (!has_ranks && options.tensor_parallel != 1)
-    throw user_error(fmt::format("--tensor-parallel does not go with --to {}", kind_name(options.to)),
-                     "only files of meta, neox and nxd are those of ranks", "leave it out");
 }
 
 std::vector<std::string> write_files(const Path& work, Kind kind, const Model& model, Progress& progress) {
@@ -318,7 +296,7 @@ Source open_written(const Written& written) {
 
 namespace {
 
-Result convert_on_disk(const Options& options, Progress& progress) {
+Result convert_on_disk(Options options, Progress& progress) {
   std::optional<config::RunConfig> run = run_of(options);
   Source source = open_complete(options, run);
   check_proof(options, source);
@@ -331,6 +309,7 @@ Result convert_on_disk(const Options& options, Progress& progress) {
   if (with_state) tensors = all_of(source);
   run = training_keys(source, run);
   if (options.resume) require_state(source, options);
+  if (options.resume && options.to == Kind::kNeox && !options.dtype) options.dtype = computed_type(*run);
   const bool with_moments = source.training && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
   if (with_moments) add_moments(tensors, source, options, run, dtype);
@@ -360,8 +339,7 @@ Result convert_on_disk(const Options& options, Progress& progress) {
     result.bytes += bytes_of(tensor.to);
   }
   progress.all_bytes = result.bytes;
-  Options final_options = options;
-  final_options.out = out;
+  options.out = out;
   const Model model{source.reader,
                     source.description ? *source.description : nothing,
                     dtype,
@@ -371,10 +349,11 @@ Result convert_on_disk(const Options& options, Progress& progress) {
                     options.max_file_bytes,
                     options.to_layout.value_or(QkvLayout::kSlots),
                     options.tensor_parallel,
+                    options.data_parallel,
                     options.nxd.value_or(NxdLayout{}),
                     with_moments ? &*source.training : nullptr,
                     run ? &*run : nullptr};
-  std::vector<std::string> notes = write(work, final_options, model, source, progress, result.proof);
+  std::vector<std::string> notes = write(work, options, model, source, progress, result.proof);
   result.notes = std::move(source.notes);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;

@@ -32,11 +32,12 @@ struct Options {
   std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
   std::optional<QkvLayout> to_layout;           // of a target of GPT-NeoX, which needs it
   int64_t tensor_parallel = 1;                  // ranks of a target of Meta, GPT-NeoX or NxD
+  int64_t data_parallel = 1;                    // of a target of GPT-NeoX with `resume`: slices of the moments
   std::optional<NxdLayout> nxd;                 // of a target of NxD; empty: the default
   Path config;            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;  // in place of the source's; empty: the source's
   int64_t max_file_bytes = 5'000'000'000;
-  bool resume = false;  // with the state of the training; torchtitan only
+  bool resume = false;  // with the state of the training; torchtitan and GPT-NeoX only
   // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
   // gets the name OUT. Empty: not called.
   std::function<std::string(const Written& written)> prove{};
@@ -48,6 +49,9 @@ struct Result {
   std::vector<std::string> notes;  // for the console
   std::string proof;               // what Options::prove returned
 };
+
+// Throws user_error for options that do not go together, and for an OUT that exists.
+void check_options(const Options& options);
 
 // Writes OUT, which must not exist yet, under a temporary name first. The rest of an interrupted conversion to OUT is
 // removed. Throws user_error for a model that the target has no home for, and for one that is not complete.

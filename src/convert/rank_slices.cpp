@@ -70,6 +70,22 @@ void write_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress
   }
 }
 
+void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_t begin, int64_t end,
+                    Progress& progress, const std::function<void(std::span<const std::byte> bytes)>& write) {
+  HEARTH_CHECK(tensor.values.empty());
+  for (int64_t at = 0; const RankSlice& slice : tensor.slices) {
+    const int64_t numel = slice.box.numel(), first = std::max(begin, at), last = std::min(end, at + numel);
+    if (first < last) {
+      for (mesh::Box& box : mesh::boxes_of_flat_range(slice.box.sizes, first - at, last - at)) {
+        for (size_t d = 0; d < box.offsets.size(); ++d) box.offsets[d] += slice.box.offsets[d];
+        transfer(reader, *slice.from, box, progress,
+                 [&](const mesh::Box&, std::span<const std::byte> bytes) { write(bytes); });
+      }
+    }
+    at += numel;
+  }
+}
+
 void write_rank_file(const Path& path, checkpoint::Reader& reader, const std::vector<RankTensor>& tensors,
                      Progress& progress, const std::string& key) {
   formats::TorchFileWriter writer(path, infos_of(tensors), key);

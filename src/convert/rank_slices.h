@@ -50,6 +50,10 @@ int64_t bytes_of(const std::vector<RankTensor>& tensors);
 void write_tensor(checkpoint::Reader& reader, const RankTensor& tensor, Progress& progress,
                   const std::function<void(std::span<const std::byte> bytes)>& write);
 
+// Elements [begin, end) of the tensor in row-major order. It has slices, and no values of its own.
+void write_elements(checkpoint::Reader& reader, const RankTensor& tensor, int64_t begin, int64_t end,
+                    Progress& progress, const std::function<void(std::span<const std::byte> bytes)>& write);
+
 // A dict of the tensors as torch.save writes it. `key`: as TorchFileWriter has it.
 void write_rank_file(const Path& path, checkpoint::Reader& reader, const std::vector<RankTensor>& tensors,
                      Progress& progress, const std::string& key = {});

@@ -4,7 +4,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/save.h"
@@ -12,6 +15,8 @@
 #include "convert/nxd_files.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
+#include "formats/pickle.h"
+#include "plan/optimizer/lr_schedule.h"
 #include "tokenizer/tokenizer.h"
 
 namespace hearth::convert {
@@ -27,6 +32,7 @@ struct Model {
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
   int64_t tensor_parallel = 1;                      // ranks whose files those of Meta, GPT-NeoX and NxD are
+  int64_t data_parallel = 1;                        // ranks that share the optimizer's state in GPT-NeoX's files
   NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
   const config::RunConfig* run = nullptr;           // the training's keys; null: not known
@@ -44,6 +50,24 @@ std::vector<std::string> write_nxd(const Path& folder, const Model& model, Progr
 // state that torchtitan's AdamW has no home for.
 void join_moments(Model& model);
 std::vector<std::string> add_torchtitan_state(checkpoint::RankFile& file, const Model& model);
+// For write_neox with a training's state: the files of the optimizer of one rank of tensor parallel, the keys of the
+// rank's state, and the keys of a run of GPT-NeoX that goes on. check_neox_state throws user_error for a state that its
+// AdamW or its schedule has no home for, and returns notes.
+std::vector<std::string> check_neox_state(const Model& model);
+void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t rank, Progress& progress);
+void push_neox_state(formats::PickleWriter& pickle, const Model& model);
+void add_neox_training(nlohmann::ordered_json& keys, const Model& model);
+// Bytes of all files of the optimizer.
+int64_t neox_optimizer_bytes(const Model& model);
+
+// For targets with a training's state. Throws user_error unless there are moments of AdamW for each of `parameters`;
+// `program`: the one that asks for them.
+void require_moments(const Model& model, const std::vector<std::string>& parameters, std::string_view program);
+// The schedule of the training's keys. Throws user_error where only the data have its length.
+plan::LrSchedule schedule_of(const Model& model);
+// The rate of the next step, before a group's factor. Throws as schedule_of does, where the source does not have it.
+double next_rate(const Model& model);
+
 // `before`: the source's manifest, where it has one. The folder becomes `final_folder`, after `before_rename`.
 std::vector<std::string> write_native(const Path& folder, const Path& final_folder, const Model& model,
                                       const checkpoint::Manifest* before, Progress& progress,

@@ -1,15 +1,16 @@
 // GPT-NeoX's files, as its own converters write them: one for each layer and rank, and one for each rank's state.
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
-#include <cstring>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "config/choices.h"
 #include "convert/cast.h"
-#include "convert/rank_slices.h"
+#include "convert/names.h"
+#include "convert/neox_rank.h"
 #include "convert/target.h"
 #include "formats/torch_file.h"
 #include "plan/parameters.h"
@@ -17,7 +18,7 @@
 namespace hearth::convert {
 namespace {
 
-constexpr const char* kStepFolder = "global_step0";
+int64_t iteration_of(const Model& model) { return model.training != nullptr ? model.training->step : 0; }
 
 void refuse_without_home(const Description& d, int64_t ranks, QkvLayout layout) {
   const config::Model& m = d.model;
@@ -46,52 +47,31 @@ void refuse_without_home(const Description& d, int64_t ranks, QkvLayout layout) 
 class NeoxWriter {
  public:
   NeoxWriter(const Path& step, const Model& model, Progress& progress)
-      : step_(step),
-        model_(model),
-        progress_(progress),
-        s_(plan::model_shape(model.description.model, 0)),
-        slots_(model.qkv_layout == QkvLayout::kSlots),
-        ranks_(model.tensor_parallel) {}
+      : step_(step), model_(model), progress_(progress), ranks_(model.tensor_parallel) {}
 
   void run() {
-    for (rank_ = 0; rank_ < ranks_; ++rank_) {
-      const RankSlicer rank = slicer();
-      write_layer(0, {rank.rows("word_embeddings.weight", "tok_embeddings.weight")});
-      for (int64_t i = 0; i < s_.L; ++i) write_layer(i + 2, layer(i));
-      write_layer(s_.L + 3, {rank.whole("norm.scale", "norm.weight")});
-      write_layer(s_.L + 4, {rank.rows("final_linear.weight", s_.tied ? "tok_embeddings.weight" : "output.weight")});
-      write_state();
+    const plan::ModelShape shape = plan::model_shape(model_.description.model, 0);
+    for (int64_t r = 0; r < ranks_; ++r) {
+      const NeoxRank rank(model_.tensors, shape, model_.qkv_layout, ranks_, r);
+      for (const int64_t number : rank.layers()) {
+        std::vector<RankTensor> tensors = rank.layer(number);
+        const bool is_block = number >= 2 && number < shape.L + 2;
+        if (is_block && model_.qkv_layout == QkvLayout::kSlots) tensors.push_back(frequencies(shape.K));
+        write_rank_file(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, r), model_.reader,
+                        tensors, progress_);
+      }
+      write_state(r);
+      if (model_.training != nullptr) write_neox_optimizer(step_, model_, r, progress_);
     }
   }
 
  private:
-  RankSlicer slicer() const { return {model_.tensors, ranks_, rank_}; }
-
-  RankTensor queries_keys_values(const std::string& prefix) const {
-    const RankSlicer rank = slicer();
-    const Transfer &q = rank.find(prefix + "wq.weight"), &k = rank.find(prefix + "wk.weight"),
-                   &v = rank.find(prefix + "wv.weight");
-    const int64_t K = s_.K, queries = s_.H / ranks_, keys = s_.G / ranks_;
-    RankTensor tensor{{"attention.query_key_value.weight", DType::kFloat32, {}}, {}, {}};
-    if (!slots_ && s_.H != s_.G) {
-      RankSlicer::append_rows(tensor, q, rank_ * queries * K, queries * K);
-      for (const Transfer* source : {&k, &v}) RankSlicer::append_rows(tensor, *source, rank_ * keys * K, keys * K);
-      return tensor;
-    }
-    const int64_t share = K * keys / queries;
-    for (int64_t slot = rank_ * queries; slot < (rank_ + 1) * queries; ++slot) {
-      RankSlicer::append_rows(tensor, q, slot * K, K);
-      for (const Transfer* source : {&k, &v}) RankSlicer::append_rows(tensor, *source, slot * share, share);
-    }
-    return tensor;
-  }
-
   // The code of Llemma's branch loads the frequencies with the weights, and lacks nothing else.
-  RankTensor frequencies() const {
+  RankTensor frequencies(int64_t K) const {
     std::vector<float> values;
-    for (int64_t i = 0; i < s_.K; i += 2)
+    for (int64_t i = 0; i < K; i += 2)
       values.push_back(static_cast<float>(
-          1 / std::pow(model_.description.model.rope_theta, static_cast<double>(i) / static_cast<double>(s_.K))));
+          1 / std::pow(model_.description.model.rope_theta, static_cast<double>(i) / static_cast<double>(K))));
     RankTensor tensor{{"attention.rotary_emb.inv_freq", model_.dtype, {std::ssize(values)}}, {}, {}};
     if (model_.dtype == DType::kFloat32)
       tensor.values.assign(std::as_bytes(std::span(values)).begin(), std::as_bytes(std::span(values)).end());
@@ -100,62 +80,55 @@ class NeoxWriter {
     return tensor;
   }
 
-  std::vector<RankTensor> layer(int64_t i) const {
-    const RankSlicer rank = slicer();
-    const std::string prefix = fmt::format("layers.{}.", i);
-    std::vector<RankTensor> tensors = {rank.whole("input_layernorm.scale", prefix + "attention_norm.weight"),
-                                       queries_keys_values(prefix + "attention."),
-                                       rank.columns("attention.dense.weight", prefix + "attention.wo.weight"),
-                                       rank.whole("post_attention_layernorm.scale", prefix + "ffn_norm.weight")};
-    const std::string gate = prefix + "feed_forward.w1.weight", up = prefix + "feed_forward.w3.weight",
-                      down = prefix + "feed_forward.w2.weight";
-    if (slots_) {
-      tensors.push_back(rank.rows("mlp.w1.weight", gate));
-      tensors.push_back(rank.rows("mlp.w3.weight", up));
-      tensors.push_back(rank.columns("mlp.w2.weight", down));
-      tensors.push_back(frequencies());
-    } else {
-      tensors.push_back(rank.rows("mlp.linear1.weight", up, gate));
-      tensors.push_back(rank.columns("mlp.linear2.weight", down));
-    }
-    return tensors;
-  }
-
-  void write_layer(int64_t number, const std::vector<RankTensor>& tensors) {
-    write_rank_file(step_ / fmt::format("layer_{:02}-model_{:02}-model_states.pt", number, rank_), model_.reader,
-                    tensors, progress_);
-  }
-
-  // The state of a rank before its first step. "module": None lets DeepSpeed read the files of the layers.
-  void write_state() const {
+  // A rank's state, before its first step or that of a training. "module": None lets DeepSpeed read the layers' files.
+  void write_state(int64_t rank) const {
+    const int64_t step = iteration_of(model_);
     formats::PickleWriter pickle;
     pickle.empty_dict();
     pickle.mark();
-    for (const char* key : {"module", "optimizer", "lr_scheduler"}) {
+    for (const char* key : {"module", "optimizer"}) {
       pickle.string(key);
       pickle.none();
     }
-    for (const auto& [key, value] : {std::pair<const char*, int64_t>{"dp_world_size", 1},
+    if (model_.training != nullptr) {
+      push_neox_state(pickle, model_);
+    } else {
+      pickle.string("lr_scheduler");
+      pickle.none();
+      pickle.string("global_samples");  // without it, DeepSpeed multiplies the steps with its batch
+      pickle.integer(0);
+    }
+    for (const auto& [key, value] : {std::pair<const char*, int64_t>{"dp_world_size", model_.data_parallel},
                                      {"mp_world_size", ranks_},
-                                     {"global_steps", 0},
-                                     {"global_samples", 0},
+                                     {"global_steps", step},
                                      {"skipped_steps", 0},
-                                     {"iteration", 0}}) {
+                                     {"iteration", step}}) {
       pickle.string(key);
       pickle.integer(value);
     }
     pickle.set_items();
-    formats::write_torch_pickle(step_ / fmt::format("mp_rank_{:02}_model_states.pt", rank_), pickle);
+    formats::write_torch_pickle(step_ / fmt::format("mp_rank_{:02}_model_states.pt", rank), pickle);
   }
 
   const Path step_;
   const Model& model_;
   Progress& progress_;
-  const plan::ModelShape s_;
-  const bool slots_;
   const int64_t ranks_;
-  int64_t rank_ = 0;
 };
+
+// YAML 1.1, which GPT-NeoX reads, takes 1e-05 for text and 1.0e-05 for a number.
+std::string as_yaml(const nlohmann::ordered_json& keys) {
+  const std::string text = keys.dump(2);
+  std::string yaml;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_exponent = text[i] == 'e' && i + 1 < text.size() && (text[i + 1] == '-' || text[i + 1] == '+');
+    size_t digits = i;
+    while (is_exponent && digits > 0 && std::isdigit(static_cast<unsigned char>(text[digits - 1])) != 0) --digits;
+    if (digits < i && text[digits - 1] != '.') yaml += ".0";
+    yaml += text[i];
+  }
+  return yaml + "\n";
+}
 
 // The keys of a run of GPT-NeoX that decide what the weights compute.
 std::string neox_keys(const Model& model) {
@@ -178,7 +151,9 @@ std::string neox_keys(const Model& model) {
     keys["activation"] = "swiglu";
     keys["intermediate_size"] = 3 * m.hidden_dim;
   }
-  return keys.dump(2) + "\n";
+  keys["pipe_parallel_size"] = 1;  // a file for each layer
+  if (model.training != nullptr) add_neox_training(keys, model);
+  return as_yaml(keys);
 }
 
 }  // namespace
@@ -186,20 +161,29 @@ std::string neox_keys(const Model& model) {
 std::vector<std::string> write_neox(const Path& folder, const Model& model, Progress& progress) {
   const config::Model& m = model.description.model;
   refuse_without_home(model.description, model.tensor_parallel, model.qkv_layout);
-  make_folders(folder / kStepFolder);
-  write_text_file(folder / "latest", kStepFolder);
+  std::vector<std::string> notes;
+  if (model.training != nullptr) {
+    notes = check_neox_state(model);
+    progress.all_bytes += neox_optimizer_bytes(model);
+  }
+  const std::string name = fmt::format("global_step{}", iteration_of(model));
+  make_folders(folder / name);
+  write_text_file(folder / "latest", name);
   write_text_file(folder / "model.yml", neox_keys(model));
   // Norms are in every rank's files.
   for (const Transfer& tensor : model.tensors) {
+    if (is_training_state(tensor.to.name)) {
+      progress.all_bytes -= bytes_of(tensor.to);  // among the optimizer's
+      continue;
+    }
     const bool is_tied = m.enable_weight_tying && tensor.to.name == "tok_embeddings.weight";
     progress.all_bytes += (tensor.to.shape.size() == 1 ? model.tensor_parallel - 1
                            : is_tied                   ? 1
                                                        : 0) *
                           bytes_of(tensor.to);
   }
-  NeoxWriter(folder / kStepFolder, model, progress).run();
-  sync_folder(folder / kStepFolder);
-  std::vector<std::string> notes;
+  NeoxWriter(folder / name, model, progress).run();
+  sync_folder(folder / name);
   if (m.enable_weight_tying)
     notes.emplace_back("the embedding is also written as final_linear: train with no_weight_tying: true");
   if (model.tokenizer != nullptr && model.tokenizer->kind() != "ids")

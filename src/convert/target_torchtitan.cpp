@@ -7,10 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "config/derived.h"
 #include "convert/names.h"
 #include "convert/target.h"
-#include "plan/optimizer/lr_schedule.h"
 #include "plan/optimizer/parameter_groups.h"
 #include "plan/tensor_names.h"
 
@@ -51,23 +49,6 @@ std::vector<OptimizerWeight> optimizer_weights(const Model& model) {
   return weights;
 }
 
-void check_moments(const Model& model, const std::vector<OptimizerWeight>& weights) {
-  std::vector<std::string> missing;
-  for (const OptimizerWeight& weight : weights) {
-    for (const std::string& part : weight.parts) {
-      if (model.reader.find(plan::exp_avg_name(part)) == nullptr ||
-          model.reader.find(plan::exp_avg_sq_name(part)) == nullptr)
-        missing.push_back(part);
-    }
-  }
-  if (missing.empty()) return;
-  const size_t more = missing.size() - 1;
-  throw user_error(fmt::format("{} has no moments of AdamW for {}{}", model.reader.folder().string(), missing.front(),
-                               more > 0 ? fmt::format(" and {} more", more) : ""),
-                   "torchtitan asks for those of every weight; frozen weights and Muon's matrices have none",
-                   "leave out --resume to write the weights alone");
-}
-
 // Adds the joined moment to the reader: for each key its queries, the key, the value.
 void join(checkpoint::Reader& reader, const std::array<std::string, 3>& parts, const std::string& name, int64_t K) {
   const mesh::TensorInfo queries = *reader.find(parts[0]), keys = *reader.find(parts[1]);
@@ -94,18 +75,6 @@ int64_t updates_of_all(const Model& model, const OptimizerWeight& weight) {
                        "leave out --resume to write the weights alone");
   }
   return updates;
-}
-
-// The rate of the next step, before a group's factor.
-double next_rate(const Model& model) {
-  const config::RunConfig& run = *model.run;
-  if (model.training->next_lr) return *model.training->next_lr;
-  if (run.training.steps == 0 && run.training.tokens == 0)
-    throw user_error(fmt::format("{}: the next step's learning rate is not known", model.origin),
-                     "training.epochs gives the length, and only the data have the number of steps",
-                     "leave out --resume to write the weights alone");
-  const plan::LrSchedule schedule = plan::lr_schedule(run.lr_scheduler, run.optimizer.lr, config::total_steps(run, 0));
-  return plan::learning_rate(schedule, model.training->step + 1);
 }
 
 // The settings as torch's AdamW has them, with the rate of the next step.
@@ -152,7 +121,10 @@ void add_settings(checkpoint::RankFile& file, const Model& model, const std::vec
 }  // namespace
 
 void join_moments(Model& model) {
-  check_moments(model, optimizer_weights(model));
+  std::vector<std::string> parameters;
+  for (const OptimizerWeight& weight : optimizer_weights(model))
+    parameters.insert(parameters.end(), weight.parts.begin(), weight.parts.end());
+  require_moments(model, parameters, "torchtitan");
   const int64_t K = head_width(model.description.model);
   std::vector<Transfer> tensors;
   for (const Transfer& tensor : model.tensors) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "convert/rank_parts.h"
+#include "convert/rank_slices.h"
 #include "convert/training_state.h"
 
 namespace hearth::convert {
@@ -27,5 +28,34 @@ struct ZeroState {
 // mp_rank_00_model_states.pt. Empty without such files. Throws user_error where files are missing or of ZeRO 3,
 // damaged() where they contradict each other; both name the file.
 std::optional<ZeroState> read_zero_state(const Path& folder);
+
+// A parameter to write: its name in the model, and its float32 elements.
+struct ZeroTensor {
+  std::string name;
+  RankTensor weight, exp_avg, exp_avg_sq;
+};
+// Parameters with the same settings, in the order of their flat buffer.
+struct ZeroGroup {
+  std::string name;
+  double weight_decay = 0;
+  std::vector<ZeroTensor> tensors;
+};
+// What all groups have.
+struct ZeroSettings {
+  double lr = 0;  // of the next update
+  double beta1 = 0, beta2 = 0, eps = 0;
+  bool decoupled = true;  // AdamW's decay, and not Adam's
+  int64_t updates = 0;    // that the moments have seen
+};
+
+// Writes PREFIXzero_pp_rank_0_mp_rank_RANK_optim_states.pt and so on, one for each of `slices` ranks of data parallel.
+// `prefix`: "bf16_" for a training in bfloat16, "" for others. The settings have the names that torch's AdamW and
+// DeepSpeed's FusedAdam read.
+void write_zero_files(const Path& folder, const std::string& prefix, int64_t rank, int64_t slices,
+                      const std::vector<ZeroGroup>& groups, const ZeroSettings& settings, checkpoint::Reader& reader,
+                      Progress& progress);
+
+// Elements of a group's flat buffer: its tensors and the padding that DeepSpeed adds for this many slices.
+int64_t padded_numel(int64_t numel, int64_t slices);
 
 }  // namespace hearth::convert

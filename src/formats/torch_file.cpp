@@ -164,6 +164,13 @@ TorchFileWriter::TorchFileWriter(const Path& path, const mesh::TensorInfo& tenso
   begin(pickle);
 }
 
+TorchFileWriter::TorchFileWriter(const Path& path, const std::function<void(PickleWriter&, const PushTensor&)>& values)
+    : zip_(path) {
+  PickleWriter pickle;
+  values(pickle, [&](const mesh::TensorInfo& tensor) { push(pickle, tensor); });
+  begin(pickle);
+}
+
 void TorchFileWriter::push(PickleWriter& pickle, const mesh::TensorInfo& info) {
   write_tensor_object(pickle, info.dtype, info.shape, std::to_string(sizes_.size()));
   sizes_.push_back(mesh::Box{{}, info.shape}.numel() * dtype_size(info.dtype));

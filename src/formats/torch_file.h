@@ -2,6 +2,7 @@
 // storage. Meta publishes its models as such files.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,9 @@ class TorchFileWriter {
   TorchFileWriter(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key = {});
   // A file that is one tensor; its name is not written.
   TorchFileWriter(const Path& path, const mesh::TensorInfo& tensor);
+  // A file of any values: `values` pushes one value, and calls its second argument for each tensor in it.
+  using PushTensor = std::function<void(const mesh::TensorInfo& tensor)>;
+  TorchFileWriter(const Path& path, const std::function<void(PickleWriter&, const PushTensor&)>& values);
   void write(std::span<const std::byte> bytes);
   void finish();  // fsyncs; all bytes must have been written
 

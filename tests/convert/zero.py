@@ -4,6 +4,9 @@ zero.py imitate OUT TP DP   three steps of AdamW on OUT/neox (foreign.py neox OU
 zero.py deepspeed OUT TP DP  the same by DeepSpeed 0.19.8 itself, whose Python runs this script; needs no accelerator
 zero.py same OUT NATIVE     "equal", or the first difference of a converted checkpoint from the truth, which Hearth
                             converted from OUT/neox-weight, OUT/neox-exp_avg and so on to folders OUT/native-...
+zero.py files OUT FOLDER    "equal", or a file of FOLDER, a step that Hearth wrote, which differs from OUT/neox
+zero.py alike A B           "equal", or the tensors in which two native checkpoints differ
+zero.py keys FOLDER         some keys of FOLDER/model.yml; those of the schedule have to be those of the checkpoint
 zero.py step BEFORE FOLDER  whether the newest checkpoint below FOLDER is one step of AdamW after BEFORE
 
 Both leave OUT/neox with the files of the training, and models OUT/neox-exp_avg and so on whose weights are the moments.
@@ -28,7 +31,8 @@ def model_file(out, rank):
 def parameters_of(out, rank):
     """A rank's weights in bfloat16, without buffers."""
     state = torch.load(model_file(out, rank), weights_only=False)["module"]
-    return {name: w.bfloat16() for name, w in state.items() if "inv_freq" not in name}
+    in_order = sorted(state, key=lambda name: int(name.split(".")[1]))
+    return {name: state[name].bfloat16() for name in in_order if "inv_freq" not in name}
 
 
 def groups_of(parameters):
@@ -38,6 +42,8 @@ def groups_of(parameters):
 
 
 def target(name, w, rank):
+    """Ranks of tensor parallel share the norms."""
+    rank = rank if w.dim() > 1 else 0
     generator = torch.Generator().manual_seed(hash_of(name) + 1000 * rank)
     return torch.randn(w.shape, generator=generator)
 
@@ -102,14 +108,15 @@ def imitate(out, tp, dp):
                         mapping[n] = address(end - begin, begin - first)
                     at += parameters[n].numel()
                 mappings.append(mapping)
-                sizes.append(max(0, last - at))
+                sizes.append(total - at if r == dp - 1 else 0)
                 flats.append({kind: v[first:last] for kind, v in flat.items()})
             state = {"loss_scaler": scaler(), "zero_stage": stage.optimizer_states, "group_paddings": sizes,
                      "base_optimizer_state": {
                          "state": {g: {"step": torch.tensor(float(STEPS)), "exp_avg": f["exp_avg"],
                                        "exp_avg_sq": f["exp_avg_sq"]} for g, f in enumerate(flats)},
-                         "param_groups": [{"name": name, "lr": LR, "params": [g]}
-                                          for g, (name, _, _) in enumerate(groups)]},
+                         "param_groups": [{"name": name, "lr": LR, "params": [g], "weight_decay": decay,
+                                           "betas": (0.9, 0.95), "eps": 1e-8, "amsgrad": False}
+                                          for g, (name, _, decay) in enumerate(groups)]},
                      "single_partition_of_fp32_groups": [f["weight"] for f in flats], "param_slice_mappings": mappings,
                      "partition_count": [dp] * len(groups)}
             torch.save({"optimizer_state_dict": state, "ds_version": "0.19.8"},
@@ -165,7 +172,7 @@ def train(process, out, tp, dp):
         model=model, optimizer=torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95)), mpu=mpu,
         config={"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
                 "zero_optimization": {"stage": 1}, "zero_allow_untested_optimizer": True})
-    targets = {name: target(name, w, process) for name, w in parameters.items()}
+    targets = {name: target(name, w, process) + d for name, w in parameters.items()}
     for _ in range(STEPS):
         engine.backward(engine(targets))
         engine.step()
@@ -187,6 +194,33 @@ def deepspeed_files(out, tp, dp):
     tp, dp = int(tp), int(dp)
     torch.multiprocessing.spawn(train, (out, tp, dp), nprocs=tp * dp)
     print(sorted(os.path.basename(name) for name in glob.glob(f"{out}/neox/global_step2/*optim_states.pt")))
+
+
+def files(out, ours):
+    """Files of the optimizer that Hearth wrote, next to those of DeepSpeed. Names differ where layers have files."""
+    theirs = f"{out}/neox/global_step2"
+    names = sorted(name for name in os.listdir(theirs) if name.endswith("optim_states.pt"))
+    if names != sorted(name for name in os.listdir(ours) if name.endswith("optim_states.pt")):
+        return print("other files")
+    for name in names:
+        classes(as_tuple=any("_pp_rank_2_" in n for n in names) and not any("_pp_rank_3_" in n for n in names))
+        a = torch.load(f"{theirs}/{name}", weights_only=False)["optimizer_state_dict"]
+        classes()
+        b = torch.load(f"{ours}/{name}", weights_only=False)["optimizer_state_dict"]
+        for g, (of_a, of_b) in enumerate(zip(a["param_slice_mappings"], b["param_slice_mappings"], strict=True)):
+            places = [[(name.removeprefix("sequential."), place.numel, place.start) for name, place in of.items()]
+                      for of in (of_a, of_b)]
+            group_a, group_b = (of["base_optimizer_state"]["param_groups"][g] for of in (a, b))
+            state_a, state_b = (of["base_optimizer_state"]["state"][g] for of in (a, b))
+            tensors = [(of["single_partition_of_fp32_groups"][g], state["exp_avg"], state["exp_avg_sq"])
+                       for of, state in ((a, state_a), (b, state_b))]
+            if (places[0] != places[1] or any(group_b[key] != value for key, value in group_a.items())
+                    or state_a["step"] != state_b["step"] or group_b["step"] != STEPS
+                    or any(x.dtype != y.dtype or not torch.equal(x, y) for x, y in zip(*tensors))):
+                return print(name, g, group_a, group_b, places)
+        if any(a[key] != b[key] for key in ("group_paddings", "partition_count")) or b["zero_stage"] != 1:
+            return print(name, a["group_paddings"], b["group_paddings"], b["partition_count"])
+    print("equal")
 
 
 def tensors_of(folder):
@@ -213,6 +247,29 @@ def same(out, native):
     print("equal" if count % 3 == 0 and len(found) == count // 3 else f"{count} tensors, {sorted(found)}")
 
 
+def alike(a, b):
+    """Two folders of DCP have the same tensors."""
+    one, other = tensors_of(a), tensors_of(b)
+    differ = [name for name in {**one, **other} if name not in one or name not in other
+              or one[name].dtype != other[name].dtype or not torch.equal(one[name], other[name])]
+    print("equal" if not differ else sorted(differ))
+
+
+def keys(folder):
+    """GPT-NeoX reads model.yml with PyYAML, and asks for the schedule of its keys in the checkpoint."""
+    import yaml
+    found = yaml.safe_load(open(f"{folder}/model.yml"))
+    state = torch.load(glob.glob(f"{folder}/global_step*/mp_rank_00_model_states.pt")[0], weights_only=True)
+    rates = state["lr_scheduler"]
+    warmup = found["warmup_iters"] if "warmup_iters" in found else found["warmup"] * found["lr_decay_iters"]
+    assert rates["warmup_iter"] == warmup and rates["end_iter"] == found["lr_decay_iters"], (rates, found)
+    assert rates["start_lr"] == found["optimizer"]["params"]["lr"] and rates["min_lr"] == found["min_lr"]
+    assert rates["decay_style"] == found["lr_decay_style"] and rates["num_iters"] == state["iteration"]
+    assert state["iteration"] == state["global_steps"] and state["module"] is None and "global_samples" not in state
+    print(*(f"{key}={found.get(key)}" for key in ("precision", "weight_decay", "warmup", "warmup_iters", "decay_lr_to",
+                                                  "rms_norm_epsilon")), state["iteration"], state["dp_world_size"])
+
+
 def step(before, folder):
     """The gradient follows from the first moment; the second moment must follow from it."""
     newest = sorted(glob.glob(f"{folder}/**/checkpoints/step-*", recursive=True))[-1]
@@ -226,4 +283,4 @@ def step(before, folder):
 
 if __name__ == "__main__":
     {"imitate": imitate, "deepspeed": deepspeed_files, "same": same,
-     "step": step}[sys.argv[1]](*sys.argv[2:])
+     "step": step, "files": files, "alike": alike, "keys": keys}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,49 @@
+// Options that do not go together.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "convert/convert.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr int64_t kMostSlices = 100'000;
+
+}  // namespace
+
+void check_options(const Options& options) {
+  if (path_exists(options.out))
+    throw user_error(fmt::format("{} exists", options.out.string()), "a conversion overwrites nothing",
+                     "give another name, or remove it");
+  if (options.rope_pairs && options.to != Kind::kNative)
+    throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
+                     "the format has one order", "leave it out");
+  if (options.resume && options.to != Kind::kTorchtitan && options.to != Kind::kNeox)
+    throw user_error(fmt::format("--resume does not go with --to {}", kind_name(options.to)),
+                     "it adds what torchtitan and GPT-NeoX ask for; native and dcp have a training's state without it, "
+                     "and other kinds have no home for it",
+                     "leave it out, or give --to torchtitan or neox");
+  const bool has_slices = options.to == Kind::kNeox && options.resume;
+  if (!has_slices && options.data_parallel != 1)
+    throw user_error("--data-parallel is for --to neox --resume",
+                     "only the moments of GPT-NeoX are shared by ranks of data parallel", "leave it out");
+  if (options.data_parallel < 1 || options.data_parallel > kMostSlices)
+    throw user_error(fmt::format("--data-parallel {} is not a number of ranks", options.data_parallel), {},
+                     fmt::format("give one from 1 to {}", kMostSlices));
+  if (options.to == Kind::kNeox && !options.to_layout)
+    throw user_error("--to neox needs --to-qkv-layout", "versions of GPT-NeoX differ in it, and shapes are equal",
+                     "give slots for Llemma's branch, split for GPT-NeoX since November 2024");
+  if (options.to != Kind::kNeox && options.to_layout)
+    throw user_error(fmt::format("--to-qkv-layout does not go with --to {}", kind_name(options.to)),
+                     "it is about GPT-NeoX's files", "leave it out");
+  if (options.to != Kind::kNxd && options.nxd)
+    throw user_error(fmt::format("--nxd-names, --nxd-qkv, --xser and --pipeline-parallel do not go with --to {}",
+                                 kind_name(options.to)),
+                     "they are about NxD's files", "leave them out");
+  const bool has_ranks = options.to == Kind::kNeox || options.to == Kind::kMeta || options.to == Kind::kNxd;
+  if (!has_ranks && options.tensor_parallel != 1)
+    throw user_error(fmt::format("--tensor-parallel does not go with --to {}", kind_name(options.to)),
+                     "only files of meta, neox and nxd are those of ranks", "leave it out");
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,263 @@
+// The state of a training in GPT-NeoX's files: moments, float32 weights, step and schedule.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "config/choices.h"
+#include "convert/neox_rank.h"
+#include "convert/target.h"
+#include "convert/zero_state.h"
+#include "plan/optimizer/parameter_groups.h"
+#include "plan/tensor_names.h"
+
+namespace hearth::convert {
+namespace {
+
+// A rate that differs by less is the same: formulas of two programs differ in rounding.
+constexpr double kSameRate = 1e-6;
+
+constexpr const char* kKeepNative = "train on with Hearth, or leave out --resume to write the weights alone";
+
+// GPT-NeoX's AnnealingLR, as its state_dict() has it.
+struct NeoxSchedule {
+  double start_lr, min_lr;
+  double warmup_fraction;  // key `warmup`, for main
+  double warmup;           // steps
+  int64_t end;
+  std::string style;
+};
+
+bool is_llemma(const Model& model) { return model.qkv_layout == QkvLayout::kSlots; }
+
+NeoxSchedule neox_schedule(const Model& model) {
+  const config::RunConfig& run = *model.run;
+  const plan::LrSchedule schedule = schedule_of(model);
+  const bool is_torchtitan = schedule.rule == config::ScheduleRule::kTorchtitan;
+  const bool is_constant = schedule.decay_type == config::DecayType::kConstant;
+  const bool is_late =
+      is_torchtitan && !is_constant && schedule.decay_steps < schedule.total_steps - schedule.warmup_steps;
+  if (is_late || schedule.decay_type == config::DecayType::kSqrt)
+    throw user_error(
+        is_late ? fmt::format("lr_scheduler.decay_ratio = {} has no home in GPT-NeoX's schedule",
+                              run.lr_scheduler.decay_ratio)
+                : "lr_scheduler.decay_type = \"sqrt\" has no home in GPT-NeoX's schedule",
+        is_late ? "its decay begins at the warm-up's end" : "it has linear, cosine, exponential and constant ones",
+        kKeepNative);
+  NeoxSchedule s{};
+  s.start_lr = run.optimizer.lr;
+  s.min_lr = run.optimizer.lr * run.lr_scheduler.min_lr_factor;
+  s.end = is_torchtitan ? schedule.total_steps : schedule.end_step;
+  s.style = config::name_of(schedule.decay_type);
+  // Llemma's branch fails without a warm-up. One step of it changes nothing after the first step.
+  s.warmup =
+      static_cast<double>(is_llemma(model) ? std::max<int64_t>(schedule.warmup_steps, 1) : schedule.warmup_steps);
+  if (is_llemma(model)) return s;
+  // Main multiplies its share of the steps again, and asks for the same number.
+  s.warmup_fraction = s.warmup / static_cast<double>(s.end);
+  s.warmup = s.warmup_fraction * static_cast<double>(s.end);
+  return s;
+}
+
+// Says where the rates of that program's formula leave those of the training's own. The next step's rate is in the
+// optimizer's state, so it is the training's.
+void note_other_rates(const Model& model, std::vector<std::string>& notes) {
+  const plan::LrSchedule ours = schedule_of(model);
+  const NeoxSchedule s = neox_schedule(model);
+  plan::LrSchedule theirs = ours;
+  theirs.rule = is_llemma(model) ? config::ScheduleRule::kNeox2023 : config::ScheduleRule::kNeox;
+  theirs.warmup_steps = std::llround(s.warmup);
+  theirs.end_step = s.end;
+  double most = 0;
+  int64_t at = 0;
+  constexpr int64_t kSamples = 10000;
+  const int64_t first = model.training->step + 2, last = ours.total_steps;
+  const int64_t stride = std::max<int64_t>(1, (last - first) / kSamples);
+  for (int64_t step = first; step <= last; step += stride) {
+    const double apart = std::abs(plan::learning_rate(ours, step) - plan::learning_rate(theirs, step));
+    if (apart > most) most = apart, at = step;
+  }
+  if (most <= kSameRate * s.start_lr) return;
+  notes.push_back(fmt::format(
+      "rates follow GPT-NeoX's formula from the second step on: that of step {} is {:.6g} there and {:.6g} in the "
+      "training (lr_scheduler.rule = \"{}\" has GPT-NeoX's)",
+      at, plan::learning_rate(theirs, at), plan::learning_rate(ours, at), config::name_of(theirs.rule)));
+}
+
+// GPT-NeoX has one group of matrices and one of norms, and a single one where nothing decays.
+struct NeoxDecay {
+  double matrices = 0, norms = 0;
+  bool single() const { return matrices == 0; }
+};
+
+NeoxDecay neox_decay(const Model& model) {
+  const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model.description.model, 0));
+  const std::vector<plan::ParameterSettings> settings = plan::parameter_settings(model.run->optimizer, plan);
+  std::optional<double> of_matrices, of_norms;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const plan::Parameter& parameter = plan.parameters[i];
+    std::optional<double>& decay = parameter.shape.size() > 1 ? of_matrices : of_norms;
+    if (settings[i].lr_factor != 1 || (decay && *decay != settings[i].weight_decay))
+      throw user_error(fmt::format("the optimizer's settings of {} have no home in GPT-NeoX's state", parameter.name),
+                       "it has one rate for all weights, one decay for matrices and one for norms", kKeepNative);
+    decay = settings[i].weight_decay;
+  }
+  const NeoxDecay found{of_matrices.value_or(0), of_norms.value_or(0)};
+  if (found.single() && found.norms != 0)
+    throw user_error("a decay of norms alone has no home in GPT-NeoX's state",
+                     "it has one group of weights where matrices do not decay", kKeepNative);
+  return found;
+}
+
+// The updates that all moments have seen.
+int64_t updates_of_all_weights(const Model& model, const std::vector<std::string>& parameters) {
+  const int64_t updates = updates_of(model.reader, *model.training, parameters.front());
+  for (const std::string& parameter : parameters) {
+    if (const int64_t other = updates_of(model.reader, *model.training, parameter); other != updates)
+      throw user_error(fmt::format("{}: the moments of {} have seen {} updates, and those of {} {}",
+                                   model.reader.folder().string(), parameters.front(), updates, parameter, other),
+                       "DeepSpeed has one count for all weights", "leave out --resume to write the weights alone");
+  }
+  return updates;
+}
+
+std::vector<std::string> parameters_in(const Model& model) {
+  std::vector<std::string> parameters;
+  for (const Transfer& tensor : model.tensors) {
+    if (model.reader.find(plan::exp_avg_name(tensor.from)) != nullptr) parameters.push_back(tensor.from);
+  }
+  return parameters;
+}
+
+// The model's weights as the optimizer has them, in float32: `name` gives the tensor that stands for a weight's.
+template <typename Name>
+std::vector<Transfer> in_float32(const Model& model, const Name& name) {
+  std::vector<Transfer> tensors;
+  for (const std::string& parameter : parameters_in(model)) {
+    const mesh::TensorInfo* weight = model.reader.find(parameter);
+    tensors.push_back({name(parameter), {parameter, DType::kFloat32, weight->shape}});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<std::string> check_neox_state(const Model& model) {
+  std::vector<std::string> parameters, notes;
+  for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(model.description.model, 0)).parameters)
+    parameters.push_back(p.name);
+  require_moments(model, parameters, "DeepSpeed");
+  updates_of_all_weights(model, parameters);
+  neox_decay(model);
+  if (model.description.model.enable_weight_tying)
+    throw user_error("tied weights and --resume do not go together for neox",
+                     "the files have the embedding and the output matrix, and the training has one moment for both",
+                     "leave out --resume to write the weights alone");
+  note_other_rates(model, notes);
+  if (model.run->optimizer.form == config::OptimizerForm::kTransformers)
+    notes.emplace_back("optimizer.form = \"transformers\" has no home there: DeepSpeed's updates are torch's");
+  notes.push_back(fmt::format(
+      "GPT-NeoX goes on after step {} on {} x {} ranks with the keys of model.yml; its data begin where its own order "
+      "has that step, and random numbers begin anew (no_load_rng)",
+      model.training->step, model.data_parallel, model.tensor_parallel));
+  return notes;
+}
+
+void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t rank, Progress& progress) {
+  const plan::ModelShape shape = plan::model_shape(model.description.model, 0);
+  const std::vector<Transfer> weights = in_float32(model, plan::weight_name),
+                              exp_avg = in_float32(model, plan::exp_avg_name),
+                              exp_avg_sq = in_float32(model, plan::exp_avg_sq_name);
+  const auto rank_of = [&](const std::vector<Transfer>& tensors) {
+    return NeoxRank(tensors, shape, model.qkv_layout, model.tensor_parallel, rank);
+  };
+  const NeoxRank of_weights = rank_of(weights), of_exp_avg = rank_of(exp_avg), of_exp_avg_sq = rank_of(exp_avg_sq);
+  const NeoxDecay decay = neox_decay(model);
+  ZeroGroup matrices{"weight_decay_params", decay.matrices, {}}, norms{"no_weight_decay_params", decay.norms, {}};
+  for (const int64_t number : of_weights.layers()) {
+    std::vector<RankTensor> layer = of_weights.layer(number), first = of_exp_avg.layer(number),
+                            second = of_exp_avg_sq.layer(number);
+    for (size_t i = 0; i < layer.size(); ++i) {
+      const bool is_matrix = layer[i].info.shape.size() > 1 && !decay.single();
+      (is_matrix ? matrices : norms)
+          .tensors.push_back({fmt::format("{}.{}", number, layer[i].info.name), std::move(layer[i]),
+                              std::move(first[i]), std::move(second[i])});
+    }
+  }
+  std::vector<ZeroGroup> groups;
+  if (!decay.single()) groups.push_back(std::move(matrices));
+  groups.push_back(std::move(norms));
+  const config::Optimizer& optimizer = model.run->optimizer;
+  const ZeroSettings settings{next_rate(model),
+                              optimizer.beta1,
+                              optimizer.beta2,
+                              optimizer.eps,
+                              optimizer.name != config::OptimizerName::kAdam,
+                              updates_of_all_weights(model, parameters_in(model))};
+  write_zero_files(step_folder, model.dtype == DType::kBFloat16 ? "bf16_" : "", rank, model.data_parallel, groups,
+                   settings, model.reader, progress);
+}
+
+void push_neox_state(formats::PickleWriter& pickle, const Model& model) {
+  const NeoxSchedule s = neox_schedule(model);
+  pickle.string("lr_scheduler");
+  pickle.empty_dict();
+  pickle.mark();
+  for (const auto& [key, value] : {std::pair<const char*, double>{"start_lr", s.start_lr}, {"min_lr", s.min_lr}}) {
+    pickle.string(key);
+    pickle.real(value);
+  }
+  pickle.string("warmup_iter");
+  if (is_llemma(model))
+    pickle.integer(std::llround(s.warmup));
+  else
+    pickle.real(s.warmup);
+  for (const auto& [key, value] :
+       {std::pair<const char*, int64_t>{"num_iters", model.training->step}, {"end_iter", s.end}}) {
+    pickle.string(key);
+    pickle.integer(value);
+  }
+  pickle.string("decay_style");
+  pickle.string(s.style);
+  pickle.set_items();
+}
+
+void add_neox_training(nlohmann::ordered_json& keys, const Model& model) {
+  const config::RunConfig& run = *model.run;
+  const NeoxSchedule s = neox_schedule(model);
+  const config::Optimizer& optimizer = run.optimizer;
+  keys["precision"] = model.dtype == DType::kBFloat16 ? "bfloat16" : model.dtype == DType::kFloat16 ? "fp16" : "fp32";
+  keys["zero_optimization"] = {{"stage", 1}};
+  keys["optimizer"] = {
+      {"type", "Adam"},
+      {"params", {{"lr", optimizer.lr}, {"betas", {optimizer.beta1, optimizer.beta2}}, {"eps", optimizer.eps}}}};
+  if (optimizer.name == config::OptimizerName::kAdam) keys["optimizer"]["params"]["adam_w_mode"] = false;
+  keys["weight_decay"] = neox_decay(model).matrices;
+  keys["gradient_clipping"] = run.training.max_norm;
+  keys["train_iters"] = schedule_of(model).total_steps;
+  keys["lr_decay_iters"] = s.end;
+  keys["lr_decay_style"] = s.style;
+  keys["min_lr"] = s.min_lr;
+  if (!is_llemma(model)) {
+    keys["warmup"] = s.warmup_fraction;
+  } else {
+    keys["warmup_iters"] = std::llround(s.warmup);
+    if (s.style == "cosine") keys["decay_lr_to"] = run.lr_scheduler.min_lr_factor;
+  }
+  keys["finetune"] = false;
+  keys["no_load_rng"] = true;
+}
+
+int64_t neox_optimizer_bytes(const Model& model) {
+  int64_t numel = 0;
+  for (const std::string& parameter : parameters_in(model)) {
+    const mesh::TensorInfo* weight = model.reader.find(parameter);
+    numel += mesh::Box{{}, weight->shape}.numel() * (weight->shape.size() == 1 ? model.tensor_parallel : 1);
+  }
+  return 3 * numel * dtype_size(DType::kFloat32);
+}
+
+}  // namespace hearth::convert
