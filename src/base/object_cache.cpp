@@ -145,4 +145,18 @@ int64_t cache_limit_bytes() {
   return limit_of(folder, bytes_of(copies_in(folder)));
 }
 
+std::optional<std::string> cache_doubt(int64_t bytes) {
+  const int64_t limit = std::max<int64_t>(cache_limit_bytes(), 0);
+  if (bytes <= limit) return std::nullopt;
+  const auto [wanted, allowed] = format_bytes_apart(bytes, limit);
+  const std::string folder = cache_folder().string();
+  const bool is_given = !cache_variable(kLimit).empty();
+  return fmt::format(
+      "the shards in the store have {}, and their copies in {} may have {} ({}): each is copied again and again, "
+      "because "
+      "samples come from all of them in turn; {} HEARTH_CACHE to a folder on a larger disk",
+      wanted, folder, allowed, is_given ? kLimit : "a tenth of the disk stays free",
+      is_given ? fmt::format("raise {}, or set", kLimit) : "set");
+}
+
 }  // namespace hearth

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/file.h"
 
@@ -19,5 +21,8 @@ void forget_copy(const Path& path);
 
 // In bytes; of the variable, or of the disk.
 int64_t cache_limit_bytes();
+
+// A warning, with both sizes and what to set, if copies of `bytes` are more than the limit; nothing if they fit.
+std::optional<std::string> cache_doubt(int64_t bytes);
 
 }  // namespace hearth

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/object_cache.h"
 #include "base/text.h"
 #include "checkpoint/load.h"
 #include "checkpoint/retain.h"
@@ -303,6 +304,8 @@ std::vector<std::string> doubts(const Run& run) {
         "training.dtype = \"bfloat16\": updates below 1/512 of a weight vanish, as bfloat16 has 8 bits; "
         "numerics.stochastic_rounding = true keeps them on average, training.dtype = \"float32\" with "
         "mixed_precision_param = \"bfloat16\" exactly");
+  if (const int64_t bytes = run.data.bytes_in_store(); bytes > 0)
+    if (std::optional<std::string> doubt = cache_doubt(bytes)) notes.push_back(std::move(*doubt));
   return notes;
 }
 

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/copy_tree.h"
+#include "base/quantity.h"
 #include "checkpoint/retain.h"
 #include "checkpoint/verify.h"
+#include "comm/group.h"
+#include "run/start.h"
 #include "run_process.h"
 #include "store/s3_server.h"
 #include "support/hearth_command.h"
@@ -156,6 +159,30 @@ TEST_F(StoredTraining, RanksOfACommandHaveConnectionsOfTheirOwn) {
     EXPECT_EQ(process.wait(), 0) << read_file(scratch / "log");
   }
   EXPECT_EQ(tensors_of(step_of(c, 12)), tensors_of(step_of(expected, 12)));
+}
+
+TEST_F(StoredTraining, ADatasetAboveTheLimitOfTheCacheIsAWarning) {
+  HEARTH_NEEDS_STORE();
+  copy_data();
+  config::RunConfig c = in_store("small-cache");
+  int64_t shards = 0;
+  for (const FileEntry& entry : files_under(scratch / "data"))
+    if (entry.path.native().starts_with("train-")) shards += entry.bytes;
+  const auto warnings_with_limit = [&](int64_t bytes) {
+    ::setenv("HEARTH_CACHE_LIMIT", std::to_string(bytes).c_str(), 1);
+    run::Run run = run::open_run(c);
+    const std::vector<std::string> warnings = run::find_start(run, comm::single()->control()).warnings;
+    ::unsetenv("HEARTH_CACHE_LIMIT");
+    return warnings;
+  };
+  const auto [wanted, allowed] = format_bytes_apart(shards, shards - 1);
+  EXPECT_THAT(warnings_with_limit(shards - 1),
+              ElementsAre(testing::AllOf(HasSubstr("the shards in the store have " + wanted),
+                                         HasSubstr("may have " + allowed + " (HEARTH_CACHE_LIMIT)"),
+                                         HasSubstr("raise HEARTH_CACHE_LIMIT"))));
+  EXPECT_THAT(warnings_with_limit(shards), IsEmpty());
+  c.data.path = "data";  // on the disk
+  EXPECT_THAT(warnings_with_limit(1), IsEmpty());
 }
 
 TEST_F(StoredTraining, WhatAStoreCannotDoIsRefused) {

@@ -238,6 +238,17 @@ DataState TrainingData::state(uint64_t next_sample) const {
   return state;
 }
 
+int64_t TrainingData::bytes_in_store() const {
+  int64_t bytes = 0;
+  for (const Source& source : sources_) {
+    if (!is_object(source.path)) continue;
+    for (const SplitEntry& split : source.dataset.manifest().splits)
+      if (split.name == "train")
+        for (const ShardEntry& shard : split.shards) bytes += shard.size_bytes;
+  }
+  return bytes;
+}
+
 int64_t TrainingData::windows() const {
   const Window window = order_.window(seq_len_);
   int64_t sum = 0;

@@ -55,6 +55,9 @@ class TrainingData {
   // The state after `next_sample` samples, from which a later run continues. The caller sets the seed.
   DataState state(uint64_t next_sample) const;
 
+  // Bytes of the training shards that are in a store. A run takes its samples from all of them in turn.
+  int64_t bytes_in_store() const;
+
   // Windows of all sources in an epoch, as training.epochs counts them.
   int64_t windows() const;
 
