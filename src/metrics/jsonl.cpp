@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -129,28 +130,38 @@ void drop_steps_past(std::vector<Record>& records, int64_t step) {
 
 // A step may be recorded twice without a resume in between (a kill before the first checkpoint): the later record
 // counts.
-void replace_steps_from(std::vector<Record>& records, const Record& record) {
+void replace_steps_from(std::vector<Record>& records, Record record) {
   while (!records.empty() && records.back().step >= record.step) records.pop_back();
-  records.push_back(record);
+  records.push_back(std::move(record));
 }
 
-// Calls visit with each whole line that begins with `beginning`.
-template <class Visit>
-void for_each_line(const Path& path, std::string_view beginning, const Visit& visit) {
-  if (!path_exists(path)) return;
+// Calls visit with each whole line that begins with `beginning`, and damage with the number of a line that visit does
+// not take. Returns whether the last line has an end.
+template <class Visit, class Damage>
+bool for_each_line(const Path& path, std::string_view beginning, const Visit& visit, const Damage& damage) {
+  if (!path_exists(path)) return true;
   const std::string content = read_file(path);
   int64_t line_number = 0;
-  for (size_t begin = 0, end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  size_t begin = 0;
+  for (size_t end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
     ++line_number;
     const std::string_view line = std::string_view(content).substr(begin, end - begin);
     if (!line.starts_with(beginning)) continue;
     try {
       visit(nlohmann::json::parse(line));
     } catch (const nlohmann::json::exception& e) {
-      throw damaged(fmt::format("{}:{} is not a line of a metrics file", path.string(), line_number), e.what(),
-                    "remove that line; training does not need it");
+      damage(line_number, e);
     }
   }
+  return begin == content.size();
+}
+
+template <class Visit>
+void for_each_line(const Path& path, std::string_view beginning, const Visit& visit) {
+  for_each_line(path, beginning, visit, [&path](int64_t line_number, const nlohmann::json::exception& e) {
+    throw damaged(fmt::format("{}:{} is not a line of a metrics file", path.string(), line_number), e.what(),
+                  "remove that line; training does not need it");
+  });
 }
 
 }  // namespace
@@ -179,6 +190,29 @@ std::vector<Event> read_events(const Path& path) {
     events.push_back(std::move(event));
   });
   return events;
+}
+
+History read_history(const Path& path) {
+  History history;
+  int64_t lines = 0;
+  const auto visit = [&](const nlohmann::json& object) {
+    if (object.contains("event")) {
+      Event event = event_of(object);
+      if (!goes_back(event)) return;
+      drop_steps_past(history.records, event.step);
+      history.events.push_back(std::move(event));
+    } else {
+      Record record = from_json(object);
+      ++lines;
+      replace_steps_from(history.records, std::move(record));
+    }
+  };
+  const auto damage = [&](int64_t line_number, const nlohmann::json::exception&) {
+    history.damaged_lines.push_back(line_number);
+  };
+  history.torn = !for_each_line(path, "", visit, damage);
+  history.repeated_steps = lines - std::ssize(history.records);
+  return history;
 }
 
 }  // namespace hearth::metrics

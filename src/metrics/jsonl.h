@@ -59,4 +59,15 @@ std::vector<Record> read_metrics(const Path& path);
 // undid are left out. Skips all other lines: a long run's file is read quickly.
 std::vector<Event> read_events(const Path& path);
 
+// All that the file says, for a reader who wants to see a damaged file, too.
+struct History {
+  std::vector<Record> records;         // as read_metrics gives them
+  std::vector<Event> events;           // every resume and rewind, in the order of the file
+  int64_t repeated_steps = 0;          // records that a resume or rewind undid
+  std::vector<int64_t> damaged_lines;  // left out: neither a record nor an event; counted from 1
+  bool torn = false;                   // the last line has no end: it is being written, or a kill cut it
+};
+// Empty if the file is missing.
+History read_history(const Path& path);
+
 }  // namespace hearth::metrics

@@ -6,6 +6,7 @@ namespace hearth::fuzz {
 
 void run(std::string_view input) {
   const Path path = write_scratch("metrics.jsonl", input);
+  metrics::read_history(path);  // takes anything
   accepted([&] {
     int64_t last = -1;
     for (const metrics::Record& record : metrics::read_metrics(path)) {

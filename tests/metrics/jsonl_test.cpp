@@ -260,5 +260,34 @@ TEST(Jsonl, AWrongLineInTheMiddleIsNamed) {
   }
 }
 
+// What the strict readers refuse, and what they leave out.
+TEST(Jsonl, AHistoryHasAllThatADamagedFileSays) {
+  test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    for (int64_t step = 1; step <= 5; ++step) writer.append(record(step, 1));
+    writer.append(Event{.name = "resume", .step = 3, .time = 1764083000.5});
+    writer.append(record(4, 2));
+    writer.append(Event{.name = "resume", .step = 2});
+    writer.append(record(3, 3));
+  }
+  append_raw(path, "{\"step\": 4, \"lo\n[1]\n\x01\xff\n{\"step\": \"4\"}\n");
+  {
+    JsonlWriter writer(path);
+    writer.append(record(4, 4));
+  }
+  append_raw(path, "{\"step\": 5");
+  const History history = read_history(path);
+  EXPECT_EQ(history.records, (std::vector<Record>{record(1, 1), record(2, 1), record(3, 3), record(4, 4)}));
+  EXPECT_EQ(history.events,
+            (std::vector<Event>{{.name = "resume", .step = 3, .time = 1764083000.5}, {.name = "resume", .step = 2}}));
+  EXPECT_EQ(history.repeated_steps, 4) << "steps 4 and 5, step 4 again, and step 3";
+  EXPECT_EQ(history.damaged_lines, (std::vector<int64_t>{10, 11, 12, 13}));
+  EXPECT_TRUE(history.torn);
+  EXPECT_TRUE(read_history(scratch / "none").records.empty());
+  EXPECT_FALSE(read_history(scratch / "none").torn);
+}
+
 }  // namespace
 }  // namespace hearth::metrics
