@@ -114,6 +114,10 @@ constexpr Command kCommands[] = {
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},
     {"Configuration", "config check", "find all errors of a run file", "config check run.toml", config_check},
+    {"Configuration", "config import", "turn another trainer's run file into one of Hearth",
+     "config import llemma_7b.yml data_mixture.yml --ranks 256 --out llemma_7b.toml\n"
+     "config import llama3_8b.toml --no-layout",
+     config_import},
     {"Configuration", "config docs", "print the manual of run files (docs/config.md)", "config docs > docs/config.md",
      config_docs},
 };

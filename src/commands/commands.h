@@ -60,6 +60,7 @@ int push(CommandLine& line);
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);
 int config_docs(CommandLine& line);
+int config_import(CommandLine& line);
 
 // The functions of hearth-train, one for each command that needs LibTorch.
 struct TorchCommands {

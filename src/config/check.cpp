@@ -205,18 +205,18 @@ void check_order(Rules& rules, const RunConfig& c) {
 void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   const Data& data = c.data;
   const bool given = !data.path.empty() || !data.source.empty();
-  rules.require(given || purpose != Purpose::kTrain, {"data.path"}, "data.path is not given",
-                "make a dataset with `hearth data build --out DIR ...` and give DIR");
+  const bool with_files = purpose == Purpose::kTrain || purpose == Purpose::kBench;
+  rules.require(given || (purpose != Purpose::kTrain && purpose != Purpose::kImport), {"data.path"},
+                "data.path is not given", "make a dataset with `hearth data build --out DIR ...` and give DIR");
   rules.require(data.path.empty() || data.source.empty(), {"data.path"}, "data.path and [[data.source]] are both given",
                 "make data.path one of the sources");
-  if (!data.path.empty() && purpose != Purpose::kPlan) check_is_dataset(rules, c, "data.path", data.path);
+  if (!data.path.empty() && with_files) check_is_dataset(rules, c, "data.path", data.path);
   std::vector<double> weights;
   for (size_t i = 0; i < data.source.size(); ++i) {
     const std::string name = fmt::format("data.source.{}", i);
     rules.require(!data.source[i].path.empty(), {name + ".path", name}, fmt::format("{}.path is not given", name),
                   "make a dataset with `hearth data build --out DIR ...` and give DIR");
-    if (!data.source[i].path.empty() && purpose != Purpose::kPlan)
-      check_is_dataset(rules, c, name + ".path", data.source[i].path);
+    if (!data.source[i].path.empty() && with_files) check_is_dataset(rules, c, name + ".path", data.source[i].path);
     weights.push_back(data.source[i].weight);
   }
   rules.require(data.source.empty() || any_positive(weights), {"data.source.0.weight", "data.source.0"},
@@ -225,7 +225,7 @@ void check_data(Rules& rules, const RunConfig& c, Purpose purpose) {
   check_order(rules, c);
 }
 
-void check_validation(Rules& rules, const RunConfig& c) {
+void check_validation(Rules& rules, const RunConfig& c, bool with_files) {
   const Validation& v = c.validation;
   for (size_t i = 0; i < v.set.size(); ++i) {
     const std::string name = fmt::format("validation.set.{}", i), &called = v.set[i].name;
@@ -241,7 +241,7 @@ void check_validation(Rules& rules, const RunConfig& c) {
                   fmt::format("two sets of [[validation.set]] are called \"{}\"", called), "rename one");
     rules.require(!v.set[i].path.empty(), {name + ".path", name}, fmt::format("{}.path is not given", name),
                   "give a folder made by `hearth data build`");
-    if (!v.set[i].path.empty()) check_is_dataset(rules, c, name + ".path", v.set[i].path);
+    if (!v.set[i].path.empty() && with_files) check_is_dataset(rules, c, name + ".path", v.set[i].path);
   }
 }
 
@@ -292,25 +292,27 @@ void check(LoadResult& loaded, Purpose purpose) {
   if (loaded.syntax_error) return;  // a seemingly missing key may be in the unread rest
   const RunConfig& c = loaded.config;
   Rules rules(loaded);
-  check_applies_when(rules, c, purpose == Purpose::kTrain);
+  const bool is_training = purpose == Purpose::kTrain || purpose == Purpose::kImport;
+  check_applies_when(rules, c, is_training);
   check_model(rules, c.model);
   check_objective(rules, c);
   check_batch(rules, c);
   check_memory(rules, c.memory);
   check_optimizer(rules, c);
   check_data(rules, c, purpose);
-  if (purpose != Purpose::kTrain) return;
+  if (!is_training) return;
   check_schedule(rules, c);
   check_length(rules, c.training);
   check_decay_type(rules, c.lr_scheduler);
+  check_validation(rules, c, purpose == Purpose::kTrain);
+  check_extra_steps(rules, c.checkpoint.extra_steps);
+  check_metrics(rules, c);
+  if (purpose != Purpose::kTrain) return;
   const std::string& weights = c.training.token_weights;
   rules.require(weights.empty() || path_exists(c.resolve(weights)), {"training.token_weights"},
                 fmt::format("training.token_weights = {}: {} does not exist", to_toml_value(weights),
                             c.resolve(weights).lexically_normal().string()),
                 "paths start at the run file's folder; `hearth data stats --token-weights FILE DIR` makes one");
-  check_validation(rules, c);
-  check_extra_steps(rules, c.checkpoint.extra_steps);
-  check_metrics(rules, c);
   check_initial_load(rules, c);
 }
 

@@ -7,8 +7,9 @@ namespace hearth::config {
 
 enum class Purpose {
   kTrain,
-  kBench,  // neither data nor a length is needed: `hearth bench step`
-  kPlan    // as kBench, and named datasets may be missing: `hearth plan`
+  kImport,  // as kTrain, and named files may be missing: `hearth config import`
+  kBench,   // neither data nor a length is needed: `hearth bench step`
+  kPlan     // as kBench, and named datasets may be missing: `hearth plan`
 };
 
 // Adds to loaded.problems. A rule is silent when one of its keys already has a problem.

@@ -305,13 +305,6 @@ void resolve_ranks(LoadResult& result, int64_t world) {
   }
 }
 
-LoadResult start(const std::string& file_name, const Path& base_folder) {
-  LoadResult result;
-  result.file_name = file_name;
-  result.config.base_folder = base_folder;
-  return result;
-}
-
 }  // namespace
 
 void compute_on_gpu(LoadResult& run) {
@@ -322,14 +315,21 @@ void compute_on_gpu(LoadResult& run) {
     training.mixed_precision_param = DType::kBFloat16;
 }
 
-LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world) {
-  const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");
-  LoadResult result = start(toml.string(), folder);
-  if (!toml.empty()) apply_file(result, read_file(toml));
+LoadResult read_run_text(std::string_view text, const std::string& name, const Path& base_folder,
+                         const std::vector<std::string>& sets, int64_t world) {
+  LoadResult result;
+  result.file_name = name;
+  result.config.base_folder = base_folder;
+  apply_file(result, text);
   apply_sets(result, sets);
   resolve(result);
   resolve_ranks(result, world);
   return result;
+}
+
+LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world) {
+  const Path folder = toml.has_parent_path() ? toml.parent_path() : Path(".");
+  return read_run_text(toml.empty() ? "" : read_file(toml), toml.string(), folder, sets, world);
 }
 
 LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets, int64_t world) {
@@ -344,18 +344,10 @@ RunConfig load(const Path& toml, const std::vector<std::string>& sets) {
   return result.config;
 }
 
-std::string to_toml(const RunConfig& config) {
-  std::string text;
-  for (const Entry& entry : entries(config)) {
-    const std::string heading = entry.heading();
-    if (!heading.empty()) text += fmt::format("{}{}\n", text.empty() ? "" : "\n", heading);
-    text += fmt::format("{} = {}\n", entry.field->key, to_toml_value(entry.field->value(config, entry.item)));
-  }
-  return text;
-}
-
 RunConfig from_toml_text(std::string_view text, const std::string& name, const Path& base_folder) {
-  LoadResult result = start(name, base_folder);
+  LoadResult result;
+  result.file_name = name;
+  result.config.base_folder = base_folder;
   apply_file(result, text);
   throw_problems(name, result.problems);
   return result.config;

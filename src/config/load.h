@@ -49,6 +49,10 @@ struct LoadResult {
 // given, and has to equal it otherwise.
 LoadResult read_run(const Path& toml, const std::vector<std::string>& sets, int64_t world = 0);
 
+// As read_run, of the text of a file. Messages call it `name`.
+LoadResult read_run_text(std::string_view text, const std::string& name, const Path& base_folder,
+                         const std::vector<std::string>& sets = {}, int64_t world = 0);
+
 // read_run and all rules for training.
 LoadResult read_and_check(const Path& toml, const std::vector<std::string>& sets, int64_t world = 0);
 

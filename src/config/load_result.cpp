@@ -1,4 +1,4 @@
-// The places of keys and the problems of a run file: load.h.
+// The places of keys and the problems of a run file, and its text: load.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,6 +30,16 @@ bool LoadResult::has_problem(std::string_view name, bool typed) const {
     const bool about = problem.key == name || problem.key.starts_with(std::string(name) + ".");
     return about && !(typed && problem.is_rule);
   });
+}
+
+std::string to_toml(const RunConfig& config) {
+  std::string text;
+  for (const Entry& entry : entries(config)) {
+    const std::string heading = entry.heading();
+    if (!heading.empty()) text += fmt::format("{}{}\n", text.empty() ? "" : "\n", heading);
+    text += fmt::format("{} = {}\n", entry.field->key, to_toml_value(entry.field->value(config, entry.item)));
+  }
+  return text;
 }
 
 LoadResult without_file(const RunConfig& config) {

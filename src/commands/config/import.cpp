@@ -1,0 +1,43 @@
+// `hearth config import`: a run file of another trainer as one of ours.
+#include "config/import/import.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands/commands.h"
+
+namespace hearth::commands {
+
+int config_import(CommandLine& line) {
+  std::vector<Path> files;
+  Path out;
+  std::string from;
+  config::ImportOptions options;
+  bool no_layout = false;
+  line.positional("FILE", &files, "the run's files; several are read as one");
+  line.option("--out", "RUN.toml", &out, "the file to make; without it, the text is printed");
+  line.option("--from", "KIND", &from, "the kind of the files; without it, their keys say it")
+      .choices(config::dialect_names());
+  line.option("--ranks", "N", &options.ranks, "GPUs of the training, where the files do not say it").range(1, 1 << 24);
+  line.flag("--no-layout", &no_layout, "leave out degrees of parallelism and micro-batches");
+  line.option("--leave-out", "KEY", &options.leave_out, "a key of the files that is not imported, though it matters");
+  if (!line.parse()) return 0;
+  options.layout = !no_layout;
+  if (!out.empty() && path_exists(out))
+    throw user_error(fmt::format("{} exists", out.string()), "an import does not replace a file",
+                     "give another name, or remove the file");
+  const config::Imported run = config::import_run(files, from, options, "hearth config import");
+  if (out.empty()) {
+    fmt::print("{}", run.text);
+    return 0;
+  }
+  write_file_atomic(out, run.text);
+  fmt::print("{}: {} keys, from {} of {}\n", out.string(), run.num_keys, run.num_foreign_keys, run.dialect);
+  fmt::print("{}", format_rows({{"next", fmt::format("read its comments, make the datasets that it names, then "
+                                                     "`hearth config check {}`",
+                                                     out.string())}}));
+  return 0;
+}
+
+}  // namespace hearth::commands

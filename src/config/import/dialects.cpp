@@ -1,0 +1,89 @@
+#include "config/import/dialects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hearth::config {
+std::string foreign_name(std::string_view foreign) {
+  while (foreign.ends_with('/')) foreign.remove_suffix(1);
+  std::string name(foreign.substr(foreign.rfind('/') + 1));
+  for (const std::string_view end : {"_text_document", "_document", ".jsonl", ".json", ".bin"}) {
+    if (name.ends_with(end)) name.erase(name.size() - end.size());
+  }
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char c) {
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                           c == '_' || c == '.';
+        return !plain;
+      },
+      '-');
+  return name.empty() || name == "." || name == ".." ? "text" : name;
+}
+
+void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from) {
+  const std::string folder = "data/" + foreign_name(foreign);
+  const std::string key = index < 0 ? "data.path" : fmt::format("data.source.{}.path", index);
+  draft.set(key, folder, from, fmt::format("hearth data build --out {}", folder));
+}
+
+ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, int64_t fallback, bool rest) {
+  constexpr int64_t kMost = 1 << 20;
+  for (const std::string_view name : names) {
+    const auto value = draft.whole(name);
+    if (!value) continue;
+    const ForeignKey* from = draft.find(name);
+    if (rest && *value == -1) return {0, from};
+    if (*value >= 1 && *value <= kMost) return {*value, from};
+    draft.refuse(*from, "not a degree of parallelism");
+    return {1, from};
+  }
+  return {fallback, nullptr};
+}
+
+bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_by) {
+  const int64_t ranks = draft.options().ranks;
+  const int64_t others = layout.replicate.value * layout.context.value * layout.tensor.value * layout.pipeline.value;
+  if (layout.shard.value == 0 && ranks == 0) {
+    draft.problem(fmt::format("the number of ranks is not in the file, and {} needs it", asked_by),
+                  "give it: --ranks N, the number of GPUs that the training ran on");
+    return false;
+  }
+  if (layout.shard.value == 0 && ranks % others != 0) {
+    draft.problem(
+        fmt::format("--ranks {} is not a multiple of {}, the product of the degrees in the file", ranks, others),
+        "give the number of GPUs that the training ran on");
+    return false;
+  }
+  if (layout.shard.value > 0 && ranks > 0 && ranks != layout.ranks()) {
+    draft.problem(fmt::format("--ranks {}: the degrees in the file make {} ranks", ranks, layout.ranks()),
+                  "leave --ranks out");
+    return false;
+  }
+  if (layout.shard.value == 0) layout.shard.value = ranks / others;
+  return true;
+}
+
+void set_layout(Draft& draft, const ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from) {
+  if (!draft.options().layout) {
+    draft.note("The layout of the ranks is left out (--no-layout). `hearth plan RUN.toml --search` proposes one.");
+    draft.set("training.local_batch_size", int64_t{1}, nullptr, "as in `hearth plan --search`");
+    return;
+  }
+  draft.set("training.local_batch_size", local_batch_size, from);
+  const auto degree = [&draft](std::string_view key, const ForeignDegree& degree) {
+    if (degree.value != 1) draft.set(key, degree.value, degree.from);
+  };
+  degree("parallelism.data_parallel_replicate_degree", layout.replicate);
+  degree("parallelism.data_parallel_shard_degree", layout.shard);
+  degree("parallelism.context_parallel_degree", layout.context);
+  degree("parallelism.tensor_parallel_degree", layout.tensor);
+  degree("parallelism.pipeline_parallel_degree", layout.pipeline);
+  if (layout.zero_stage != 1 && !draft.is_set("parallelism.zero_stage"))
+    draft.set("parallelism.zero_stage", layout.zero_stage, nullptr);
+  draft.note(fmt::format("The layout is that of {} ranks, and the run needs as many. --no-layout leaves it out.",
+                         layout.ranks()));
+}
+
+}  // namespace hearth::config

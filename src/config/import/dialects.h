@@ -1,0 +1,52 @@
+// The run files of other trainers that `hearth config import` reads: one function each.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "config/import/draft.h"
+
+namespace hearth::config {
+
+// A kind of run file.
+struct Dialect {
+  std::string_view name;   // for --from: "torchtitan"
+  std::string_view title;  // for messages: "GPT-NeoX"
+  std::span<const ImportRule> rules;
+  void (*import)(Draft& draft);  // after the rules: reads the keys of rules kRead and sets ours
+};
+Dialect torchtitan_toml();  // torchtitan 2024 and 2025, and its forks for recordings and for masked models
+Dialect neox();             // GPT-NeoX, main (2026) and Llemma's branch (2023)
+
+// Common to several dialects.
+
+// The last part of a path that says something, as the name of a folder: ".../arxiv_text_document" is "arxiv".
+std::string foreign_name(std::string_view path);
+
+// A dataset of the training: its folder becomes "data/NAME", made from the foreign path's last part. `index` is the
+// number of [[data.source]], or -1 for data.path.
+void set_source(Draft& draft, int64_t index, const std::string& foreign, const ForeignKey* from);
+
+// Degrees of parallelism of a foreign training.
+struct ForeignDegree {
+  int64_t value = 1;
+  const ForeignKey* from = nullptr;
+};
+struct ForeignLayout {
+  ForeignDegree replicate, shard{0}, context, tensor, pipeline;  // shard 0: what is left of the ranks
+  int64_t zero_stage = 1;
+  int64_t data() const { return replicate.value * shard.value; }
+  int64_t ranks() const { return data() * context.value * tensor.value * pipeline.value; }
+};
+// The degree in the first of these keys that is given. Below 1 is a problem, but -1 for `rest`, which becomes 0.
+ForeignDegree foreign_degree(Draft& draft, std::initializer_list<std::string_view> names, int64_t fallback = 1,
+                             bool rest = false);
+// Computes `layout.shard` from --ranks where it is 0. False, and a problem of the draft: a missing or wrong number of
+// ranks. `asked_by` says what needs it.
+bool resolve_layout(Draft& draft, ForeignLayout& layout, std::string_view asked_by);
+// Sets parallelism.* and training.local_batch_size, or with --no-layout only a note and a micro-batch of 1.
+void set_layout(Draft& draft, const ForeignLayout& layout, int64_t local_batch_size, const ForeignKey* from);
+
+}  // namespace hearth::config

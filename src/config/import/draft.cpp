@@ -1,0 +1,356 @@
+#include "config/import/draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace hearth::config {
+namespace {
+
+std::optional<double> number_of(const ForeignValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value.is)) return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<double>(&value.is)) return *number;
+  if (const auto* text = std::get_if<std::string>(&value.is)) {
+    const ForeignValue plain = plain_scalar(*text);  // PyYAML reads 1e-4 as a text, and trainers turn it into a number
+    if (!std::holds_alternative<std::string>(plain.is)) return number_of(plain);
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> whole_of(const ForeignValue& value) {
+  constexpr double kLargest = 9007199254740992.0;  // 2^53
+  if (const auto* whole = std::get_if<int64_t>(&value.is)) return *whole;
+  const auto number = number_of(value);
+  if (!number || *number != std::floor(*number) || std::abs(*number) > kLargest) return std::nullopt;
+  return static_cast<int64_t>(*number);
+}
+
+std::optional<bool> flag_of(const ForeignValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value.is)) return *flag;
+  if (const auto* text = std::get_if<std::string>(&value.is)) {
+    const ForeignValue plain = plain_scalar(*text);
+    if (std::holds_alternative<bool>(plain.is)) return std::get<bool>(plain.is);
+  }
+  if (const auto whole = whole_of(value); whole && (*whole == 0 || *whole == 1)) return *whole == 1;
+  return std::nullopt;
+}
+
+bool covers(const ImportRule& rule, std::string_view name) {
+  if (!rule.name.ends_with(".*")) return rule.name == name;
+  return name.starts_with(rule.name.substr(0, rule.name.size() - 1));
+}
+
+const ImportRule* rule_for(std::span<const ImportRule> rules, std::string_view name) {
+  const ImportRule* best = nullptr;
+  for (const ImportRule& rule : rules) {
+    if (covers(rule, name) && (best == nullptr || rule.name.size() > best->name.size())) best = &rule;
+  }
+  return best;
+}
+
+bool is_one_of(std::string_view values, std::string_view value) {
+  for (size_t begin = 0; begin <= values.size();) {
+    const size_t end = std::min(values.find('|', begin), values.size());
+    if (values.substr(begin, end - begin) == value) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// The table and key of ours: "data.source.0.path" is a key of a list.
+const Field* field_of(std::string_view key) {
+  const size_t last = key.rfind('.'), number = key.rfind('.', last - 1);
+  if (number == std::string_view::npos || number == last) return find_field(key);
+  return find_list_field(key.substr(0, number), key.substr(last + 1));
+}
+
+}  // namespace
+
+Draft::Draft(std::string program, std::vector<ForeignKey> keys, ImportOptions options)
+    : program_(std::move(program)), keys_(std::move(keys)), options_(std::move(options)) {
+  std::map<std::string, const ForeignKey*> first;
+  for (const ForeignKey& key : keys_) {
+    const auto [at, added] = first.emplace(key.name, &key);
+    if (added || key.name.starts_with('$')) continue;
+    problems_.push_back({key.where(), key.line,
+                         fmt::format("{} is given again; the first is in {}", key.called(), at->second->where()),
+                         "keep one of the two", key.name});
+  }
+  for (const std::string& name : options_.leave_out) {
+    const auto is_it = [&name](const ForeignKey& key) { return key.name == name || key.shown == name; };
+    const auto found = std::find_if(keys_.begin(), keys_.end(), is_it);
+    if (found == keys_.end()) {
+      problems_.push_back(
+          {"--leave-out", 0, fmt::format("no file has a key {}", name), "give a key's name as its file has it", {}});
+      continue;
+    }
+    left_out_.push_back(fmt::format("{}  {}", found->where(), found->assignment()));
+    keys_.erase(found);
+  }
+}
+
+void Draft::apply(std::span<const ImportRule> rules) {
+  std::vector<std::string> names;
+  for (const ImportRule& rule : rules) {
+    if (!rule.name.ends_with(".*")) names.emplace_back(rule.name);
+  }
+  for (const ForeignKey& key : keys_) {
+    const ImportRule* rule = rule_for(rules, key.name);
+    if (rule == nullptr && key.name.starts_with('$')) continue;
+    if (rule == nullptr) {
+      const std::string meant = nearest(key.name, names);
+      problems_.push_back({key.where(), key.line, fmt::format("{} has no key {}", program_, key.called()),
+                           fmt::format("{}leave it out: --leave-out {}",
+                                       meant.empty() ? "" : fmt::format("did you mean {}? Or ", meant), key.name),
+                           key.name});
+      continue;
+    }
+    switch (rule->kind) {
+      case ImportRule::Kind::kCopy:
+        if (find(key.name) == &key) copy_value(key, rule->target, rule->words);
+        break;
+      case ImportRule::Kind::kRead:
+        read_.push_back(&key);
+        break;
+      case ImportRule::Kind::kIgnore:
+        ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
+        break;
+      case ImportRule::Kind::kOnly:
+        if (find_known(key.name) == nullptr) break;
+        if (is_one_of(rule->target, key.value.text()))
+          ignored_.push_back(fmt::format("{}  {}: {}", key.where(), key.assignment(), rule->words));
+        else
+          refuse(key, rule->words, rule->fix);
+        break;
+      case ImportRule::Kind::kRefuse:
+        if (!key.value.null()) refuse(key, rule->words, rule->fix);
+        break;
+    }
+  }
+}
+
+const ForeignKey* Draft::find(std::string_view name) const {
+  const auto found = std::find_if(keys_.begin(), keys_.end(),
+                                  [name](const ForeignKey& key) { return key.name == name && !key.value.null(); });
+  return found == keys_.end() ? nullptr : &*found;
+}
+
+const ForeignKey* Draft::find_known(std::string_view name) {
+  const ForeignKey* key = find(name);
+  if (key == nullptr || key->unknown.empty()) return key;
+  const bool told = std::any_of(problems_.begin(), problems_.end(),
+                                [key](const Problem& p) { return p.key == key->name && p.where == key->where(); });
+  if (!told)
+    problems_.push_back({key->where(), key->line,
+                         fmt::format("{}: its value is not known: {}", key->called(), key->unknown),
+                         "write the value itself in a copy of the file", key->name});
+  return nullptr;
+}
+
+void Draft::wrong_type(const ForeignKey& key, std::string_view expected) {
+  const bool known = std::any_of(problems_.begin(), problems_.end(),
+                                 [&key](const Problem& p) { return p.key == key.name && p.where == key.where(); });
+  if (known) return;
+  problems_.push_back({key.where(), key.line, fmt::format("{}: not {}", key.assignment(), expected), {}, key.name});
+}
+
+std::optional<int64_t> Draft::whole(std::string_view name) {
+  const ForeignKey* key = find_known(name);
+  if (key == nullptr) return std::nullopt;
+  const auto value = whole_of(key->value);
+  if (!value) wrong_type(*key, "a whole number");
+  return value;
+}
+
+std::optional<double> Draft::number(std::string_view name) {
+  const ForeignKey* key = find_known(name);
+  if (key == nullptr) return std::nullopt;
+  const auto value = number_of(key->value);
+  if (!value) wrong_type(*key, "a number");
+  return value;
+}
+
+std::optional<bool> Draft::flag(std::string_view name) {
+  const ForeignKey* key = find_known(name);
+  if (key == nullptr) return std::nullopt;
+  const auto value = flag_of(key->value);
+  if (!value) wrong_type(*key, "true or false");
+  return value;
+}
+
+std::optional<std::string> Draft::text(std::string_view name) {
+  const ForeignKey* key = find_known(name);
+  if (key == nullptr) return std::nullopt;
+  if (!std::holds_alternative<ForeignList>(key->value.is)) return key->value.text();
+  wrong_type(*key, "a text");
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> Draft::texts(std::string_view name) {
+  const ForeignKey* key = find_known(name);
+  if (key == nullptr) return std::nullopt;
+  const auto* list = std::get_if<ForeignList>(&key->value.is);
+  if (list == nullptr) return std::vector<std::string>{key->value.text()};
+  std::vector<std::string> all;
+  for (const ForeignValue& value : *list) all.push_back(value.text());
+  return all;
+}
+
+std::optional<std::vector<double>> Draft::numbers(std::string_view name) {
+  const ForeignKey* key = find_known(name);
+  if (key == nullptr) return std::nullopt;
+  const auto* list = std::get_if<ForeignList>(&key->value.is);
+  std::vector<double> all;
+  for (const ForeignValue& value : list == nullptr ? ForeignList{key->value} : *list) {
+    const auto number = number_of(value);
+    if (!number) {
+      wrong_type(*key, "a list of numbers");
+      return std::nullopt;
+    }
+    all.push_back(*number);
+  }
+  return all;
+}
+
+// The value as our field's type.
+void Draft::copy_value(const ForeignKey& key, std::string_view target, std::string_view note) {
+  const Field* field = field_of(target);
+  HEARTH_CHECK(field != nullptr, "{}", target);
+  const Value type = field->default_value();
+  std::optional<Value> value;
+  if (std::holds_alternative<int64_t>(type)) {
+    if (const auto whole = this->whole(key.name)) value = *whole;
+  } else if (std::holds_alternative<double>(type)) {
+    if (const auto number = this->number(key.name)) value = *number;
+  } else if (std::holds_alternative<bool>(type)) {
+    if (const auto flag = this->flag(key.name)) value = *flag;
+  } else if (std::holds_alternative<std::string>(type)) {
+    if (auto text = this->text(key.name)) value = std::move(*text);
+  } else if (std::holds_alternative<Numbers>(type)) {
+    if (auto numbers = this->numbers(key.name)) value = std::move(*numbers);
+  } else if (auto texts = this->texts(key.name)) {
+    value = std::move(*texts);
+  }
+  if (value) set(target, std::move(*value), &key, std::string(note));
+}
+
+void Draft::set(std::string_view key, Value value, const ForeignKey* from, std::string note) {
+  const Field* field = field_of(key);
+  HEARTH_CHECK(field != nullptr, "{}", key);
+  HEARTH_CHECK(field->default_value().index() == value.index(), "{} has another type", key);
+  if (from != nullptr && !field->limits.allow(value)) {
+    problems_.push_back({from->where(), from->line,
+                         fmt::format("{}: {} would be {}", from->assignment(), key, to_toml_value(value)),
+                         fmt::format("{} is {}", key, field->limits.text()), from->name});
+    return;
+  }
+  items_[std::string(key)] = {std::move(value), from == nullptr ? "" : from->where(), std::move(note),
+                              from == nullptr ? "" : from->called()};
+}
+
+void Draft::assume(std::string_view key, Value value, std::string_view why) {
+  const Field* field = field_of(key);
+  HEARTH_CHECK(field != nullptr && field->default_value().index() == value.index(), "{}", key);
+  if (is_set(key) || value == field->default_value()) return;
+  set(key, std::move(value), nullptr, std::string(why));
+}
+
+const Value* Draft::value(std::string_view key) const {
+  const auto found = items_.find(key);
+  return found == items_.end() ? nullptr : &found->second.value;
+}
+
+void Draft::refuse(const ForeignKey& key, std::string_view why, std::string_view fix) {
+  problems_.push_back({key.where(), key.line, fmt::format("{}: {}", key.assignment(), why),
+                       fmt::format("{}{}--leave-out {}", fix,
+                                   fix.empty() ? "to import the rest: " : ", or import the rest: ", key.name),
+                       key.name});
+}
+
+void Draft::problem(std::string what, std::string fix) {
+  problems_.push_back({{}, 0, std::move(what), std::move(fix), {}});
+}
+
+std::vector<std::string> Draft::read_together() const {
+  std::vector<std::string> together;
+  for (const ForeignKey* key : read_) {
+    const bool has_own = std::any_of(items_.begin(), items_.end(), [key](const auto& item) {
+      return item.second.from == key->called() && item.second.where == key->where();
+    });
+    if (!has_own && !key->value.null() && !key->name.starts_with('$'))
+      together.push_back(fmt::format("{}  {}", key->where(), key->assignment()));
+  }
+  return together;
+}
+
+Draft::Text Draft::write(std::string_view command) const {
+  Text out;
+  const auto line = [&out](std::string text, std::string origin = {}) {
+    for (char& c : text) {  // no character of a foreign file may end a comment
+      if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+    }
+    out.text += text + "\n";
+    out.origins.push_back(std::move(origin));
+  };
+  const auto comment = [&line](std::string_view text, std::string_view begin) {
+    constexpr size_t kWidth = 110;  // characters of a line of comment
+    std::string row(begin);
+    const std::string later(begin.size(), ' ');
+    while (!text.empty()) {
+      const std::string_view word = text.substr(0, text.find(' '));
+      text.remove_prefix(std::min(word.size() + 1, text.size()));
+      if (row.size() + word.size() > kWidth && row.size() > begin.size()) {
+        line("# " + row);
+        row = later;
+      }
+      row += row.size() > begin.size() ? fmt::format(" {}", word) : std::string(word);
+    }
+    line("# " + row);
+  };
+  comment(fmt::format("Made by `{}` from a run file of {}. Each key says where it comes from.", command, program_), "");
+  for (const std::string& text : notes_) comment(text, "- ");
+
+  const auto keys_of = [&](std::span<const Field> fields, std::string_view section, size_t item, const auto& head) {
+    bool begun = false;
+    for (const Field& field : fields) {
+      if (field.section != section) continue;
+      const auto found = items_.find(field.name(item));
+      if (found == items_.end()) continue;
+      if (!begun) {
+        line("");
+        line(head);
+      }
+      begun = true;
+      const Item& value = found->second;
+      std::string words = value.where.empty() ? value.note : fmt::format("{} {}", value.where, value.from);
+      if (!value.where.empty() && !value.note.empty()) words += "; " + value.note;
+      const std::string assignment = fmt::format("{} = {}", field.key, to_toml_value(value.value));
+      line(words.empty() ? assignment : fmt::format("{:36}  # {}", assignment, words), value.where);
+    }
+    return begun;
+  };
+  for (const std::string& section : section_names()) {
+    keys_of(fields(), section, 0, fmt::format("[{}]", section));
+    for (const List& list : lists()) {
+      if (list.section() != section) continue;
+      for (size_t item = 0; keys_of(list_fields(), list.name, item, fmt::format("[[{}]]", list.name)); ++item) {
+      }
+    }
+  }
+  const auto appendix = [&](const std::string& title, const std::vector<std::string>& rows) {
+    if (rows.empty()) return;
+    line("");
+    line("# " + title);
+    for (const std::string& row : rows) comment(row, "  ");
+  };
+  appendix("Left out with --leave-out:", left_out_);
+  appendix("Read together with the keys above, without a key of their own:", read_together());
+  appendix("Without effect on what is trained, and left out:", ignored_);
+  return out;
+}
+
+}  // namespace hearth::config

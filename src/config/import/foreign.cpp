@@ -1,0 +1,121 @@
+#include "config/import/foreign.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "config/toml_text.h"
+
+namespace hearth::config {
+namespace {
+
+std::optional<int64_t> whole_scalar(std::string text) {
+  std::erase(text, '_');
+  const bool minus = text.starts_with('-');
+  std::string_view digits = text;
+  if (minus || text.starts_with('+')) digits.remove_prefix(1);
+  const bool hex = digits.starts_with("0x");
+  if (hex) digits.remove_prefix(2);
+  int64_t whole = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), whole, hex ? 16 : 10);
+  if (error != std::errc() || end != digits.data() + digits.size() || digits.starts_with('-')) return std::nullopt;
+  return minus ? -whole : whole;
+}
+
+std::optional<double> number_scalar(std::string text) {
+  std::erase(text, '_');
+  std::string_view digits = text;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+ForeignValue value_of(const TomlEntry& entry) {
+  if (!entry.value) return {entry.shown};
+  return std::visit(
+      []<typename T>(const T& value) -> ForeignValue {
+        if constexpr (std::is_same_v<T, Numbers> || std::is_same_v<T, Names>) {
+          ForeignList list;
+          for (const auto& element : value) list.push_back({element});
+          return {std::move(list)};
+        } else {
+          return {value};
+        }
+      },
+      *entry.value);
+}
+
+}  // namespace
+
+std::string ForeignValue::text() const {
+  return std::visit(
+      []<typename T>(const T& value) -> std::string {
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return "null";
+        } else if constexpr (std::is_same_v<T, ForeignList>) {
+          std::string all;
+          for (const ForeignValue& element : value) all += (all.empty() ? "" : ", ") + element.text();
+          return "[" + all + "]";
+        } else if constexpr (std::is_same_v<T, double>) {
+          const std::string text = fmt::format("{}", value);
+          return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      is);
+}
+
+std::string ForeignKey::where() const { return fmt::format("{}:{}", file, line); }
+
+std::string ForeignKey::assignment() const {
+  constexpr size_t kLongest = 60;
+  std::string text = value.text();
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  if (std::holds_alternative<std::string>(value.is)) text = "\"" + text + "\"";
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  }
+  if (called().starts_with("--")) return value.is.index() == 1 && text == "true" ? called() : called() + " " + text;
+  return called() + (unknown.empty() ? " = " + text : "");
+}
+
+ForeignValue plain_scalar(std::string_view text) {
+  if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return {};
+  for (const std::string_view yes : {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"}) {
+    if (text == yes) return {true};
+  }
+  for (const std::string_view no : {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"}) {
+    if (text == no) return {false};
+  }
+  const char first = text.front();
+  if ((first >= '0' && first <= '9') || first == '-' || first == '+' || first == '.') {
+    if (const auto whole = whole_scalar(std::string(text))) return {*whole};
+    if (const auto number = number_scalar(std::string(text))) return {*number};
+  }
+  return {std::string(text)};
+}
+
+void read_foreign_toml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
+                       std::vector<Problem>& problems) {
+  std::vector<TomlEntry> entries;
+  if (const auto error = parse_toml(text, entries)) {
+    problems.push_back({fmt::format("{}:{}", file, error->line),
+                        error->line,
+                        fmt::format("this is not TOML: {}", error->what),
+                        {},
+                        {}});
+    return;
+  }
+  for (const TomlEntry& entry : entries) {
+    if (entry.key.empty()) continue;
+    const std::string name = entry.section.empty() ? entry.key : fmt::format("{}.{}", entry.section, entry.key);
+    keys.push_back({name, value_of(entry), file, entry.line});
+  }
+}
+
+}  // namespace hearth::config

@@ -1,0 +1,52 @@
+// Files of other trainers as flat lists of keys, each with its file and line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/problem.h"
+
+namespace hearth::config {
+
+struct ForeignValue;
+using ForeignList = std::vector<ForeignValue>;
+
+// A value as its file writes it. std::monostate: null.
+struct ForeignValue {
+  std::variant<std::monostate, bool, int64_t, double, std::string, ForeignList> is;
+
+  bool null() const { return std::holds_alternative<std::monostate>(is); }
+  // For comparison and for messages: "true", "0.1", "cosine", "[1, 2]", "null". A number without a fraction has none:
+  // 1.0 is "1".
+  std::string text() const;
+};
+
+struct ForeignKey {
+  std::string name;  // "optimizer.params.lr"; in a list of tables "optimizer.param_groups.0.pattern"
+  ForeignValue value;
+  std::string file;  // as the user typed it
+  int line = 0;
+  std::string shown{};    // the name as the file writes it: "--lr", "vocab-file"; empty: `name`
+  std::string unknown{};  // why its value is not known: "it depends on $SLURM_NTASKS, ..."; empty: it is known
+
+  const std::string& called() const { return shown.empty() ? name : shown; }
+  std::string where() const;       // "run.yml:12"
+  std::string assignment() const;  // "vocab-file = \"a.model\"", for messages
+};
+
+// The readers below append the keys of a text. Each wrong place is a problem: a syntax error, a key that stands twice,
+// an anchor. Keys before a syntax error are kept.
+void read_foreign_toml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
+                       std::vector<Problem>& problems);
+// YAML, and JSON as a part of it. A - in a name becomes _. Scalars without quotes become what PyYAML makes of them, and
+// "1e-4" a number, too.
+void read_foreign_yaml(std::string_view text, const std::string& file, std::vector<ForeignKey>& keys,
+                       std::vector<Problem>& problems);
+
+// A scalar without quotes, as YAML 1.1 resolves it.
+ForeignValue plain_scalar(std::string_view text);
+
+}  // namespace hearth::config

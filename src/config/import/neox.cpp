@@ -1,0 +1,314 @@
+// GPT-NeoX's YAML files: those of main (2026), and those of its branch of 2023 with which Llemma was trained.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quantity.h"
+#include "config/import/dialects.h"
+#include "config/import/neox_keys.h"
+
+namespace hearth::config {
+namespace {
+
+// The keys of the branch of 2023, which main does not have.
+bool is_llemma(const Draft& draft) {
+  return draft.has("mlp_type") || draft.has("decay_lr_to") || draft.has("warmup_iters");
+}
+
+// A key whose default is not what Hearth does: it must be given, and have one of `values`.
+void need_value(Draft& draft, std::string_view name, std::initializer_list<std::string_view> values,
+                std::string_view standard, std::string_view what) {
+  const ForeignKey* key = draft.find(name);
+  const std::string value = key == nullptr ? std::string(standard) : key->value.text();
+  if (std::find(values.begin(), values.end(), value) != values.end()) return;
+  if (key != nullptr) return draft.refuse(*key, what);
+  draft.problem(fmt::format("{} is not given, and GPT-NeoX's default is {}: {}", name, standard, what),
+                fmt::format("if the training had it, give a further file with {}: {}", name, *values.begin()));
+}
+
+void import_neox_width(Draft& draft, bool llemma) {
+  constexpr double kMostWidth = 1 << 24;
+  if (llemma) {
+    need_value(draft, "mlp_type", {"llama"}, "regular", "the feed-forward is SwiGLU");
+    need_value(draft, "activation", {"silu"}, "gelu", "the feed-forward is SwiGLU");
+    draft.set("model.multiple_of", int64_t{256}, draft.find("mlp_type"), "8/3 of the width, rounded up");
+    return;
+  }
+  need_value(draft, "activation", {"swiglu"}, "gelu", "the feed-forward is SwiGLU");
+  need_value(draft, "use_bias_in_mlp", {"false"}, "true", "the feed-forward has no biases");
+  const Value* dim = draft.value("model.dim");
+  if (dim == nullptr) return;
+  const auto h = static_cast<double>(std::get<int64_t>(*dim));
+  const ForeignKey* from = draft.find("intermediate_size");
+  double inner = 4 * h;
+  if (const auto given = draft.whole("intermediate_size")) {
+    inner = static_cast<double>(*given);
+  } else if (const auto factor = draft.number("expansion_factor")) {
+    inner = std::trunc(*factor * h);
+    from = draft.find("expansion_factor");
+  }
+  const int64_t multiple = draft.whole("mlp_multiple_of").value_or(1);
+  if (!(inner >= 1 && inner <= kMostWidth) || multiple < 1 || multiple > (1 << 24)) {
+    draft.problem("the width of the feed-forward is out of range",
+                  "see intermediate_size, expansion_factor and mlp_multiple_of");
+    return;
+  }
+  // megatron/model/transformer.py: a gated layer has a third of the size for each of its two halves.
+  const int64_t width = div_ceil(static_cast<int64_t>(inner * 2 / 3) / 2, multiple) * multiple;
+  draft.set("model.hidden_dim", width, from, "a third of GPT-NeoX's size, for gate and input each");
+}
+
+void import_neox_model(Draft& draft, bool llemma) {
+  import_neox_width(draft, llemma);
+  need_value(draft, "pos_emb", {"rotary"}, "learned", "positions are rotary");
+  need_value(draft, "use_bias_in_attn_linear", {"false"}, "true", "attention has no biases");
+  const std::string norm = draft.text("norm").value_or("layernorm");
+  const ForeignKey* from = draft.find("norm");
+  if (norm == "rmsnorm") {
+    draft.set("model.norm_type", std::string(llemma ? "rmsnorm_neox" : "rmsnorm"), from,
+              llemma ? "epsilon is added to the root mean square, as in 2023"
+                     : "before May 2025 GPT-NeoX's was rmsnorm_neox");
+    const double eps = draft.number("rms_norm_epsilon").value_or(1e-8);
+    draft.set("model.norm_eps", eps, draft.find("rms_norm_epsilon"),
+              draft.has("rms_norm_epsilon") ? "" : "GPT-NeoX's default");
+  } else if (norm == "layernorm" || norm == "non_parametric_layernorm") {
+    if (norm == "layernorm") need_value(draft, "use_bias_in_norms", {"false"}, "true", "norms have no biases");
+    draft.set("model.norm_type", std::string(norm == "layernorm" ? "layernorm" : "np_layernorm"), from);
+    if (const auto eps = draft.number("layernorm_epsilon"))
+      draft.set("model.norm_eps", *eps, draft.find("layernorm_epsilon"));
+  } else if (from != nullptr) {
+    draft.refuse(*from, "norms are RMSNorm or LayerNorm");
+  }
+  draft.set("model.rope_pairs", std::string("halves"), nullptr, "as GPT-NeoX rotates");
+  if (!draft.flag("no_weight_tying").value_or(false))
+    draft.set("model.enable_weight_tying", true, draft.find("no_weight_tying"),
+              draft.has("no_weight_tying") ? "" : "GPT-NeoX's default");
+  if (const ForeignKey* kinds = draft.find("attention_config")) {
+    const std::string text = kinds->value.text();
+    for (const std::string_view other :
+         {"local", "sparse", "bigbird", "bslongformer", "gmlp", "amlp", "rwkv", "mamba"}) {
+      if (text.find(other) != std::string::npos) draft.refuse(*kinds, "every layer attends to all earlier positions");
+    }
+  }
+  const int64_t multiple = draft.whole("make_vocab_size_divisible_by").value_or(128);
+  if (multiple != 1 && !draft.is_set("model.vocab_size"))
+    draft.note(fmt::format(
+        "GPT-NeoX pads the vocabulary to a multiple of {} x model_parallel_size. Give model.vocab_size, where its "
+        "weights are to be continued.",
+        multiple));
+}
+
+void import_neox_init(Draft& draft) {
+  if (draft.is_set("checkpoint.initial_load_path")) return;  // nothing reads it
+  const auto law = [&draft](std::string_view name, std::string_view key, const std::string& standard) {
+    const ForeignKey* from = draft.find(name);
+    draft.set(key, draft.text(name).value_or(standard), from, from == nullptr ? "GPT-NeoX's default" : "");
+  };
+  law("init_method", "model.init", "normal");
+  law("output_layer_init_method", "model.output_init", "scaled_normal");
+  if (const auto std = draft.number("init_method_std"))
+    draft.set("model.init_std", *std, draft.find("init_method_std"));
+}
+
+void import_neox_schedule(Draft& draft, bool llemma) {
+  const ForeignKey* type = draft.find("optimizer.type");
+  const std::string name = draft.text("optimizer.type").value_or("Adam");
+  if (type != nullptr && name != "Adam" && name != "adam" && name != "AdamW")
+    draft.refuse(*type, "the optimizer is AdamW");
+  const ForeignKey* rate = draft.has("optimizer.params.lr") ? draft.find("optimizer.params.lr") : draft.find("lr");
+  if (rate == nullptr)
+    draft.problem("optimizer.params.lr is not given", "give the highest learning rate");
+  else if (const auto lr = draft.number(rate->name))
+    draft.set("optimizer.lr", *lr, rate);
+  if (const auto betas = draft.numbers("optimizer.params.betas")) {
+    const ForeignKey* from = draft.find("optimizer.params.betas");
+    if (betas->size() != 2) return draft.refuse(*from, "not two numbers");
+    draft.set("optimizer.beta1", (*betas)[0], from);
+    draft.set("optimizer.beta2", (*betas)[1], from);
+  } else {
+    draft.assume("optimizer.beta2", 0.999, "Adam's default in GPT-NeoX");
+  }
+  draft.set("lr_scheduler.rule", std::string(llemma ? "neox_2023" : "neox"), nullptr, "the formulas of the program");
+  draft.set("lr_scheduler.decay_type", draft.text("lr_decay_style").value_or("linear"), draft.find("lr_decay_style"),
+            draft.has("lr_decay_style") ? "" : "GPT-NeoX's default");
+  const Value *steps = draft.value("training.steps"), *lr = draft.value("optimizer.lr");
+  int64_t end = steps == nullptr ? 0 : std::get<int64_t>(*steps);
+  if (const auto decay = draft.whole("lr_decay_iters")) {
+    if (*decay != end) draft.set("lr_scheduler.end_step", *decay, draft.find("lr_decay_iters"));
+    end = *decay;
+  } else if (const auto share = draft.number("lr_decay_fraction"); share && *share >= 0 && *share <= 1e6) {
+    end = static_cast<int64_t>(*share * static_cast<double>(end));
+    draft.set("lr_scheduler.end_step", end, draft.find("lr_decay_fraction"), "of train_iters");
+  }
+  if (const auto warmup = draft.whole("warmup_iters")) {
+    draft.set("lr_scheduler.warmup_steps", *warmup, draft.find("warmup_iters"));
+  } else {
+    const double share = draft.number("warmup").value_or(0.01), exact = share * static_cast<double>(end);
+    const std::string note = draft.has("warmup") ? "" : "GPT-NeoX's default of 0.01";
+    if (exact >= 0 && exact <= 1e15 && std::abs(exact - std::nearbyint(exact)) < 1e-6)
+      draft.set("lr_scheduler.warmup_steps", static_cast<int64_t>(std::nearbyint(exact)), draft.find("warmup"),
+                note.empty() ? "of the steps to the decay's end" : note);
+    else
+      draft.set("lr_scheduler.warmup_fraction", share, draft.find("warmup"),
+                note.empty() ? "rounded to a whole step" : note);
+  }
+  if (draft.text("lr_decay_style").value_or("linear") == "constant") return;
+  if (const auto share = draft.number("decay_lr_to")) {
+    draft.set("lr_scheduler.min_lr_factor", *share, draft.find("decay_lr_to"));
+  } else if (const auto least = draft.number("min_lr"); least && lr != nullptr && std::get<double>(*lr) > 0) {
+    draft.set("lr_scheduler.min_lr_factor", *least / std::get<double>(*lr), draft.find("min_lr"), "as a share of lr");
+  }
+}
+
+void import_neox_batch(Draft& draft) {
+  ForeignLayout layout;
+  layout.tensor = foreign_degree(draft, {"model_parallel_size"});
+  if (draft.whole("pipe_parallel_size").value_or(0) > 1)
+    layout.pipeline = foreign_degree(draft, {"pipe_parallel_size"});
+  const int64_t stage = draft.whole("zero_optimization.stage").value_or(0);
+  layout.zero_stage = std::clamp<int64_t>(stage, 1, 3);
+  if (stage == 0)
+    draft.note("GPT-NeoX shared no moments (ZeRO stage 0). Hearth always shares them; results are the same.");
+  const ForeignKey *global_key = draft.find("train_batch_size"),
+                   *micro_key = draft.find("train_micro_batch_size_per_gpu");
+  if (micro_key == nullptr) micro_key = draft.find("batch_size");
+  if (micro_key == nullptr && global_key == nullptr) {
+    draft.problem("neither train_batch_size nor train_micro_batch_size_per_gpu is given", "give one of them");
+    return;
+  }
+  constexpr int64_t kMost = 1 << 20;
+  int64_t micro = micro_key == nullptr ? 0 : draft.whole(micro_key->name).value_or(0);
+  const int64_t global = global_key == nullptr ? 0 : draft.whole("train_batch_size").value_or(0);
+  const int64_t accumulated = draft.whole("gradient_accumulation_steps").value_or(1);
+  if (accumulated < 1 || accumulated > kMost || micro < (micro_key == nullptr ? 0 : 1) || micro > kMost) {
+    draft.problem("the micro-batch or the number of accumulated ones is out of range", "give whole numbers from 1");
+    return;
+  }
+  if (global_key != nullptr) draft.set("training.global_batch_size", global, global_key);
+  if (global_key != nullptr && !draft.options().layout) {
+    set_layout(draft, layout, 1, nullptr);
+    return;
+  }
+  if (!resolve_layout(draft, layout, "the global batch")) return;
+  if (micro_key == nullptr) micro = std::max<int64_t>(global / (layout.data() * accumulated), 1);
+  if (global_key == nullptr)
+    draft.set("training.global_batch_size", micro * accumulated * layout.data(), micro_key,
+              fmt::format("{} x {} accumulated x {} data-parallel ranks", micro, accumulated, layout.data()));
+  set_layout(draft, layout, micro, micro_key != nullptr ? micro_key : global_key);
+}
+
+void import_neox_precision(Draft& draft) {
+  std::string precision = draft.text("precision").value_or("");
+  const ForeignKey* from = draft.find("precision");
+  if (precision.empty() && draft.flag("bf16.enabled").value_or(false)) {
+    precision = "bfloat16";
+    from = draft.find("bf16.enabled");
+  }
+  if (precision == "bfloat16")
+    draft.set("training.mixed_precision_param", std::string("bfloat16"), from);
+  else if (!precision.empty() && precision != "fp32")
+    draft.refuse(*from, "numbers in float16 are not there", "bfloat16 takes as much memory");
+  if (draft.flag("checkpoint_activations").value_or(false))
+    draft.set("memory.recompute", std::string("block"), draft.find("checkpoint_activations"));
+}
+
+void import_neox_sets(Draft& draft) {
+  draft.set("data.order", std::string("neox"), nullptr, "GPT-NeoX's own order of the same .bin and .idx files");
+  draft.set("data.stride", std::string("neox"), nullptr);
+  const ForeignKey* from = draft.find("train_data_paths");
+  if (const auto paths = draft.texts("train_data_paths")) {
+    draft.set("data.weight_rule", std::string("neox"), from);
+    const auto weights = draft.numbers("train_data_weights");
+    const ForeignKey* weights_from = draft.find("train_data_weights");
+    if (weights && weights->size() != paths->size())
+      draft.refuse(*weights_from, fmt::format("{} numbers for {} paths", weights->size(), paths->size()));
+    for (size_t i = 0; i < paths->size(); ++i) {
+      set_source(draft, static_cast<int64_t>(i), (*paths)[i], from);
+      if (weights && i < weights->size())
+        draft.set(fmt::format("data.source.{}.weight", i), (*weights)[i], weights_from);
+    }
+  } else if (const auto path = draft.text("data_path")) {
+    set_source(draft, -1, *path, draft.find("data_path"));
+    draft.note(fmt::format("GPT-NeoX splits the data of data_path: `hearth data build --split {}`.",
+                           draft.text("split").value_or("969,30,1")));
+  } else {
+    draft.problem("neither train_data_paths nor data_path is given",
+                  "give the file that has them, too: several files are read as one");
+  }
+  const auto every = draft.whole("eval_interval");
+  const auto sets = draft.texts("valid_data_paths");
+  if (!sets && !draft.has("data_path")) return;
+  draft.set("validation.freq", every.value_or(1000), draft.find("eval_interval"), every ? "" : "GPT-NeoX's default");
+  draft.set("validation.steps", draft.whole("eval_iters").value_or(100), draft.find("eval_iters"),
+            draft.has("eval_iters") ? "" : "GPT-NeoX's default");
+  for (size_t i = 0; sets && i < sets->size(); ++i) {
+    const ForeignKey* valid = draft.find("valid_data_paths");
+    const std::string name = foreign_name((*sets)[i]), folder = fmt::format("data/{}-valid", name);
+    draft.set(fmt::format("validation.set.{}.name", i), name, valid);
+    draft.set(fmt::format("validation.set.{}.path", i), folder, valid,
+              fmt::format("hearth data build --out {}", folder));
+  }
+}
+
+void import_neox_checkpoints(Draft& draft) {
+  const ForeignKey *factor = draft.find("checkpoint_factor"), *scale = draft.find("checkpoint_scale");
+  Numbers steps = draft.numbers("extra_save_iters").value_or(Numbers{});
+  const ForeignKey* steps_from = draft.find("extra_save_iters");
+  std::erase(steps, 0.0);  // before the first step
+  if (scale != nullptr && scale->value.text() == "log") {
+    const double base = draft.number("checkpoint_factor").value_or(0);
+    const Value* last = draft.value("training.steps");
+    const double end = last == nullptr ? 0 : static_cast<double>(std::get<int64_t>(*last));
+    if (!(base >= 1.01)) return draft.refuse(*scale, "checkpoint_factor is less than 1.01");
+    for (double power = 1; power <= end; power *= base) {
+      if (steps.empty() || steps.back() != std::trunc(power)) steps.push_back(std::trunc(power));
+    }
+    std::sort(steps.begin(), steps.end());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    steps_from = scale;
+    draft.set("checkpoint.interval", int64_t{0}, factor, "the powers of it are extra_steps");
+  } else if (const auto every = draft.whole("checkpoint_factor")) {
+    draft.set("checkpoint.interval", *every, factor);
+  }
+  constexpr size_t kMostSteps = 1000;
+  if (steps.size() > kMostSteps) return draft.refuse(*steps_from, fmt::format("{} checkpoints", steps.size()));
+  if (!steps.empty()) draft.set("checkpoint.extra_steps", std::move(steps), steps_from);
+  draft.assume("checkpoint.keep_latest_k", int64_t{0}, "GPT-NeoX keeps all by default");
+  const auto save = draft.text("save"), load = draft.text("load");
+  if (save && !save->empty()) {
+    const std::string folder = "runs/" + foreign_name(*save);
+    draft.set("job.dump_folder", folder, draft.find("save"));
+  }
+  if (!load || load->empty() || (load == save && !draft.flag("finetune").value_or(false))) return;
+  const std::string folder = "checkpoints/" + foreign_name(*load);
+  draft.set("checkpoint.initial_load_path", folder, draft.find("load"),
+            "hearth convert --to native, from GPT-NeoX's checkpoint");
+  if (draft.flag("finetune").value_or(false)) return;
+  draft.set("checkpoint.initial_load_model_only", false, draft.find("finetune"),
+            "GPT-NeoX goes on with its step and moments");
+  if (draft.flag("no_load_optim").value_or(false))
+    draft.set("checkpoint.exclude_from_loading", Names{"optimizer"}, draft.find("no_load_optim"));
+}
+
+void import_neox_keys(Draft& draft) {
+  const bool llemma = is_llemma(draft);
+  import_neox_model(draft, llemma);
+  import_neox_schedule(draft, llemma);
+  import_neox_batch(draft);
+  import_neox_precision(draft);
+  import_neox_sets(draft);
+  import_neox_checkpoints(draft);
+  import_neox_init(draft);
+  draft.assume("training.seed", int64_t{1234}, "GPT-NeoX's default");
+  if (llemma)
+    draft.note(
+        "As it ran, Llemma's stack never clipped and summed gradients in bfloat16, whatever its files say. "
+        "training.max_norm = 0 repeats the first.");
+}
+
+}  // namespace
+
+Dialect neox() { return {"neox", "GPT-NeoX", neox_rules(), import_neox_keys}; }
+
+}  // namespace hearth::config

@@ -1,0 +1,248 @@
+// torchtitan's TOML files of 2024 and 2025 (torchtitan/config/job_config.py, and config_manager.py before it), and
+// those of its forks for recordings of neurons and for masked language models.
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "config/flavors.h"
+#include "config/import/dialects.h"
+#include "config/import/torchtitan_keys.h"
+
+namespace hearth::config {
+namespace {
+
+// The files of frontier-torchtitan and torchtitan-mlm name six sets as "full"; their shares are those of documents.
+struct MixedSet {
+  std::string_view name;
+  double weight;
+};
+constexpr MixedSet kFullMixture[] = {{"dclm", 0.40}, {"fineweb-edu", 0.44}, {"dolma", 0.03},
+                                     {"zyda", 0.02}, {"stack-v2", 0.10},    {"finemath", 0.01}};
+
+void import_model(Draft& draft) {
+  const ForeignKey *name = draft.find("model.name"), *flavor = draft.find("model.flavor");
+  std::string family = draft.text("model.name").value_or("llama3"), shape = draft.text("model.flavor").value_or("");
+  bool documents = draft.text("model.attn_mask_type").value_or("causal") == "block_causal";
+  for (const std::string_view end : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"}) {
+    if (!shape.ends_with(end)) continue;
+    shape.erase(shape.size() - end.size());
+    documents = true;
+  }
+  if (flavor != nullptr && find_flavor(family, shape) == nullptr) {
+    const std::string all = flavor_names(family);
+    draft.refuse(*flavor,
+                 all.empty() ? fmt::format("Hearth has no family {}", family)
+                             : fmt::format("{} has the flavors {}", family, all),
+                 "write the keys of [model] by hand");
+    return;
+  }
+  draft.set("model.name", family, name);
+  if (flavor != nullptr)
+    draft.set("model.flavor", shape, flavor, shape == "debugmodel" ? "its shape changed over the years" : "");
+  if (documents)
+    draft.set("model.attention_scope", std::string("document"),
+              draft.has("model.attn_mask_type") ? draft.find("model.attn_mask_type") : flavor,
+              "every document attends to itself alone");
+  if (auto norm = draft.text("model.norm_type")) {
+    const bool fused = *norm == "fused_rmsnorm" || *norm == "compiled_rmsnorm";
+    draft.set("model.norm_type", fused ? "rmsnorm" : *norm, draft.find("model.norm_type"),
+              fused ? "the same norm" : "");
+  }
+  for (const std::string& converter : draft.texts("model.converters").value_or(std::vector<std::string>{})) {
+    if (converter.find("float8") == std::string::npos)
+      draft.refuse(*draft.find("model.converters"), fmt::format("Hearth has no {}", converter));
+    else
+      draft.set("numerics.fp8", true, draft.find("model.converters"), "each row has a factor of its own");
+  }
+  if (draft.flag("float8.enable_float8_linear").value_or(false))
+    draft.set("numerics.fp8", true, draft.find("float8.enable_float8_linear"), "each row has a factor of its own");
+  if (draft.is_set("numerics.fp8")) draft.set("training.device", std::string("cuda"), nullptr, "float8 needs a GPU");
+}
+
+void import_objective(Draft& draft) {
+  if (draft.has("training.mlm_probability") || draft.has("model.mask_token")) {
+    const ForeignKey *share = draft.find("training.mlm_probability"), *mask = draft.find("model.mask_token");
+    draft.set("objective.kind", std::string("masked_lm"), share != nullptr ? share : mask);
+    if (const auto number = draft.number("training.mlm_probability"))
+      draft.set("objective.mlm_probability", *number, share);
+    if (auto token = draft.text("model.mask_token")) draft.set("objective.mask_token", std::move(*token), mask);
+    draft.note(
+        "The fork also hides special tokens and may leave a window without a hidden token: "
+        "objective.mask_special_tokens = true and objective.at_least_one_mask = false repeat that.");
+  } else if (const auto vocabulary = draft.whole("training.vocab_size")) {
+    draft.set("objective.kind", std::string("spike_lm"), draft.find("training.vocab_size"),
+              "the forks that have this key train on recordings");
+  }
+  if (const auto vocabulary = draft.whole("training.vocab_size"))
+    draft.set("model.vocab_size", *vocabulary, draft.find("training.vocab_size"));
+  if (draft.is_set("objective.kind"))
+    draft.note("The fork's loss is the mean of its ranks' means: numerics.loss_average = \"per_rank\" repeats that.");
+}
+
+void import_data(Draft& draft) {
+  const std::string name = draft.text("training.dataset").value_or("c4_test");
+  const ForeignKey* from = draft.find("training.dataset");
+  if (name == "full") {
+    draft.set("data.weight_unit", std::string("documents"), from, "the shares of its six sets are of rows");
+    for (size_t i = 0; i < std::size(kFullMixture); ++i) {
+      set_source(draft, static_cast<int64_t>(i), std::string(kFullMixture[i].name), from);
+      draft.set(fmt::format("data.source.{}.weight", i), kFullMixture[i].weight, from);
+    }
+  } else {
+    const std::string source = draft.text("training.source_dataset").value_or("all");
+    set_source(draft, -1, source == "all" ? name : fmt::format("{}-{}", name, source), from);
+  }
+  std::string build;
+  if (const auto neurons = draft.whole("training.n_fixed")) build += fmt::format(" --n-fixed {}", *neurons);
+  if (const auto source = draft.text("training.source_dataset"); source && *source != "all")
+    build += fmt::format(" --source-dataset {}", *source);
+  if (!build.empty()) draft.note(fmt::format("The dataset is to be built with{}.", build));
+  if (const auto seed = draft.whole("training.shuffle_seed"); seed && !draft.is_set("training.seed"))
+    draft.set("training.seed", *seed, draft.find("training.shuffle_seed"), "it orders the data, too");
+}
+
+// The files before 2025 have the warm-up in [training]. There the rate of step k, from 0, is (k + 1) / (W + 1).
+void import_warmup(Draft& draft) {
+  if (const auto old = draft.whole("training.warmup_steps"))
+    draft.set("lr_scheduler.warmup_steps", *old == 0 ? 0 : *old + 1, draft.find("training.warmup_steps"),
+              fmt::format("+ 1: its first steps have 1/{} to {}/{} of the rate", *old + 1, *old, *old + 1));
+}
+
+ForeignDegree degree_of(Draft& draft, std::string_view key, bool rest = false) {
+  const std::string now = fmt::format("parallelism.{}", key), before = fmt::format("training.{}", key),
+                    once = fmt::format("experimental.{}", key);
+  return foreign_degree(draft, {now, before, once}, rest ? 0 : 1, rest);
+}
+
+void import_batch(Draft& draft) {
+  ForeignLayout layout;
+  layout.replicate = degree_of(draft, "data_parallel_replicate_degree");
+  layout.shard = degree_of(draft, "data_parallel_shard_degree", true);
+  layout.context = degree_of(draft, "context_parallel_degree");
+  layout.tensor = degree_of(draft, "tensor_parallel_degree");
+  layout.pipeline = degree_of(draft, "pipeline_parallel_degree");
+  const ForeignKey* from = draft.find("training.local_batch_size");
+  if (from == nullptr) from = draft.find("training.batch_size");
+  const int64_t local = from == nullptr ? 8 : draft.whole(from->name).value_or(8);
+  const Value* given = draft.value("training.global_batch_size");
+  const bool has_global = given != nullptr && std::get<int64_t>(*given) > 0;
+  if (has_global && !draft.options().layout) {
+    set_layout(draft, layout, local, from);
+    return;
+  }
+  if (!resolve_layout(draft, layout, has_global ? "the layout" : "the global batch")) return;
+  const bool never = draft.text("parallelism.fsdp_reshard_after_forward").value_or("default") == "never";
+  layout.zero_stage = layout.shard.value * layout.context.value == 1 ? 1 : never ? 2 : 3;
+  if (!has_global)
+    draft.set("training.global_batch_size", local * layout.data(), from,
+              fmt::format("{} x {} data-parallel ranks", local, layout.data()));
+  set_layout(draft, layout, local, from);
+}
+
+void import_pipeline(Draft& draft) {
+  if (!draft.options().layout || degree_of(draft, "pipeline_parallel_degree").value == 1) return;
+  for (const std::string_view section : {"parallelism", "experimental"}) {
+    const ForeignKey* from = draft.find(fmt::format("{}.pipeline_parallel_schedule", section));
+    if (from == nullptr) continue;
+    std::string schedule = from->value.text();
+    if (schedule == "1f1b") schedule = "1F1B";
+    if (schedule == "gpipe") schedule = "GPipe";
+    if (schedule == "interleaved_1f1b") schedule = "Interleaved1F1B";
+    draft.set("parallelism.pipeline_parallel_schedule", schedule, from);
+  }
+  for (const std::string_view key :
+       {"microbatch_size", "layers_per_stage", "first_stage_less_layers", "last_stage_less_layers"}) {
+    const std::string name = fmt::format("parallelism.pipeline_parallel_{}", key);
+    if (const auto value = draft.whole(name)) draft.set(name, *value, draft.find(name));
+  }
+}
+
+void import_recompute(Draft& draft) {
+  const std::string mode = draft.text("activation_checkpoint.mode").value_or("");
+  const ForeignKey* from = draft.find("activation_checkpoint.mode");
+  if (mode.empty()) return;
+  if (mode == "full") draft.set("memory.recompute", std::string("block"), from);
+  if (mode == "none") draft.set("memory.recompute", std::string("none"), from);
+  if (mode == "memory_budget") draft.set("memory.recompute", std::string("auto"), from, "the cheapest that fits");
+  if (mode == "selective") {
+    const std::string option = draft.text("activation_checkpoint.selective_ac_option").value_or("2");
+    draft.set(
+        "memory.recompute", std::string("norms"), from,
+        option == "op" ? "the closest: products are kept" : "the closest to every n-th layer; it changes no result");
+  }
+  if (!draft.is_set("memory.recompute")) draft.refuse(*from, "not a mode: none, selective, full or memory_budget");
+}
+
+void import_checkpoint(Draft& draft) {
+  const bool old = !draft.has("checkpoint.enable");  // before 2025-05 nothing was deleted
+  for (const std::string_view name : {"checkpoint.enable", "checkpoint.enable_checkpoint"}) {
+    if (draft.flag(name).value_or(true)) continue;
+    draft.note(
+        "The file turns checkpoints off. Hearth's runs have them: checkpoint.interval = 0 saves at the end alone.");
+  }
+  const bool seconds = draft.text("checkpoint.interval_type").value_or("steps") == "seconds";
+  const ForeignKey* interval = draft.find("checkpoint.interval");
+  if (const auto every = draft.number("checkpoint.interval")) {
+    if (seconds) {
+      draft.set("checkpoint.interval_seconds", *every, interval);
+      draft.set("checkpoint.interval", int64_t{0}, draft.find("checkpoint.interval_type"));
+    } else if (const auto steps = draft.whole("checkpoint.interval")) {
+      draft.set("checkpoint.interval", *steps, interval);
+    }
+  }
+  if (auto mode = draft.text("checkpoint.async_mode")) {
+    const bool pinned = *mode == "async_with_pinned_mem";
+    draft.set("checkpoint.async_mode", pinned ? "async" : *mode, draft.find("checkpoint.async_mode"));
+  }
+  const std::string_view last = old ? "checkpoint.model_weights_only" : "checkpoint.last_save_model_only";
+  if (draft.flag(last).value_or(!old)) {
+    if (draft.has(last)) draft.set("checkpoint.last_save_model_only", true, draft.find(last));
+    draft.assume("checkpoint.last_save_model_only", true, "torchtitan's default");
+    if (auto type = draft.text("checkpoint.export_dtype"))
+      draft.set("checkpoint.export_dtype", std::move(*type), draft.find("checkpoint.export_dtype"));
+    if (draft.flag("checkpoint.last_save_in_hf").value_or(false))
+      draft.set("checkpoint.last_save_in_hf", true, draft.find("checkpoint.last_save_in_hf"));
+  }
+  if (draft.flag("checkpoint.enable_first_step_checkpoint").value_or(false))
+    draft.set("checkpoint.extra_steps", Numbers{1}, draft.find("checkpoint.enable_first_step_checkpoint"));
+  if (draft.is_set("checkpoint.initial_load_path") &&
+      !draft.flag("checkpoint.initial_load_model_only").value_or(true)) {
+    draft.set("checkpoint.initial_load_model_only", false, draft.find("checkpoint.initial_load_model_only"));
+    if (auto states = draft.texts("checkpoint.exclude_from_loading")) {
+      std::erase(*states, "lr_scheduler");  // a function of the step here
+      draft.set("checkpoint.exclude_from_loading", std::move(*states), draft.find("checkpoint.exclude_from_loading"));
+    }
+  }
+  if (old) draft.assume("checkpoint.keep_latest_k", int64_t{0}, "torchtitan's default of 2024: all are kept");
+}
+
+void import_validation(Draft& draft) {
+  const bool on = draft.flag("validation.enable").value_or(false) || draft.flag("validation.enabled").value_or(false);
+  if (!on) return;
+  if (const auto freq = draft.whole("validation.freq"))
+    draft.set("validation.freq", *freq, draft.find("validation.freq"));
+  draft.assume("validation.freq", int64_t{10}, "torchtitan's default");
+  if (const auto steps = draft.whole("validation.steps"))
+    draft.set("validation.steps", *steps, draft.find("validation.steps"));
+}
+
+void import_torchtitan_keys(Draft& draft) {
+  import_model(draft);
+  import_objective(draft);
+  import_data(draft);
+  import_warmup(draft);
+  import_batch(draft);
+  import_pipeline(draft);
+  import_recompute(draft);
+  import_checkpoint(draft);
+  import_validation(draft);
+  draft.assume("optimizer.weight_decay_on", std::string("all"), "torchtitan decays every weight");
+  draft.assume("training.mixed_precision_param", std::string("bfloat16"), "torchtitan's default");
+  draft.assume("training.steps", int64_t{10000}, "torchtitan's default");
+}
+
+}  // namespace
+
+Dialect torchtitan_toml() { return {"torchtitan", "torchtitan", torchtitan_rules(), import_torchtitan_keys}; }
+
+}  // namespace hearth::config

@@ -1,0 +1,218 @@
+// torchtitan's files. The values are those of the projects that trained with its forks; configs/ has them, too.
+#include "config/import/imported.h"
+
+namespace hearth::config {
+namespace {
+
+using test_import::ImportTest;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A file of frontier-torchtitan, torchtitan-mlm, gpt-neuro or gpt-neuro-arch.
+struct ForkFile {
+  std::string model, training, checkpoint;
+  std::string rate = "3e-4", log_freq = "100";
+  std::string text() const {
+    return "[job]\ndump_folder = \"./outputs\"\ndescription = \"a training\"\n"
+           "[profiling]\nenable_profiling = false\nsave_traces_folder = \"profile_trace\"\nprofile_freq = 10\n"
+           "[metrics]\nlog_freq = " +
+           log_freq +
+           "\nenable_tensorboard = false\nsave_tb_folder = \"tb\"\n"
+           "[model]\nname = \"llama3\"\nnorm_type = \"rmsnorm\"\n" +
+           model + "[optimizer]\nname = \"AdamW\"\nlr = " + rate +
+           "\n"
+           "[training]\nmax_norm = 1.0\n" +
+           training +
+           "[experimental]\npipeline_parallel_degree = 1\n"
+           "[checkpoint]\nfolder = \"checkpoint\"\ninterval_type = \"steps\"\nmodel_weights_only = false\n"
+           "export_dtype = \"bfloat16\"\n" +
+           checkpoint +
+           "[activation_checkpoint]\nmode = 'full'\nselective_ac_option = 'op'\n"
+           "[float8]\nenable_float8_linear = false\n";
+  }
+};
+
+constexpr const char* kFrontierRanks =
+    "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 32\ntensor_parallel_degree = 8\ncompile = true\n";
+constexpr const char* kArchRanks =
+    "data_parallel_replicate_degree = 1\ndata_parallel_shard_degree = -1\ntensor_parallel_degree = 1\ncompile = "
+    "false\n";
+
+// Keys of the file that configs/ leave to the reader, and what torchtitan's code has and no file says: the warm-up of W
+// + 1 steps, all checkpoints kept, and the tokenizer's vocabulary.
+const std::vector<std::string> kForkDifferences = {"job.*",
+                                                   "metrics.log_freq",
+                                                   "checkpoint.folder",
+                                                   "checkpoint.async_mode",
+                                                   "checkpoint.keep_latest_k",
+                                                   "lr_scheduler.warmup_steps",
+                                                   "data.path",
+                                                   "data.source.*"};
+
+std::vector<std::string> with_others(std::vector<std::string> keys, const std::vector<std::string>& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+TEST_F(ImportTest, TheFileOfFrontierTorchtitanGivesItsConfig) {
+  const ForkFile file{
+      "flavor = \"8B\"\ntokenizer_path = \"./tokenizer.model\"\n",
+      std::string("batch_size = 21\nseq_len = 8192\nwarmup_steps = 500\nsteps = 500000\ndataset = \"full\"\n") +
+          kFrontierRanks,
+      "enable_checkpoint = true\ninterval = 100\nasync_mode = \"async\"\n", "3e-5"};
+  const LoadResult run = import({{"run.toml", file.text()}}, {.layout = false});
+  // The fork trained Llama 3.1's weights without their scaling of angles, from a checkpoint in its own folder.
+  EXPECT_THAT(differences_from("llama3_8b_text.toml", run.config,
+                               with_others(kForkDifferences, {"model.name", "model.rope_scaling_factor",
+                                                              "model.vocab_size", "checkpoint.initial_load_path"})),
+              IsEmpty());
+  EXPECT_EQ(run.config.lr_scheduler.warmup_steps, 501);
+  ASSERT_EQ(run.config.data.source.size(), 6u);
+  const double weights[] = {0.40, 0.44, 0.03, 0.02, 0.10, 0.01};
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(run.config.data.source[i].weight, weights[i]);
+
+  // Its layout: replicate 2 x shard 32 x tensor 8, with sharded weights.
+  const RunConfig whole = import({{"run.toml", file.text()}}).config;
+  EXPECT_EQ(whole.training.local_batch_size, 21);
+  EXPECT_EQ(whole.training.global_batch_size, 1344);
+  EXPECT_EQ(whole.parallelism.ranks(), 512);
+  EXPECT_EQ(whole.parallelism.data_parallel_replicate_degree, 2);
+  EXPECT_EQ(whole.parallelism.data_parallel_shard_degree, 32);
+  EXPECT_EQ(whole.parallelism.tensor_parallel_degree, 8);
+  EXPECT_EQ(whole.parallelism.zero_stage, 3);
+}
+
+TEST_F(ImportTest, TheFilesForMaskedModelsAndRecordingsGiveTheirConfigs) {
+  const ForkFile masked{"flavor = \"1B\"\nmask_token = \"<|reserved_special_token_100|>\"\n",
+                        std::string("batch_size = 12\nseq_len = 16384\nmlm_probability = 0.3\nwarmup_steps = 2000\n"
+                                    "steps = 500000\ndataset = \"full\"\n") +
+                            kFrontierRanks,
+                        "enable_checkpoint = false\ninterval = 500\nasync_mode = \"async\"\n"};
+  EXPECT_THAT(differences_from("mlm_1b.toml", import({{"a.toml", masked.text()}}, {.layout = false}).config,
+                               with_others(kForkDifferences, {"model.vocab_size"})),
+              IsEmpty());
+  const ForkFile rodent{"flavor = \"8B\"\n",
+                        std::string("batch_size = 4\nseq_len = 131072\nvocab_size = 256\nwarmup_steps = 1000\n"
+                                    "steps = 50000\ndataset = \"rodent\"\n") +
+                            kFrontierRanks,
+                        "enable_checkpoint = true\ninterval = 90\nasync_mode = \"async\"\n", "3e-4", "90"};
+  const RunConfig spikes = import({{"b.toml", rodent.text()}}, {.layout = false}).config;
+  EXPECT_THAT(differences_from("neural_pile_rodent_8b.toml", spikes, kForkDifferences), IsEmpty());
+  EXPECT_EQ(spikes.data.path, "data/rodent");
+  const ForkFile arch{"flavor = \"2B\"\nrope_theta = 10000\ntokenizer_path = \"primate.pkl\"\n",
+                      std::string("batch_size = 16\nseq_len = 8192\nvocab_size = 32000\nwarmup_steps = 1000\n"
+                                  "steps = 20000\ndataset = \"primate\"\nn_fixed = 256\n") +
+                          kArchRanks,
+                      "enable_checkpoint = true\ninterval = 1000\nasync_mode = \"disabled\"\n", "3e-4", "1000"};
+  EXPECT_THAT(
+      differences_from("arch_primate_2b.toml", import({{"c.toml", arch.text()}}, {.ranks = 32, .layout = false}).config,
+                       kForkDifferences),
+      IsEmpty());
+  EXPECT_THAT(import_text({{"c.toml", arch.text()}}, {.ranks = 32}), HasSubstr("to be built with --n-fixed 256."));
+  EXPECT_EQ(error({{"c.toml", arch.text()}}),
+            "error: the number of ranks is not in the file, and the global batch needs it\n"
+            "  fix: give it: --ranks N, the number of GPUs that the training ran on");
+  ForkFile one = arch;
+  one.training += "source_dataset = \"willett\"\n";
+  one.rate = "3e-5";
+  const std::string text = import_text({{"d.toml", one.text()}}, {.ranks = 32});
+  EXPECT_THAT(text, HasSubstr("--n-fixed 256 --source-dataset willett."));
+  EXPECT_THAT(text, HasSubstr("path = \"data/primate-willett\""));
+}
+
+// A file of 2025, whose sections are ours.
+constexpr const char* k2025 =
+    "[model]\nname = \"llama3\"\nflavor = \"8B_flex\"\nconverters = []\n"
+    "[optimizer]\nlr = 3e-4\neps = 1e-8\n"
+    "[lr_scheduler]\nwarmup_steps = 200\ndecay_ratio = 0.5\ndecay_type = \"sqrt\"\nmin_lr_factor = 0.1\n"
+    "[training]\nlocal_batch_size = 2\nglobal_batch_size = 64\nseq_len = 4096\nsteps = 1000\ndataset = \"c4\"\n"
+    "[parallelism]\ndata_parallel_shard_degree = -1\ntensor_parallel_degree = 2\npipeline_parallel_degree = 2\n"
+    "pipeline_parallel_schedule = \"Interleaved1F1B\"\nfsdp_reshard_after_forward = \"never\"\n"
+    "[checkpoint]\nenable = true\ninterval = 100\nexport_dtype = \"bfloat16\"\nlast_save_in_hf = true\n"
+    "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n"
+    "[validation]\nenable = true\nfreq = 50\nsteps = 12\ndataset = \"c4_validation\"\n";
+
+TEST_F(ImportTest, AFileOf2025KeepsItsKeys) {
+  const RunConfig c = import({{"run.toml", k2025}}, {.ranks = 16}).config;
+  EXPECT_EQ(c.model.dim, 4096);
+  EXPECT_EQ(c.model.rope_theta, 500000);
+  EXPECT_EQ(c.model.attention_scope, AttentionScope::kDocument);
+  EXPECT_EQ(c.lr_scheduler.warmup_steps, 200);
+  EXPECT_EQ(c.lr_scheduler.decay_ratio, 0.5);
+  EXPECT_EQ(c.lr_scheduler.decay_type, DecayType::kSqrt);
+  EXPECT_EQ(c.lr_scheduler.min_lr_factor, 0.1);
+  EXPECT_EQ(c.training.global_batch_size, 64);
+  EXPECT_EQ(c.training.local_batch_size, 2);
+  EXPECT_EQ(c.parallelism.data_parallel_shard_degree, 4);
+  EXPECT_EQ(c.parallelism.pipeline_parallel_schedule, PipelineSchedule::kInterleaved1F1B);
+  EXPECT_EQ(c.parallelism.zero_stage, 2);
+  EXPECT_EQ(c.training.mixed_precision_param, DType::kBFloat16);
+  EXPECT_EQ(c.optimizer.weight_decay_on, WeightDecayOn::kAll);
+  EXPECT_TRUE(c.checkpoint.last_save_model_only);
+  EXPECT_TRUE(c.checkpoint.last_save_in_hf);
+  EXPECT_EQ(c.checkpoint.export_dtype, DType::kBFloat16);
+  EXPECT_EQ(c.checkpoint.keep_latest_k, 10);
+  EXPECT_EQ(c.memory.recompute, Recompute::kNorms);
+  EXPECT_EQ(c.validation.freq, 50);
+  EXPECT_EQ(c.validation.steps, 12);
+  EXPECT_EQ(c.data.path, "data/c4");
+}
+
+TEST_F(ImportTest, WrongKeysOfTorchtitanAreNamedByLineAllAtOnce) {
+  EXPECT_EQ(
+      error({{"run.toml",
+              "[model]\nname = \"llama3\"\nflavor = \"9B\"\n[training]\nlocal_bath_size = 4\n"
+              "steps = \"many\"\nseq_len = 0\n[parallelism]\nexpert_parallel_degree = 8\n"
+              "tensor_parallel_degree = 0\n[optimizer]\nname = \"Lion\"\n"
+              "[model.more]\na = 1\n"}},
+            {.ranks = 8}),
+      "error: run.toml has 8 errors\n"
+      "  run.toml:3: model.flavor = \"9B\": llama3 has the flavors debugmodel, 250M, 870M, 1B, 2B, 3B, 5B, 7B, 8B, "
+      "70B, 405B\n"
+      "      fix: write the keys of [model] by hand, or import the rest: --leave-out model.flavor\n"
+      "  run.toml:5: torchtitan has no key training.local_bath_size\n"
+      "      fix: did you mean training.local_batch_size? Or leave it out: --leave-out training.local_bath_size\n"
+      "  run.toml:6: training.steps = \"many\": not a whole number\n"
+      "  run.toml:7: training.seq_len = 0: training.seq_len would be 0\n"
+      "      fix: training.seq_len is at least 1, at most 16777216\n"
+      "  run.toml:9: parallelism.expert_parallel_degree = 8: the model has no experts\n"
+      "      fix: to import the rest: --leave-out parallelism.expert_parallel_degree\n"
+      "  run.toml:10: parallelism.tensor_parallel_degree = 0: not a degree of parallelism\n"
+      "      fix: to import the rest: --leave-out parallelism.tensor_parallel_degree\n"
+      "  run.toml:12: optimizer.name = \"Lion\": optimizer.name would be \"Lion\"\n"
+      "      fix: optimizer.name is one of \"AdamW\", \"Adam\", \"Muon\"\n"
+      "  run.toml:13: torchtitan has no key model.more\n"
+      "      fix: did you mean model.name? Or leave it out: --leave-out model.more");
+  EXPECT_THAT(error({{"run.toml", "[training]\nsteps = \n"}}), HasSubstr("run.toml:2: this is not TOML"));
+  EXPECT_THAT(error({{"run.toml", "[training]\nsteps = 1\nsteps = 2\n"}}), HasSubstr("run.toml:3: this is not TOML"));
+  // A rule between our keys has the place of the foreign one.
+  EXPECT_EQ(
+      error({{"run.toml", "[training]\nsteps = 10\nlocal_batch_size = 4\nglobal_batch_size = 10\n"}}, {.ranks = 2}),
+      "error: run.toml:4: training.global_batch_size = 10 is not a multiple of 8 = local_batch_size 4 x "
+      "data-parallel ranks 2\n  fix: give 8 or 16, or another local_batch_size");
+}
+
+TEST_F(ImportTest, AKeyMayBeLeftOutAndTheResultSaysSo) {
+  const ImportTest::Files files = {{"run.toml", "[training]\nsteps = 10\n[parallelism]\nexpert_parallel_degree = 8\n"}};
+  EXPECT_THAT(error(files, {.ranks = 8}), HasSubstr("--leave-out parallelism.expert_parallel_degree"));
+  const std::string text = import_text(files, {.ranks = 8, .leave_out = {"parallelism.expert_parallel_degree"}});
+  EXPECT_THAT(text,
+              HasSubstr("# Left out with --leave-out:\n#   run.toml:4  parallelism.expert_parallel_degree = 8\n"));
+  EXPECT_EQ(error(files, {.ranks = 8, .leave_out = {"parallelism.expert_parallel_degree", "steps"}}),
+            "error: --leave-out: no file has a key steps\n  fix: give a key's name as its file has it");
+}
+
+TEST_F(ImportTest, NoCommentOfAFileEndsInTheResult) {
+  const std::string text =
+      import_text({{"run.toml",
+                    "[job]\ndescription = \"a\\nb\"\n[metrics]\nsave_tb_folder = \"x\\n[training]\\nsteps = 3\"\n"
+                    "[training]\nsteps = 10\n"}},
+                  {.ranks = 1});
+  const LoadResult run = read_run_text(text, "again.toml", ".");
+  EXPECT_TRUE(run.problems.empty());
+  EXPECT_EQ(run.config.training.steps, 10);
+  EXPECT_EQ(run.config.job.description, "a\nb");
+}
+
+}  // namespace
+}  // namespace hearth::config
