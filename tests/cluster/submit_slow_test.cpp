@@ -68,9 +68,9 @@ class Runs : public testing::Test {
 
   // Starts the first job of a run and returns its number.
   std::string submit(const std::string& name, const std::string& options = {}) {
-    const CommandResult result = run_hearth(
-        fmt::format("submit {} --cluster {} {}", toml(name).string(),
-                    options.find("--cluster") == std::string::npos ? toml("cluster").string() : "", options));
+    const bool own = options.find("--cluster") != std::string::npos;
+    const std::string cluster = own ? "" : "--cluster " + toml("cluster").string();
+    const CommandResult result = run_hearth(fmt::format("submit {} {} {}", toml(name).string(), cluster, options));
     EXPECT_EQ(result.exit_code, 0) << result.output;
     return newest_job(read_starts(folder(name)));
   }
@@ -132,7 +132,7 @@ class ComparedRuns : public Runs {
   // SIGKILL of the newest process that trains this run.
   void kill_a_rank(const std::string& name) {
     const CommandResult found =
-        test::run_command(fmt::format("pgrep --newest --full 'hearth-train train {}'", toml(name).string()));
+        test::run_command(fmt::format("pgrep --newest --full '[h]earth-train train {}'", toml(name).string()));
     ASSERT_EQ(found.exit_code, 0) << found.output;
     ASSERT_EQ(::kill(std::stoi(found.output), SIGKILL), 0);
   }
