@@ -202,6 +202,28 @@ TEST_F(SlurmRuns, GoOnAfterTheDeathOfARankAndOfANode) {
   expect_same_run("killed", "undisturbed");
 }
 
+TEST_F(SlurmRuns, ANodeThatIsOffIsNamedBeforeTheTrainingAndLeftOut) {
+  std::string text = read_file(toml("cluster"));
+  text.replace(text.find("ranks_per_node = 2"), 18, "ranks_per_node = 1");
+  // Other work shares these cores.
+  write_file_atomic(toml("cluster"), text + "[preflight]\nleast_share = 0.01\n");
+  write_run("run", kSteps, kInterval);
+  make_folders(folder("run"));
+  cluster->make_read_only("node2", folder("run"));
+  submit("run", "--preflight");
+  ASSERT_TRUE(comes_true([&] { return state("run") == RunState::kStopped; })) << output("run");
+  EXPECT_THAT(reasons("run"), testing::ElementsAre(HasSubstr("hearth preflight ended with exit code 4")));
+  EXPECT_THAT(output("run"), HasSubstr("files          OFF          node2: cannot create"));
+  EXPECT_THAT(output("run"), HasSubstr("hearth submit --exclude node2"));
+  EXPECT_FALSE(has_checkpoint("run"));
+
+  text.replace(text.find("ranks_per_node = 1"), 18, "ranks_per_node = 2");
+  write_file_atomic(toml("cluster"), text + "[preflight]\nleast_share = 0.01\n");
+  submit("run", "--preflight --exclude node2");
+  ASSERT_TRUE(comes_true([&] { return state("run") == RunState::kDone; })) << output("run");
+  EXPECT_THAT(output("run"), HasSubstr("steps          fine"));
+}
+
 TEST_F(SlurmRuns, ACrashLoopIsStopped) {
   // Every start of the ranks is killed.
   const Path program = scratch / "program";
