@@ -1,6 +1,7 @@
 // hearth-train: the commands of `hearth` that need LibTorch. `hearth` starts it; users can start it, too.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "bench/comm.h"
 #include "bench/gemm.h"
 #include "bench/ops.h"
+#include "bench/preflight.h"
 #include "bench/step.h"
 #include "checkpoint/retain.h"
 #include "comm/join.h"
@@ -132,6 +134,23 @@ int bench_comm_command(CommandLine& line) {
   return launch::run_local_ranks(options->ranks > 0 ? options->ranks : 2, as_rank);
 }
 
+int preflight_command(CommandLine& line) {
+  const auto options = commands::preflight_options(line);
+  if (!options) return 0;
+  const auto as_rank = [&](const launch::Place& place) {
+    return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
+      const train::SignalScope signals;
+      ops::prepare_process(/*threads=*/0);
+      return static_cast<int>(bench::run_preflight(*options, control, make_group));
+    });
+  };
+  if (const auto place = place_of(options->ranks)) return as_rank(*place);
+  int64_t ranks = std::max<int64_t>(options->ranks, 1);
+  if (options->ranks == 0 && !options->run_toml.empty())
+    ranks = config::read_and_check(options->run_toml, options->sets).config.parallelism.ranks();
+  return launch::run_local_ranks(ranks, as_rank);
+}
+
 int eval_command(CommandLine& line) {
   const auto options = commands::eval_options(line);
   if (!options) return 0;
@@ -194,6 +213,7 @@ int bench_gemm_command(CommandLine& line) {
 // LibTorch's errors have a C++ stack in what(); from_libtorch leaves it out.
 int run_command(int argc, char** argv) {
   const std::vector<commands::Command> table = commands::torch_commands({.train = train_command,
+                                                                         .preflight = preflight_command,
                                                                          .eval = eval_command,
                                                                          .generate = generate_command,
                                                                          .bench_step = bench_step_command,

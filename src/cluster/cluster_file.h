@@ -41,6 +41,12 @@ struct ClusterFile {
   std::vector<std::string> launcher_options, modules, commands, container;
   std::string hearth;
 
+  // [preflight]: figures of this cluster; 0 or empty: not known.
+  double least_share = 0.9;
+  double gemm_tflops = 0;
+  std::string fabric_library;
+  double fabric_gb_s = 0;
+
   // [environment]: names are free. In the order of the file.
   std::vector<std::pair<std::string, std::string>> environment;
 

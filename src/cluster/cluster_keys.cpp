@@ -120,6 +120,26 @@ std::vector<ClusterKey> start_keys() {
   };
 }
 
+std::vector<ClusterKey> preflight_keys() {
+  using C = ClusterFile;
+  return {
+      {"preflight", "least_share", key_slot<&C::least_share>, "",
+       "a rank with less than this share of the ranks' median, or of a figure below, is off", counts(0, 1)},
+      {"preflight", "gemm_tflops", key_slot<&C::gemm_tflops>, "TFLOP/s",
+       "rate of matrix products that each rank's device reaches; 0: ranks are compared with each other only",
+       counts(0, 1e6)},
+      {"preflight",
+       "fabric_library",
+       key_slot<&C::fabric_library>,
+       "",
+       "part of the file name of the plugin that must be loaded for tensors between nodes, such as "
+       "\"librccl-net.so\"; empty: not checked",
+       {}},
+      {"preflight", "fabric_gb_s", key_slot<&C::fabric_gb_s>, "GB/s",
+       "rate into each rank in an all_gather of 64 MiB over all ranks; 0: not checked", counts(0, 1e6)},
+  };
+}
+
 }  // namespace
 
 std::string ClusterKey::name() const { return fmt::format("{}.{}", section, key); }
@@ -138,16 +158,18 @@ std::span<const ClusterKey> cluster_keys() {
   static const std::vector<ClusterKey> keys = [] {
     std::vector<ClusterKey> all = scheduler_keys();
     for (ClusterKey& key : start_keys()) all.push_back(key);
+    for (ClusterKey& key : preflight_keys()) all.push_back(key);
     return all;
   }();
   return keys;
 }
 
 std::span<const ClusterSection> cluster_sections() {
-  static constexpr std::array<ClusterSection, 4> sections = {{
+  static constexpr std::array<ClusterSection, 5> sections = {{
       {"cluster", "What this cluster is."},
       {"job", "What the scheduler is asked for. `sbatch` gets each as the option of the same name."},
       {"start", "How the job's script starts the ranks."},
+      {"preflight", "Figures that `hearth preflight` compares with."},
       {"environment",
        "Variables that the job's script exports, `NAME = \"value\"`, in the order of the file. A value may name "
        "others: `LD_LIBRARY_PATH = \"/opt/plugin/lib:$LD_LIBRARY_PATH\"`."},

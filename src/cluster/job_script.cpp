@@ -48,6 +48,7 @@ std::string header_lines(const JobScript& job) {
   text += c.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
   text += "#SBATCH --open-mode=append\n";
   option("output", shell_word((job.run / "logs" / "job-%j.log").string()));
+  option("exclude", join(job.exclude, ","));
   for (const std::string& given : c.options) text += fmt::format("#SBATCH {}\n", given);
   return text;
 }
@@ -66,6 +67,12 @@ std::string surroundings(const JobScript& job) {
   return text.empty() ? "" : fmt::format("\n# The surroundings of {}.\n{}", job.cluster.name, text);
 }
 
+std::string set_words(const JobScript& job) {
+  std::string text;
+  for (const std::string& set : job.sets) text += fmt::format(" --set {}", shell_word(set));
+  return text;
+}
+
 // The command that starts the ranks.
 std::string launch_words(const JobScript& job) {
   const ClusterFile& c = job.cluster;
@@ -79,12 +86,18 @@ std::string launch_words(const JobScript& job) {
 }
 
 std::string train_words(const JobScript& job) {
-  std::string text = fmt::format("train {}", shell_word(job.run_file.string()));
-  for (const std::string& set : job.sets) text += fmt::format(" --set {}", shell_word(set));
+  std::string text = fmt::format("train {}{}", shell_word(job.run_file.string()), set_words(job));
   if (job.cluster.launcher == "local") {
     text += fmt::format(" --ranks {}", job.ranks());
     if (!job.cluster.launcher_options.empty()) text += " " + shell_words(job.cluster.launcher_options);
   }
+  return text;
+}
+
+std::string preflight_words(const JobScript& job) {
+  std::string text = fmt::format("preflight {}{} --cluster {}", shell_word(job.run_file.string()), set_words(job),
+                                 shell_word(job.cluster_argument));
+  if (job.cluster.launcher == "local") text += fmt::format(" --ranks {}", job.ranks());
   return text;
 }
 
@@ -132,13 +145,32 @@ ask_for_next() {
 }
 )";
 
-constexpr std::string_view kLoop = R"(
+constexpr std::string_view kLoopBegin = R"(
 while true; do
   tell before --checkpoints "$checkpoints" --max-restarts "$max_restarts" || exit
-  start_ranks &
+)";
+
+constexpr std::string_view kStart = R"(  start_ranks &
   ranks=$!
   await_ranks
-  next=$(tell after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$signal") || exit
+)";
+
+// The nodes of a job are checked once. What is off stops the run: a person, or --exclude, chooses other nodes.
+constexpr std::string_view kCheckAndStart = R"(  if [ "$checked" = no ]; then
+    check_nodes &
+    ranks=$!
+    await_ranks
+    if [ "$code" = 0 ]; then checked=yes; elif [ "$signal" = none ]; then signal=preflight; fi
+  fi
+  if [ "$checked" = yes ]; then
+    start_ranks &
+    ranks=$!
+    await_ranks
+  fi
+)";
+
+constexpr std::string_view kLoopEnd =
+    R"(  next=$(tell after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$signal") || exit
   case $next in
 )";
 
@@ -184,9 +216,14 @@ std::string job_script(const JobScript& job) {
   const std::string hearth = container + shell_word(job.hearth.string());
   text += fmt::format("\ntell() {{ {} job \"$1\" \"$run\" --job \"$job\" \"${{@:2}}\"; }}\n", hearth);
   text += fmt::format("start_ranks() {{ exec {}{} {}; }}\n", launch_words(job), hearth, train_words(job));
+  if (job.preflight)
+    text +=
+        fmt::format("check_nodes() {{ exec {}{} {}; }}\nchecked=no\n", launch_words(job), hearth, preflight_words(job));
   text += kFunctions;
   if (slurm) text += kSlurmFunctions;
-  text += kLoop;
+  text += kLoopBegin;
+  text += job.preflight ? kCheckAndStart : kStart;
+  text += kLoopEnd;
   if (slurm) {
     text +=
         "    again) nodes_answer || ask_for_next ;;\n"

@@ -22,6 +22,9 @@ struct JobScript {
   std::vector<std::string> sets;  // of the run file: "section.key=value"
   int64_t nodes = 1;
   int64_t max_restarts = 3;
+  std::vector<std::string> exclude{};  // nodes that the job must not get
+  bool preflight = false;              // `hearth preflight` checks the nodes of each job before the first start
+  std::string cluster_argument{};      // of --cluster, for it: a name, or an absolute path
 
   int64_t ranks() const { return nodes * cluster.ranks_per_node; }
 };

@@ -146,6 +146,9 @@ Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64
   if (is_code(ExitCode::kDamaged))
     return {Next::kStop, "data or a checkpoint are damaged (exit code 3): the log says which"};
   if (is_code(ExitCode::kBug)) return {Next::kStop, "an error of Hearth itself (exit code 5): keep the logs"};
+  if (ended.signal == "preflight")
+    return {Next::kStop,
+            fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
   if (ended.is_done) return {Next::kDone, "the training is complete"};
   if (stop_asked) return {Next::kStop, "`hearth stop` asked for it"};
   if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};

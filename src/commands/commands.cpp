@@ -83,6 +83,10 @@ constexpr Command kCommands[] = {
     {"Clusters", "stop", "end a run's job: it saves, and nothing goes on", "stop runs/quickstart", stop},
     {"Clusters", "logs", "print the output of a run's newest job, or the log of one rank",
      "logs runs/quickstart --follow", logs},
+    {"Clusters", "preflight", "check the nodes of an allocation, or this host, before a training",
+     "preflight run.toml --ranks 4\n"
+     "preflight --cluster frontier",
+     preflight, &TorchCommands::preflight},
     {"Clusters", "job", "what a job's script calls", "job before runs/quickstart --job 12", job, nullptr, true},
 
     {"Checkpoints", "inspect", "show what a checkpoint holds and where it came from",

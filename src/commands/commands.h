@@ -32,6 +32,7 @@ int report(CommandLine& line);
 
 // These need LibTorch: they check their options and become `hearth-train`.
 int train(CommandLine& line);
+int preflight(CommandLine& line);
 int eval(CommandLine& line);
 int generate(CommandLine& line);
 int bench_step(CommandLine& line);
@@ -65,6 +66,7 @@ int config_import(CommandLine& line);
 // The functions of hearth-train, one for each command that needs LibTorch.
 struct TorchCommands {
   int (*train)(CommandLine& line);
+  int (*preflight)(CommandLine& line);
   int (*eval)(CommandLine& line);
   int (*generate)(CommandLine& line);
   int (*bench_step)(CommandLine& line);

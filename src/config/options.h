@@ -19,6 +19,19 @@ struct TrainOptions {
   int64_t max_restarts = 0;       // of these processes after a failure, in a row without a new checkpoint
 };
 
+struct PreflightOptions {
+  Path run_toml;                  // empty: the devices and nodes alone
+  std::vector<std::string> sets;  // "section.key=value"
+  int64_t ranks = 0;              // processes to start on this host; 0: as the run file says, or one
+  int64_t steps = 2;              // of the real run; 0: none
+  Path folder;                    // to write in; empty: the run folder, or the current folder
+  bool json = false;              // one JSON object
+  // Of the cluster file; figures that are 0 or empty are not compared with.
+  double least_share = 0.9;
+  double gemm_flops = 0, fabric_bytes_s = 0;
+  std::string fabric_library;
+};
+
 struct EvalOptions {
   Path checkpoint;
   // Folders made by `hearth data build`, "DIR" or "NAME=DIR". Empty: the validation sets of the checkpoint's run, or

@@ -84,9 +84,14 @@ TEST(JobScripts, AreCleanToShellcheck) {
   if (test::run_command("shellcheck --version").exit_code != 0) GTEST_SKIP() << "shellcheck is not here";
   const test::ScratchFolder scratch;
   for (const char* cluster : {"frontier", "local", "slurm_cpu", "slurm_nvidia"}) {
-    write_file_atomic(scratch / "job.sh", job_script(script_of(cluster)));
-    const test::CommandResult result = test::run_command("shellcheck " + (scratch / "job.sh").string());
-    EXPECT_EQ(result.exit_code, 0) << cluster << "\n" << result.output;
+    for (const bool preflight : {false, true}) {
+      JobScript job = script_of(cluster);
+      job.preflight = preflight;
+      job.cluster_argument = cluster;
+      write_file_atomic(scratch / "job.sh", job_script(job));
+      const test::CommandResult result = test::run_command("shellcheck " + (scratch / "job.sh").string());
+      EXPECT_EQ(result.exit_code, 0) << cluster << "\n" << result.output;
+    }
   }
 }
 

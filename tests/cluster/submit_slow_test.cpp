@@ -68,9 +68,9 @@ class Runs : public testing::Test {
 
   // Starts the first job of a run and returns its number.
   std::string submit(const std::string& name, const std::string& options = {}) {
-    const CommandResult result = run_hearth(
-        fmt::format("submit {} --cluster {} {}", toml(name).string(),
-                    options.find("--cluster") == std::string::npos ? toml("cluster").string() : "", options));
+    const bool own = options.find("--cluster") != std::string::npos;
+    const std::string cluster = own ? "" : "--cluster " + toml("cluster").string();
+    const CommandResult result = run_hearth(fmt::format("submit {} {} {}", toml(name).string(), cluster, options));
     EXPECT_EQ(result.exit_code, 0) << result.output;
     return newest_job(read_starts(folder(name)));
   }
@@ -132,7 +132,7 @@ class ComparedRuns : public Runs {
   // SIGKILL of the newest process that trains this run.
   void kill_a_rank(const std::string& name) {
     const CommandResult found =
-        test::run_command(fmt::format("pgrep --newest --full 'hearth-train train {}'", toml(name).string()));
+        test::run_command(fmt::format("pgrep --newest --full '[h]earth-train train {}'", toml(name).string()));
     ASSERT_EQ(found.exit_code, 0) << found.output;
     ASSERT_EQ(::kill(std::stoi(found.output), SIGKILL), 0);
   }
@@ -200,6 +200,28 @@ TEST_F(SlurmRuns, GoOnAfterTheDeathOfARankAndOfANode) {
   ASSERT_TRUE(comes_true([&] { return state("killed") == RunState::kDone; })) << output("killed");
   EXPECT_NE(node(), first) << output("killed");
   expect_same_run("killed", "undisturbed");
+}
+
+TEST_F(SlurmRuns, ANodeThatIsOffIsNamedBeforeTheTrainingAndLeftOut) {
+  std::string text = read_file(toml("cluster"));
+  text.replace(text.find("ranks_per_node = 2"), 18, "ranks_per_node = 1");
+  // Other work shares these cores.
+  write_file_atomic(toml("cluster"), text + "[preflight]\nleast_share = 0.01\n");
+  write_run("run", kSteps, kInterval);
+  make_folders(folder("run"));
+  cluster->make_read_only("node2", folder("run"));
+  submit("run", "--preflight");
+  ASSERT_TRUE(comes_true([&] { return state("run") == RunState::kStopped; })) << output("run");
+  EXPECT_THAT(reasons("run"), testing::ElementsAre(HasSubstr("hearth preflight ended with exit code 4")));
+  EXPECT_THAT(output("run"), HasSubstr("files          OFF          node2: cannot create"));
+  EXPECT_THAT(output("run"), HasSubstr("hearth submit --exclude node2"));
+  EXPECT_FALSE(has_checkpoint("run"));
+
+  text.replace(text.find("ranks_per_node = 1"), 18, "ranks_per_node = 2");
+  write_file_atomic(toml("cluster"), text + "[preflight]\nleast_share = 0.01\n");
+  submit("run", "--preflight --exclude node2");
+  ASSERT_TRUE(comes_true([&] { return state("run") == RunState::kDone; })) << output("run");
+  EXPECT_THAT(output("run"), HasSubstr("steps          fine"));
 }
 
 TEST_F(SlurmRuns, ACrashLoopIsStopped) {

@@ -1,4 +1,5 @@
 // `hearth submit`, status, stop and logs as a user types them, with programs that stand for Slurm's.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,10 +47,12 @@ class Submits : public testing::Test {
 };
 
 TEST_F(Submits, ADryRunPrintsTheScriptAndWritesNothing) {
-  const CommandResult result = submit("--cluster slurm_cpu --nodes 2 --account abc --time-limit 1:00:00 --dry-run");
+  const CommandResult result = submit(
+      "--cluster slurm_cpu --nodes 2 --account abc --time-limit 1:00:00 --exclude node[3-4] --preflight --dry-run");
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=4\n", "#SBATCH --account=abc\n",
-                           "#SBATCH --time=1:00:00\n", "--mpi=pmix"})
+  for (const char* line :
+       {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=4\n", "#SBATCH --account=abc\n", "#SBATCH --time=1:00:00\n",
+        "#SBATCH --exclude=node[3-4]\n", "hearth preflight ", " --cluster slurm_cpu; }", "--mpi=pmix"})
     EXPECT_THAT(result.output, HasSubstr(line));
   EXPECT_FALSE(path_exists(run));
 }

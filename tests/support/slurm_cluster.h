@@ -40,6 +40,13 @@ class Cluster {
     EXPECT_EQ(run_command(line).exit_code, 0);
   }
 
+  // From then on the node cannot write in the folder.
+  void make_read_only(const std::string& node, const Path& folder) {
+    const std::string line =
+        fmt::format("bash {} read_only {} {} {}", kScript, folder_.path().string(), node, folder.string());
+    EXPECT_EQ(run_command(line).exit_code, 0);
+  }
+
   // From then on nothing of the node's reaches the others.
   void cut(const std::string& node) {
     const std::string line = fmt::format("bash {} cut {} {}", kScript, folder_.path().string(), node);

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# slurm_cluster.sh up DIR [NODES] | kill DIR NODE | cut DIR NODE | down DIR: a real Slurm cluster whose nodes are all
-# this machine. As root; needs the packages slurm-wlm and munge. All its state is in DIR. "up" prints a variable for the
-# environment of its users. "kill" ends every process of a node. With SLURM_CLUSTER_NETWORK=1 each node has a network of
-# its own (package iproute2); "cut" cuts it off.
+# slurm_cluster.sh COMMAND DIR [...]: a real Slurm cluster whose nodes are all this machine. As root; needs the packages
+# slurm-wlm and munge. All its state is in DIR.
+#
+#   up DIR [NODES]               starts it, and prints a variable for the environment of its users. With
+#                                SLURM_CLUSTER_NETWORK=1 each node has a network of its own (package iproute2)
+#   kill DIR NODE                ends every process of a node
+#   cut DIR NODE                 cuts its network off
+#   read_only DIR NODE FOLDER    the node cannot write in the folder any more
+#   down DIR                     ends it
 set -euo pipefail
 command=$1
 mkdir -p "$2"
@@ -82,6 +87,14 @@ kill_node() {
       kill -s KILL "${process%/environ}" 2>/dev/null || true
     fi
   done
+}
+
+# A node has its own mounts: those of its slurmd.
+make_read_only() {
+  local process
+  process=$(cat "$dir/run/slurmd.$1.pid")
+  # shellcheck disable=SC2016 # the inner shell expands it
+  nsenter --target "$process" --mount bash -c 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"' "$2"
 }
 
 write_configuration() {
@@ -165,6 +178,7 @@ stop() {
 case $command in
 up) up "${3:-2}" ;;
 kill) kill_node "$3" ;;
+read_only) make_read_only "$3" "$4" ;;
 cut) ip link set "$bridge-${3#node}" down ;;
 down) down ;;
 *) exit 2 ;;

@@ -73,7 +73,7 @@ int job(CommandLine& line) {
       .range(0, 1 << 20);
   line.option("--code", "N", &options.code, "after: the exit code of the ranks").range(0, 255);
   line.option("--signal", "NAME", &options.signal, "after: what the script was told")
-      .choices({"none", "limit", "leave"});
+      .choices({"none", "limit", "leave", "preflight"});
   line.option("--next-job", "ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
   if (options.event == "before") return before_start(options);

@@ -27,7 +27,8 @@ struct SubmitOptions {
   std::vector<std::string> sets;
   std::string cluster, account, partition, time_limit;
   int64_t nodes = 0, max_restarts = 3;
-  bool dry_run = false;
+  std::vector<std::string> exclude;
+  bool preflight = false, dry_run = false;
 };
 
 // Without --cluster: this machine, unless it could as well be a cluster's.
@@ -47,6 +48,8 @@ cluster::ClusterFile chosen_cluster(const SubmitOptions& options) {
   replace("--account", options.account, file.account);
   replace("--partition", options.partition, file.partition);
   replace("--time-limit", options.time_limit, file.time_limit);
+  if (!options.exclude.empty() && !file.has_slurm())
+    throw user_error("--exclude was given, and the cluster file has no scheduler", {}, "remove --exclude");
   if (const int64_t limit = cluster::seconds_of_time_limit(file.time_limit); !options.time_limit.empty()) {
     if (limit <= 0)
       throw user_error(fmt::format("--time-limit {} is not a time", options.time_limit), {},
@@ -181,6 +184,8 @@ int submit(CommandLine& line) {
   line.option("--max-restarts", "N", &options.max_restarts,
               "restarts after failures, in a row without a new checkpoint; then the run stops")
       .range(0, 1 << 20);
+  line.option("--exclude", "NODES", &options.exclude, "nodes that the job must not get, as Slurm writes them");
+  line.flag("--preflight", &options.preflight, "check the nodes of each job before the training (hearth preflight)");
   line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
   line.flag("--dry-run", &options.dry_run, "print the script and do nothing");
   if (!line.parse()) return 0;
@@ -199,6 +204,10 @@ int submit(CommandLine& line) {
       is_object(config.checkpoint_folder()) ? config.checkpoint_folder() : absolute_path(config.checkpoint_folder());
   job.sets = options.sets;
   job.max_restarts = options.max_restarts;
+  job.exclude = options.exclude;
+  job.preflight = options.preflight;
+  const bool shipped = job.cluster.path != Path(options.cluster);
+  job.cluster_argument = shipped ? job.cluster.name : absolute_path(job.cluster.path).string();
   const std::string text = cluster::job_script(job);
   if (options.dry_run) {
     fmt::print("{}", text);

@@ -13,6 +13,7 @@
 namespace hearth::commands {
 
 std::optional<config::TrainOptions> train_options(CommandLine& line);
+std::optional<config::PreflightOptions> preflight_options(CommandLine& line);
 std::optional<config::EvalOptions> eval_options(CommandLine& line);
 std::optional<config::GenerateOptions> generate_options(CommandLine& line);
 std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line);

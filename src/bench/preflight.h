@@ -1,0 +1,16 @@
+// `hearth preflight`: are the nodes of this allocation fit for the run? Every rank measures what it has, all exchange
+// tensors, and then make some steps of the real run, in a folder that is removed again.
+#pragma once
+
+#include "base/error.h"
+#include "comm/join.h"
+#include "config/options.h"
+
+namespace hearth::bench {
+
+// Collective; rank 0 prints a row for each check as soon as it is known. kHardware if a node is off. With a run file
+// its errors are thrown, as a training throws them.
+ExitCode run_preflight(const config::PreflightOptions& options, comm::Control& control,
+                       const comm::MakeGroup& make_group);
+
+}  // namespace hearth::bench
