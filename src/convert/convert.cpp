@@ -351,7 +351,7 @@ Result convert_on_disk(Options options, Progress& progress) {
                     options.tensor_parallel,
                     options.data_parallel,
                     options.nxd.value_or(NxdLayout{}),
-                    with_moments ? &*source.training : nullptr,
+                    source.training && (with_moments || with_state) ? &*source.training : nullptr,
                     run ? &*run : nullptr};
   std::vector<std::string> notes = write(work, options, model, source, progress, result.proof);
   result.notes = std::move(source.notes);

@@ -80,6 +80,14 @@ void write_text_file(const Path& path, std::string_view text) {
 std::vector<std::string> write_dcp(const Path& folder, const Model& model, Progress& progress) {
   checkpoint::RankFile file(folder, 0);
   add_tensors(file, model, progress);
+  if (model.training != nullptr) {
+    // Torchtitan's names. A folder of PyTorch may have them as tensors already.
+    for (const auto& [name, count] : {std::pair<const char*, int64_t>{"train_state.step", model.training->step},
+                                      {"train_state.ntokens_seen", model.training->tokens_seen},
+                                      {"lr_scheduler.last_epoch", model.training->step}}) {
+      if (model.reader.find(name) == nullptr) file.add(name, count);
+    }
+  }
   const std::string items = file.finish();
   checkpoint::write_metadata(folder, std::vector{items});
   std::vector<std::string> notes;

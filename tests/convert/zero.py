@@ -6,6 +6,7 @@ zero.py same OUT NATIVE     "equal", or the first difference of a converted chec
                             converted from OUT/neox-weight, OUT/neox-exp_avg and so on to folders OUT/native-...
 zero.py files OUT FOLDER    "equal", or a file of FOLDER, a step that Hearth wrote, which differs from OUT/neox
 zero.py alike A B           "equal", or the tensors in which two native checkpoints differ
+zero.py counts FOLDER       step, tokens and the schedule's count in a folder of DCP
 zero.py keys FOLDER         some keys of FOLDER/model.yml; those of the schedule have to be those of the checkpoint
 zero.py step BEFORE FOLDER  whether the newest checkpoint below FOLDER is one step of AdamW after BEFORE
 
@@ -255,6 +256,14 @@ def alike(a, b):
     print("equal" if not differ else sorted(differ))
 
 
+def counts(folder):
+    """PyTorch reads what is no tensor of a folder of DCP."""
+    import torch.distributed.checkpoint as checkpoint
+    found = {name: -1 for name in ("train_state.step", "train_state.ntokens_seen", "lr_scheduler.last_epoch")}
+    checkpoint.load(found, checkpoint_id=folder, no_dist=True)
+    print(*found.values())
+
+
 def keys(folder):
     """GPT-NeoX reads model.yml with PyYAML, and asks for the schedule of its keys in the checkpoint."""
     import yaml
@@ -283,4 +292,4 @@ def step(before, folder):
 
 if __name__ == "__main__":
     {"imitate": imitate, "deepspeed": deepspeed_files, "same": same,
-     "step": step, "files": files, "alike": alike, "keys": keys}[sys.argv[1]](*sys.argv[2:])
+     "step": step, "files": files, "alike": alike, "keys": keys, "counts": counts}[sys.argv[1]](*sys.argv[2:])

@@ -72,6 +72,28 @@ TEST(ZeroResume, AnyNumberOfRanksKeepsTheTraining) {
   }
 }
 
+// A folder of PyTorch's DCP keeps the step, too: here it is not the moments' count of updates.
+TEST(ZeroResume, DcpKeepsStepAndTokens) {
+  HEARTH_NEEDS_ORACLE();
+  const test::ScratchFolder scratch;
+  const ZeroCase c{"slots", 1, 1};
+  const std::string at = scratch.path().string();
+  make_model(scratch, c);
+  zero(fmt::format("imitate {}/f 1 1", at));
+  const std::string config = resume_run_file(scratch, "resume.toml", c, kConstantRate);
+  converted(fmt::format("--to native --rope-pairs interleaved {1} {0}/f/neox {0}/native", at, config));
+  converted(fmt::format("--to dcp {0}/native {0}/dcp", at));
+  EXPECT_EQ(zero(fmt::format("counts {}/dcp", at)), "7 0 7");
+  edit(scratch / "resume.toml", "\"halves\"", "\"interleaved\"");
+  converted(fmt::format("--to native --config {0}/resume.toml {0}/dcp {0}/back", at));
+  EXPECT_EQ(zero(fmt::format("alike {0}/native {0}/back", at)), "equal");
+  const checkpoint::Manifest manifest = checkpoint::Reader::open(at + "/back").manifest();
+  EXPECT_EQ(manifest.step, 7);
+  EXPECT_EQ(manifest.optimizer_start, 4);
+  converted(fmt::format("--to dcp {0}/dcp {0}/again", at));
+  EXPECT_EQ(zero(fmt::format("counts {}/again", at)), "7 0 7");
+}
+
 TEST(ZeroResume, WhatGptNeoxTakesOtherwiseIsSaid) {
   HEARTH_NEEDS_ORACLE();
   const test::ScratchFolder scratch;
