@@ -20,7 +20,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 
 packages=(g++ cmake ninja-build ccache libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
           libxxhash-dev zlib1g-dev libzstd-dev libssl-dev libcurl4-openssl-dev libsentencepiece-dev libpcre2-dev
-          libyaml-cpp-dev unicode-data libhwy-dev libgtest-dev libgmock-dev ca-certificates python3 python3-venv)
+          libyaml-cpp-dev unicode-data libjs-dygraphs libhwy-dev libgtest-dev libgmock-dev ca-certificates python3
+          python3-venv)
 check_packages=(clang-format-14 clang-tidy-14 shellcheck)
 text_package=python3-doc
 torch_version=2.11.0

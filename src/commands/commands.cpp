@@ -56,8 +56,8 @@ constexpr Command kCommands[] = {
     {"Training", "generate", "let a checkpoint write",
      "generate --checkpoint checkpoints/step-00002000 --prompt \"Once\" --max-tokens 200 --temperature 0.8", generate,
      &TorchCommands::generate},
-    {"Training", "report", "draw the losses of trainings, or write them for TensorBoard",
-     "report runs/quickstart --out loss.svg\n"
+    {"Training", "report", "show trainings on a page or a picture, or write them for TensorBoard",
+     "report runs/quickstart --out report.html\n"
      "report runs/one runs/two --tensorboard board",
      report},
     {"Training", "bench step", "time the training step of a shape on this machine",

@@ -3,13 +3,16 @@
 
 #include <chrono>
 #include <set>
-#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "metrics/jsonl.h"
 #include "metrics/tensorboard.h"
 #include "report/loss_curve.h"
+#include "report/run_facts.h"
+#include "report/run_page.h"
 
 namespace hearth::commands {
 namespace {
@@ -17,7 +20,6 @@ namespace {
 struct GivenRun {
   std::string name;  // its folder's
   Path metrics_file;
-  std::vector<metrics::Record> records;
 };
 
 GivenRun given_run(const Path& run) {
@@ -26,7 +28,7 @@ GivenRun given_run(const Path& run) {
     throw user_error(fmt::format("{} does not exist", file.string()), "a training writes it at its first step",
                      "name a run folder, or its metrics.jsonl");
   const Path folder = std::filesystem::absolute(file).parent_path().lexically_normal();
-  return {folder.filename().string(), file, metrics::read_metrics(file)};
+  return {folder.filename().string(), file};
 }
 
 // Seconds since 1970.
@@ -36,30 +38,38 @@ double last_change(const Path& file) {
 }
 
 // Every step of `run` as a point, in a folder of its name.
-void write_tensorboard(GivenRun run, const Path& folder) {
-  if (run.records.empty())
+void write_tensorboard(const GivenRun& run, const Path& folder) {
+  std::vector<metrics::Record> records = metrics::read_metrics(run.metrics_file);
+  if (records.empty())
     throw user_error(fmt::format("{} has no steps", run.metrics_file.string()), "TensorBoard would show nothing",
                      "wait for the training's first step");
   if (metrics::has_event_files(folder))
     throw user_error(fmt::format("{} has event files already", folder.string()),
                      "TensorBoard would show their points and the new ones as one run",
                      "name another folder, or remove that one");
-  metrics::estimate_times(run.records, last_change(run.metrics_file));
+  metrics::estimate_times(records, last_change(run.metrics_file));
   const Path run_file = run.metrics_file.parent_path() / "config.toml";
   metrics::Tensorboard({.folder = folder,
                         .log_freq = 1,
-                        .time = run.records.front().time,
+                        .time = records.front().time,
                         .configuration = path_exists(run_file) ? read_file(run_file) : ""},
-                       run.records)
+                       records)
       .sync();
-  fmt::print("wrote {} steps to {}\n", run.records.size(), folder.string());
+  fmt::print("wrote {} steps to {}\n", records.size(), folder.string());
 }
 
-void write_picture(std::vector<GivenRun> runs, const std::string& title, const Path& out) {
+void write_picture(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
   std::vector<report::Curve> curves;
-  for (GivenRun& run : runs) curves.push_back({run.name, std::move(run.records)});
+  for (const GivenRun& run : runs) curves.push_back({run.name, metrics::read_metrics(run.metrics_file)});
   if (curves.size() == 1) curves.front().name.clear();
   write_file_atomic(out, report::loss_curves_svg(curves, title));
+  fmt::print("wrote {}\n", out.string());
+}
+
+void write_page(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
+  report::RunPage page{.title = title, .runs = {}, .defaults = report::default_configuration()};
+  for (const GivenRun& run : runs) page.runs.push_back(report::page_run(run.name, run.metrics_file));
+  write_file_atomic(out, report::run_page(page));
   fmt::print("wrote {}\n", out.string());
 }
 
@@ -72,27 +82,43 @@ void distinguish(std::vector<GivenRun>& runs) {
   }
 }
 
+std::string title_of(const std::vector<GivenRun>& runs) {
+  std::vector<std::string> names;
+  for (const GivenRun& run : runs) names.push_back(run.name);
+  return join(names);
+}
+
 }  // namespace
 
 int report(CommandLine& line) {
   std::vector<Path> paths;
   Path out, tensorboard;
-  std::string title = "Loss";
-  line.positional("RUN", &paths, "run folders, or their metrics.jsonl; several are drawn into one picture");
-  line.option("--out", "FILE.svg", &out, "the picture to write; a file of that name is replaced");
+  std::string title;
+  line.positional("RUN", &paths, "run folders, or their metrics.jsonl; several are drawn over each other");
+  line.option("--out", "FILE", &out,
+              "what to write, replacing a file of that name: FILE.html, a page with curves, events, configuration "
+              "and origin; or FILE.svg, a picture of the losses");
   line.option("--title", "TEXT", &title, "what stands above it");
   line.option("--tensorboard", "DIR", &tensorboard,
               "write every step of RUN to files for TensorBoard, in a new folder DIR/NAME");
   if (!line.parse()) return 0;
   if (out.empty() && tensorboard.empty())
     throw user_error("report: nothing is to be written", "neither --out nor --tensorboard is given",
-                     "give --out loss.svg for a picture");
+                     "give --out report.html for a page");
+  const bool is_page = out.extension() == ".html";
+  if (!out.empty() && !is_page && out.extension() != ".svg")
+    throw user_error(fmt::format("--out {} is neither a page nor a picture", out.string()),
+                     "the name's end says what is written", "end it in .html or .svg");
   std::vector<GivenRun> runs;
   for (const Path& path : paths) runs.push_back(given_run(path));
   distinguish(runs);
   if (!tensorboard.empty())
     for (const GivenRun& run : runs) write_tensorboard(run, tensorboard / run.name);
-  if (!out.empty()) write_picture(std::move(runs), title, out);
+  if (out.empty()) return 0;
+  if (is_page)
+    write_page(runs, title.empty() ? title_of(runs) : title, out);
+  else
+    write_picture(runs, title.empty() ? "Loss" : title, out);
   return 0;
 }
 

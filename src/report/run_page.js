@@ -1,0 +1,341 @@
+// The page of one or several runs: run_page.cpp embeds this script, dygraphs and the runs' numbers (see there for the
+// names). Nothing is loaded. window.hearthReport.charts has the charts by their keys.
+"use strict";
+(() => {
+const data = JSON.parse(document.getElementById("data").textContent);
+const colours = ["#2a6fb0", "#c4572a", "#2f8f4e", "#8a4fb3", "#a9852a", "#b03060", "#2a9a9a", "#6b6b6b"];
+const colourOf = (number) => colours[number % colours.length];
+const shown = data.runs.map(() => true);
+const charts = {};
+let xAxis = "step";
+let smoothedSteps = 0;
+
+// --- elements ----------------------------------------------------------------
+
+function element(name, text, parent, attributes) {
+  const made = document.createElement(name);
+  if (text !== null && text !== undefined) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+  if (parent) parent.appendChild(made);
+  return made;
+}
+
+function section(title, id) {
+  const made = element("section", null, document.body, {id});
+  element("h2", title, made);
+  return made;
+}
+
+// `rows`: arrays of texts, or of {text, mark}. A marked cell stands out.
+function table(parent, headings, rows) {
+  const frame = element("div", null, parent, {class: "frame"});
+  const made = element("table", null, frame);
+  const head = element("tr", null, element("thead", null, made));
+  for (const heading of headings) element("th", heading, head);
+  const body = element("tbody", null, made);
+  for (const row of rows) {
+    const line = element("tr", null, body);
+    for (const cell of row) {
+      const marked = cell !== null && typeof cell === "object";
+      element("td", marked ? cell.text : cell, line, marked && cell.mark ? {class: "mark"} : {});
+    }
+  }
+  return made;
+}
+
+function number(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e7)) return value.toExponential(3);
+  return String(Number(value.toPrecision(6)));
+}
+
+function duration(seconds) {
+  if (!seconds) return "";
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86400).toFixed(1)} days`;
+}
+
+const date = (time) => time ? new Date(time * 1000).toISOString().replace("T", " ").slice(0, 19) : "";
+
+// --- the numbers -------------------------------------------------------------
+
+// Bin i has the steps from i * width + 1 on.
+const binOf = (step) => Math.max(0, Math.floor((step - 1) / data.width));
+
+function xOf(run, step) {
+  if (xAxis === "step") return step;
+  if (step <= 0) return 0;
+  const values = xAxis === "tokens" ? run.tokens : run.hours;
+  return values.length === 0 ? null : values[Math.min(binOf(step), values.length - 1)];
+}
+
+// The mean of the last `count` values, at each value. Values that are missing do not count.
+function smoothed(values, count) {
+  if (count <= 1) return values;
+  const result = new Array(values.length).fill(null);
+  let sum = 0;
+  let present = 0;
+  for (let i = 0; i < values.length; ++i) {
+    if (values[i] !== null) { sum += values[i]; ++present; }
+    if (i >= count && values[i - count] !== null) { sum -= values[i - count]; --present; }
+    if (values[i] !== null) result[i] = sum / present;
+  }
+  return result;
+}
+
+// The lines of a chart: {label, run, dashed, points: [[x, low, middle, high], ...]}.
+function linesOf(chart) {
+  const lines = [];
+  data.runs.forEach((run, index) => {
+    if (chart.key === "validation") {
+      for (const set of run.validation) {
+        const points = set.steps.map((step, i) => [xOf(run, step), set.values[i], set.values[i], set.values[i]]);
+        lines.push({label: set.name ? `${run.name}: ${set.name}` : run.name, run: index, dashed: set.name !== "", points});
+      }
+      return;
+    }
+    const bins = run.bins[chart.key];
+    if (!bins) return;
+    const middle = smoothed(bins.mean, Math.round(smoothedSteps / data.width));
+    const points = [];
+    for (let i = 0; i < middle.length; ++i) {
+      if (middle[i] === null) continue;
+      const x = xOf(run, Math.min((i + bins.first + 1) * data.width, run.last_step));
+      points.push([x, bins.low ? bins.low[i] : middle[i], middle[i], bins.high ? bins.high[i] : middle[i]]);
+    }
+    lines.push({label: run.name, run: index, dashed: false, points});
+    if (chart.key === "lr" && run.planned_lr) {
+      const planned = run.planned_lr.steps.map((step, i) => [step, ...Array(3).fill(run.planned_lr.values[i])]);
+      if (xAxis === "step") lines.push({label: `${run.name}: planned`, run: index, dashed: true, points: planned});
+    }
+  });
+  return lines;
+}
+
+// dygraphs wants one row for each x.
+function rowsOf(lines) {
+  const rows = new Map();
+  lines.forEach((line, column) => {
+    for (const [x, low, middle, high] of line.points) {
+      if (x === null) continue;
+      if (!rows.has(x)) rows.set(x, [x, ...Array(lines.length).fill(null)]);
+      rows.get(x)[column + 1] = [low, middle, high];
+    }
+  });
+  return [...rows.values()].sort((a, b) => a[0] - b[0]);
+}
+
+// --- charts ------------------------------------------------------------------
+
+// Restarts and rewinds are lines, skipped steps are marks at the lower edge.
+function drawMarks(context, area, graph) {
+  data.runs.forEach((run, index) => {
+    if (!shown[index]) return;
+    context.save();
+    context.beginPath();
+    context.rect(area.x, area.y, area.w, area.h);
+    context.clip();
+    for (const event of run.events) {
+      const x = graph.toDomXCoord(xOf(run, event.step));
+      context.strokeStyle = event.name === "rewind" ? "#d02020" : colourOf(index);
+      context.globalAlpha = 0.6;
+      context.setLineDash(event.name === "rewind" ? [] : [4, 4]);
+      context.beginPath();
+      context.moveTo(x, area.y);
+      context.lineTo(x, area.y + area.h);
+      context.stroke();
+    }
+    context.setLineDash([]);
+    context.fillStyle = "#d08000";
+    context.globalAlpha = 1;
+    for (const skip of run.skipped) {
+      const x = graph.toDomXCoord(xOf(run, skip.step));
+      context.fillRect(x - 1.5, area.y + area.h - 9, 3, 9);
+    }
+    context.restore();
+  });
+}
+
+let together = false;  // one chart zooms the others
+function zoomAll(graph) {
+  if (together) return;
+  together = true;
+  for (const other of Object.values(charts)) {
+    if (other === graph) continue;
+    if (graph.isZoomed("x")) other.updateOptions({dateWindow: graph.xAxisRange()});
+    else other.resetZoom();
+  }
+  together = false;
+}
+
+function optionsOf(lines) {
+  const series = {};
+  const colorsOfLines = [];
+  lines.forEach((line) => {
+    series[line.label] = line.dashed ? {strokePattern: [6, 3]} : {};
+    colorsOfLines.push(colourOf(line.run));
+  });
+  return {
+    file: rowsOf(lines), labels: [xAxis, ...lines.map((line) => line.label)], series, colors: colorsOfLines,
+    visibility: lines.map((line) => shown[line.run]),
+  };
+}
+
+function addChart(chart, parent) {
+  const lines = linesOf(chart);
+  if (lines.every((line) => line.points.length === 0)) return;
+  const frame = element("figure", null, parent, {id: `chart-${chart.key}`});
+  const caption = element("figcaption", chart.unit ? `${chart.title}, ${chart.unit}` : chart.title, frame);
+  const label = element("label", " log", caption);
+  const log = element("input", null, null, {type: "checkbox"});
+  label.prepend(log);
+  const legend = element("div", null, frame, {class: "legend"});
+  const canvas = element("div", null, frame, {class: "canvas"});
+  const made = optionsOf(lines);
+  const graph = new Dygraph(canvas, made.file.length ? made.file : [[0, ...lines.map(() => null)]], {
+    ...made, file: undefined, customBars: true, connectSeparatedPoints: true, labelsDiv: legend, legend: "always",
+    drawPoints: chart.key === "validation", pointSize: 2, strokeWidth: 1.4, fillAlpha: 0.18, gridLineColor: "#8886",
+    axisLineColor: "#888", axes: {y: {valueFormatter: number, axisLabelFormatter: number, axisLabelWidth: 70},
+                                  x: {valueFormatter: (x) => `${xAxis} ${number(x)}`, axisLabelFormatter: number}},
+    underlayCallback: drawMarks, zoomCallback: () => zoomAll(graph), animatedZooms: false,
+    highlightCircleSize: 3,
+  });
+  log.addEventListener("change", () => graph.updateOptions({logscale: log.checked}));
+  charts[chart.key] = graph;
+}
+
+function redraw() {
+  for (const chart of data.charts) {
+    if (!charts[chart.key]) continue;
+    charts[chart.key].updateOptions({...optionsOf(linesOf(chart)), dateWindow: null, valueRange: null});
+  }
+}
+
+// Smoothing, and hidden runs, leave the zoom as it is.
+function update() {
+  for (const chart of data.charts) {
+    if (charts[chart.key]) charts[chart.key].updateOptions(optionsOf(linesOf(chart)));
+  }
+}
+
+function select(parent, text, id, choices, change) {
+  const label = element("label", text + " ", parent);
+  const made = element("select", null, label, {id});
+  for (const [value, name] of choices) element("option", name, made, {value});
+  made.addEventListener("change", () => change(made.value));
+}
+
+function addCurves() {
+  const made = section("Curves", "curves");
+  const bar = element("div", null, made, {class: "bar"});
+  select(bar, "over", "x-axis", [["step", "steps"], ["tokens", "tokens"], ["hours", "hours of training"]],
+         (value) => { xAxis = value; redraw(); });
+  const last = Math.max(...data.runs.map((run) => run.last_step), 1);
+  const windows = [5, 10, 50, 100, 500, 1000, 5000, 10000].filter((steps) => steps >= 2 * data.width && steps < last);
+  select(bar, "mean of the last", "smoothing", [["0", "no smoothing"], ...windows.map((n) => [n, `${n} steps`])],
+         (value) => { smoothedSteps = Number(value); update(); });
+  const reset = element("button", "whole range", bar, {id: "reset"});
+  reset.addEventListener("click", () => { for (const graph of Object.values(charts)) graph.resetZoom(); });
+  data.runs.forEach((run, index) => {
+    const label = element("label", " " + run.name, bar, {style: `color: ${colourOf(index)}`});
+    const box = element("input", null, null, {type: "checkbox", checked: "", "data-run": index});
+    label.prepend(box);
+    box.addEventListener("change", () => { shown[index] = box.checked; update(); });
+  });
+  element("p", "Drag over a chart to zoom all of them, double-click to go back. " +
+      (data.width > 1 ? `Each point is the mean of ${data.width} steps, and the band has their least and greatest value. `
+                      : "Each point is a step. ") +
+      "Dashed lines are restarts, red lines rewinds, and marks at the lower edge skipped updates.", made, {class: "hint"});
+  const grid = element("div", null, made, {class: "grid"});
+  for (const chart of data.charts) addChart(chart, grid);
+  for (const graph of Object.values(charts)) graph.resize();  // a scroll bar may have come
+}
+
+// --- tables ------------------------------------------------------------------
+
+function addOverview() {
+  const rows = data.runs.map((run) => [
+    run.name, run.state, number(run.last_step) + (run.planned_steps ? ` of ${number(run.planned_steps)}` : ""),
+    number(run.loss), number(run.validation_loss), number(run.total_tokens), duration(run.seconds),
+    number(run.tokens_per_second), run.mfu === null ? "" : (100 * run.mfu).toFixed(1) + " %",
+    run.restarts, run.rewinds, run.skipped.length, run.repeated_steps]);
+  table(section("Runs", "runs"), ["run", "state", "steps", "loss", "best validation loss", "tokens", "time in steps",
+                                  "tokens/s", "mfu", "restarts", "rewinds", "skipped", "repeated steps"], rows);
+}
+
+function addNotes() {
+  const notes = data.runs.flatMap((run) => run.notes.map((note) => `${run.name}: ${note}`));
+  if (notes.length === 0) return;
+  const list = element("ul", null, element("section", null, document.body, {id: "notes"}));
+  for (const note of notes) element("li", note, list);
+}
+
+function addEvents() {
+  const rows = [];
+  for (const run of data.runs) {
+    for (const event of run.events)
+      rows.push([run.name, event.step, event.name === "rewind" ? "back to this step" : "went on after this step",
+                 event.reason, date(event.time)]);
+    for (const skip of run.skipped) rows.push([run.name, skip.step, "update skipped", skip.why, date(skip.time)]);
+  }
+  if (rows.length === 0) return;
+  table(section("Restarts, rewinds and skipped updates", "events"), ["run", "step", "what", "why", "time (UTC)"], rows);
+}
+
+// Rows of several runs by a name: [name, [value of each run]].
+function byName(field) {
+  const rows = new Map();
+  data.runs.forEach((run, index) => {
+    for (const [name, value] of run[field] || []) {
+      if (!rows.has(name)) rows.set(name, data.runs.map(() => ""));
+      rows.get(name)[index] = value;
+    }
+  });
+  return [...rows.entries()];
+}
+
+const differ = (values) => values.some((value) => value !== values[0]);
+const runNames = () => data.runs.map((run) => run.name);
+
+function addConfiguration() {
+  const rows = byName("configuration");
+  if (rows.length === 0) return;
+  const made = section("Configuration", "configuration");
+  const defaults = new Map(data.defaults);
+  const several = data.runs.length > 1;
+  let body = null;
+  const draw = (which) => {
+    if (body) body.parentNode.remove();
+    const chosen = rows.filter(([name, values]) => which === "all" ||
+        (which === "differ" ? differ(values) : values.some((value) => value !== "" && value !== defaults.get(name))));
+    body = table(made, ["key", ...runNames(), "default"], chosen.map(([name, values]) => [
+      name, ...values.map((text) => ({text, mark: several && differ(values)})), defaults.get(name) || ""]));
+  };
+  const bar = element("div", null, made, {class: "bar"});
+  const choices = [["given", "keys with another value than their default"], ["all", "all keys"]];
+  if (several) choices.unshift(["differ", "keys that differ between the runs"]);
+  select(bar, "show", "config-rows", choices, draw);
+  draw(choices[0][0]);
+}
+
+function addOrigin() {
+  const rows = byName("origin");
+  if (rows.length === 0) return;
+  const several = data.runs.length > 1;
+  table(section("Origin", "origin"), ["", ...runNames()],
+        rows.map(([name, values]) => [name, ...values.map((text) => ({text, mark: several && differ(values)}))]));
+}
+
+element("h1", data.title, document.body);
+addNotes();
+addOverview();
+addCurves();
+addEvents();
+addConfiguration();
+addOrigin();
+element("footer", data.footer, document.body);
+window.hearthReport = {charts, data};
+document.body.dataset.drawn = "yes";
+})();

@@ -1,0 +1,101 @@
+"""PAGE.html [SCREENSHOT.png]: opens the page in Chromium, uses it as a person does, and prints what happened as JSON.
+
+{"errors": [...], "requests": [...], "draw_s": ..., "charts": {KEY: {"labels": [...], "points": ..., "ink": ...}},
+ "whole": [LOW, HIGH], "zoomed": {KEY: [LOW, HIGH]}, "unzoomed": [LOW, HIGH], "log": true, "rows": {SECTION: [[...]]},
+ "texts": {SECTION: TEXT}, "smoothed_change": ..., "hidden": ..., "images": [WIDTH, ...]}
+
+Exit code 77: there is no browser here.
+"""
+import json
+import shutil
+import sys
+import time
+
+browser_path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+if browser_path is None:
+    print("there is no Chromium: apt-get install chromium-headless-shell")
+    sys.exit(77)
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    print("there is no Playwright: scripts/setup.sh --oracle")
+    sys.exit(77)
+
+INK = """key => {  // pixels of the chart that are not empty
+  let ink = 0;
+  for (const canvas of document.querySelectorAll(`#chart-${key} canvas`)) {
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    for (let i = 3; i < pixels.length; i += 4) ink += pixels[i] > 0;
+  }
+  return ink;
+}"""
+ROWS = """id =>
+  [...document.querySelectorAll(`#${id} tr`)].map(row => [...row.children].map(cell => cell.textContent))"""
+MEANS = """() => { const g = hearthReport.charts.loss; const values = [];
+  for (let i = 0; i < g.numRows(); ++i) { const v = g.getValue(i, 1); if (v) values.push(v[1]); } return values; }"""
+
+
+def window(page, key):
+    return page.evaluate("key => hearthReport.charts[key].xAxisRange()", key)
+
+
+def main():
+    found = {"errors": [], "requests": []}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.on("pageerror", lambda error: found["errors"].append(str(error)))
+        page.on("console", lambda message: message.type == "error" and found["errors"].append(message.text))
+        page.on("request", lambda request: found["requests"].append(request.url))
+        start = time.monotonic()
+        page.goto("file://" + sys.argv[1])
+        page.wait_for_selector("body[data-drawn=yes]", state="attached", timeout=60000)
+        found["draw_s"] = time.monotonic() - start
+        found["requests"] = [url for url in found["requests"] if url != "file://" + sys.argv[1]]
+        keys = page.evaluate("Object.keys(hearthReport.charts)")
+        found["charts"] = {key: {"labels": page.evaluate("key => hearthReport.charts[key].getLabels().slice(1)", key),
+                                 "points": page.evaluate("key => hearthReport.charts[key].numRows()", key),
+                                 "ink": page.evaluate(INK, key)} for key in keys}
+        if len(sys.argv) > 2:
+            page.screenshot(path=sys.argv[2], full_page=True)
+        found["texts"] = page.evaluate("Object.fromEntries([...document.querySelectorAll('section')]"
+                                       ".map(s => [s.id, s.textContent]))")
+        found["rows"] = {key: page.evaluate(ROWS, key) for key in found["texts"]}
+        found["images"] = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+        if "loss" in keys:
+            use_charts(page, keys, found)
+        browser.close()
+    json.dump(found, sys.stdout)
+
+
+def use_charts(page, keys, found):
+    found["whole"] = window(page, "loss")
+    page.locator("#chart-loss").scroll_into_view_if_needed()
+    box = page.locator("#chart-loss .canvas").bounding_box()
+    left, width = box["x"] + 80, box["width"] - 90
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(left + 0.25 * width, y)
+    page.mouse.down()
+    page.mouse.move(left + 0.4 * width, y + 3, steps=4)
+    page.mouse.move(left + 0.5 * width, y + 3, steps=4)
+    page.mouse.up()
+    found["zoomed"] = {key: window(page, key) for key in keys}
+    page.mouse.dblclick(left + 0.5 * width, y)
+    found["unzoomed"] = window(page, "loss")
+    page.locator("#chart-loss figcaption input").check()
+    found["log"] = page.evaluate("hearthReport.charts.loss.getOption('logscale')")
+    page.locator("#chart-loss figcaption input").uncheck()
+    before = page.evaluate(MEANS)
+    choices = page.locator("#smoothing option").count()
+    if choices > 1:
+        page.locator("#smoothing").select_option(index=1)
+        after = page.evaluate(MEANS)
+        rough = lambda values: sum(abs(a - b) for a, b in zip(values, values[1:]))
+        found["smoothed_change"] = rough(after) / rough(before)
+    page.locator("#x-axis").select_option("tokens")
+    found["tokens"] = window(page, "loss")
+    page.locator("input[data-run='0']").uncheck()
+    found["hidden"] = page.evaluate("hearthReport.charts.loss.visibility()")
+
+
+main()

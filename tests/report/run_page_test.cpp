@@ -1,0 +1,141 @@
+// The page of runs, as a browser shows it: tests/report/run_page_browser.py.
+#include "report/run_page.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/bins.h"
+#include "report/run_facts.h"
+#include "support/environment.h"
+#include "support/python.h"
+
+namespace hearth::report {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+metrics::Record step_of_page(int64_t step) {
+  metrics::Record r;
+  r.step = step;
+  r.loss = 10.0 / static_cast<double>(step) + (step % 2 == 0 ? 0.5 : 0);
+  r.lr = 1e-3;
+  r.grad_norm = 1;
+  r.tokens = 100 * step;
+  r.step_s = 2;
+  r.tokens_per_second = 50;
+  r.mfu = 0.25;
+  r.time = 1764083000 + 2 * static_cast<double>(step);
+  r.memory_bytes = 1 << 30;
+  if (step % 20 == 0) r.validation_loss = 3, r.validation_losses = {{"web", 2}};
+  if (step == 33) r.skipped = "spike";
+  return r;
+}
+
+struct RunPageInABrowser : ::testing::Test {
+  Path make_page_run(const std::string& name, int64_t steps, const std::string& toml) {
+    make_folders(folder / name);
+    metrics::JsonlWriter writer(folder / name / "metrics.jsonl");
+    for (int64_t step = 1; step <= steps; ++step) {
+      writer.append(step_of_page(step));
+      if (step == 60)
+        writer.append(metrics::Event{
+            .name = "rewind", .step = 55, .from_step = 61, .reason = "a </script><b>spike</b>", .time = 1764083200});
+      if (step == 60)
+        for (int64_t again = 56; again < 61; ++again) writer.append(step_of_page(again));
+    }
+    if (!toml.empty()) write_file_atomic(folder / name / "config.toml", toml);
+    return folder / name / "metrics.jsonl";
+  }
+  json browse(const RunPage& page) {
+    write_file_atomic(folder / "page.html", run_page(page));
+    const auto run = test::run_command(fmt::format("{} {} {}", test::oracle_python(),
+                                                   test::source_path("tests/report/run_page_browser.py"),
+                                                   (folder / "page.html").string()));
+    if (run.exit_code == 77) return {};
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+    return run.exit_code == 0 ? json::parse(run.output) : json();
+  }
+  test::ScratchFolder folder;
+};
+
+TEST_F(RunPageInABrowser, ItDrawsZoomsAndAsksNothingOfTheNetwork) {
+  RunPage page{.title = "a < b", .runs = {}, .defaults = default_configuration()};
+  page.runs.push_back(page_run("one", make_page_run("one", 100, "[training]\nsteps = 200\nseq_len = 64\n")));
+  page.runs.push_back(page_run("two", make_page_run("two", 80, "[training]\nsteps = 80\nseq_len = 32\n")));
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  EXPECT_EQ(found.at("requests"), json::array());
+  for (const char* key : {"loss", "validation", "grad_norm", "lr", "tokens_per_second", "mfu", "data_wait", "memory"})
+    EXPECT_GT(found.at("charts").at(key).at("ink"), 500) << key;
+  EXPECT_EQ(found["charts"]["loss"]["points"], 100);
+  EXPECT_THAT(found["charts"]["validation"]["labels"], ElementsAre("one", "one: web", "two", "two: web"));
+  EXPECT_THAT(found["charts"]["lr"]["labels"], ElementsAre("one", "one: planned", "two", "two: planned"));
+  EXPECT_THAT(found.at("whole"), ElementsAre(1, 100));
+  for (const auto& [key, range] : found.at("zoomed").items()) {  // dragged from a quarter to a half
+    EXPECT_NEAR(range[0].get<double>(), 25.75, 4) << key;
+    EXPECT_NEAR(range[1].get<double>(), 50.5, 4) << key;
+  }
+  EXPECT_THAT(found.at("unzoomed"), ElementsAre(1, 100));
+  EXPECT_EQ(found.at("log"), true);
+  EXPECT_LT(found.at("smoothed_change"), 0.6);
+  EXPECT_THAT(found.at("tokens"), ElementsAre(100, 10000));
+  EXPECT_EQ(found.at("hidden"), (json{false, true}));
+  const json& runs = found.at("rows").at("runs");
+  EXPECT_EQ(runs[1][1], "not finished");
+  EXPECT_EQ(runs[1][2], "100 of 200");
+  EXPECT_EQ(runs[2][1], "finished");
+  EXPECT_EQ(runs[1][12], "5") << "steps 56 to 60 were repeated";
+  EXPECT_THAT(found["texts"]["events"].get<std::string>(), HasSubstr("step 61: a </script><b>spike</b>"));
+  // The page first shows the keys that differ between the configurations.
+  const json& rows = found["rows"]["configuration"];
+  ASSERT_EQ(rows.size(), 3u) << rows;
+  EXPECT_THAT(rows[1], ElementsAre("training.seq_len", "64", "32", "2048"));
+  EXPECT_THAT(rows[2], ElementsAre("training.steps", "200", "80", "0"));
+}
+
+TEST_F(RunPageInABrowser, ADamagedRunIsShownWithANote) {
+  const Path file = make_page_run("one", 40, "training = 3\n");
+  File::open_append(file).write("garbage\n{\"step\": 41, \"lo");
+  RunPage page{.title = "damaged", .runs = {}};
+  page.runs.push_back(page_run("one", file));
+  make_folders(folder / "empty");
+  write_file_atomic(folder / "empty/metrics.jsonl", "");
+  page.runs.push_back(page_run("empty", folder / "empty/metrics.jsonl"));
+  const json found = browse(page);
+  if (found.is_null()) GTEST_SKIP() << "there is no Chromium or no Playwright";
+  EXPECT_EQ(found.at("errors"), json::array());
+  const std::string notes = found.at("texts").at("notes");
+  EXPECT_THAT(notes, HasSubstr("one: metrics.jsonl has 1 damaged line, left out here; the first is line 41"));
+  EXPECT_THAT(notes, HasSubstr("one: metrics.jsonl ends within a line"));
+  EXPECT_THAT(notes, HasSubstr("one: its configuration is not known: "));
+  EXPECT_THAT(notes, HasSubstr("empty: metrics.jsonl has no steps"));
+  EXPECT_EQ(found["charts"]["loss"]["points"], 40);
+}
+
+TEST(Bins, KeepTheLeastAndTheGreatestValue) {
+  std::vector<metrics::Record> records;
+  for (int64_t step = 1; step <= 10; ++step) {
+    records.push_back(step_of_page(step));
+    records.back().loss = step == 7 ? 100 : static_cast<double>(step);
+  }
+  records[9].loss.reset();
+  const auto loss = [](const metrics::Record& r) { return r.loss; };
+  const Bins bins = binned(records, 4, loss);
+  EXPECT_EQ(bins.first, 0);
+  EXPECT_THAT(bins.low, ElementsAre(1, 5, 9));
+  EXPECT_THAT(bins.mean, ElementsAre(2.5, (5 + 6 + 100 + 8) / 4.0, 9));
+  EXPECT_THAT(bins.high, ElementsAre(4, 100, 9));
+  EXPECT_EQ(bin_width(2000), 1);
+  EXPECT_EQ(bin_width(2001), 2);
+  EXPECT_EQ(bin_width(100000), 50);
+  EXPECT_EQ(bin_width(0), 1);
+}
+
+}  // namespace
+}  // namespace hearth::report
