@@ -65,6 +65,30 @@ TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
     EXPECT_THAT(error(words), Not(HasSubstr(" --"))) << error(words);  // the error is about the missing checkpoint
 }
 
+TEST_F(ConfigCommandsTest, AnImportIsARunFileThatCheckAccepts) {
+  file("theirs.toml",
+       "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nbatch_size = 2\nseq_len = 64\nwarmup_steps = 5\n"
+       "steps = 100\ndataset = \"full_set\"\ndata_parallel_shard_degree = 4\n");
+  const CommandResult made = run("config import theirs.toml --out run.toml");
+  EXPECT_EQ(made.exit_code, 0);
+  EXPECT_THAT(made.output, HasSubstr("run.toml: 13 keys, from 8 of torchtitan\n"));
+  EXPECT_THAT(run("config check run.toml").output,
+              HasSubstr("data.path = \"data/full_set\": data/full_set does not exist"));
+  make_folders(folder_ / "data/full_set");
+  file("data/full_set/manifest.json", "{}");
+  const CommandResult checked = run("config check run.toml");
+  EXPECT_EQ(checked.exit_code, 0) << checked.output;
+  EXPECT_THAT(checked.output, HasSubstr("512 tokens = 4 (ranks) x 1 (micro-batches) x 2 (sequences) x 64 (tokens)"));
+  EXPECT_EQ(run("config import theirs.toml").output, read_file(folder_ / "run.toml"));
+  const CommandResult again = run("config import theirs.toml --out run.toml");
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_EQ(again.output,
+            "error: run.toml exists\n  why: an import does not replace a file\n"
+            "  fix: give another name, or remove the file\n");
+  EXPECT_EQ(run("config import theirs.toml --ranks 3").exit_code, 2);
+  EXPECT_THAT(run("config import none.toml").output, HasSubstr("none.toml"));
+}
+
 TEST_F(ConfigCommandsTest, CheckSaysWhatARunFileAmountsTo) {
   file("run.toml", kComplete);
   const CommandResult result = run("config check run.toml");
