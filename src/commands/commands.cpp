@@ -60,6 +60,8 @@ constexpr Command kCommands[] = {
      "report runs/quickstart --out report.html\n"
      "report runs/one runs/two --tensorboard board",
      report},
+    {"Training", "compare", "say where two trainings differ: configuration, code, data, and the first step",
+     "compare runs/one runs/two", compare},
     {"Training", "bench step", "time the training step of a shape on this machine",
      "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
      "--local-batch-size 4",
@@ -118,10 +120,12 @@ constexpr Command kCommands[] = {
     {"Configuration", "config show", "print a run file with every key and where its value comes from",
      "config show run.toml --set training.seq_len=512", config_show},
     {"Configuration", "config check", "find all errors of a run file", "config check run.toml", config_check},
-    {"Configuration", "config import", "turn another trainer's run file into one of Hearth",
+    {"Configuration", "config import", "turn a run file of another program into one of Hearth",
      "config import llemma_7b.yml data_mixture.yml --ranks 256 --out llemma_7b.toml\n"
      "config import llama3_8b.toml --no-layout",
      config_import},
+    {"Configuration", "config diff", "show the keys in which two run files differ, defaults included",
+     "config diff run.toml runs/mine/config.toml", config_diff},
     {"Configuration", "config docs", "print the manual of run files (docs/config.md)", "config docs > docs/config.md",
      config_docs},
 };

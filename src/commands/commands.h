@@ -29,6 +29,7 @@ int tokenizer_import(CommandLine& line);
 
 int plan(CommandLine& line);
 int report(CommandLine& line);
+int compare(CommandLine& line);
 
 // These need LibTorch: they check their options and become `hearth-train`.
 int train(CommandLine& line);
@@ -60,6 +61,7 @@ int push(CommandLine& line);
 
 int config_show(CommandLine& line);
 int config_check(CommandLine& line);
+int config_diff(CommandLine& line);
 int config_docs(CommandLine& line);
 int config_import(CommandLine& line);
 

@@ -56,7 +56,7 @@ TEST(Program, UsageErrorsExitWithTwoAndNameTheNearestCommand) {
   expect("generat run", "error: hearth has no command \"generat run\"\n  fix: did you mean hearth generate? " + list);
   expect("nonsense", "error: hearth has no command \"nonsense\"\n  fix: " + list);
   expect("--nonsense x", "error: hearth has no command \"--nonsense\"\n  fix: " + list);
-  expect("config", "error: hearth config needs a second word\n  fix: add one of: show, check, docs\n");
+  expect("config", "error: hearth config needs a second word\n  fix: add one of: show, check, import, diff, docs\n");
 }
 
 TEST(Program, HelpForTheFirstOfTwoWordsListsTheSecond) {

@@ -19,8 +19,9 @@ void run(std::string_view input) {
 
 std::vector<std::string> seeds() {
   std::vector<std::string> found{config::to_toml({})};
-  for (const std::string& name : list_folder(test::source_path("configs")))
-    found.push_back(read_file(Path(test::source_path("configs")) / name));
+  const Path configs = test::source_path("configs");
+  for (const std::string& name : list_folder(configs))
+    if (name.ends_with(".toml")) found.push_back(read_file(configs / name));
   found.push_back(
       "[model]\nflavor = \"8B\"\n[training]\nsteps = 0x10\nseq_len = 1_000\n[optimizer]\nlr = 3e-4\n"
       "name = '''AdamW'''\n[data]\npath = \"\\u00e9\\\"\"\n\"quoted\".key = [1, {a = 1979-05-27}]\n");

@@ -21,6 +21,8 @@ constexpr ImportRule kTorchtitanRules[] = {
     copy("job.description", "job.description"),
     ignore("profiling.*", kTrace),
     copy("metrics.log_freq", "metrics.log_freq"),
+    read("metrics.enable_tensorboard"),
+    read("metrics.save_tb_folder"),
     ignore("metrics.*", "metrics.jsonl in the run folder has every number of every step"),
 
     read("model.name"),

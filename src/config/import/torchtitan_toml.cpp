@@ -108,6 +108,14 @@ void import_warmup(Draft& draft) {
               fmt::format("+ 1: its first steps have 1/{} to {}/{} of the rate", *old + 1, *old, *old + 1));
 }
 
+void import_metrics(Draft& draft) {
+  const bool on = draft.flag("metrics.enable_tensorboard").value_or(false);
+  auto folder = draft.text("metrics.save_tb_folder");
+  if (!on) return;
+  draft.set("metrics.enable_tensorboard", true, draft.find("metrics.enable_tensorboard"));
+  if (folder) draft.set("metrics.save_tb_folder", std::move(*folder), draft.find("metrics.save_tb_folder"));
+}
+
 ForeignDegree degree_of(Draft& draft, std::string_view key, bool rest = false) {
   const std::string now = fmt::format("parallelism.{}", key), before = fmt::format("training.{}", key),
                     once = fmt::format("experimental.{}", key);
@@ -231,6 +239,7 @@ void import_torchtitan_keys(Draft& draft) {
   import_objective(draft);
   import_data(draft);
   import_warmup(draft);
+  import_metrics(draft);
   import_batch(draft);
   import_pipeline(draft);
   import_recompute(draft);

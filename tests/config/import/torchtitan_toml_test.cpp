@@ -130,6 +130,7 @@ constexpr const char* k2025 =
     "pipeline_parallel_schedule = \"Interleaved1F1B\"\nfsdp_reshard_after_forward = \"never\"\n"
     "[checkpoint]\nenable = true\ninterval = 100\nexport_dtype = \"bfloat16\"\nlast_save_in_hf = true\n"
     "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n"
+    "[metrics]\nenable_tensorboard = true\nsave_tb_folder = \"board\"\nenable_wandb = true\n"
     "[validation]\nenable = true\nfreq = 50\nsteps = 12\ndataset = \"c4_validation\"\n";
 
 TEST_F(ImportTest, AFileOf2025KeepsItsKeys) {
@@ -155,6 +156,8 @@ TEST_F(ImportTest, AFileOf2025KeepsItsKeys) {
   EXPECT_EQ(c.memory.recompute, Recompute::kNorms);
   EXPECT_EQ(c.validation.freq, 50);
   EXPECT_EQ(c.validation.steps, 12);
+  EXPECT_TRUE(c.metrics.enable_tensorboard);
+  EXPECT_EQ(c.metrics.save_tb_folder, "board");
   EXPECT_EQ(c.data.path, "data/c4");
 }
 
