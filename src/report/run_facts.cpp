@@ -27,13 +27,6 @@ void note_damage(PageRun& run) {
     run.notes.push_back("metrics.jsonl ends within a line: the training writes it now, or was killed while it did");
 }
 
-std::vector<NamedText> texts_of(const config::RunConfig& config) {
-  std::vector<NamedText> texts;
-  for (const config::Entry& entry : config::entries(config))
-    texts.emplace_back(entry.name(), config::to_toml_value(entry.field->value(config, entry.item)));
-  return texts;
-}
-
 // Where the length is in epochs, only the data say how many steps that is.
 void add_schedule(PageRun& run, const config::RunConfig& config) {
   if (config.training.steps == 0 && config.training.tokens == 0) return;
@@ -52,7 +45,7 @@ std::optional<config::RunConfig> add_configuration(PageRun& run, const Path& fil
   }
   try {
     const config::RunConfig config = config::from_toml_text(read_file(file), file.string(), file.parent_path());
-    run.configuration = texts_of(config);
+    run.configuration = configuration_texts(config);
     add_schedule(run, config);
     return config;
   } catch (const Error& e) {
@@ -83,7 +76,20 @@ void add_origin(PageRun& run, const Path& checkpoints) {
 
 }  // namespace
 
-std::vector<NamedText> default_configuration() { return texts_of({}); }
+std::vector<NamedText> configuration_texts(const config::RunConfig& config) {
+  std::vector<NamedText> texts;
+  for (const config::Entry& entry : config::entries(config))
+    texts.emplace_back(entry.name(), config::to_toml_value(entry.field->value(config, entry.item)));
+  return texts;
+}
+
+Path metrics_file_of(const Path& run) {
+  const Path file = std::filesystem::is_directory(run) ? run / "metrics.jsonl" : run;
+  if (!path_exists(file))
+    throw user_error(fmt::format("{} does not exist", file.string()), "a training writes it at its first step",
+                     "name a run folder, or its metrics.jsonl");
+  return file;
+}
 
 PageRun page_run(const std::string& name, const Path& metrics_file) {
   PageRun run{.name = name, .history = metrics::read_history(metrics_file)};

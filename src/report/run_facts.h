@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "config/config.h"
 #include "report/run_page.h"
 
 namespace hearth::report {
@@ -13,7 +14,10 @@ namespace hearth::report {
 // error.
 PageRun page_run(const std::string& name, const Path& metrics_file);
 
-// The keys of a run file with their defaults.
-std::vector<NamedText> default_configuration();
+// Each key of a run file with its value as TOML.
+std::vector<NamedText> configuration_texts(const config::RunConfig& config);
+
+// `run` is a run folder, or its metrics.jsonl. The path is spelled as `run` is. Throws user_error if there is no file.
+Path metrics_file_of(const Path& run);
 
 }  // namespace hearth::report

@@ -64,7 +64,7 @@ struct RunPageInABrowser : ::testing::Test {
 };
 
 TEST_F(RunPageInABrowser, ItDrawsZoomsAndAsksNothingOfTheNetwork) {
-  RunPage page{.title = "a < b", .runs = {}, .defaults = default_configuration()};
+  RunPage page{.title = "a < b", .runs = {}, .defaults = configuration_texts({})};
   page.runs.push_back(page_run("one", make_page_run("one", 100, "[training]\nsteps = 200\nseq_len = 64\n")));
   page.runs.push_back(page_run("two", make_page_run("two", 80, "[training]\nsteps = 80\nseq_len = 32\n")));
   const json found = browse(page);

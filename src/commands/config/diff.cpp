@@ -4,6 +4,7 @@
 #include "commands/commands.h"
 #include "config/load.h"
 #include "report/run_difference.h"
+#include "report/run_facts.h"
 
 namespace hearth::commands {
 namespace {
@@ -11,10 +12,7 @@ namespace {
 std::vector<report::NamedText> texts_of(const Path& file) {
   const config::LoadResult run = config::read_run(file, {});  // its data need not be here
   config::throw_problems(run.file_name, run.problems);
-  std::vector<report::NamedText> texts;
-  for (const config::Entry& entry : config::entries(run.config))
-    texts.emplace_back(entry.name(), config::to_toml_value(entry.field->value(run.config, entry.item)));
-  return texts;
+  return report::configuration_texts(run.config);
 }
 
 }  // namespace

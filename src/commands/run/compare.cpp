@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "commands/commands.h"
 #include "report/run_difference.h"
 #include "report/run_facts.h"
@@ -12,14 +11,6 @@ namespace hearth::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-report::PageRun read_run(const Path& run, const std::string& name) {
-  const Path file = std::filesystem::is_directory(run) ? run / "metrics.jsonl" : run;
-  if (!path_exists(file))
-    throw user_error(fmt::format("{} does not exist", file.string()), "a training writes it at its first step",
-                     "name a run folder, or its metrics.jsonl");
-  return report::page_run(name, std::filesystem::absolute(file).lexically_normal());
-}
 
 Json json_of(const std::vector<report::TextDifference>& differences) {
   Json list = Json::array();
@@ -58,7 +49,10 @@ int compare(CommandLine& line) {
             "and numbers (name, steps, first_step: null where all are equal, first, second, largest_difference, "
             "largest_step)");
   if (!line.parse()) return 0;
-  const report::PageRun a = read_run(first, first.string()), b = read_run(second, second.string());
+  const auto read = [](const Path& run) {
+    return report::page_run(run.string(), std::filesystem::absolute(report::metrics_file_of(run)).lexically_normal());
+  };
+  const report::PageRun a = read(first), b = read(second);
   for (const report::PageRun* run : {&a, &b})
     for (const std::string& note : run->notes) fmt::print(stderr, "note: {}: {}\n", run->name, note);
   const report::RunDifference found = report::difference(a, b);

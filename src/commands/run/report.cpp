@@ -23,10 +23,7 @@ struct GivenRun {
 };
 
 GivenRun given_run(const Path& run) {
-  const Path file = std::filesystem::is_directory(run) ? run / "metrics.jsonl" : run;
-  if (!path_exists(file))
-    throw user_error(fmt::format("{} does not exist", file.string()), "a training writes it at its first step",
-                     "name a run folder, or its metrics.jsonl");
+  const Path file = report::metrics_file_of(run);
   const Path folder = std::filesystem::absolute(file).parent_path().lexically_normal();
   return {folder.filename().string(), file};
 }
@@ -67,7 +64,7 @@ void write_picture(const std::vector<GivenRun>& runs, const std::string& title, 
 }
 
 void write_page(const std::vector<GivenRun>& runs, const std::string& title, const Path& out) {
-  report::RunPage page{.title = title, .runs = {}, .defaults = report::default_configuration()};
+  report::RunPage page{.title = title, .runs = {}, .defaults = report::configuration_texts({})};
   for (const GivenRun& run : runs) page.runs.push_back(report::page_run(run.name, run.metrics_file));
   write_file_atomic(out, report::run_page(page));
   fmt::print("wrote {}\n", out.string());
