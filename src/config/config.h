@@ -147,6 +147,7 @@ struct Checkpoint {
   std::string folder = "checkpoints";
   int64_t interval = 500;                       // steps; 0: never
   double interval_seconds = 0;                  // in addition to `interval`; 0: never
+  double interval_epochs = 0;                   // in addition to `interval`; 0: never
   AsyncMode async_mode = AsyncMode::kDisabled;  // whether saves are written behind the training
   int64_t keep_latest_k = 10;                   // 0: all
   int64_t keep_every = 0;                       // steps; 0: none
@@ -170,15 +171,27 @@ struct ValidationSet {
 };
 
 struct Validation {
-  int64_t freq = 0;                // steps; 0: never
-  int64_t steps = -1;              // global batches of each set; -1: all
-  std::vector<ValidationSet> set;  // empty: the held-out documents of the training data
+  int64_t freq = 0;                   // steps; 0: never
+  int64_t steps = -1;                 // global batches of each set; -1: all
+  std::vector<ValidationSet> set;     // empty: the held-out documents of the training data
+  std::vector<std::string> generate;  // prompts that the model continues at each measurement
+  int64_t generate_tokens = 64;       // of each sample, at most
+  double generate_temperature = 1;    // 0: always the likeliest token
 };
 
 struct Metrics {
   int64_t log_freq = 10;
   bool enable_tensorboard = false;
   std::string save_tb_folder = "tb";  // relative to the run folder
+};
+
+struct Profiling {
+  bool enable_profiling = false;
+  std::string save_traces_folder = "profile_traces";  // relative to the run folder
+  int64_t profile_freq = 10;                          // steps
+  int64_t profiler_active = 1;                        // the last steps of each profile_freq that a trace shows
+  bool enable_memory_snapshot = false;
+  std::string save_memory_snapshot_folder = "memory_snapshot";  // relative to the run folder
 };
 
 struct Comm {
@@ -246,6 +259,7 @@ struct RunConfig {
   Checkpoint checkpoint;
   Validation validation;
   Metrics metrics;
+  Profiling profiling;
   Comm comm;
   Data data;
   Memory memory;

@@ -34,7 +34,7 @@ const std::vector<List>& list_names() {
   return names;
 }
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSections = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kSections = {{
     {"job", "Where the run lives."},
     {"model", "The shape of the model."},
     {"objective", "What the model learns to predict."},
@@ -45,6 +45,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSection
     {"checkpoint", "What is saved, and what a run starts from."},
     {"validation", "Measuring on held-out documents while training."},
     {"metrics", "What is shown."},
+    {"profiling", "Where time and memory go."},
     {"comm", "Talk between ranks."},
     {"data", "The token shards."},
     {"memory", "Memory against speed."},

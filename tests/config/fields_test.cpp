@@ -75,6 +75,7 @@ TEST(Fields, EveryMemberOfTheStructsIsInTheTable) {
                                                       {"checkpoint", num_members<Checkpoint>()},
                                                       {"validation", num_members<Validation>()},
                                                       {"metrics", num_members<Metrics>()},
+                                                      {"profiling", num_members<Profiling>()},
                                                       {"comm", num_members<Comm>()},
                                                       {"data", num_members<Data>()},
                                                       {"memory", num_members<Memory>()},
