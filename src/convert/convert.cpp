@@ -168,7 +168,7 @@ std::optional<config::RunConfig> training_keys(const Source& source, const std::
   return config::from_toml_text(source.reader.manifest().config_toml, checkpoint::kManifestFile, ".");
 }
 
-// GPT-NeoX's files have the type that the training computes in: its float32 weights are the optimizer's.
+// The files of GPT-NeoX and NxD have the type that the training computes in: its float32 weights are the optimizer's.
 DType computed_type(const config::RunConfig& run) {
   return plan::precision(run).compute == DType::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
 }
@@ -309,7 +309,8 @@ Result convert_on_disk(Options options, Progress& progress) {
   if (with_state) tensors = all_of(source);
   run = training_keys(source, run);
   if (options.resume) require_state(source, options);
-  if (options.resume && options.to == Kind::kNeox && !options.dtype) options.dtype = computed_type(*run);
+  if (options.resume && (options.to == Kind::kNeox || options.to == Kind::kNxd) && !options.dtype)
+    options.dtype = computed_type(*run);
   const bool with_moments = source.training && (options.to == Kind::kNative || options.resume);
   const DType dtype = set_types(tensors, options, source.notes);
   if (with_moments) add_moments(tensors, source, options, run, dtype);

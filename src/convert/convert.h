@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "config/choices.h"
 #include "convert/kind.h"
-#include "convert/nxd_files.h"
+#include "convert/nxd.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
 
@@ -32,12 +32,12 @@ struct Options {
   std::optional<QkvLayout> qkv_layout;          // of GPT-NeoX's files; empty: where their names decide
   std::optional<QkvLayout> to_layout;           // of a target of GPT-NeoX, which needs it
   int64_t tensor_parallel = 1;                  // ranks of a target of Meta, GPT-NeoX or NxD
-  int64_t data_parallel = 1;                    // of a target of GPT-NeoX with `resume`: slices of the moments
+  int64_t data_parallel = 1;                    // of GPT-NeoX or NxD with `resume`: slices of the moments
   std::optional<NxdLayout> nxd;                 // of a target of NxD; empty: the default
   Path config;            // a run file whose [model] describes a source that says nothing; empty: none
   std::string tokenizer;  // in place of the source's; empty: the source's
   int64_t max_file_bytes = 5'000'000'000;
-  bool resume = false;  // with the state of the training; torchtitan and GPT-NeoX only
+  bool resume = false;  // with the state of the training; torchtitan, GPT-NeoX and NxD only
   // Called with the written files (infer/proof.h); the result is a sentence for the model card. If it throws, nothing
   // gets the name OUT. Empty: not called.
   std::function<std::string(const Written& written)> prove{};

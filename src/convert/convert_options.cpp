@@ -18,15 +18,19 @@ void check_options(const Options& options) {
   if (options.rope_pairs && options.to != Kind::kNative)
     throw user_error(fmt::format("--rope-pairs does not go with --to {}", kind_name(options.to)),
                      "the format has one order", "leave it out");
-  if (options.resume && options.to != Kind::kTorchtitan && options.to != Kind::kNeox)
-    throw user_error(fmt::format("--resume does not go with --to {}", kind_name(options.to)),
-                     "it adds what torchtitan and GPT-NeoX ask for; native and dcp have a training's state without it, "
-                     "and other kinds have no home for it",
-                     "leave it out, or give --to torchtitan or neox");
-  const bool has_slices = options.to == Kind::kNeox && options.resume;
-  if (!has_slices && options.data_parallel != 1)
-    throw user_error("--data-parallel is for --to neox --resume",
-                     "only the moments of GPT-NeoX are shared by ranks of data parallel", "leave it out");
+  const bool has_slices = options.to == Kind::kNeox || options.to == Kind::kNxd;
+  if (options.resume && options.to != Kind::kTorchtitan && !has_slices)
+    throw user_error(
+        fmt::format("--resume does not go with --to {}", kind_name(options.to)),
+        "it adds what torchtitan, GPT-NeoX and NxD ask for; native and dcp have a training's state without "
+        "it, and other kinds have no home for it",
+        "leave it out, or give --to torchtitan, neox or nxd");
+  if (options.resume && options.nxd && options.nxd->names == NxdNames::kPretrained)
+    throw user_error("--resume does not go with --nxd-names pretrained", "these files begin a training",
+                     "leave out one of them");
+  if (!(has_slices && options.resume) && options.data_parallel != 1)
+    throw user_error("--data-parallel is for --to neox --resume and --to nxd --resume",
+                     "only the moments of GPT-NeoX and NxD are shared by ranks of data parallel", "leave it out");
   if (options.data_parallel < 1 || options.data_parallel > kMostSlices)
     throw user_error(fmt::format("--data-parallel {} is not a number of ranks", options.data_parallel), {},
                      fmt::format("give one from 1 to {}", kMostSlices));

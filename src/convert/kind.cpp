@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retain.h"
-#include "convert/nxd_files.h"
+#include "convert/nxd.h"
 
 namespace hearth::convert {
 namespace {

@@ -1,4 +1,4 @@
-#include "convert/nxd_files.h"
+#include "convert/nxd.h"
 
 #include <fmt/format.h>
 
@@ -48,6 +48,20 @@ std::string nxd_file_name(const NxdLayout& layout, int64_t tp, int64_t pp) {
       break;
   }
   return layout.xser ? ranks : ranks + "/checkpoint.pt";
+}
+
+std::string nxd_optimizer_file_name(int64_t dp, int64_t tp, int64_t pp) {
+  return fmt::format("dp_rank_{:02}_tp_rank_{:02}_pp_rank_{:02}.pt", dp, tp, pp);
+}
+
+std::pair<std::vector<std::string>, std::vector<std::string>> nxd_groups(const std::vector<std::string>& names,
+                                                                         std::string_view word) {
+  std::pair<std::vector<std::string>, std::vector<std::string>> groups;
+  for (const std::string& name : names) {
+    const bool is_second = name.find("bias") != std::string::npos || name.find(word) != std::string::npos;
+    (is_second ? groups.second : groups.first).push_back(name);
+  }
+  return groups;
 }
 
 // Source: convert_checkpoints.py of NxD, which puts the queries in the order of the repeated keys.

@@ -80,10 +80,14 @@ void add_part(OutsideTensor& tensor, const RankPart& part, const std::vector<int
 
 bool same_elements(const Path& folder, const RankPart& a, const RankPart& b) {
   const auto elements = [&](const RankPart& of) {
-    HEARTH_CHECK(of.runs.empty());
     const mesh::Box box{std::vector<int64_t>(of.layout.sizes.size()), of.layout.sizes};
-    std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * dtype_size(of.layout.dtype)));
-    formats::copy_box(File::open_read(folder / of.file), of.layout, box, box, bytes);
+    const int64_t size = dtype_size(of.layout.dtype);
+    std::vector<std::byte> bytes(static_cast<size_t>(box.numel() * size));
+    if (of.runs.empty()) formats::copy_box(File::open_read(folder / of.file), of.layout, box, box, bytes);
+    for (const FlatRun& run : of.runs)
+      File::open_read(folder / run.file)
+          .read_at(run.offset, std::span(bytes).subspan(static_cast<size_t>(run.begin * size),
+                                                        static_cast<size_t>(run.count * size)));
     return bytes;
   };
   return elements(a) == elements(b);

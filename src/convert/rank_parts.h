@@ -11,7 +11,8 @@
 
 namespace hearth::convert {
 
-// Elements [begin, begin + count) of a tensor in row-major order, as DeepSpeed's ZeRO cuts tensors: anywhere.
+// Elements [begin, begin + count) of a tensor in row-major order: DeepSpeed's ZeRO cuts tensors anywhere, NxD's by
+// rows.
 struct FlatRun {
   std::string file;  // in the folder
   int64_t offset;    // bytes from the start of the file
@@ -21,7 +22,8 @@ struct FlatRun {
 struct RankPart {
   std::string file;  // in the folder
   formats::TensorLayout layout;
-  // Not empty: the part is these runs, in order, which cover it. `file` and the layout's place are then not used.
+  // Not empty: the part is these runs, in order, which cover it. `file` then only names it, and the layout has no
+  // place.
   std::vector<FlatRun> runs = {};
 };
 using RankParts = std::map<int64_t, RankPart>;  // by rank
@@ -44,7 +46,7 @@ void add_part(checkpoint::OutsideTensor& tensor, const RankPart& part, const std
 RankPart rows_of(const RankPart& part, int64_t from, int64_t count);
 
 // Whether two parts of one shape and type have the same elements, bit by bit. Reads both.
-bool same_elements(const Path& folder, const RankPart& a, const RankPart& b);  // parts without runs
+bool same_elements(const Path& folder, const RankPart& a, const RankPart& b);
 
 // Throws user_error unless each part is a matrix of `rows` rows.
 void require_rows(const RankParts& parts, const Path& folder, const std::string& what, int64_t rows);

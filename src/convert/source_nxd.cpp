@@ -8,11 +8,12 @@
 
 #include "base/error.h"
 #include "convert/names.h"
-#include "convert/nxd_files.h"
+#include "convert/nxd.h"
 #include "convert/rank_parts.h"
 #include "convert/source.h"
 #include "formats/torch_file.h"
 #include "plan/parameters.h"
+#include "plan/tensor_names.h"
 
 namespace hearth::convert {
 namespace {
@@ -38,8 +39,8 @@ constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
     {"self_attn.qkv_proj.weight_k", "self_attn.k_proj.weight"},
     {"self_attn.qkv_proj.weight_v", "self_attn.v_proj.weight"}};
 
-// The tensors of one file. xser keeps each in a file of its own.
-std::vector<std::pair<std::string, RankPart>> tensors_in(const Path& folder, const std::string& name) {
+// The tensors of one file, in its order. xser keeps each in a file of its own.
+NxdTensors tensors_in(const Path& folder, const std::string& name) {
   const std::string origin = (folder / name).string();
   const File file = File::open_read(folder / name);
   formats::TorchFile found = formats::read_torch_file(file, origin);
@@ -48,7 +49,7 @@ std::vector<std::pair<std::string, RankPart>> tensors_in(const Path& folder, con
   if (!found.others.empty())
     throw user_error(fmt::format("{}: {} is {}", origin, found.others[0].name, found.others[0].what),
                      "a model of NxD has weights only", "give the files of the model, not of the optimizer");
-  std::vector<std::pair<std::string, RankPart>> tensors;
+  NxdTensors tensors;
   for (formats::TorchTensor& tensor : found.tensors)
     tensors.emplace_back(std::move(tensor.name), RankPart{name, std::move(tensor.layout)});
   for (formats::TorchReference& reference : found.references) {
@@ -59,34 +60,64 @@ std::vector<std::pair<std::string, RankPart>> tensors_in(const Path& folder, con
     formats::TorchTensor tensor = formats::read_torch_tensor(File::open_read(folder / part), (folder / part).string());
     tensors.emplace_back(std::move(reference.name), RankPart{part, std::move(tensor.layout)});
   }
+  std::erase_if(tensors, [](const auto& tensor) { return is_computed(tensor.first); });
   return tensors;
+}
+
+// The tensors of all files, whose names begin with `prefix`: the model's folder within `root`.
+std::map<NxdPlace, NxdTensors> read_model(const Path& root, const std::string& prefix) {
+  std::map<NxdPlace, NxdTensors> model;
+  int64_t ranks = 0, stages = 0;
+  for (const NxdFile& file : nxd_files(root / prefix)) {
+    ranks = std::max(ranks, file.tp + 1);
+    stages = std::max(stages, file.pp + 1);
+    if (!model.emplace(NxdPlace{file.tp, file.pp}, tensors_in(root, prefix + file.name)).second)
+      throw user_error(fmt::format("{} has several files of tensor rank {} and stage {}", (root / prefix).string(),
+                                   file.tp, file.pp),
+                       "it is not known which is the model's", "keep one set of files");
+  }
+  for (int64_t tp = 0; tp < ranks; ++tp) {
+    for (int64_t pp = 0; pp < stages; ++pp) {
+      if (!model.contains({tp, pp}))
+        throw user_error(
+            fmt::format("{} lacks the file of tensor rank {} and stage {}", (root / prefix).string(), tp, pp),
+            fmt::format("there are files of {} ranks and {} stages", ranks, stages), "copy all files");
+    }
+  }
+  return model;
+}
+
+// By name, then by rank of tensor parallel.
+using NxdParts = std::map<std::string, RankParts>;
+
+NxdParts parts_of(const std::map<NxdPlace, NxdTensors>& model, const Path& folder) {
+  NxdParts parts;
+  for (const auto& [place, tensors] : model) {
+    for (const auto& [name, part] : tensors) {
+      if (!parts[name].emplace(place.first, part).second)
+        throw user_error(fmt::format("{}: {} is in two stages of the pipeline", folder.string(), name),
+                         "it is not known which is the model's");
+    }
+  }
+  return parts;
+}
+
+// The same of the optimizer's tensors: `part` takes one of a rank's.
+template <typename Part>
+NxdParts parts_of(const NxdState& state, const Part& part) {
+  NxdParts parts;
+  for (const auto& [place, moments] : state.moments) {
+    for (const auto& [name, of_tensor] : moments) parts[name].emplace(place.first, part(of_tensor));
+  }
+  return parts;
 }
 
 class NxdReader {
  public:
-  NxdReader(const Path& folder, const plan::ModelShape& shape) : folder_(folder), s_(shape) {
-    std::set<std::pair<int64_t, int64_t>> seen;
-    for (const NxdFile& file : nxd_files(folder)) {
-      ranks_ = std::max(ranks_, file.tp + 1);
-      stages_ = std::max(stages_, file.pp + 1);
-      if (!seen.insert({file.tp, file.pp}).second)
-        throw user_error(
-            fmt::format("{} has several files of tensor rank {} and stage {}", folder.string(), file.tp, file.pp),
-            "it is not known which is the model's", "keep one set of files");
-      for (auto& [name, part] : tensors_in(folder, file.name)) {
-        if (is_computed(name)) continue;
-        if (!parts_[name].emplace(file.tp, std::move(part)).second)
-          throw user_error(fmt::format("{}: {} is in two stages of the pipeline", folder.string(), name),
-                           "it is not known which is the model's");
-      }
-    }
-    for (int64_t tp = 0; tp < ranks_; ++tp) {
-      for (int64_t pp = 0; pp < stages_; ++pp) {
-        if (!seen.contains({tp, pp}))
-          throw user_error(fmt::format("{} lacks the file of tensor rank {} and stage {}", folder.string(), tp, pp),
-                           fmt::format("there are files of {} ranks and {} stages", ranks_, stages_), "copy all files");
-      }
-    }
+  NxdReader(const Path& folder, NxdParts parts, const plan::ModelShape& shape)
+      : folder_(folder), s_(shape), parts_(std::move(parts)) {
+    for (const auto& [name, of_ranks] : parts_) ranks_ = std::max(ranks_, of_ranks.rbegin()->first + 1);
+    HEARTH_CHECK(ranks_ > 0);
     if (s_.H % ranks_ != 0 || (s_.G % ranks_ != 0 && ranks_ % s_.G != 0))
       throw user_error(fmt::format("{} has the files of {} ranks, which do not divide the heads of [model]",
                                    folder_.string(), ranks_),
@@ -202,9 +233,9 @@ class NxdReader {
   }
 
   const Path& folder_;
-  const plan::ModelShape s_;
-  std::map<std::string, RankParts> parts_;
-  int64_t ranks_ = 0, stages_ = 0;
+  const plan::ModelShape& s_;
+  const NxdParts parts_;
+  int64_t ranks_ = 0;
   std::vector<OutsideTensor> found_;
 };
 
@@ -217,9 +248,28 @@ Source open_nxd(const Path& folder, const Description* described) {
                      "use `hearth convert --config RUN.toml`, with a run file whose [model] is this model's");
   Description description = *described;
   description.model.rope_pairs = config::RopePairs::kHalves;
-  const Path model = nxd_model_folder(folder);
-  std::vector<OutsideTensor> tensors = NxdReader(model, plan::model_shape(description.model, 0)).run();
-  return {Kind::kNxd, checkpoint::Reader::over(model, std::move(tensors)), std::move(description), {}};
+  const plan::ModelShape shape = plan::model_shape(description.model, 0);
+  const Path model_folder = nxd_model_folder(folder);
+  // The optimizer's folder lies beside the model's.
+  const bool in_step = normal_path(model_folder) != normal_path(folder) && model_folder.filename() == "model";
+  const Path root = in_step ? model_folder.parent_path() : model_folder;
+  const std::map<NxdPlace, NxdTensors> model = read_model(root, in_step ? "model/" : "");
+  const auto read = [&](NxdParts parts) { return NxdReader(root, std::move(parts), shape).run(); };
+  const std::optional<NxdState> state = in_step ? read_nxd_state(root, model) : std::nullopt;
+  if (!state)
+    return {Kind::kNxd, checkpoint::Reader::over(root, read(parts_of(model, root))), std::move(description), {}};
+  // The training computes with the optimizer's weights where it saved them: the model's are rounded from them.
+  std::vector<OutsideTensor> tensors = read(
+      state->has_weights ? parts_of(*state, [](const NxdMoments& of) { return *of.weight; }) : parts_of(model, root));
+  const auto add = [&](std::string (*name)(const std::string&), const NxdParts& parts) {
+    for (OutsideTensor& tensor : read(parts)) {
+      tensor.info.name = name(tensor.info.name);
+      tensors.push_back(std::move(tensor));
+    }
+  };
+  add(plan::exp_avg_name, parts_of(*state, [](const NxdMoments& of) { return of.exp_avg; }));
+  add(plan::exp_avg_sq_name, parts_of(*state, [](const NxdMoments& of) { return of.exp_avg_sq; }));
+  return {Kind::kNxd, checkpoint::Reader::over(root, std::move(tensors)), std::move(description), {}, state->training};
 }
 
 }  // namespace hearth::convert

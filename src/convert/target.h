@@ -12,7 +12,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/save.h"
 #include "convert/description.h"
-#include "convert/nxd_files.h"
+#include "convert/nxd.h"
 #include "convert/source.h"
 #include "convert/transfer.h"
 #include "formats/pickle.h"
@@ -32,7 +32,7 @@ struct Model {
   int64_t max_file_bytes = 0;                       // of Hugging Face's files
   QkvLayout qkv_layout = QkvLayout::kSlots;         // of GPT-NeoX's files
   int64_t tensor_parallel = 1;                      // ranks whose files those of Meta, GPT-NeoX and NxD are
-  int64_t data_parallel = 1;                        // ranks that share the optimizer's state in GPT-NeoX's files
+  int64_t data_parallel = 1;                        // ranks that share the optimizer's state of GPT-NeoX or NxD
   NxdLayout nxd = {};                               // of NxD's files
   const TrainingState* training = nullptr;          // its moments are then among `tensors`; null: weights only
   const config::RunConfig* run = nullptr;           // the training's keys; null: not known
@@ -59,10 +59,28 @@ void push_neox_state(formats::PickleWriter& pickle, const Model& model);
 void add_neox_training(nlohmann::ordered_json& keys, const Model& model);
 // Bytes of all files of the optimizer.
 int64_t neox_optimizer_bytes(const Model& model);
+// For write_nxd with a training's state, in a step's folder: the optimizer's files of all ranks, and the counts of the
+// training script. check_nxd_state throws user_error for a state that its AdamW has no home for, and returns notes.
+std::vector<std::string> check_nxd_state(const Model& model);
+int64_t nxd_optimizer_bytes(const Model& model);
+void write_nxd_optimizer(const Path& step_folder, const Model& model, Progress& progress);
+// NxD's list of types and shapes, FILE.info.pt: {id: {"dtype", "shape", ...}}.
+void write_nxd_shapes(const Path& path, const std::vector<mesh::TensorInfo>& tensors);
 
 // For targets with a training's state. Throws user_error unless there are moments of AdamW for each of `parameters`;
 // `program`: the one that asks for them.
 void require_moments(const Model& model, const std::vector<std::string>& parameters, std::string_view program);
+// The weights that have moments, in the model's order.
+std::vector<std::string> trained_weights(const Model& model);
+// These weights as the optimizer has them, in float32: `name` gives the tensor that stands for a weight's.
+std::vector<Transfer> in_float32(const Model& model, std::string (*name)(const std::string& parameter));
+// The updates that the moments of all weights have seen. Throws user_error where weights have none, or other numbers.
+int64_t updates_of_all_weights(const Model& model, std::string_view program);
+// Weight decay. Throws user_error for settings of the optimizer that differ further.
+struct Decay {
+  double matrices = 0, norms = 0;
+};
+Decay decay_of(const Model& model, std::string_view program);
 // The schedule of the training's keys. Throws user_error where only the data have its length.
 plan::LrSchedule schedule_of(const Model& model);
 // The rate of the next step, before a group's factor. Throws as schedule_of does, where the source does not have it.

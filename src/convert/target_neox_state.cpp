@@ -11,7 +11,6 @@
 #include "convert/neox_rank.h"
 #include "convert/target.h"
 #include "convert/zero_state.h"
-#include "plan/optimizer/parameter_groups.h"
 #include "plan/tensor_names.h"
 
 namespace hearth::convert {
@@ -88,69 +87,21 @@ void note_other_rates(const Model& model, std::vector<std::string>& notes) {
 }
 
 // GPT-NeoX has one group of matrices and one of norms, and a single one where nothing decays.
-struct NeoxDecay {
-  double matrices = 0, norms = 0;
-  bool single() const { return matrices == 0; }
-};
+bool has_single_group(const Decay& decay) { return decay.matrices == 0; }
 
-NeoxDecay neox_decay(const Model& model) {
-  const plan::ParameterPlan plan = plan::parameter_plan(plan::model_shape(model.description.model, 0));
-  const std::vector<plan::ParameterSettings> settings = plan::parameter_settings(model.run->optimizer, plan);
-  std::optional<double> of_matrices, of_norms;
-  for (size_t i = 0; i < settings.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    std::optional<double>& decay = parameter.shape.size() > 1 ? of_matrices : of_norms;
-    if (settings[i].lr_factor != 1 || (decay && *decay != settings[i].weight_decay))
-      throw user_error(fmt::format("the optimizer's settings of {} have no home in GPT-NeoX's state", parameter.name),
-                       "it has one rate for all weights, one decay for matrices and one for norms", kKeepNative);
-    decay = settings[i].weight_decay;
-  }
-  const NeoxDecay found{of_matrices.value_or(0), of_norms.value_or(0)};
-  if (found.single() && found.norms != 0)
+Decay neox_decay(const Model& model) {
+  const Decay found = decay_of(model, "GPT-NeoX");
+  if (has_single_group(found) && found.norms != 0)
     throw user_error("a decay of norms alone has no home in GPT-NeoX's state",
                      "it has one group of weights where matrices do not decay", kKeepNative);
   return found;
 }
 
-// The updates that all moments have seen.
-int64_t updates_of_all_weights(const Model& model, const std::vector<std::string>& parameters) {
-  const int64_t updates = updates_of(model.reader, *model.training, parameters.front());
-  for (const std::string& parameter : parameters) {
-    if (const int64_t other = updates_of(model.reader, *model.training, parameter); other != updates)
-      throw user_error(fmt::format("{}: the moments of {} have seen {} updates, and those of {} {}",
-                                   model.reader.folder().string(), parameters.front(), updates, parameter, other),
-                       "DeepSpeed has one count for all weights", "leave out --resume to write the weights alone");
-  }
-  return updates;
-}
-
-std::vector<std::string> parameters_in(const Model& model) {
-  std::vector<std::string> parameters;
-  for (const Transfer& tensor : model.tensors) {
-    if (model.reader.find(plan::exp_avg_name(tensor.from)) != nullptr) parameters.push_back(tensor.from);
-  }
-  return parameters;
-}
-
-// The model's weights as the optimizer has them, in float32: `name` gives the tensor that stands for a weight's.
-template <typename Name>
-std::vector<Transfer> in_float32(const Model& model, const Name& name) {
-  std::vector<Transfer> tensors;
-  for (const std::string& parameter : parameters_in(model)) {
-    const mesh::TensorInfo* weight = model.reader.find(parameter);
-    tensors.push_back({name(parameter), {parameter, DType::kFloat32, weight->shape}});
-  }
-  return tensors;
-}
-
 }  // namespace
 
 std::vector<std::string> check_neox_state(const Model& model) {
-  std::vector<std::string> parameters, notes;
-  for (const plan::Parameter& p : plan::parameter_plan(plan::model_shape(model.description.model, 0)).parameters)
-    parameters.push_back(p.name);
-  require_moments(model, parameters, "DeepSpeed");
-  updates_of_all_weights(model, parameters);
+  std::vector<std::string> notes;
+  updates_of_all_weights(model, "DeepSpeed");
   neox_decay(model);
   if (model.description.model.enable_weight_tying)
     throw user_error("tied weights and --resume do not go together for neox",
@@ -175,20 +126,20 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t r
     return NeoxRank(tensors, shape, model.qkv_layout, model.tensor_parallel, rank);
   };
   const NeoxRank of_weights = rank_of(weights), of_exp_avg = rank_of(exp_avg), of_exp_avg_sq = rank_of(exp_avg_sq);
-  const NeoxDecay decay = neox_decay(model);
+  const Decay decay = neox_decay(model);
   ZeroGroup matrices{"weight_decay_params", decay.matrices, {}}, norms{"no_weight_decay_params", decay.norms, {}};
   for (const int64_t number : of_weights.layers()) {
     std::vector<RankTensor> layer = of_weights.layer(number), first = of_exp_avg.layer(number),
                             second = of_exp_avg_sq.layer(number);
     for (size_t i = 0; i < layer.size(); ++i) {
-      const bool is_matrix = layer[i].info.shape.size() > 1 && !decay.single();
+      const bool is_matrix = layer[i].info.shape.size() > 1 && !has_single_group(decay);
       (is_matrix ? matrices : norms)
           .tensors.push_back({fmt::format("{}.{}", number, layer[i].info.name), std::move(layer[i]),
                               std::move(first[i]), std::move(second[i])});
     }
   }
   std::vector<ZeroGroup> groups;
-  if (!decay.single()) groups.push_back(std::move(matrices));
+  if (!has_single_group(decay)) groups.push_back(std::move(matrices));
   groups.push_back(std::move(norms));
   const config::Optimizer& optimizer = model.run->optimizer;
   const ZeroSettings settings{next_rate(model),
@@ -196,7 +147,7 @@ void write_neox_optimizer(const Path& step_folder, const Model& model, int64_t r
                               optimizer.beta2,
                               optimizer.eps,
                               optimizer.name != config::OptimizerName::kAdam,
-                              updates_of_all_weights(model, parameters_in(model))};
+                              updates_of_all_weights(model, "DeepSpeed")};
   write_zero_files(step_folder, model.dtype == DType::kBFloat16 ? "bf16_" : "", rank, model.data_parallel, groups,
                    settings, model.reader, progress);
 }
@@ -253,7 +204,7 @@ void add_neox_training(nlohmann::ordered_json& keys, const Model& model) {
 
 int64_t neox_optimizer_bytes(const Model& model) {
   int64_t numel = 0;
-  for (const std::string& parameter : parameters_in(model)) {
+  for (const std::string& parameter : trained_weights(model)) {
     const mesh::TensorInfo* weight = model.reader.find(parameter);
     numel += mesh::Box{{}, weight->shape}.numel() * (weight->shape.size() == 1 ? model.tensor_parallel : 1);
   }

@@ -134,6 +134,8 @@ TorchPickle::TorchPickle(const File& file, const std::string& origin)
 
 bool TorchPickle::is_tensor(PickleValue value) const { return formats::is_tensor(pickle_, value); }
 
+std::optional<int64_t> TorchPickle::reference(PickleValue value) const { return reference_id(pickle_, value); }
+
 TensorLayout TorchPickle::place(PickleValue value, const std::string& where) const {
   const TensorObject tensor = read_tensor_object(pickle_, value, where);
   return place_tensor(tensor, find_member(members_, "data/" + tensor.storage), where);
@@ -200,20 +202,24 @@ void TorchFileWriter::finish() {
   zip_.finish();
 }
 
+void push_torch_reference(PickleWriter& pickle, int64_t id) {
+  pickle.global("torch_xla.utils.serialization", "TensorReference");
+  pickle.empty_tuple();
+  pickle.new_object();
+  pickle.empty_dict();
+  pickle.mark();
+  pickle.string("tid");
+  pickle.integer(id);
+  pickle.set_items();
+  pickle.build();
+}
+
 void write_torch_references(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key) {
   PickleWriter pickle;
   begin_dict(pickle, key);
   for (int64_t id = 0; const mesh::TensorInfo& info : tensors) {
     pickle.string(info.name);
-    pickle.global("torch_xla.utils.serialization", "TensorReference");
-    pickle.empty_tuple();
-    pickle.new_object();
-    pickle.empty_dict();
-    pickle.mark();
-    pickle.string("tid");
-    pickle.integer(id++);
-    pickle.set_items();
-    pickle.build();
+    push_torch_reference(pickle, id++);
   }
   end_dict(pickle, key);
   write_torch_pickle(path, pickle);

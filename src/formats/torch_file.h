@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ class TorchPickle {
   TorchPickle(const File& file, const std::string& origin);
   const Pickle& pickle() const { return pickle_; }
   bool is_tensor(PickleValue value) const;
+  // The id of a TorchReference; nullopt for other values.
+  std::optional<int64_t> reference(PickleValue value) const;
   // Where the tensor lies in the file. Throws damaged() naming `where`.
   TensorLayout place(PickleValue value, const std::string& where) const;
 
@@ -83,6 +86,9 @@ class TorchFileWriter {
 
 // Writes the dict of a file of xser: name I stands for tensor_I.pt in the folder FILE.tensors. `key` as above.
 void write_torch_references(const Path& path, std::span<const mesh::TensorInfo> tensors, const std::string& key = {});
+
+// Pushes what stands for tensor_ID.pt.
+void push_torch_reference(PickleWriter& pickle, int64_t id);
 
 // Writes a file that has a pickle and no tensors.
 void write_torch_pickle(const Path& path, PickleWriter& pickle);

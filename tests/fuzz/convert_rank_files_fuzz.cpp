@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "convert/neox_files.h"
-#include "convert/nxd_files.h"
+#include "convert/nxd.h"
 #include "target.h"
 
 namespace hearth::fuzz {

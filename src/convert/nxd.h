@@ -1,0 +1,91 @@
+// AWS Neuron's NxD checkpoints: names of files, what a rank's files have, and the state of the optimizer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "convert/rank_parts.h"
+#include "convert/rank_slices.h"
+#include "convert/training_state.h"
+#include "plan/parameters.h"
+
+namespace hearth::convert {
+
+// A file with a model's tensors, and whose they are.
+struct NxdFile {
+  std::string name;  // in the folder
+  int64_t tp, pp;    // rank of tensor parallel, stage of the pipeline
+};
+
+// What versions of NxD name a file, see nxd_files(); kPretrained is a model for the start of a training.
+enum class NxdNames { kV1, kV2, kV3, kPretrained };
+// Queries, keys and values: as Hugging Face has them; as parts of the module qkv_proj; one matrix of that module.
+enum class NxdQkv { kSeparate, kModule, kFused };
+
+// The files that are written.
+struct NxdLayout {
+  NxdNames names = NxdNames::kV3;
+  NxdQkv qkv = NxdQkv::kSeparate;
+  bool xser = false;  // each tensor has a file of its own
+  int64_t stages = 1;
+};
+
+// The name of a rank's file in the folder of the model.
+std::string nxd_file_name(const NxdLayout& layout, int64_t tp, int64_t pp);
+
+// With `ranks` ranks, the first query head of rank `tp`. More ranks than the `keys` heads of keys have copies of them:
+// kv_size_multiplier. Rank tp then has key tp % keys, and queries that go with it.
+int64_t nxd_first_query(int64_t queries, int64_t keys, int64_t ranks, int64_t tp);
+
+// Whether `folder` has files named as NxD names them, is a step with such a folder `model`, or has `newest`.
+bool is_nxd(const Path& folder);
+
+// The folder with the model's files: the folder itself, `model` in a step's folder, or that of the step which `newest`
+// names last. Throws user_error for a step that was not saved to its end.
+Path nxd_model_folder(const Path& folder);
+
+// The files of the model. Their names have been tp_rank_00_pp_rank_00.pt, then dp_rank_00_tp_rank_..., then
+// dp_rank_00_ep_rank_00_tp_rank_...; a model for the start of a training is tp_rank_00_pp_rank_00/checkpoint.pt. Throws
+// user_error for experts.
+std::vector<NxdFile> nxd_files(const Path& folder);
+
+// The file of the optimizer's state of a rank: that of slice `dp`.
+std::string nxd_optimizer_file_name(int64_t dp, int64_t tp, int64_t pp);
+
+// What the files of a rank of `ranks` and a stage have, in the order of NxD's modules, cut from `tensors`. These have
+// the names of Hearth's weights, and are borrowed.
+std::vector<RankTensor> nxd_tensors(const std::vector<Transfer>& tensors, const plan::ModelShape& shape,
+                                    const NxdLayout& layout, int64_t ranks, int64_t rank, int64_t stage);
+
+// NxD's training scripts divide the weights into two groups, and those of the second do not decay: names with "bias" or
+// with this word. Arcee's scripts have "LayerNorm", which no weight of Llama's has, so all weights decay.
+constexpr const char* kNxdAllDecay = "LayerNorm";
+constexpr const char* kNxdMatricesDecay = "norm";
+// Which names are in the two groups, in the order of `names`.
+std::pair<std::vector<std::string>, std::vector<std::string>> nxd_groups(const std::vector<std::string>& names,
+                                                                         std::string_view word);
+
+// AdamW's moments of a rank's tensor, and its own copy of the weight where it saved one.
+struct NxdMoments {
+  RankPart exp_avg, exp_avg_sq;
+  std::optional<RankPart> weight = std::nullopt;
+};
+using NxdPlace = std::pair<int64_t, int64_t>;                      // rank of tensor parallel, stage
+using NxdTensors = std::vector<std::pair<std::string, RankPart>>;  // of a model's file, in its order
+struct NxdState {
+  TrainingState training;
+  std::map<NxdPlace, std::map<std::string, NxdMoments>> moments;  // by the names of the model's file
+  bool has_weights = false;                                       // all moments have one
+};
+
+// Reads the folder `optim` of a step, with `model`, the tensors in the files of each rank. Empty without that folder.
+// The files count parameters, and the model's files have them in the same order. Throws user_error where files are
+// missing or of another training script, damaged() where they contradict the model; both name the file.
+std::optional<NxdState> read_nxd_state(const Path& step, const std::map<NxdPlace, NxdTensors>& model);
+
+}  // namespace hearth::convert
