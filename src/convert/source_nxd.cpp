@@ -71,10 +71,11 @@ std::map<NxdPlace, NxdTensors> read_model(const Path& root, const std::string& p
   for (const NxdFile& file : nxd_files(root / prefix)) {
     ranks = std::max(ranks, file.tp + 1);
     stages = std::max(stages, file.pp + 1);
-    if (!model.emplace(NxdPlace{file.tp, file.pp}, tensors_in(root, prefix + file.name)).second)
+    if (model.contains({file.tp, file.pp}))
       throw user_error(fmt::format("{} has several files of tensor rank {} and stage {}", (root / prefix).string(),
                                    file.tp, file.pp),
                        "it is not known which is the model's", "keep one set of files");
+    model[{file.tp, file.pp}] = tensors_in(root, prefix + file.name);
   }
   for (int64_t tp = 0; tp < ranks; ++tp) {
     for (int64_t pp = 0; pp < stages; ++pp) {
@@ -171,7 +172,7 @@ class NxdReader {
     OutsideTensor& tensor = found_.emplace_back(matrix_of(hearth, parts, sizes[0]));
     tensor.info.shape[1] = s_.H * s_.K;
     for (const auto& [rank, part] : parts)
-      tensor.pieces.push_back({{{0, nxd_first_query(s_.H, s_.G, ranks_, rank) * s_.K}, sizes}, part.file, part.layout});
+      add_part(tensor, part, {0, nxd_first_query(s_.H, s_.G, ranks_, rank) * s_.K});
   }
 
   bool add_joined(const std::string& name, const RankParts& parts) {

@@ -105,11 +105,12 @@ std::optional<ConvertOptions> convert_options(CommandLine& line) {
               "of an OUT of the kind meta, neox or nxd: number of ranks that share each layer");
   nxd.add_to(line);
   line.flag("--resume", &options.resume,
-            "of an OUT of the kind torchtitan or neox: with moments, the optimizer's settings, step and schedule, so "
-            "that torchtitan 0.3 or GPT-NeoX goes on with the training");
-  line.option("--data-parallel", "N", &options.data_parallel,
-              "of an OUT of the kind neox with --resume: ranks of data parallel that share the moments (DeepSpeed's "
-              "ZeRO 1); the run that goes on has as many");
+            "of an OUT of the kind torchtitan, neox or nxd: with moments, the optimizer's settings, step and schedule, "
+            "so that torchtitan 0.3, GPT-NeoX or NxD goes on with the training");
+  line.option(
+      "--data-parallel", "N", &options.data_parallel,
+      "of an OUT of the kind neox or nxd with --resume: ranks of data parallel that share the moments (ZeRO-1); "
+      "the run that goes on has as many");
   line.option("--tokenizer", "NAME", &options.tokenizer, "tokenizer in place of IN's: a file, a folder, bytes, ids:N");
   line.option("--max-file-size", "SIZE", &max_file, "of hf: weights beyond this size go to another file");
   line.flag("--verify", &all.verify,
