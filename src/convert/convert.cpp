@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/copy_tree.h"
+#include "base/disk_space.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "config/load.h"
@@ -296,7 +297,8 @@ Source open_written(const Written& written) {
 
 namespace {
 
-Result convert_on_disk(Options options, Progress& progress) {
+// `more_room`: what to do where the disk is too small.
+Result convert_on_disk(Options options, const std::string& more_room, Progress& progress) {
   std::optional<config::RunConfig> run = run_of(options);
   Source source = open_complete(options, run);
   check_proof(options, source);
@@ -330,15 +332,16 @@ Result convert_on_disk(Options options, Progress& progress) {
     if (tokenizer) plan::model_shape(source.description->model, tokenizer->vocab_size());
   }
 
-  const Path out = without_slash(options.out);
-  const Path work = out.string() + kWorkSuffix;
-  remove_tree(work);
-  make_folders(work);
   for (const Transfer& tensor : tensors) {
     ++result.tensors;
     if (!is_training_state(tensor.to.name)) result.parameters += mesh::Box{{}, tensor.to.shape}.numel();
     result.bytes += bytes_of(tensor.to);
   }
+  const Path out = without_slash(options.out);
+  const Path work = out.string() + kWorkSuffix;
+  remove_tree(work);
+  require_disk_space(work, result.bytes, "the conversion", more_room);
+  make_folders(work);
   progress.all_bytes = result.bytes;
   options.out = out;
   const Model model{source.reader,
@@ -364,14 +367,16 @@ Result convert_on_disk(Options options, Progress& progress) {
 
 Result convert(const Options& options, Progress& progress) {
   check_options(options);
-  if (!is_object(options.out)) return convert_on_disk(options, progress);
+  if (!is_object(options.out)) return convert_on_disk(options, "give OUT on another disk", progress);
   // Some formats are patched after they are written, which a store cannot do.
   const Path work = std::filesystem::temp_directory_path() / fmt::format("hearth-convert-{}", ::getpid());
   Options on_disk = options;
   on_disk.out = work / options.out.filename();
   make_folders(work);
   const std::shared_ptr<void> at_the_end(nullptr, [&work](void*) { std::filesystem::remove_all(work); });
-  Result result = convert_on_disk(on_disk, progress);
+  Result result = convert_on_disk(
+      on_disk, "the files are written there before they are uploaded: set TMPDIR to a folder on a larger disk",
+      progress);
   CopyProgress copied;
   copy_tree(on_disk.out, options.out, copied);
   return result;

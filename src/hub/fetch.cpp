@@ -6,6 +6,7 @@
 #include <chrono>
 #include <set>
 
+#include "base/disk_space.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -40,19 +41,6 @@ void check_folder(const Request& request, const std::optional<Record>& before) {
   if (!std::filesystem::is_empty(request.folder))
     throw user_error(fmt::format("{} is not empty", folder), "a download could overwrite its files",
                      "give another folder to --out");
-}
-
-// The space of the nearest folder that exists.
-void check_space(const Path& folder, int64_t bytes) {
-  Path place = std::filesystem::absolute(folder);
-  while (!path_exists(place)) place = place.parent_path();
-  const auto available = static_cast<int64_t>(
-      std::min<uintmax_t>(std::filesystem::space(place).available, std::numeric_limits<int64_t>::max()));
-  if (available >= bytes) return;
-  const auto [needed, free] = format_bytes_apart(bytes, available);
-  throw Error(ExitCode::kHardware, fmt::format("{} is too small for the download", place.string()),
-              fmt::format("{} are needed and {} are free", needed, free),
-              "give --out on another disk, or --include for a part");
 }
 
 // Bytes of the folder's files, those of unfinished downloads too.
@@ -114,7 +102,8 @@ Offer make_offer(const Client& client, const Request& request) {
       if (!now.contains(file.path) && path_exists(request.folder / file.path)) offer.removed.push_back(file.path);
     }
   }
-  check_space(request.folder, offer.bytes_left);
+  require_disk_space(request.folder, offer.bytes_left, "the download",
+                     "give --out on another disk, or --include for a part");
   return offer;
 }
 

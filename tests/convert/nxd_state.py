@@ -43,8 +43,8 @@ def parameters_of(path):
     return {name: w.clone() for name, w in nxd_file(path).items() if "inv_freq" not in name}
 
 
-MODULES = ["embed_tokens", "q_proj", "weight_q", "k_proj", "weight_k", "v_proj", "weight_v", "qkv_proj", "o_proj", "gate_up",
-           "down", "input_layernorm", "post_attention", "model.norm", "lm_head"]
+MODULES = ["embed_tokens", "q_proj", "weight_q", "k_proj", "weight_k", "v_proj", "weight_v", "qkv_proj", "o_proj",
+           "gate_up", "down", "input_layernorm", "post_attention", "model.norm", "lm_head"]
 
 
 def in_modules_order(name):
@@ -88,7 +88,8 @@ class Zero:
 
     def whole(self, tensor_of):
         """tensor_of(rank, name), joined and without padding."""
-        return {n: torch.cat([tensor_of(r, n) for r in range(self.dp)])[:w.shape[0]] for n, w in self.parameters.items()}
+        return {n: torch.cat([tensor_of(r, n) for r in range(self.dp)])[:w.shape[0]]
+                for n, w in self.parameters.items()}
 
     def truth(self):
         truth = {"weight": self.whole(lambda r, n: self.masters[r][n].detach())}

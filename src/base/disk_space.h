@@ -1,0 +1,16 @@
+// Whether a disk has room, before hours of work end at a full one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace hearth {
+
+// Throws an Error with ExitCode::kHardware unless the disk of `folder`, or of its nearest parent that exists, has
+// `bytes` free. `what` needs them, such as "the download"; `fix` is the error's fix.
+void require_disk_space(const Path& folder, int64_t bytes, std::string_view what, const std::string& fix);
+
+}  // namespace hearth
