@@ -75,6 +75,10 @@ std::optional<StartEvent> event_of_line(const std::string& text) {
   return e;
 }
 
+std::string off_text(const std::vector<std::string>& nodes) {
+  return fmt::format("hearth preflight found {} off", join(nodes));
+}
+
 // The end of the launcher, for people: 128 + N is signal N.
 std::string end_text(int64_t code) {
   if (code > 128 && code < 128 + 65) return fmt::format("a rank was killed by signal {}", code - 128);
@@ -146,19 +150,24 @@ Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64
   if (is_code(ExitCode::kDamaged))
     return {Next::kStop, "data or a checkpoint are damaged (exit code 3): the log says which"};
   if (is_code(ExitCode::kBug)) return {Next::kStop, "an error of Hearth itself (exit code 5): keep the logs"};
-  if (ended.signal == "preflight")
+  const bool leaves_out = ended.signal == "preflight" && !ended.bad_nodes.empty();
+  if (ended.signal == "preflight" && !leaves_out)
     return {Next::kStop,
             fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
   if (ended.is_done) return {Next::kDone, "the training is complete"};
   if (stop_asked) return {Next::kStop, "`hearth stop` asked for it"};
   if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};
   const int64_t vain = starts_without_progress(events, ended.step);
+  const std::string why = leaves_out                  ? off_text(ended.bad_nodes)
+                          : ended.signal == "limit"   ? "the time limit came"
+                          : ended.signal == "preempt" ? "the job was preempted"
+                                                      : end_text(ended.code);
   if (vain > max_restarts)
-    return {Next::kStop, fmt::format("{} starts in a row made no new checkpoint; the last: {}", vain,
-                                     ended.signal == "limit" ? "the time limit came" : end_text(ended.code))};
-  if (ended.signal == "limit") return {Next::kRequeue, "the time limit came"};
+    return {Next::kStop, fmt::format("{} starts in a row made no new checkpoint; the last: {}", vain, why)};
+  if (leaves_out) return {Next::kRequeue, why + ": the next start leaves out what is off"};
+  if (ended.signal == "limit" || ended.signal == "preempt") return {Next::kRequeue, why};
   if (is_code(ExitCode::kAskedToLeave)) return {Next::kLeave, "a rank was asked to leave"};
-  return {Next::kAgain, end_text(ended.code)};
+  return {Next::kAgain, why};
 }
 
 }  // namespace hearth::cluster

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "checkpoint/retain.h"
 #include "cluster/starts.h"
 #include "commands/commands.h"
@@ -13,7 +14,7 @@ namespace {
 
 struct JobOptions {
   std::string event;
-  Path run, checkpoints;
+  Path run, checkpoints, bad_nodes;
   std::string job, signal = "none", next_job;
   int64_t code = 0, max_restarts = 0;
 };
@@ -21,6 +22,15 @@ struct JobOptions {
 int64_t newest_checkpoint_step(const Path& checkpoints) {
   const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
   return steps.empty() ? 0 : steps.back();
+}
+
+// The names in a file of `hearth preflight --bad-nodes`; empty without one.
+std::vector<std::string> nodes_of_file(const Path& file) {
+  std::vector<std::string> nodes;
+  if (file.empty() || !path_exists(file)) return nodes;
+  for (const std::string& line : split_lines(read_file(file)))
+    if (!line.empty()) nodes.push_back(line);
+  return nodes;
 }
 
 int before_start(const JobOptions& options) {
@@ -46,7 +56,8 @@ int after_end(const JobOptions& options) {
                              .code = options.code,
                              .signal = options.signal,
                              .is_done = path_exists(options.run / checkpoint::kDoneFile),
-                             .step = newest_checkpoint_step(options.checkpoints)};
+                             .step = newest_checkpoint_step(options.checkpoints),
+                             .bad_nodes = nodes_of_file(options.bad_nodes)};
   const cluster::Decision decision = cluster::decide(cluster::read_starts(options.run), ended, options.max_restarts);
   cluster::append_start(options.run, {.name = "end",
                                       .job = options.job,
@@ -73,7 +84,8 @@ int job(CommandLine& line) {
       .range(0, 1 << 20);
   line.option("--code", "N", &options.code, "after: the exit code of the ranks").range(0, 255);
   line.option("--signal", "NAME", &options.signal, "after: what the script was told")
-      .choices({"none", "limit", "leave", "preflight"});
+      .choices({"none", "limit", "leave", "preempt", "preflight"});
+  line.option("--bad-nodes", "FILE", &options.bad_nodes, "after: of hearth preflight, nodes that can be left out");
   line.option("--next-job", "ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
   if (options.event == "before") return before_start(options);
