@@ -77,12 +77,16 @@ std::string set_words(const JobScript& job) {
 std::string launch_words(const JobScript& job) {
   const ClusterFile& c = job.cluster;
   const std::string options = c.launcher_options.empty() ? "" : shell_words(c.launcher_options) + " ";
+  // The job's nodes, and not those of hearth submit: a job in the queue may be given others (scontrol update).
+  const std::string ranks =
+      c.has_slurm() ? fmt::format("$((SLURM_NNODES * {}))", c.ranks_per_node) : fmt::format("{}", job.ranks());
   if (c.launcher == "srun")
     // A rank that fails does not end the others at once: they save what they have, and name what they saw.
-    return fmt::format("srun --kill-on-bad-exit=0 --wait=60 --nodes={} --ntasks-per-node={} {}", job.nodes,
-                       c.ranks_per_node, options);
-  if (c.launcher == "mpirun") return fmt::format("mpirun -n {} {}", job.ranks(), options);
-  return "";
+    return fmt::format(
+        "srun --kill-on-bad-exit=0 --wait=60 --nodes=\"$SLURM_NNODES\" --ntasks={} --ntasks-per-node={} {}", ranks,
+        c.ranks_per_node, options);
+  if (c.launcher != "mpirun") return "";
+  return fmt::format("mpirun -n {} {}", ranks, options);
 }
 
 std::string train_words(const JobScript& job) {
@@ -132,7 +136,7 @@ await_ranks() {
 constexpr std::string_view kSlurmFunctions = R"(
 # Does every node of the job still start a process?
 nodes_answer() {
-  timeout 90 srun --overlap --wait=30 --nodes="$SLURM_NNODES" --ntasks-per-node=1 true
+  timeout 90 srun --overlap --wait=30 --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 true
 }
 
 # Does another job take the nodes, after some time of grace? Slurm tells the ranks, and not this script.

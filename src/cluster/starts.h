@@ -75,7 +75,11 @@ struct Ended {
   bool is_done = false;                  // RUN/done.json is there
   int64_t step = 0;                      // of the newest checkpoint
   std::vector<std::string> bad_nodes{};  // with "preflight": nodes that are off and can be left out
+  std::string error{};                   // the first error that the ranks printed: "WHAT: WHY"; empty: none
 };
+
+// The first error in the output of a job since its newest end, "WHAT: WHY"; empty: there is none.
+std::string error_in_log(std::string_view log);
 
 // The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns
 // 0 after the death of a node. A crash loop is found from checkpoints: more than `max_restarts` starts in a row without

@@ -74,6 +74,11 @@ class Runs : public testing::Test {
     return newest_job(read_starts(folder(name)));
   }
   RunState state(const std::string& name) { return run_status(folder(name)).state; }
+  // Waits until the run is done. False if it stops, or after some minutes.
+  bool gets_done(const std::string& name) {
+    comes_true([&] { return state(name) == RunState::kDone || state(name) == RunState::kStopped; });
+    return state(name) == RunState::kDone;
+  }
   bool is_at(const std::string& name, int64_t step) {
     const auto records = metrics::read_metrics(folder(name) / "metrics.jsonl");
     return !records.empty() && records.back().step >= step;

@@ -2,6 +2,8 @@
 // one word for the script. "queued": another job goes on for this one.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -33,6 +35,15 @@ std::vector<std::string> nodes_of_file(const Path& file) {
   return nodes;
 }
 
+// The error that the ranks of a job printed in its newest start.
+std::string error_of_job(const Path& run, const std::string& job) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  const Path log = run / "logs" / fmt::format("job-{}.log", job);
+  if (!path_exists(log)) return {};
+  const std::string text = read_file(log);
+  return cluster::error_in_log(std::string_view(text).substr(text.size() - std::min(text.size(), kMostBytes)));
+}
+
 int before_start(const JobOptions& options) {
   const std::vector<cluster::StartEvent> events = cluster::read_starts(options.run);
   const int64_t step = newest_checkpoint_step(options.checkpoints);
@@ -57,7 +68,8 @@ int after_end(const JobOptions& options) {
                              .signal = options.signal,
                              .is_done = path_exists(options.run / checkpoint::kDoneFile),
                              .step = newest_checkpoint_step(options.checkpoints),
-                             .bad_nodes = nodes_of_file(options.bad_nodes)};
+                             .bad_nodes = nodes_of_file(options.bad_nodes),
+                             .error = error_of_job(options.run, options.job)};
   const cluster::Decision decision = cluster::decide(cluster::read_starts(options.run), ended, options.max_restarts);
   cluster::append_start(options.run, {.name = "end",
                                       .job = options.job,
