@@ -141,7 +141,9 @@ int preflight_command(CommandLine& line) {
     return comm::run_as_rank(membership_of(place), [&](comm::Control& control, const comm::MakeGroup& make_group) {
       const train::SignalScope signals;
       ops::prepare_process(/*threads=*/0);
-      return static_cast<int>(bench::run_preflight(*options, control, make_group));
+      const bench::PreflightResult result = bench::run_preflight(*options, control, make_group);
+      if (control.rank() == 0) commands::hand_on_bad_nodes(*options, result.bad_nodes);
+      return static_cast<int>(result.code);
     });
   };
   if (const auto place = place_of(options->ranks)) return as_rank(*place);

@@ -39,7 +39,9 @@ constexpr int64_t kTensorBytes = int64_t{64} << 20;
 constexpr int kRepeats = 5;
 constexpr double kExchangeTimeout_s = 120;
 
+// As Slurm calls the host, where it started this process: its lists of nodes need that name.
 std::string name_of_host() {
+  if (const char* node = std::getenv("SLURMD_NODENAME"); node != nullptr && *node != '\0') return node;
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
   return name;
@@ -143,9 +145,10 @@ class Table {
     return std::none_of(rows_.begin(), rows_.end(),
                         [](const CheckRow& row) { return row.outcome == CheckRow::Outcome::kOff; });
   }
+  std::vector<std::string> bad_nodes() const { return bench::bad_nodes(rows_); }
   // Prints the end.
   void finish() const {
-    const std::vector<std::string> bad = bench::bad_nodes(rows_);
+    const std::vector<std::string> bad = bad_nodes();
     if (json_) {
       nlohmann::ordered_json object = {
           {"fine", is_fine()}, {"bad_nodes", bad}, {"checks", nlohmann::ordered_json::array()}};
@@ -279,8 +282,8 @@ CheckRow steps_row(const config::LoadResult& loaded, const Path& folder, const c
 
 }  // namespace
 
-ExitCode run_preflight(const config::PreflightOptions& options, comm::Control& control,
-                       const comm::MakeGroup& make_group) {
+PreflightResult run_preflight(const config::PreflightOptions& options, comm::Control& control,
+                              const comm::MakeGroup& make_group) {
   config::LoadResult loaded;
   const bool has_run = !options.run_toml.empty();
   control.together("the run file", [&] {
@@ -313,7 +316,7 @@ ExitCode run_preflight(const config::PreflightOptions& options, comm::Control& c
   if (!all_fine()) {  // an exchange with such nodes may hang
     table.add({{"exchanges", CheckRow::Outcome::kNotChecked, "not with nodes that are off"}});
     table.finish();
-    return ExitCode::kHardware;
+    return {ExitCode::kHardware, table.bad_nodes()};
   }
   config::Comm comm = loaded.config.comm;
   if (!has_run) comm.train_timeout_seconds = kExchangeTimeout_s;
@@ -325,7 +328,7 @@ ExitCode run_preflight(const config::PreflightOptions& options, comm::Control& c
   if (has_run && options.steps > 0) table.add({steps_row(loaded, folder, options, *group)});
   if (!has_run) table.add({{"steps", CheckRow::Outcome::kNotChecked, "no run file was given"}});
   table.finish();
-  return all_fine() ? ExitCode::kDone : ExitCode::kHardware;
+  return {all_fine() ? ExitCode::kDone : ExitCode::kHardware, table.bad_nodes()};
 }
 
 }  // namespace hearth::bench

@@ -2,15 +2,23 @@
 // tensors, and then make some steps of the real run, in a folder that is removed again.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "comm/join.h"
 #include "config/options.h"
 
 namespace hearth::bench {
 
+struct PreflightResult {
+  ExitCode code = ExitCode::kDone;
+  std::vector<std::string> bad_nodes{};  // on rank 0: their names, sorted
+};
+
 // Collective; rank 0 prints a row for each check as soon as it is known. kHardware if a node is off. With a run file
 // its errors are thrown, as a training throws them.
-ExitCode run_preflight(const config::PreflightOptions& options, comm::Control& control,
-                       const comm::MakeGroup& make_group);
+PreflightResult run_preflight(const config::PreflightOptions& options, comm::Control& control,
+                              const comm::MakeGroup& make_group);
 
 }  // namespace hearth::bench

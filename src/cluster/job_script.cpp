@@ -77,12 +77,16 @@ std::string set_words(const JobScript& job) {
 std::string launch_words(const JobScript& job) {
   const ClusterFile& c = job.cluster;
   const std::string options = c.launcher_options.empty() ? "" : shell_words(c.launcher_options) + " ";
+  // The job's nodes, and not those of hearth submit: a job in the queue may be given others (scontrol update).
+  const std::string ranks =
+      c.has_slurm() ? fmt::format("$((SLURM_NNODES * {}))", c.ranks_per_node) : fmt::format("{}", job.ranks());
   if (c.launcher == "srun")
     // A rank that fails does not end the others at once: they save what they have, and name what they saw.
-    return fmt::format("srun --kill-on-bad-exit=0 --wait=60 --nodes={} --ntasks-per-node={} {}", job.nodes,
-                       c.ranks_per_node, options);
-  if (c.launcher == "mpirun") return fmt::format("mpirun -n {} {}", job.ranks(), options);
-  return "";
+    return fmt::format(
+        "srun --kill-on-bad-exit=0 --wait=60 --nodes=\"$SLURM_NNODES\" --ntasks={} --ntasks-per-node={} {}", ranks,
+        c.ranks_per_node, options);
+  if (c.launcher != "mpirun") return "";
+  return fmt::format("mpirun -n {} {}", ranks, options);
 }
 
 std::string train_words(const JobScript& job) {
@@ -97,6 +101,7 @@ std::string train_words(const JobScript& job) {
 std::string preflight_words(const JobScript& job) {
   std::string text = fmt::format("preflight {}{} --cluster {}", shell_word(job.run_file.string()), set_words(job),
                                  shell_word(job.cluster_argument));
+  if (job.cluster.has_slurm()) text += " --bad-nodes \"$bad_nodes\"";
   if (job.cluster.launcher == "local") text += fmt::format(" --ranks {}", job.ranks());
   return text;
 }
@@ -131,15 +136,37 @@ await_ranks() {
 constexpr std::string_view kSlurmFunctions = R"(
 # Does every node of the job still start a process?
 nodes_answer() {
-  timeout 90 srun --overlap --wait=30 --nodes="$SLURM_NNODES" --ntasks-per-node=1 true
+  timeout 90 srun --overlap --wait=30 --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 true
 }
 
-# Another job goes on: this one, back in the queue, or a new one where that is refused.
+# Does another job take the nodes, after some time of grace? Slurm tells the ranks, and not this script.
+is_preempted() {
+  local facts
+  facts=$(scontrol show job "$job") && [[ $facts = *JobState=RUNNING* && $facts = *PreemptTime=[0-9]* ]]
+}
+
+# The nodes that this job must not get, and those that the preflight found off, as Slurm writes them.
+nodes_to_leave_out() {
+  local nodes
+  nodes=$(squeue --noheader --jobs="$job" --format=%x)
+  if [ "$signal" = preflight ] && [ -s "$bad_nodes" ]; then
+    nodes+=${nodes:+,}$(paste --serial --delimiters=, "$bad_nodes")
+  fi
+  echo "$nodes"
+}
+
+# Another job goes on: this one, back in the queue, or a new one where that is refused. A job in the queue can be told
+# which nodes to leave out. Slurm ends this script meanwhile, so it passes over TERM.
 ask_for_next() {
-  local next
-  trap - USR2 TERM
-  if [ "$requeue" = yes ] && scontrol requeue "$job"; then exit 0; fi
-  next=$(sbatch --parsable --dependency="afterany:$job" "$run/job.sh") || exit 4
+  local next out
+  trap - USR2
+  trap '' TERM
+  out=$(nodes_to_leave_out)
+  if [ "$requeue" = yes ] && scontrol requeue "$job"; then
+    [ -z "$out" ] || scontrol update JobId="$job" ExcNodeList="$out"
+    exit 0
+  fi
+  next=$(sbatch --parsable --dependency="afterany:$job" ${out:+--exclude="$out"} "$run/job.sh") || exit 4
   tell queued --next-job "${next%%;*}"
   exit 0
 }
@@ -155,8 +182,9 @@ constexpr std::string_view kStart = R"(  start_ranks &
   await_ranks
 )";
 
-// The nodes of a job are checked once. What is off stops the run: a person, or --exclude, chooses other nodes.
+// The nodes of a job are checked once. Under Slurm the next start leaves out those that are off; else the run stops.
 constexpr std::string_view kCheckAndStart = R"(  if [ "$checked" = no ]; then
+    rm -f "$bad_nodes"
     check_nodes &
     ranks=$!
     await_ranks
@@ -169,8 +197,12 @@ constexpr std::string_view kCheckAndStart = R"(  if [ "$checked" = no ]; then
   fi
 )";
 
+constexpr std::string_view kAskAboutPreemption =
+    "  if [ \"$signal\" != limit ] && [ \"$code\" != 0 ] && is_preempted; then signal=preempt; fi\n";
+
 constexpr std::string_view kLoopEnd =
-    R"(  next=$(tell after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$signal") || exit
+    R"(  next=$(tell after --checkpoints "$checkpoints" --max-restarts "$max_restarts" --code "$code" --signal "$signal" \
+    --bad-nodes "$bad_nodes") || exit
   case $next in
 )";
 
@@ -210,6 +242,7 @@ std::string job_script(const JobScript& job) {
       job.command);
   text += fmt::format("run={}\ncheckpoints={}\nmax_restarts={}    # in a row, without a new checkpoint\n",
                       shell_word(job.run.string()), shell_word(job.checkpoints.string()), job.max_restarts);
+  text += "bad_nodes=$run/bad_nodes.txt    # of the preflight\n";
   text += slurm ? fmt::format("job=$SLURM_JOB_ID\nrequeue={}\n", job.cluster.requeue ? "yes" : "no") : "job=local-$$\n";
   text += surroundings(job);
   const std::string container = job.cluster.container.empty() ? "" : shell_words(job.cluster.container) + " ";
@@ -223,6 +256,7 @@ std::string job_script(const JobScript& job) {
   if (slurm) text += kSlurmFunctions;
   text += kLoopBegin;
   text += job.preflight ? kCheckAndStart : kStart;
+  if (slurm) text += kAskAboutPreemption;
   text += kLoopEnd;
   if (slurm) {
     text +=

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "checkpoint/retain.h"
 #include "config/derived.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::string_view kLocalJob = "local-";
 constexpr size_t kRecentSteps = 20;
+constexpr size_t kLittleSpace = size_t{1} << 20;
 
 std::string host_of_this_process() {
   char name[256] = "";
@@ -108,9 +110,12 @@ void judge_ended(RunStatus& status) {
   status.state = RunState::kStopped;
   status.why = reason_of_end(status.events);
   if (status.why.empty() && stop_was_asked(status.events)) status.why = "`hearth stop` asked for it";
-  if (status.why.empty() && status.slurm)
-    status.why = fmt::format("Slurm says {} of job {}", status.slurm->state, status.job);
-  if (status.why.empty()) status.why = fmt::format("job {} ended without a word", status.job);
+  if (!status.why.empty()) return;
+  status.why = status.slurm ? fmt::format("Slurm says {} of job {}", status.slurm->state, status.job)
+                            : fmt::format("job {} ended without a word", status.job);
+  std::error_code unknown;  // the job's script could not write its reason either
+  if (const auto space = std::filesystem::space(status.run, unknown); !unknown && space.available < kLittleSpace)
+    status.why += fmt::format("; the run's disk has {} left", format_bytes(static_cast<int64_t>(space.available)));
 }
 
 // A training that was started by hand, or whose scheduler is not here.

@@ -103,4 +103,20 @@ void cancel_slurm_job(const std::string& job, const std::string& script_signal) 
                 fmt::format("scancel {}", job));
 }
 
+void requeue_without(const std::string& job, const std::vector<std::string>& nodes) {
+  for (const char* program : {"scontrol", "squeue"})
+    if (hub::find_program(program).empty())
+      throw user_error(fmt::format("there is no {} on this host", program),
+                       fmt::format("job {} cannot be told which nodes to leave out", job),
+                       fmt::format("hearth submit --exclude {}", join(nodes, ",")));
+  // A shell, because TERM comes between the two steps, and they have to pass over it.
+  const std::string script =
+      "trap '' TERM; before=$(squeue --noheader --jobs=\"$0\" --format=%x) && scontrol requeue \"$0\" && "
+      "scontrol update JobId=\"$0\" ExcNodeList=\"${before:+$before,}$1\"";
+  const hub::Outcome outcome = run_slurm("/bin/sh", {"-c", script, job, join(nodes, ",")});
+  if (outcome.exit_code != 0)
+    throw Error(ExitCode::kHardware, fmt::format("Slurm did not put job {} back into the queue", job),
+                one_line(outcome.errors), fmt::format("submit it again without {}", join(nodes, ",")));
+}
+
 }  // namespace hearth::cluster

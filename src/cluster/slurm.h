@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 
@@ -29,5 +30,10 @@ std::optional<SlurmJob> find_slurm_job(const std::string& job);
 
 // Cancels a job, or sends a signal to its batch script alone ("USR2"). Throws an Error with scancel's words.
 void cancel_slurm_job(const std::string& job, const std::string& script_signal = {});
+
+// Puts a running job back into the queue and tells Slurm that it must not get these nodes again, beside those that it
+// must not get already. Slurm may end the calling process meanwhile, if it is of that job. Throws an Error with
+// scontrol's words, such as for a job without a batch script.
+void requeue_without(const std::string& job, const std::vector<std::string>& nodes);
 
 }  // namespace hearth::cluster

@@ -75,6 +75,15 @@ std::optional<StartEvent> event_of_line(const std::string& text) {
   return e;
 }
 
+// A start on the same disk would come to the same end.
+bool says_full_disk(std::string_view error) {
+  return error.ends_with("No space left on device") || error.ends_with("Disk quota exceeded");
+}
+
+std::string off_text(const std::vector<std::string>& nodes) {
+  return fmt::format("hearth preflight found {} off", join(nodes));
+}
+
 // The end of the launcher, for people: 128 + N is signal N.
 std::string end_text(int64_t code) {
   if (code > 128 && code < 128 + 65) return fmt::format("a rank was killed by signal {}", code - 128);
@@ -115,6 +124,21 @@ std::string newest_job(const std::vector<StartEvent>& events) {
   return {};
 }
 
+std::string error_in_log(std::string_view log) {
+  constexpr std::string_view kError = "error: ", kWhy = "  why: ";
+  std::string found;
+  for (const std::string& line : split_lines(std::string(log))) {
+    if (line.starts_with("hearth: job "))
+      found.clear();  // what came before belongs to an earlier start
+    else if (found.empty() && line.starts_with(kError))
+      found = line.substr(kError.size()) + "\n";
+    else if (found.ends_with('\n'))
+      found = found.substr(0, found.size() - 1) + (line.starts_with(kWhy) ? ": " + line.substr(kWhy.size()) : "");
+  }
+  if (found.ends_with('\n')) found.pop_back();
+  return found;
+}
+
 int64_t starts_without_progress(const std::vector<StartEvent>& events, int64_t step_now) {
   int64_t count = 0, later = step_now;
   for (auto e = events.rbegin(); e != events.rend(); ++e) {
@@ -142,23 +166,35 @@ Decision decide(const std::vector<StartEvent>& events, const Ended& ended, int64
       return {Next::kLeave, fmt::format("job {} goes on with the run", e->job)};
     stop_asked = stop_asked || e->name == "stop";
   }
-  if (is_code(ExitCode::kUser)) return {Next::kStop, "the training refused its input (exit code 2): the log says why"};
+  const auto with_error = [&ended](std::string_view text, std::string_view without) {
+    return fmt::format("{}{}", text, ended.error.empty() ? without : ": " + ended.error);
+  };
+  if (is_code(ExitCode::kUser))
+    return {Next::kStop, with_error("the training refused its input (exit code 2)", ": the log says why")};
   if (is_code(ExitCode::kDamaged))
-    return {Next::kStop, "data or a checkpoint are damaged (exit code 3): the log says which"};
-  if (is_code(ExitCode::kBug)) return {Next::kStop, "an error of Hearth itself (exit code 5): keep the logs"};
-  if (ended.signal == "preflight")
+    return {Next::kStop, with_error("data or a checkpoint are damaged (exit code 3)", ": the log says which")};
+  if (is_code(ExitCode::kBug))
+    return {Next::kStop, with_error("an error of Hearth itself (exit code 5)", ": keep the logs")};
+  if (is_code(ExitCode::kHardware) && says_full_disk(ended.error))
+    return {Next::kStop, fmt::format("the disk is full: {}", ended.error)};
+  const bool leaves_out = ended.signal == "preflight" && !ended.bad_nodes.empty();
+  if (ended.signal == "preflight" && !leaves_out)
     return {Next::kStop,
             fmt::format("hearth preflight ended with exit code {}: the log names what is off", ended.code)};
   if (ended.is_done) return {Next::kDone, "the training is complete"};
   if (stop_asked) return {Next::kStop, "`hearth stop` asked for it"};
   if (ended.signal == "leave") return {Next::kLeave, "the job was asked to end: cancelled, or preempted"};
   const int64_t vain = starts_without_progress(events, ended.step);
+  const std::string why = leaves_out                  ? off_text(ended.bad_nodes)
+                          : ended.signal == "limit"   ? "the time limit came"
+                          : ended.signal == "preempt" ? "the job was preempted"
+                                                      : with_error(end_text(ended.code), "");
   if (vain > max_restarts)
-    return {Next::kStop, fmt::format("{} starts in a row made no new checkpoint; the last: {}", vain,
-                                     ended.signal == "limit" ? "the time limit came" : end_text(ended.code))};
-  if (ended.signal == "limit") return {Next::kRequeue, "the time limit came"};
+    return {Next::kStop, fmt::format("{} starts in a row made no new checkpoint; the last: {}", vain, why)};
+  if (leaves_out) return {Next::kRequeue, why + ": the next start leaves out what is off"};
+  if (ended.signal == "limit" || ended.signal == "preempt") return {Next::kRequeue, why};
   if (is_code(ExitCode::kAskedToLeave)) return {Next::kLeave, "a rank was asked to leave"};
-  return {Next::kAgain, end_text(ended.code)};
+  return {Next::kAgain, why};
 }
 
 }  // namespace hearth::cluster

@@ -29,7 +29,7 @@ struct StartEvent {
   int64_t nodes = 0, ranks = 0;  // submit
   int64_t step = 0;              // start, end
   int64_t code = 0;              // end: exit code of the ranks' launcher
-  std::string signal{};          // end: "none", "limit", "leave" or "preflight"
+  std::string signal{};          // end: "none", "limit", "leave", "preempt" or "preflight"
   std::string next{}, why{};     // end: what the script does now, and the reason
   std::string after{};           // queued: the job that it goes on for
   bool operator==(const StartEvent&) const = default;
@@ -68,12 +68,18 @@ struct Decision {
 // How the ranks of a job ended.
 struct Ended {
   std::string job;
-  int64_t code = 0;             // of the launcher: 128 + signal if it was killed
-  std::string signal = "none";  // "limit": the time limit came; "leave": somebody wants this job to end
-                                // "preflight": the nodes were checked, and the ranks did not start
-  bool is_done = false;         // RUN/done.json is there
-  int64_t step = 0;             // of the newest checkpoint
+  int64_t code = 0;                      // of the launcher: 128 + signal if it was killed
+  std::string signal = "none";           // "limit": the time limit came; "leave": somebody wants this job to end
+                                         // "preempt": another job takes the nodes
+                                         // "preflight": the nodes were checked, and the ranks did not start
+  bool is_done = false;                  // RUN/done.json is there
+  int64_t step = 0;                      // of the newest checkpoint
+  std::vector<std::string> bad_nodes{};  // with "preflight": nodes that are off and can be left out
+  std::string error{};                   // the first error that the ranks printed: "WHAT: WHY"; empty: none
 };
+
+// The first error in the output of a job since its newest end, "WHAT: WHY"; empty: there is none.
+std::string error_in_log(std::string_view log);
 
 // The decision. `events` are those before this end. Success is done.json and not the launcher's exit code: srun returns
 // 0 after the death of a node. A crash loop is found from checkpoints: more than `max_restarts` starts in a row without

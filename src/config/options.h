@@ -26,6 +26,8 @@ struct PreflightOptions {
   int64_t steps = 2;              // of the real run; 0: none
   Path folder;                    // to write in; empty: the run folder, or the current folder
   bool json = false;              // one JSON object
+  Path bad_nodes;                 // a file for the names of the nodes that are off, one a line; empty: none
+  bool exclude_bad = false;       // the Slurm job goes back to the queue, and must not get them again
   // Of the cluster file; figures that are 0 or empty are not compared with.
   double least_share = 0.9;
   double gemm_flops = 0, fabric_bytes_s = 0;

@@ -36,8 +36,8 @@ TEST(JobScripts, AskForWhatTheClusterFileSays) {
         "module load PrgEnv-gnu rocm/6.3.1 craype-accel-amd-gfx90a\n", "export NCCL_SOCKET_IFNAME=hsn0\n",
         "export SRUN_CPUS_PER_TASK=7\n"})
     EXPECT_THAT(text, HasSubstr(line));
-  EXPECT_THAT(text,
-              HasSubstr("exec srun --kill-on-bad-exit=0 --wait=60 --nodes=64 --ntasks-per-node=8 --cpu-bind=threads"));
+  EXPECT_THAT(text, HasSubstr("exec srun --kill-on-bad-exit=0 --wait=60 --nodes=\"$SLURM_NNODES\" "
+                              "--ntasks=$((SLURM_NNODES * 8)) --ntasks-per-node=8 --cpu-bind=threads"));
   EXPECT_THAT(text, HasSubstr("/opt/hearth/bin/hearth train '/home/me/it'\\''s a run.toml' --set training.steps=10 "
                               "--set 'job.description=two words'; }"));
   EXPECT_THAT(text, Not(HasSubstr("--qos")));
@@ -54,7 +54,10 @@ TEST(JobScripts, TakeOtherLaunchersContainersAndWaysToAsk) {
   const std::string text = job_script(job);
   EXPECT_THAT(text, HasSubstr("#SBATCH --gres=gpu:8\n"));
   EXPECT_THAT(text, HasSubstr("#SBATCH --no-requeue\n"));
-  EXPECT_THAT(text, HasSubstr("exec mpirun -n 512 apptainer exec --nv 'my image.sif' /opt/hearth/bin/hearth train"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "exec mpirun -n $((SLURM_NNODES * 8)) apptainer exec --nv 'my image.sif' /opt/hearth/bin/hearth train"));
 }
 
 TEST(JobScripts, NeedNoSlurmOnOneMachine) {

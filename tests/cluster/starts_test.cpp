@@ -63,6 +63,17 @@ TEST(Starts, WithoutProgressAreCountedFromCheckpoints) {
   EXPECT_EQ(starts_without_progress({began("1", 0), ended("1", 0), submitted("2"), began("2", 0)}, 0), 1);
 }
 
+TEST(Starts, FindTheFirstErrorOfTheNewestStartInTheLog) {
+  EXPECT_EQ(error_in_log(""), "");
+  EXPECT_EQ(error_in_log("step 1\nstep 2\n"), "");
+  const std::string first = "error: cannot write a\n  why: No space left on device\n  fix: free some\n";
+  EXPECT_EQ(error_in_log(first), "cannot write a: No space left on device");
+  EXPECT_EQ(error_in_log(first + "error: later\n"), "cannot write a: No space left on device");
+  EXPECT_EQ(error_in_log(first + "hearth: job 1 at step 0: x; next: again\nstep 1\n"), "");
+  EXPECT_EQ(error_in_log(first + "hearth: job 1 at step 0: x; next: again\nerror: b"), "b");
+  EXPECT_EQ(error_in_log("error: b\nstep 3\n  why: of something else\n"), "b");
+}
+
 struct Row {
   const char* about;
   std::vector<StartEvent> events;
@@ -99,6 +110,27 @@ TEST(Decisions, AreThoseOfTheTable) {
        {"1", 4, "preflight", false, 0},
        Next::kStop,
        "hearth preflight ended with exit code 4"},
+      {"nodes that are off and can be left out",
+       first,
+       {"1", 4, "preflight", false, 0, {"node2", "node5"}},
+       Next::kRequeue,
+       "hearth preflight found node2, node5 off: the next start leaves out"},
+      {"nodes that are off at every start",
+       looping,
+       {"1", 4, "preflight", false, 5, {"node2"}},
+       Next::kStop,
+       "3 starts in a row made no new checkpoint; the last: hearth preflight found node2 off"},
+      {"preempted, with time to save", first, {"1", 75, "preempt", false, 5}, Next::kRequeue, "was preempted"},
+      {"a full disk",
+       first,
+       {"1", 4, "none", false, 5, {}, "cannot write a: No space left on device"},
+       Next::kStop,
+       "the disk is full: cannot write a"},
+      {"another error of a rank",
+       first,
+       {"1", 4, "none", false, 5, {}, "rank 3 was lost"},
+       Next::kAgain,
+       "failed (exit code 4): rank 3 was lost"},
       {"damage", first, {"1", 3, "none", false, 0}, Next::kStop, "damaged"},
       {"our bug", first, {"1", 5, "none", false, 0}, Next::kStop, "Hearth itself"},
       {"a killed rank", first, {"1", 137, "none", false, 0}, Next::kAgain, "signal 9"},

@@ -50,9 +50,9 @@ TEST_F(Submits, ADryRunPrintsTheScriptAndWritesNothing) {
   const CommandResult result = submit(
       "--cluster slurm_cpu --nodes 2 --account abc --time-limit 1:00:00 --exclude node[3-4] --preflight --dry-run");
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* line :
-       {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=4\n", "#SBATCH --account=abc\n", "#SBATCH --time=1:00:00\n",
-        "#SBATCH --exclude=node[3-4]\n", "hearth preflight ", " --cluster slurm_cpu; }", "--mpi=pmix"})
+  for (const char* line : {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=4\n", "#SBATCH --account=abc\n",
+                           "#SBATCH --time=1:00:00\n", "#SBATCH --exclude=node[3-4]\n", "hearth preflight ",
+                           " --cluster slurm_cpu --bad-nodes \"$bad_nodes\"; }", "--mpi=pmix"})
     EXPECT_THAT(result.output, HasSubstr(line));
   EXPECT_FALSE(path_exists(run));
 }
@@ -131,6 +131,12 @@ TEST_F(Submits, WrongWordsAreOneErrorEach) {
   expect("--cluster slurm_cpu --set training.stesp=1", "did you mean training.steps?");
   expect("--cluster slurm_cpu --set data.path=nowhere", "nowhere");
   expect("--cluster slurm_cpu --set job.dump_folder=run.toml/out", "run.toml\n  why: Not a directory");
+}
+
+TEST_F(Submits, NodesAreExcludedInASlurmJobOnly) {
+  const CommandResult result = hearth("preflight --exclude-bad");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("error: --exclude-bad was given outside a Slurm job"));
 }
 
 TEST_F(Submits, RanksAreThoseOfTheOptionsTheRunFileOrTheClusterFile) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # slurm_cluster.sh COMMAND DIR [...]: a real Slurm cluster whose nodes are all this machine. As root; needs the packages
-# slurm-wlm and munge. All its state is in DIR.
+# slurm-wlm and munge. All its state is in DIR. Jobs of its partition urgent take the nodes of other jobs: those of main
+# at once, those of patient after a minute.
 #
 #   up DIR [NODES]               starts it, and prints a variable for the environment of its users. With
 #                                SLURM_CLUSTER_NETWORK=1 each node has a network of its own (package iproute2)
@@ -134,7 +135,11 @@ MessageTimeout=2
 TCPTimeout=1
 SchedulerParameters=sched_interval=1,batch_sched_delay=1,bf_interval=1
 NodeName=node[1-$1] NodeHostname=$host NodeAddr=$addresses.[11-$((10 + $1))] Port=[$((port + 1))-$((port + $1))] CPUs=8
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=patient Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=60
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 CONF
 }
 

@@ -2,8 +2,11 @@
 // one word for the script. "queued": another job goes on for this one.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "checkpoint/retain.h"
 #include "cluster/starts.h"
 #include "commands/commands.h"
@@ -13,7 +16,7 @@ namespace {
 
 struct JobOptions {
   std::string event;
-  Path run, checkpoints;
+  Path run, checkpoints, bad_nodes;
   std::string job, signal = "none", next_job;
   int64_t code = 0, max_restarts = 0;
 };
@@ -21,6 +24,24 @@ struct JobOptions {
 int64_t newest_checkpoint_step(const Path& checkpoints) {
   const std::vector<int64_t> steps = checkpoint::list_steps(checkpoints);
   return steps.empty() ? 0 : steps.back();
+}
+
+// The names in a file of `hearth preflight --bad-nodes`; empty without one.
+std::vector<std::string> nodes_of_file(const Path& file) {
+  std::vector<std::string> nodes;
+  if (file.empty() || !path_exists(file)) return nodes;
+  for (const std::string& line : split_lines(read_file(file)))
+    if (!line.empty()) nodes.push_back(line);
+  return nodes;
+}
+
+// The error that the ranks of a job printed in its newest start.
+std::string error_of_job(const Path& run, const std::string& job) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  const Path log = run / "logs" / fmt::format("job-{}.log", job);
+  if (!path_exists(log)) return {};
+  const std::string text = read_file(log);
+  return cluster::error_in_log(std::string_view(text).substr(text.size() - std::min(text.size(), kMostBytes)));
 }
 
 int before_start(const JobOptions& options) {
@@ -46,7 +67,9 @@ int after_end(const JobOptions& options) {
                              .code = options.code,
                              .signal = options.signal,
                              .is_done = path_exists(options.run / checkpoint::kDoneFile),
-                             .step = newest_checkpoint_step(options.checkpoints)};
+                             .step = newest_checkpoint_step(options.checkpoints),
+                             .bad_nodes = nodes_of_file(options.bad_nodes),
+                             .error = error_of_job(options.run, options.job)};
   const cluster::Decision decision = cluster::decide(cluster::read_starts(options.run), ended, options.max_restarts);
   cluster::append_start(options.run, {.name = "end",
                                       .job = options.job,
@@ -73,7 +96,8 @@ int job(CommandLine& line) {
       .range(0, 1 << 20);
   line.option("--code", "N", &options.code, "after: the exit code of the ranks").range(0, 255);
   line.option("--signal", "NAME", &options.signal, "after: what the script was told")
-      .choices({"none", "limit", "leave", "preflight"});
+      .choices({"none", "limit", "leave", "preempt", "preflight"});
+  line.option("--bad-nodes", "FILE", &options.bad_nodes, "after: of hearth preflight, nodes that can be left out");
   line.option("--next-job", "ID", &options.next_job, "queued: the job that goes on");
   if (!line.parse()) return 0;
   if (options.event == "before") return before_start(options);

@@ -1,6 +1,12 @@
 // `hearth preflight`: reads the run's options and the cluster file's figures, then becomes `hearth-train`.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
 #include "base/error.h"
+#include "base/text.h"
 #include "cluster/cluster_file.h"
+#include "cluster/slurm.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/run/options.h"
@@ -21,10 +27,17 @@ std::optional<config::PreflightOptions> preflight_options(CommandLine& line) {
       .range(0, 1000);
   line.option("--folder", "DIR", &options.folder, "the folder in which each node writes a file and reads it back");
   line.option("--set", "SECTION.KEY=VALUE", &options.sets, kSetHelp);
+  line.flag("--exclude-bad", &options.exclude_bad,
+            "where nodes are off: this Slurm job goes back to the queue, to start again without them");
+  line.option("--bad-nodes", "FILE", &options.bad_nodes,
+              "write the names of the nodes that are off into it, one a line");
   line.flag("--json", &options.json, "print one JSON object");
   if (!line.parse()) return std::nullopt;
   if (options.run_toml.empty() && !options.sets.empty())
     throw user_error("--set was given without a run file", {}, "name the run file, or remove --set");
+  if (options.exclude_bad && std::getenv("SLURM_JOB_ID") == nullptr)
+    throw user_error("--exclude-bad was given outside a Slurm job", "there is no SLURM_JOB_ID in the environment",
+                     "remove --exclude-bad, or start hearth preflight in the job");
   if (!name.empty()) {
     const cluster::ClusterFile file = cluster::find_cluster_file(name);
     options.least_share = file.least_share;
@@ -33,6 +46,16 @@ std::optional<config::PreflightOptions> preflight_options(CommandLine& line) {
     options.fabric_library = file.fabric_library;
   }
   return options;
+}
+
+void hand_on_bad_nodes(const config::PreflightOptions& options, const std::vector<std::string>& nodes) {
+  std::string lines;
+  for (const std::string& node : nodes) lines += node + "\n";
+  if (!options.bad_nodes.empty()) write_file_atomic(options.bad_nodes, lines);
+  if (!options.exclude_bad || nodes.empty()) return;
+  const std::string job = std::getenv("SLURM_JOB_ID");
+  fmt::print(stderr, "hearth: job {} goes back to the queue, to start without {}\n", job, join(nodes));
+  cluster::requeue_without(job, nodes);
 }
 
 int preflight(CommandLine& line) {

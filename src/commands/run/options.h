@@ -5,6 +5,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "commands/command_line.h"
 #include "config/bench_options.h"
@@ -14,6 +16,8 @@ namespace hearth::commands {
 
 std::optional<config::TrainOptions> train_options(CommandLine& line);
 std::optional<config::PreflightOptions> preflight_options(CommandLine& line);
+// On rank 0, after the checks: writes the names of bad nodes and hands them to Slurm, as the options say.
+void hand_on_bad_nodes(const config::PreflightOptions& options, const std::vector<std::string>& nodes);
 std::optional<config::EvalOptions> eval_options(CommandLine& line);
 std::optional<config::GenerateOptions> generate_options(CommandLine& line);
 std::optional<config::BenchStepOptions> bench_step_options(CommandLine& line);
