@@ -20,7 +20,7 @@ struct Filling {
 
 struct Filled {
   std::string text;
-  std::vector<uint32_t> ids;       // of the whole text as one document, with its BOS and EOS
+  std::vector<int32_t> ids;        // of the whole text as one document, with its BOS and EOS
   std::vector<int64_t> positions;  // of the masks in `ids`, in the order of filling
 };
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/random.h"
+#include "data/batch/prompt.h"
 #include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
@@ -21,10 +22,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
                           const std::function<void(std::string_view)>& show) {
   const c10::InferenceMode no_gradients;
   const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
-  std::vector<uint32_t> prompt_ids;
-  tokenizer.encode(request.prompt, prompt_ids);
-  std::vector<int32_t> context = document_start(model);
-  context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
+  std::vector<int32_t> context = data::prompt_tokens(tokenizer, model.manifest.document_bos, request.prompt);
   if (context.empty())
     throw user_error("the prompt is empty", "the model's tokenizer has neither BOS nor EOS",
                      "give the start of the text: --prompt TEXT");
@@ -37,7 +35,7 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
   while (counts.generated_tokens < request.max_tokens) {
     const std::vector<double> logits = decoding.logits();
     const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
-    const auto id = static_cast<uint32_t>(sample_token(logits, request.sampling, uniform));
+    const auto id = static_cast<uint32_t>(model::sample_token(logits, request.sampling, uniform));
     if (tokenizer.eos() == id) {
       counts.ended = true;
       break;

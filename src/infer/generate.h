@@ -9,9 +9,11 @@
 #include "base/error.h"
 #include "config/options.h"
 #include "infer/loaded_model.h"
-#include "infer/sampling.h"
+#include "model/sampling.h"
 
 namespace hearth::infer {
+
+using model::SamplingOptions;
 
 struct Generation {
   std::string prompt;

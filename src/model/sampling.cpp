@@ -1,4 +1,4 @@
-#include "infer/sampling.h"
+#include "model/sampling.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace hearth::infer {
+namespace hearth::model {
 
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform) {
   HEARTH_CHECK(!logits.empty());
@@ -43,4 +43,11 @@ int64_t sample_token(std::span<const double> logits, const SamplingOptions& opti
   return ids[weight.size() - 1];
 }
 
-}  // namespace hearth::infer
+double certainty(std::span<const double> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit - largest);
+  return 1 / sum;
+}
+
+}  // namespace hearth::model

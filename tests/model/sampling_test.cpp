@@ -1,4 +1,4 @@
-#include "infer/sampling.h"
+#include "model/sampling.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-namespace hearth::infer {
+namespace hearth::model {
 namespace {
 
 const std::vector<double> kLogits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
@@ -75,4 +75,4 @@ TEST(Sampling, EqualLogitsAreOrderedById) {
 }
 
 }  // namespace
-}  // namespace hearth::infer
+}  // namespace hearth::model

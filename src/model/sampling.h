@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace hearth::infer {
+namespace hearth::model {
 
 struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
@@ -15,4 +15,7 @@ struct SamplingOptions {
 // `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform);
 
-}  // namespace hearth::infer
+// The probability of the most likely token.
+double certainty(std::span<const double> logits);
+
+}  // namespace hearth::model
