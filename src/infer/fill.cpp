@@ -50,25 +50,29 @@ std::string mask_text(const LoadedModel& model) {
                          data::masking_of(model.config.objective, *model.tokenizer, model.shape.V).mask_id);
 }
 
-Filled fill_masks(LoadedModel& model, const Filling& request) {
-  const c10::InferenceMode no_gradients;
+data::MaskedPrompt masked_prompt(const LoadedModel& model, const std::string& text) {
   const config::Objective& objective = model.config.objective;
   if (!objective.masked())
     throw user_error(fmt::format("{} does not fill masks", model.folder.string()),
                      fmt::format("it was trained with objective.kind = \"{}\"", name_of(objective.kind)),
                      "give --prompt, which it continues");
   const int32_t mask_id = data::masking_of(objective, *model.tokenizer, model.shape.V).mask_id;
-  data::MaskedPrompt prompt = data::masked_prompt(*model.tokenizer, model.manifest.document_bos, mask_id, request.text);
-  std::vector<int64_t>& open = prompt.open;
-  if (open.empty())
-    throw user_error("the text of --fill has no mask", {},
+  data::MaskedPrompt prompt = data::masked_prompt(*model.tokenizer, model.manifest.document_bos, mask_id, text);
+  if (prompt.open.empty())
+    throw user_error("the text has no mask", {},
                      fmt::format("write {} for each token to be filled in", mask_text(model)));
-  const auto S = std::ssize(prompt.ids);
-  if (S > model.config.training.seq_len)
-    throw user_error(fmt::format("the text of --fill has {} tokens", S),
+  if (std::ssize(prompt.ids) > model.config.training.seq_len)
+    throw user_error(fmt::format("the text has {} tokens", prompt.ids.size()),
                      fmt::format("the model was trained on windows of {}", model.config.training.seq_len),
                      "give a shorter text");
+  return prompt;
+}
 
+Filled fill_masks(LoadedModel& model, const Filling& request) {
+  const c10::InferenceMode no_gradients;
+  data::MaskedPrompt prompt = masked_prompt(model, request.text);
+  std::vector<int64_t>& open = prompt.open;
+  const auto S = std::ssize(prompt.ids);
   model::Transformer transformer(model.shape, model.plan, 1, S,
                                  {.dtype = model.dtype, .loss_chunk_tokens = 64, .device = model.weights->device()});
   const std::vector<bool> no_text = data::special_ids(*model.tokenizer, model.shape.V);

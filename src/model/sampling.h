@@ -6,10 +6,12 @@
 
 namespace hearth::model {
 
+// The rules apply in this order, and each keeps a part of the tokens that the rules before it kept.
 struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // only the k most likely; 0: all
   double top_p = 1;        // of these only the fewest whose probabilities sum to this
+  double min_p = 0;        // of these only those with at least this part of the most likely one's probability
 };
 
 // `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
