@@ -58,19 +58,24 @@ struct EvalOptions {
 
 struct GenerateOptions {
   Path checkpoint{};
-  std::string prompt{};  // empty: the text begins like a document
-  std::string fill{};    // a text with masks, instead of a prompt
+  std::string prompt{};    // empty: the text begins like a document
+  std::string fill{};      // a text with masks, instead of a prompt
+  Path prompts{};          // a file of prompts, instead of one; its texts go to `out` (infer/generate_prompts.h)
+  int64_t batch_size = 0;  // of these prompts at a time; 0: eight
   int64_t max_tokens = 200;
+  bool max_tokens_given = false;
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // 0: all
   double top_p = 1;
+  double min_p = 0;                 // of the most likely token's probability
+  std::vector<std::string> stop{};  // strings that end the text
   uint64_t seed = 0;
   int64_t threads = 0;
   std::string device = "cpu";  // or "cuda"
   // Only for recordings.
   int64_t n_fixed = -1;      // neurons that the prompt fixes; 0: those that it has, -1: as the model was trained
   int64_t context_bins = 0;  // bins of the prompt; the rest is compared with the output. 0: all
-  Path out{};                // the generated bins as .npy
+  Path out{};                // the generated bins as .npy; or the texts of `prompts`
   Path picture{};            // recorded and generated bins side by side, as .png
 };
 

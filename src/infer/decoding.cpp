@@ -6,30 +6,55 @@
 
 namespace hearth::infer {
 
-Decoding::Decoding(LoadedModel& model, std::vector<int32_t> context)
+RowDecoding::RowDecoding(LoadedModel& model, int64_t rows, int64_t capacity)
     : window_(model.config.training.seq_len),
       vocab_size_(model.tokenizer->vocab_size()),
-      context_(std::move(context)),
-      fresh_(context_),
-      decoder_(model.shape, model.plan, *model.weights, window_, model.dtype, model.weights->device()) {
-  if (static_cast<int64_t>(fresh_.size()) > window_) forget_older_half();
+      contexts_(static_cast<size_t>(rows)),
+      decoder_(model.shape, model.plan, *model.weights, capacity > 0 ? std::min(capacity, window_) : window_,
+               model.dtype, model.weights->device(), rows) {}
+
+void RowDecoding::begin(int64_t row, std::vector<int32_t> tokens) {
+  decoder_.clear(row);
+  context(row) = {tokens, tokens};
 }
 
-void Decoding::forget_older_half() {
-  decoder_.clear();
-  fresh_.assign(context_.end() - (window_ + 1) / 2, context_.end());
+void RowDecoding::append(int64_t row, int32_t token) {
+  context(row).tokens.push_back(token);
+  context(row).fresh.push_back(token);
 }
 
-std::vector<double> Decoding::logits() {
-  if (decoder_.size() + static_cast<int64_t>(fresh_.size()) > window_) forget_older_half();
-  const at::Tensor logits_V = decoder_.append(fresh_);
-  fresh_.clear();
+void RowDecoding::forget_older_half(int64_t row) {
+  decoder_.clear(row);
+  const std::vector<int32_t>& tokens = context(row).tokens;
+  context(row).fresh.assign(tokens.end() - (window_ + 1) / 2, tokens.end());
+}
+
+std::vector<std::vector<double>> RowDecoding::logits(std::span<const int64_t> rows) {
+  std::vector<std::vector<double>> result(rows.size());
+  std::vector<int64_t> together;  // rows with one new token
+  std::vector<int32_t> tokens;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int64_t row = rows[i];
+    std::vector<int32_t>& fresh = context(row).fresh;
+    if (decoder_.size(row) + std::ssize(fresh) > window_) forget_older_half(row);
+    if (decoder_.size(row) > 0 && fresh.size() == 1) {
+      together.push_back(row);
+      tokens.push_back(fresh.front());
+      places.push_back(i);
+    } else {
+      result[i] = own_ids(decoder_.append(fresh, row));
+    }
+    fresh.clear();
+  }
+  if (together.empty()) return result;
+  const at::Tensor logits_NV = decoder_.append_to_each(together, tokens);
+  for (size_t n = 0; n < places.size(); ++n) result[places[n]] = own_ids(logits_NV.select(0, static_cast<int64_t>(n)));
+  return result;
+}
+
+std::vector<double> RowDecoding::own_ids(const at::Tensor& logits_V) const {
   return ops::to_doubles(logits_V.narrow(0, 0, std::min(logits_V.numel(), vocab_size_)));
-}
-
-void Decoding::append(int32_t token) {
-  context_.push_back(token);
-  fresh_.push_back(token);
 }
 
 }  // namespace hearth::infer

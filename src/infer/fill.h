@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/batch/prompt.h"
 #include "infer/generate.h"
 #include "infer/loaded_model.h"
 
@@ -20,12 +21,15 @@ struct Filling {
 
 struct Filled {
   std::string text;
-  std::vector<uint32_t> ids;       // of the whole text as one document, with its BOS and EOS
+  std::vector<int32_t> ids;        // of the whole text as one document, with its BOS and EOS
   std::vector<int64_t> positions;  // of the masks in `ids`, in the order of filling
 };
 
 // The spelling of a mask: the tokenizer's mask token, or "[MASK]" if that has no text.
 std::string mask_text(const LoadedModel& model);
+
+// The tokens of a text with masks. Throws the errors of fill_masks.
+data::MaskedPrompt masked_prompt(const LoadedModel& model, const std::string& text);
 
 // Throws user_error for a model of another objective, a text without masks, or a text longer than training.seq_len.
 Filled fill_masks(LoadedModel& model, const Filling& request);

@@ -9,11 +9,13 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/random.h"
+#include "data/batch/prompt.h"
 #include "infer/decoding.h"
 #include "infer/fill.h"
 #include "infer/generate_array.h"
+#include "infer/generate_prompts.h"
 #include "infer/output_file.h"
-#include "infer/text_stream.h"
+#include "infer/text_writer.h"
 #include "metrics/throughput.h"
 
 namespace hearth::infer {
@@ -21,34 +23,22 @@ GenerationCounts generate(LoadedModel& model, const Generation& request,
                           const std::function<void(std::string_view)>& show) {
   const c10::InferenceMode no_gradients;
   const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
-  std::vector<uint32_t> prompt_ids;
-  tokenizer.encode(request.prompt, prompt_ids);
-  std::vector<int32_t> context = document_start(model);
-  context.insert(context.end(), prompt_ids.begin(), prompt_ids.end());
+  std::vector<int32_t> context = data::prompt_tokens(tokenizer, model.manifest.document_bos, request.prompt);
   if (context.empty())
     throw user_error("the prompt is empty", "the model's tokenizer has neither BOS nor EOS",
                      "give the start of the text: --prompt TEXT");
 
-  TextStream stream;
-  show(stream.push(request.prompt));
   GenerationCounts counts{static_cast<int64_t>(context.size()), 0, false};
-  const RandomKey key = random_key(request.seed, "generate");
+  const WritingRules rules{request.max_tokens, request.sampling, request.stop};
+  TextWriter writer(tokenizer, rules, request.seed);
+  show(writer.begin(request.prompt));
   Decoding decoding(model, std::move(context));
-  while (counts.generated_tokens < request.max_tokens) {
-    const std::vector<double> logits = decoding.logits();
-    const double uniform = random_uniform(key, static_cast<uint64_t>(counts.generated_tokens));
-    const auto id = static_cast<uint32_t>(sample_token(logits, request.sampling, uniform));
-    if (tokenizer.eos() == id) {
-      counts.ended = true;
-      break;
-    }
-    ++counts.generated_tokens;
-    decoding.append(static_cast<int32_t>(id));
-    std::string bytes;
-    tokenizer.decode(id, bytes);
-    show(stream.push(bytes));
+  while (!writer.ending()) {
+    if (const auto token = writer.next(decoding.logits())) decoding.append(*token);
+    show(writer.take_text());
   }
-  show(stream.finish());
+  counts.generated_tokens = writer.tokens();
+  counts.ended = writer.ending() == Ending::kEos;
   return counts;
 }
 
@@ -65,8 +55,11 @@ void check_options(const LoadedModel& model, const config::GenerateOptions& opti
   };
   refuse(options.n_fixed >= 0, "--n-fixed");
   refuse(options.context_bins > 0, "--context");
-  refuse(!options.out.empty(), "--out");
+  refuse(!options.out.empty(), "--out without --prompts");
   refuse(!options.picture.empty(), "--picture");
+  if (arrays && !options.stop.empty())
+    throw user_error("--stop is for text", fmt::format("{} continues recordings", model.folder.string()),
+                     "leave it out");
   if (options.fill.empty() && model.config.objective.masked())
     throw user_error(fmt::format("{} does not continue a text", model.folder.string()),
                      "it was trained to fill in hidden tokens (objective.kind = \"masked_lm\")",
@@ -80,10 +73,15 @@ void print_text(std::string_view text) {
 
 }  // namespace
 
+SamplingOptions sampling_of(const config::GenerateOptions& options) {
+  return {.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p, .min_p = options.min_p};
+}
+
 ExitCode run_generate(const config::GenerateOptions& options) {
   const auto model = load_model(options.checkpoint, options.device);
+  if (!options.prompts.empty()) return run_generate_prompts(*model, options);
   check_options(*model, options);
-  const SamplingOptions sampling{.temperature = options.temperature, .top_k = options.top_k, .top_p = options.top_p};
+  const SamplingOptions sampling = sampling_of(options);
   const double start_s = metrics::monotonic_seconds();
   GenerationCounts counts;
   std::string what;
@@ -105,7 +103,7 @@ ExitCode run_generate(const config::GenerateOptions& options) {
     what = fmt::format("{} time bins of {} neurons, ",
                        static_cast<int64_t>(generated.bins.size()) - prompt.context.shape.bins, generated.neurons);
   } else {
-    counts = generate(*model, {options.prompt, options.max_tokens, sampling, options.seed}, print_text);
+    counts = generate(*model, {options.prompt, options.max_tokens, sampling, options.seed, options.stop}, print_text);
     print_text("\n");  // comes before the text on stderr if both go to one terminal
   }
   const double seconds = metrics::monotonic_seconds() - start_s;

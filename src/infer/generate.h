@@ -5,19 +5,23 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "config/options.h"
 #include "infer/loaded_model.h"
-#include "infer/sampling.h"
+#include "model/sampling.h"
 
 namespace hearth::infer {
+
+using model::SamplingOptions;
 
 struct Generation {
   std::string prompt;
   int64_t max_tokens = 256;
   SamplingOptions sampling{};
   uint64_t seed = 0;
+  std::vector<std::string> stop{};  // strings that end the text
 };
 
 struct GenerationCounts {
@@ -26,10 +30,12 @@ struct GenerationCounts {
   bool ended = false;            // by EOS
 };
 
-// Calls `show` with whole characters: first the prompt, then the generated text. The same model, request and machine
-// give the same text. When the context fills the model's window, its newer half is kept.
+// Calls `show` with whole characters: first the prompt, then the generated text, without the stop string. The same
+// model, request and machine give the same text. When the context fills the model's window, its newer half is kept.
 GenerationCounts generate(LoadedModel& model, const Generation& request,
                           const std::function<void(std::string_view)>& show);
+
+SamplingOptions sampling_of(const config::GenerateOptions& options);
 
 // The command. The text goes to stdout, everything else to stderr.
 ExitCode run_generate(const config::GenerateOptions& options);

@@ -37,13 +37,4 @@ std::unique_ptr<LoadedModel> load_model(const Path& given, const std::string& de
   return model;
 }
 
-std::vector<int32_t> document_start(const LoadedModel& model) {
-  const tokenizer::Tokenizer& tokenizer = *model.tokenizer;
-  std::vector<int32_t> start;
-  if (tokenizer.eos()) start.push_back(static_cast<int32_t>(*tokenizer.eos()));
-  if (tokenizer.bos() && (model.manifest.document_bos || start.empty()))
-    start.push_back(static_cast<int32_t>(*tokenizer.bos()));
-  return start;
-}
-
 }  // namespace hearth::infer

@@ -30,7 +30,4 @@ struct LoadedModel {
 // if it is incomplete. Do not move the result: weights point into it.
 std::unique_ptr<LoadedModel> load_model(const Path& folder, const std::string& device = "cpu");
 
-// The tokens that the model saw before each document's first token. A prompt begins a document.
-std::vector<int32_t> document_start(const LoadedModel& model);
-
 }  // namespace hearth::infer

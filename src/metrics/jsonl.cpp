@@ -48,6 +48,14 @@ std::string to_line(const Record& r) {
   return line + "}\n";
 }
 
+std::string to_line(const SampleText& s) {
+  std::string line =
+      fmt::format(R"({{"event": "sample", "step": {}, "prompt": {}, "text": {}, "tokens": {}, "ended": {}, "seed": {})",
+                  s.step, quoted(s.prompt), quoted(s.text), s.tokens, s.ended, s.seed);
+  add_time(line, s.time);
+  return line + "}\n";
+}
+
 std::optional<double> maybe(const nlohmann::json& object, const char* name) {
   const auto it = object.find(name);
   return it == object.end() ? std::nullopt : std::optional<double>(it->get<double>());
@@ -166,11 +174,17 @@ void for_each_line(const Path& path, std::string_view beginning, const Visit& vi
 
 }  // namespace
 
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
 JsonlWriter::JsonlWriter(const Path& path) : file_((remove_torn_line(path), File::open_append(path))) {}
 
 void JsonlWriter::append(const Record& record) { file_.write(to_line(record)); }
 
 void JsonlWriter::append(const Event& event) { file_.write(to_line(event)); }
+
+void JsonlWriter::append(const SampleText& sample) { file_.write(to_line(sample)); }
 
 std::vector<Record> read_metrics(const Path& path) {
   std::vector<Record> records;

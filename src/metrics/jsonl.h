@@ -8,10 +8,13 @@
 //   {"event": "resume", "step": N, "next_sample": G, "time": ...}
 //   {"event": "rewind", "step": N, "next_sample": G, "from_step": M, "rewinds": ..., "reason": "...", "loss": ...,
 //    "grad_norm": ..., "time": ...}
-// An event says that training continued after step N with sample G: earlier lines of steps past N are undone. The run
-// itself decides on a rewind, at step M, whose update was not applied; "reason" says why. A loss that is NaN or
-// infinite is left out.
-// A kill may leave half a line at the end; the next writer removes it, and readers ignore it.
+//   {"event": "sample", "step": N, "prompt": "...", "text": "...", "tokens": ..., "ended": ..., "seed": ..., "time":
+//   ...}
+// A sample is a text that the model made after step N's validation (validation.generate); bytes that are no UTF-8
+// become U+FFFD. The other events say that training continued after step N with sample G: earlier lines of steps past N
+// are undone. The run itself decides on a rewind, at step M, whose update was not applied; "reason" says why. A loss
+// that is NaN or infinite is left out. A kill may leave half a line at the end; the next writer removes it, and readers
+// ignore it.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +41,16 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
+// The text as a string of JSON, with quotes; bytes that are no UTF-8 become U+FFFD.
+std::string quoted(const std::string& text);
+
 class JsonlWriter {
  public:
   // Appends to the file; a missing file is made.
   explicit JsonlWriter(const Path& path);
   void append(const Record& record);
   void append(const Event& event);
+  void append(const SampleText& sample);
   // Fsyncs the lines so far. Called before a checkpoint: the file must have the lines of its steps.
   void sync() { file_.sync(); }
 

@@ -31,4 +31,16 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+// A text that the model made after a validation from a prompt of validation.generate.
+struct SampleText {
+  int64_t step = 0;
+  std::string prompt{};
+  std::string text{};  // after the prompt; of a model that fills in masks: the whole text
+  int64_t tokens = 0;  // that the model chose
+  bool ended = false;  // by EOS
+  uint64_t seed = 0;   // `hearth generate` makes the text again with it
+  double time = 0;     // in seconds since 1970
+  bool operator==(const SampleText&) const = default;
+};
+
 }  // namespace hearth::metrics

@@ -1,10 +1,15 @@
 // The transformer's forward token by token, with a cache of keys and values, for generation.
+//
+// Rows are sequences beside each other, each with a cache and a length of its own. One call computes a token of each of
+// several rows: matrix products take all of them at once, rotation and attention go row by row.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "model/activations.h"
@@ -15,31 +20,47 @@ namespace hearth::model {
 
 class Decoder {
  public:
-  // Room for `capacity` positions of one sequence.
+  // Room for `capacity` positions in each of `rows` sequences.
   Decoder(const plan::ModelShape& shape, const plan::ParameterPlan& plan, Weights& weights, int64_t capacity,
-          DType dtype, at::Device device = at::kCPU);
+          DType dtype, at::Device device = at::kCPU, int64_t rows = 1);
 
-  // Appends tokens and returns the logits after the last of them, [V]; valid until the next call.
-  // size() + tokens.size() must not exceed the capacity.
-  at::Tensor append(const std::vector<int32_t>& tokens);
+  // Appends tokens to a row and returns the logits after the last of them, [V]; valid until the next call.
+  // size(row) + tokens.size() must not exceed the capacity.
+  at::Tensor append(std::span<const int32_t> tokens, int64_t row = 0);
 
-  // Forgets all positions.
-  void clear() { size_ = 0; }
-  int64_t size() const { return size_; }
+  // Appends one token to each of these rows, which are different and not empty. Returns the logits after each, [N, V];
+  // valid until the next call.
+  at::Tensor append_to_each(std::span<const int64_t> rows, std::span<const int32_t> tokens);
+
+  // Forgets all positions of a row.
+  void clear(int64_t row = 0) { sizes_[static_cast<size_t>(row)] = 0; }
+  int64_t size(int64_t row = 0) const { return sizes_[static_cast<size_t>(row)]; }
+  int64_t rows() const { return static_cast<int64_t>(sizes_.size()); }
   int64_t capacity() const { return capacity_; }
 
  private:
-  void attend(const Activations& activations, const BlockViews& weights, int64_t layer);
+  // Tokens of one row, next to each other in the stream: `count` of them from `first` on.
+  struct Stretch {
+    int64_t row, first, count;
+  };
+  // The logits after each stretch's last token, [stretches, V].
+  at::Tensor forward(const Activations& activations, std::span<const int32_t> tokens,
+                     std::span<const Stretch> stretches);
+  void attend(const Activations& activations, const BlockViews& weights, int64_t layer,
+              std::span<const Stretch> stretches);
+  std::unique_ptr<Activations> activations(int64_t tokens, int64_t logits) const;
 
   const plan::ModelShape shape_;
   const plan::ParameterPlan& plan_;
   Weights& weights_;
-  int64_t capacity_, size_ = 0;
+  int64_t capacity_;
+  std::vector<int64_t> sizes_;  // of each row
   DType dtype_;
   at::Device device_;
   at::Tensor rope_CK_;
-  std::vector<at::Tensor> keys_, values_;     // per layer, [1, capacity, G, K]
-  std::unique_ptr<Activations> activations_;  // for the number of positions in the last call
+  std::vector<at::Tensor> keys_, values_;                 // per layer, [rows, capacity, G, K]
+  std::unique_ptr<Activations> of_row_;                   // for the number of tokens in the last append()
+  std::map<int64_t, std::unique_ptr<Activations>> each_;  // by the number of rows
 };
 
 }  // namespace hearth::model

@@ -122,12 +122,29 @@ ops::AttentionMask Stage::mask_of(const MicroBatch& batch) const {
 }
 
 at::Tensor Stage::logits(Weights& weights, const at::Tensor& positions_N) {
-  HEARTH_CHECK(a_.tensor == nullptr, "each rank has logits of a part of the vocabulary");
-  const at::Tensor input = positions_N.defined() ? ops::gathered(a_(kFinalInput), positions_N) : a_(kFinalInput);
+  const at::Tensor& rows = all_rows(a_, a_(kFinalInput));
+  const at::Tensor input = positions_N.defined() ? ops::gathered(rows, positions_N) : rows;
   const at::Tensor logits = ops::empty({input.size(0), a_.shape.V}, ops::dtype_of(input), a_.device());
   ops::matmul(logits, input, output_VD(weights));
   weights.release(output_unit());
-  return logits;
+  return a_.tensor == nullptr ? logits : all_columns(logits);
+}
+
+// [N, V of the vocabulary] from each rank's [N, V].
+at::Tensor Stage::all_columns(const at::Tensor& part_NV) const {
+  const int64_t R = a_.tensor->size(), N = part_NV.size(0), V = a_.shape.vocabulary.total;
+  // The first ranks may have one id more than the others. Equal parts are gathered.
+  const at::Tensor parts_RNV = ops::zeros({R, N, (V + R - 1) / R}, ops::dtype_of(part_NV), a_.device());
+  const at::Tensor own_NV = parts_RNV.select(0, a_.tensor->rank());
+  ops::copy_(own_NV.narrow(1, 0, a_.shape.V), part_NV);
+  a_.tensor->all_gather(parts_RNV, own_NV);
+  const at::Tensor whole_NV = ops::empty({N, V}, ops::dtype_of(part_NV), a_.device());
+  for (int64_t rank = 0, first = 0; rank < R; ++rank) {
+    const int64_t count = V / R + (rank < V % R ? 1 : 0);
+    ops::copy_(whole_NV.narrow(1, first, count), parts_RNV.select(0, rank).narrow(1, 0, count));
+    first += count;
+  }
+  return whole_NV;
 }
 
 at::Tensor Stage::output_VD(Weights& weights) { return parameter_view(weights.gather(output_unit()), output_matrix()); }

@@ -50,8 +50,8 @@ class Stage {
   void backward(Weights& weights, const MicroBatch& batch);
   void weight_gradients(Weights& weights);
 
-  // For tests and tools, after forward in the last stage: the logits [T, V] of that batch, or [N, V] of given
-  // positions, int64 [N]. Not with a part of a model.
+  // After forward in the last stage: the logits [T, V] of that batch, or [N, V] of given positions, int64 [N]. V is of
+  // the whole vocabulary, also where ranks share it.
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N);
 
   // [T, D], or this rank's rows. An output's place later has its gradient, and at last that of the input.
@@ -72,6 +72,7 @@ class Stage {
     return a_.shape.tied ? plan_.parameters.front() : plan_.parameters.back();
   }
   at::Tensor output_VD(Weights& weights);
+  at::Tensor all_columns(const at::Tensor& part_NV) const;
   at::Tensor output_gradient_VD(Weights& weights);
 
   const plan::ParameterPlan& plan_;

@@ -41,8 +41,8 @@ class Transformer {
   ops::CrossEntropy loss(Weights& weights, const MicroBatch& batch);
   ops::CrossEntropy loss_and_gradient(Weights& weights, const MicroBatch& batch, double scale, double z_factor = 0);
 
-  // For tests and tools, after loss() of a whole model: the logits [T, V] of that batch, or [N, V] of given positions,
-  // int64 [N].
+  // After loss() of one micro-batch, on a rank with the last layers: the logits [T, V] of that batch, or [N, V] of
+  // given positions, int64 [N].
   at::Tensor logits(Weights& weights, const at::Tensor& positions_N = {});
 
   // Whether the computation depends on document boundaries or padding, in addition to the batch's shape.

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "config/derived.h"
 #include "convert/source.h"
+#include "data/batch/prompt.h"
 #include "data/order/data_facts.h"
 #include "data/shard/same_tokenizer.h"
 #include "data/study/token_weights.h"
@@ -80,6 +81,29 @@ plan::ParameterPlan named_parameters(config::Model model) {
   return plan::parameter_plan(plan::model_shape(model, 1));
 }
 
+// Throws if the run's model cannot continue a prompt of validation.generate, or fill in its masks.
+void check_prompt(const std::string& prompt, const config::RunConfig& config, const tokenizer::Tokenizer& tokenizer,
+                  bool document_bos, const data::LabelRule& labels) {
+  if (tokenizer.arrays() != nullptr || !tokenizer.has_text())
+    throw user_error("validation.generate needs data of text",
+                     fmt::format("the tokenizer of the data is {}", tokenizer.name()),
+                     "leave it out; hearth generate continues recordings from a checkpoint");
+  if (!labels.masking) {
+    if (!data::prompt_tokens(tokenizer, document_bos, prompt).empty()) return;
+    throw user_error("a prompt of validation.generate is empty", "the tokenizer has neither BOS nor EOS",
+                     "give the start of a text");
+  }
+  const data::MaskedPrompt masked = data::masked_prompt(tokenizer, document_bos, labels.masking->mask_id, prompt);
+  if (masked.open.empty())
+    throw user_error(
+        fmt::format("the prompt \"{}\" of validation.generate has no mask", prompt),
+        "the model fills in hidden tokens (objective.kind = \"masked_lm\")",
+        fmt::format("write {} for each token to be filled in", data::mask_text(tokenizer, labels.masking->mask_id)));
+  if (std::ssize(masked.ids) > config.training.seq_len)
+    throw user_error(fmt::format("a prompt of validation.generate has {} tokens", masked.ids.size()),
+                     fmt::format("training.seq_len is {}", config.training.seq_len), "give a shorter text");
+}
+
 class Check {
  public:
   explicit Check(const config::LoadResult& loaded) : loaded_(loaded) {
@@ -117,8 +141,19 @@ class Check {
     if (config.validation.freq > 0) open_validation();
     if (!errors_.attempt([&] { result_.tokenizer = dataset.open_tokenizer(); }) || has_problem({"objective"})) return;
     const int64_t rows = std::max(config.model.vocab_size, vocab_size());
-    errors_.attempt([&] { result_.labels = data::label_rule(config.objective, *result_.tokenizer, rows); });
+    const bool labelled =
+        errors_.attempt([&] { result_.labels = data::label_rule(config.objective, *result_.tokenizer, rows); });
+    if (labelled) check_prompts();
   }
+
+  void check_prompts() {
+    for (const std::string& prompt : result_.config.validation.generate)
+      errors_.attempt_about("validation.generate", [&] {
+        check_prompt(prompt, result_.config, *result_.tokenizer, dataset_bos(), result_.labels);
+      });
+  }
+
+  bool dataset_bos() const { return sources_.front().dataset.manifest().rules.bos; }
 
   void open_validation() {
     const config::RunConfig& config = result_.config;

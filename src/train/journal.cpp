@@ -53,6 +53,14 @@ void Journal::step(const metrics::Record& record) {
   if (console_) console_->step(record);
 }
 
+// On one line: texts stand in quotes, with line breaks as \\n.
+void Journal::sample(const metrics::SampleText& sample) {
+  if (!file_) return;
+  file_->append(sample);
+  message(LogLevel::kInfo, fmt::format("step {}  sample {} -> {}", sample.step, metrics::quoted(sample.prompt),
+                                       metrics::quoted(sample.text)));
+}
+
 void Journal::message(LogLevel level, std::string_view text) {
   if (console_) console_->message(fmt::format("{}{}", console_prefix(level), text));
   if (log_ != nullptr) log_->write(level, text);

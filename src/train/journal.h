@@ -36,6 +36,7 @@ class Journal {
   explicit Journal(const Options& options);
 
   void step(const metrics::Record& record);
+  void sample(const metrics::SampleText& sample);
   void message(LogLevel level, std::string_view text);
   // Records that the training went back, which cancels the records of later steps. The event is on disk at the return,
   // because a later start relies on it.

@@ -36,6 +36,7 @@
 #include "train/guard.h"
 #include "train/journal.h"
 #include "train/libtorch_error.h"
+#include "train/sample_texts.h"
 #include "train/signals.h"
 #include "train/step.h"
 #include "train/step_feed.h"
@@ -78,6 +79,7 @@ class Trainer {
                           .keep = checkpoint::keep_rules(run.config.checkpoint),
                           .behind = run.config.checkpoint.async_mode == config::AsyncMode::kAsync}),
         extra_steps_(checkpoint::keep_rules(run.config.checkpoint).steps),
+        sample_texts_(run, plan_, groups_, group.control()),
         feed_(run, group.control()),
         journal_(journal_options(run, progress_, group.rank(), log)) {
     if (!start.from_elsewhere) checkpoint_ = start.checkpoint;
@@ -89,9 +91,10 @@ class Trainer {
     control_.set_timeout(run_.config.comm.train_timeout_seconds);
     if (progress_.step == 0 && run_.validates()) {
       metrics::Record before;
-      validate(before);
+      validate(model_, weights_, run_, before);
       before.time = metrics::wall_seconds();
       journal_.step(before);
+      sample_texts();
     }
     feed_.saved();
     ended_s_ = monotonic_seconds();
@@ -113,8 +116,9 @@ class Trainer {
       if (!ahead) pause = pause_after(now.t);
       saver_.advance(pause.written_step);
       report_save();
-      if (pause.validate) validate(*record);
+      if (pause.validate) validate(model_, weights_, run_, *record);
       journal_.step(*record);
+      if (pause.validate) sample_texts();
       if (pause.save) save(*record);
       if (pause.leave) break;
     }
@@ -265,20 +269,8 @@ class Trainer {
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
 
-  // The loss of each validation set, and the mean over all.
-  void validate(metrics::Record& record) {
-    const ValidationOptions options{.seq_len = run_.seq_len(),
-                                    .local_batch_size = config::micro_batch_size(run_.config),
-                                    .max_sequences = run_.config.validation.steps * run_.global_batch_size,
-                                    .labels = run_.labels};
-    ValidationResult all;
-    for (const run::ValidationSet& set : run_.validation) {
-      const ValidationResult one = train::validate(model_, weights_, set.dataset.split(set.split), options);
-      if (!set.name.empty()) record.validation_losses[set.name] = one.loss();
-      all.loss_sum += one.loss_sum;
-      all.counted_tokens += one.counted_tokens;
-    }
-    record.validation_loss = all.loss();
+  void sample_texts() {
+    for (const metrics::SampleText& sample : sample_texts_.after(progress_.step, weights_)) journal_.sample(sample);
   }
 
   void save(const metrics::Record& record) {
@@ -314,6 +306,7 @@ class Trainer {
   TrainStep step_;
   run::Saver saver_;
   const std::set<int64_t> extra_steps_;
+  SampleTexts sample_texts_;
   StepFeed feed_;
   Journal journal_;
   std::optional<Path> checkpoint_;  // the last one, for a rewind

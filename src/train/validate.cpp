@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "config/derived.h"
 #include "data/batch/loader.h"
 #include "train/step.h"
 
@@ -78,6 +79,22 @@ ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& w
             ? "read more (validation.steps), hide more (objective.mlm_probability), or set objective.at_least_one_mask"
             : "evaluate other documents, or build them without --loss-key, --labels-key, --weights-key or --labels");
   return result;
+}
+
+void validate(model::Transformer& model, parallel::ShardedWeights& weights, const run::Run& run,
+              metrics::Record& record) {
+  const ValidationOptions options{.seq_len = run.seq_len(),
+                                  .local_batch_size = config::micro_batch_size(run.config),
+                                  .max_sequences = run.config.validation.steps * run.global_batch_size,
+                                  .labels = run.labels};
+  ValidationResult all;
+  for (const run::ValidationSet& set : run.validation) {
+    const ValidationResult one = validate(model, weights, set.dataset.split(set.split), options);
+    if (!set.name.empty()) record.validation_losses[set.name] = one.loss();
+    all.loss_sum += one.loss_sum;
+    all.counted_tokens += one.counted_tokens;
+  }
+  record.validation_loss = all.loss();
 }
 
 }  // namespace hearth::train

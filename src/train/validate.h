@@ -7,8 +7,10 @@
 
 #include "data/batch/label_rule.h"
 #include "data/shard/dataset.h"
+#include "metrics/record.h"
 #include "model/transformer.h"
 #include "parallel/sharded_weights.h"
+#include "run/run.h"
 
 namespace hearth::train {
 
@@ -31,5 +33,9 @@ struct ValidationOptions {
 // Collective; every rank gets the same result. The weights are not changed.
 ValidationResult validate(model::Transformer& model, parallel::ShardedWeights& weights, const data::Split& split,
                           const ValidationOptions& options);
+
+// The loss of each of the run's validation sets, and the mean over all, into `record`. Collective.
+void validate(model::Transformer& model, parallel::ShardedWeights& weights, const run::Run& run,
+              metrics::Record& record);
 
 }  // namespace hearth::train

@@ -54,9 +54,9 @@ TEST_F(Fill, AModelPutsBackWhatItLearnedSurestFirst) {
   const Filling drawn{.text = "[MASK][MASK][MASK][MASK]", .sampling = {.temperature = 5}, .seed = 3};
   EXPECT_EQ(fill_masks(*model, drawn).ids, fill_masks(*model, drawn).ids);
 
-  EXPECT_EQ(test::error_of([&] { fill_masks(*model, {.text = "abc"}); }).message(), "the text of --fill has no mask");
+  EXPECT_EQ(test::error_of([&] { fill_masks(*model, {.text = "abc"}); }).message(), "the text has no mask");
   EXPECT_EQ(test::error_of([&] { fill_masks(*model, {.text = std::string(40, 'a') + "[MASK]"}); }).message(),
-            "the text of --fill has 43 tokens");
+            "the text has 43 tokens");
   const Error error = test::error_of([&] { run_generate({.checkpoint = scratch / "masked_lm", .prompt = "abc"}); });
   EXPECT_THAT(error.message(), HasSubstr("does not continue a text")) << error.what();
 }

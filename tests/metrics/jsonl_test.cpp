@@ -289,5 +289,36 @@ TEST(Jsonl, AHistoryHasAllThatADamagedFileSays) {
   EXPECT_FALSE(read_history(scratch / "none").torn);
 }
 
+TEST(Jsonl, ATextOfTheModelIsALineOfItsOwnThatReadersOfStepsSkip) {
+  const test::ScratchFolder scratch;
+  const Path path = scratch / "metrics.jsonl";
+  {
+    JsonlWriter writer(path);
+    writer.append(record(1, 1));
+    writer.append(SampleText{.step = 1,
+                             .prompt = "say \"\n\"",
+                             .text = "half a character: \xE2\x82",
+                             .tokens = 4,
+                             .ended = true,
+                             .seed = 4294967295,
+                             .time = 1764083000.5});
+    writer.append(record(2, 1));
+  }
+  EXPECT_EQ(steps_of(read_metrics(path)), (std::vector<int64_t>{1, 2}));
+  EXPECT_TRUE(read_events(path).empty());
+  EXPECT_TRUE(read_history(path).damaged_lines.empty());
+  const std::string text = read_file(path);
+  const size_t begin = text.find('\n') + 1;
+  EXPECT_EQ(nlohmann::json::parse(text.substr(begin, text.find('\n', begin) - begin)),
+            nlohmann::json({{"event", "sample"},
+                            {"step", 1},
+                            {"prompt", "say \"\n\""},
+                            {"text", "half a character: \xEF\xBF\xBD"},
+                            {"tokens", 4},
+                            {"ended", true},
+                            {"seed", 4294967295},
+                            {"time", 1764083000.5}}));
+}
+
 }  // namespace
 }  // namespace hearth::metrics

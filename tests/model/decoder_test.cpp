@@ -33,7 +33,7 @@ void logits_with_cache_equal_logits_without(DType dtype, bool tied, double toler
   Decoder decoder(shape, plan, weights, S, dtype);
   auto append = [&](int64_t count) {
     const int32_t* first = tokens.data_ptr<int32_t>() + decoder.size();
-    const at::Tensor logits = decoder.append({first, first + count});
+    const at::Tensor logits = decoder.append(std::span(first, static_cast<size_t>(count)));
     const at::Tensor wanted = expected.select(0, decoder.size() - 1);
     EXPECT_LT((logits - wanted).norm().item<double>(), tolerance * wanted.norm().item<double>()) << decoder.size();
   };
@@ -61,6 +61,58 @@ TEST(Decoder, LogitsWithCacheEqualLogitsWithoutWhateverTheNorm) {
     logits_with_cache_equal_logits_without(DType::kFloat32, false, 2e-6, norm_type);
     logits_with_cache_equal_logits_without(DType::kFloat64, true, 1e-12, norm_type);
   }
+}
+
+// Rows of other lengths go beside each other, begin anew and rest.
+TEST(Decoder, EachRowHasTheLogitsOfItsOwnSequence) {
+  config::Model m;
+  m.dim = 48, m.n_layers = 3, m.n_heads = 6, m.n_kv_heads = 2, m.hidden_dim = 64, m.head_dim = 12;
+  m.qkv_bias = m.qk_norm = true;
+  const plan::ModelShape shape = plan::model_shape(m, 101);
+  const plan::ParameterPlan plan = plan::parameter_plan(shape);
+  test::LocalWeights weights(plan, DType::kFloat64, 3);
+  weights.vary_vectors(plan);
+  constexpr int64_t S = 23;
+  at::manual_seed(1);
+  std::vector<at::Tensor> tokens, expected;  // of four sequences
+  Transformer model(shape, plan, 1, S, {.dtype = DType::kFloat64, .loss_chunk_tokens = 64});
+  for (int i = 0; i < 4; ++i) {
+    tokens.push_back(at::randint(shape.V, {S}, at::kInt));
+    model.loss(weights, {tokens.back(), tokens.back(), {}});
+    expected.push_back(model.logits(weights).clone());
+  }
+  Decoder decoder(shape, plan, weights, S, DType::kFloat64, at::kCPU, 3);
+  std::vector<size_t> sequence = {0, 1, 2};  // in each row
+  const auto next = [&](int64_t row) {
+    return tokens[sequence[static_cast<size_t>(row)]].data_ptr<int32_t>() + decoder.size(row);
+  };
+  const auto expect = [&](int64_t row, const at::Tensor& logits) {
+    const at::Tensor wanted = expected[sequence[static_cast<size_t>(row)]].select(0, decoder.size(row) - 1);
+    EXPECT_LT((logits - wanted).norm().item<double>(), 1e-12 * wanted.norm().item<double>())
+        << "row " << row << " at " << decoder.size(row);
+  };
+  const auto prompt = [&](int64_t row, size_t count) {
+    expect(row, decoder.append(std::span<const int32_t>(next(row), count), row));
+  };
+  const auto each = [&](const std::vector<int64_t>& rows) {
+    std::vector<int32_t> ids;
+    for (const int64_t row : rows) ids.push_back(*next(row));
+    const at::Tensor logits = decoder.append_to_each(rows, ids);
+    for (size_t i = 0; i < rows.size(); ++i) expect(rows[i], logits.select(0, static_cast<int64_t>(i)));
+  };
+  prompt(0, 9);
+  prompt(2, 1);
+  each({0, 2});
+  prompt(1, 4);
+  each({2, 0, 1});
+  each({1});
+  each({0, 1, 2});
+  decoder.clear(0);
+  sequence[0] = 3;
+  prompt(0, 2);
+  each({1, 0});
+  while (decoder.size(1) < S) each({0, 1, 2});
+  EXPECT_EQ(decoder.size(2), 1 + 1 + 1 + 1 + (S - 8));
 }
 
 }  // namespace

@@ -97,8 +97,8 @@ TEST(ReleasedWeights, AreNotReadForLossLogitsAndGeneration) {
     EXPECT_TRUE(one.logits(plain).equal(other.logits(poisoned)));
     Decoder decoder(c.shape, c.plan, poisoned, 8, DType::kFloat64),
         expected(c.shape, c.plan, plain, 8, DType::kFloat64);
-    EXPECT_TRUE(decoder.append({1, 2, 3}).equal(expected.append({1, 2, 3})));
-    EXPECT_TRUE(decoder.append({4}).equal(expected.append({4})));
+    EXPECT_TRUE(decoder.append(std::vector<int32_t>{1, 2, 3}).equal(expected.append(std::vector<int32_t>{1, 2, 3})));
+    EXPECT_TRUE(decoder.append(std::vector<int32_t>{4}).equal(expected.append(std::vector<int32_t>{4})));
     EXPECT_EQ(poisoned.held(), 0U);
   }
 }

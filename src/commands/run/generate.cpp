@@ -1,5 +1,6 @@
 // `hearth generate`: checks its options, then becomes `hearth-train`.
 #include "base/error.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "commands/hearth_train.h"
 #include "commands/run/options.h"
@@ -12,11 +13,39 @@ void check_fill(const CommandLine& line, const config::GenerateOptions& options)
   if (options.fill.empty())
     throw user_error("the text of --fill is empty", {},
                      "write [MASK] for each token to be filled in: \"To [MASK] or not\"");
-  for (const char* option : {"--max-tokens", "--n-fixed", "--context", "--out", "--picture"}) {
+  for (const char* option : {"--max-tokens", "--n-fixed", "--context", "--out", "--picture", "--stop"}) {
     if (line.given(option))
       throw user_error(fmt::format("{} has no effect with --fill", option),
                        "one token is filled in for each mask of the text", fmt::format("leave out {}", option));
   }
+}
+
+void check_prompts(const CommandLine& line) {
+  if (!line.given("--out"))
+    throw user_error("--prompts is given without --out", {}, "give a file for the texts: --out FILE.jsonl");
+  for (const char* option : {"--n-fixed", "--context", "--picture"}) {
+    if (line.given(option))
+      throw user_error(fmt::format("{} has no effect with --prompts", option), "it is for recordings",
+                       fmt::format("leave out {}", option));
+  }
+}
+
+// One source of texts, and options that go with it.
+void check_texts(const CommandLine& line, const config::GenerateOptions& options) {
+  std::vector<std::string> given;
+  for (const char* option : {"--prompt", "--prompts", "--fill"})
+    if (line.given(option)) given.emplace_back(option);
+  if (given.size() != 1)
+    throw user_error(given.empty()
+                         ? "neither --prompt nor --fill nor --prompts is given"
+                         : fmt::format("{} are {} given", join(given, " and "), given.size() == 2 ? "both" : "all"),
+                     {}, "give one of them");
+  for (const std::string& stop : options.stop)
+    if (stop.empty()) throw user_error("a text of --stop is empty", {}, "leave it out");
+  if (line.given("--batch-size") && !line.given("--prompts"))
+    throw user_error("--batch-size goes with --prompts", "one text is made", "leave it out");
+  if (line.given("--fill")) check_fill(line, options);
+  if (line.given("--prompts")) check_prompts(line);
 }
 
 }  // namespace
@@ -33,6 +62,13 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option("--fill", "TEXT", &options.fill,
               "of a checkpoint of masked_lm: a text in which the mask token, or [MASK], stands for each token to be "
               "found; the most certain one is filled in first");
+  line.option(
+      "--prompts", "FILE", &options.prompts,
+      "a file of prompts, in place of one: lines of text, or in a .jsonl objects {\"prompt\": TEXT}; the texts go "
+      "to --out, those of masked_lm with their masks filled in; prompt number I, from 0, has the seed S + I; a "
+      "command that was killed goes on when it is started again");
+  line.option("--batch-size", "N", &options.batch_size, "of --prompts: prompts at a time; default: 8")
+      .range(1, 1 << 20);
   line.option("--max-tokens", "N", &options.max_tokens,
               "tokens after the prompt; when prompt and text fill the window that the model was trained on "
               "(training.seq_len), the newer half of the window stays as context and the rest is forgotten; of spike "
@@ -45,6 +81,10 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
   line.option("--top-p", "P", &options.top_p,
               "choose among the fewest tokens that together have this probability; 1 means all")
       .range(0, 1);
+  line.option("--min-p", "P", &options.min_p,
+              "choose among the tokens that have at least this part of the most likely one's probability; 0 means all")
+      .range(0, 1);
+  line.option("--stop", "TEXT", &options.stop, "end the text before this string; may be given several times");
   line.option("--seed", "S", &options.seed, "the same seed gives the same text");
   line.option("--threads", "N", &options.threads, "CPU threads; 0 means all it may use").range(0, 4096);
   line.option("--device", "NAME", &options.device, "the device: cpu, or cuda for a GPU").choices({"cpu", "cuda"});
@@ -57,16 +97,15 @@ std::optional<config::GenerateOptions> generate_options(CommandLine& line) {
               "recorded continuation; 0 "
               "means all")
       .range(0, 1e15);
-  line.option("--out", "FILE.npy", &options.out, "of spike counts: also the generated bins, uint8, neurons x bins");
+  line.option("--out", "FILE", &options.out,
+              "of --prompts: a line of JSON for each prompt, with its prompt, text, tokens, stop (eos, length, stop or "
+              "filled) and seed; of spike counts: also the generated bins, a .npy of uint8, neurons x bins");
   line.option("--picture", "FILE.png", &options.picture,
               "for spike counts: also a picture, recorded bins on the left, generated bins on the right; only the "
               "generated bins if --context leaves no recorded ones");
   if (!line.parse()) return std::nullopt;
-  const bool prompt = line.given("--prompt"), fill = line.given("--fill");
-  if (prompt == fill)
-    throw user_error(prompt ? "--prompt and --fill are both given" : "neither --prompt nor --fill is given", {},
-                     "give one of them");
-  if (fill) check_fill(line, options);
+  options.max_tokens_given = line.given("--max-tokens");
+  check_texts(line, options);
   return options;
 }
 

@@ -49,18 +49,28 @@ class ConfigCommandsTest : public ::testing::Test {
 
 TEST_F(ConfigCommandsTest, GenerateTakesOneTextAndNothingThatItWouldNotObey) {
   const auto error = [&](const std::string& words) { return run("generate --checkpoint none " + words).output; };
-  EXPECT_EQ(error(""), "error: neither --prompt nor --fill is given\n  fix: give one of them\n");
+  EXPECT_EQ(error(""), "error: neither --prompt nor --fill nor --prompts is given\n  fix: give one of them\n");
   EXPECT_EQ(error("--prompt '' --fill ''"), "error: --prompt and --fill are both given\n  fix: give one of them\n");
   EXPECT_EQ(error("--fill ''"),
             "error: the text of --fill is empty\n"
             "  fix: write [MASK] for each token to be filled in: \"To [MASK] or not\"\n");
-  for (const char* option : {"--max-tokens 200", "--n-fixed 3", "--context 2", "--out a.npy", "--picture a.png"}) {
+  for (const char* option :
+       {"--max-tokens 200", "--n-fixed 3", "--context 2", "--out a.npy", "--picture a.png", "--stop x"}) {
     const std::string name = std::string(option).substr(0, std::string(option).find(' '));
     EXPECT_EQ(error(fmt::format("--fill '[MASK]' {}", option)),
               fmt::format("error: {} has no effect with --fill\n  why: one token is filled in for each mask of the "
                           "text\n  fix: leave out {}\n",
                           name, name));
   }
+  EXPECT_EQ(error("--prompt a --prompts b --fill c"),
+            "error: --prompt and --prompts and --fill are all given\n  fix: give one of them\n");
+  EXPECT_EQ(error("--prompts a"),
+            "error: --prompts is given without --out\n  fix: give a file for the texts: --out FILE.jsonl\n");
+  EXPECT_EQ(error("--prompts a --out b --n-fixed 3"),
+            "error: --n-fixed has no effect with --prompts\n  why: it is for recordings\n  fix: leave out --n-fixed\n");
+  EXPECT_EQ(error("--prompt a --batch-size 3"),
+            "error: --batch-size goes with --prompts\n  why: one text is made\n  fix: leave it out\n");
+  EXPECT_EQ(error("--prompt a --stop ''"), "error: a text of --stop is empty\n  fix: leave it out\n");
   for (const char* words : {"--prompt ''", "--fill '[MASK]' --seed 1 --temperature 0"})
     EXPECT_THAT(error(words), Not(HasSubstr(" --"))) << error(words);  // the error is about the missing checkpoint
 }

@@ -4,15 +4,20 @@
 #include <cstdint>
 #include <span>
 
-namespace hearth::infer {
+namespace hearth::model {
 
+// The rules apply in this order, and each keeps a part of the tokens that the rules before it kept.
 struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
   int64_t top_k = 0;       // only the k most likely; 0: all
   double top_p = 1;        // of these only the fewest whose probabilities sum to this
+  double min_p = 0;        // of these only those with at least this part of the most likely one's probability
 };
 
 // `uniform` is a random number in [0, 1). Equal logits are ordered by id. Never picks an id at or past logits.size().
 int64_t sample_token(std::span<const double> logits, const SamplingOptions& options, double uniform);
 
-}  // namespace hearth::infer
+// The probability of the most likely token.
+double certainty(std::span<const double> logits);
+
+}  // namespace hearth::model

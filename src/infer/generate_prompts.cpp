@@ -1,0 +1,276 @@
+#include "infer/generate_prompts.h"
+
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "base/text.h"
+#include "data/batch/prompt.h"
+#include "data/formats/utf8.h"
+#include "infer/decoding.h"
+#include "infer/fill.h"
+#include "infer/output_file.h"
+#include "metrics/throughput.h"
+#include "run/compute_device.h"
+
+namespace hearth::infer {
+namespace {
+
+using Object = nlohmann::ordered_json;
+
+std::string line_of(const Object& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Object::error_handler_t::replace) + "\n";
+}
+
+std::string prompt_of_json(const std::string& line, const std::function<Error(const char*)>& error) {
+  const Object json = Object::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw error("the line is not a JSON object");
+  const auto found = json.find("prompt");
+  if (found == json.end()) throw error("\"prompt\" is missing");
+  if (!found->is_string()) throw error("\"prompt\" is not a text");
+  return found->get<std::string>();
+}
+
+// The lines of the output in the order of the prompts, in a file that survives a kill.
+class TextFile {
+ public:
+  // `settings`: what the texts depend on. Lines of an earlier start with the same settings stay.
+  TextFile(const Path& file, const Object& settings) : file_(file), partial_(file.string() + ".partial") {
+    const std::string heading = line_of(settings);
+    if (path_exists(partial_)) {
+      const std::string content = read_file(partial_);
+      if (content.starts_with(heading)) {
+        const size_t end = content.rfind('\n') + 1;
+        if (end < content.size()) write_file_atomic(partial_, std::string_view(content).substr(0, end));
+        next_ = static_cast<size_t>(std::count(content.begin(), content.end(), '\n')) - 1;
+      } else {
+        log_info("{} is of a command with other settings: it is begun anew", partial_.string());
+        remove_file(partial_);
+      }
+    }
+    const bool is_new = !path_exists(partial_);
+    out_.emplace(File::open_append(partial_));
+    if (is_new) out_->write(heading);
+    heading_bytes_ = heading.size();
+  }
+
+  size_t next() const { return next_; }  // the first prompt without a line
+
+  void add(size_t number, std::string line) {
+    waiting_[number] = std::move(line);
+    std::string ready;
+    for (auto it = waiting_.begin(); it != waiting_.end() && it->first == next_; it = waiting_.erase(it), ++next_)
+      ready += it->second;
+    if (!ready.empty()) out_->write(ready);
+  }
+
+  void finish() {
+    write_file_atomic(file_, std::string_view(read_file(partial_)).substr(heading_bytes_));
+    remove_file(partial_);
+  }
+
+ private:
+  const Path file_, partial_;
+  std::optional<File> out_;
+  size_t next_ = 0, heading_bytes_ = 0;
+  std::map<size_t, std::string> waiting_;  // texts that ended before an earlier prompt's
+};
+
+// One line on a terminal, redrawn five times a second; else nothing.
+class Progress {
+ public:
+  Progress(size_t first, size_t all) : first_(first), done_(first), all_(all) {}
+  void add(int64_t tokens) {
+    ++done_;
+    tokens_ += tokens;
+    if (::isatty(STDERR_FILENO) != 1 || seconds() - drawn_s_ < 0.2) return;
+    drawn_s_ = seconds();
+    fmt::print(stderr, "\r{} of {} prompts, {} tokens, {:.0f} tokens/s \x1b[K", done_, all_, tokens_, rate());
+    std::fflush(stderr);
+  }
+  void finish(const Path& file) const {
+    if (drawn_s_ > 0) fmt::print(stderr, "\r\x1b[K");
+    log_info("{}: {} prompts{}, {} tokens in {} ({:.0f} tokens/s)", file.string(), all_,
+             first_ > 0 ? fmt::format(", {} of them from an earlier start", first_) : "", tokens_,
+             format_duration(seconds()), rate());
+  }
+
+ private:
+  double seconds() const { return metrics::monotonic_seconds() - start_s_; }
+  double rate() const { return static_cast<double>(tokens_) / seconds(); }
+
+  const double start_s_ = metrics::monotonic_seconds();
+  const size_t first_;
+  size_t done_, all_;
+  int64_t tokens_ = 0;
+  double drawn_s_ = 0;
+};
+
+Object settings_of(const LoadedModel& model, const config::GenerateOptions& o) {
+  return {{"settings_of", "hearth generate"},
+          {"checkpoint", absolute_path(model.folder).string()},
+          {"manifest", xxh3_128_hex(read_file(model.folder / checkpoint::kManifestFile))},
+          {"prompts", xxh3_128_hex(read_file(o.prompts))},
+          {"max_tokens", o.max_tokens},
+          {"temperature", o.temperature},
+          {"top_k", o.top_k},
+          {"top_p", o.top_p},
+          {"min_p", o.min_p},
+          {"stop", o.stop},
+          {"seed", o.seed}};
+}
+
+void check_memory(const LoadedModel& model, int64_t rows, int64_t capacity) {
+  const plan::ModelShape& s = model.shape;
+  const int64_t each = 2 * s.L * capacity * s.G * s.K * dtype_size(model.dtype);
+  const int64_t free = run::available_memory(model.weights->device());
+  if (each <= free / rows) return;
+  throw user_error(
+      fmt::format("--batch-size {} needs {} of memory for keys and values", rows, format_bytes(rows * each)),
+      fmt::format("{} are free, and each prompt has up to {} positions", format_bytes(free), capacity),
+      fmt::format("give --batch-size {} or less", std::max<int64_t>(1, free / each)));
+}
+
+std::vector<std::vector<int32_t>> tokens_of_prompts(const LoadedModel& model, const Path& file,
+                                                    const std::vector<PromptLine>& lines) {
+  std::vector<std::vector<int32_t>> prompts;
+  for (const PromptLine& line : lines) {
+    prompts.push_back(data::prompt_tokens(*model.tokenizer, model.manifest.document_bos, line.text));
+    if (prompts.back().empty())
+      throw user_error(fmt::format("{}:{}: the prompt is empty", file.string(), line.line),
+                       "the model's tokenizer has neither BOS nor EOS", "give the start of a text");
+  }
+  return prompts;
+}
+
+// Throws the errors of all lines before the first is filled in.
+void check_masks(const LoadedModel& model, const Path& file, const std::vector<PromptLine>& lines) {
+  for (const PromptLine& line : lines) {
+    try {
+      masked_prompt(model, line.text);
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("{}:{}: {}", file.string(), line.line, e.message()), e.why(), e.fix());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<PromptLine> read_prompts(const Path& file) {
+  const bool json = file.extension() == ".jsonl";
+  std::vector<PromptLine> prompts;
+  int64_t number = 0;
+  for (std::string& line : split_lines(read_file(file))) {
+    ++number;
+    const auto error = [&](const char* why) {
+      return user_error(fmt::format("{}:{}: this is not a prompt", file.string(), number), why,
+                        json ? R"(write {"prompt": "..."})" : "write the prompt as UTF-8");
+    };
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    if (data::count_invalid_utf8(line) > 0) throw error("the line has bytes that are no UTF-8");
+    prompts.push_back({json ? prompt_of_json(line, error) : std::move(line), number});
+  }
+  if (prompts.empty()) throw user_error(fmt::format("{} has no prompts", file.string()), {}, "write one prompt a line");
+  return prompts;
+}
+
+void continue_prompts(LoadedModel& model, const std::vector<std::vector<int32_t>>& prompts, size_t first,
+                      const WritingRules& rules, uint64_t seed, int64_t batch_size,
+                      const std::function<void(size_t, const GeneratedText&)>& done) {
+  const c10::InferenceMode no_gradients;
+  struct Row {
+    size_t prompt;
+    TextWriter writer;
+  };
+  int64_t longest = 0;
+  for (size_t i = first; i < prompts.size(); ++i) longest = std::max(longest, std::ssize(prompts[i]));
+  const int64_t rows = std::min(batch_size, static_cast<int64_t>(prompts.size() - first));
+  if (rows <= 0) return;
+  const int64_t capacity = std::min(longest + rules.max_tokens, model.config.training.seq_len);
+  check_memory(model, rows, capacity);
+  RowDecoding decoding(model, rows, capacity);
+  std::vector<std::optional<Row>> taken(static_cast<size_t>(rows));
+  size_t next = first;
+  for (std::vector<int64_t> active;; active.clear()) {
+    for (int64_t i = 0; i < rows; ++i) {
+      std::optional<Row>& row = taken[static_cast<size_t>(i)];
+      if (!row && next < prompts.size()) {
+        row.emplace(Row{next, TextWriter(*model.tokenizer, rules, seed + next)});
+        decoding.begin(i, prompts[next++]);
+      }
+      if (row) active.push_back(i);
+    }
+    if (active.empty()) return;
+    const std::vector<std::vector<double>> logits = decoding.logits(active);
+    for (size_t n = 0; n < active.size(); ++n) {
+      std::optional<Row>& row = taken[static_cast<size_t>(active[n])];
+      if (const auto token = row->writer.next(logits[n])) {
+        decoding.append(active[n], *token);
+        continue;
+      }
+      done(row->prompt, {row->writer.take_text(), row->writer.tokens(), std::string(name_of(*row->writer.ending()))});
+      row.reset();
+    }
+  }
+}
+
+ExitCode run_generate_prompts(LoadedModel& model, const config::GenerateOptions& options) {
+  const bool masked = model.config.objective.masked();
+  if (model.tokenizer->arrays() != nullptr || !model.tokenizer->has_text())
+    throw user_error("--prompts needs a model of text",
+                     fmt::format("{} was trained on {}", model.folder.string(), model.manifest.tokenizer),
+                     "give recordings one by one: --prompt FILE.npy");
+  const std::pair<bool, const char*> useless[] = {{options.batch_size > 0, "--batch-size"},
+                                                  {options.max_tokens_given, "--max-tokens"},
+                                                  {!options.stop.empty(), "--stop"}};
+  for (const auto& [given, name] : useless)
+    if (masked && given)
+      throw user_error(fmt::format("{} has no effect with {}", name, model.folder.string()),
+                       "it fills masks in, one text after the other", "leave it out");
+  if (path_exists(options.out))
+    throw user_error(fmt::format("--out {}: it exists", options.out.string()),
+                     "the texts of an earlier command would be lost", "remove it, or give another name");
+  prepare_output("--out", options.out);
+
+  const std::vector<PromptLine> lines = read_prompts(options.prompts);
+  std::vector<std::vector<int32_t>> prompts;
+  if (masked) {
+    check_masks(model, options.prompts, lines);
+  } else {
+    prompts = tokens_of_prompts(model, options.prompts, lines);
+  }
+  TextFile file(options.out, settings_of(model, options));
+  Progress progress(file.next(), lines.size());
+  const auto done = [&](size_t i, const GeneratedText& text) {
+    file.add(i, line_of({{"prompt", lines[i].text},
+                         {"text", text.text},
+                         {"tokens", text.tokens},
+                         {"stop", text.stop},
+                         {"seed", options.seed + i}}));
+    progress.add(text.tokens);
+  };
+  const WritingRules rules{options.max_tokens, sampling_of(options), options.stop};
+  if (masked) {
+    for (size_t i = file.next(); i < lines.size(); ++i) {
+      const Filled filled = fill_masks(model, {lines[i].text, rules.sampling, options.seed + i});
+      done(i, {filled.text, std::ssize(filled.positions), "filled"});
+    }
+  } else {
+    continue_prompts(model, prompts, file.next(), rules, options.seed, options.batch_size > 0 ? options.batch_size : 8,
+                     done);
+  }
+  file.finish();
+  progress.finish(options.out);
+  return ExitCode::kDone;
+}
+
+}  // namespace hearth::infer

@@ -1,0 +1,196 @@
+#include "train/sample_texts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/quantity.h"
+#include "base/random.h"
+#include "config/derived.h"
+#include "data/batch/masking.h"
+#include "data/batch/prompt.h"
+#include "metrics/throughput.h"
+#include "model/sampling.h"
+#include "ops/tensor.h"
+
+namespace hearth::train {
+
+SampleTexts::SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_plan, const comm::MeshGroups& groups,
+                         comm::Control& control)
+    : run_(run), plan_(rank_plan), groups_(groups), control_(control) {
+  if (run.config.validation.generate.empty()) return;
+  control.together("the tokenizer", [&] { tokenizer_ = run.data.sources().front().dataset.open_tokenizer(); });
+  if (masked()) no_text_ = data::special_ids(*tokenizer_, run.shape.V);
+}
+
+std::vector<metrics::SampleText> SampleTexts::after(int64_t step, parallel::ShardedWeights& weights) {
+  const std::vector<std::string>& prompts = run_.config.validation.generate;
+  std::vector<Row> rows;
+  for (size_t i = 0; i < prompts.size(); ++i) rows.push_back(row_of(i, step));
+  // No more tokens at a time than a micro-batch of the training has.
+  const auto together = static_cast<size_t>(config::micro_batch_size(run_.config));
+  std::vector<metrics::SampleText> texts;
+  for (size_t first = 0; first < rows.size(); first += together) {
+    std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(first),
+                          rows.begin() + static_cast<std::ptrdiff_t>(std::min(rows.size(), first + together)));
+    complete(some, weights);
+    for (const Row& row : some) {
+      const data::MaskedPrompt whole{
+          .ids = row.ids, .start = std::ssize(data::document_start(*tokenizer_, run_.data.manifest().rules.bos))};
+      std::string text;
+      for (const uint32_t id : row.made) tokenizer_->decode(id, text);
+      texts.push_back({.step = step,
+                       .prompt = prompts[row.prompt],
+                       .text = masked() ? whole.text(*tokenizer_) : text,
+                       .tokens = std::ssize(row.made),
+                       .ended = row.ended,
+                       .seed = row.seed,
+                       .time = metrics::wall_seconds()});
+    }
+  }
+  return texts;
+}
+
+SampleTexts::Row SampleTexts::row_of(size_t prompt, int64_t step) const {
+  const bool bos = run_.data.manifest().rules.bos;
+  const std::string& text = run_.config.validation.generate[prompt];
+  const RandomKey key = random_key(static_cast<uint64_t>(run_.config.training.seed), "sample texts");
+  // 32 bits: short enough to be typed.
+  Row row{.prompt = prompt,
+          .seed = random_u64(random_key(random_u64(key, static_cast<uint64_t>(step)), "prompt"), prompt) >> 32U,
+          .ids = {}};
+  if (masked()) {
+    data::MaskedPrompt masked = data::masked_prompt(*tokenizer_, bos, run_.labels.masking->mask_id, text);
+    row.ids = std::move(masked.ids);
+    row.open = std::move(masked.open);
+  } else {
+    row.ids = data::prompt_tokens(*tokenizer_, bos, text);
+  }
+  return row;
+}
+
+bool SampleTexts::is_done(const Row& row) const {
+  if (masked()) return row.open.empty();
+  return row.ended || std::ssize(row.made) == run_.config.validation.generate_tokens;
+}
+
+// Places in `ids` whose logits are needed.
+std::vector<int64_t> SampleTexts::asked(const Row& row) const {
+  if (is_done(row)) return {};
+  return masked() ? row.open : std::vector<int64_t>{std::ssize(row.ids) - 1};
+}
+
+void SampleTexts::complete(std::vector<Row>& rows, parallel::ShardedWeights& weights) {
+  const int64_t window = run_.seq_len(), tensor = run_.tensor().size;
+  int64_t longest = 0;
+  for (const Row& row : rows)
+    longest = std::max(longest, std::ssize(row.ids) + (masked() ? 0 : run_.config.validation.generate_tokens));
+  // A multiple of the tensor-parallel ranks, which share the rows of the stream.
+  const int64_t step = 16 * tensor, S = div_ceil(std::min(longest, window), step) * step;
+  // Ranks of context parallel have the same weights, so each computes the whole sequences.
+  plan::ModelShape shape = plan::model_part(run_.shape, run_.tensor());
+  shape.sparse_labels = true;  // only the positions that are asked for go through the output matrix
+  model::Transformer model(shape, plan_, std::ssize(rows), S,
+                           {.dtype = run_.precision.compute,
+                            .loss_chunk_tokens = run_.config.memory.loss_chunk_tokens,
+                            .device = run_.device,
+                            .tensor = groups_.tensor(),
+                            .pipeline = groups_.pipeline(),
+                            .pipeline_plan = run_.pipeline});
+  while (!std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return is_done(row); })) {
+    for (Row& row : rows) {
+      // The rule of `hearth generate` (infer/decoding.h): a full window keeps its newer half.
+      const auto size = std::ssize(row.ids);
+      if (size - static_cast<int64_t>(row.visible) > window) row.visible = static_cast<size_t>(size - (window + 1) / 2);
+    }
+    const std::vector<Choice> choices = agree(rows, logits(rows, model, weights));
+    size_t next = 0;
+    for (Row& row : rows)
+      if (!is_done(row)) take(row, choices[next++]);
+  }
+}
+
+// [N, V]: those that the rows ask for, in their order; undefined on a rank without the last layers.
+at::Tensor SampleTexts::logits(const std::vector<Row>& rows, model::Transformer& model,
+                               parallel::ShardedWeights& weights) const {
+  const int64_t S = model.tokens() / std::ssize(rows);
+  std::vector<int32_t> tokens(static_cast<size_t>(model.tokens()), 0), starts;
+  std::vector<int64_t> positions;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    const int64_t begin = static_cast<int64_t>(i) * S, length = std::ssize(row.ids) - static_cast<int64_t>(row.visible);
+    std::copy(row.ids.begin() + static_cast<std::ptrdiff_t>(row.visible), row.ids.end(), tokens.begin() + begin);
+    starts.push_back(static_cast<int32_t>(begin));
+    if (length < S) starts.push_back(static_cast<int32_t>(begin + length));
+    for (const int64_t place : asked(row)) positions.push_back(begin + place - static_cast<int64_t>(row.visible));
+  }
+  const at::Device device = model.device();
+  model::MicroBatch batch;
+  batch.tokens_T = ops::from_int32(tokens, device);
+  batch.labels_T = batch.tokens_T;
+  batch.counted_N = ops::from_int64({}, device);
+  batch.document_starts_N = ops::from_int32(starts, device);
+  batch.padding_starts_N = batch.document_starts_N;
+  model.loss(ops::zeros({1, 2}, DType::kFloat64, device), weights, std::span(&batch, 1));
+  if (!model.has_output()) return {};
+  return model.logits(weights, ops::from_int64(positions, device));
+}
+
+SampleTexts::Choice SampleTexts::choose(const Row& row, const at::Tensor& logits_NV) const {
+  const model::SamplingOptions sampling{.temperature = run_.config.validation.generate_temperature};
+  const double uniform =
+      random_uniform(random_key(row.seed, masked() ? "fill" : "generate"), static_cast<uint64_t>(row.made.size()));
+  const int64_t V = std::min(logits_NV.size(1), tokenizer_->vocab_size());
+  Choice choice{.asked = 0, .id = 0};
+  std::vector<double> surest;
+  double certainty = -1;
+  for (int64_t i = 0; i < logits_NV.size(0); ++i) {
+    std::vector<double> logits = ops::to_doubles(logits_NV.select(0, i).narrow(0, 0, V));
+    for (size_t id = 0; masked() && id < logits.size(); ++id)
+      if (no_text_[id]) logits[id] = -std::numeric_limits<double>::infinity();
+    const double sure = masked() ? model::certainty(logits) : 1;
+    if (sure <= certainty) continue;
+    certainty = sure;
+    choice.asked = i;
+    surest = std::move(logits);
+  }
+  choice.id = model::sample_token(surest, sampling, uniform);
+  return choice;
+}
+
+// One rank's choices: other ranks may round differently.
+std::vector<SampleTexts::Choice> SampleTexts::agree(const std::vector<Row>& rows, const at::Tensor& logits_NV) const {
+  mesh::Coordinates first = run_.place;
+  first.dp_replicate = first.dp_shard = first.cp = first.tp = 0;
+  std::vector<Choice> choices;
+  if (logits_NV.defined() && first == run_.place) {
+    int64_t begin = 0;
+    for (const Row& row : rows) {
+      const int64_t count = std::ssize(asked(row));
+      if (count > 0) choices.push_back(choose(row, logits_NV.narrow(0, begin, count)));
+      begin += count;
+    }
+  }
+  const std::string mine(reinterpret_cast<const char*>(choices.data()), choices.size() * sizeof(Choice));
+  for (const std::string& bytes : control_.all_gather("sampled tokens", mine)) {
+    if (bytes.empty()) continue;
+    choices.resize(bytes.size() / sizeof(Choice));
+    std::memcpy(choices.data(), bytes.data(), bytes.size());
+  }
+  return choices;
+}
+
+void SampleTexts::take(Row& row, const Choice& choice) const {
+  const auto id = static_cast<uint32_t>(choice.id);
+  if (!masked() && tokenizer_->eos() == id) {
+    row.ended = true;
+    return;
+  }
+  row.made.push_back(id);
+  if (!masked()) return row.ids.push_back(static_cast<int32_t>(id));
+  const auto open = row.open.begin() + choice.asked;
+  row.ids[static_cast<size_t>(*open)] = static_cast<int32_t>(id);
+  row.open.erase(open);
+}
+
+}  // namespace hearth::train

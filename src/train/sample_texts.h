@@ -1,0 +1,67 @@
+// The prompts of validation.generate: after a validation the model continues each of them, or fills in its masks.
+//
+// A text depends on the weights, the prompt, the step and training.seed. `hearth generate` makes the same text from the
+// checkpoint of that step with the record's seed, up to the rounding of logits. Nothing of the training changes.
+//
+// Any layout works. The model computes whole sequences without a cache of keys and values, so weights are gathered as
+// in a validation. Each rank computes all prompts, and one of them chooses the tokens for all.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/mesh_groups.h"
+#include "metrics/record.h"
+#include "model/transformer.h"
+#include "parallel/sharded_weights.h"
+#include "run/run.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hearth::train {
+
+class SampleTexts {
+ public:
+  // Borrows all. Does nothing for a run without prompts. Collective.
+  SampleTexts(const run::Run& run, const plan::ParameterPlan& rank_plan, const comm::MeshGroups& groups,
+              comm::Control& control);
+
+  // A text for each prompt, the same on every rank. Collective.
+  std::vector<metrics::SampleText> after(int64_t step, parallel::ShardedWeights& weights);
+
+ private:
+  // A prompt and what has been added to it.
+  struct Row {
+    size_t prompt;                 // its number
+    uint64_t seed;                 // of its text
+    std::vector<int32_t> ids;      // of the document so far
+    size_t visible = 0;            // where the model's window begins in `ids`
+    std::vector<int64_t> open{};   // masks that are not filled in
+    std::vector<uint32_t> made{};  // tokens that were chosen
+    bool ended = false;            // by EOS
+  };
+  // A token for a row: the place of its position among those that were asked for, and its id.
+  struct Choice {
+    int64_t asked, id;
+  };
+
+  bool masked() const { return run_.labels.masking.has_value(); }
+  Row row_of(size_t prompt, int64_t step) const;
+  bool is_done(const Row& row) const;
+  std::vector<int64_t> asked(const Row& row) const;
+  void complete(std::vector<Row>& rows, parallel::ShardedWeights& weights);
+  at::Tensor logits(const std::vector<Row>& rows, model::Transformer& model, parallel::ShardedWeights& weights) const;
+  Choice choose(const Row& row, const at::Tensor& logits_NV) const;
+  std::vector<Choice> agree(const std::vector<Row>& rows, const at::Tensor& logits_NV) const;
+  void take(Row& row, const Choice& choice) const;
+
+  const run::Run& run_;
+  const plan::ParameterPlan& plan_;
+  const comm::MeshGroups& groups_;
+  comm::Control& control_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;  // null without prompts
+  std::vector<bool> no_text_;                        // by id, for masks
+};
+
+}  // namespace hearth::train
