@@ -16,13 +16,13 @@
 
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "comm/control.h"
 #include "comm/stream.h"
 #include "mesh/flight_recorder.h"
+#include "mesh/spans.h"
 
 namespace hearth::comm {
 
@@ -94,9 +94,12 @@ class Group {
   }
   // Makes the call when those before it have ended, and records it then.
   template <class Now>
-  void call(std::string_view name, const at::Tensor& tensor, int64_t peer, const Now& now) {
+  void call(const char* name, const at::Tensor& tensor, int64_t peer, const Now& now) {
     stream().run([&] {
-      const mesh::FlightScope recorded(seat_, name, static_cast<int64_t>(tensor.nbytes()), peer);
+      const auto bytes = static_cast<int64_t>(tensor.nbytes());
+      const mesh::FlightScope recorded(seat_, name, bytes, peer);
+      if (size() == 1) return now();
+      const mesh::SpanScope span(name, bytes, seat_);
       now();
     });
   }

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "comm/device_order.h"
+#include "mesh/spans.h"
 
 namespace hearth::comm {
 
@@ -61,6 +62,7 @@ class Stream {
     std::function<void()> call;
     StreamMark after;  // null on a CPU
     std::shared_ptr<Work::State> state;
+    mesh::SpanRecorder* spans;  // of the caller; null: none
   };
   void work();
 

@@ -62,6 +62,8 @@ constexpr Command kCommands[] = {
      report},
     {"Training", "compare", "say where two trainings differ: configuration, code, data, and the first step",
      "compare runs/one runs/two", compare},
+    {"Training", "inspect trace", "show where the time of a trace went: the largest costs, exposed communication",
+     "inspect trace runs/quickstart/profile_traces/iteration_10", inspect_trace},
     {"Training", "bench step", "time the training step of a shape on this machine",
      "bench step --dim 512 --n-layers 8 --n-heads 8 --n-kv-heads 4 --hidden-dim 1408 --seq-len 1024 "
      "--local-batch-size 4",

@@ -30,6 +30,7 @@ int tokenizer_import(CommandLine& line);
 int plan(CommandLine& line);
 int report(CommandLine& line);
 int compare(CommandLine& line);
+int inspect_trace(CommandLine& line);
 
 // These need LibTorch: they check their options and become `hearth-train`.
 int train(CommandLine& line);

@@ -307,6 +307,7 @@ void check(LoadResult& loaded, Purpose purpose) {
   check_validation(rules, c, purpose == Purpose::kTrain);
   check_extra_steps(rules, c.checkpoint.extra_steps);
   check_metrics(rules, c);
+  check_profiling(rules, c);
   if (purpose != Purpose::kTrain) return;
   const std::string& weights = c.training.token_weights;
   rules.require(weights.empty() || path_exists(c.resolve(weights)), {"training.token_weights"},

@@ -50,5 +50,7 @@ void check_applies_when(Rules& rules, const RunConfig& config, bool is_training)
 // Parts of check(): the update and its number types; and the decays that a rule of the learning rate has.
 void check_optimizer(Rules& rules, const RunConfig& config);
 void check_decay_type(Rules& rules, const LrScheduler& scheduler);
+// Part of check(): traces and snapshots.
+void check_profiling(Rules& rules, const RunConfig& config);
 
 }  // namespace hearth::config

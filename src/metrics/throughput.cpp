@@ -1,8 +1,10 @@
 #include "metrics/throughput.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 
 namespace hearth::metrics {
 
@@ -10,6 +12,13 @@ int64_t peak_memory_bytes() {
   struct rusage usage {};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux reports kilobytes
+}
+
+int64_t resident_memory_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t all_pages = 0, resident_pages = 0;
+  statm >> all_pages >> resident_pages;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
 }
 
 double monotonic_seconds() {

@@ -18,6 +18,8 @@ struct Throughput {
 
 // Largest resident set of this process so far.
 int64_t peak_memory_bytes();
+// Its resident set now.
+int64_t resident_memory_bytes();
 
 // Seconds of a clock that never steps back.
 double monotonic_seconds();

@@ -1,6 +1,7 @@
 #include "model/stage.h"
 
 #include "base/error.h"
+#include "mesh/spans.h"
 #include "model/attention.h"
 #include "model/feedforward.h"
 #include "model/recompute.h"
@@ -30,6 +31,7 @@ void Stage::forward(Weights& weights, const MicroBatch& batch) {
   }
 
   for (int64_t layer = 0; layer < s.L; ++layer) {
+    const mesh::SpanScope span(mesh::SpanKind::kLayer, "forward", s.layers.first + layer);
     const BlockViews w = block(weights.gather(unit_of(layer)), layer);
     if (layer + 1 < s.L || s.has_output()) weights.prefetch(unit_of(layer + 1));
     if (layer == 0) {
@@ -58,12 +60,14 @@ void Stage::forward(Weights& weights, const MicroBatch& batch) {
 }
 
 void Stage::loss(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch) {
+  const mesh::SpanScope span(mesh::SpanKind::kPhase, "loss");
   loss_forward(sums_2, a_, output_VD(weights), batch);
   weights.release(output_unit());
 }
 
 void Stage::loss_and_gradient(const at::Tensor& sums_2, Weights& weights, const MicroBatch& batch,
                               const LossScale& scale) {
+  const mesh::SpanScope span(mesh::SpanKind::kPhase, "loss");
   loss_forward_backward(sums_2, a_, output_VD(weights), output_gradient_VD(weights), batch, scale);
   weights.prefetch(last_unit() - 1);
   // kInputGradient holds the gradient of kFinalInput.
@@ -83,6 +87,7 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
   const ops::AttentionMask mask = mask_of(batch);
   const at::Tensor& dstream_TD = a_(kStreamGradient);
   for (int64_t layer = s.L - 1; layer >= 0; --layer) {
+    const mesh::SpanScope span(mesh::SpanKind::kLayer, "backward", s.layers.first + layer);
     const BlockViews w = block(weights.gather(unit_of(layer)), layer);
     if (layer > 0) weights.prefetch(unit_of(layer - 1));
     BlockViews dw = block(weights.gradient(unit_of(layer)), layer);
@@ -106,6 +111,7 @@ void Stage::backward(Weights& weights, const MicroBatch& batch) {
 
 void Stage::weight_gradients(Weights& weights) {
   for (int64_t layer = a_.shape.L - 1; layer >= 0; --layer) {
+    const mesh::SpanScope span(mesh::SpanKind::kLayer, "weight gradients", a_.shape.layers.first + layer);
     BlockViews dw = block(weights.gradient(unit_of(layer)), layer);
     feedforward_weight_gradients(a_, dw, layer);
     attention_weight_gradients(a_, dw, layer);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "mesh/spans.h"
 #include "model/pipeline.h"
 #include "ops/rope.h"
 #include "ops/tensor.h"
@@ -99,16 +100,22 @@ void Transformer::compute(Stage& stage, const plan::Action& action, const Call& 
   const bool has_output = stage.activations().shape.has_output(), trains = !call.scales.empty();
   const auto sums_2 = [&] { return call.sums_M2.select(0, action.micro_batch); };
   switch (action.kind) {
-    case ActionKind::kForward:
+    case ActionKind::kForward: {
+      const mesh::SpanScope span(mesh::SpanKind::kPhase, "forward");
       stage.forward(call.weights, batch);
       if (has_output && !trains) stage.loss(sums_2(), call.weights, batch);
       return;
+    }
     case ActionKind::kBackward:
-    case ActionKind::kInputGradient:
+    case ActionKind::kInputGradient: {
+      const mesh::SpanScope span(mesh::SpanKind::kPhase, "backward");
       if (has_output) stage.loss_and_gradient(sums_2(), call.weights, batch, call.scales[micro_batch]);
       return stage.backward(call.weights, batch);
-    case ActionKind::kWeightGradient:
+    }
+    case ActionKind::kWeightGradient: {
+      const mesh::SpanScope span(mesh::SpanKind::kPhase, "weight gradients");
       return stage.weight_gradients(call.weights);
+    }
     default:
       HEARTH_CHECK(false, "{} is a transfer", plan::to_string(action));
   }

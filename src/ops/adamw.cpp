@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 
+#include "mesh/spans.h"
 #include "ops/access.h"
 #include "ops/cpu/philox-inl.h"
 #include "ops/cpu/simd-inl.h"
@@ -195,6 +196,7 @@ void update(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const a
 void adamw(const at::Tensor& parameter_N, const at::Tensor& gradient_N, const at::Tensor& exp_avg_N,
            const at::Tensor& exp_avg_sq_N, const AdamWStep& step, const at::Tensor& decision,
            const std::optional<StochasticRounding>& rounding) {
+  const mesh::SpanScope span(mesh::SpanKind::kOp, "adamw");
   HEARTH_CHECK(!rounding || parameter_N.scalar_type() == at::kBFloat16, "only bfloat16 is rounded");
   if (on_gpu(parameter_N))
     return gpu::adamw(parameter_N, gradient_N, exp_avg_N, exp_avg_sq_N, step, decision, rounding);

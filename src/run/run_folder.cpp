@@ -5,12 +5,23 @@
 #include "checkpoint/save.h"
 
 namespace hearth::run {
+namespace {
+
+Path folder_if(bool used, const Path& run, const std::string& name) {
+  return used ? normal_path(join_path(run, name)) : Path();
+}
+
+bool is_empty_folder(const Path& path) { return folder_exists(path) && list_folder(path).empty(); }
+
+}  // namespace
 
 RunFolder::RunFolder(const config::RunConfig& config, bool locks)
     : path_(normal_path(config.run_folder())),
       checkpoints_(normal_path(config.checkpoint_folder())),
-      tensorboard_(config.metrics.enable_tensorboard ? normal_path(join_path(path_, config.metrics.save_tb_folder))
-                                                     : Path()),
+      tensorboard_(folder_if(config.metrics.enable_tensorboard, path_, config.metrics.save_tb_folder)),
+      traces_(folder_if(config.profiling.enable_profiling, path_, config.profiling.save_traces_folder)),
+      memory_snapshots_(
+          folder_if(config.profiling.enable_memory_snapshot, path_, config.profiling.save_memory_snapshot_folder)),
       is_new_(locks && !path_exists(path_)) {
   if (is_object(path_))
     throw user_error(fmt::format("job.dump_folder = {} is in a store", path_.string()),
@@ -58,9 +69,9 @@ std::optional<Path> RunFolder::move_aside() {
   while (path_exists(path_ / fmt::format("old-{}", number))) ++number;
   const Path aside = path_ / fmt::format("old-{}", number);
   make_folders(aside);
-  for (const Path& with_them : {run_file(), logs()})
-    if (path_exists(with_them)) products.push_back(with_them);
-  if (tensorboard_.parent_path() == path_ && path_exists(tensorboard_)) products.push_back(tensorboard_);
+  for (const Path& with_them :
+       {run_file(), plan_file(), scores_file(), logs(), tensorboard_, traces_, memory_snapshots_})
+    if (with_them.parent_path() == path_ && path_exists(with_them)) products.push_back(with_them);
   for (const Path& product : products) rename_path(product, aside / product.filename());
   return aside;
 }
@@ -86,7 +97,8 @@ void RunFolder::remove_if_unused() {
   for (const std::string& name : list_folder(path_)) {
     const Path path = path_ / name;
     const bool unused = name == checkpoint::kRunLock || name == "lease" || path == run_file() || path == logs() ||
-                        path == flight() || (path == metrics_file() && read_file(metrics_file()).empty());
+                        path == flight() || path == plan_file() || is_empty_folder(path) ||
+                        (path == metrics_file() && read_file(metrics_file()).empty());
     if (!unused) return;
   }
   remove_tree(path_);

@@ -5,11 +5,13 @@
 //   RUN/checkpoints/    step-00000100, ...
 //   RUN/metrics.jsonl
 //   RUN/tb/             event files for TensorBoard, with metrics.enable_tensorboard (metrics/tensorboard.h)
+//   RUN/profile_traces/, RUN/memory_snapshot/   with [profiling] (train/profiler.h)
 //   RUN/done.json       written after the last step is saved, removed when the training goes on past it
 //   RUN/config.toml     every key with its value, written by the newest start; a checkpoint has its own copy
+//   RUN/plan.json       what was expected of memory and speed, by the newest start (run/plan_record.h)
 //   RUN/flight/         rank-00000.ring: the last calls of each of several ranks (mesh/flight.h)
 //   RUN/logs/           rank-00000.log: notes, warnings and the error of a failed training
-//   RUN/old-1/          an earlier training that --restart moved aside: checkpoints, metrics, tb, config.toml, logs
+//   RUN/old-1/          an earlier training that --restart moved aside: all of these but lock, lease and flight
 #pragma once
 
 #include <memory>
@@ -37,10 +39,17 @@ class RunFolder {
   const Path& checkpoints() const { return checkpoints_; }
   Path metrics_file() const { return path_ / "metrics.jsonl"; }
   Path run_file() const { return path_ / "config.toml"; }
+  Path plan_file() const { return path_ / "plan.json"; }
   Path logs() const { return path_ / "logs"; }
   Path flight() const { return path_ / "flight"; }
   // The folder of TensorBoard's files; empty: none are written.
   const Path& tensorboard() const { return tensorboard_; }
+
+  // The folders of [profiling]; empty: it is off.
+  const Path& traces() const { return traces_; }
+  const Path& memory_snapshots() const { return memory_snapshots_; }
+  // Scores of checkpoints, a line each (report/run_extras.h).
+  Path scores_file() const { return path_ / "scores.jsonl"; }
 
   // Rank 0's; other ranks have none.
   const std::optional<Lease>& lease() const { return lease_; }
@@ -65,7 +74,7 @@ class RunFolder {
   void remove_if_unused();
 
  private:
-  Path path_, checkpoints_, tensorboard_;
+  Path path_, checkpoints_, tensorboard_, traces_, memory_snapshots_;
   bool is_new_;
   std::unique_ptr<FileLock> lock_;
   std::optional<Lease> lease_;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "ops/tensor.h"
 #include "optim/clip.h"
@@ -186,12 +187,18 @@ PendingStep TrainStep::run(const data::StepBatch& batch, std::span<const double>
   if (comm::Group* const pipeline = weights_.ranks().pipeline) pipeline->all_reduce(sums_A2);
   decision_.total(totals_2, sums_A2, paired);
   times.forward_backward_s = watch.lap();
-  const at::Tensor grad_squares_1 = optim::squared_gradient_norm(weights_);
-  decision_.decide(totals_2, grad_squares_1, options_.z_factor, options_.max_norm);
+  {
+    const mesh::SpanScope span(mesh::SpanKind::kPhase, "gradient norm");
+    const at::Tensor grad_squares_1 = optim::squared_gradient_norm(weights_);
+    decision_.decide(totals_2, grad_squares_1, options_.z_factor, options_.max_norm);
+  }
   times.norm_s = watch.lap();
 
-  optimizer_.step(lr, step, decision_.decision());
-  weights_.end_step();
+  {
+    const mesh::SpanScope span(mesh::SpanKind::kPhase, "optimizer");
+    optimizer_.step(lr, step, decision_.decision());
+    weights_.end_step();
+  }
   times.update_s = watch.lap();
   return {ops::Readback(decision_.decision()), times};
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "train/signals.h"
 #include "train/step.h"
@@ -23,6 +24,7 @@ void StepFeed::prepare(int64_t t) {
   const double waited_before_s = loader_->waited_s();
   StepNote mine;
   try {
+    const mesh::SpanScope span(mesh::SpanKind::kData, "data wait");
     next.step.batch = loader_->next();
     mine.counts = counted_weights(next.step.batch);
     mine.substitutes = next.step.batch.substitutes;
@@ -41,6 +43,7 @@ void StepFeed::prepare(int64_t t) {
 const StepNote& StepFeed::note() {
   HEARTH_CHECK(prepared_, "no step is prepared");
   if (!prepared_->note) {
+    const mesh::SpanScope span(mesh::SpanKind::kWait, "wait for notes");
     prepared_->note = agreed_note(control_.collect(prepared_->posted), data_ranks_);
     asked_to_leave_ |= prepared_->note->leave;
     asked_to_save_ |= prepared_->note->save;

@@ -3,9 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <utility>
@@ -17,9 +15,8 @@
 #include "checkpoint/retain.h"
 #include "checkpoint/save.h"
 #include "comm/mesh_groups.h"
-#include "comm/ranks.h"
 #include "config/derived.h"
-#include "mesh/flight_recorder.h"
+#include "mesh/spans.h"
 #include "metrics/throughput.h"
 #include "model/transformer.h"
 #include "ops/gpu/gpu.h"
@@ -36,12 +33,11 @@
 #include "train/guard.h"
 #include "train/journal.h"
 #include "train/libtorch_error.h"
+#include "train/profiler.h"
 #include "train/sample_texts.h"
-#include "train/signals.h"
 #include "train/step.h"
 #include "train/step_feed.h"
 #include "train/validate.h"
-#include "train/voice.h"
 
 namespace hearth::train {
 namespace {
@@ -54,6 +50,7 @@ class Trainer {
   Trainer(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log)
       : run_(run),
         control_(group.control()),
+        profiler_(run, control_, [this](LogLevel level, std::string_view text) { journal_.message(level, text); }),
         groups_(group, run.config.parallelism.degrees(), {run.shape.tied, run.rank_shape().key_ranks}),
         plan_(run.rank_plan()),
         progress_(start.progress),
@@ -124,6 +121,7 @@ class Trainer {
     }
     saver_.finish();
     report_save();
+    profiler_.finish();
     return progress_.step < run_.steps ? ExitCode::kAskedToLeave : ExitCode::kDone;
   }
 
@@ -176,6 +174,7 @@ class Trainer {
   }
 
   Launched launch(int64_t t) {
+    profiler_.begin_step(t);
     const double start_s = monotonic_seconds();
     feed_.set_written_step(saver_.written_step());
     const StepFeed::Step next = feed_.take(t);
@@ -274,6 +273,7 @@ class Trainer {
   }
 
   void save(const metrics::Record& record) {
+    const mesh::SpanScope span(mesh::SpanKind::kPhase, "checkpoint");
     journal_.sync();
     saver_.finish();
     report_save();
@@ -296,6 +296,7 @@ class Trainer {
 
   const run::Run& run_;
   comm::Control& control_;
+  Profiler profiler_;  // before what may record spans
   comm::MeshGroups groups_;
   const plan::ParameterPlan plan_;  // of this rank's part of the model
   run::Progress progress_;
@@ -315,6 +316,8 @@ class Trainer {
   std::optional<Launched> next_;  // a step that a GPU computes already
 };
 
+}  // namespace
+
 ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log) {
   const c10::InferenceMode no_gradients;
   ops::prepare_thread(run.rank_threads);
@@ -327,64 +330,6 @@ ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& g
     log.write(LogLevel::kError, e.what());  // rank 0 prints it to stderr at its end
     throw;
   }
-}
-
-ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& group) {
-  comm::Control& control = group.control();
-  std::optional<Path> aside;
-  control.together("the run file", [&] {
-    if (group.rank() != 0) return;
-    run.folder.check_run_file();
-    if (options.restart) aside = run.folder.move_aside();
-  });
-  const run::Start start = run::find_start(run, control);
-  Voice voice(run, group.rank());
-  if (aside) voice.say(LogLevel::kInfo, fmt::format("moved the old run to {}", aside->string()));
-  if (group.rank() == 0) voice.print(run.describe(options.verbose));
-  for (const std::string& warning : start.warnings) voice.say(LogLevel::kWarning, warning);
-  for (const std::string& note : start.notes) voice.say(LogLevel::kInfo, note);
-  std::fflush(stdout);
-  const bool is_done = start.progress.step >= run.steps;
-  control.together("the run file's copy", [&] {
-    if (group.rank() == 0 && !is_done) run.folder.write_run_file(run.run_file());
-    if (control.is_process() && control.size() > 1 && !is_done)
-      mesh::start_flight(run.folder.flight(), control.rank(), control.size());
-  });
-  const ExitCode code = is_done ? ExitCode::kDone : train_from(run, start, group, voice.log());
-  if (code != ExitCode::kDone) return code;
-  for (const std::string& line : run::complete_last_save(run, start.progress.step, control))
-    voice.say(LogLevel::kInfo, line);
-  if (group.rank() == 0) run.folder.mark_done(run.steps);
-  return code;
-}
-
-}  // namespace
-
-ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group) {
-  run::Run run = run::open_run(loaded, group.control());
-  ExitCode code = ExitCode::kDone;
-  try {
-    config::with_places(loaded, [&] { code = train(run, options, group); });
-  } catch (const Error&) {
-    run.folder.remove_if_unused();
-    throw;
-  }
-  return code;
-}
-
-ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options) {
-  const SignalScope signals;
-  std::atomic<ExitCode> outcome{ExitCode::kDone};
-  const config::RunConfig& config = loaded.config;
-  comm::run_ranks(config.parallelism.ranks(), config.comm.train_timeout_seconds, [&](comm::Group& group) {
-    const ExitCode code = run_training(loaded, options, group);
-    if (group.rank() == 0) outcome = code;
-  });
-  return outcome;
-}
-
-ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options) {
-  return run_training(config::without_file(config), options);
 }
 
 }  // namespace hearth::train

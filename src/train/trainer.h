@@ -2,9 +2,12 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/group.h"
 #include "config/load.h"
 #include "config/options.h"
+#include "run/run.h"
+#include "run/start.h"
 
 namespace hearth::train {
 
@@ -15,7 +18,10 @@ namespace hearth::train {
 // Errors about a key name its place in the run file. All errors that can be known before the run begins come together.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group);
 
-// The same with threads of this process as ranks, for tests.
+// The part of it between a start and the last step: the loop itself. Collective.
+ExitCode train_from(const run::Run& run, const run::Start& start, comm::Group& group, RankLog& log);
+
+// The same as run_training with threads of this process as ranks, for tests.
 ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options);
 ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options);  // without a file
 

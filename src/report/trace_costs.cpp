@@ -1,0 +1,217 @@
+#include "report/trace_costs.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "base/quantity.h"
+
+namespace hearth::report {
+namespace {
+
+using Interval = std::pair<double, double>;
+using Json = nlohmann::ordered_json;
+
+enum class Role { kComputation, kCommunication, kDataWait, kStep, kOther, kNothing };
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool is_of_device(const TraceEvent& event) {
+  return event.category == "kernel" || event.category.starts_with("gpu_mem");
+}
+
+Role role_on_device(const TraceEvent& event) {
+  if (!is_of_device(event)) return event.name.starts_with("ProfilerStep#") ? Role::kStep : Role::kNothing;
+  return contains(event.name, "nccl") || contains(event.name, "rccl") ? Role::kCommunication : Role::kComputation;
+}
+
+Role role_on_host(const TraceEvent& event) {
+  const std::string_view category = event.category, name = event.name;
+  if (category == "step" || name.starts_with("ProfilerStep#")) return Role::kStep;
+  if (category == "op") return Role::kComputation;
+  if (category == "data" || name.starts_with("enumerate(DataLoader)#")) return Role::kDataWait;
+  const bool by_name = name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("mpi:");
+  if (category == "collective" || by_name) return Role::kCommunication;
+  if (category == "cpu_op" && !name.starts_with("c10d::")) return Role::kComputation;
+  if (category == "Trace") return Role::kNothing;  // the whole of PyTorch's
+  return Role::kOther;
+}
+
+// "forward, layer 3" and "ProfilerStep#7" are costs of the same name in every layer and step.
+std::string cost_name(const TraceEvent& event) {
+  std::string name = event.name;
+  if (event.category != "step" && event.category != "layer" && !name.starts_with("ProfilerStep#")) return name;
+  while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0) name.pop_back();
+  while (!name.empty() && (name.back() == ' ' || name.back() == '#')) name.pop_back();
+  return name;
+}
+
+// As intervals that neither overlap nor touch, in order.
+std::vector<Interval> merged(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  std::vector<Interval> result;
+  for (const Interval& next : intervals) {
+    if (!result.empty() && next.first <= result.back().second)
+      result.back().second = std::max(result.back().second, next.second);
+    else
+      result.push_back(next);
+  }
+  return result;
+}
+
+double length(const std::vector<Interval>& intervals) {
+  double sum = 0;
+  for (const auto& [begin, end] : intervals) sum += end - begin;
+  return sum;
+}
+
+// The length of what two merged lists both have.
+double overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  double sum = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    sum += std::max(0.0, std::min(a[i].second, b[j].second) - std::max(a[i].first, b[j].first));
+    a[i].second < b[j].second ? ++i : ++j;
+  }
+  return sum;
+}
+
+// Adds the self times of a thread's events. They are sorted here: by their begins, an outer one first.
+void add_self_times(std::vector<const TraceEvent*> events, std::map<std::string, TraceCost>& costs) {
+  std::stable_sort(events.begin(), events.end(), [](const TraceEvent* a, const TraceEvent* b) {
+    return a->begin_us != b->begin_us ? a->begin_us < b->begin_us : a->end_us > b->end_us;
+  });
+  std::vector<std::pair<const TraceEvent*, TraceCost*>> around;
+  for (const TraceEvent* event : events) {
+    while (!around.empty() && around.back().first->end_us <= event->begin_us) around.pop_back();
+    const std::string name = cost_name(*event);
+    TraceCost& cost = costs[name];
+    cost.name = name;
+    ++cost.calls;
+    cost.self_us += event->end_us - event->begin_us;
+    // An event may end later than the one around it by the rounding of its numbers.
+    if (!around.empty())
+      around.back().second->self_us -= std::min(event->end_us, around.back().first->end_us) - event->begin_us;
+    around.emplace_back(event, &cost);
+  }
+}
+
+std::string share(double part, double whole) { return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0); }
+
+std::string duration(double us) {
+  if (us < 1000) return fmt::format("{:.1f} us", us);
+  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1000);
+  return fmt::format("{:.3f} s", us / 1e6);
+}
+
+std::vector<TraceCost> sorted(const std::map<std::string, TraceCost>& costs) {
+  std::vector<TraceCost> list;
+  for (const auto& [name, cost] : costs) list.push_back(cost);
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.self_us > b.self_us; });
+  return list;
+}
+
+std::string format_ranks(const std::vector<TraceCosts>& ranks) {
+  constexpr size_t kMostRows = 16;
+  std::vector<const TraceCosts*> rows;
+  for (const TraceCosts& rank : ranks) rows.push_back(&rank);
+  std::string text = fmt::format("\n{:>6}  {:>10}  {:>11}  {:>13}  {:>19}  {:>12}\n", "rank", "time", "computation",
+                                 "communication", "of it exposed", "data wait");
+  if (rows.size() > kMostRows) {
+    std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->computation_us > b->computation_us; });
+    rows.resize(kMostRows);
+  }
+  for (const TraceCosts* r : rows)
+    text += fmt::format("{:>6}  {:>10}  {:>11}  {:>13}  {:>10} {:>8}  {:>12}\n", r->rank, duration(r->total_us),
+                        duration(r->computation_us), duration(r->communication_us), duration(r->exposed_us),
+                        share(r->exposed_us, r->total_us), duration(r->data_wait_us));
+  if (rows.size() < ranks.size())
+    text += fmt::format("the {} ranks that compute longest, of {}\n", rows.size(), ranks.size());
+  return text;
+}
+
+}  // namespace
+
+TraceCosts trace_costs(const Trace& trace) {
+  const bool on_device = std::any_of(trace.events.begin(), trace.events.end(), is_of_device);
+  std::map<int64_t, std::vector<const TraceEvent*>> tracks;
+  std::map<Role, std::vector<Interval>> intervals;
+  std::vector<Interval> all;
+  TraceCosts result;
+  result.rank = trace.rank;
+  result.ranks = trace.ranks;
+  for (const TraceEvent& event : trace.events) {
+    const Role role = on_device ? role_on_device(event) : role_on_host(event);
+    if (role == Role::kNothing) continue;
+    intervals[role].emplace_back(event.begin_us, event.end_us);
+    if (role == Role::kStep) ++result.steps;
+    all.emplace_back(event.begin_us, event.end_us);
+    if (!on_device || role != Role::kStep) tracks[event.track].push_back(&event);
+  }
+  const std::vector<Interval>& whole = result.steps > 0 ? intervals[Role::kStep] : all;
+  const auto by_end = [](const Interval& a, const Interval& b) { return a.second < b.second; };
+  if (!whole.empty())
+    result.total_us = std::max_element(whole.begin(), whole.end(), by_end)->second -
+                      std::min_element(whole.begin(), whole.end())->first;
+  std::map<std::string, TraceCost> costs;
+  for (const auto& [track, events] : tracks) add_self_times(events, costs);
+  result.costs = sorted(costs);
+  const std::vector<Interval> computation = merged(intervals[Role::kComputation]),
+                              communication = merged(intervals[Role::kCommunication]);
+  result.computation_us = length(computation);
+  result.communication_us = length(communication);
+  result.exposed_us = result.communication_us - overlap(communication, computation);
+  result.data_wait_us = length(merged(intervals[Role::kDataWait]));
+  return result;
+}
+
+std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t largest) {
+  std::map<std::string, TraceCost> sums;
+  double total_us = 0;
+  for (const TraceCosts& rank : ranks) {
+    total_us += rank.total_us;
+    for (const TraceCost& cost : rank.costs) {
+      TraceCost& sum = sums[cost.name];
+      sum.name = cost.name;
+      sum.calls += cost.calls;
+      sum.self_us += cost.self_us;
+    }
+  }
+  const auto count = static_cast<double>(ranks.size());
+  std::string text = fmt::format(
+      "{}, {} {}, {}{}\n\n",
+      ranks.size() == 1 ? fmt::format("rank {}", ranks[0].rank) : fmt::format("{} ranks", ranks.size()), ranks[0].steps,
+      ranks[0].steps == 1 ? "step" : "steps", duration(total_us / count), ranks.size() == 1 ? "" : " in the mean");
+  text += fmt::format("{:44}  {:>10}  {:>8}  {:>8}\n", ranks.size() == 1 ? "largest costs" : "largest costs of a rank",
+                      "self time", "share", "calls");
+  const std::vector<TraceCost> list = sorted(sums);
+  for (size_t i = 0; i < std::min(list.size(), static_cast<size_t>(largest)); ++i) {
+    const std::string name = list[i].name.size() <= 44 ? list[i].name : list[i].name.substr(0, 41) + "...";
+    text += fmt::format("{:44}  {:>10}  {:>8}  {:>8.6g}\n", name, duration(list[i].self_us / count),
+                        share(list[i].self_us, total_us), static_cast<double>(list[i].calls) / count);
+  }
+  return text + format_ranks(ranks);
+}
+
+std::string trace_costs_json(const std::vector<TraceCosts>& ranks) {
+  Json list = Json::array();
+  for (const TraceCosts& rank : ranks) {
+    Json costs = Json::array();
+    for (const TraceCost& cost : rank.costs)
+      costs.push_back({{"name", cost.name}, {"calls", cost.calls}, {"self_us", cost.self_us}});
+    list.push_back({{"rank", rank.rank},
+                    {"ranks", rank.ranks},
+                    {"steps", rank.steps},
+                    {"total_us", rank.total_us},
+                    {"computation_us", rank.computation_us},
+                    {"communication_us", rank.communication_us},
+                    {"exposed_us", rank.exposed_us},
+                    {"data_wait_us", rank.data_wait_us},
+                    {"costs", costs}});
+  }
+  return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace hearth::report

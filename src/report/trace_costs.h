@@ -1,0 +1,40 @@
+// Where the time of a trace went. This is arithmetic on intervals.
+//
+// The self time of an event is its length without the events inside of it on its thread. If a trace has kernels of a
+// GPU (PyTorch's), only what ran on the GPU counts, and waits of the host do not.
+//
+// Communication is the time in which any collective or transfer runs. The part of it in which nothing is computed is
+// exposed: a step would be that much shorter without it. Hearth's events have categories (mesh/spans.h). In PyTorch's
+// traces communication has names like "gloo:all_reduce" on the host, and "ncclDevKernel..." on a GPU.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/trace.h"
+
+namespace hearth::report {
+
+struct TraceCost {
+  std::string name;  // without the number of a step or layer
+  int64_t calls = 0;
+  double self_us = 0;
+};
+
+struct TraceCosts {
+  int64_t rank = 0, ranks = 1;
+  int64_t steps = 0;             // that the trace has
+  double total_us = 0;           // from the first step's beginning to the last one's end; without steps: of all events
+  std::vector<TraceCost> costs;  // the largest first
+  double computation_us = 0;     // in which something is computed
+  double communication_us = 0, exposed_us = 0, data_wait_us = 0;
+};
+
+TraceCosts trace_costs(const Trace& trace);
+
+// The `largest` costs, as means over the ranks, and a line for each rank.
+std::string format_trace_costs(const std::vector<TraceCosts>& ranks, int64_t largest);
+std::string trace_costs_json(const std::vector<TraceCosts>& ranks);
+
+}  // namespace hearth::report

@@ -1,0 +1,65 @@
+// [profiling]: traces of some steps, one file a rank (metrics/trace_file.h), and memory snapshots. Rank r writes
+//   RUN/profile_traces/iteration_N/rankR_trace.json.gz             the last profiler_active steps up to step N
+//   RUN/memory_snapshot/iteration_N/rankR_memory_snapshot.json     after step N
+// for each N that profile_freq divides; the names are torchtitan's. A step's span lasts from its launch to that of the
+// next, with validation and saving. On a GPU the spans are the host's.
+//
+// A snapshot has the plan's items by name, and the measured peak beside them:
+//   {"step", "rank", "device", "plan": {"total_bytes", "items": [{"name", "bytes"}], "peak_at", "activations": [...]},
+//    "measured": {"before_bytes", "now_bytes", "peak_bytes"}}
+// On a CPU these are resident sets of the process, and before_bytes is that before the first tensor of the training. On
+// a GPU they are LibTorch's allocations.
+//
+// A profile that cannot be written is a warning, and the training goes on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/log.h"
+#include "comm/control.h"
+#include "mesh/spans.h"
+#include "run/run.h"
+
+namespace hearth::train {
+
+class Profiler {
+ public:
+  using Say = std::function<void(LogLevel, std::string_view)>;
+  // Makes the folders. Borrows `run`. Threads of the training may record until this object ends. Collective: throws
+  // user_error if the run is shorter than profiling.profile_freq, and an Error of base/file.h for a bad folder.
+  Profiler(const run::Run& run, comm::Control& control, Say say);
+  ~Profiler();
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  // Step `t` begins here, and the one before ends. Local.
+  void begin_step(int64_t t);
+  // The training ended well: so does its last step. Local.
+  void finish();
+
+ private:
+  class Operators;  // LibTorch's operators become spans while this lives
+
+  void end_step();
+  void start_window(int64_t t);
+  void write_trace(int64_t t);
+  void write_snapshot(int64_t t);
+  void try_writing(std::string_view what, const std::function<void()>& write);
+
+  const run::Run& run_;
+  const int64_t rank_;
+  const Say say_;
+  mesh::SpanRecorder recorder_;
+  std::optional<mesh::SpanSeat> seat_;  // of the training's thread, with enable_profiling
+  std::unique_ptr<Operators> operators_;
+  std::optional<mesh::SpanScope> span_;  // of the step
+  int64_t step_ = 0;                     // under way; 0: none
+  int64_t first_step_ = 0;               // of the window under way; 0: none
+  int64_t before_bytes_ = 0;
+};
+
+}  // namespace hearth::train

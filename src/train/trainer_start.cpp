@@ -1,0 +1,84 @@
+// The beginning and end of a training: the run folder, the start, the ranks. trainer.cpp is between them.
+#include <atomic>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "comm/ranks.h"
+#include "config/load.h"
+#include "mesh/flight_recorder.h"
+#include "run/last_save.h"
+#include "run/plan_record.h"
+#include "run/run.h"
+#include "run/run_folder.h"
+#include "run/start.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+#include "train/voice.h"
+
+namespace hearth::train {
+namespace {
+
+ExitCode train(run::Run& run, const config::TrainOptions& options, comm::Group& group) {
+  comm::Control& control = group.control();
+  std::optional<Path> aside;
+  control.together("the run file", [&] {
+    if (group.rank() != 0) return;
+    run.folder.check_run_file();
+    if (options.restart) aside = run.folder.move_aside();
+  });
+  const run::Start start = run::find_start(run, control);
+  Voice voice(run, group.rank());
+  if (aside) voice.say(LogLevel::kInfo, fmt::format("moved the old run to {}", aside->string()));
+  if (group.rank() == 0) voice.print(run.describe(options.verbose));
+  for (const std::string& warning : start.warnings) voice.say(LogLevel::kWarning, warning);
+  for (const std::string& note : start.notes) voice.say(LogLevel::kInfo, note);
+  std::fflush(stdout);
+  const bool is_done = start.progress.step >= run.steps;
+  control.together("the run file's copy", [&] {
+    if (group.rank() == 0 && !is_done) {
+      run.folder.write_run_file(run.run_file());
+      write_file_atomic(run.folder.plan_file(), run::plan_record(run));
+    }
+    if (control.is_process() && control.size() > 1 && !is_done)
+      mesh::start_flight(run.folder.flight(), control.rank(), control.size());
+  });
+  const ExitCode code = is_done ? ExitCode::kDone : train_from(run, start, group, voice.log());
+  if (code != ExitCode::kDone) return code;
+  for (const std::string& line : run::complete_last_save(run, start.progress.step, control))
+    voice.say(LogLevel::kInfo, line);
+  if (group.rank() == 0) run.folder.mark_done(run.steps);
+  return code;
+}
+
+}  // namespace
+
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options, comm::Group& group) {
+  run::Run run = run::open_run(loaded, group.control());
+  ExitCode code = ExitCode::kDone;
+  try {
+    config::with_places(loaded, [&] { code = train(run, options, group); });
+  } catch (const Error&) {
+    run.folder.remove_if_unused();
+    throw;
+  }
+  return code;
+}
+
+ExitCode run_training(const config::LoadResult& loaded, const config::TrainOptions& options) {
+  const SignalScope signals;
+  std::atomic<ExitCode> outcome{ExitCode::kDone};
+  const config::RunConfig& config = loaded.config;
+  comm::run_ranks(config.parallelism.ranks(), config.comm.train_timeout_seconds, [&](comm::Group& group) {
+    const ExitCode code = run_training(loaded, options, group);
+    if (group.rank() == 0) outcome = code;
+  });
+  return outcome;
+}
+
+ExitCode run_training(const config::RunConfig& config, const config::TrainOptions& options) {
+  return run_training(config::without_file(config), options);
+}
+
+}  // namespace hearth::train
